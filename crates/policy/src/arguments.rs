@@ -1,0 +1,202 @@
+//! What a policy is called, where it comes from, and the parameters it takes: `clock-pro:cold=5%,history=3`.
+
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::fmt;
+
+/// A policy's entry in the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct Info {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub summary: &'static str,
+    /// Authors, title, venue and year of the paper, and the section where it matters.
+    pub paper: &'static str,
+    /// Its parameters, with defaults.
+    pub parameters: &'static [Parameter],
+    /// Named sets of parameters.
+    pub presets: &'static [Preset],
+}
+
+/// A parameter of a policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The default, as it would be typed.
+    pub default: &'static str,
+    /// What it sets, with its unit.
+    pub meaning: &'static str,
+}
+
+/// A named set of arguments, chosen with `preset=NAME`; arguments given beside it win.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// The name after `preset=`.
+    pub name: &'static str,
+    /// What it is for.
+    pub meaning: &'static str,
+    /// The arguments it stands for.
+    pub arguments: &'static [(&'static str, &'static str)],
+}
+
+/// The one argument that every policy takes: it is the driver's, not the policy's.
+pub(crate) const COLLAPSE: &str = "collapse";
+const PRESET: &str = "preset";
+
+/// The arguments given to a policy, checked against its parameters.
+#[derive(Clone, Debug)]
+pub struct Arguments {
+    info: &'static Info,
+    given: Vec<(String, String)>,
+}
+
+impl Arguments {
+    /// Reads `name=value,name=value` (or nothing) for a policy.
+    pub fn parse(info: &'static Info, text: &str) -> Result<Self, ArgumentError> {
+        let mut arguments = Self { info, given: Vec::new() };
+        for item in text.split(',').filter(|item| !item.is_empty()) {
+            let Some((name, value)) = item.split_once('=') else {
+                return Err(arguments.error(format!("'{item}' is not of the form name=value")));
+            };
+            if name == PRESET {
+                let Some(preset) = info.presets.iter().find(|preset| preset.name == value) else {
+                    return Err(arguments.error(format!("there is no preset '{value}'")));
+                };
+                // Before what is given, which wins because it is found first from the back.
+                let preset =
+                    preset.arguments.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+                arguments.given.splice(0..0, preset);
+                continue;
+            }
+            if name != COLLAPSE && !info.parameters.iter().any(|parameter| parameter.name == name) {
+                let known: Vec<_> = info.parameters.iter().map(|parameter| parameter.name).collect();
+                let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
+                return Err(
+                    arguments.error(format!("there is no parameter '{name}'; its parameters: {known}"))
+                );
+            }
+            arguments.given.push((name.to_string(), value.to_string()));
+        }
+        // The driver's argument is nobody's to read but ours, so it is checked here.
+        arguments.collapse()?;
+        Ok(arguments)
+    }
+
+    /// The policy that the arguments are for.
+    pub fn info(&self) -> &'static Info {
+        self.info
+    }
+
+    /// Whether references that repeat the one before them are hidden from the policy (`collapse=on`), if it is
+    /// said for this policy.
+    pub fn collapse(&self) -> Result<Option<bool>, ArgumentError> {
+        self.given(COLLAPSE).map(|_| self.switch(COLLAPSE)).transpose()
+    }
+
+    /// Whether the value of a parameter was given rather than left at its default.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.given(name).is_some()
+    }
+
+    /// An `on`/`off` parameter, also as `1`/`0`.
+    pub fn switch(&self, name: &str) -> Result<bool, ArgumentError> {
+        match self.value(name) {
+            "on" | "1" => Ok(true),
+            "off" | "0" => Ok(false),
+            other => Err(self.bad(name, other, "on or off")),
+        }
+    }
+
+    /// One of several words.
+    pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<T, ArgumentError> {
+        let value = self.value(name);
+        match choices.iter().find(|(word, _)| *word == value) {
+            Some(&(_, choice)) => Ok(choice),
+            None => {
+                let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
+                Err(self.bad(name, value, &words.join(" or ")))
+            }
+        }
+    }
+
+    /// A number of pages (`20` or `20p`) or a share of `frames` (`5%`, rounded to the nearest page by `rounding`).
+    pub fn pages(&self, name: &str, frames: usize, rounding: Rounding) -> Result<usize, ArgumentError> {
+        let value = self.value(name);
+        let parsed = match value.strip_suffix('%') {
+            Some(share) => {
+                let share = share.parse().ok().filter(|share| (0.0..=100.0).contains(share));
+                share.map(|share: f64| rounding.apply(share * frames as f64 / 100.0))
+            }
+            None => value.strip_suffix('p').unwrap_or(value).parse().ok(),
+        };
+        parsed.ok_or_else(|| self.bad(name, value, "a number of pages (20p) or a share of memory (5%)"))
+    }
+
+    /// A factor, at least 0, such as `1.5`.
+    pub fn factor(&self, name: &str) -> Result<f64, ArgumentError> {
+        let value = self.value(name);
+        let parsed = value.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor >= 0.0);
+        parsed.ok_or_else(|| self.bad(name, value, "a number of 0 or more"))
+    }
+
+    /// The text of a parameter: as given, or its default.
+    pub fn value(&self, name: &str) -> &str {
+        self.given(name).unwrap_or_else(|| {
+            let parameter = self.info.parameters.iter().find(|parameter| parameter.name == name);
+            parameter.unwrap_or_else(|| panic!("{} declares no parameter {name}", self.info.name)).default
+        })
+    }
+
+    /// An error about a parameter's value.
+    pub fn bad(&self, name: &str, value: &str, wanted: &str) -> ArgumentError {
+        self.error(format!("{name}={value}: {name} takes {wanted}"))
+    }
+
+    fn given(&self, name: &str) -> Option<&str> {
+        self.given.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    fn error(&self, reason: String) -> ArgumentError {
+        ArgumentError { policy: self.info.name.to_string(), reason }
+    }
+}
+
+/// How a share of memory becomes a whole number of pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rounding {
+    /// Towards zero.
+    Down,
+    /// To the nearest.
+    Nearest,
+}
+
+impl Rounding {
+    fn apply(self, pages: f64) -> usize {
+        match self {
+            Rounding::Down => pages as usize,
+            Rounding::Nearest => (pages + 0.5) as usize,
+        }
+    }
+}
+
+/// A policy that does not exist, or an argument it does not take.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArgumentError {
+    /// The policy's name as it was given.
+    pub policy: String,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+impl fmt::Display for ArgumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "policy '{}': {}", self.policy, self.reason)
+    }
+}
+
+impl core::error::Error for ArgumentError {}

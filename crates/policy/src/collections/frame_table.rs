@@ -1,0 +1,107 @@
+//! Which page is in which frame.
+
+use super::PageMap;
+use crate::interface::ensure;
+use crate::{PageId, Violation};
+use alloc::{collections::VecDeque, vec::Vec};
+
+const VACANT: u32 = u32::MAX;
+
+/// Frames by number, for policies whose hand goes round physical memory.
+///
+/// Frames are handed out in order 0, 1, 2, ... at first and then in the order in which they fell vacant, so that
+/// with one eviction per fault a page takes the very frame of the page that it replaced.
+/// Every operation is O(1). 4 bytes a frame; 4 more a page once [`FrameTable::frame_of`] has been asked for the first
+/// time, which takes O(M) that once. (Only pages that are unmapped are looked up, and many programs unmap none.)
+#[derive(Clone, Debug)]
+pub struct FrameTable {
+    pages: Vec<u32>,
+    /// The frame of each page, if anyone has asked.
+    frame: Option<PageMap<u32>>,
+    /// Frames from here on were never used.
+    fresh: usize,
+    vacated: VecDeque<u32>,
+}
+
+impl FrameTable {
+    /// A table of `frames` vacant frames.
+    pub fn new(frames: usize) -> Self {
+        Self { pages: alloc::vec![VACANT; frames], frame: None, fresh: 0, vacated: VecDeque::new() }
+    }
+
+    /// How many frames there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Whether no frame is occupied.
+    pub fn is_empty(&self) -> bool {
+        self.fresh == self.vacated.len()
+    }
+
+    /// The page in a frame.
+    #[inline]
+    pub fn page(&self, frame: usize) -> Option<PageId> {
+        let page = self.pages[frame];
+        (page != VACANT).then_some(PageId(page))
+    }
+
+    /// The frame of a page.
+    pub fn frame_of(&mut self, page: PageId) -> Option<usize> {
+        let frames = self.frame.get_or_insert_with(|| {
+            let mut frames = PageMap::new();
+            let occupied = self.pages.iter().enumerate().filter(|(_, page)| **page != VACANT);
+            occupied.for_each(|(frame, &page)| frames.set(PageId(page), frame as u32));
+            frames
+        });
+        let frame = frames.get(page) as usize;
+        (self.pages.get(frame) == Some(&page.0)).then_some(frame)
+    }
+
+    /// Puts a page into the next vacant frame. Panics if there is none.
+    #[inline]
+    pub fn occupy(&mut self, page: PageId) -> usize {
+        let frame = match self.vacated.pop_front() {
+            Some(frame) => frame as usize,
+            None => {
+                self.fresh += 1;
+                self.fresh - 1
+            }
+        };
+        self.pages[frame] = page.0;
+        if let Some(frames) = &mut self.frame {
+            frames.set(page, frame as u32);
+        }
+        frame
+    }
+
+    /// Empties a frame.
+    #[inline]
+    pub fn vacate(&mut self, frame: usize) {
+        debug_assert_ne!(self.pages[frame], VACANT);
+        self.pages[frame] = VACANT;
+        self.vacated.push_back(frame as u32);
+    }
+
+    /// Whether some frame was never used.
+    pub fn is_filling(&self) -> bool {
+        self.fresh < self.pages.len()
+    }
+
+    /// Checks that pages and frames point at one another and that vacant frames are accounted for.
+    pub fn check(&self) -> Result<(), Violation> {
+        let mut vacant = 0;
+        for (frame, &page) in self.pages.iter().enumerate() {
+            if page == VACANT {
+                vacant += 1;
+            } else if let Some(frames) = &self.frame {
+                let points_to = frames.get(PageId(page)) as usize;
+                ensure!(points_to == frame, "frame {frame} holds page {page}, which points to {points_to}");
+            }
+        }
+        let accounted = self.pages.len() - self.fresh + self.vacated.len();
+        ensure!(vacant == accounted, "{vacant} vacant frames, {accounted} accounted for");
+        Ok(())
+    }
+}

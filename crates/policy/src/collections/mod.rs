@@ -1,0 +1,16 @@
+//! The few containers that all policies are built from: one clear copy of each.
+//!
+//! All of them address pages by dense id and keep their links in arrays, so that a list costs 8 bytes a page and
+//! no allocation per operation.
+
+mod bit_tree;
+mod frame_table;
+mod lists;
+mod page_map;
+mod ring;
+
+pub use bit_tree::BitTree;
+pub use frame_table::FrameTable;
+pub use lists::Lists;
+pub use page_map::PageMap;
+pub use ring::Ring;

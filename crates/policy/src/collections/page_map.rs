@@ -1,0 +1,65 @@
+//! A value for every page id, default until set.
+
+use crate::PageId;
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+/// A dense array by page id that grows on demand. Pages never set hold `T::default()`.
+#[derive(Clone, Debug, Default)]
+pub struct PageMap<T> {
+    values: Vec<T>,
+}
+
+impl<T: Copy + Default> PageMap<T> {
+    /// An empty map.
+    pub const fn new() -> Self {
+        Self { values: Vec::new() }
+    }
+
+    /// The value of a page, known or not.
+    #[inline]
+    pub fn get(&self, page: PageId) -> T {
+        self.values.get(page.index()).copied().unwrap_or_default()
+    }
+
+    /// Sets the value of a page, growing the map if needed.
+    #[inline]
+    pub fn set(&mut self, page: PageId, value: T) {
+        self.cover(page);
+        self.values[page.index()] = value;
+    }
+
+    /// Makes indexing valid for `page` and all smaller ids.
+    #[inline]
+    pub fn cover(&mut self, page: PageId) {
+        if page.index() >= self.values.len() {
+            self.grow(page.index() + 1);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, len: usize) {
+        self.values.resize(len, T::default());
+    }
+
+    /// All covered pages with their values, in id order.
+    pub fn iter(&self) -> impl Iterator<Item = (PageId, T)> + '_ {
+        self.values.iter().enumerate().map(|(id, &value)| (PageId(id as u32), value))
+    }
+}
+
+/// Panics for a page that was never covered.
+impl<T> Index<PageId> for PageMap<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, page: PageId) -> &T {
+        &self.values[page.index()]
+    }
+}
+
+impl<T> IndexMut<PageId> for PageMap<T> {
+    #[inline]
+    fn index_mut(&mut self, page: PageId) -> &mut T {
+        &mut self.values[page.index()]
+    }
+}

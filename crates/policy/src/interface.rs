@@ -1,0 +1,173 @@
+//! What a policy is, and what its driver offers it.
+
+use alloc::string::String;
+use core::fmt;
+
+/// A page, by dense number: ids count up from 0 so that all state can live in arrays.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(transparent)]
+pub struct PageId(pub u32);
+
+impl PageId {
+    /// The id as an array index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for PageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// [`Reference::next_use`] of a page that is not used again.
+pub const NEVER: u32 = u32::MAX;
+
+/// One reference, as a policy is shown it at a fault and, outside the VM model, at a hit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reference {
+    /// The page referenced.
+    pub page: PageId,
+    /// The page's number in its address space (address / page size), where [`Policy::NEEDS_PAGE_NUMBERS`] asks
+    /// for it; the page id otherwise.
+    pub page_number: u64,
+    /// Virtual time (in references) of the first reference to the page after the present run of references to it,
+    /// or [`NEVER`]. Only an [`OfflineModel`] policy is given it; others see [`NEVER`].
+    pub next_use: u32,
+}
+
+/// What a policy may ask of the memory-management unit: what a kernel could read, and nothing more.
+pub trait Mmu {
+    /// Returns the reference bit of a resident page and clears it.
+    fn test_and_clear_referenced(&mut self, page: PageId) -> bool;
+}
+
+/// What a policy has to be shown of the reference string. Implemented by [`VmModel`], [`ExactModel`] and
+/// [`OfflineModel`] and by nothing else.
+pub trait Model: sealed::Sealed {
+    /// Whether the driver calls [`Policy::hit`].
+    const SEES_HITS: bool;
+    /// Whether the driver fills in [`Reference::next_use`].
+    const SEES_FUTURE: bool;
+    /// One word for listings.
+    const NAME: &'static str;
+}
+
+/// Faults and reference bits only: a hit costs nothing but the bit that hardware sets. Can run live.
+#[derive(Clone, Copy, Debug)]
+pub enum VmModel {}
+/// Every reference, as in a simulator or a buffer pool that is called on each access.
+#[derive(Clone, Copy, Debug)]
+pub enum ExactModel {}
+/// Every reference and the next use of its page: simulation of a recorded string only.
+#[derive(Clone, Copy, Debug)]
+pub enum OfflineModel {}
+
+impl Model for VmModel {
+    const SEES_HITS: bool = false;
+    const SEES_FUTURE: bool = false;
+    const NAME: &'static str = "vm";
+}
+impl Model for ExactModel {
+    const SEES_HITS: bool = true;
+    const SEES_FUTURE: bool = false;
+    const NAME: &'static str = "exact";
+}
+impl Model for OfflineModel {
+    const SEES_HITS: bool = true;
+    const SEES_FUTURE: bool = true;
+    const NAME: &'static str = "offline";
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::VmModel {}
+    impl Sealed for super::ExactModel {}
+    impl Sealed for super::OfflineModel {}
+}
+
+/// A page replacement policy over a fixed number of frames.
+///
+/// The driver keeps the resident set and the reference bits and calls, for a reference to page x:
+/// - x resident: sets x's reference bit; calls [`hit`](Policy::hit) if [`Model::SEES_HITS`];
+/// - x not resident: while no frame is free, [`victim`](Policy::victim), unmaps that page and confirms with
+///   [`evict`](Policy::evict); then [`insert`](Policy::insert). A driver may evict ahead of need, in batches.
+///
+/// State is kept in arrays by page id that grow when a page is first inserted; nothing is allocated at a hit.
+pub trait Policy {
+    /// What the policy has to be shown. `P: Policy<Model = VmModel>` is the bound of a live pager.
+    type Model: Model;
+
+    /// Whether [`Reference::page_number`] matters to this policy.
+    const NEEDS_PAGE_NUMBERS: bool = false;
+
+    /// Proposes the resident page to evict next, or `None` if no page is resident.
+    ///
+    /// Hands move and reference bits are cleared, but nothing depends on the proposal being taken: if the page was
+    /// referenced meanwhile, or cannot be unmapped, ask again.
+    fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId>;
+
+    /// Confirms that `page`, the latest proposal of [`victim`](Policy::victim), has been evicted.
+    fn evict(&mut self, page: PageId);
+
+    /// Takes in a page that has been loaded, and returns its initial reference bit: whether the page counts as
+    /// referenced when the access that faulted has been done. Until then its bit reads clear.
+    fn insert<M: Mmu>(&mut self, reference: Reference, mmu: &mut M) -> bool;
+
+    /// A reference to a resident page. Never called under [`VmModel`].
+    #[inline]
+    fn hit(&mut self, reference: Reference) {
+        let _ = reference;
+    }
+
+    /// Forgets a page, resident or remembered or unknown: its contents are gone (unmapped, freed). A later insert
+    /// of the same id is a new page.
+    fn remove(&mut self, page: PageId);
+
+    /// List entries examined by all hands since the start (0 for policies without hands). What counts as examined
+    /// is defined in each policy's file.
+    fn hand_steps(&self) -> u64 {
+        0
+    }
+
+    /// The split of memory between hot and cold pages, for policies that have one.
+    fn cold_allocation(&self) -> Option<ColdAllocation> {
+        None
+    }
+
+    /// Checks every invariant of the policy's state. Meant for tests: linear in the size of the state.
+    fn check(&self) -> Result<(), Violation>;
+}
+
+/// How many frames hold cold pages, and how many should (CLOCK-Pro, Figure 3 of its paper).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ColdAllocation {
+    /// Resident cold pages.
+    pub resident_cold_pages: usize,
+    /// The cold allocation m_c that the policy aims at, in pages.
+    pub target_pages: usize,
+}
+
+/// A broken invariant, in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation(pub String);
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl core::error::Error for Violation {}
+
+/// Returns a [`Violation`] unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err($crate::Violation(alloc::format!($($message)+)));
+        }
+    };
+}
+pub(crate) use ensure;

@@ -1,0 +1,161 @@
+//! CLOCK, or second chance: FIFO that spares a page whose reference bit is set, once.
+//!
+//! Paper: F. J. Corbató, "A paging experiment with the Multics system", 1968. The other policies of the CLOCK
+//! family, CLOCK-Pro among them, start from it; it is nearly LRU at no cost per hit.
+//!
+//! What the papers leave open: whether the access that faults leaves the reference bit set. Real hardware sets it
+//! when the instruction is restarted (`init=1`, as in Carr and Hennessy 1981 and in most kernels); simulators of
+//! buffer caches clear it (`init=0`, the default, as in the CLOCK-Pro comparisons). `fill-init` is the bit given
+//! while memory fills for the first time. The hand advances past the frame that has just been filled.
+//!
+//! Cost: hit nothing; fault amortised O(1), at worst one turn. `hand_steps` counts frames looked at.
+//!
+//! ```text
+//! frames  a  b  C  d     upper case: bit set         C: clear the bit, go on
+//!               ^ hand                               d: the victim; its frame is filled, the hand goes on
+//! ```
+
+use crate::arguments::Parameter;
+use crate::collections::FrameTable;
+use crate::registry::Registered;
+use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
+
+/// CLOCK over the frames of memory.
+#[derive(Debug)]
+pub struct Clock {
+    frames: FrameTable,
+    /// The next frame to look at.
+    hand: usize,
+    /// Reference bit of a page loaded into a frame that has been used before.
+    init: bool,
+    /// Reference bit of a page loaded into a frame for the first time.
+    fill_init: bool,
+    /// Frames looked at by the hand.
+    hand_steps: u64,
+}
+
+impl Registered for Clock {
+    const INFO: Info = Info {
+        name: "clock",
+        summary: "FIFO that gives a referenced page a second chance",
+        paper: "Corbató, A paging experiment with the Multics system, 1968",
+        parameters: &[
+            Parameter { name: "init", default: "0", meaning: "reference bit of a newly loaded page" },
+            Parameter { name: "fill-init", default: "init", meaning: "that bit while memory first fills" },
+        ],
+        presets: &[],
+    };
+
+    fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
+        let init = arguments.switch("init")?;
+        let fill_init = if arguments.is_given("fill-init") { arguments.switch("fill-init")? } else { init };
+        Ok(Self { frames: FrameTable::new(frames), hand: 0, init, fill_init, hand_steps: 0 })
+    }
+}
+
+impl Clock {
+    #[inline]
+    fn advance(&mut self) {
+        self.hand += 1;
+        if self.hand == self.frames.len() {
+            self.hand = 0;
+        }
+    }
+}
+
+impl Policy for Clock {
+    type Model = VmModel;
+
+    fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
+        if self.frames.is_empty() {
+            return None;
+        }
+        // One turn clears every bit, so the next page is a victim, unless bits are set behind the hand meanwhile: then
+        // the page where the second turn ends goes, as in FIFO.
+        let mut looks = 2 * self.frames.len();
+        loop {
+            if let Some(page) = self.frames.page(self.hand) {
+                self.hand_steps += 1;
+                if !mmu.test_and_clear_referenced(page) || looks == 0 {
+                    return Some(page);
+                }
+            }
+            self.advance();
+            looks = looks.saturating_sub(1);
+        }
+    }
+
+    fn evict(&mut self, page: PageId) {
+        // The hand rests on the victim, so its frame need not be looked up.
+        debug_assert_eq!(self.frames.page(self.hand), Some(page));
+        self.frames.vacate(self.hand);
+        self.advance();
+    }
+
+    fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
+        let filling = self.frames.is_filling();
+        self.frames.occupy(reference.page);
+        if filling { self.fill_init } else { self.init }
+    }
+
+    fn remove(&mut self, page: PageId) {
+        if let Some(frame) = self.frames.frame_of(page) {
+            self.frames.vacate(frame);
+        }
+    }
+
+    fn hand_steps(&self) -> u64 {
+        self.hand_steps
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        self.frames.check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::conformance::{E1, Machine};
+
+    /// The textbook trace: brackets mark the hand, `*` a set bit.
+    #[test]
+    fn second_chance_step_by_step() {
+        let mut machine = Machine::<super::Clock>::new("clock:init=1", 3);
+        let states: Vec<String> = E1
+            .iter()
+            .map(|&page| {
+                machine.access(page);
+                let clock = machine.policy();
+                let mut frames: Vec<String> = (0..3)
+                    .filter_map(|frame| clock.frames.page(frame))
+                    .map(
+                        |page| {
+                            if machine.is_referenced(page) { format!("{page}*") } else { page.to_string() }
+                        },
+                    )
+                    .collect();
+                if let Some(frame) = frames.get_mut(clock.hand) {
+                    *frame = format!("[{frame}]");
+                }
+                frames.join(" ")
+            })
+            .collect();
+        assert_eq!(
+            states,
+            [
+                "[1*]",
+                "[1*] 2*",
+                "[1*] 2* 3*", // filling; the hand stays on the first frame
+                "4* [2] 3",
+                "4* 1* [3]",
+                "[4*] 1* 2*",
+                "5* [1] 2", // 4: everything cleared, 1 goes
+                "5* [1*] 2",
+                "5* [1*] 2*", // hits
+                "5 3* [2]",
+                "[5] 3* 4*", // 3: hand clears 1 and 2 and 5, back to 1
+                "[5*] 3* 4*",
+            ]
+        );
+    }
+}

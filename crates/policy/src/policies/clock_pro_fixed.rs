@@ -1,0 +1,34 @@
+//! CLOCK-Pro with a fixed cold allocation.
+//!
+//! Paper: S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK replacement", USENIX Annual
+//! Technical Conference 2005, section 4.2: the policy before adaptation is added. It is [`ClockPro`] with m_c held
+//! at `cold` (a share of memory, rounded to the nearest page, at least one and at most all but one): once memory is full, exactly M - m_c
+//! pages are hot, and every promotion costs one demotion.
+
+use super::clock_pro::{ClockPro, HISTORY, REFERENCED_COLD, WARM};
+use crate::arguments::{Parameter, Rounding};
+use crate::registry::Registered;
+use crate::{ArgumentError, Arguments, Info};
+
+/// CLOCK-Pro whose cold allocation does not adapt.
+pub type ClockProFixed = ClockPro<false>;
+
+impl Registered for ClockProFixed {
+    const INFO: Info = Info {
+        name: "clock-pro-fixed",
+        summary: "CLOCK-Pro with a fixed cold allocation",
+        paper: "Jiang, Chen, Zhang, CLOCK-Pro, USENIX ATC 2005, section 4.2",
+        parameters: &[
+            Parameter { name: "cold", default: "1%", meaning: "cold allocation, pages or share" },
+            HISTORY,
+            WARM,
+            REFERENCED_COLD,
+        ],
+        presets: &[],
+    };
+
+    fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
+        let cold = arguments.pages("cold", frames, Rounding::Nearest)?;
+        Self::with_cold_allocation(frames, cold, (cold, cold), arguments)
+    }
+}

@@ -1,0 +1,195 @@
+//! The list of all policies, and policies by name.
+//!
+//! A policy is registered by one line in [`policies!`](self). That line puts it on the command line, in
+//! `sweephand policies`, and through the whole conformance suite.
+
+use crate::arguments::{ArgumentError, Arguments, Info};
+use crate::policies::*;
+use crate::{Model, Policy};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::fmt;
+
+/// A policy that can be made from a number of frames and its arguments.
+pub trait Registered: Policy + Sized {
+    /// Name, paper, parameters.
+    const INFO: Info;
+
+    /// Makes the policy for `frames` >= 1 page frames.
+    fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError>;
+}
+
+/// Something done with a policy of any type: the door from a name to static dispatch.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+    /// Called with the policy's type.
+    fn visit<P: Registered + Send + 'static>(self) -> Self::Output;
+}
+
+/// An entry of the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Name, paper, parameters.
+    pub info: &'static Info,
+    /// [`Model::NAME`] of the policy's model: `vm`, `exact` or `offline`.
+    pub model: &'static str,
+    /// Whether it can run against real hardware: needs faults and reference bits only.
+    pub runs_live: bool,
+}
+
+macro_rules! policies {
+    ($($policy:ty),+ $(,)?) => {
+        /// Every policy, in the order of listings.
+        pub const POLICIES: &[Entry] = &[$(Entry {
+            info: &<$policy as Registered>::INFO,
+            model: <<$policy as Policy>::Model as Model>::NAME,
+            runs_live: !<<$policy as Policy>::Model as Model>::SEES_HITS,
+        }),+];
+
+        /// Calls the visitor with the type of the policy of that name.
+        pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
+            $(if name == <$policy as Registered>::INFO.name {
+                return Some(visitor.visit::<$policy>());
+            })+
+            None
+        }
+    };
+}
+
+policies! {
+    Opt,
+    Fifo,
+    Lru,
+    Clock,
+    ClockPageTable,
+    Lirs,
+    Car,
+    ClockPro,
+    ClockProFixed,
+}
+
+/// A policy and its arguments, as typed: `clock`, `clock:init=1`.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    text: String,
+    arguments: Arguments,
+}
+
+impl Spec {
+    /// Reads one policy, `name` or `name:parameter=value,...`.
+    pub fn parse(text: &str) -> Result<Self, ArgumentError> {
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let Some(entry) = POLICIES.iter().find(|entry| entry.info.name == name) else {
+            let known: Vec<_> = POLICIES.iter().map(|entry| entry.info.name).collect();
+            return Err(ArgumentError {
+                policy: name.to_string(),
+                reason: format!("there is no such policy; known: {}", known.join(" ")),
+            });
+        };
+        let arguments = Arguments::parse(entry.info, rest)?;
+        let spec = Self { text: text.to_string(), arguments };
+        // Values are checked by the policy itself; any memory size will do for that.
+        visit(name, Configure { frames: 1000, arguments: &spec.arguments }).expect("listed above")?;
+        Ok(spec)
+    }
+
+    /// Reads a comma list of policies; `all` stands for every policy with its defaults. In
+    /// `clock:init=1,fill-init=0,lru` an item of the form name=value goes to the policy before it.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, ArgumentError> {
+        let mut specs: Vec<String> = Vec::new();
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            match specs.last_mut() {
+                Some(last) if item.contains('=') && !item.contains(':') => {
+                    last.push(if last.contains(':') { ',' } else { ':' });
+                    last.push_str(item);
+                }
+                _ if item == "all" => specs.extend(POLICIES.iter().map(|entry| entry.info.name.to_string())),
+                _ => specs.push(item.to_string()),
+            }
+        }
+        if specs.is_empty() {
+            return Err(ArgumentError { policy: text.to_string(), reason: "no policy is named".to_string() });
+        }
+        specs.iter().map(|spec| Self::parse(spec)).collect()
+    }
+
+    /// The policy's name without arguments.
+    pub fn name(&self) -> &'static str {
+        self.arguments.info().name
+    }
+
+    /// The arguments.
+    pub fn arguments(&self) -> &Arguments {
+        &self.arguments
+    }
+
+    /// Calls the visitor with the policy's type.
+    pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
+        visit(self.name(), visitor).expect("a spec names a registered policy")
+    }
+}
+
+/// As it was typed.
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
+struct Configure<'a> {
+    frames: usize,
+    arguments: &'a Arguments,
+}
+
+impl Visitor for Configure<'_> {
+    type Output = Result<(), ArgumentError>;
+    fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
+        P::configure(self.frames, self.arguments).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_give_arguments_to_the_policy_before_them() {
+        let specs = Spec::parse_list("lru, clock:init=1,fill-init=0,clock-pro:cold=5%").unwrap();
+        let texts: Vec<_> = specs.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["lru", "clock:init=1,fill-init=0", "clock-pro:cold=5%"]);
+        assert_eq!(Spec::parse_list("all").unwrap().len(), POLICIES.len());
+    }
+
+    #[test]
+    fn errors_name_the_policy_and_say_what_would_be_right() {
+        let message = |text: &str| Spec::parse_list(text).unwrap_err().to_string();
+        assert!(message("lur").starts_with("policy 'lur': there is no such policy; known: opt fifo lru"));
+        assert_eq!(
+            message("clock:ini=1"),
+            "policy 'clock': there is no parameter 'ini'; its parameters: init, fill-init"
+        );
+        assert_eq!(message("clock:init=2"), "policy 'clock': init=2: init takes on or off");
+        assert_eq!(message("fifo:x=1"), "policy 'fifo': there is no parameter 'x'; its parameters: none");
+        assert_eq!(message("clock-pro:preset=x"), "policy 'clock-pro': there is no preset 'x'");
+        assert_eq!(message("lru:collapse=maybe"), "policy 'lru': collapse=maybe: collapse takes on or off");
+        assert_eq!(message(" , "), "policy ' , ': no policy is named");
+    }
+
+    #[test]
+    fn arguments_beside_a_preset_win() {
+        let spec = Spec::parse("clock-pro:history=2,preset=clockpro2005").unwrap();
+        assert_eq!(spec.arguments().value("history"), "2");
+        assert_eq!(spec.arguments().collapse(), Ok(Some(true)));
+    }
+
+    #[test]
+    fn names_are_unique() {
+        for (index, entry) in POLICIES.iter().enumerate() {
+            assert!(POLICIES[..index].iter().all(|other| other.info.name != entry.info.name));
+        }
+    }
+}
