@@ -1,7 +1,7 @@
 //! The suite that every registered policy passes, and the plain machine it runs them on.
 //!
 //! [`Machine`] is demand paging written for clarity: it keeps its own resident set and checks after every step what
-//! the policy did and what the policy's own [`Policy::check`] says. [`conform`] puts a policy through
+//! the policy did and what the policy's own [`Policy::check`](crate::Policy::check) says. [`conform`] puts a policy through
 //! - every reference string of length 8 over 4 pages, at every memory size from 1 to 5;
 //! - random strings over more pages and sizes;
 //! - for each: never fewer faults than OPT, no fault beyond the first on a page when all fit, the same victims
