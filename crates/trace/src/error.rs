@@ -1,0 +1,201 @@
+//! What can go wrong, and where. Every message is one line that names the file, the place and the reason.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What can go wrong with a trace. `path` is empty until [`Error::in_file`] fills it in, or for what was being
+/// written, [`Error::in_output`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file could not be read.
+    #[error("{}{reason}", named(path))]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: io::Error,
+    },
+    /// The trace that was being written could not be.
+    #[error("{}cannot be written: {reason}", named(path))]
+    Write {
+        /// The file; not the one that was being read.
+        path: PathBuf,
+        /// What the system said.
+        reason: io::Error,
+    },
+    /// There is nothing in it.
+    #[error("{}is empty: there is no trace in it", named(path))]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is something else.
+    #[error(
+        "{}is {found}, not a trace: .swt, PGTR and text (a page number a line) are read, \
+             plain or compressed by gzip, xz or zstd",
+        named(path)
+    )]
+    Unrecognised {
+        /// The file.
+        path: PathBuf,
+        /// What it seems to be.
+        found: String,
+    },
+    /// It was written by a later version.
+    #[error(
+        "{}byte 8: format version {found}; this program reads version {}",
+        named(path),
+        crate::format::VERSION
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version in it.
+        found: u32,
+    },
+    /// Its writer died before it was done.
+    #[error(
+        "{}was never finished: its writer was stopped before the end; record or import it again",
+        named(path)
+    )]
+    Unfinished {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It ends too soon.
+    #[error("{}ends too soon, at byte {offset}, {place}", named(path))]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Its length (after decompression).
+        offset: u64,
+        /// What was being read.
+        place: String,
+    },
+    /// Its bytes contradict themselves.
+    #[error("{}damaged at byte {offset}: {reason}", named(path))]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where (after decompression; of a chunk, where the chunk begins).
+        offset: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// A PGTR stream's record makes no sense.
+    #[error("{}record {record} at byte {offset}: {reason}", named(path))]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// References before it.
+        record: u64,
+        /// Where it begins (after decompression).
+        offset: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A line of a text file is not a page number.
+    #[error("{}line {line} (byte {offset}): {reason}: {found:?}", named(path))]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// Where it begins (after decompression).
+        offset: u64,
+        /// What is wrong with it.
+        reason: &'static str,
+        /// What it says, shortened.
+        found: String,
+    },
+    /// More pages than a trace can hold.
+    #[error(
+        "{}touches more than {} distinct pages, the most a trace can hold",
+        named(path),
+        crate::MAX_PAGES
+    )]
+    TooManyPages {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// What stands before a message: the file, if it is known.
+fn named(path: &Path) -> String {
+    if path.as_os_str().is_empty() { String::new() } else { format!("{}: ", path.display()) }
+}
+
+impl Error {
+    /// The same error with the name of the file that was read in it, unless it has one already.
+    #[must_use]
+    pub fn in_file(self, name: &Path) -> Self {
+        if matches!(self, Self::Write { .. }) { self } else { self.with_path(name) }
+    }
+
+    /// The same error with the name of the file that was written in it, if it is about that.
+    #[must_use]
+    pub fn in_output(self, name: &Path) -> Self {
+        if matches!(self, Self::Write { .. }) { self.with_path(name) } else { self }
+    }
+
+    fn with_path(mut self, name: &Path) -> Self {
+        let (Self::Io { path, .. }
+        | Self::Write { path, .. }
+        | Self::Empty { path }
+        | Self::Unrecognised { path, .. }
+        | Self::Version { path, .. }
+        | Self::Unfinished { path }
+        | Self::Truncated { path, .. }
+        | Self::Damaged { path, .. }
+        | Self::Record { path, .. }
+        | Self::Line { path, .. }
+        | Self::TooManyPages { path }) = &mut self;
+        if path.as_os_str().is_empty() {
+            name.clone_into(path);
+        }
+        self
+    }
+
+    pub(crate) fn write(reason: io::Error) -> Self {
+        Self::Write { path: PathBuf::new(), reason }
+    }
+
+    pub(crate) fn empty() -> Self {
+        Self::Empty { path: PathBuf::new() }
+    }
+
+    pub(crate) fn unrecognised(found: impl Into<String>) -> Self {
+        Self::Unrecognised { path: PathBuf::new(), found: found.into() }
+    }
+
+    pub(crate) fn version(found: u32) -> Self {
+        Self::Version { path: PathBuf::new(), found }
+    }
+
+    pub(crate) fn unfinished() -> Self {
+        Self::Unfinished { path: PathBuf::new() }
+    }
+
+    pub(crate) fn truncated(offset: u64, place: impl Into<String>) -> Self {
+        Self::Truncated { path: PathBuf::new(), offset, place: place.into() }
+    }
+
+    pub(crate) fn damaged(offset: u64, reason: impl Into<String>) -> Self {
+        Self::Damaged { path: PathBuf::new(), offset, reason: reason.into() }
+    }
+
+    pub(crate) fn record(record: u64, offset: u64, reason: impl Into<String>) -> Self {
+        Self::Record { path: PathBuf::new(), record, offset, reason: reason.into() }
+    }
+
+    pub(crate) fn too_many_pages() -> Self {
+        Self::TooManyPages { path: PathBuf::new() }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(reason: io::Error) -> Self {
+        Self::Io { path: PathBuf::new(), reason }
+    }
+}

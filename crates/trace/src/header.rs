@@ -1,0 +1,104 @@
+//! What a trace says about itself: where it comes from ([`Metadata`]) and what is in it ([`Totals`]).
+
+use serde::{Deserialize, Serialize};
+
+/// Everything known about a trace before its first reference is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Header {
+    /// Version of the format ([`crate::format::VERSION`]).
+    pub version: u32,
+    /// The trace's identity: equal references and events have equal checksums, however they were
+    /// compressed and whatever they were imported from.
+    pub checksum: u64,
+    /// What is in it.
+    pub totals: Totals,
+    /// Where it comes from.
+    pub metadata: Metadata,
+}
+
+/// What is in a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// References stored here.
+    pub records: u64,
+    /// References the program made: more than `records` if runs were collapsed or the trace reduced.
+    pub references: u64,
+    /// Runs of consecutive references to one page (what a window of 1 would store).
+    pub runs: u64,
+    /// Instructions executed, where known.
+    pub instructions: Option<u64>,
+    /// Page numbers ever touched.
+    pub distinct_pages: u64,
+    /// Page ids in use: every id in the trace is below this. Differs from `distinct_pages` only if
+    /// pages were moved to other page numbers.
+    pub page_ids: u32,
+    /// Page numbers ever written to.
+    pub written_pages: u64,
+    /// Objects allocated.
+    pub objects: u64,
+    /// Objects freed.
+    pub frees: u64,
+    /// Largest number of bytes in objects at one time.
+    pub peak_object_bytes: u64,
+    /// Pages touched by system calls on the program's behalf.
+    pub system_call_touches: u64,
+    /// Mappings that appeared.
+    pub maps: u64,
+    /// Mappings whose contents were given up.
+    pub unmaps: u64,
+    /// Mappings that moved.
+    pub remaps: u64,
+    /// Events stored (one unmapping can be none or many).
+    pub events: u64,
+    /// Chunks stored.
+    pub chunks: u64,
+}
+
+/// Where a trace comes from. Stored as JSON: a field this version does not know is ignored, one that is
+/// missing gets its default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Metadata {
+    /// The program, or the generator, or the file's name where nothing better is known.
+    pub program: String,
+    /// Its command line, if known.
+    pub command: Vec<String>,
+    /// Bytes a page.
+    pub page_size: u64,
+    /// 0: every reference is stored. 1: runs of references to one page are stored as one. K > 1: only
+    /// the first and the last run of each page in every stretch of K distinct pages (see
+    /// [`crate::reduce`]).
+    pub window: u64,
+    /// Instruction fetches are included, as reads.
+    pub instruction_fetches: bool,
+    /// Pages touched by system calls are included.
+    pub system_calls: bool,
+    /// The format it was imported from, or how it was made.
+    pub source: String,
+    /// What wrote the file, with its version.
+    pub producer: String,
+    /// Whether the program was followed to its end.
+    pub complete: bool,
+    /// How it ended, if there is something to say ("the recorder's stream ended without END").
+    pub ended: String,
+    /// Anything else, a line each.
+    pub notes: Vec<String>,
+}
+
+impl Default for Metadata {
+    fn default() -> Self {
+        Self {
+            program: String::new(),
+            command: Vec::new(),
+            page_size: 4096,
+            window: 0,
+            instruction_fetches: false,
+            system_calls: false,
+            source: String::new(),
+            producer: concat!("sweephand ", env!("CARGO_PKG_VERSION")).to_owned(),
+            complete: true,
+            ended: String::new(),
+            notes: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Every format there is to read: decompression, detection by content, and the way to each importer.
+//!
+//! Names are not looked at. Compression is known by its magic bytes and may be nested; what comes out is
+//! PGTR or our own format by theirs, and otherwise text if its first bytes could be text.
+
+use std::io::{BufReader, Cursor, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::{CONCATENATED, Stream};
+
+use crate::bytes::{ByteStream, read_error};
+use crate::format::{FixedHeader, MAGIC};
+use crate::reduce::Reducer;
+use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer, pgtr, text};
+
+/// How much memory an xz file may ask for (its largest preset asks for 65 MiB).
+const XZ_MEMORY: u64 = 256 << 20;
+
+/// Compression within compression is followed this deep.
+const NESTING: usize = 2;
+
+/// How many bytes decide what a stream is, if that many arrive at once.
+const HEAD: usize = 1024;
+
+/// A format that is converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The recorder's stream ([`crate::pgtr`]).
+    Pgtr,
+    /// Page numbers, one a line ([`crate::text`]).
+    Text,
+}
+
+/// How to import.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// What errors call the input, and the program's name where the input has none.
+    pub name: PathBuf,
+    /// The format; found by content if `None`.
+    pub format: Option<Format>,
+    /// Reduce to this window ([`crate::reduce`]); 0 does not.
+    pub window: u64,
+    /// Accept a PGTR stream that ends without END, after a record or inside one. For live pipes: the
+    /// program may have been killed. The trace then says that it is not complete.
+    pub tolerate_missing_end: bool,
+}
+
+/// How far an import is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read, after decompression.
+    pub bytes: u64,
+    /// References read, before any reduction.
+    pub records: u64,
+    /// Instructions executed, as far as marks tell.
+    pub instructions: u64,
+}
+
+/// What an importer finds out about its input.
+#[derive(Debug, Default)]
+pub(crate) struct Imported {
+    pub(crate) end: EndTotals,
+    /// The program's name; empty if the input does not say.
+    pub(crate) program: String,
+    pub(crate) page_size: u64,
+    pub(crate) window: u64,
+    pub(crate) instruction_fetches: bool,
+    pub(crate) system_calls: bool,
+    pub(crate) source: &'static str,
+    /// Why it is not complete, if it is not.
+    pub(crate) cut_short: Option<&'static str>,
+}
+
+impl Imported {
+    /// Fills in what the input says; what only the caller knows (command, notes) stays.
+    fn describe(&self, metadata: &mut Metadata, name: &Path) {
+        if !self.program.is_empty() {
+            metadata.program.clone_from(&self.program);
+        } else if metadata.program.is_empty() {
+            metadata.program = stem(name);
+        }
+        metadata.page_size = self.page_size;
+        metadata.window = self.window;
+        metadata.instruction_fetches = self.instruction_fetches;
+        metadata.system_calls = self.system_calls;
+        self.source.clone_into(&mut metadata.source);
+        if let Some(reason) = self.cut_short {
+            metadata.complete = false;
+            reason.clone_into(&mut metadata.ended);
+        }
+    }
+}
+
+/// A file's name up to its first dot.
+fn stem(name: &Path) -> String {
+    let name = name.file_name().unwrap_or_default().to_string_lossy();
+    name.split('.').find(|part| !part.is_empty()).unwrap_or_default().to_owned()
+}
+
+/// Reads `reader`, of any format, into `writer`, and fills in the writer's metadata. Hand what it returns to
+/// [`Writer::finish`]. `progress` is called now and then.
+pub fn import<W: Write + Seek>(
+    reader: impl Read,
+    writer: &mut Writer<W>,
+    options: &ImportOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<EndTotals, Error> {
+    Input::new(reader)
+        .and_then(|input| input.import(writer, options, progress))
+        .map_err(|error| error.in_file(&options.name))
+}
+
+/// Decompressed input whose beginning has been looked at.
+pub(crate) struct Input<'a> {
+    head: Vec<u8>,
+    rest: Box<dyn Read + 'a>,
+}
+
+impl<'a> Input<'a> {
+    /// Takes compression off.
+    pub(crate) fn new(reader: impl Read + 'a) -> Result<Self, Error> {
+        let mut input = Self::look(Box::new(reader))?;
+        for _ in 0..NESTING {
+            let compression = Compression::of(&input.head);
+            let Some(compression) = compression else { break };
+            let reader = BufReader::with_capacity(1 << 17, Cursor::new(input.head).chain(input.rest));
+            input = Self::look(compression.open(reader)?)?;
+        }
+        Ok(input)
+    }
+
+    fn look(mut rest: Box<dyn Read + 'a>) -> Result<Self, Error> {
+        let mut head = vec![0; HEAD];
+        let mut length = 0;
+        // A live pipe may have little to give: what tells formats apart is enough.
+        while length < MAGIC.len() {
+            match rest.read(&mut head[length..]) {
+                Ok(0) => break,
+                Ok(bytes) => length += bytes,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(read_error(error, length as u64)),
+            }
+        }
+        head.truncate(length);
+        Ok(Self { head, rest })
+    }
+
+    /// Our own format?
+    pub(crate) fn is_native(&self) -> bool {
+        self.head.starts_with(&MAGIC[..4])
+    }
+
+    /// All of a trace in our own format, and a byte more if there is more: its header says how long it is.
+    pub(crate) fn native_bytes(self) -> Result<Vec<u8>, Error> {
+        let mut reader = Cursor::new(self.head).chain(self.rest);
+        let mut bytes = Vec::new();
+        let failed = |error, bytes: &[u8]| read_error(error, bytes.len() as u64);
+        let front = (&mut reader).take(FixedHeader::LENGTH as u64).read_to_end(&mut bytes);
+        front.map_err(|error| failed(error, &bytes))?;
+        let length = FixedHeader::decode(&bytes)?.file_length().unwrap_or(0);
+        let more = length.saturating_sub(bytes.len() as u64).saturating_add(1);
+        let rest = reader.take(more).read_to_end(&mut bytes);
+        rest.map_err(|error| failed(error, &bytes))?;
+        Ok(bytes)
+    }
+
+    /// Which format to convert from.
+    fn detect(&self) -> Result<Format, Error> {
+        let head = &self.head;
+        let known: [(&[u8], &str); 8] = [
+            (b"\x7fELF", "an ELF file (a program or a library)"),
+            (b"PK\x03\x04", "a zip file"),
+            (b"BZh", "compressed by bzip2"),
+            (b"PAR1", "a Parquet file"),
+            (b"\x1f\x8b", "compressed by gzip several times over"),
+            (b"\x28\xb5\x2f\xfd", "compressed by zstd several times over"),
+            (b"\xfd7zXZ\0", "compressed by xz several times over"),
+            (b"\x04\x22\x4d\x18", "compressed by lz4"),
+        ];
+        if head.is_empty() {
+            Err(Error::empty())
+        } else if head.starts_with(&pgtr::MAGIC) {
+            Ok(Format::Pgtr)
+        } else if let Some((_, found)) = known.iter().find(|(magic, _)| head.starts_with(magic)) {
+            Err(Error::unrecognised(*found))
+        } else if head.iter().all(|byte| *byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r')) {
+            Ok(Format::Text)
+        } else {
+            Err(Error::unrecognised("binary data of no known format"))
+        }
+    }
+
+    pub(crate) fn import<W: Write + Seek>(
+        self,
+        writer: &mut Writer<W>,
+        options: &ImportOptions,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<EndTotals, Error> {
+        if self.is_native() {
+            let trace = Trace::from_bytes(self.native_bytes()?)?;
+            return import_trace(&trace, writer, options.window, progress);
+        }
+        let format = match options.format {
+            Some(format) => format,
+            None => self.detect()?,
+        };
+        let stream = ByteStream::new(Cursor::new(self.head).chain(self.rest));
+        let tolerant = options.tolerate_missing_end;
+        let imported = if options.window == 0 {
+            convert(format, stream, writer, tolerant, progress)?
+        } else {
+            let mut reducer = Reducer::new(writer, options.window);
+            let mut imported = convert(format, stream, &mut reducer, tolerant, progress)?;
+            let counts = reducer.finish()?;
+            imported.end.references.get_or_insert(counts.references);
+            imported.end.runs.get_or_insert(counts.runs);
+            imported.window = imported.window.max(options.window);
+            imported
+        };
+        imported.describe(writer.metadata_mut(), &options.name);
+        Ok(imported.end)
+    }
+}
+
+fn convert(
+    format: Format,
+    stream: ByteStream<impl Read>,
+    sink: &mut impl Sink,
+    tolerate_missing_end: bool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Imported, Error> {
+    match format {
+        Format::Pgtr => pgtr::read(stream, sink, tolerate_missing_end, progress),
+        Format::Text => text::read(stream, sink, progress),
+    }
+}
+
+/// Copies a trace, metadata and all, reduced to `window` unless that is 0.
+pub fn import_trace<W: Write + Seek>(
+    trace: &Trace,
+    writer: &mut Writer<W>,
+    window: u64,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<EndTotals, Error> {
+    let Header { totals, metadata, .. } = trace.header();
+    let mut report = |records| progress(Progress { records, ..Progress::default() });
+    if window == 0 {
+        trace.replay(writer, &mut report)?;
+    } else {
+        let mut reducer = Reducer::new(writer, window);
+        trace.replay(&mut reducer, &mut report)?;
+        reducer.finish()?;
+    }
+    *writer.metadata_mut() = Metadata { window: metadata.window.max(window), ..metadata.clone() };
+    Ok(EndTotals {
+        references: Some(totals.references),
+        runs: Some(totals.runs),
+        instructions: totals.instructions,
+        peak_object_bytes: Some(totals.peak_object_bytes),
+        system_call_touches: Some(totals.system_call_touches),
+        unmaps: Some(totals.unmaps),
+        remaps: Some(totals.remaps),
+    })
+}
+
+/// A compression that is taken off.
+#[derive(Clone, Copy, Debug)]
+enum Compression {
+    Gzip,
+    Xz,
+    Zstd,
+}
+
+impl Compression {
+    fn of(head: &[u8]) -> Option<Self> {
+        match head {
+            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Self::Xz),
+            // A frame, or a skippable frame before one.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+
+    fn open<'a>(self, reader: BufReader<impl Read + 'a>) -> Result<Box<dyn Read + 'a>, Error> {
+        Ok(match self {
+            Self::Gzip => Box::new(MultiGzDecoder::new(reader)),
+            Self::Xz => {
+                let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)
+                    .map_err(|error| Error::damaged(0, format!("xz: {error}")))?;
+                Box::new(XzDecoder::new_stream(reader, stream))
+            }
+            Self::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(reader)?),
+        })
+    }
+}

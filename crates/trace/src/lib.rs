@@ -1,0 +1,56 @@
+//! Page reference traces: our own format and everything that becomes it.
+//!
+//! [`Trace::open`] opens a trace of any format and gives chunks of references to dense page ids;
+//! [`Writer`] takes page numbers and writes a trace; [`import()`] connects the two for foreign formats;
+//! [`generate`] makes reference strings, [`reduce`] makes them shorter. The format itself is described in
+//! [`format`](mod@format).
+//!
+//! ```
+//! use std::io::Cursor;
+//! use sweephand_trace::{Chunk, EndTotals, Metadata, Trace, Writer};
+//!
+//! let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default())?;
+//! for page in [7, 8, 7] {
+//!     writer.reference(page, false)?;
+//! }
+//! let (file, header) = writer.finish(EndTotals::default())?;
+//! assert_eq!((header.totals.records, header.totals.distinct_pages), (3, 2));
+//!
+//! let trace = Trace::from_bytes(file.into_inner())?;
+//! let mut chunk = Chunk::new();
+//! trace.read_chunk(0, &mut chunk)?;
+//! assert_eq!(chunk.references.iter().map(|r| r.page()).collect::<Vec<_>>(), [0, 1, 0]);
+//! assert_eq!(chunk.new_pages, [7, 8]);
+//! # Ok::<(), sweephand_trace::Error>(())
+//! ```
+
+mod bytes;
+mod chunk;
+mod codec;
+mod content;
+mod error;
+pub mod format;
+mod fuzz;
+pub mod generate;
+mod header;
+pub mod import;
+mod pages;
+pub mod pgtr;
+pub mod picture;
+mod reader;
+mod record;
+pub mod reduce;
+mod replay;
+pub mod text;
+mod varint;
+mod writer;
+
+pub use chunk::Chunk;
+pub use error::Error;
+#[doc(hidden)]
+pub use fuzz::fuzz_reader;
+pub use header::{Header, Metadata, Totals};
+pub use import::{Format, ImportOptions, Progress, import, import_trace};
+pub use reader::Trace;
+pub use record::{AllocKind, Event, MAX_PAGES, PackedReference};
+pub use writer::{EndTotals, Sink, Writer};

@@ -1,0 +1,192 @@
+//! Reduction to a window of K pages: fewer references, the same LRU and OPT faults.
+//!
+//! Runs of consecutive references to one page are cut greedily into epochs of at most K distinct pages. Of
+//! each page only the first and the last run of an epoch are kept, in time order; the write flags of the
+//! dropped ones go into the kept last one; where nothing is left between the two they are one run again. A
+//! dropped run lies between two kept ones of the same page with
+//! fewer than K distinct pages between them (the "safely allowed drop" of Kaplan, Smaragdakis and Wilson,
+//! *Flexible reference trace reduction for VM simulations*, ACM TOMACS 13(1), 2003), so **LRU and OPT take
+//! exactly the same faults at every memory of K frames or more**. With K = 1 every run is kept.
+//!
+//! Policies with reference bits can differ where a hand meets a page twice between the two kept runs: give
+//! them 4 to 8 K frames. Counts of references (LFU, LRU-2 with a correlated period) are not kept at all.
+//!
+//! Epochs also end where contents go away or move (UNMAP, REMAP): a run must not cross the end of its
+//! page's life. Other events keep their place between the kept runs. (The recorder ends epochs more often, at
+//! every event among others, which is as safe and keeps more: 1,764,362 runs of cholesky at K = 16, where
+//! this keeps 1,275,517.)
+
+use rustc_hash::FxHashMap;
+
+use crate::{AllocKind, Error, Sink};
+
+/// Most events held back; an epoch of a long loop in few pages would otherwise collect marks for ever.
+/// Ending an epoch early is always safe.
+const HELD_EVENTS: usize = 1 << 16;
+
+/// Stands before a sink and hands on the reduced trace. Call [`finish`](Reducer::finish) at the end.
+pub struct Reducer<'a, S> {
+    sink: &'a mut S,
+    window: u64,
+    /// The run that goes on: page, write flag, and when it began.
+    run: Option<(u64, bool, u64)>,
+    /// The epoch's pages.
+    pages: FxHashMap<u64, Kept>,
+    /// The epoch's events.
+    held: Vec<(u64, Held)>,
+    /// Runs and events so far: the time order.
+    time: u64,
+    /// Scratch: the runs an epoch keeps.
+    kept: Vec<(u64, u64, bool)>,
+    counts: Counts,
+}
+
+/// What came in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// References.
+    pub references: u64,
+    /// Runs of references to one page.
+    pub runs: u64,
+}
+
+/// What an epoch keeps of a page: (time, write) of its first and its last run.
+#[derive(Debug)]
+struct Kept {
+    first: (u64, bool),
+    last: Option<(u64, bool)>,
+}
+
+/// An event that waits for its epoch to end.
+#[derive(Debug)]
+enum Held {
+    Alloc(u64, u64, AllocKind),
+    Free(u64),
+    Mark(u64, u64),
+    Map(u64, u64),
+}
+
+impl<'a, S: Sink> Reducer<'a, S> {
+    /// Reduces to a window of `window` pages, at least 1.
+    pub fn new(sink: &'a mut S, window: u64) -> Self {
+        Self {
+            sink,
+            window: window.max(1),
+            run: None,
+            pages: FxHashMap::default(),
+            held: Vec::new(),
+            time: 0,
+            kept: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Hands on what is left.
+    pub fn finish(mut self) -> Result<Counts, Error> {
+        self.end_run()?;
+        self.end_epoch()?;
+        Ok(self.counts)
+    }
+
+    /// Takes the run that goes on into its epoch.
+    fn end_run(&mut self) -> Result<(), Error> {
+        let Some((page, write, began)) = self.run.take() else { return Ok(()) };
+        self.counts.runs += 1;
+        if !self.pages.contains_key(&page) && self.pages.len() as u64 >= self.window {
+            self.end_epoch()?;
+        }
+        self.pages
+            .entry(page)
+            .and_modify(|kept| {
+                let dropped = kept.last.is_some_and(|(_, write)| write);
+                kept.last = Some((began, write | dropped));
+            })
+            .or_insert(Kept { first: (began, write), last: None });
+        Ok(())
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.time += 1;
+        self.time
+    }
+
+    /// Hands the epoch's runs and events on, in time order.
+    fn end_epoch(&mut self) -> Result<(), Error> {
+        for (page, Kept { first, last }) in self.pages.drain() {
+            self.kept.push((first.0, page, first.1));
+            self.kept.extend(last.map(|(time, write)| (time, page, write)));
+        }
+        self.kept.sort_unstable();
+        let mut held = self.held.drain(..).peekable();
+        let mut kept = self.kept.drain(..).peekable();
+        while let Some((time, page, mut write)) = kept.next() {
+            while let Some((_, event)) = held.next_if(|(at, _)| *at < time) {
+                event.hand_on(self.sink)?;
+            }
+            let next_event = held.peek().map_or(u64::MAX, |(at, _)| *at);
+            if let Some((_, _, last)) = kept.next_if(|(at, other, _)| *other == page && *at < next_event) {
+                write |= last;
+            }
+            self.sink.reference(page, write)?;
+        }
+        held.try_for_each(|(_, event)| event.hand_on(self.sink))
+    }
+
+    fn hold(&mut self, event: Held) -> Result<(), Error> {
+        let now = self.tick();
+        self.held.push((now, event));
+        if self.held.len() == HELD_EVENTS {
+            self.end_run()?;
+            self.end_epoch()?;
+        }
+        Ok(())
+    }
+}
+
+impl Held {
+    fn hand_on(self, sink: &mut impl Sink) -> Result<(), Error> {
+        match self {
+            Self::Alloc(address, length, kind) => sink.alloc(address, length, kind),
+            Self::Free(address) => sink.free(address),
+            Self::Mark(instructions, references) => sink.mark(instructions, references),
+            Self::Map(first_page, pages) => sink.map(first_page, pages),
+        }
+    }
+}
+
+impl<S: Sink> Sink for Reducer<'_, S> {
+    #[inline]
+    fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
+        self.counts.references += 1;
+        match &mut self.run {
+            Some((page, written, _)) if *page == page_number => *written |= write,
+            _ => {
+                self.end_run()?;
+                self.run = Some((page_number, write, self.tick()));
+            }
+        }
+        Ok(())
+    }
+    fn alloc(&mut self, address: u64, length: u64, kind: AllocKind) -> Result<(), Error> {
+        self.hold(Held::Alloc(address, length, kind))
+    }
+    fn free(&mut self, address: u64) -> Result<(), Error> {
+        self.hold(Held::Free(address))
+    }
+    fn mark(&mut self, instructions: u64, references: u64) -> Result<(), Error> {
+        self.hold(Held::Mark(instructions, references))
+    }
+    fn map(&mut self, first_page: u64, pages: u64) -> Result<(), Error> {
+        self.hold(Held::Map(first_page, pages))
+    }
+    fn unmap(&mut self, first_page: u64, pages: u64) -> Result<(), Error> {
+        self.end_run()?;
+        self.end_epoch()?;
+        self.sink.unmap(first_page, pages)
+    }
+    fn remap(&mut self, from: u64, to: u64, pages: u64) -> Result<(), Error> {
+        self.end_run()?;
+        self.end_epoch()?;
+        self.sink.remap(from, to, pages)
+    }
+}

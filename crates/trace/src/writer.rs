@@ -1,0 +1,341 @@
+//! Writing traces: page numbers in, chunks of page ids out.
+
+use std::fmt;
+use std::io::{Seek, SeekFrom, Write};
+
+use rustc_hash::FxHashMap;
+use xxhash_rust::xxh3::xxh3_64;
+use zstd::bulk::Compressor;
+
+use crate::codec::Encoder;
+use crate::content::Content;
+use crate::format::{self, CHUNK_EVENTS, CHUNK_REFERENCES, ChunkHead, FixedHeader, IndexEntry, VERSION};
+use crate::pages::{Pages, Touch};
+use crate::{AllocKind, Chunk, Error, Event, Header, Metadata, PackedReference, Totals};
+
+/// Whatever takes what a program did, in order. [`Writer`] does; so does [`crate::reduce::Reducer`], which
+/// hands on less.
+pub trait Sink {
+    /// A reference to a page number.
+    fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error>;
+    /// An object was allocated.
+    fn alloc(&mut self, address: u64, length: u64, kind: AllocKind) -> Result<(), Error>;
+    /// The object that began at `address` was freed.
+    fn free(&mut self, address: u64) -> Result<(), Error>;
+    /// The program's progress since the last mark.
+    fn mark(&mut self, instructions: u64, references: u64) -> Result<(), Error>;
+    /// A mapping appeared.
+    fn map(&mut self, first_page: u64, pages: u64) -> Result<(), Error>;
+    /// The contents of these pages are gone.
+    fn unmap(&mut self, first_page: u64, pages: u64) -> Result<(), Error>;
+    /// The contents of these pages moved.
+    fn remap(&mut self, from: u64, to: u64, pages: u64) -> Result<(), Error>;
+}
+
+/// What only the source of a trace knows; `None` takes the writer's own count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndTotals {
+    /// References the program made.
+    pub references: Option<u64>,
+    /// Runs of references to one page.
+    pub runs: Option<u64>,
+    /// Instructions executed.
+    pub instructions: Option<u64>,
+    /// Largest number of bytes in objects at one time.
+    pub peak_object_bytes: Option<u64>,
+    /// Pages touched by system calls.
+    pub system_call_touches: Option<u64>,
+    /// Mappings whose contents were given up.
+    pub unmaps: Option<u64>,
+    /// Mappings that moved.
+    pub remaps: Option<u64>,
+}
+
+/// Writes a trace. Until [`finish`](Writer::finish) returns, the file says that it is unfinished.
+pub struct Writer<W: Write + Seek> {
+    out: W,
+    /// Where the trace begins in `out`.
+    base: u64,
+    metadata: Metadata,
+    compressor: Compressor<'static>,
+    pages: Pages,
+    /// The chunk being filled.
+    chunk: Chunk,
+    /// Bytes written since `base`.
+    offset: u64,
+    index: Vec<IndexEntry>,
+    content: Content,
+    /// Sums of the marks before the current chunk.
+    marked: Marked,
+    /// Sums of the marks so far.
+    marks: Marked,
+    totals: Totals,
+    objects: Objects,
+    /// The page of the reference before; `None` at first.
+    last_page: Option<u64>,
+    raw: Vec<u8>,
+    encoder: Encoder,
+    payload: Vec<u8>,
+}
+
+/// Sums of the operands of marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Marked {
+    any: bool,
+    instructions: u64,
+    references: u64,
+}
+
+/// Live objects, for the peak.
+#[derive(Debug, Default)]
+struct Objects {
+    live: FxHashMap<u64, u64>,
+    bytes: u64,
+    peak: u64,
+}
+
+impl<W: Write + Seek> Writer<W> {
+    /// The zstd level unless another is asked for.
+    pub const DEFAULT_LEVEL: i32 = 6;
+
+    /// Begins a trace at the place where `out` stands.
+    pub fn new(out: W, metadata: Metadata) -> Result<Self, Error> {
+        Self::with_level(out, metadata, Self::DEFAULT_LEVEL)
+    }
+
+    /// Begins a trace, compressed at this zstd level (1 to 19).
+    pub fn with_level(mut out: W, metadata: Metadata, level: i32) -> Result<Self, Error> {
+        let base = out.stream_position().map_err(Error::write)?;
+        out.write_all(&FixedHeader::unfinished().encode()).map_err(Error::write)?;
+        Ok(Self {
+            out,
+            base,
+            metadata,
+            compressor: Compressor::new(level)?,
+            pages: Pages::new(),
+            chunk: Chunk::new(),
+            offset: FixedHeader::LENGTH as u64,
+            index: Vec::new(),
+            content: Content::default(),
+            marked: Marked::default(),
+            marks: Marked::default(),
+            totals: Totals::default(),
+            objects: Objects::default(),
+            last_page: None,
+            raw: Vec::new(),
+            encoder: Encoder::new()?,
+            payload: Vec::new(),
+        })
+    }
+
+    /// Where the trace comes from; can be filled in until the end.
+    pub fn metadata_mut(&mut self) -> &mut Metadata {
+        &mut self.metadata
+    }
+
+    /// References written so far.
+    pub fn records(&self) -> u64 {
+        self.chunk.first_record + self.chunk.references.len() as u64
+    }
+
+    /// Instructions executed so far, as far as marks tell.
+    pub fn instructions(&self) -> u64 {
+        self.marks.instructions
+    }
+
+    /// A reference to a page number.
+    #[inline]
+    pub fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
+        let id = match self.pages.touch(page_number, write) {
+            Ok(Touch::Known(id)) => id,
+            Ok(Touch::New(id)) => {
+                self.chunk.new_pages.push(page_number);
+                id
+            }
+            Err(_) => return Err(Error::too_many_pages()),
+        };
+        self.totals.runs += u64::from(self.last_page != Some(page_number));
+        self.last_page = Some(page_number);
+        self.chunk.references.push(PackedReference::new(id, write));
+        if self.chunk.references.len() == CHUNK_REFERENCES { self.flush() } else { Ok(()) }
+    }
+
+    /// An object was allocated. An object that is live at the same address is taken to be gone.
+    pub fn alloc(&mut self, address: u64, length: u64, kind: AllocKind) -> Result<(), Error> {
+        self.totals.objects += 1;
+        let length = length.min(u64::MAX - address);
+        let replaced = self.objects.live.insert(address, length).unwrap_or(0);
+        self.objects.bytes = self.objects.bytes.saturating_sub(replaced).saturating_add(length);
+        self.objects.peak = self.objects.peak.max(self.objects.bytes);
+        self.event(Event::Alloc { address, length, kind })
+    }
+
+    /// The object that began at `address` was freed.
+    pub fn free(&mut self, address: u64) -> Result<(), Error> {
+        self.totals.frees += 1;
+        let length = self.objects.live.remove(&address).unwrap_or(0);
+        self.objects.bytes = self.objects.bytes.saturating_sub(length);
+        self.event(Event::Free { address })
+    }
+
+    /// The program's progress since the last mark.
+    pub fn mark(&mut self, instructions: u64, references: u64) -> Result<(), Error> {
+        self.marks.any = true;
+        self.marks.instructions = self.marks.instructions.saturating_add(instructions);
+        self.marks.references = self.marks.references.saturating_add(references);
+        self.event(Event::Mark { instructions, references })
+    }
+
+    /// A mapping appeared.
+    pub fn map(&mut self, first_page: u64, pages: u64) -> Result<(), Error> {
+        self.totals.maps += 1;
+        self.event(Event::Map { first_page, pages: pages.min(u64::MAX - first_page) })
+    }
+
+    /// The contents of these pages are gone.
+    pub fn unmap(&mut self, first_page: u64, pages: u64) -> Result<(), Error> {
+        self.totals.unmaps += 1;
+        let dropped = self.pages.unmap(first_page..first_page.saturating_add(pages));
+        self.drop_pages(&dropped)
+    }
+
+    /// The contents of these pages moved: their ids with them. What was at the target is dropped.
+    pub fn remap(&mut self, from: u64, to: u64, pages: u64) -> Result<(), Error> {
+        self.totals.remaps += 1;
+        let pages = pages.min(u64::MAX - from).min(u64::MAX - to);
+        let remapped = self.pages.remap(from, to, pages);
+        self.drop_pages(&remapped.dropped)?;
+        remapped.moved.into_iter().try_for_each(|(page, to)| self.event(Event::Move { page, to }))
+    }
+
+    /// Ascending ids, stored as ranges. A range that continues the event before it is joined to it, so
+    /// that the same pages dropped by one call or by several make the same trace.
+    fn drop_pages(&mut self, ids: &[u32]) -> Result<(), Error> {
+        let now = self.chunk.references.len() as u32;
+        for range in ids.chunk_by(|a, b| a + 1 == *b) {
+            let (start, end) = (range[0], range[range.len() - 1] + 1);
+            match self.chunk.events.last_mut() {
+                Some((at, Event::Drop { pages })) if *at == now && pages.end == start => pages.end = end,
+                _ => self.event(Event::Drop { pages: start..end })?,
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), Error> {
+        // Before, not after: the last event may still grow.
+        if self.chunk.events.len() == CHUNK_EVENTS {
+            self.flush()?;
+        }
+        self.totals.events += 1;
+        self.chunk.events.push((self.chunk.references.len() as u32, event));
+        Ok(())
+    }
+
+    /// Writes the chunk, begins the next.
+    fn flush(&mut self) -> Result<(), Error> {
+        self.chunk.pages = self.pages.ids();
+        self.content.chunk(&self.chunk);
+        self.raw.clear();
+        self.encoder.encode(&self.chunk, &mut self.raw);
+        let hash = xxh3_64(&self.raw);
+        self.payload.clear();
+        self.payload.reserve(zstd::zstd_safe::compress_bound(self.raw.len()));
+        self.compressor.compress_to_buffer(&self.raw, &mut self.payload).map_err(Error::write)?;
+        let head = ChunkHead { payload: self.payload.len() as u32, raw: self.raw.len() as u32, hash };
+        self.out.write_all(&head.encode()).map_err(Error::write)?;
+        self.out.write_all(&self.payload).map_err(Error::write)?;
+        self.index.push(IndexEntry {
+            offset: self.offset,
+            hash,
+            first_record: self.chunk.first_record,
+            instructions: self.marked.instructions,
+            references: self.marked.references,
+            pages: self.chunk.first_new_page,
+            events: self.chunk.events.len() as u32,
+        });
+        self.offset += (format::CHUNK_HEAD + self.payload.len()) as u64;
+        self.marked = self.marks;
+        self.chunk.restart(self.records(), self.pages.ids());
+        Ok(())
+    }
+
+    /// Writes what is left, the index, the metadata and the header.
+    pub fn finish(mut self, end: EndTotals) -> Result<(W, Header), Error> {
+        if !self.chunk.references.is_empty() || !self.chunk.events.is_empty() {
+            self.flush()?;
+        }
+        let records = self.records();
+        let totals = Totals {
+            records,
+            references: end.references.unwrap_or(records.max(self.marks.references)),
+            runs: end.runs.unwrap_or(self.totals.runs),
+            instructions: end.instructions.or(self.marks.any.then_some(self.marks.instructions)),
+            distinct_pages: self.pages.touched(),
+            page_ids: self.pages.ids(),
+            written_pages: self.pages.written(),
+            peak_object_bytes: end.peak_object_bytes.unwrap_or(self.objects.peak),
+            system_call_touches: end.system_call_touches.unwrap_or(0),
+            unmaps: end.unmaps.unwrap_or(self.totals.unmaps),
+            remaps: end.remaps.unwrap_or(self.totals.remaps),
+            chunks: self.index.len() as u64,
+            ..self.totals
+        };
+        let mut index = Vec::with_capacity(self.index.len() * IndexEntry::LENGTH);
+        self.index.iter().for_each(|entry| entry.encode(&mut index));
+        let metadata = serde_json::to_vec(&self.metadata).expect("metadata is plain data");
+        let checksum = self.content.identity();
+        let header = FixedHeader {
+            finished: true,
+            totals: totals.clone(),
+            index_offset: self.offset,
+            index_length: index.len() as u64,
+            index_checksum: xxh3_64(&index),
+            metadata_length: metadata.len() as u64,
+            metadata_checksum: xxh3_64(&metadata),
+            content_checksum: checksum,
+        };
+        self.out.write_all(&index).map_err(Error::write)?;
+        self.out.write_all(&metadata).map_err(Error::write)?;
+        self.out.seek(SeekFrom::Start(self.base)).map_err(Error::write)?;
+        self.out.write_all(&header.encode()).map_err(Error::write)?;
+        self.out.seek(SeekFrom::End(0)).map_err(Error::write)?;
+        self.out.flush().map_err(Error::write)?;
+        Ok((self.out, Header { version: VERSION, checksum, totals, metadata: self.metadata }))
+    }
+}
+
+impl<W: Write + Seek> fmt::Debug for Writer<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("metadata", &self.metadata)
+            .field("records", &self.records())
+            .field("pages", &self.pages.ids())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<W: Write + Seek> Sink for Writer<W> {
+    #[inline]
+    fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
+        Writer::reference(self, page_number, write)
+    }
+    fn alloc(&mut self, address: u64, length: u64, kind: AllocKind) -> Result<(), Error> {
+        Writer::alloc(self, address, length, kind)
+    }
+    fn free(&mut self, address: u64) -> Result<(), Error> {
+        Writer::free(self, address)
+    }
+    fn mark(&mut self, instructions: u64, references: u64) -> Result<(), Error> {
+        Writer::mark(self, instructions, references)
+    }
+    fn map(&mut self, first_page: u64, pages: u64) -> Result<(), Error> {
+        Writer::map(self, first_page, pages)
+    }
+    fn unmap(&mut self, first_page: u64, pages: u64) -> Result<(), Error> {
+        Writer::unmap(self, first_page, pages)
+    }
+    fn remap(&mut self, from: u64, to: u64, pages: u64) -> Result<(), Error> {
+        Writer::remap(self, from, to, pages)
+    }
+}

@@ -1,0 +1,229 @@
+//! Damage is noticed: an error that says where, never a panic, never a trace that is silently shorter.
+
+mod common;
+
+use std::io::Write;
+use std::path::Path;
+
+use common::{Random, Step, pgtr, written};
+use sweephand_trace::{AllocKind, Chunk, Error, Trace, fuzz_reader};
+
+/// A small program with everything in it.
+fn program() -> Vec<Step> {
+    let mut random = Random(1);
+    let mut steps = vec![
+        Step::Map(0, 1_000),
+        Step::Alloc(4096 * 10 + 16, 1 << 20, AllocKind::Malloc),
+        Step::Mark(1_000_000, 400_000),
+    ];
+    steps.extend((0..400).map(|_| Step::Reference(random.below(60), random.below(2) == 0)));
+    steps.extend([Step::Unmap(0, 9), Step::Remap(10, 200, 20), Step::Free(4096 * 10 + 16)]);
+    steps.extend((0..200).map(|_| Step::Reference(random.below(300), random.below(2) == 0)));
+    steps.extend([Step::Mark(900_000, 300_000)]);
+    steps
+}
+
+/// Everything a reader looks at. The error, if there is one, says where.
+fn read(bytes: &[u8]) -> Result<u64, Error> {
+    let trace = Trace::from_bytes(bytes.to_vec())?;
+    let mut chunk = Chunk::new();
+    (0..trace.chunks()).try_for_each(|index| trace.read_chunk(index, &mut chunk))?;
+    trace.verify(&mut |_| {})?;
+    Ok(trace.header().checksum)
+}
+
+fn says_where(error: &Error) -> bool {
+    let message = error.to_string();
+    assert!(!message.contains('\n'), "{message}");
+    // "is empty", "is binary data" and "was never finished" are about the whole file.
+    matches!(error, Error::Empty { .. } | Error::Unrecognised { .. } | Error::Unfinished { .. })
+        || message.contains("byte")
+}
+
+#[test]
+fn native_truncated_anywhere() {
+    let whole = written(&program(), 3);
+    for length in 0..whole.len() {
+        let error = read(&whole[..length]).expect_err("shorter");
+        assert!(says_where(&error), "{length}: {error}");
+        fuzz_reader(&whole[..length]);
+    }
+}
+
+#[test]
+fn pgtr_truncated_anywhere() {
+    let whole = pgtr(&program(), 1);
+    read(&whole).unwrap();
+    for length in 0..whole.len() {
+        let error = read(&whole[..length]).expect_err("shorter");
+        assert!(says_where(&error), "{length}: {error}");
+        fuzz_reader(&whole[..length]);
+    }
+}
+
+#[test]
+fn compressed_truncated_anywhere() {
+    let whole = pgtr(&program(), 1);
+    for (name, bytes) in compressions(&whole) {
+        assert!(read(&bytes).is_ok(), "{name}");
+        for length in 0..bytes.len() {
+            let error = read(&bytes[..length]).expect_err(name);
+            assert!(says_where(&error), "{name} {length}: {error}");
+        }
+    }
+}
+
+fn compressions(whole: &[u8]) -> [(&'static str, Vec<u8>); 3] {
+    let gzip = |bytes: &[u8]| {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        gzip.write_all(bytes).unwrap();
+        gzip.finish().unwrap()
+    };
+    let (front, back) = whole.split_at(whole.len() / 2);
+    let members = [gzip(front), gzip(back)].concat();
+    let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 6);
+    xz.write_all(whole).unwrap();
+    let zstd = zstd::encode_all(whole, 3).unwrap();
+    // Two gzip members: but for that boundary, where the PGTR inside is cut, every cut is inside a member.
+    [("gzip", members), ("xz", xz.finish().unwrap()), ("zstd", zstd)]
+}
+
+/// Every single bit: an error, or a bit that means nothing to zstd and the same content.
+#[test]
+fn native_with_any_bit_flipped() {
+    let whole = written(&program(), 3);
+    let checksum = read(&whole).unwrap();
+    let mut harmless = 0;
+    for bit in 0..8 * whole.len() {
+        let mut bytes = whole.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        match read(&bytes) {
+            Err(error) => assert!(says_where(&error), "bit {bit}: {error}"),
+            Ok(same) => {
+                assert_eq!(same, checksum, "bit {bit}");
+                harmless += 1;
+            }
+        }
+        fuzz_reader(&bytes);
+    }
+    assert!(harmless <= 8, "{harmless} bits mean nothing");
+}
+
+#[test]
+fn pgtr_and_text_with_bits_flipped_never_panic() {
+    let stream = pgtr(&program(), 1);
+    let text: Vec<u8> = (0..300).flat_map(|i| format!("{}\n", i * i % 97).into_bytes()).collect();
+    for whole in [stream, text] {
+        for bit in 0..8 * whole.len() {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            if let Err(error) = read(&bytes) {
+                assert!(says_where(&error), "bit {bit}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn random_damage_never_panics() {
+    let sources = [written(&program(), 3), pgtr(&program(), 1)];
+    let mut random = Random(7);
+    for round in 0..4_000 {
+        let mut bytes = sources[round % 2].clone();
+        for _ in 0..1 + random.below(6) {
+            let at = random.below(bytes.len() as u64) as usize;
+            match random.below(4) {
+                0 => bytes[at] = random.next() as u8,
+                1 => drop(bytes.remove(at)),
+                2 => bytes.insert(at, random.next() as u8),
+                _ => bytes.truncate(at.max(1)),
+            }
+        }
+        fuzz_reader(&bytes);
+    }
+}
+
+#[test]
+fn trailing_bytes_are_noticed() {
+    let sources = [written(&program(), 3), pgtr(&program(), 1)];
+    for whole in &sources {
+        for tail in [&b"\0"[..], b"\n", &whole[..]] {
+            let error = read(&[whole, tail].concat()).unwrap_err();
+            assert!(error.to_string().contains("more follows"), "{error}");
+            assert!(says_where(&error));
+        }
+    }
+    for (name, bytes) in compressions(&sources[1]) {
+        let error = read(&[&bytes[..], b"garbage"].concat()).expect_err(name);
+        assert!(says_where(&error), "{error}");
+    }
+}
+
+/// A length of 2^60 in any varint must not be believed.
+#[test]
+fn huge_lengths_allocate_nothing() {
+    for prefix in [b"PGTR\x01\x0c\x01\x00".as_slice(), &[0xff, 0xff, 0x0f], &[1, 0], &[1, 0, 0]] {
+        let mut bytes = prefix.to_vec();
+        bytes.extend([0x80; 8]);
+        bytes.push(0x10);
+        fuzz_reader(&bytes);
+        let _ = read(&bytes);
+    }
+}
+
+#[test]
+fn messages_say_what_and_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let message = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        let error = Trace::open(&path).expect_err(name).to_string();
+        let shown = format!("{}: ", path.display());
+        error.strip_prefix(&shown).unwrap_or_else(|| panic!("{error} names the file")).to_owned()
+    };
+    let native = written(&program(), 3);
+    let stream = pgtr(&program(), 1);
+    let text_mode: Vec<u8> = {
+        let text = native.iter().flat_map(|b| if *b == b'\n' { vec![b'\r', b'\n'] } else { vec![*b] });
+        text.collect()
+    };
+    let mut unfinished = native.clone();
+    unfinished[16] = 0;
+    for (name, content, expected) in [
+        ("empty", &b""[..], "is empty"),
+        ("elf", b"\x7fELF\x02\x01\x01\0\0\0", "is an ELF file (a program or a library), not a trace"),
+        ("binary", &[0, 1, 2, 3, 4, 5, 6, 7, 8], "is binary data of no known format, not a trace"),
+        ("words", b"12\n13\nhello there\n", "line 3 (byte 6): not a page number: \"hello there\""),
+        ("number", b"99999999999999999999999\n", "line 1 (byte 0): a page number that does not fit 64 bits"),
+        ("comments", b"# nothing\n\n*\n", "is text without a single page number"),
+        ("short", &native[..native.len() - 9], "ends too soon, at byte"),
+        ("half", &stream[..stream.len() / 2], "ends too soon, at byte"),
+        ("text-mode", &text_mode, "line ends were changed on the way"),
+        ("unfinished", &unfinished, "the header's checksum is wrong"),
+        (
+            "version",
+            &[&native[..8], &[9], &native[9..]].concat(),
+            "byte 8: format version 9; this program reads",
+        ),
+    ] {
+        let error = message(name, content);
+        assert!(error.contains(expected), "{name}: {error}");
+    }
+    let error = Trace::open(Path::new("no/such/file")).unwrap_err().to_string();
+    assert!(error.starts_with("no/such/file: "), "{error}");
+    let error = Trace::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("a directory"), "{error}");
+}
+
+/// What a writer leaves behind that died before it finished.
+#[test]
+fn an_unfinished_trace_says_so() {
+    let mut out = std::io::Cursor::new(Vec::new());
+    let mut writer = sweephand_trace::Writer::new(&mut out, sweephand_trace::Metadata::default()).unwrap();
+    for i in 0..300_000 {
+        writer.reference(i, false).unwrap();
+    }
+    drop(writer);
+    let error = read(&out.into_inner()).unwrap_err();
+    assert!(error.to_string().contains("was never finished"), "{error}");
+}
