@@ -1,0 +1,257 @@
+//! The rows of `sweephand simulate`, as a table, CSV or JSON.
+
+use crate::{Table, grouped};
+use serde::Serialize;
+use std::io::{self, Write};
+use sweephand_sim::Outcome;
+
+/// One policy with one memory size on one trace. The fields are the columns of the CSV, in this order.
+#[derive(Clone, Debug, Serialize)]
+pub struct SimulationRow {
+    /// The trace, as it was named.
+    pub trace: String,
+    /// The policy, as it was named.
+    pub policy: String,
+    /// Memory in page frames.
+    pub memory_pages: u64,
+    /// References that the program made (not the records kept of them).
+    pub references: u64,
+    /// Page addresses touched.
+    pub distinct_pages: u64,
+    /// References to pages that were not resident.
+    pub faults: u64,
+    /// Faults on the first reference to a page, or the first after its mapping was dropped.
+    pub first_touch_faults: u64,
+    /// Faults taken while a frame was free.
+    pub warmup_faults: u64,
+    /// Pages evicted.
+    pub evictions: u64,
+    /// 1 - faults / references, to six decimals; `None` without references.
+    pub hit_ratio: Option<f64>,
+    /// Faults for every million instructions, to six decimals; `None` where instructions are not known.
+    pub faults_per_million_instructions: Option<f64>,
+    /// Entries that the policy's hands looked at.
+    pub hand_steps: u64,
+}
+
+/// What the rows on one trace have in common.
+#[derive(Clone, Debug, Serialize)]
+pub struct SimulatedTrace {
+    /// The trace, as it was named.
+    pub trace: String,
+    /// Its checksum, in hexadecimal: the identity of its contents.
+    pub checksum: String,
+    /// References kept in it.
+    pub records: u64,
+    /// References that the program made.
+    pub references: u64,
+    /// Page addresses touched.
+    pub distinct_pages: u64,
+    /// Bytes a page.
+    pub page_bytes: u64,
+    /// Instructions, where known.
+    pub instructions: Option<u64>,
+    /// The window that it was reduced with (1: repeated references collapsed, 0: not reduced).
+    pub window: u64,
+}
+
+impl SimulatedTrace {
+    /// The row of an outcome.
+    pub fn row(&self, policy: impl ToString, frames: usize, outcome: &Outcome) -> SimulationRow {
+        let six_decimals = |number: f64| (number * 1e6).round() / 1e6;
+        let share = |of: u64| (of > 0).then(|| outcome.faults as f64 / of as f64);
+        SimulationRow {
+            trace: self.trace.clone(),
+            policy: policy.to_string(),
+            memory_pages: frames as u64,
+            references: self.references,
+            distinct_pages: self.distinct_pages,
+            faults: outcome.faults,
+            first_touch_faults: outcome.first_touch_faults,
+            warmup_faults: outcome.warmup_faults,
+            evictions: outcome.evictions,
+            hit_ratio: share(self.references).map(|share| six_decimals(1.0 - share)),
+            faults_per_million_instructions: self
+                .instructions
+                .and_then(share)
+                .map(|faults| six_decimals(1e6 * faults)),
+            hand_steps: outcome.hand_steps,
+        }
+    }
+}
+
+/// The results of a `simulate` command.
+#[derive(Clone, Debug, Serialize)]
+pub struct SimulationReport {
+    /// Version, options, conventions.
+    pub sweephand: serde_json::Map<String, serde_json::Value>,
+    /// The traces, in order.
+    pub traces: Vec<SimulatedTrace>,
+    /// The results: by trace, policy and memory size, in that order.
+    pub rows: Vec<SimulationRow>,
+}
+
+/// How a report is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// For people: one table a trace.
+    Table(Measure),
+    /// The columns of [`SimulationRow`].
+    Csv,
+    /// One object: `sweephand`, `traces`, `rows`.
+    Json,
+}
+
+/// What the cells of a table show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Measure {
+    /// All faults.
+    Faults,
+    /// Hits of all references, in percent.
+    HitRatio,
+    /// Faults for every million instructions.
+    FaultsPerMillionInstructions,
+    /// Faults that need a disk read: all but first touches.
+    Refaults,
+}
+
+impl SimulationReport {
+    /// Writes the report.
+    pub fn write(&self, format: Format, mut out: impl Write) -> io::Result<()> {
+        match format {
+            Format::Table(measure) => self.write_tables(measure, out),
+            Format::Csv => {
+                let mut csv =
+                    csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(out);
+                for (index, row) in self.rows.iter().enumerate() {
+                    let columns = row.columns();
+                    if index == 0 {
+                        csv.write_record(columns.iter().map(|(name, _)| name)).map_err(io::Error::from)?;
+                    }
+                    csv.write_record(columns.iter().map(|(_, value)| value)).map_err(io::Error::from)?;
+                }
+                csv.flush()
+            }
+            Format::Json => {
+                serde_json::to_writer_pretty(&mut out, self).map_err(io::Error::from)?;
+                writeln!(out)
+            }
+        }
+    }
+
+    fn write_tables(&self, measure: Measure, mut out: impl Write) -> io::Result<()> {
+        for (index, trace) in self.traces.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            let rows: Vec<_> = self.rows.iter().filter(|row| row.trace == trace.trace).collect();
+            writeln!(
+                out,
+                "{}: {} references to {} pages ({}){}",
+                trace.trace,
+                grouped(trace.references),
+                grouped(trace.distinct_pages),
+                bytes(trace.distinct_pages * trace.page_bytes),
+                trace
+                    .instructions
+                    .map_or(String::new(), |count| format!(", {} instructions", grouped(count)))
+            )?;
+            writeln!(out, "{}:\n", measure.heading())?;
+            write!(out, "{}", self.table(trace, &rows, measure))?;
+            if let (Measure::Faults, Some(row)) = (measure, rows.first()) {
+                writeln!(
+                    out,
+                    "\n{} of the faults in each cell are first touches: a page's first use, which needs no disk read.",
+                    grouped(row.first_touch_faults)
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Policies down, memory sizes across.
+    fn table(&self, trace: &SimulatedTrace, rows: &[&SimulationRow], measure: Measure) -> Table {
+        let mut sizes: Vec<u64> = Vec::new();
+        let mut policies: Vec<&str> = Vec::new();
+        for row in rows {
+            if !sizes.contains(&row.memory_pages) {
+                sizes.push(row.memory_pages);
+            }
+            if !policies.contains(&row.policy.as_str()) {
+                policies.push(&row.policy);
+            }
+        }
+        let across = |first: &str, cell: &dyn Fn(u64) -> String| -> Vec<String> {
+            std::iter::once(first.to_string()).chain(sizes.iter().map(|&size| cell(size))).collect()
+        };
+        let mut table = Table::new(across("memory", &|size| bytes(size * trace.page_bytes)));
+        table.row(across("  pages", &grouped));
+        let share = |size: u64| format!("{:.0}%", 100.0 * size as f64 / trace.distinct_pages.max(1) as f64);
+        table.row(across("  of the program's", &share));
+        for policy in policies {
+            let cell = |size| {
+                let row = rows.iter().find(|row| row.policy == policy && row.memory_pages == size);
+                row.map_or(String::new(), |row| measure.of(row))
+            };
+            table.row(across(policy, &cell));
+        }
+        table
+    }
+}
+
+impl Measure {
+    fn heading(self) -> &'static str {
+        match self {
+            Measure::Faults => "page faults under each policy, by memory size",
+            Measure::HitRatio => "hit ratio in percent under each policy, by memory size",
+            Measure::FaultsPerMillionInstructions => "page faults per million instructions, by memory size",
+            Measure::Refaults => "page faults but first touches under each policy, by memory size",
+        }
+    }
+
+    fn of(self, row: &SimulationRow) -> String {
+        match self {
+            Measure::Faults => grouped(row.faults),
+            Measure::Refaults => grouped(row.faults - row.first_touch_faults),
+            Measure::HitRatio => row.hit_ratio.map_or("-".into(), |ratio| format!("{:.2}", 100.0 * ratio)),
+            Measure::FaultsPerMillionInstructions => {
+                row.faults_per_million_instructions.map_or("-".into(), |faults| format!("{faults:.3}"))
+            }
+        }
+    }
+}
+
+/// Bytes in the largest unit that keeps three digits: `9.5 MiB`.
+pub fn bytes(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1000.0 {
+            let decimals = if unit == "B" || value >= 100.0 { 0 } else { 1 };
+            return format!("{value:.decimals$} {unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
+}
+
+impl SimulationRow {
+    /// The columns of the CSV, in order. Ratios have six decimals, and are empty where they are unknown.
+    fn columns(&self) -> [(&'static str, String); 12] {
+        let six_decimals =
+            |number: Option<f64>| number.map_or(String::new(), |number| format!("{number:.6}"));
+        [
+            ("trace", self.trace.clone()),
+            ("policy", self.policy.clone()),
+            ("memory_pages", self.memory_pages.to_string()),
+            ("references", self.references.to_string()),
+            ("distinct_pages", self.distinct_pages.to_string()),
+            ("faults", self.faults.to_string()),
+            ("first_touch_faults", self.first_touch_faults.to_string()),
+            ("warmup_faults", self.warmup_faults.to_string()),
+            ("evictions", self.evictions.to_string()),
+            ("hit_ratio", six_decimals(self.hit_ratio)),
+            ("faults_per_million_instructions", six_decimals(self.faults_per_million_instructions)),
+            ("hand_steps", self.hand_steps.to_string()),
+        ]
+    }
+}

@@ -1,0 +1,236 @@
+//! One policy, one memory size, at the machine's speed.
+//!
+//! The page table is a byte a page. In the VM model a hit is one `or` on that byte; the policy is entered at faults
+//! only. Each [`Engine`] is compiled for its policy; the rest of the program sees [`Simulation`], one call a chunk.
+
+use crate::Outcome;
+use std::ops::Range;
+use sweephand_policy::registry::{Registered, Spec, Visitor};
+use sweephand_policy::{ArgumentError, Mmu, Model, NEVER, PageId, Policy, Reference};
+use sweephand_trace::{Chunk, Event, PackedReference};
+
+/// A simulation that takes a trace chunk by chunk.
+pub trait Simulation: Send {
+    /// Simulates the references of `chunk` in `range`, with the events among them; the events behind the last
+    /// reference of the chunk belong to the range that ends there. `next_uses` are those of the whole chunk; they may
+    /// be empty unless [`Simulation::needs_future`].
+    fn advance(&mut self, chunk: &Chunk, range: Range<usize>, next_uses: &[u32]);
+
+    /// The counts so far.
+    fn outcome(&self) -> Outcome;
+
+    /// Whether `advance` must be given the next uses.
+    fn needs_future(&self) -> bool;
+}
+
+/// Page table flags. A page that was never touched, or whose contents were dropped, has none.
+const TOUCHED: u8 = 1;
+const RESIDENT: u8 = 2;
+const REFERENCED: u8 = 4;
+
+/// The resident set and its reference bits.
+#[derive(Debug, Default)]
+struct PageTable {
+    flags: Vec<u8>,
+}
+
+impl Mmu for PageTable {
+    #[inline]
+    fn test_and_clear_referenced(&mut self, page: PageId) -> bool {
+        let flags = &mut self.flags[page.index()];
+        let referenced = *flags & REFERENCED != 0;
+        *flags &= !REFERENCED;
+        referenced
+    }
+}
+
+/// Demand paging under one policy.
+#[derive(Debug)]
+pub struct Engine<P> {
+    policy: P,
+    frames: usize,
+    /// Occupied frames.
+    resident: usize,
+    table: PageTable,
+    /// By page id; empty unless the policy needs page numbers.
+    page_numbers: Vec<u64>,
+    /// Whether a reference that repeats the one before it is hidden from the policy.
+    collapse: bool,
+    /// The page referenced last, while it counts as repeated.
+    last: u32,
+    counts: Outcome,
+}
+
+/// No page.
+const NONE: u32 = u32::MAX;
+
+impl<P: Policy> Engine<P> {
+    /// An engine with `frames` free frames. With `collapse`, a reference to the page of the reference before it counts
+    /// as a hit that the policy is not shown.
+    pub fn new(policy: P, frames: usize, collapse: bool) -> Self {
+        Self {
+            policy,
+            frames,
+            resident: 0,
+            table: PageTable::default(),
+            page_numbers: Vec::new(),
+            collapse,
+            last: NONE,
+            counts: Outcome::default(),
+        }
+    }
+
+    /// The references between two events.
+    fn run<const COLLAPSE: bool>(&mut self, references: &[PackedReference], next_uses: &[u32]) {
+        self.counts.records += references.len() as u64;
+        for (time, reference) in references.iter().enumerate() {
+            let page = reference.page();
+            if COLLAPSE {
+                if page == self.last {
+                    continue;
+                }
+                self.last = page;
+            }
+            let flags = &mut self.table.flags[page as usize];
+            let next_use = if P::Model::SEES_FUTURE { next_uses[time] } else { NEVER };
+            if *flags & RESIDENT == 0 {
+                self.fault(PageId(page), next_use);
+            } else if P::Model::SEES_HITS {
+                // No policy that sees hits reads reference bits.
+                self.policy.hit(Reference { page: PageId(page), page_number: u64::from(page), next_use });
+            } else {
+                *flags |= REFERENCED;
+            }
+        }
+    }
+
+    #[inline]
+    fn fault(&mut self, page: PageId, next_use: u32) {
+        self.counts.faults += 1;
+        if self.resident == self.frames {
+            self.evict();
+        } else {
+            self.counts.warmup_faults += 1;
+            self.resident += 1;
+        }
+        let flags = &mut self.table.flags[page.index()];
+        self.counts.first_touch_faults += u64::from(*flags & TOUCHED == 0);
+        *flags = TOUCHED | RESIDENT;
+        let page_number =
+            if P::NEEDS_PAGE_NUMBERS { self.page_numbers[page.index()] } else { u64::from(page.0) };
+        if self.policy.insert(Reference { page, page_number, next_use }, &mut self.table) {
+            self.table.flags[page.index()] |= REFERENCED;
+        }
+    }
+
+    #[inline]
+    fn evict(&mut self) {
+        let victim = self.policy.victim(&mut self.table).expect("memory is full, so there is a victim");
+        let flags = &mut self.table.flags[victim.index()];
+        assert!(*flags & RESIDENT != 0, "victim {victim} is not resident");
+        *flags = TOUCHED;
+        self.policy.evict(victim);
+        self.counts.evictions += 1;
+    }
+
+    #[cold]
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Drop { pages } => {
+                for page in pages.clone() {
+                    self.drop_contents(PageId(page));
+                }
+            }
+            Event::Move { page, to } => {
+                if let Some(number) = self.page_numbers.get_mut(*page as usize) {
+                    *number = *to;
+                }
+            }
+            Event::Alloc { .. } | Event::Free { .. } | Event::Mark { .. } | Event::Map { .. } => {}
+        }
+    }
+
+    fn drop_contents(&mut self, page: PageId) {
+        let Some(flags) = self.table.flags.get_mut(page.index()) else { return };
+        let flags = std::mem::take(flags);
+        if flags & RESIDENT != 0 {
+            self.resident -= 1;
+        }
+        if flags & TOUCHED != 0 {
+            self.policy.remove(page);
+        }
+        if self.last == page.0 {
+            self.last = NONE;
+        }
+    }
+}
+
+impl<P: Policy + Send> Simulation for Engine<P> {
+    fn advance(&mut self, chunk: &Chunk, range: Range<usize>, next_uses: &[u32]) {
+        let pages = chunk.pages as usize;
+        if self.table.flags.len() < pages {
+            self.table.flags.resize(pages, 0);
+        }
+        if P::NEEDS_PAGE_NUMBERS && self.page_numbers.len() < pages {
+            self.page_numbers.extend_from_slice(&chunk.new_pages);
+        }
+        for_each_segment(chunk, range, |segment, event| {
+            let next_uses = if P::Model::SEES_FUTURE { &next_uses[segment.clone()] } else { &[] };
+            let references = &chunk.references[segment];
+            if self.collapse {
+                self.run::<true>(references, next_uses);
+            } else {
+                self.run::<false>(references, next_uses);
+            }
+            if let Some(event) = event {
+                self.event(event);
+            }
+        });
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome {
+            hand_steps: self.policy.hand_steps(),
+            cold_allocation: self.policy.cold_allocation(),
+            ..self.counts
+        }
+    }
+
+    fn needs_future(&self) -> bool {
+        P::Model::SEES_FUTURE
+    }
+}
+
+/// Cuts a range of a chunk at its events: each segment comes with the event that follows it, the last with none.
+pub(crate) fn for_each_segment(
+    chunk: &Chunk,
+    range: Range<usize>,
+    mut visit: impl FnMut(Range<usize>, Option<&Event>),
+) {
+    let is_last = range.end == chunk.references.len();
+    let first = chunk.events.partition_point(|(position, _)| (*position as usize) < range.start);
+    let mut start = range.start;
+    for (position, event) in &chunk.events[first..] {
+        let position = *position as usize;
+        if position > range.end || (position == range.end && !is_last) {
+            break;
+        }
+        visit(start..position, Some(event));
+        start = position;
+    }
+    visit(start..range.end, None);
+}
+
+/// A simulation of the policy that a spec names. `collapse` holds unless the spec says otherwise.
+pub fn simulation(spec: &Spec, frames: usize, collapse: bool) -> Result<Box<dyn Simulation>, ArgumentError> {
+    struct Build<'a>(&'a Spec, usize, bool);
+    impl Visitor for Build<'_> {
+        type Output = Result<Box<dyn Simulation>, ArgumentError>;
+        fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
+            let Build(spec, frames, collapse) = self;
+            Ok(Box::new(Engine::new(P::configure(frames, spec.arguments())?, frames, collapse)))
+        }
+    }
+    let collapse = spec.arguments().collapse()?.unwrap_or(collapse);
+    spec.visit(Build(spec, frames, collapse))
+}

@@ -1,0 +1,26 @@
+//! Demand paging of one reference string: every policy, every memory size.
+//!
+//! ```text
+//! Trace -- decoded once, a batch of chunks at a time --> Sweep --> a Simulation a (policy, memory size) --> Outcome
+//!                                                          \----> LruStack, OptStack: all sizes in one pass
+//! ```
+//!
+//! [`Engine`] runs one policy with one memory size, with static dispatch per reference and dynamic dispatch per chunk.
+//! [`Sweep`] drives many of them in parallel. [`Future`] holds what offline policies are told.
+#![forbid(unsafe_code)]
+
+mod engine;
+mod future;
+mod lru_stack;
+mod memory;
+mod opt_stack;
+mod outcome;
+mod sweep;
+
+pub use engine::{Engine, Simulation, simulation};
+pub use future::{Future, TooLong};
+pub use lru_stack::LruStack;
+pub use memory::{MemorySize, MemorySizeError};
+pub use opt_stack::OptStack;
+pub use outcome::Outcome;
+pub use sweep::{Cell, Sweep, SweepError, Trajectory, TrajectoryPoint};

@@ -1,0 +1,129 @@
+//! Memory sizes as people type them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A memory size: `300p` pages, `64MiB` bytes, `25%` of the distinct pages of a trace, or `all` sizes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum MemorySize {
+    /// So many pages.
+    Pages(u64),
+    /// So many bytes.
+    Bytes(u64),
+    /// A share of the trace's distinct pages, in percent.
+    Percent(f64),
+    /// Every size from one page to all distinct pages of the trace.
+    All,
+}
+
+/// A memory size that cannot be read, or that comes to nothing.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("memory size '{text}': {reason}")]
+pub struct MemorySizeError {
+    /// The size as typed.
+    pub text: String,
+    /// What is wrong, and what would be right.
+    pub reason: &'static str,
+}
+
+const UNITS: [(&str, u64); 8] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("B", 1),
+];
+
+impl FromStr for MemorySize {
+    type Err = MemorySizeError;
+
+    fn from_str(text: &str) -> Result<Self, MemorySizeError> {
+        let error = |reason| MemorySizeError { text: text.to_string(), reason };
+        let number = |digits: &str| digits.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+        let size = if text == "all" {
+            MemorySize::All
+        } else if let Some(percent) = text.strip_suffix('%') {
+            MemorySize::Percent(number(percent).ok_or(error("write a share as in 25%"))?)
+        } else if let Some(pages) = text.strip_suffix('p') {
+            MemorySize::Pages(pages.trim().parse().map_err(|_| error("write whole pages as in 300p"))?)
+        } else if let Some((digits, unit)) =
+            UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit as f64)))
+        {
+            let bytes = number(digits).ok_or(error("write bytes as in 64MiB"))? * unit;
+            // Fractions of a byte do not count; a negative size becomes 0 and is refused below.
+            MemorySize::Bytes(bytes as u64)
+        } else {
+            return Err(error("give it a unit: 300p for pages, 64MiB for bytes, 25% of the trace's pages"));
+        };
+        match size {
+            MemorySize::Percent(percent) if percent <= 0.0 => Err(error("must be more than 0")),
+            MemorySize::Pages(0) | MemorySize::Bytes(0) => Err(error("must be more than 0")),
+            size => Ok(size),
+        }
+    }
+}
+
+impl fmt::Display for MemorySize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemorySize::Pages(pages) => write!(f, "{pages}p"),
+            MemorySize::Bytes(bytes) => write!(f, "{bytes}B"),
+            MemorySize::Percent(percent) => write!(f, "{percent}%"),
+            MemorySize::All => f.write_str("all"),
+        }
+    }
+}
+
+impl MemorySize {
+    /// Reads a comma list.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, MemorySizeError> {
+        text.split(',').map(|item| item.trim().parse()).collect()
+    }
+
+    /// The sizes in pages, for a trace with that many distinct pages of that many bytes: one size, or all of them. Shares
+    /// are rounded to the nearest page, bytes down to whole pages; a size is at least one page.
+    pub fn frames(self, distinct_pages: u64, page_bytes: u64) -> Vec<usize> {
+        let frames = match self {
+            MemorySize::All => return (1..=distinct_pages.max(1) as usize).collect(),
+            MemorySize::Pages(pages) => pages,
+            MemorySize::Bytes(bytes) => bytes / page_bytes,
+            MemorySize::Percent(percent) => (percent * distinct_pages as f64 / 100.0).round() as u64,
+        };
+        vec![frames.clamp(1, u64::from(u32::MAX)) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_come_to_pages() {
+        let frames = |text: &str| text.parse::<MemorySize>().unwrap().frames(1223, 4096);
+        assert_eq!(frames("300p"), [300]);
+        assert_eq!(frames("1MiB"), [256]);
+        assert_eq!(frames("1.5MiB"), [384]);
+        assert_eq!(frames("1MB"), [244]);
+        assert_eq!(frames("25%"), [306]);
+        assert_eq!(frames("0.01%"), [1]);
+        assert_eq!(frames("100B"), [1]);
+        assert_eq!("all".parse::<MemorySize>().unwrap().frames(3, 4096), [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_what_can() {
+        let error = |text: &str| text.parse::<MemorySize>().unwrap_err().to_string();
+        assert_eq!(
+            error("300"),
+            "memory size '300': give it a unit: 300p for pages, 64MiB for bytes, 25% of the trace's pages"
+        );
+        assert_eq!(error("0p"), "memory size '0p': must be more than 0");
+        assert_eq!(error("-5%"), "memory size '-5%': must be more than 0");
+        assert_eq!(error("1.5p"), "memory size '1.5p': write whole pages as in 300p");
+        assert_eq!(error("xMiB"), "memory size 'xMiB': write bytes as in 64MiB");
+        assert_eq!(error("NaN%"), "memory size 'NaN%': write a share as in 25%");
+    }
+}

@@ -1,0 +1,23 @@
+//! What a simulation counts.
+
+use sweephand_policy::ColdAllocation;
+
+/// The counts of one policy with one memory size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// References simulated (the records of the trace).
+    pub records: u64,
+    /// References to pages that were not resident.
+    pub faults: u64,
+    /// Those of them that were the first reference to the page, or the first after its contents were dropped: a
+    /// zero-fill, no disk read.
+    pub first_touch_faults: u64,
+    /// Those of them that found a free frame.
+    pub warmup_faults: u64,
+    /// Pages evicted.
+    pub evictions: u64,
+    /// Entries that the policy's hands looked at.
+    pub hand_steps: u64,
+    /// The cold allocation at the end, for policies that have one.
+    pub cold_allocation: Option<ColdAllocation>,
+}

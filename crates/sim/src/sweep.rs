@@ -1,0 +1,226 @@
+//! Many simulations of one trace at once.
+//!
+//! A sweep reads the trace chunk by chunk, a few at a time, and gives each batch to all of its simulations in parallel:
+//! the trace is decoded once, whatever the number of policies and sizes, and memory holds a batch, not the trace.
+
+use crate::engine::simulation;
+use crate::{Future, LruStack, OptStack, Outcome, Simulation, TooLong};
+use rayon::prelude::*;
+use std::path::PathBuf;
+use sweephand_policy::registry::Spec;
+use sweephand_policy::{ArgumentError, ColdAllocation};
+use sweephand_trace::{Chunk, Trace};
+
+/// Chunks decoded together where several simulations share processors: enough for one to work on before the next takes
+/// its cache. A lone simulation takes one at a time, fresh from the decoder.
+const BATCH: usize = 8;
+/// From so many sizes on, one pass of stack distances is cheaper than LRU at each size.
+const STACK_SIZES: usize = 4;
+
+/// A policy with a memory size.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The policy.
+    pub spec: Spec,
+    /// Its memory, at least 1.
+    pub frames: usize,
+}
+
+/// The cold allocation over time, sampled (Figure 3 of the CLOCK-Pro paper).
+#[derive(Clone, Debug, Default)]
+pub struct Trajectory {
+    /// The samples, in order of time.
+    pub points: Vec<TrajectoryPoint>,
+}
+
+/// A sample of a [`Trajectory`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TrajectoryPoint {
+    /// Records simulated before it.
+    pub time_records: u64,
+    /// The allocation at that time.
+    pub allocation: ColdAllocation,
+}
+
+/// Why a sweep cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] sweephand_trace::Error),
+    /// A policy does not take its arguments.
+    #[error(transparent)]
+    Argument(#[from] ArgumentError),
+    /// The trace is too long for an offline policy.
+    #[error("{}: {source}", path.display())]
+    TooLong {
+        /// The trace.
+        path: PathBuf,
+        /// How long it is.
+        source: TooLong,
+    },
+}
+
+/// What to simulate, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Sweep {
+    /// Policies with their memory sizes.
+    pub cells: Vec<Cell>,
+    /// Whether references that repeat the one before them are hidden from policies that do not say otherwise.
+    pub collapse: bool,
+    /// Records between two samples of the trajectories; 0 for none.
+    pub sample_records: u64,
+}
+
+impl Sweep {
+    /// Runs it. Results are in the order of the cells. `progress` is called after each batch with the number of records
+    /// of the trace that are done.
+    pub fn run(
+        &self,
+        trace: &Trace,
+        progress: &dyn Fn(u64),
+    ) -> Result<Vec<(Outcome, Trajectory)>, SweepError> {
+        let mut runs = self.runs(trace)?;
+        let future = if runs.iter().any(Run::needs_future) {
+            let path = trace.name().to_owned();
+            Some(Future::of(trace)?.map_err(|source| SweepError::TooLong { path, source })?)
+        } else {
+            None
+        };
+        let mut batch: Vec<Chunk> = Vec::new();
+        batch.resize_with(if runs.len() == 1 { 1 } else { BATCH }, Chunk::new);
+        for first in (0..trace.chunks()).step_by(batch.len()) {
+            let available = batch.len().min(trace.chunks() - first);
+            let chunks = &mut batch[..available];
+            let decoded = chunks.par_iter_mut().enumerate();
+            decoded.try_for_each(|(offset, chunk)| trace.read_chunk(first + offset, chunk))?;
+            // One at a time, so that a slow run does not take others along to its processor.
+            runs.par_iter_mut().with_max_len(1).for_each(|run| {
+                for chunk in &*chunks {
+                    let next_uses = future.as_ref().map_or(&[][..], |future| future.of_chunk(chunk));
+                    run.advance(chunk, next_uses, self.sample_records);
+                }
+            });
+            let last = chunks.last().expect("a batch has a chunk");
+            progress(last.first_record + last.references.len() as u64);
+        }
+        let mut results = vec![<(Outcome, Trajectory)>::default(); self.cells.len()];
+        for run in runs {
+            run.report(&self.cells, &mut results);
+        }
+        Ok(results)
+    }
+
+    /// The simulations to make: one a cell, or one for all sizes of a policy where that counts the same.
+    fn runs(&self, trace: &Trace) -> Result<Vec<Run>, SweepError> {
+        let sizes_of = |name| -> Vec<usize> {
+            let mut cells: Vec<_> =
+                (0..self.cells.len()).filter(|&at| self.cells[at].spec.name() == name).collect();
+            cells.sort_by_key(|&at| self.cells[at].frames);
+            cells
+        };
+        let mut runs = Vec::new();
+        let mut alone = vec![true; self.cells.len()];
+        let lru = sizes_of("lru");
+        if lru.len() >= STACK_SIZES {
+            lru.iter().for_each(|&cell| alone[cell] = false);
+            runs.push(Run::LruStack { cells: lru, stack: Box::new(LruStack::new()) });
+        }
+        let opt = sizes_of("opt");
+        let drops_contents = trace.header().totals.unmaps + trace.header().totals.remaps > 0;
+        if opt.len() >= STACK_SIZES && !drops_contents {
+            opt.iter().for_each(|&cell| alone[cell] = false);
+            let mut frames: Vec<_> = opt.iter().map(|&cell| self.cells[cell].frames).collect();
+            frames.dedup();
+            runs.push(Run::OptStack { cells: opt, stack: Box::new(OptStack::new(&frames)), frames });
+        }
+        for (cell, Cell { spec, frames }) in self.cells.iter().enumerate().filter(|(cell, _)| alone[*cell]) {
+            let simulation = simulation(spec, *frames, self.collapse)?;
+            runs.push(Run::Policy { cell, simulation, points: Vec::new() });
+        }
+        Ok(runs)
+    }
+}
+
+/// Something that takes the trace once and gives the outcome of one cell or more.
+enum Run {
+    Policy {
+        cell: usize,
+        simulation: Box<dyn Simulation>,
+        points: Vec<TrajectoryPoint>,
+    },
+    LruStack {
+        cells: Vec<usize>,
+        stack: Box<LruStack>,
+    },
+    OptStack {
+        cells: Vec<usize>,
+        stack: Box<OptStack>,
+        /// Its memory sizes, ascending.
+        frames: Vec<usize>,
+    },
+}
+
+impl Run {
+    fn needs_future(&self) -> bool {
+        match self {
+            Run::Policy { simulation, .. } => simulation.needs_future(),
+            Run::LruStack { .. } => false,
+            Run::OptStack { .. } => true,
+        }
+    }
+
+    fn advance(&mut self, chunk: &Chunk, next_uses: &[u32], sample_records: u64) {
+        let len = chunk.references.len();
+        match self {
+            Run::LruStack { stack, .. } => stack.advance(chunk, 0..len),
+            Run::OptStack { stack, .. } => stack.advance(chunk, 0..len, next_uses),
+            Run::Policy { simulation, points, .. } => {
+                let mut start = 0;
+                while let Some(end) = next_sample(chunk.first_record, start, sample_records, len) {
+                    simulation.advance(chunk, start..end, next_uses);
+                    start = end;
+                    if let Some(allocation) = simulation.outcome().cold_allocation {
+                        let time_records = chunk.first_record + end as u64;
+                        points.push(TrajectoryPoint { time_records, allocation });
+                    }
+                }
+                // A sample at the very end has taken the events behind the last reference along.
+                if start < len || len == 0 {
+                    simulation.advance(chunk, start..len, next_uses);
+                }
+            }
+        }
+    }
+
+    fn report(self, cells: &[Cell], results: &mut [(Outcome, Trajectory)]) {
+        match self {
+            Run::Policy { cell, simulation, points } => {
+                results[cell] = (simulation.outcome(), Trajectory { points });
+            }
+            Run::LruStack { cells: own, stack } => {
+                let frames: Vec<_> = own.iter().map(|&cell| cells[cell].frames).collect();
+                for (cell, outcome) in own.into_iter().zip(stack.outcomes(&frames)) {
+                    results[cell].0 = outcome;
+                }
+            }
+            Run::OptStack { cells: own, stack, frames } => {
+                let outcomes: Vec<_> = stack.outcomes().collect();
+                for cell in own {
+                    let size = frames.binary_search(&cells[cell].frames).expect("its own sizes");
+                    results[cell].0 = outcomes[size];
+                }
+            }
+        }
+    }
+}
+
+/// Where in a chunk of `len` records, which begins at record `first`, the next sample after `start` is due.
+fn next_sample(first: u64, start: usize, every: u64, len: usize) -> Option<usize> {
+    if every == 0 {
+        return None;
+    }
+    let done = first + start as u64;
+    let end = start as u64 + (every - done % every);
+    usize::try_from(end).ok().filter(|end| *end <= len)
+}

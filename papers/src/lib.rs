@@ -1,0 +1,45 @@
+//! The experiments of the papers behind Sweephand: what was published beside what we measure.
+//!
+//! Each paper has a folder here with its published numbers (CSV), its experiments (Rust) and their latest results
+//! (Markdown). `sweephand reproduce` runs [`ITEMS`].
+#![forbid(unsafe_code)]
+
+#[path = "../clock-pro-2005/experiments.rs"]
+mod clock_pro_2005;
+mod lab;
+mod report;
+
+pub use lab::{Error, Lab};
+pub use report::{Claim, Report};
+
+/// A table or figure of a paper.
+#[derive(Clone, Copy, Debug)]
+pub struct Item {
+    /// Its name on the command line, `paper/item`.
+    pub id: &'static str,
+    /// The folder under `papers/` that its results go to.
+    pub folder: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Runs the experiment.
+    pub run: fn(&Lab) -> Result<Report, Error>,
+}
+
+/// Everything that can be reproduced.
+pub const ITEMS: &[Item] = &clock_pro_2005::ITEMS;
+
+/// The items that `names` stand for: an item (`clock-pro/table-1`), a paper (`clock-pro`), or everything if there are none.
+pub fn items(names: &[String]) -> Result<Vec<&'static Item>, Error> {
+    let mut items: Vec<&Item> = Vec::new();
+    for name in names {
+        let name = name.trim_end_matches('/');
+        let of_paper = |item: &&Item| item.id == name || item.id.split('/').next() == Some(name);
+        let found: Vec<_> = ITEMS.iter().filter(of_paper).collect();
+        if found.is_empty() {
+            let known: Vec<_> = ITEMS.iter().map(|item| item.id).collect();
+            return Err(Error::UnknownItem { name: name.to_string(), known: known.join(" ") });
+        }
+        items.extend(found);
+    }
+    Ok(if names.is_empty() { ITEMS.iter().collect() } else { items })
+}

@@ -1,0 +1,83 @@
+//! The published tables, on the classic traces. They are others' data: `SWEEPHAND_TRACES` says where they are.
+
+use std::path::PathBuf;
+use sweephand_papers::{Error, ITEMS, Lab, Report, items};
+
+/// Runs an item, or says that its traces are not here.
+fn report(id: &str) -> Option<Report> {
+    let Some(traces) = std::env::var_os("SWEEPHAND_TRACES") else {
+        eprintln!("{id}: not checked, SWEEPHAND_TRACES is not set");
+        return None;
+    };
+    let lab = Lab { traces: Some(PathBuf::from(traces)) };
+    let item = items(&[id.to_string()]).unwrap()[0];
+    Some((item.run)(&lab).unwrap())
+}
+
+/// The differences "ours less published" of a policy, in tenths of a point.
+fn differences(report: &Report, policy: &str) -> Vec<i64> {
+    let table = &report.tables[0].1;
+    let column = table.heading.iter().position(|heading| heading == policy).unwrap();
+    let tenths = |cell: &String| (cell.parse::<f64>().unwrap() * 10.0).round() as i64;
+    table.rows.iter().map(|row| tenths(&row[column + 1]) - tenths(&row[column])).collect()
+}
+
+#[test]
+fn opt_lirs_and_car_equal_all_fifteen_published_cells() {
+    let (Some(cpp), Some(sprite)) = (report("clock-pro/table-1"), report("clock-pro/table-2")) else {
+        return;
+    };
+    for policy in ["OPT", "LIRS", "CAR"] {
+        let both = [differences(&cpp, policy), differences(&sprite, policy)].concat();
+        assert_eq!(both, [0; 15], "{policy}");
+    }
+}
+
+#[test]
+fn clock_pro_is_as_near_to_the_published_tables_as_it_is_known_to_come() {
+    let (Some(cpp), Some(sprite)) = (report("clock-pro/table-1"), report("clock-pro/table-2")) else {
+        return;
+    };
+    let off = [differences(&cpp, "CLOCK-Pro"), differences(&sprite, "CLOCK-Pro")].concat();
+    assert_eq!(
+        off.iter().map(|tenths| tenths.abs()).sum::<i64>(),
+        69,
+        "tenths of a point over 15 cells: {off:?}"
+    );
+    assert_eq!(off, [-5, 5, 12, 4, 10, 0, 0, 0, 0, 15, 8, 2, 2, -3, -3]);
+}
+
+#[test]
+fn every_item_holds_what_it_claims() {
+    for item in ITEMS {
+        let Some(report) = report(item.id) else { return };
+        assert!(report.holds(), "{}", report.text());
+        assert!(!report.claims.is_empty() && !report.tables.is_empty(), "{}", item.id);
+        assert_eq!(report.title, item.title);
+    }
+}
+
+#[test]
+fn without_traces_it_says_what_is_needed_and_where() {
+    let error = (ITEMS[0].run)(&Lab { traces: None }).unwrap_err();
+    assert!(matches!(error, Error::NoTrace { name: "cpp", .. }));
+    assert_eq!(
+        error.to_string(),
+        "trace 'cpp' is needed and does not come with Sweephand: put it at DIR/lirs/cpp.trace.gz and set \
+         SWEEPHAND_TRACES=DIR or give --traces DIR (the README says where to get it)"
+    );
+}
+
+#[test]
+fn items_are_found_by_name_and_by_paper() {
+    let ids = |name: &str| items(&[name.to_string()]).unwrap().iter().map(|item| item.id).collect::<Vec<_>>();
+    assert_eq!(ids("clock-pro/figure-3"), ["clock-pro/figure-3"]);
+    assert_eq!(ids("clock-pro").len(), ITEMS.len());
+    assert_eq!(items(&[]).unwrap().len(), ITEMS.len());
+    assert!(
+        items(&["clock-amateur".into()])
+            .unwrap_err()
+            .to_string()
+            .starts_with("'clock-amateur' is no paper or item")
+    );
+}
