@@ -1,0 +1,293 @@
+//! `sweephand info`: what is in a trace, and the picture of page against time.
+
+use crate::progress;
+use anyhow::Context;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use sweephand_trace::picture::{Cell, Picture};
+use sweephand_trace::{AllocKind, Chunk, Event, Header, Trace};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Trace of any format; - is standard input
+    #[arg(value_name = "T")]
+    trace: PathBuf,
+    /// Decode everything and check it against every checksum and total
+    #[arg(long)]
+    verify: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "table")]
+    format: Format,
+    /// How many of the largest objects to list
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    objects: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Table,
+    Json,
+}
+
+/// Size of the picture in characters.
+const COLUMNS: usize = 72;
+const ROWS: usize = 20;
+
+/// Shares of a cell's pages touched, in quarters: cells in which pages are only read, cells in which some
+/// are written.
+const READ: [char; 4] = ['·', ':', '+', '#'];
+const WRITTEN: [char; 4] = ['░', '▒', '▓', '█'];
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let trace = if args.trace == Path::new("-") {
+        Trace::from_reader(io::stdin().lock(), Path::new("standard input"))?
+    } else {
+        Trace::open(&args.trace)?
+    };
+    if args.verify {
+        let bar = progress::bar(trace.header().totals.records, "references");
+        let verified = trace.verify(&mut |records| bar.set_position(records));
+        bar.finish_and_clear();
+        verified?;
+    }
+    let (objects, live_at_end) = objects(&trace, args.objects)?;
+    let mut out = io::stdout().lock();
+    match args.format {
+        Format::Json => {
+            let report = as_json(&trace, &objects, args.verify);
+            serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
+        Format::Table => {
+            let picture = Picture::of(&trace, COLUMNS, ROWS)?;
+            write_summary(&mut out, &trace, args.verify)?;
+            write_objects(&mut out, trace.header(), &objects, live_at_end)?;
+            write_picture(&mut out, trace.header(), &picture)?;
+        }
+    }
+    out.flush().context("standard output")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An object of the program.
+struct Object {
+    address: u64,
+    length: u64,
+    kind: AllocKind,
+    /// References before it came, and before it went.
+    from: u64,
+    to: Option<u64>,
+    /// Pages that it has a part of and that are ever touched.
+    touched_pages: u64,
+}
+
+/// The `most` largest objects, largest first, and how many objects are live at the end.
+fn objects(trace: &Trace, most: usize) -> anyhow::Result<(Vec<Object>, usize)> {
+    let mut objects: Vec<Object> = Vec::new();
+    let mut live = std::collections::HashMap::new();
+    let mut numbers = Vec::new();
+    let mut chunk = Chunk::new();
+    for index in 0..trace.chunks() {
+        trace.read_chunk(index, &mut chunk)?;
+        numbers.extend_from_slice(&chunk.new_pages);
+        for (at, event) in &chunk.events {
+            let now = chunk.first_record + u64::from(*at);
+            match *event {
+                Event::Alloc { address, length, kind } => {
+                    live.insert(address, objects.len());
+                    objects.push(Object { address, length, kind, from: now, to: None, touched_pages: 0 });
+                }
+                Event::Free { address } => {
+                    if let Some(index) = live.remove(&address) {
+                        objects[index].to = Some(now);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    objects.sort_by_key(|object| std::cmp::Reverse(object.length));
+    objects.truncate(most);
+    numbers.sort_unstable();
+    let page_size = trace.header().metadata.page_size;
+    for object in &mut objects {
+        let first = object.address / page_size;
+        let end = (object.address + object.length).div_ceil(page_size);
+        let place = |page| numbers.partition_point(|number| *number < page);
+        object.touched_pages = (place(end) - place(first)) as u64;
+    }
+    Ok((objects, live.len()))
+}
+
+fn write_summary(out: &mut impl Write, trace: &Trace, verified: bool) -> io::Result<()> {
+    let Header { version, checksum, totals, metadata } = trace.header();
+    let mut line = |name: &str, value: String| writeln!(out, "{name:<20} {value}");
+    line("trace", trace.name().display().to_string())?;
+    line("program", metadata.program.clone())?;
+    if !metadata.command.is_empty() {
+        line("command", metadata.command.join(" "))?;
+    }
+    line("source", format!("{}, written by {}", metadata.source, metadata.producer))?;
+    let checked = if verified { ", every chunk verified" } else { "" };
+    line(
+        "checksum",
+        format!("{checksum:016x} (format version {version}, {} chunks{checked})", totals.chunks),
+    )?;
+    let ended = match (metadata.complete, metadata.ended.as_str()) {
+        (true, "") => "complete".to_owned(),
+        (true, ended) => format!("complete: {ended}"),
+        (false, ended) => format!("INCOMPLETE: {ended}"),
+    };
+    line("end", ended)?;
+    metadata.notes.iter().try_for_each(|note| line("note", note.clone()))?;
+    let window = match metadata.window {
+        0 => "none: every reference is stored".to_owned(),
+        1 => "1 (runs of references to one page are stored as one)".to_owned(),
+        k => {
+            format!("{k} (LRU and OPT faults are exact from {k} pages up; for others take {} or more)", 8 * k)
+        }
+    };
+    line("window", window)?;
+    let included = match (metadata.instruction_fetches, metadata.system_calls) {
+        (true, true) => "data, instruction fetches, system calls",
+        (true, false) => "data, instruction fetches",
+        (false, true) => "data, system calls",
+        (false, false) => "data",
+    };
+    line("references to", included.to_owned())?;
+    let grouped = |n: u64| group(&n.to_string());
+    line("references", grouped(totals.references))?;
+    line("  in runs", grouped(totals.runs))?;
+    line("  stored", grouped(totals.records))?;
+    line("instructions", totals.instructions.map_or("unknown".to_owned(), grouped))?;
+    let memory = bytes(totals.distinct_pages.saturating_mul(metadata.page_size));
+    line("pages", format!("{} of {} ({memory})", grouped(totals.distinct_pages), bytes(metadata.page_size)))?;
+    line("  written", grouped(totals.written_pages))?;
+    line("mappings", format!("{} made, {} dropped, {} moved", totals.maps, totals.unmaps, totals.remaps))?;
+    let objects = format!(
+        "{} allocated, {} freed, {} at most at a time",
+        totals.objects,
+        totals.frees,
+        bytes(totals.peak_object_bytes)
+    );
+    line("objects", objects)
+}
+
+fn write_objects(
+    out: &mut impl Write,
+    header: &Header,
+    objects: &[Object],
+    live_at_end: usize,
+) -> io::Result<()> {
+    if objects.is_empty() {
+        return Ok(());
+    }
+    let share = |record: u64| format!("{:.1}%", 100.0 * record as f64 / header.totals.records.max(1) as f64);
+    writeln!(
+        out,
+        "\nlargest objects ({live_at_end} live at the end; from, to: share of the references stored)"
+    )?;
+    writeln!(
+        out,
+        "{:>14}  {:>12} {:>10}  {:<8} {:>7} {:>7}",
+        "address", "bytes", "touched", "by", "from", "to"
+    )?;
+    for object in objects {
+        writeln!(
+            out,
+            "{:#14x}  {:>12} {:>10}  {:<8} {:>7} {:>7}",
+            object.address,
+            bytes(object.length),
+            bytes(object.touched_pages.saturating_mul(header.metadata.page_size)),
+            object.kind.name(),
+            share(object.from),
+            object.to.map_or("end".to_owned(), share)
+        )?;
+    }
+    Ok(())
+}
+
+/// High addresses on top, as in a process's map.
+fn write_picture(out: &mut impl Write, header: &Header, picture: &Picture) -> io::Result<()> {
+    if picture.rows.is_empty() {
+        return Ok(());
+    }
+    let [read, written] = [READ, WRITTEN].map(|ramp| ramp.map(String::from).join(""));
+    writeln!(
+        out,
+        "\npages touched, {read} read, {written} some written: up to 1/4, 1/2, 3/4, all of the pages of a cell"
+    )?;
+    for row in picture.rows.iter().rev() {
+        let cells: String = row.cells.iter().map(|cell| glyph(*cell, row.pages)).collect();
+        let address = row.first_page.saturating_mul(header.metadata.page_size);
+        writeln!(out, "{address:#14x} |{cells}|")?;
+    }
+    let last = group(&header.totals.records.to_string());
+    let width = picture.columns.max(last.len() + 2);
+    writeln!(out, "{:>14}  0{last:>fill$}", "references", fill = width - 1)
+}
+
+fn glyph(cell: Cell, pages: u32) -> char {
+    let ramp = if cell.written > 0 { WRITTEN } else { READ };
+    match cell.touched {
+        0 => ' ',
+        touched => ramp[((4 * u64::from(touched)).div_ceil(pages.into()) as usize - 1).min(3)],
+    }
+}
+
+fn as_json(trace: &Trace, objects: &[Object], verified: bool) -> Value {
+    let Header { version, checksum, totals, metadata } = trace.header();
+    let objects: Vec<Value> = objects
+        .iter()
+        .map(|object| {
+            json!({
+                "address": object.address,
+                "length_bytes": object.length,
+                "kind": object.kind.name(),
+                "touched_pages": object.touched_pages,
+                "from_record": object.from,
+                "to_record": object.to,
+            })
+        })
+        .collect();
+    json!({
+        "trace": trace.name().display().to_string(),
+        "format_version": version,
+        // As text: 64 bits do not survive every JSON reader.
+        "checksum": format!("{checksum:016x}"),
+        "verified": verified,
+        "metadata": metadata,
+        "totals": totals,
+        "largest_objects": objects,
+    })
+}
+
+/// Digits in groups of three.
+fn group(digits: &str) -> String {
+    let mut grouped = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A number of bytes to three digits.
+fn bytes(n: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= 1024.0 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 || value >= 99.95 || value.fract() == 0.0 {
+        format!("{value:.0} {}", units[unit])
+    } else {
+        format!("{value:.1} {}", units[unit])
+    }
+}

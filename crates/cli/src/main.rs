@@ -1,0 +1,67 @@
+//! The `sweephand` command: a file a subcommand.
+//!
+//! Results go to standard output or to `-o FILE`, talk goes to standard error. Exit status: 0 done, 1 a finding (a
+//! check that failed), 2 an error, told in one line. `record` passes on the status of the program it ran.
+
+mod generate;
+mod import;
+mod info;
+mod output;
+mod policies;
+mod progress;
+mod record;
+mod reproduce;
+mod simulate;
+
+use clap::{Parser, Subcommand};
+use std::io;
+use std::process::ExitCode;
+
+/// Record which pages a program touches, and see how many page faults it takes in less memory.
+#[derive(Parser)]
+#[command(name = "sweephand", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a program and record the pages it touches
+    Record(record::Args),
+    /// Show what is in a trace
+    Info(info::Args),
+    /// Turn a trace of another format into one of ours
+    Import(import::Args),
+    /// Make a synthetic trace
+    Generate(generate::Args),
+    /// Count the page faults of a trace under every policy, at every memory size
+    Simulate(simulate::Args),
+    /// Show a paper's published results beside measured ones
+    Reproduce(reproduce::Args),
+    /// List the policies with their parameters
+    Policies(policies::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Record(args) => record::run(args),
+        Command::Info(args) => info::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Generate(args) => generate::run(args),
+        Command::Simulate(args) => simulate::run(args),
+        Command::Reproduce(args) => reproduce::run(args),
+        Command::Policies(args) => policies::run(args),
+    };
+    result.unwrap_or_else(|error| {
+        // Nobody reads on: that is their choice, not an error.
+        let pipe_closed = |cause: &(dyn std::error::Error + 'static)| {
+            cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        };
+        if error.chain().any(pipe_closed) {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("sweephand: {error:#}");
+        ExitCode::from(2)
+    })
+}

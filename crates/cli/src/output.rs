@@ -1,0 +1,102 @@
+//! Where results go: standard output, or a file that appears only when it is whole.
+
+use anyhow::{Context, bail};
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+/// A file that is written out of sight and takes its name with [`Output::commit`]. `-` is standard output; that, and what
+/// is no regular file (`/dev/null`, a pipe), gets everything at once then and is never replaced.
+///
+/// Until then it has no name at all, so whatever ends the program leaves nothing behind. It is opened before a long run
+/// starts, so a path that cannot be written is found out at once.
+pub(crate) struct Output {
+    file: BufWriter<File>,
+    path: PathBuf,
+    /// What the contents are copied to instead of taking a name.
+    sink: Option<File>,
+    /// Kept where the file system has no nameless files.
+    named: Option<tempfile::TempPath>,
+}
+
+impl Output {
+    /// Opens an output that will be called `path`.
+    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+        if path.is_dir() {
+            bail!("{}: is a directory; name a file", path.display());
+        }
+        let context = || format!("{}: cannot be created", path.display());
+        let sink = if path == Path::new("-") {
+            Some(io::stdout().as_fd().try_clone_to_owned().map(File::from).with_context(context)?)
+        } else if path.metadata().is_ok_and(|existing| !existing.is_file()) {
+            Some(File::options().write(true).open(path).with_context(context)?)
+        } else {
+            None
+        };
+        let directory = if sink.is_some() { std::env::temp_dir() } else { directory_of(path) };
+        let (file, named) = nameless(&directory).with_context(context)?;
+        Ok(Self { file: BufWriter::new(file), path: path.to_path_buf(), sink, named })
+    }
+
+    /// Gives the file its name, replacing what was there, or copies it to standard output.
+    pub(crate) fn commit(self) -> anyhow::Result<()> {
+        let Self { file, path, sink, named } = self;
+        let context = || format!("{}: cannot be written", path.display());
+        let mut file = file.into_inner().map_err(io::IntoInnerError::into_error).with_context(context)?;
+        if let Some(mut sink) = sink {
+            file.seek(SeekFrom::Start(0)).with_context(context)?;
+            io::copy(&mut file, &mut sink).with_context(context)?;
+            return Ok(());
+        }
+        match named {
+            Some(named) => named.persist(&path).map_err(|error| error.error).with_context(context),
+            None => give_name(&file, &path).with_context(context),
+        }
+    }
+}
+
+fn directory_of(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new(".")).to_path_buf()
+}
+
+/// A file without a name in `directory`; with one that is removed on drop if the file system cannot do that.
+fn nameless(directory: &Path) -> io::Result<(File, Option<tempfile::TempPath>)> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match openat(rustix::fs::CWD, directory, flags, Mode::from_raw_mode(0o666)) {
+        Ok(file) => Ok((File::from(file), None)),
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {
+            let (file, path) =
+                tempfile::Builder::new().prefix(".sweephand-").tempfile_in(directory)?.into_parts();
+            Ok((file, Some(path)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Links a nameless file under a name beside `path`, then renames it: a link alone cannot replace a file.
+fn give_name(file: &File, path: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    use std::os::fd::AsRawFd;
+    let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let link = |name: &Path| Ok(linkat(CWD, &from, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
+    let beside = tempfile::Builder::new().prefix(".sweephand-").make_in(directory_of(path), link)?;
+    beside.into_temp_path().persist(path).map_err(|error| error.error)
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Output {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}

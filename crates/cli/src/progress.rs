@@ -1,0 +1,17 @@
+//! The progress bar of long work: on a terminal only, and only when it turns out to be long.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar over `total` steps of `unit`, on standard error.
+pub(crate) fn bar(total: u64, unit: &str) -> ProgressBar {
+    let template = format!("{{msg}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}, {{eta}} left");
+    let style = ProgressStyle::with_template(&template).expect("a fixed template");
+    // indicatif hides it where standard error is no terminal.
+    ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5)).with_style(style)
+}
+
+/// A line that says how far work of unknown length has come, on standard error.
+pub(crate) fn line() -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg}, {elapsed}").expect("a fixed template");
+    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5)).with_style(style)
+}

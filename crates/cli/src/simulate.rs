@@ -1,0 +1,222 @@
+//! `sweephand simulate`: page faults by policy and memory size.
+
+use crate::output::Output;
+use crate::progress;
+use anyhow::{Context, bail};
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use sweephand_policy::registry::Spec;
+use sweephand_report::{Format, Measure, SimulatedTrace, SimulationReport};
+use sweephand_sim::{Cell, MemorySize, Sweep, Trajectory};
+use sweephand_trace::Trace;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Traces of any format; - is standard input
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    /// Policies, comma list; `all`, or names with parameters as in clock-pro:cold=5%
+    #[arg(short, long, default_value = "opt,lru,clock,car,lirs,clock-pro", value_name = "LIST")]
+    policy: String,
+    /// Memory sizes, comma list: pages (300p), bytes (64MiB), shares of the trace's pages (25%), or all sizes
+    #[arg(short, long, default_value = "10%,20%,30%,40%,50%,60%,70%,80%,90%", value_name = "LIST")]
+    memory: String,
+    /// Hide references that repeat the one before them from the policies (they still count)
+    #[arg(long)]
+    collapse: bool,
+    /// How to print the results
+    #[arg(long, value_enum, default_value = "table")]
+    format: FormatName,
+    /// What the table shows
+    #[arg(long, value_enum, default_value = "faults")]
+    measure: MeasureName,
+    /// Write the results to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write the cold allocation of CLOCK-Pro over time to a CSV file
+    #[arg(long, value_name = "FILE")]
+    trajectory: Option<PathBuf>,
+    /// References between two samples of the trajectory [default: a thousandth of the trace]
+    #[arg(long, value_name = "N", requires = "trajectory")]
+    trajectory_step: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FormatName {
+    Table,
+    Csv,
+    Json,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum MeasureName {
+    Faults,
+    Refaults,
+    HitRatio,
+    FaultsPerMillionInstructions,
+}
+
+/// With `--memory all`, more simulations than this are refused for policies that have no one-pass algorithm.
+const MOST_CELLS: usize = 100_000;
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let specs = Spec::parse_list(&args.policy)?;
+    let sizes = MemorySize::parse_list(&args.memory)?;
+    let format = match (args.format, args.measure) {
+        (FormatName::Csv, _) => Format::Csv,
+        (FormatName::Json, _) => Format::Json,
+        (FormatName::Table, MeasureName::Faults) => Format::Table(Measure::Faults),
+        (FormatName::Table, MeasureName::Refaults) => Format::Table(Measure::Refaults),
+        (FormatName::Table, MeasureName::HitRatio) => Format::Table(Measure::HitRatio),
+        (FormatName::Table, MeasureName::FaultsPerMillionInstructions) => {
+            Format::Table(Measure::FaultsPerMillionInstructions)
+        }
+    };
+    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")))?;
+    let mut trajectory = args.trajectory.as_deref().map(Output::create).transpose()?;
+    if let Some(file) = &mut trajectory {
+        writeln!(
+            file,
+            "trace,policy,memory_pages,time_refs,resident_cold_pages,resident_cold_percent,cold_target_pages"
+        )?;
+    }
+    if trajectory.is_some() && !specs.iter().any(|spec| spec.name().starts_with("clock-pro")) {
+        bail!("--trajectory: none of the policies has a cold allocation; add clock-pro to --policy");
+    }
+
+    let mut report = SimulationReport { sweephand: header(&args), traces: Vec::new(), rows: Vec::new() };
+    for path in &args.traces {
+        let trace = open(path)?;
+        let totals = &trace.header().totals;
+        if totals.records == 0 {
+            bail!("{}: has no references to simulate", path.display());
+        }
+        let described = describe(path, &trace);
+        let frames = memory_sizes(&sizes, &described);
+        let cells: Vec<Cell> = specs
+            .iter()
+            .flat_map(|spec| frames.iter().map(|&frames| Cell { spec: spec.clone(), frames }))
+            .collect();
+        let costly = cells.iter().filter(|cell| !matches!(cell.spec.name(), "lru" | "opt")).count();
+        if costly > MOST_CELLS {
+            bail!("--memory: {costly} simulations; only lru and opt take all sizes in one pass");
+        }
+        let sample_records = match (&trajectory, args.trajectory_step) {
+            (None, _) => 0,
+            (Some(_), Some(0)) => bail!("--trajectory-step: must be at least 1"),
+            (Some(_), Some(step)) => step,
+            (Some(_), None) => (totals.records / 1000).max(1),
+        };
+        warn_of_small_memories(&described, &cells);
+        let sweep = Sweep { cells, collapse: args.collapse, sample_records };
+        let bar = progress::bar(totals.records, "references");
+        bar.set_message(described.trace.clone());
+        let results = sweep.run(&trace, &|records| bar.set_position(records))?;
+        bar.finish_and_clear();
+        for (cell, (outcome, points)) in sweep.cells.iter().zip(&results) {
+            report.rows.push(described.row(&cell.spec, cell.frames, outcome));
+            if let Some(file) = &mut trajectory {
+                write_trajectory(file, &described.trace, cell, points)?;
+            }
+        }
+        report.traces.push(described);
+    }
+    report.write(format, &mut out).context("the results cannot be written")?;
+    if let Some(file) = trajectory {
+        file.commit()?;
+    }
+    out.commit()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens a trace; `-` is standard input.
+pub(crate) fn open(path: &Path) -> anyhow::Result<Trace> {
+    Ok(if path == Path::new("-") {
+        Trace::from_reader(std::io::stdin().lock(), Path::new("standard input"))?
+    } else {
+        Trace::open(path)?
+    })
+}
+
+fn describe(path: &Path, trace: &Trace) -> SimulatedTrace {
+    let header = trace.header();
+    SimulatedTrace {
+        trace: path.display().to_string(),
+        checksum: format!("{:016x}", header.checksum),
+        records: header.totals.records,
+        references: header.totals.references,
+        distinct_pages: header.totals.distinct_pages,
+        page_bytes: header.metadata.page_size,
+        instructions: header.totals.instructions,
+        window: header.metadata.window,
+    }
+}
+
+/// The sizes in pages, in the order given, each once.
+fn memory_sizes(sizes: &[MemorySize], trace: &SimulatedTrace) -> Vec<usize> {
+    let mut frames: Vec<usize> = Vec::new();
+    for size in sizes.iter().flat_map(|size| size.frames(trace.distinct_pages, trace.page_bytes)) {
+        // Lists are short, except for `all`, which comes in order.
+        if frames.last() != Some(&size) && (frames.last() < Some(&size) || !frames.contains(&size)) {
+            frames.push(size);
+        }
+    }
+    frames
+}
+
+/// Reduction with a window of K keeps LRU's and OPT's counts from K frames up; reference bits want some times that.
+fn warn_of_small_memories(trace: &SimulatedTrace, cells: &[Cell]) {
+    let (least, least_others) = (trace.window, 8 * trace.window);
+    let too_small = |cell: &Cell| {
+        let frames = cell.frames as u64;
+        frames < least || (frames < least_others && !matches!(cell.spec.name(), "lru" | "opt"))
+    };
+    if trace.window > 1 && cells.iter().any(too_small) {
+        eprintln!(
+            "sweephand: note: {} is reduced with a window of {least}: counts are exact for lru and opt from {least} pages up, and \
+             nearly so for the others from about {least_others} up",
+            trace.trace
+        );
+    }
+}
+
+/// What the results depend on besides the traces.
+fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
+    let conventions = json!({
+        "references": "what the program made; for a reduced trace more than the records simulated",
+        "faults": "all references to pages that are not resident, first touches among them",
+        "first_touch_faults": "the first reference to a page, or the first after its mapping was dropped",
+        "warmup_faults": "faults taken while a frame was free",
+        "initial_reference_bit": "clear, unless a policy's parameters say otherwise",
+        "percentages_of_memory": "of the trace's distinct pages, to the nearest page, at least one",
+    });
+    let header = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "policy": args.policy,
+        "memory": args.memory,
+        "collapse": args.collapse,
+        "conventions": conventions,
+    });
+    match header {
+        serde_json::Value::Object(header) => header,
+        _ => unreachable!("it is written as an object"),
+    }
+}
+
+fn write_trajectory(
+    out: &mut Output,
+    trace: &str,
+    cell: &Cell,
+    trajectory: &Trajectory,
+) -> anyhow::Result<()> {
+    for point in &trajectory.points {
+        let cold = point.allocation.resident_cold_pages;
+        let percent = 100.0 * cold as f64 / cell.frames as f64;
+        let Cell { spec, frames } = cell;
+        let (time, target) = (point.time_records, point.allocation.target_pages);
+        writeln!(out, "{trace},{spec},{frames},{time},{cold},{percent:.3},{target}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,268 @@
+//! The `sweephand` command as other programs see it: columns, messages, exit status, files left behind.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The example string of Belady's anomaly, with a marker line and spaces as found in the wild.
+const E1: &str = "1\n2\n3\n4\n*\n1\n2\n5\n1\n2\n3\n4\n5\n";
+
+struct Sandbox {
+    directory: tempfile::TempDir,
+}
+
+impl Sandbox {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        fs::write(self.path(name), contents).unwrap();
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sweephand"));
+        command.args(arguments.split_whitespace()).current_dir(self.directory.path());
+        command.env_remove("SWEEPHAND_TRACES").env("XDG_CACHE_HOME", shared_cache());
+        command
+    }
+
+    fn run(&self, arguments: &str) -> Output {
+        self.command(arguments).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Standard output of a command that succeeds without a word on standard error.
+    fn stdout(&self, arguments: &str) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// The one line of a command that fails with status 2 and prints nothing else.
+    fn error(&self, arguments: &str) -> String {
+        let output = self.run(arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {message}");
+        assert_eq!(text(&output.stdout), "", "{arguments}");
+        assert_eq!(message.lines().count(), 1, "{arguments}: {message}");
+        message.trim_end().strip_prefix("sweephand: ").unwrap().to_string()
+    }
+
+    fn files(&self) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(self.directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// One recorder for all tests: building it takes longer than using it.
+fn shared_cache() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn csv_has_the_columns_that_other_tools_read() {
+    let sandbox = Sandbox::new();
+    sandbox.write("e1.txt", E1);
+    assert_eq!(
+        sandbox.stdout("simulate e1.txt --policy fifo,opt,clock:init=1 --memory 3p,60%,4p --format csv"),
+        "trace,policy,memory_pages,references,distinct_pages,faults,first_touch_faults,warmup_faults,evictions,hit_ratio,\
+         faults_per_million_instructions,hand_steps\n\
+         e1.txt,fifo,3,12,5,9,5,3,6,0.250000,,0\n\
+         e1.txt,fifo,4,12,5,10,5,4,6,0.166667,,0\n\
+         e1.txt,opt,3,12,5,7,5,3,4,0.416667,,0\n\
+         e1.txt,opt,4,12,5,6,5,4,2,0.500000,,0\n\
+         e1.txt,clock:init=1,3,12,5,9,5,3,6,0.250000,,15\n\
+         e1.txt,clock:init=1,4,12,5,10,5,4,6,0.166667,,14\n"
+    );
+}
+
+#[test]
+fn json_has_the_same_names_behind_version_options_and_conventions() {
+    let sandbox = Sandbox::new();
+    sandbox.write("e1.txt", E1);
+    let json = sandbox.stdout("simulate e1.txt -p lru -m 3p --format json");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json.as_object().unwrap().keys().collect::<Vec<_>>(), ["sweephand", "traces", "rows"]);
+    assert_eq!(json["sweephand"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(json["sweephand"]["policy"], "lru");
+    assert_eq!(json["traces"][0]["checksum"].as_str().unwrap().len(), 16);
+    let row = &json["rows"][0];
+    assert_eq!((&row["faults"], &row["hit_ratio"]), (&10.into(), &0.166667.into()));
+    assert!(row["faults_per_million_instructions"].is_null());
+}
+
+#[test]
+fn the_table_is_for_people() {
+    let sandbox = Sandbox::new();
+    sandbox.write("e1.txt", E1);
+    assert_eq!(
+        sandbox.stdout("simulate e1.txt --policy opt,clock-pro --memory 2p,3p"),
+        "e1.txt: 12 references to 5 pages (20.0 KiB)\n\
+         page faults under each policy, by memory size:\n\n\
+         \x20memory              8.0 KiB  12.0 KiB\n\
+         \x20  pages                   2         3\n\
+         \x20  of the program's      40%       60%\n\
+         \x20opt                       9         7\n\
+         \x20clock-pro                10         8\n\n\
+         5 of the faults in each cell are first touches: a page's first use, which needs no disk read.\n"
+    );
+}
+
+#[test]
+fn collapse_can_be_set_for_all_policies_or_for_one() {
+    let sandbox = Sandbox::new();
+    sandbox.write("t.txt", "1\n1\n2\n3\n1\n");
+    let faults = |arguments: &str| {
+        let csv = sandbox.stdout(&format!("simulate t.txt --memory 2p --format csv {arguments}"));
+        csv.lines().skip(1).map(|row| row.split(',').nth(5).unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(faults("--policy clock,clock:collapse=on"), ["3", "4"]);
+    assert_eq!(faults("--policy clock,clock:collapse=off --collapse"), ["4", "3"]);
+}
+
+#[test]
+fn all_sizes_come_in_one_pass() {
+    let sandbox = Sandbox::new();
+    sandbox.write("e1.txt", E1);
+    let csv = sandbox.stdout("simulate e1.txt --policy lru,opt --memory all --format csv");
+    let faults: Vec<_> = csv.lines().skip(1).map(|row| row.split(',').nth(5).unwrap()).collect();
+    assert_eq!(faults, ["12", "12", "10", "8", "5", "12", "9", "7", "6", "5"]);
+}
+
+#[test]
+fn traces_come_from_standard_input_and_results_go_to_a_file() {
+    let sandbox = Sandbox::new();
+    let mut child = sandbox
+        .command("simulate - --policy lru --memory 3p --format csv -o out.csv")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(E1.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stdout.is_empty());
+    assert!(fs::read_to_string(sandbox.path("out.csv")).unwrap().contains("\n-,lru,3,12,5,10,"));
+    assert_eq!(sandbox.files(), ["out.csv"]);
+}
+
+#[test]
+fn the_cold_allocation_is_written_over_time() {
+    let sandbox = Sandbox::new();
+    sandbox.write("e1.txt", E1);
+    sandbox.stdout("simulate e1.txt -p lru,clock-pro -m 3p --trajectory cold.csv --trajectory-step 5");
+    assert_eq!(
+        fs::read_to_string(sandbox.path("cold.csv")).unwrap(),
+        "trace,policy,memory_pages,time_refs,resident_cold_pages,resident_cold_percent,cold_target_pages\n\
+         e1.txt,clock-pro,3,5,1,33.333,1\n\
+         e1.txt,clock-pro,3,10,1,33.333,1\n"
+    );
+    assert_eq!(
+        sandbox.error("simulate e1.txt -p lru -m 3p --trajectory cold.csv"),
+        "--trajectory: none of the policies has a cold allocation; add clock-pro to --policy"
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let sandbox = Sandbox::new();
+    sandbox.write("e1.txt", E1.repeat(2000));
+    let mut child = sandbox
+        .command("simulate e1.txt --policy lru,opt --memory all --format json")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn bad_input_gets_one_line_and_leaves_nothing_behind() {
+    let sandbox = Sandbox::new();
+    sandbox.write("e1.txt", E1);
+    sandbox.write("empty.txt", "");
+    sandbox.write("words.txt", "1\n2\nthree\n");
+    sandbox.write("elf", b"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00");
+    sandbox.stdout("generate loop --pages 50 --references 1000 -o loop.swt");
+    let whole = fs::read(sandbox.path("loop.swt")).unwrap();
+    sandbox.write("cut.swt", &whole[..whole.len() - 10]);
+    let mut flipped = whole.clone();
+    flipped[230] ^= 1;
+    sandbox.write("flipped.swt", flipped);
+    let before = sandbox.files();
+    for (arguments, message) in [
+        ("simulate missing.txt", "missing.txt: No such file or directory"),
+        ("simulate empty.txt", "empty.txt: is empty"),
+        ("simulate words.txt", "words.txt: line 3"),
+        ("simulate elf", "elf: "),
+        ("simulate .", ".: is a directory"),
+        ("simulate cut.swt", "cut.swt: "),
+        ("simulate flipped.swt", "flipped.swt: "),
+        ("simulate e1.txt --policy lur", "policy 'lur': there is no such policy; known: opt fifo"),
+        ("simulate e1.txt --memory 0p", "memory size '0p': must be more than 0"),
+        ("simulate e1.txt --memory 300", "memory size '300': give it a unit"),
+        ("simulate e1.txt -o missing/out.csv", "missing/out.csv: cannot be created"),
+        ("simulate e1.txt -o .", ".: is a directory"),
+        ("simulate missing.txt -o out.csv", "missing.txt: No such file or directory"),
+        (
+            "reproduce clock-pro/table-1",
+            "clock-pro/table-1: trace 'cpp' is needed and does not come with Sweephand",
+        ),
+        ("reproduce table-9", "'table-9' is no paper or item; known: clock-pro/table-1"),
+        ("info missing.swt", "missing.swt: No such file or directory"),
+        ("import words.txt -o words.swt", "words.txt: line 3"),
+        ("generate loop --pages 0 --references 10 -o zero.swt", ""),
+    ] {
+        let error = sandbox.error(arguments);
+        assert!(error.starts_with(message), "{arguments}: {error}");
+        assert_eq!(sandbox.files(), before, "{arguments}");
+    }
+}
+
+#[test]
+fn a_generated_trace_is_imported_and_simulated_to_the_same_counts() {
+    let sandbox = Sandbox::new();
+    sandbox.stdout("generate zipf --pages 300 --references 20000 --seed 7 -o zipf.swt");
+    sandbox.stdout("import zipf.swt -o again.swt");
+    let rows = |name: &str| {
+        let csv = sandbox.stdout(&format!("simulate {name} --policy all --memory 10%,50% --format csv"));
+        csv.replace(name, "T")
+    };
+    assert_eq!(rows("zipf.swt"), rows("again.swt"));
+    let info = |name: &str| -> serde_json::Value {
+        serde_json::from_str(&sandbox.stdout(&format!("info {name} --format json --verify"))).unwrap()
+    };
+    assert_eq!(info("zipf.swt")["totals"]["records"], 20000);
+    assert_eq!(info("zipf.swt")["checksum"], info("again.swt")["checksum"]);
+}
+
+#[test]
+fn policies_say_what_they_need_and_where_they_run() {
+    let sandbox = Sandbox::new();
+    let listing = sandbox.stdout("policies");
+    assert!(listing.contains("clock-pro: tests cold pages for reuse"));
+    assert!(sandbox.stdout("policies lru").contains("runs       simulated\n"));
+    assert!(sandbox.stdout("policies car").contains("runs       simulated or live\n"));
+    let json: serde_json::Value =
+        serde_json::from_str(&sandbox.stdout("policies all --format json")).unwrap();
+    let names: Vec<_> =
+        json.as_array().unwrap().iter().map(|policy| policy["name"].as_str().unwrap()).collect();
+    let expected =
+        ["opt", "fifo", "lru", "clock", "clock-page-table", "lirs", "car", "clock-pro", "clock-pro-fixed"];
+    assert_eq!(names, expected);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The tool itself: options, the life of a recording, and what Valgrind is told about it.
+ *
+ * A recording begins with the program's first mapping and ends with its END record: when the program
+ * exits, or when a signal that it does not handle ends it (so Ctrl-C leaves a whole trace). Three
+ * things cut it short, and the reader of the stream has to accept all three as a trace without END:
+ * SIGKILL, an exec (what follows is another program, and runs without Valgrind), and a crash of
+ * Valgrind's. A forked child is another program too: it runs on unrecorded and has no hold on the
+ * stream, so the reader sees the end of the stream when the recorded program itself is gone.
+ */
+#include "recorder.h"
+
+#include "pub_tool_xarray.h"
+#include "pub_tool_clientstate.h"
+#include "pub_tool_options.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+
+enum {
+   DEFAULT_WINDOW = 16,
+   DEFAULT_MIN_OBJECT_BYTES = 40 * 1024,
+   FLUSH_INTERVAL_MS = 200, /* so that a reader can show progress */
+};
+
+Totals totals;
+Bool recording = True;
+
+static Int clo_out_fd = -1;
+static Int clo_window = DEFAULT_WINDOW;
+static Long clo_min_object = DEFAULT_MIN_OBJECT_BYTES;
+
+static Totals at_last_mark;
+
+/* ---------------------------------------------------------------- control records */
+
+void record(Op op, UInt n, const ULong *operands)
+{
+   if (!recording)
+      return;
+   replay();
+   window_close_epoch();
+   stream_control(op, n, operands);
+}
+
+void mark(void)
+{
+   static UInt last_flush_ms;
+   ULong operands[] = {totals.instructions - at_last_mark.instructions,
+                       totals.references - at_last_mark.references};
+   window_close_epoch();
+   stream_control(OP_MARK, 2, operands);
+   at_last_mark = totals;
+   UInt now_ms = VG_(read_millisecond_timer)();
+   if (now_ms - last_flush_ms >= FLUSH_INTERVAL_MS) {
+      last_flush_ms = now_ms;
+      stream_flush();
+   }
+}
+
+/* Everything up to now, on its way to the reader. */
+static void bring_up_to_date(void)
+{
+   replay();
+   mark();
+   stream_flush();
+}
+
+static void end(void)
+{
+   replay();
+   mark();
+   ULong operands[] = {totals.instructions, totals.references, totals.runs, totals.records,
+                       totals.objects, totals.object_peak_bytes, totals.syscall_pages};
+   stream_control(OP_END, 7, operands);
+   stream_flush();
+   stream_forget();
+   recording = False;
+}
+
+/* ---------------------------------------------------------------- other programs */
+
+static void before_fork(ThreadId tid)
+{
+   if (recording)
+      bring_up_to_date();
+}
+
+static void in_forked_child(ThreadId tid)
+{
+   recording = False;
+   stream_forget();
+}
+
+static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt n)
+{
+   if (!recording)
+      return;
+   if (number == __NR_execve || number == __NR_execveat)
+      bring_up_to_date(); /* if it succeeds, nothing of us is left to do it */
+   syscall_entered(tid, number, args, n);
+}
+
+static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt n, SysRes result)
+{
+   if (recording)
+      syscall_returned(tid, number, args, n, result);
+}
+
+/* ---------------------------------------------------------------- the tool */
+
+static Bool process_option(const HChar *arg)
+{
+   if VG_INT_CLO(arg, "--out-fd", clo_out_fd) {}
+   else if VG_BINT_CLO(arg, "--window", clo_window, 1, MAX_WINDOW) {}
+   else if VG_BINT_CLO(arg, "--min-object", clo_min_object, 1, 1LL << 62) {}
+   else
+      return False;
+   return True;
+}
+
+static void print_usage(void)
+{
+   VG_(printf)(
+"    --out-fd=<number>         inherited file descriptor for the PGTR stream [required]\n"
+"    --window=<pages>          exact for LRU and OPT from this many frames up; 1 keeps every run [%d]\n"
+"    --min-object=<bytes>      record allocations from this size on [%d]\n",
+      DEFAULT_WINDOW, DEFAULT_MIN_OBJECT_BYTES);
+}
+
+static void print_debug_usage(void) { VG_(printf)("    (none)\n"); }
+
+static void open_recording(void)
+{
+   if (clo_out_fd < 0) {
+      VG_(fmsg)("sweephand: --out-fd=<number> is required\n");
+      VG_(exit)(1);
+   }
+   /* Allocators are recognised at the start of a superblock: a jump to one must begin a new one. */
+   VG_(clo_vex_control).guest_chase = False;
+   stream_open(clo_out_fd, clo_window, VG_(args_the_exename));
+   window_open(clo_window);
+   instrument_open();
+   memory_open();
+   objects_open(clo_min_object);
+}
+
+static void close_recording(Int exit_code)
+{
+   if (recording)
+      end();
+}
+
+static void initialise(void)
+{
+   VG_(details_name)("Sweephand");
+   VG_(details_version)(NULL);
+   VG_(details_description)("a recorder of page references");
+   VG_(details_copyright_author)("Distributed under the GNU GPL, version 2 or later.");
+   VG_(details_bug_reports_to)("the Sweephand project");
+   VG_(details_avg_translation_sizeB)(500);
+   /* A program that handles its own faults (a collector's write barrier, a pager) needs all of its
+      registers at each access, not only those that Valgrind needs to unwind the stack. */
+   VG_(clo_vex_control).iropt_register_updates_default = VexRegUpdAllregsAtMemAccess;
+   VG_(clo_px_file_backed) = VexRegUpdAllregsAtMemAccess;
+
+   VG_(basic_tool_funcs)(open_recording, instrument, close_recording);
+   VG_(needs_command_line_options)(process_option, print_usage, print_debug_usage);
+   VG_(needs_superblock_discards)(instrument_discard);
+   VG_(needs_syscall_wrapper)(before_syscall, after_syscall);
+   VG_(atfork)(before_fork, NULL, in_forked_child);
+}
+
+VG_DETERMINE_INTERFACE_VERSION(initialise)

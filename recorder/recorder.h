@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Sweephand's recorder: a Valgrind tool that writes down which pages a program touches.
+ *
+ * What: every data load and store of the program, and every page its system calls read or write,
+ * becomes a page number; consecutive references to one page collapse into a run; runs pass through
+ * the window (window.c) and leave as records of the PGTR version 1 stream (stream.c), mixed with
+ * what else a pager wants to know: mappings that come and go (memory.c), large objects (objects.c),
+ * and how many instructions have passed.
+ *
+ * How: instrumented code does as little as it can. It appends the addresses that it used to a log,
+ * one store each, and at the head of each superblock's entry the descriptor that says what those
+ * addresses were (instrument.c). When the log is full, replay() walks it in one tight loop. Whatever
+ * must be in order with the references (a system call, a munmap, a free) replays the log first.
+ *
+ *     instrumented code -> log -> replay() -> window -> stream -> pipe
+ *          system calls, signals --------------^         ^
+ *          mappings, objects, instruction marks ---------+
+ *
+ * Cost: see bench/recorder.
+ */
+#ifndef RECORDER_H
+#define RECORDER_H
+
+#include "pub_tool_basics.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_tooliface.h"
+
+#define LIKELY_(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY_(x) __builtin_expect(!!(x), 0)
+
+enum { PAGE_SHIFT = 12, PAGE_BYTES = 1 << PAGE_SHIFT, MAX_WINDOW = 256 };
+
+#define NO_PAGE (~(UWord)0) /* beyond any address: no page has this number */
+
+static inline UWord page_of(Addr a) { return a >> PAGE_SHIFT; }
+
+/* What END reports. Each counter is changed in one place, named here. */
+typedef struct {
+   ULong instructions;      /* instrument.c, replay() */
+   ULong references;        /* instrument.c, replay() */
+   ULong runs;              /* window.c, window_touch(): the K = 1 count of records */
+   ULong records;           /* stream.c, stream_reference() */
+   ULong objects;           /* objects.c, object_add() */
+   ULong object_peak_bytes; /* objects.c, object_add() */
+   ULong syscall_pages;     /* memory.c, touch_range() */
+} Totals;
+extern Totals totals;
+
+/* False in a forked child (another program) and once the trace is finished. */
+extern Bool recording;
+
+/* stream.c: the PGTR encoder and its output buffer. */
+typedef enum { OP_END, OP_ALLOC, OP_FREE, OP_MARK, OP_MAP, OP_UNMAP, OP_REMAP } Op;
+typedef enum { BY_MALLOC, BY_CALLOC, BY_REALLOC, BY_MEMALIGN, BY_MMAP, BY_MREMAP } ObjectKind;
+void stream_open(Int fd, UInt window, const HChar *program);
+void stream_reference(UWord page, UInt write);
+void stream_control(Op op, UInt n, const ULong *operands);
+void stream_flush(void);
+void stream_forget(void); /* close without writing: for a forked child */
+
+/* window.c: runs of references to one page, and which of them are kept. */
+void window_open(UInt pages);
+void window_touch(UWord page, UInt write);
+void window_close_epoch(void);
+
+/* instrument.c */
+IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
+                 const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word,
+                 IRType host_word);
+void instrument_open(void);
+void instrument_discard(Addr start, VexGuestExtents extents);
+void replay(void);          /* takes what the log holds through the window */
+void note_unexamined(void); /* brings the times in the window's table up to date */
+
+/* main.c: a control record at its place in time: after everything that came before it. */
+void record(Op op, UInt n, const ULong *operands);
+void mark(void);
+
+/* widen.c: makes the program's own code faster than Valgrind alone does. */
+void widen_begin(void);
+IRStmt *widen(IRSB *out, IRStmt *s);
+
+/* memory.c */
+void memory_open(void);
+void syscall_entered(ThreadId tid, UInt number, UWord *args, UInt n);
+void syscall_returned(ThreadId tid, UInt number, UWord *args, UInt n, SysRes result);
+
+/* objects.c */
+void objects_open(ULong min_object_bytes);
+void objects_instrument_entry(IRSB *out, Addr entry);
+void objects_instrument_return(IRSB *out, IRExpr *target);
+void object_mapped(ThreadId tid, Addr start, SizeT bytes, ObjectKind kind);
+Bool object_unmapped(Addr start, SizeT bytes);
+
+#endif

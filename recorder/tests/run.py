@@ -1,0 +1,358 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Checks the recorder against programs whose references are known: run.py TOOL_DIR [TEST...]
+
+TOOL_DIR is what build.sh has made. Needs cc; c++ if there is one.
+"""
+
+import collections
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import pgtr
+from pgtr import Alloc, End, Free, Map, Mark, Reference, Remap, Unmap
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PAGE, AREA = 4096, 64
+TOOL_DIR = WORK = None
+BUILT = {}
+
+Result = collections.namedtuple("Result", "trace status stdout stderr names")
+
+
+def build(name, *options, source="subject.c", compiler="cc"):
+    if name not in BUILT:
+        BUILT[name] = os.path.join(WORK, name)
+        subprocess.run([compiler, "-O2", "-Wall", "-Wno-alloc-size-larger-than", "-o", BUILT[name], os.path.join(HERE, source), *options],
+                       check=True)
+    return BUILT[name]
+
+
+def subject():
+    return build("subject", "-mcx16", "-pthread", "-latomic")
+
+
+def valgrind(tool, options, command, **keywords):
+    """Every tool in the same environment, so that stacks lie at the same addresses."""
+    return subprocess.Popen(["valgrind", "-q", "--command-line-only=yes", "--tool=" + tool, *options, *command],
+                            env={"VALGRIND_LIB": TOOL_DIR, "PATH": "/usr/bin:/bin"}, **keywords)
+
+
+def record(*command, window=1, options=(), allow_stderr=False):
+    reader, writer = os.pipe()
+    child = valgrind("sweephand", [f"--out-fd={writer}", f"--window={window}", *options], command,
+                     pass_fds=[writer], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                     stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        data = stream.read()
+    out, err = child.communicate()
+    if err and not allow_stderr:
+        raise AssertionError(f"on standard error: {err}")
+    names = dict(line.split() for line in out.splitlines() if len(line.split()) == 2)
+    names = {name: int(value) for name, value in names.items() if value.lstrip("-").isdigit()}
+    return Result(pgtr.Trace(data), child.returncode, out, err, names)
+
+
+def between_fences(result):
+    fence = result.names["fence"] // PAGE
+    records = result.trace.records
+    first = records.index(Reference(fence, True))
+    last = records.index(Reference(fence + 1, True))
+    return records[first + 1:last]
+
+
+def area_runs(result):
+    """What happened to the area between the fences: page numbers from its start, runs joined."""
+    base = result.names["area"] // PAGE
+    runs = []
+    for r in between_fences(result):
+        if isinstance(r, Reference) and base <= r.page < base + AREA:
+            page = r.page - base
+            if runs and runs[-1][0] == page:
+                runs[-1] = (page, runs[-1][1] or r.write)
+            else:
+                runs.append((page, r.write))
+    return runs
+
+
+R, W = False, True
+
+
+class References(unittest.TestCase):
+    def check(self, case, expected, status=0):
+        result = record(subject(), case)
+        self.assertEqual(result.status, status)
+        self.assertEqual(area_runs(result), expected)
+        return result
+
+    def test_scan(self):
+        self.check("scan", [(p, W) for p in range(AREA)] + [(p, R) for p in range(AREA)])
+
+    def test_stride(self):
+        self.check("stride", [(p, R) for p in range(AREA - 1, -1, -3)])
+
+    def test_accesses_over_a_page_boundary_touch_both(self):
+        self.check("crossing", [(0, W), (1, W), (2, R), (3, R), (4, W)])
+
+    def test_atomics_read_and_write(self):
+        self.check("atomics", [(0, W), (1, W), (2, W), (3, W)]
+                   + [(4, R), (5, R)] * 2 + [(4, W), (5, W)])  # VEX loads, then compares and swaps
+
+    def test_masked_lanes_are_not_touched(self):
+        with open("/proc/cpuinfo") as cpu:
+            if " avx2" not in cpu.read():
+                self.skipTest("no AVX2 here")
+        self.check("vector", [(1, R), (3, R), (8, W), (9, W), (11, W), (12, W), (20, R)])
+
+    def test_string_instructions(self):
+        # movsq: 512 times 8 bytes to 8 bytes past the start of page 20, from page 10
+        self.check("string", [(0, W), (1, W)] + [(10, R), (20, W)] * 511 + [(10, R), (21, W)])
+
+    def test_helpers_touch_what_they_say(self):
+        self.check("x87", [(1, W), (2, W), (3, W)])
+
+    def test_faults_handled_by_the_program(self):
+        """Every page is read, written in vain, and written: the registers survive the faults."""
+        self.check("barrier", [(p, W) for p in range(AREA)])
+
+    def test_the_program_computes_what_it_computes_without_us(self):
+        native = subprocess.run([subject(), "numbers"], capture_output=True, text=True, check=True)
+        recorded = record(subject(), "numbers", window=16)
+        # The addresses that every case begins with differ.
+        self.assertEqual(recorded.stdout.splitlines()[2:], native.stdout.splitlines()[2:])
+
+    def test_threads(self):
+        result = record(subject(), "threads")
+        runs = area_runs(result)
+        for n in range(8):
+            own = [p for p, _ in runs if p // 8 == n]
+            self.assertEqual(list(dict.fromkeys(own)), list(range(8 * n, 8 * n + 8)))
+        self.assertEqual(sorted(a.length for a in result.trace.of(Alloc) if a.kind == 0),
+                         [100000 + n for n in range(8)])
+        self.assertEqual(len(result.trace.of(Free)), 8)
+
+    def test_system_calls(self):
+        result = self.check("syscalls", [(0, W), (1, W), (2, W), (3, W), (8, R), (9, R), (20, R), (22, R),
+                                         (30, W), (31, W), (30, R), (31, R)])
+        wide = result.names["wide"] // PAGE
+        touched = [r.page - wide for r in between_fences(result)
+                   if isinstance(r, Reference) and wide <= r.page < wide + 1024]
+        self.assertEqual(touched, list(range(16)), "only what the pipe took")
+        self.assertGreaterEqual(result.trace.end.syscall_pages, 4 + 2 + 2 + 16 + 2)
+
+
+class Mappings(unittest.TestCase):
+    def test_records(self):
+        result = record(subject(), "mappings")
+        a, b, c, hole = (result.names[n] // PAGE for n in ("a", "b", "c", "hole"))
+        records = result.trace.records
+        at = records.index(Map(a, 32))
+        places = {p for n, count in (("a", 32), ("b", 8), ("c", 40), ("hole", 64))
+                  for p in range(result.names[n] // PAGE, result.names[n] // PAGE + count)}
+        control = [r for r in records[at:] if isinstance(r, (Map, Unmap, Remap))]
+        control = [r for r in control if (r.source if isinstance(r, Remap) else r.page) in places]
+        self.assertEqual(control, [
+            Map(a, 32), Map(b, 8), Map(hole, 64), Unmap(hole, 64),
+            Unmap(a + 4, 4), Unmap(a + 8, 2), Unmap(a + 10, 1),
+            Unmap(a + 12, 3), Map(a + 12, 3),
+            Remap(b, c, 8), Map(c + 8, 32),
+            Unmap(c + 30, 10), Unmap(c, 30)])
+
+    def test_brk(self):
+        result = record(subject(), "brk")
+        base = result.names["base"]
+        first, end = -(-base // PAGE), -(-(base + 6 * PAGE) // PAGE)
+        self.assertTrue(Unmap(end, 4) in result.trace.records)
+        touched = {r.page for r in result.trace.references}
+        self.assertIn(base // PAGE + 5, touched)
+        self.assertTrue(any(m.page <= first < m.page + m.count for m in result.trace.of(Map)))
+
+
+class Objects(unittest.TestCase):
+    def check(self, program):
+        result = record(program, "objects")
+        n = result.names
+        self.assertEqual(result.status, 0)
+        got = [r for r in result.trace.records if isinstance(r, (Alloc, Free))]
+        fence_and_area = [Alloc(n["area"], AREA * PAGE, 4)]  # the fences are too small
+        self.assertEqual(got, fence_and_area + [
+            Alloc(n["malloc"], 100000, 0), Alloc(n["calloc"], 50000, 1),
+            Free(n["malloc"]), Alloc(n["realloc"], 300000, 2),
+            Alloc(n["aligned_alloc"], 65536, 3), Alloc(n["posix_memalign"], 50000, 3),
+            Free(n["realloc"]), Free(n["calloc"]), Free(n["aligned_alloc"]), Free(n["posix_memalign"]),
+            Alloc(n["mmap"], 64 * PAGE, 4),
+            Free(n["mmap"]), Alloc(n["mmap"] + 16 * PAGE, 48 * PAGE, 4),
+            Free(n["mmap"] + 16 * PAGE), Alloc(n["mmap"] + 16 * PAGE, 24 * PAGE, 4),
+            Free(n["mmap"] + 16 * PAGE), Alloc(n["mremap"], 48 * PAGE, 5),
+            Free(n["mremap"])])
+        self.assertEqual(result.trace.end.objects, 10)
+        self.assertEqual(result.trace.end.peak_bytes, AREA * PAGE + 300000 + 50000 + 65536 + 50000)
+
+    def test_the_programs_own_allocator_is_kept(self):
+        self.check(subject())
+
+    def test_static_program(self):
+        self.check(build("subject-static", "-static", "-mcx16", "-pthread", "-latomic"))
+
+    def test_allocator_left_by_longjmp(self):
+        result = record(subject(), "left")
+        n = result.names
+        self.assertEqual([r for r in result.trace.records if isinstance(r, (Alloc, Free))][1:], [
+            Alloc(n["malloc"], 70000, 0), Free(n["malloc"]), Alloc(n["valloc"], 80000, 3), Free(n["valloc"])])
+
+    def test_min_object(self):
+        result = record(subject(), "objects", options=["--min-object=60000"])
+        self.assertEqual({a.length for a in result.trace.of(Alloc) if a.kind < 4}, {100000, 300000, 65536})
+
+    @unittest.skipUnless(shutil.which("c++"), "no c++")
+    def test_operator_new(self):
+        result = record(build("operator-new", source="operator_new.cc", compiler="c++"))
+        own = [50000, 60000, 70000, 80000]  # the library has a large block, too
+        allocated = [r for r in result.trace.of(Alloc) if r.length in own]
+        self.assertEqual([r.length for r in allocated], own)
+        freed = [r.address for r in result.trace.of(Free)]
+        self.assertEqual(freed, [r.address for r in allocated])
+
+
+class Lives(unittest.TestCase):
+    """What begins and ends a recording."""
+
+    def test_forked_children_are_other_programs(self):
+        result = record(subject(), "fork")
+        self.assertEqual(result.status, 0)
+        self.assertEqual(area_runs(result), [(0, W), (1, W)])
+        self.assertFalse(Unmap(result.names["area"] // PAGE, 1) in between_fences(result))
+        self.assertIsNotNone(result.trace.end)
+
+    def test_exec_ends_the_trace_without_end(self):
+        result = record(subject(), "exec")
+        self.assertEqual(result.status, 0)
+        self.assertIsNone(result.trace.end)
+        self.assertEqual(area_runs(result), [(0, W)])
+        self.assertIsInstance(result.trace.records[-1], Mark)
+
+    def test_failed_exec_goes_on(self):
+        result = record(subject(), "exec-fails")
+        self.assertIsNotNone(result.trace.end)
+        self.assertEqual(area_runs(result), [(0, W)])
+
+    def test_a_fatal_signal_leaves_a_whole_trace(self):
+        result = record(subject(), "interrupted", allow_stderr=True)
+        self.assertEqual(result.status, -signal.SIGINT)
+        self.assertIsNotNone(result.trace.end)
+        self.assertEqual(area_runs(result), [(0, W)])
+
+    def test_a_handled_signal_is_the_programs_own(self):
+        result = record(subject(), "handles")
+        self.assertEqual(result.status, 17)
+        self.assertEqual(area_runs(result), [(3, W)])
+
+    def test_no_reader(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        child = valgrind("sweephand", [f"--out-fd={writer}"], [subject(), "mixed"], pass_fds=[writer],
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        os.close(writer)
+        _, err = child.communicate()
+        self.assertEqual(child.returncode, 1)
+        self.assertIn("its reader is gone", err)
+
+    def test_the_stream_is_out_of_the_programs_sight(self):
+        """A program that closes every descriptor it could have loses nothing."""
+        script = "import os; os.closerange(3, 1 << 16); bytearray(1 << 20)"
+        result = record(os.path.realpath(sys.executable), "-S", "-c", script, allow_stderr=True)
+        self.assertIsNotNone(result.trace.end)
+
+
+class Streams(unittest.TestCase):
+    """Recordings of one program, held against each other and against Valgrind's own lackey."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.by_window = {k: record(subject(), "mixed", window=k).trace for k in (1, 2, 5, 16, 100)}
+
+    def test_totals(self):
+        for window, trace in self.by_window.items():
+            end, marks = trace.end, trace.of(Mark)
+            self.assertEqual(trace.window, window)
+            self.assertEqual(end.records, len(trace.references))
+            self.assertEqual(end.instructions, sum(m.instructions for m in marks))
+            self.assertEqual(end.references, sum(m.references for m in marks))
+            self.assertEqual(end.objects, len(trace.of(Alloc)))
+            self.assertTrue(all(1000000 <= m.instructions < 1001000 for m in marks[:-1]))
+            self.assertIsInstance(trace.records[-2], Mark)
+        self.assertEqual(self.by_window[1].end.records, self.by_window[1].end.runs)
+
+    def test_the_window_is_what_the_format_says(self):
+        every = self.by_window[1]
+        for window, trace in self.by_window.items():
+            self.assertEqual(trace.end._replace(records=0), every.end._replace(records=0))
+            self.assertEqual(trace.records[:-1], pgtr.reduce(every.records[:-1], window))
+
+    def test_lru_is_exact_from_the_window_up(self):
+        records = self.by_window[1].records
+        memories = range(1, 1 + len({r.page for r in records if isinstance(r, Reference)}))
+        exact = pgtr.lru_faults(records, memories)
+        for window, trace in self.by_window.items():
+            self.assertEqual(pgtr.lru_faults(trace.records, memories)[window - 1:], exact[window - 1:])
+        for memory in (16, 40):
+            self.assertEqual(pgtr.naive_lru_faults(records, memory), exact[memory - 1])
+
+    def test_every_reference_as_lackey_sees_it(self):
+        log = os.path.join(WORK, "lackey")
+        # Without chasing, as the recorder runs: with it lackey counts instructions that VEX runs ahead.
+        valgrind("lackey", ["--trace-mem=yes", "--vex-guest-chase=no", "--log-file=" + log],
+                 [subject(), "mixed"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).communicate()
+        trace = self.by_window[1]
+        instructions, references, runs = read_lackey(log)
+        self.assertEqual((trace.end.instructions, trace.end.references), (instructions, references))
+        at = extra = 0
+        for r in trace.references:  # ours has more: what system calls touch, and runs that a control record cuts
+            if at < len(runs) and runs[at] == r.page:
+                at += 1
+            else:
+                extra += 1
+        self.assertEqual(at, len(runs))
+        control = len(trace.records) - len(trace.references)
+        self.assertLessEqual(extra, 2 * trace.end.syscall_pages + control)
+
+
+def read_lackey(path):
+    instructions, references, runs = 0, 0, []
+
+    def touch(address, length):
+        for page in range(address // PAGE, (address + length - 1) // PAGE + 1):
+            if not runs or runs[-1] != page:
+                runs.append(page)
+
+    with open(path, errors="replace") as log:
+        for line in log:
+            kind = line[:3]
+            if kind == "I  ":
+                instructions += 1
+            elif kind in (" L ", " S ", " M "):
+                address, length = line[3:].split(",")
+                for _ in range(2 if kind == " M " else 1):
+                    references += 1
+                    touch(int(address, 16), int(length))
+    return instructions, references, runs
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    TOOL_DIR = os.path.abspath(sys.argv.pop(1))
+    lackey = "/usr/libexec/valgrind/lackey-amd64-linux"
+    with tempfile.TemporaryDirectory() as WORK:
+        # A directory of our own, so that lackey can stand beside the tool.
+        shutil.copytree(TOOL_DIR, os.path.join(WORK, "lib"), symlinks=True)
+        TOOL_DIR = os.path.join(WORK, "lib")
+        if not os.path.exists(os.path.join(TOOL_DIR, os.path.basename(lackey))):
+            os.symlink(lackey, os.path.join(TOOL_DIR, os.path.basename(lackey)))
+        unittest.main()

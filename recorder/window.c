@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Runs, and which of them are kept.
+ *
+ * A run is a series of consecutive references to one page; its write flag is the OR of theirs. A
+ * control record ends the run and the epoch, so that every record lies on the right side of it.
+ *
+ * Runs are cut greedily into epochs of at most K distinct pages. Of each page in an epoch only the
+ * first and the last run are kept, in time order; the write flags of the dropped ones go into the
+ * kept last one. Between two kept runs of one page there are fewer than K other pages, so LRU and OPT
+ * with K frames or more cannot fault on a dropped one (the "safely allowed drop" of Kaplan,
+ * Smaragdakis and Wilson): their fault counts stay exact. With K = 1 every run is a record.
+ *
+ * The pages of the current epoch lie in a small open hash table. While a program stays inside one
+ * epoch a run costs a lookup and two stores, without a branch that depends on the data: a run that
+ * goes on and a run that begins anew take the same path.
+ */
+#include "recorder.h"
+#include "window.h"
+
+WindowPage window_table[WINDOW_TABLE];
+UWord window_current = NO_PAGE;
+ULong window_epoch = 1;
+
+static UInt limit = 1;               /* K */
+static UInt order[MAX_WINDOW];       /* places in the table, in order of first appearance */
+static UInt distinct;                /* how many of them: the epoch's pages so far */
+
+void window_open(UInt pages)
+{
+   tl_assert(pages >= 1 && pages <= MAX_WINDOW);
+   limit = pages;
+   for (UInt i = 0; i < WINDOW_TABLE; i++)
+      window_table[i].page = NO_PAGE;
+}
+
+/* Pages whose last run is not their first, sorted by the time of the last. An insertion sort: there
+   are at most K of them, mostly nearly in order. */
+static UInt sort_last_runs(UInt *sorted)
+{
+   UInt n = 0;
+   for (UInt i = 0; i < distinct; i++) {
+      ULong last = window_table[order[i]].last;
+      UInt at = n;
+      if (last == window_table[order[i]].first)
+         continue;
+      for (; at > 0 && window_table[sorted[at - 1]].last > last; at--)
+         sorted[at] = sorted[at - 1];
+      sorted[at] = order[i];
+      n++;
+   }
+   return n;
+}
+
+/* Write the kept runs, first and last merged in time order, and empty the table. */
+void window_close_epoch(void)
+{
+   UInt sorted[MAX_WINDOW];
+   note_unexamined();
+   UInt n_last = sort_last_runs(sorted), f = 0, l = 0;
+   while (f < distinct || l < n_last) {
+      const WindowPage *first = f < distinct ? &window_table[order[f]] : NULL;
+      const WindowPage *last = l < n_last ? &window_table[sorted[l]] : NULL;
+      if (first && (!last || first->first < last->last)) {
+         stream_reference(first->page, (first->writes & WROTE_FIRST) != 0);
+         f++;
+      } else {
+         stream_reference(last->page, (last->writes & WROTE_LATER) != 0);
+         l++;
+      }
+   }
+   for (UInt i = 0; i < distinct; i++)
+      window_table[order[i]].page = NO_PAGE;
+   distinct = 0;
+   window_current = NO_PAGE;
+   window_epoch++;
+}
+
+/* The page's place in the table, or the free one where it belongs. */
+static UInt place_of(UWord page)
+{
+   UInt at = window_home(page);
+   while (window_table[at].page != page && window_table[at].page != NO_PAGE)
+      at = (at + 1) % WINDOW_TABLE; /* ends: at least fifteen places of sixteen are free */
+   return at;
+}
+
+WindowPage *window_lookup(UWord page)
+{
+   WindowPage *p = &window_table[place_of(page)];
+   return p->page == page ? p : NULL;
+}
+
+/* A page that is not at its home place: in its epoch by another place, or new to the epoch. */
+void window_find(UWord page, UInt write, ULong run)
+{
+   UInt at = place_of(page);
+   if (window_table[at].page == page) {
+      window_note(&window_table[at], write, run);
+      return;
+   }
+   if (distinct == limit) {
+      window_close_epoch();
+      at = window_home(page);
+   }
+   window_table[at] = (WindowPage){page, run, run, write ? WROTE_FIRST : 0};
+   order[distinct++] = at;
+}
+
+void window_touch(UWord page, UInt write)
+{
+   WINDOW_TOUCH(page, write, totals.runs, window_current);
+}

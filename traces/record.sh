@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Records the bundled traces again: real programs from Debian packages on inputs made here, each a second or less of
+# processor time when it runs by itself. Needs the packages
+#     valgrind gcc libc6-dev gnuplot-nox gap-core perl sqlite3 python3-numpy gzip
+# Usage: traces/record.sh [NAME...]     (default: all; `sweephand` is found on PATH or in target/release)
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+PATH="$here/../target/release:$PATH"
+inputs=$(mktemp -d)
+trap 'rm -rf "$inputs"' EXIT
+export LC_ALL=C
+
+# NAME WINDOW COMMAND...: the program runs where its inputs are, so that no path of this machine is recorded. The window
+# keeps the file small; at a tenth of the program's memory there are still several windows.
+record() {
+    local name=$1 window=$2
+    shift 2
+    echo "== $name: $*" >&2
+    (cd "$inputs" && sweephand record --window "$window" -o "$here/$name.swt" -- "$@" > /dev/null)
+}
+
+# A data file of about 16 MB, as in the CLOCK-Pro paper: three columns, noisy curves.
+points() {
+    awk 'BEGIN {
+        srand(1)
+        for (i = 0; i < 480000; i++) printf "%.6f %.8f %.8f\n", i / 1000, sin(i / 5000) + rand() / 10, cos(i / 3000) * rand()
+    }' > "$inputs/points.dat"
+}
+
+gnuplot_() { # draws the data file as PostScript (CLOCK-Pro: gnuplot, weak locality)
+    points
+    record gnuplot 128 gnuplot -e 'set terminal postscript; set output "/dev/null";
+        plot "points.dat" using 1:2 with lines, "points.dat" using 1:3 with lines'
+}
+
+gzip_() { # compresses the first 250 kB of the data file (CLOCK-Pro: gzip, moderate locality)
+    points
+    head -c 250000 "$inputs/points.dat" > "$inputs/some.dat"
+    record gzip 4 gzip -c some.dat
+}
+
+gap_() { # conjugacy classes of permutation groups, from a saved workspace (CLOCK-Pro: gap, strong locality)
+    # /usr/bin/gap is a script that runs this program.
+    local gap=(/usr/lib/x86_64-linux-gnu/gap/gap -l '/usr/lib/gap;/usr/share/gap' -A -q)
+    (cd "$inputs" && echo 'SaveWorkspace("workspace"); QUIT;' | "${gap[@]}" > /dev/null)
+    cat > "$inputs/groups.g" <<'END'
+Print(Length(ConjugacyClasses(SymmetricGroup(7))), "\n");
+Print(Length(ConjugacyClasses(SylowSubgroup(SymmetricGroup(12), 2))), "\n");
+QUIT;
+END
+    record gap 128 "${gap[@]}" -L workspace --nointeract groups.g
+}
+
+perl_() { # counts words in a hash and sorts them
+    cat > "$inputs/words.pl" <<'END'
+my %count;
+my @word;
+my $seed = 1;
+sub number { $seed = ($seed * 1103515245 + 12345) % 2147483648; int($seed / 65536) }
+push @word, join('', map { chr(97 + number() % 26) } 1 .. 4 + number() % 5) for 1 .. 20000;
+for (1 .. 20000) { my $r = number() / 32768; $count{$word[int($r * $r * @word)]}++ }
+my @top = sort { $count{$b} <=> $count{$a} || $a cmp $b } keys %count;
+print "$_ $count{$_}\n" for @top[0 .. 9];
+END
+    record perl 64 perl words.pl
+}
+
+sqlite_() { # 15,000 random look-ups through an index, pages of the database cached in memory
+    sqlite3 "$inputs/table.db" <<'END'
+create table item(id integer primary key, key text, value text);
+insert into item
+    select value, printf('%08x', (value * 2654435761) % 4294967296), hex(zeroblob(60)) from generate_series(1, 120000);
+create index by_key on item(key);
+END
+    cat > "$inputs/lookups.sql" <<'END'
+pragma cache_size = -64000;
+with recursive lookup(n, x) as (
+    select 1, 12345 union all select n + 1, (x * 1103515245 + 12345) % 2147483648 from lookup where n < 15000)
+select count(*), sum(length(item.value))
+    from lookup join item on item.key = printf('%08x', ((x % 120000 + 1) * 2654435761) % 4294967296);
+END
+    record sqlite3 64 sqlite3 -init lookups.sql table.db ''
+}
+
+cc1_() { # the C compiler proper at -O2, on a file of the recorder's
+    gcc -E -P -I/usr/include/valgrind -DVGA_amd64=1 -DVGO_linux=1 -DVGP_amd64_linux=1 -DVGPV_amd64_linux_vanilla=1 \
+        "$here/../recorder/memory.c" > "$inputs/memory.i"
+    record cc1 64 "$(gcc -print-prog-name=cc1)" -O2 -quiet memory.i -o /dev/null
+}
+
+numpy_() { # six sweeps of successive relaxation over a grid of 1400 x 1400
+    cat > "$inputs/relax.py" <<'END'
+import numpy
+
+n = 1400
+grid = numpy.zeros((n, n))
+grid[0, :] = 1.0
+old = numpy.empty_like(grid)
+for sweep in range(6):
+    old[:] = grid
+    grid[1:-1, 1:-1] = 0.25 * (old[:-2, 1:-1] + old[2:, 1:-1] + old[1:-1, :-2] + old[1:-1, 2:])
+print(float(grid.sum()))
+END
+    record numpy 128 /usr/bin/python3 relax.py
+}
+
+for name in "${@:-gnuplot gzip gap perl sqlite cc1 numpy}"; do
+    for one in $name; do "${one}_"; done
+done
+ls -l "$here"/*.swt >&2
