@@ -7,6 +7,7 @@
 use crate::{Error, Item, Lab, Report};
 use sweephand_report::Table;
 use sweephand_sim::Trajectory;
+use sweephand_trace::Trace;
 
 const FOLDER: &str = "clock-pro-2005";
 
@@ -68,6 +69,13 @@ impl Published {
     }
 }
 
+/// A trace in a line: what was measured on.
+fn describe(workload: &str, trace: &Trace) -> String {
+    let header = trace.header();
+    let (references, blocks) = (header.totals.references, header.totals.distinct_pages);
+    format!("{workload}: {references} references to {blocks} blocks, checksum {:016x}.", header.checksum)
+}
+
 /// To the one decimal that the paper prints, in tenths.
 fn tenths(percent: f64) -> i64 {
     (percent * 10.0).round() as i64
@@ -88,10 +96,9 @@ fn hit_ratio_table(lab: &Lab, item: usize, workload: &'static str, csv: &str) ->
     let mut report = Report {
         title: ITEMS[item].title.into(),
         method: format!(
-            "{workload}: {} references to {} blocks; repeated references collapsed. Columns: published, ours, ours less \
-             published, for each policy.\nCLOCK-Pro is `{PRESET}`, the others have their defaults.",
-            trace.header().totals.references,
-            trace.header().totals.distinct_pages
+            "{}\nRepeated references are collapsed. Columns: published, ours, ours less published, for each policy. CLOCK-Pro is \
+             `{PRESET}`, the others have their defaults.",
+            describe(workload, &trace)
         ),
         ..Report::default()
     };
@@ -226,6 +233,7 @@ fn figure_3(lab: &Lab) -> Result<Report, Error> {
     let mut lines = Vec::new();
     for workload in ["multi2", "sprite"] {
         let trace = lab.classic_trace(workload)?;
+        report.notes.push(describe(workload, &trace));
         for policy in ["clock-pro", PRESET] {
             let results = lab.sweep(&trace, &[policy], &[FIGURE_3_BLOCKS], 1)?;
             let Trajectory { points } = &results[0][0].1;

@@ -51,7 +51,9 @@ impl Report {
     }
 
     fn render(&self, heading: impl Fn(&str) -> String, table: impl Fn(&Table) -> String) -> String {
-        let mut text = format!("{}\n{}\n", heading(&self.title), self.method);
+        let version = env!("CARGO_PKG_VERSION");
+        let mut text =
+            format!("{}\n{}\nMeasured with Sweephand {version}.\n", heading(&self.title), self.method);
         let mut add = |part: &str| write!(text, "\n{part}\n").expect("a string");
         for (line, contents) in &self.tables {
             add(&format!("{line}\n\n{}", table(contents).trim_end()));
