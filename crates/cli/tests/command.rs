@@ -1,9 +1,10 @@
 //! The `sweephand` command as other programs see it: columns, messages, exit status, files left behind.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
 /// The example string of Belady's anomaly, with a marker line and spaces as found in the wild.
 const E1: &str = "1\n2\n3\n4\n*\n1\n2\n5\n1\n2\n3\n4\n5\n";
@@ -265,4 +266,77 @@ fn policies_say_what_they_need_and_where_they_run() {
     let expected =
         ["opt", "fifo", "lru", "clock", "clock-page-table", "lirs", "car", "clock-pro", "clock-pro-fixed"];
     assert_eq!(names, expected);
+}
+
+/// Recording needs Valgrind: CI has it, a contributor may not. The recorder is built here, so that no test hears of it.
+fn valgrind_is_here() -> bool {
+    static HERE: LazyLock<bool> = LazyLock::new(|| {
+        let here = Command::new("valgrind").arg("--version").output().is_ok();
+        if here {
+            let sandbox = Sandbox::new();
+            let first = sandbox.run("record --quiet -o first.swt -- true");
+            assert!(first.status.success(), "{}", text(&first.stderr));
+        } else {
+            eprintln!("not checked: valgrind is not installed");
+        }
+        here
+    });
+    *HERE
+}
+
+#[test]
+fn a_recorded_program_is_simulated_and_its_status_passed_on() {
+    if !valgrind_is_here() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command("record -o sh.swt --");
+    let output = command.args(["sh", "-c", "read line; echo $line out; echo err >&2; exit 7"]);
+    let mut child =
+        output.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"in\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let talk = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{talk}");
+    assert_eq!(text(&output.stdout), "in out\n");
+    assert!(talk.starts_with("err\nsweephand: sh.swt: "), "{talk}");
+    let info: serde_json::Value =
+        serde_json::from_str(&sandbox.stdout("info sh.swt --format json --verify")).unwrap();
+    assert_eq!(info["metadata"]["program"], "sh");
+    assert_eq!(info["metadata"]["complete"], true);
+    assert!(info["totals"]["instructions"].as_u64().unwrap() > 50_000);
+    assert!(info["totals"]["distinct_pages"].as_u64().unwrap() > 50);
+    let csv = sandbox.stdout("simulate sh.swt --policy lru --memory 90% --format csv");
+    let fields: Vec<_> = csv.lines().nth(1).unwrap().split(',').collect();
+    assert!(!fields[10].is_empty(), "faults per million instructions are known: {csv}");
+}
+
+#[test]
+fn an_interrupted_program_leaves_a_shorter_trace() {
+    if !valgrind_is_here() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command("record --quiet -o loop.swt --");
+    command.args(["sh", "-c", "echo started; while :; do :; done"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut started = [0; 8];
+    child.stdout.take().unwrap().read_exact(&mut started).unwrap();
+    // As `kill` would: the command passes it on to the program, which dies of it.
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+    assert!(sandbox.stdout("info loop.swt --verify").contains("program              sh"));
+    assert_eq!(sandbox.files(), ["loop.swt"]);
+}
+
+#[test]
+fn what_cannot_be_recorded_is_said_in_one_line() {
+    if !valgrind_is_here() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    assert_eq!(sandbox.error("record -- no-such-program"), "no-such-program: there is no such program");
+    assert_eq!(sandbox.error("record --min-object 10p -- true"), "--min-object 10p: write bytes as in 40KiB");
+    assert!(sandbox.error("record -o missing/t.swt -- true").starts_with("missing/t.swt: cannot be created"));
+    assert!(sandbox.files().is_empty());
 }
