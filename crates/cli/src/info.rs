@@ -4,8 +4,9 @@ use crate::progress;
 use anyhow::Context;
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use sweephand_report::{bytes, grouped};
 use sweephand_trace::picture::{Cell, Picture};
 use sweephand_trace::{AllocKind, Chunk, Event, Header, Trace};
 
@@ -41,11 +42,7 @@ const READ: [char; 4] = ['·', ':', '+', '#'];
 const WRITTEN: [char; 4] = ['░', '▒', '▓', '█'];
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let trace = if args.trace == Path::new("-") {
-        Trace::from_reader(io::stdin().lock(), Path::new("standard input"))?
-    } else {
-        Trace::open(&args.trace)?
-    };
+    let trace = crate::simulate::open(&args.trace)?;
     if args.verify {
         let bar = progress::bar(trace.header().totals.records, "references");
         let verified = trace.verify(&mut |records| bar.set_position(records));
@@ -157,7 +154,6 @@ fn write_summary(out: &mut impl Write, trace: &Trace, verified: bool) -> io::Res
         (false, false) => "data",
     };
     line("references to", included.to_owned())?;
-    let grouped = |n: u64| group(&n.to_string());
     line("references", grouped(totals.references))?;
     line("  in runs", grouped(totals.runs))?;
     line("  stored", grouped(totals.records))?;
@@ -224,7 +220,7 @@ fn write_picture(out: &mut impl Write, header: &Header, picture: &Picture) -> io
         let address = row.first_page.saturating_mul(header.metadata.page_size);
         writeln!(out, "{address:#14x} |{cells}|")?;
     }
-    let last = group(&header.totals.records.to_string());
+    let last = grouped(header.totals.records);
     let width = picture.columns.max(last.len() + 2);
     writeln!(out, "{:>14}  0{last:>fill$}", "references", fill = width - 1)
 }
@@ -262,32 +258,4 @@ fn as_json(trace: &Trace, objects: &[Object], verified: bool) -> Value {
         "totals": totals,
         "largest_objects": objects,
     })
-}
-
-/// Digits in groups of three.
-fn group(digits: &str) -> String {
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-/// A number of bytes to three digits.
-fn bytes(n: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let mut value = n as f64;
-    let mut unit = 0;
-    while value >= 1024.0 {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 || value >= 99.95 || value.fract() == 0.0 {
-        format!("{value:.0} {}", units[unit])
-    } else {
-        format!("{value:.1} {}", units[unit])
-    }
 }

@@ -26,6 +26,8 @@ impl Output {
         if path.is_dir() {
             bail!("{}: is a directory; name a file", path.display());
         }
+        // What a symbolic link stands for is replaced, not the link.
+        let path = &path.canonicalize().unwrap_or(path.to_path_buf());
         let context = || format!("{}: cannot be created", path.display());
         let sink = if path == Path::new("-") {
             Some(io::stdout().as_fd().try_clone_to_owned().map(File::from).with_context(context)?)

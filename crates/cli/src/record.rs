@@ -7,9 +7,13 @@ use crate::output::Output;
 use crate::progress;
 use anyhow::{Context, anyhow, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -36,13 +40,12 @@ pub(crate) struct Args {
     quiet: bool,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM ARG")]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let min_object = match args.min_object.parse()? {
-        MemorySize::Bytes(bytes) => bytes,
-        _ => bail!("--min-object {}: write bytes as in 40KiB", args.min_object),
+    let Ok(MemorySize::Bytes(min_object)) = args.min_object.parse() else {
+        bail!("--min-object {}: write bytes as in 40KiB, at least 1B", args.min_object);
     };
     let program = find_program(&args.command[0])?;
     if let (Some(interpreter), false) = (interpreter(&program), args.quiet) {
@@ -55,8 +58,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     });
     let mut writer = Writer::new(Output::create(&path)?, Metadata::default())?;
 
-    // Handlers rather than ignoring: an ignored signal would stay ignored in the program.
-    let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    // Handlers rather than ignoring: an ignored signal would stay ignored in the program. One that is ignored already
+    // (nohup, a shell's background) is left so, for the program too.
+    let ignored = ignored_signals();
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let signals = SignalsInfo::<WithOrigin>::new(signals)?;
     let (stream, mut child) = start(&recorder, &args.command, args.window, min_object)?;
     pass_signals_on(signals, &child);
     let bar = if args.quiet { indicatif::ProgressBar::hidden() } else { progress::line() };
@@ -84,14 +90,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let end = match imported {
         Ok(end) => end,
         // It said why on standard error.
-        Err(Error::Truncated { offset: 0, .. }) => {
-            bail!("{}: did not start under Valgrind", program.display())
-        }
+        Err(Error::Truncated { offset: 0, .. }) => match status.signal() {
+            Some(signal) => bail!("{}: was ended by signal {signal} before it began", program.display()),
+            None => bail!("{}: did not start under Valgrind", program.display()),
+        },
         Err(error) => return Err(error.in_output(&path).into()),
     };
     let metadata = writer.metadata_mut();
     metadata.program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    metadata.command = args.command;
+    metadata.command = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     metadata.producer = concat!("sweephand record ", env!("CARGO_PKG_VERSION")).to_string();
     metadata.ended = how_it_ended(status, metadata.complete);
     let (out, header) = writer.finish(end).map_err(|error| error.in_output(&path))?;
@@ -135,17 +142,21 @@ fn how_it_ended(status: ExitStatus, complete: bool) -> String {
 }
 
 /// The file that a command name stands for, if the recorder can run it.
-fn find_program(name: &str) -> anyhow::Result<PathBuf> {
+fn find_program(name: &OsStr) -> anyhow::Result<PathBuf> {
     let is_program = |path: &PathBuf| {
         fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     };
-    let found = if name.contains('/') {
-        Some(PathBuf::from(name)).filter(is_program)
+    let named = PathBuf::from(name);
+    let found = if name.as_bytes().contains(&b'/') {
+        if named.exists() && !is_program(&named) {
+            bail!("{}: is not an executable file", named.display());
+        }
+        Some(named.clone()).filter(|path| path.exists())
     } else {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).map(|directory| directory.join(name)).find(is_program)
     };
-    let program = found.ok_or_else(|| anyhow!("{name}: there is no such program"))?;
+    let program = found.ok_or_else(|| anyhow!("{}: there is no such program", named.display()))?;
     let mode = fs::metadata(&program).map_or(0, |file| file.permissions().mode());
     if mode & 0o6000 != 0 {
         bail!(
@@ -177,7 +188,12 @@ fn interpreter(program: &Path) -> Option<String> {
 }
 
 /// Starts the program under the recorder; what is recorded comes from the pipe.
-fn start(recorder: &Path, command: &[String], window: u16, min_object: u64) -> anyhow::Result<(File, Child)> {
+fn start(
+    recorder: &Path,
+    command: &[OsString],
+    window: u16,
+    min_object: u64,
+) -> anyhow::Result<(File, Child)> {
     /// So that the recorder need not wait for us at every turn.
     const PIPE_BYTES: usize = 1 << 20;
     use rustix::io::{FdFlags, fcntl_setfd};
@@ -201,19 +217,26 @@ fn start(recorder: &Path, command: &[String], window: u16, min_object: u64) -> a
     Ok((File::from(read), child))
 }
 
-/// A signal sent to us is meant for the program. The terminal sends SIGINT to both by itself.
-fn pass_signals_on(mut signals: signal_hook::iterator::Signals, child: &Child) {
+/// A signal that some process sent to us is meant for the program. The terminal sends its own to both by itself.
+fn pass_signals_on(mut signals: SignalsInfo<WithOrigin>, child: &Child) {
     let pid = rustix::process::Pid::from_child(child);
     thread::spawn(move || {
-        for signal in signals.forever() {
-            let signal = match signal {
-                SIGTERM => rustix::process::Signal::TERM,
+        for origin in signals.forever().filter(|origin| origin.process.is_some()) {
+            let signal = match origin.signal {
+                SIGINT => rustix::process::Signal::INT,
                 SIGHUP => rustix::process::Signal::HUP,
-                _ => continue,
+                _ => rustix::process::Signal::TERM,
             };
             let _ = rustix::process::kill_process(pid, signal);
         }
     });
+}
+
+/// The signals that this process ignores: bit n - 1 for signal n.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 /// The recorder's sources: C, GPL-2.0-or-later, since it is linked with Valgrind.
@@ -260,7 +283,7 @@ fn recorder(quiet: bool) -> anyhow::Result<PathBuf> {
     if !build.status.success() {
         let said = String::from_utf8_lossy(&build.stderr);
         let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("no message").to_string();
-        bail!("the recorder cannot be built ({first}); {MISSING}");
+        bail!("{MISSING} (building the recorder said: {})", first.rsplit('/').next().unwrap_or(&first));
     }
     // Another command may have been quicker: its result is the same.
     match fs::rename(&result, &built) {

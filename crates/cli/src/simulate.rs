@@ -2,9 +2,9 @@
 
 use crate::output::Output;
 use crate::progress;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use serde_json::json;
-use std::io::Write;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_policy::registry::Spec;
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Write the cold allocation of CLOCK-Pro over time to a CSV file
     #[arg(long, value_name = "FILE")]
     trajectory: Option<PathBuf>,
-    /// References between two samples of the trajectory [default: a thousandth of the trace]
+    /// Records of the trace between two samples of the trajectory [default: a thousandth of them]
     #[arg(long, value_name = "N", requires = "trajectory")]
     trajectory_step: Option<u64>,
 }
@@ -58,8 +58,20 @@ enum MeasureName {
     FaultsPerMillionInstructions,
 }
 
-/// With `--memory all`, more simulations than this are refused for policies that have no one-pass algorithm.
-const MOST_CELLS: usize = 100_000;
+const TRAJECTORY_COLUMNS: [&str; 7] = [
+    "trace",
+    "policy",
+    "memory_pages",
+    "time_records",
+    "resident_cold_pages",
+    "resident_cold_percent",
+    "cold_target_pages",
+];
+
+/// More bytes of page table than this are refused: `--memory all` is for policies that take all sizes in one pass.
+const MOST_STATE_BYTES: u64 = 4 << 30;
+/// A table for people has no more columns than this.
+const MOST_COLUMNS: usize = 40;
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let specs = Spec::parse_list(&args.policy)?;
@@ -75,12 +87,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")))?;
-    let mut trajectory = args.trajectory.as_deref().map(Output::create).transpose()?;
-    if let Some(file) = &mut trajectory {
-        writeln!(
-            file,
-            "trace,policy,memory_pages,time_refs,resident_cold_pages,resident_cold_percent,cold_target_pages"
-        )?;
+    if args.trajectory.is_some() && args.trajectory == args.output {
+        bail!("--trajectory: is the file that the results go to; name another");
+    }
+    let mut trajectory =
+        args.trajectory.as_deref().map(Output::create).transpose()?.map(csv::Writer::from_writer);
+    if let Some(csv) = &mut trajectory {
+        csv.write_record(TRAJECTORY_COLUMNS)?;
     }
     if trajectory.is_some() && !specs.iter().any(|spec| spec.name().starts_with("clock-pro")) {
         bail!("--trajectory: none of the policies has a cold allocation; add clock-pro to --policy");
@@ -99,9 +112,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             .iter()
             .flat_map(|spec| frames.iter().map(|&frames| Cell { spec: spec.clone(), frames }))
             .collect();
-        let costly = cells.iter().filter(|cell| !matches!(cell.spec.name(), "lru" | "opt")).count();
-        if costly > MOST_CELLS {
-            bail!("--memory: {costly} simulations; only lru and opt take all sizes in one pass");
+        let simulations = Sweep::simulations(&cells, &trace);
+        if simulations as u64 * described.distinct_pages > MOST_STATE_BYTES {
+            bail!(
+                "--memory: {simulations} simulations of {} pages; only lru, and opt where nothing is unmapped, take all sizes in \
+                 one pass",
+                described.distinct_pages
+            );
+        }
+        if matches!(format, Format::Table(_)) && frames.len() > MOST_COLUMNS {
+            bail!("--memory: {} sizes are too many for a table; use --format csv", frames.len());
         }
         let sample_records = match (&trajectory, args.trajectory_step) {
             (None, _) => 0,
@@ -124,8 +144,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         report.traces.push(described);
     }
     report.write(format, &mut out).context("the results cannot be written")?;
-    if let Some(file) = trajectory {
-        file.commit()?;
+    if let Some(csv) = trajectory {
+        csv.into_inner()
+            .map_err(|error| anyhow!("the trajectory cannot be written: {}", error.error()))?
+            .commit()?;
     }
     out.commit()?;
     Ok(ExitCode::SUCCESS)
@@ -156,14 +178,9 @@ fn describe(path: &Path, trace: &Trace) -> SimulatedTrace {
 
 /// The sizes in pages, in the order given, each once.
 fn memory_sizes(sizes: &[MemorySize], trace: &SimulatedTrace) -> Vec<usize> {
-    let mut frames: Vec<usize> = Vec::new();
-    for size in sizes.iter().flat_map(|size| size.frames(trace.distinct_pages, trace.page_bytes)) {
-        // Lists are short, except for `all`, which comes in order.
-        if frames.last() != Some(&size) && (frames.last() < Some(&size) || !frames.contains(&size)) {
-            frames.push(size);
-        }
-    }
-    frames
+    let mut seen = HashSet::new();
+    let frames = sizes.iter().flat_map(|size| size.frames(trace.distinct_pages, trace.page_bytes));
+    frames.filter(|frames| seen.insert(*frames)).collect()
 }
 
 /// Reduction with a window of K keeps LRU's and OPT's counts from K frames up; reference bits want some times that.
@@ -206,17 +223,22 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
 }
 
 fn write_trajectory(
-    out: &mut Output,
+    out: &mut csv::Writer<Output>,
     trace: &str,
     cell: &Cell,
     trajectory: &Trajectory,
 ) -> anyhow::Result<()> {
     for point in &trajectory.points {
         let cold = point.allocation.resident_cold_pages;
-        let percent = 100.0 * cold as f64 / cell.frames as f64;
-        let Cell { spec, frames } = cell;
-        let (time, target) = (point.time_records, point.allocation.target_pages);
-        writeln!(out, "{trace},{spec},{frames},{time},{cold},{percent:.3},{target}")?;
+        out.write_record([
+            trace,
+            &cell.spec.to_string(),
+            &cell.frames.to_string(),
+            &point.time_records.to_string(),
+            &cold.to_string(),
+            &format!("{:.3}", 100.0 * cold as f64 / cell.frames as f64),
+            &point.allocation.target_pages.to_string(),
+        ])?;
     }
     Ok(())
 }

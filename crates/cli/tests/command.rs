@@ -118,7 +118,7 @@ fn the_table_is_for_people() {
          \x20  of the program's      40%       60%\n\
          \x20opt                       9         7\n\
          \x20clock-pro                10         8\n\n\
-         5 of the faults in each cell are first touches: a page's first use, which needs no disk read.\n"
+         5 of the faults in each cell are first touches (of a page, or of one unmapped since): no disk read.\n"
     );
 }
 
@@ -166,7 +166,7 @@ fn the_cold_allocation_is_written_over_time() {
     sandbox.stdout("simulate e1.txt -p lru,clock-pro -m 3p --trajectory cold.csv --trajectory-step 5");
     assert_eq!(
         fs::read_to_string(sandbox.path("cold.csv")).unwrap(),
-        "trace,policy,memory_pages,time_refs,resident_cold_pages,resident_cold_percent,cold_target_pages\n\
+        "trace,policy,memory_pages,time_records,resident_cold_pages,resident_cold_percent,cold_target_pages\n\
          e1.txt,clock-pro,3,5,1,33.333,1\n\
          e1.txt,clock-pro,3,10,1,33.333,1\n"
     );
@@ -336,7 +336,10 @@ fn what_cannot_be_recorded_is_said_in_one_line() {
     }
     let sandbox = Sandbox::new();
     assert_eq!(sandbox.error("record -- no-such-program"), "no-such-program: there is no such program");
-    assert_eq!(sandbox.error("record --min-object 10p -- true"), "--min-object 10p: write bytes as in 40KiB");
+    assert_eq!(
+        sandbox.error("record --min-object 10p -- true"),
+        "--min-object 10p: write bytes as in 40KiB, at least 1B"
+    );
     assert!(sandbox.error("record -o missing/t.swt -- true").starts_with("missing/t.swt: cannot be created"));
     assert!(sandbox.files().is_empty());
 }

@@ -161,7 +161,7 @@ impl SimulationReport {
             if let (Measure::Faults, Some(row)) = (measure, rows.first()) {
                 writeln!(
                     out,
-                    "\n{} of the faults in each cell are first touches: a page's first use, which needs no disk read.",
+                    "\n{} of the faults in each cell are first touches (of a page, or of one unmapped since): no disk read.",
                     grouped(row.first_touch_faults)
                 )?;
             }

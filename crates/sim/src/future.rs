@@ -28,7 +28,7 @@ impl Future {
         let mut next_uses = vec![NEVER; records as usize];
         // The record at which each page is used next, seen from where we are.
         let mut used_at = vec![NEVER; trace.header().totals.page_ids as usize];
-        // The page of the record after this one, unless something was dropped between them.
+        // The page of the record after this one, unless its contents were dropped between them.
         let mut following = None;
         let mut chunk = Chunk::new();
         for index in (0..trace.chunks()).rev() {
@@ -37,10 +37,9 @@ impl Future {
             for offset in (0..=chunk.references.len()).rev() {
                 while let Some((_, event)) = events.next_if(|(position, _)| *position as usize == offset) {
                     if let Event::Drop { pages } = event {
-                        for page in pages.clone() {
-                            used_at[page as usize] = NEVER;
-                        }
-                        following = None;
+                        used_at[pages.start as usize..pages.end as usize].fill(NEVER);
+                        // Only its own page's drop ends a run: to others it is as if nothing had happened.
+                        following = following.filter(|page| !pages.contains(page));
                     }
                 }
                 let Some(before) = offset.checked_sub(1) else { break };

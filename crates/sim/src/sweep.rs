@@ -14,8 +14,10 @@ use sweephand_trace::{Chunk, Trace};
 /// Chunks decoded together where several simulations share processors: enough for one to work on before the next takes
 /// its cache. A lone simulation takes one at a time, fresh from the decoder.
 const BATCH: usize = 8;
-/// From so many sizes on, one pass of stack distances is cheaper than LRU at each size.
+/// From so many sizes on, one pass for all is cheaper than a simulation of each.
 const STACK_SIZES: usize = 4;
+/// Policies that one pass can simulate at all sizes.
+const ONE_PASS: [&str; 2] = ["lru", "opt"];
 
 /// A policy with a memory size.
 #[derive(Clone, Debug)]
@@ -111,25 +113,36 @@ impl Sweep {
         Ok(results)
     }
 
+    /// How many simulations with a page table of their own a sweep over these cells takes.
+    pub fn simulations(cells: &[Cell], trace: &Trace) -> usize {
+        let in_one_pass: usize =
+            ONE_PASS.iter().map(|policy| Self::in_one_pass(cells, trace, policy).len()).sum();
+        cells.len() - in_one_pass
+    }
+
+    /// The cells, by ascending size, that one pass over the trace does for a policy: all of it or none.
+    fn in_one_pass(cells: &[Cell], trace: &Trace, policy: &str) -> Vec<usize> {
+        let mut own: Vec<_> = (0..cells.len()).filter(|&at| cells[at].spec.name() == policy).collect();
+        own.sort_by_key(|&at| cells[at].frames);
+        let totals = &trace.header().totals;
+        // Where contents are dropped OPT's stack breaks ties in its own way, which shows in the warm-up faults.
+        let counts_the_same = policy == "lru" || totals.unmaps + totals.remaps == 0;
+        if own.len() < STACK_SIZES || !counts_the_same {
+            own.clear();
+        }
+        own
+    }
+
     /// The simulations to make: one a cell, or one for all sizes of a policy where that counts the same.
     fn runs(&self, trace: &Trace) -> Result<Vec<Run>, SweepError> {
-        let sizes_of = |name| -> Vec<usize> {
-            let mut cells: Vec<_> =
-                (0..self.cells.len()).filter(|&at| self.cells[at].spec.name() == name).collect();
-            cells.sort_by_key(|&at| self.cells[at].frames);
-            cells
-        };
-        let mut runs = Vec::new();
+        let [lru, opt] = ONE_PASS.map(|policy| Self::in_one_pass(&self.cells, trace, policy));
         let mut alone = vec![true; self.cells.len()];
-        let lru = sizes_of("lru");
-        if lru.len() >= STACK_SIZES {
-            lru.iter().for_each(|&cell| alone[cell] = false);
+        lru.iter().chain(&opt).for_each(|&cell| alone[cell] = false);
+        let mut runs = Vec::new();
+        if !lru.is_empty() {
             runs.push(Run::LruStack { cells: lru, stack: Box::new(LruStack::new()) });
         }
-        let opt = sizes_of("opt");
-        let drops_contents = trace.header().totals.unmaps + trace.header().totals.remaps > 0;
-        if opt.len() >= STACK_SIZES && !drops_contents {
-            opt.iter().for_each(|&cell| alone[cell] = false);
+        if !opt.is_empty() {
             let mut frames: Vec<_> = opt.iter().map(|&cell| self.cells[cell].frames).collect();
             frames.dedup();
             runs.push(Run::OptStack { cells: opt, stack: Box::new(OptStack::new(&frames)), frames });

@@ -198,6 +198,36 @@ fn however_a_trace_is_cut_the_counts_are_the_same() {
     }
 }
 
+/// A drop of one page once ended the runs of all others, so that OPT was told of uses that collapsing then hid.
+#[test]
+fn opt_is_never_above_others_and_the_same_collapsed_where_contents_are_dropped() {
+    let mut random = SplitMix64::new(9);
+    for _ in 0..60 {
+        let pages = 2 + random.below(8);
+        let trace = trace(|writer| {
+            for _ in 0..400 {
+                if random.below(8) == 0 {
+                    writer.unmap(random.below(pages), 1).unwrap();
+                }
+                let page = random.below(pages);
+                for _ in 0..=random.below(3) {
+                    writer.reference(page, false).unwrap();
+                    if random.below(8) == 0 {
+                        writer.unmap(random.below(pages), 1).unwrap();
+                    }
+                }
+            }
+        });
+        for frames in [1, 2, 3, 5] {
+            let opt = outcomes(&trace, "opt,opt:collapse=on", &[frames]);
+            assert_eq!(opt[0].faults, opt[1].faults, "{frames} frames");
+            for (entry, other) in POLICIES.iter().zip(outcomes(&trace, "all", &[frames])) {
+                assert!(opt[0].faults <= other.faults, "{} with {frames} frames", entry.info.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn collapsed_references_count_but_are_not_shown() {
     let trace = string_trace(&[1, 1, 2, 3, 1]);

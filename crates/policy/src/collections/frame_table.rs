@@ -15,36 +15,36 @@ const VACANT: u32 = u32::MAX;
 /// time, which takes O(M) that once. (Only pages that are unmapped are looked up, and many programs unmap none.)
 #[derive(Clone, Debug)]
 pub struct FrameTable {
+    /// The page in each frame that has been used; memory can be far larger than what is ever used of it.
     pages: Vec<u32>,
+    /// How many frames there are.
+    frames: usize,
     /// The frame of each page, if anyone has asked.
     frame: Option<PageMap<u32>>,
-    /// Frames from here on were never used.
-    fresh: usize,
     vacated: VecDeque<u32>,
 }
 
 impl FrameTable {
     /// A table of `frames` vacant frames.
     pub fn new(frames: usize) -> Self {
-        Self { pages: alloc::vec![VACANT; frames], frame: None, fresh: 0, vacated: VecDeque::new() }
+        Self { pages: Vec::new(), frames, frame: None, vacated: VecDeque::new() }
     }
 
-    /// How many frames there are.
+    /// How many frames have been used; the others are behind them.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.pages.len()
     }
 
     /// Whether no frame is occupied.
     pub fn is_empty(&self) -> bool {
-        self.fresh == self.vacated.len()
+        self.pages.len() == self.vacated.len()
     }
 
     /// The page in a frame.
     #[inline]
     pub fn page(&self, frame: usize) -> Option<PageId> {
-        let page = self.pages[frame];
-        (page != VACANT).then_some(PageId(page))
+        self.pages.get(frame).filter(|page| **page != VACANT).map(|page| PageId(*page))
     }
 
     /// The frame of a page.
@@ -65,8 +65,9 @@ impl FrameTable {
         let frame = match self.vacated.pop_front() {
             Some(frame) => frame as usize,
             None => {
-                self.fresh += 1;
-                self.fresh - 1
+                assert!(self.is_filling(), "every frame is occupied");
+                self.pages.push(VACANT);
+                self.pages.len() - 1
             }
         };
         self.pages[frame] = page.0;
@@ -86,7 +87,7 @@ impl FrameTable {
 
     /// Whether some frame was never used.
     pub fn is_filling(&self) -> bool {
-        self.fresh < self.pages.len()
+        self.pages.len() < self.frames
     }
 
     /// Checks that pages and frames point at one another and that vacant frames are accounted for.
@@ -100,8 +101,8 @@ impl FrameTable {
                 ensure!(points_to == frame, "frame {frame} holds page {page}, which points to {points_to}");
             }
         }
-        let accounted = self.pages.len() - self.fresh + self.vacated.len();
-        ensure!(vacant == accounted, "{vacant} vacant frames, {accounted} accounted for");
+        ensure!(vacant == self.vacated.len(), "{vacant} vacant frames, {} accounted for", self.vacated.len());
+        ensure!(self.pages.len() <= self.frames, "{} frames in use", self.pages.len());
         Ok(())
     }
 }

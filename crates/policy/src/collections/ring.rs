@@ -41,6 +41,12 @@ impl Ring {
         PageId(self.links[page].next)
     }
 
+    /// The page before `page`.
+    #[inline]
+    pub fn previous(&self, page: PageId) -> PageId {
+        PageId(self.links[page].previous)
+    }
+
     /// Puts a page into an empty ring.
     pub fn insert_first(&mut self, page: PageId) {
         debug_assert!(self.is_empty());

@@ -57,7 +57,7 @@ impl Clock {
     #[inline]
     fn advance(&mut self) {
         self.hand += 1;
-        if self.hand == self.frames.len() {
+        if self.hand >= self.frames.used() {
             self.hand = 0;
         }
     }
@@ -72,7 +72,7 @@ impl Policy for Clock {
         }
         // One turn clears every bit, so the next page is a victim, unless bits are set behind the hand meanwhile: then
         // the page where the second turn ends goes, as in FIFO.
-        let mut looks = 2 * self.frames.len();
+        let mut looks = 2 * self.frames.used();
         loop {
             if let Some(page) = self.frames.page(self.hand) {
                 self.hand_steps += 1;

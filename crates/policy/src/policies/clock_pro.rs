@@ -87,7 +87,8 @@ pub struct ClockPro<const ADAPTIVE: bool = true> {
     frames: usize,
     ring: Ring,
     status: PageMap<Status>,
-    /// At the oldest hot page, the tail of the list, unless there is none.
+    /// At the tail of the list: where HAND_hot stopped last, on a hot page if there was one, or what has come after that
+    /// page since it left. New pages go in just before it.
     hand_hot: PageId,
     /// At the next resident cold page to consider for eviction, or on the way to it.
     hand_cold: PageId,
@@ -155,6 +156,16 @@ impl Registered for ClockPro {
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let pages = |name| arguments.pages(name, frames, Rounding::Nearest);
         let (min, max) = (pages("cold-min")?, pages("cold-max")?);
+        // Small memories round shares as they must; what makes no sense in a large one is a mistake.
+        let in_large_memory = |name| arguments.pages(name, 1 << 30, Rounding::Nearest);
+        for name in ["cold", "cold-min", "cold-max"] {
+            if in_large_memory(name)? == 0 {
+                return Err(arguments.bad(name, arguments.value(name), "at least one page"));
+            }
+        }
+        if in_large_memory("cold-min")? > in_large_memory("cold-max")? {
+            return Err(arguments.bad("cold-min", arguments.value("cold-min"), "at most cold-max"));
+        }
         Self::with_cold_allocation(frames, pages("cold")?, (min, max), arguments)
     }
 }
@@ -274,7 +285,10 @@ impl<const ADAPTIVE: bool> ClockPro<ADAPTIVE> {
     /// HAND_hot, after a promotion: hot pages give way until they are within their allocation again.
     fn shrink_hot<M: Mmu>(&mut self, mmu: &mut M) {
         // m_c changes as tests end under the hand, so the condition is looked at anew each time.
-        while self.hot > self.hot_target() {
+        for _ in 0..self.hot {
+            if self.hot <= self.hot_target() {
+                return;
+            }
             self.run_hot(mmu);
         }
     }
@@ -330,8 +344,16 @@ impl<const ADAPTIVE: bool> ClockPro<ADAPTIVE> {
 
     /// Moves HAND_cold, unless it is there, on to the next resident cold page, if there is one.
     fn settle_cold(&mut self) {
-        if self.cold > 0 {
-            while !self.status[self.hand_cold].is_resident_cold() {
+        // The only cold page is mostly the one that came in last, and the way there from the one before it is all the way
+        // round: on a loop with m_c = 1 that would be the length of the list at every fault.
+        let newest = self.ring.previous(self.hand_hot);
+        if self.cold == 1 && self.status[newest].is_resident_cold() {
+            self.hand_cold = newest;
+        } else if self.cold > 0 {
+            for _ in 0..self.ring.len() {
+                if self.status[self.hand_cold].is_resident_cold() {
+                    return;
+                }
                 self.hand_cold = self.ring.next(self.hand_cold);
             }
         }

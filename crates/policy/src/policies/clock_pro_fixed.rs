@@ -29,6 +29,9 @@ impl Registered for ClockProFixed {
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let cold = arguments.pages("cold", frames, Rounding::Nearest)?;
+        if arguments.pages("cold", 1 << 30, Rounding::Nearest)? == 0 {
+            return Err(arguments.bad("cold", arguments.value("cold"), "at least one page"));
+        }
         Self::with_cold_allocation(frames, cold, (cold, cold), arguments)
     }
 }
