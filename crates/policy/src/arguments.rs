@@ -6,6 +6,7 @@ use alloc::{
     vec::Vec,
 };
 use core::fmt;
+use core::ops::RangeInclusive;
 
 /// A policy's entry in the registry.
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +138,20 @@ impl Arguments {
         parsed.ok_or_else(|| self.bad(name, value, "a number of pages (20p) or a share of memory (5%)"))
     }
 
+    /// A whole number within a range.
+    pub fn whole(&self, name: &str, range: RangeInclusive<u64>) -> Result<u64, ArgumentError> {
+        let value = self.value(name);
+        let parsed = value.parse().ok().filter(|number| range.contains(number));
+        parsed.ok_or_else(|| {
+            let (least, most) = (range.start(), range.end());
+            let wanted = match *most {
+                u64::MAX => format!("a whole number of {least} or more"),
+                most => format!("a whole number from {least} to {most}"),
+            };
+            self.bad(name, value, &wanted)
+        })
+    }
+
     /// A factor, at least 0, such as `1.5`.
     pub fn factor(&self, name: &str) -> Result<f64, ArgumentError> {
         let value = self.value(name);
@@ -173,6 +188,8 @@ pub enum Rounding {
     Down,
     /// To the nearest.
     Nearest,
+    /// Away from zero.
+    Up,
 }
 
 impl Rounding {
@@ -180,6 +197,7 @@ impl Rounding {
         match self {
             Rounding::Down => pages as usize,
             Rounding::Nearest => (pages + 0.5) as usize,
+            Rounding::Up => pages as usize + usize::from(pages > (pages as usize) as f64),
         }
     }
 }

@@ -33,6 +33,9 @@ pub struct Reference {
     /// The page's number in its address space (address / page size), where [`Policy::NEEDS_PAGE_NUMBERS`] asks
     /// for it; the page id otherwise.
     pub page_number: u64,
+    /// The object (large allocation, file) that the page belongs to, where [`Policy::NEEDS_OBJECTS`] asks for it; 0, the
+    /// default object, otherwise.
+    pub object: u32,
     /// Virtual time (in references) of the first reference to the page after the present run of references to it,
     /// or [`NEVER`]. Only an [`OfflineModel`] policy is given it; others see [`NEVER`].
     pub next_use: u32,
@@ -92,7 +95,7 @@ mod sealed {
 ///
 /// The driver keeps the resident set and the reference bits and calls, for a reference to page x:
 /// - x resident: sets x's reference bit; calls [`hit`](Policy::hit) if [`Model::SEES_HITS`];
-/// - x not resident: while no frame is free, [`victim`](Policy::victim), unmaps that page and confirms with
+/// - x not resident: [`fault`](Policy::fault); while no frame is free, [`victim`](Policy::victim), unmaps that page and confirms with
 ///   [`evict`](Policy::evict); then [`insert`](Policy::insert). A driver may evict ahead of need, in batches.
 ///
 /// State is kept in arrays by page id that grow when a page is first inserted; nothing is allocated at a hit.
@@ -102,6 +105,20 @@ pub trait Policy {
 
     /// Whether [`Reference::page_number`] matters to this policy.
     const NEEDS_PAGE_NUMBERS: bool = false;
+
+    /// Whether [`Reference::object`] matters to this policy.
+    const NEEDS_OBJECTS: bool = false;
+
+    /// Page ids matter to this policy modulo this number, as they do where every n-th page is a sample; 1 if it does
+    /// not look at their values.
+    const IDS_MATTER_MODULO: u32 = 1;
+
+    /// A reference to a page that is not resident, before room is made for it: called once a fault, where
+    /// [`victim`](Policy::victim) may be called several times or, with a frame free, not at all.
+    #[inline]
+    fn fault(&mut self, reference: Reference) {
+        let _ = reference;
+    }
 
     /// Proposes the resident page to evict next, or `None` if no page is resident.
     ///

@@ -28,6 +28,7 @@ pub mod collections;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod interface;
+mod math;
 pub mod policies;
 mod random;
 pub mod registry;

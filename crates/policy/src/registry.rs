@@ -63,13 +63,36 @@ macro_rules! policies {
 policies! {
     Opt,
     Fifo,
+    Lifo,
+    Mru,
+    Random,
     Lru,
     Clock,
     ClockPageTable,
+    GClock,
+    Aging,
+    Linux24,
+    Fbr,
+    Lru2,
+    TwoQ,
+    Lrfu,
+    Mq,
     Lirs,
+    Arc,
     Car,
     ClockPro,
     ClockProFixed,
+    ClockProPlus,
+    SeqClock,
+    SeqLru,
+    LifoPlus,
+    Rrip,
+    Dip,
+    LeCar,
+    S3Fifo,
+    Sieve,
+    WTinyLfu,
+    Mglru,
 }
 
 /// A policy and its arguments, as typed: `clock`, `clock:init=1`.
@@ -167,7 +190,7 @@ mod tests {
     #[test]
     fn errors_name_the_policy_and_say_what_would_be_right() {
         let message = |text: &str| Spec::parse_list(text).unwrap_err().to_string();
-        assert!(message("lur").starts_with("policy 'lur': there is no such policy; known: opt fifo lru"));
+        assert!(message("lur").starts_with("policy 'lur': there is no such policy; known: opt fifo lifo"));
         assert_eq!(
             message("clock:ini=1"),
             "policy 'clock': there is no parameter 'ini'; its parameters: init, fill-init"

@@ -3,7 +3,7 @@
 
 use std::panic::catch_unwind;
 use sweephand_policy::SplitMix64;
-use sweephand_policy::conformance::{E1, E2, E3, conform, fuzz, outcome, run};
+use sweephand_policy::conformance::{E1, E2, E3, conform, fuzz, operate, outcome, run};
 use sweephand_policy::registry::{POLICIES, Spec};
 
 #[test]
@@ -20,6 +20,32 @@ fn other_readings_conform() {
         "clock:init=1,fill-init=0",
         "clock:fill-init=1",
         "car:integer-ratio=off",
+        "gclock:max=1",
+        "gclock:init=0,increment=2,max=3",
+        "lru-2:k=1",
+        "lru-2:k=3,crp=2",
+        "lru-2:crp=1,history=0.5",
+        "lru-2:retained=7,history=2",
+        "random:seed=2",
+        "s3-fifo:threshold=0",
+        "s3-fifo:small=40%,threshold=2",
+        "linux24:active=1",
+        "mq:queues=3,life=1,history=0.5",
+        "mq:life=0.3",
+        "lrfu:lambda=0.5",
+        "lrfu:lambda=1",
+        "lrfu:lambda=0,retain=on",
+        "aging:flavour=freebsd",
+        "aging:decline=halve,start=1",
+        "rrip:bits=1",
+        "rrip:bits=3,variant=brrip",
+        "rrip:variant=drrip",
+        "dip:variant=bip,one-in=3",
+        "dip:variant=lip",
+        "w-tinylfu:window=30%,protected=50%,sample=2",
+        "fbr:new=0,old=40%,max-average=2",
+        "lecar:rate=2,discount=0.5,seed=7",
+        "2q:in=50%,out=1",
         "lirs:hir-min=1",
         "lirs:stack-limit=1",
         "lirs:stack-limit=2,hir=40%",
@@ -28,8 +54,36 @@ fn other_readings_conform() {
         "clock-pro:referenced-cold=evict,history=0",
         "clock-pro:cold=3,cold-min=2,cold-max=50%,history=0.5",
         "clock-pro-fixed:cold=30%,history=2",
+        "seq:length=3,faults=2,distance=1",
+        "seq:length=1,faults=3,distance=0",
+        "seq:length=2,faults=1,distance=2",
+        "seq-lru:length=3,faults=2,distance=1",
+        "clock-pro-plus:cold-max=100%",
+        "clock-pro-plus:warm=cold,referenced-cold=new-test,history=3",
+        "clock-pro-plus:cold=3,cold-min=2,cold-max=75%,referenced-cold=evict,history=0.5",
     ] {
-        conform(&Spec::parse(spec).unwrap()).unwrap();
+        let spec = Spec::parse(spec).unwrap();
+        conform(&spec).unwrap();
+        let mut random = SplitMix64::new(20_050_410);
+        for round in 0..300 {
+            let (frames, length) = (1 + round % 16, random.below(400));
+            let operations: Vec<u8> = (0..length).map(|_| random.next_u64() as u8).collect();
+            if let Err(violation) = operate(spec.arguments(), frames, &operations) {
+                panic!("{spec}, {frames} frames, operations {operations:02x?}: {violation}");
+            }
+        }
+    }
+}
+
+/// Policies that spare pages only for hits come down to FIFO when there are none.
+#[test]
+fn without_hits_clocks_are_fifo() {
+    let string: Vec<u32> = (0..100).collect();
+    for frames in 1..=16 {
+        let fifo = run("fifo", &string, frames);
+        for spec in ["clock", "clock:init=1", "gclock", "aging", "linux24", "sieve", "mglru", "car"] {
+            assert_eq!(run(spec, &string, frames), fifo, "{spec}, {frames} frames");
+        }
     }
 }
 
@@ -38,17 +92,48 @@ fn other_readings_conform() {
 fn worked_examples() {
     let table = [
         ("fifo", "9:123412 | 15:12345123451 | 13:123456172"),
+        ("lifo", "8:34534 | 9:45454 | 9:45678"),
+        ("lifo-plus", "9:234523 | 11:3453453 | 10:345678"),
+        ("mru", "7:3212 | 7:432 | 13:126172131"),
+        ("random", "10:2324254 | 8:3542 | 11:3542872"),
         ("lru", "10:1234512 | 15:12345123451 | 10:345678"),
         ("opt", "7:3412 | 7:431 | 9:45671"),
         ("clock", "10:1234512 | 15:12345123451 | 10:345678"),
         ("clock:init=1", "9:123412 | 15:12345123451 | 12:13425678"),
+        ("gclock", "9:123412 | 15:12345123451 | 11:3425678"),
+        ("lru-2", "10:1234534 | 15:12345123451 | 10:345678"),
+        ("lru-2:crp=1", "10:1234513 | 15:12345123451 | 10:345678"),
+        ("2q", "11:12314513 | 12:12341251 | 12:12345672"),
+        ("arc", "10:1234531 | 15:12345123451 | 10:345678"),
         ("clock-page-table", "11:12312412 | 13:123412341 | 14:1341561237"),
         ("lirs:hir-min=1", "8:34534 | 9:45454 | 9:45678"),
         ("lirs", "9:234523 | 11:3453453 | 10:345678"),
+        ("s3-fifo", "10:1234534 | 12:12345121 | 11:2345678"),
+        ("linux24", "10:1234534 | 15:12345123451 | 10:345678"),
+        ("mq", "10:1234512 | 15:12345123451 | 10:345678"),
+        ("lrfu", "10:1234534 | 15:12345123451 | 10:345678"),
+        ("lrfu:lambda=0.5", "10:1234512 | 15:12345123451 | 10:345678"),
+        ("aging", "10:1234531 | 15:12345123451 | 10:345678"),
+        ("aging:flavour=freebsd", "9:123412 | 15:12345123451 | 10:345678"),
+        ("rrip", "10:1234534 | 15:12345123451 | 10:345678"),
+        ("rrip:variant=brrip", "9:141514 | 9:15151 | 9:35678"),
+        ("dip", "11:12134152 | 9:12121 | 10:345678"),
+        ("dip:variant=bip", "8:34534 | 9:45454 | 9:45678"),
+        ("mglru", "10:1234534 | 15:12345123451 | 10:345678"),
+        ("w-tinylfu", "8:34534 | 9:45454 | 9:45678"),
+        ("fbr", "10:1234513 | 15:12345123451 | 10:345678"),
+        ("lecar", "10:1234534 | 15:12345123451 | 10:345678"),
+        ("sieve", "10:1234512 | 15:12345123451 | 10:345678"),
+        ("seq", "10:1234512 | 15:12345123451 | 10:345678"),
+        ("seq:length=3,faults=2,distance=1", "8:34514 | 10:451232 | 9:45678"),
+        ("seq-lru", "10:1234512 | 15:12345123451 | 10:345678"),
+        ("seq-lru:length=3,faults=2,distance=1", "8:34514 | 10:451232 | 9:45678"),
         ("car", "10:1234534 | 15:12345123451 | 10:345678"),
         ("car:integer-ratio=off", "10:1234534 | 15:12345123451 | 10:345678"),
         ("clock-pro-fixed", "8:34534 | 9:45454 | 9:45678"),
         ("clock-pro", "8:34534 | 9:45454 | 9:45678"),
+        ("clock-pro-plus", "8:34534 | 10:451451 | 9:45678"),
+        ("clock-pro-plus:cold-max=100%", "8:34513 | 10:451451 | 9:45678"),
     ];
     for (spec, expected) in table {
         let outcomes =

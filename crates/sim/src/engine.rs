@@ -4,6 +4,7 @@
 //! only. Each [`Engine`] is compiled for its policy; the rest of the program sees [`Simulation`], one call a chunk.
 
 use crate::Outcome;
+use crate::objects::Objects;
 use std::ops::Range;
 use sweephand_policy::registry::{Registered, Spec, Visitor};
 use sweephand_policy::{ArgumentError, Mmu, Model, NEVER, PageId, Policy, Reference};
@@ -52,8 +53,10 @@ pub struct Engine<P> {
     /// Occupied frames.
     resident: usize,
     table: PageTable,
-    /// By page id; empty unless the policy needs page numbers.
+    /// By page id; empty unless the policy needs page numbers or objects.
     page_numbers: Vec<u64>,
+    /// Empty unless the policy needs objects.
+    objects: Objects,
     /// Whether a reference that repeats the one before it is hidden from the policy.
     collapse: bool,
     /// The page referenced last, while it counts as repeated.
@@ -67,13 +70,15 @@ const NONE: u32 = u32::MAX;
 impl<P: Policy> Engine<P> {
     /// An engine with `frames` free frames. With `collapse`, a reference to the page of the reference before it counts
     /// as a hit that the policy is not shown.
-    pub fn new(policy: P, frames: usize, collapse: bool) -> Self {
+    /// `page_bytes` says which pages an object covers.
+    pub fn new(policy: P, frames: usize, collapse: bool, page_bytes: u64) -> Self {
         Self {
             policy,
             frames,
             resident: 0,
             table: PageTable::default(),
             page_numbers: Vec::new(),
+            objects: Objects::new(page_bytes),
             collapse,
             last: NONE,
             counts: Outcome::default(),
@@ -97,16 +102,28 @@ impl<P: Policy> Engine<P> {
                 self.fault(PageId(page), next_use);
             } else if P::Model::SEES_HITS {
                 // No policy that sees hits reads reference bits.
-                self.policy.hit(Reference { page: PageId(page), page_number: u64::from(page), next_use });
+                let reference = self.shown(PageId(page), next_use);
+                self.policy.hit(reference);
             } else {
                 *flags |= REFERENCED;
             }
         }
     }
 
+    /// A reference as the policy is shown it: look-ups are made only for policies that need them.
+    #[inline]
+    fn shown(&self, page: PageId, next_use: u32) -> Reference {
+        let looked_up = P::NEEDS_PAGE_NUMBERS || P::NEEDS_OBJECTS;
+        let page_number = if looked_up { self.page_numbers[page.index()] } else { u64::from(page.0) };
+        let object = if P::NEEDS_OBJECTS { self.objects.of(page_number) } else { 0 };
+        Reference { page, page_number, object, next_use }
+    }
+
     #[inline]
     fn fault(&mut self, page: PageId, next_use: u32) {
         self.counts.faults += 1;
+        let reference = self.shown(page, next_use);
+        self.policy.fault(reference);
         if self.resident == self.frames {
             self.evict();
         } else {
@@ -116,9 +133,7 @@ impl<P: Policy> Engine<P> {
         let flags = &mut self.table.flags[page.index()];
         self.counts.first_touch_faults += u64::from(*flags & TOUCHED == 0);
         *flags = TOUCHED | RESIDENT;
-        let page_number =
-            if P::NEEDS_PAGE_NUMBERS { self.page_numbers[page.index()] } else { u64::from(page.0) };
-        if self.policy.insert(Reference { page, page_number, next_use }, &mut self.table) {
+        if self.policy.insert(reference, &mut self.table) {
             self.table.flags[page.index()] |= REFERENCED;
         }
     }
@@ -146,6 +161,8 @@ impl<P: Policy> Engine<P> {
                     *number = *to;
                 }
             }
+            Event::Alloc { address, length, .. } if P::NEEDS_OBJECTS => self.objects.alloc(*address, *length),
+            Event::Free { address } if P::NEEDS_OBJECTS => self.objects.free(*address),
             Event::Alloc { .. } | Event::Free { .. } | Event::Mark { .. } | Event::Map { .. } => {}
         }
     }
@@ -171,7 +188,7 @@ impl<P: Policy + Send> Simulation for Engine<P> {
         if self.table.flags.len() < pages {
             self.table.flags.resize(pages, 0);
         }
-        if P::NEEDS_PAGE_NUMBERS && self.page_numbers.len() < pages {
+        if (P::NEEDS_PAGE_NUMBERS || P::NEEDS_OBJECTS) && self.page_numbers.len() < pages {
             self.page_numbers.extend_from_slice(&chunk.new_pages);
         }
         for_each_segment(chunk, range, |segment, event| {
@@ -221,16 +238,22 @@ pub(crate) fn for_each_segment(
     visit(start..range.end, None);
 }
 
-/// A simulation of the policy that a spec names. `collapse` holds unless the spec says otherwise.
-pub fn simulation(spec: &Spec, frames: usize, collapse: bool) -> Result<Box<dyn Simulation>, ArgumentError> {
-    struct Build<'a>(&'a Spec, usize, bool);
+/// A simulation of the policy that a spec names, of pages of `page_bytes`. `collapse` holds unless the spec says otherwise.
+pub fn simulation(
+    spec: &Spec,
+    frames: usize,
+    collapse: bool,
+    page_bytes: u64,
+) -> Result<Box<dyn Simulation>, ArgumentError> {
+    struct Build<'a>(&'a Spec, usize, bool, u64);
     impl Visitor for Build<'_> {
         type Output = Result<Box<dyn Simulation>, ArgumentError>;
         fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
-            let Build(spec, frames, collapse) = self;
-            Ok(Box::new(Engine::new(P::configure(frames, spec.arguments())?, frames, collapse)))
+            let Build(spec, frames, collapse, page_bytes) = self;
+            let policy = P::configure(frames, spec.arguments())?;
+            Ok(Box::new(Engine::new(policy, frames, collapse, page_bytes)))
         }
     }
     let collapse = spec.arguments().collapse()?.unwrap_or(collapse);
-    spec.visit(Build(spec, frames, collapse))
+    spec.visit(Build(spec, frames, collapse, page_bytes))
 }

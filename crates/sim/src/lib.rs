@@ -13,6 +13,7 @@ mod engine;
 mod future;
 mod lru_stack;
 mod memory;
+mod objects;
 mod opt_stack;
 mod outcome;
 mod sweep;

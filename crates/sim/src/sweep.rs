@@ -148,7 +148,7 @@ impl Sweep {
             runs.push(Run::OptStack { cells: opt, stack: Box::new(OptStack::new(&frames)), frames });
         }
         for (cell, Cell { spec, frames }) in self.cells.iter().enumerate().filter(|(cell, _)| alone[*cell]) {
-            let simulation = simulation(spec, *frames, self.collapse)?;
+            let simulation = simulation(spec, *frames, self.collapse, trace.header().metadata.page_size)?;
             runs.push(Run::Policy { cell, simulation, points: Vec::new() });
         }
         Ok(runs)

@@ -95,6 +95,22 @@ impl<const N: usize> Lists<N> {
         self.ends[list].len += 1;
     }
 
+    /// Puts a page that is in no list at the old end.
+    #[inline]
+    pub fn push_front(&mut self, list: usize, page: PageId) {
+        self.links.cover(page);
+        self.list.cover(page);
+        debug_assert_eq!(self.list[page], 0, "page {page} is in a list already");
+        self.list[page] = list as u8 + 1;
+        let front = core::mem::replace(&mut self.ends[list].front, page.0);
+        self.links[page] = Link { previous: NIL, next: front };
+        match front {
+            NIL => self.ends[list].back = page.0,
+            front => self.links[PageId(front)].previous = page.0,
+        }
+        self.ends[list].len += 1;
+    }
+
     /// Takes a page out of the list it is in, if any, and returns that list.
     #[inline]
     pub fn remove(&mut self, page: PageId) -> Option<usize> {

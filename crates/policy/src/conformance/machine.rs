@@ -3,7 +3,7 @@
 use crate::interface::ensure;
 use crate::registry::{Registered, Spec};
 use crate::{Arguments, Mmu, Model, NEVER, PageId, Reference, Violation};
-use alloc::{collections::BTreeMap, collections::BTreeSet, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, collections::BTreeSet, vec::Vec};
 
 /// What one reference did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,16 @@ pub struct Machine<P> {
     policy: P,
     frames: usize,
     memory: Memory,
+    /// The object of each page.
+    object_of: ObjectOf,
+}
+
+struct ObjectOf(Box<dyn Fn(u32) -> u32>);
+
+impl core::fmt::Debug for ObjectOf {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("ObjectOf")
+    }
 }
 
 /// The resident pages with their reference bits.
@@ -53,7 +63,12 @@ impl<P: Registered> Machine<P> {
     /// A machine for a policy with arguments that have been checked.
     pub fn with_arguments(arguments: &Arguments, frames: usize) -> Self {
         let policy = P::configure(frames, arguments).unwrap_or_else(|error| panic!("{error}"));
-        Self { policy, frames, memory: Memory::default() }
+        Self { policy, frames, memory: Memory::default(), object_of: ObjectOf(Box::new(|_| 0)) }
+    }
+
+    /// Divides the pages into objects; without this all belong to object 0.
+    pub fn with_objects(self, object_of: impl Fn(u32) -> u32 + 'static) -> Self {
+        Self { object_of: ObjectOf(Box::new(object_of)), ..self }
     }
 
     /// Runs a whole string, with the next use of each page for offline policies.
@@ -74,6 +89,15 @@ impl<P: Registered> Machine<P> {
     /// One reference.
     pub fn try_access(&mut self, page: u32) -> Result<Step, Violation> {
         self.reference(PageId(page), NEVER)
+    }
+
+    /// References pages in turn and describes the machine after each, for examples that show state.
+    pub fn trace(&mut self, references: &[u32], describe: impl Fn(&Self) -> String) -> Vec<String> {
+        let step = |&page| {
+            self.access(page);
+            describe(self)
+        };
+        references.iter().map(step).collect()
     }
 
     /// The policy, to look at its state.
@@ -112,7 +136,8 @@ impl<P: Registered> Machine<P> {
     }
 
     fn reference(&mut self, page: PageId, next_use: u32) -> Result<Step, Violation> {
-        let reference = Reference { page, page_number: u64::from(page.0), next_use };
+        let object = (self.object_of.0)(page.0);
+        let reference = Reference { page, page_number: u64::from(page.0), object, next_use };
         if let Some(bit) = self.memory.resident.get_mut(&page) {
             *bit = true;
             if <P::Model as Model>::SEES_HITS {
@@ -121,6 +146,7 @@ impl<P: Registered> Machine<P> {
             self.check()?;
             return Ok(Step { fault: false, victim: None });
         }
+        self.policy.fault(reference);
         let full = self.memory.resident.len() == self.frames;
         let victim = if full { Some(self.evict_one()?.0) } else { None };
         self.memory.resident.insert(page, false);

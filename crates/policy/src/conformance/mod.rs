@@ -95,9 +95,13 @@ pub fn conform_on(spec: &Spec, references: &[u32], frames: usize) -> Result<(), 
     if distinct.len() <= frames && faults != distinct.len() {
         return fail(format!("{faults} faults on {} pages that all fit", distinct.len()));
     }
-    let renamed: Vec<u32> = references.iter().map(|page| 3 * page + 5).collect();
+    let modulus = spec.visit(IdsMatterModulo);
+    // Neighbours stay neighbours where that matters.
+    let stretch = if spec.visit(NeedsPageNumbers) { 1 } else { 2 * modulus + 1 };
+    let rename = |page| stretch * page + 5 * modulus;
+    let renamed: Vec<u32> = references.iter().copied().map(rename).collect();
     let expected: Vec<Step> =
-        steps.iter().map(|step| Step { victim: step.victim.map(|page| 3 * page + 5), ..*step }).collect();
+        steps.iter().map(|step| Step { victim: step.victim.map(rename), ..*step }).collect();
     if run_spec(spec, &renamed, frames)? != expected {
         return fail("other victims when pages are renamed in order".into());
     }
@@ -136,9 +140,15 @@ fn squeeze_hits(references: &[u32], steps: &[Step]) -> Vec<u32> {
 pub fn naive_model(spec: &Spec, references: &[u32], frames: usize) -> Option<Vec<Step>> {
     let arguments = spec.arguments();
     let on = |name| arguments.switch(name).unwrap_or_default();
+    let whole = |name| arguments.whole(name, 0..=u64::MAX).expect("checked by the spec");
+    let factor = |name| arguments.factor(name).expect("checked by the spec");
     let pages = |name, rounding| arguments.pages(name, frames, rounding).expect("checked by the spec");
     let steps = match spec.name() {
         "fifo" => naive::fifo(references, frames),
+        "lifo" => naive::lifo(references, frames),
+        "lifo-plus" => naive::lifo_plus(references, frames, |_| 0),
+        "mru" => naive::mru(references, frames),
+        "random" => naive::random(references, frames, whole("seed")),
         "lru" => naive::lru(references, frames),
         "opt" => naive::opt(references, frames),
         "clock" => {
@@ -146,6 +156,99 @@ pub fn naive_model(spec: &Spec, references: &[u32], frames: usize) -> Option<Vec
             let fill_init = if arguments.is_given("fill-init") { on("fill-init") } else { init };
             naive::clock(references, frames, init, fill_init)
         }
+        "gclock" => naive::gclock(references, frames, whole("init"), whole("increment"), whole("max")),
+        "lru-2" => {
+            let options = naive::LruKOptions {
+                k: whole("k") as usize,
+                crp: whole("crp"),
+                rip: arguments.whole("retained", 0..=u64::MAX).unwrap_or(u64::MAX),
+                blocks: match arguments.factor("history") {
+                    Ok(limit) => (limit * frames as f64) as usize,
+                    Err(_) => usize::MAX,
+                },
+            };
+            naive::lru_k(references, frames, &options)
+        }
+        "s3-fifo" => {
+            let small = pages("small", Rounding::Down).max(1);
+            naive::s3_fifo(references, frames, small, whole("threshold"))
+        }
+        "linux24" => {
+            let active = arguments.pages("active", frames, Rounding::Down).unwrap_or(2 * frames / 3);
+            naive::linux24(references, frames, active)
+        }
+        "mq" => {
+            let options = naive::MqOptions {
+                queues: whole("queues") as usize,
+                life: (factor("life") * frames as f64) as u64,
+                history: (factor("history") * frames as f64) as usize,
+            };
+            naive::mq(references, frames, &options)
+        }
+        "lrfu" => naive::lrfu(references, frames, factor("lambda"), on("retain")),
+        "aging" => {
+            let freebsd = arguments.value("flavour") == "freebsd";
+            let constant = |name, default| arguments.whole(name, 0..=u64::MAX).unwrap_or(default);
+            let options = naive::AgingOptions {
+                start: constant("start", if freebsd { 5 } else { 2 }),
+                advance: constant("advance", 3),
+                decline: (arguments.value("decline") != "halve").then(|| constant("decline", 1)),
+                max: constant("max", if freebsd { 64 } else { 20 }),
+            };
+            naive::aging(references, frames, &options)
+        }
+        "rrip" => {
+            let variant = match arguments.value("variant") {
+                "srrip" => naive::RripVariant::Srrip,
+                "brrip" => naive::RripVariant::Brrip,
+                _ => naive::RripVariant::Drrip,
+            };
+            naive::rrip(references, frames, variant, (1 << whole("bits")) - 1, whole("seed"))
+        }
+        "dip" => {
+            let variant = match arguments.value("variant") {
+                "dip" => naive::DipVariant::Dip,
+                "bip" => naive::DipVariant::Bip,
+                _ => naive::DipVariant::Lip,
+            };
+            naive::dip(references, frames, variant, whole("one-in"), whole("seed"))
+        }
+        "mglru" => naive::mglru(references, frames),
+        "w-tinylfu" => {
+            let window = pages("window", Rounding::Down).clamp(1, frames);
+            let protected = arguments.pages("protected", frames - window, Rounding::Down);
+            let options = naive::WTinyLfuOptions {
+                window,
+                protected: protected.expect("checked by the spec").min(frames - window),
+                sample: ((factor("sample") * frames as f64) as u64).max(1),
+            };
+            naive::w_tinylfu(references, frames, &options)
+        }
+        "fbr" => {
+            let new = pages("new", Rounding::Down).min(frames - 1);
+            let old = pages("old", Rounding::Up).clamp(1, frames - new);
+            let options = naive::FbrOptions { new, old, max_average: whole("max-average") };
+            naive::fbr(references, frames, &options)
+        }
+        "lecar" => {
+            let discount = factor("discount").powf(1.0 / frames as f64);
+            naive::lecar(references, frames, factor("rate"), discount, whole("seed"))
+        }
+        "sieve" => naive::sieve(references, frames),
+        name @ ("seq" | "seq-lru") => {
+            let options = naive::SeqOptions {
+                length: whole("length"),
+                faults: whole("faults") as usize,
+                distance: whole("distance"),
+                lru: name == "seq-lru",
+            };
+            naive::seq(references, frames, &options, |_| 0)
+        }
+        "2q" => {
+            let pages = |name| pages(name, Rounding::Down).max(1);
+            naive::two_q(references, frames, pages("in"), pages("out"))
+        }
+        "arc" => naive::arc(references, frames),
         "clock-page-table" => naive::clock_page_table(references, frames),
         "car" => naive::car(references, frames, on("integer-ratio")),
         "lirs" => {
@@ -153,14 +256,17 @@ pub fn naive_model(spec: &Spec, references: &[u32], frames: usize) -> Option<Vec
             let smax = arguments.factor("stack-limit").ok().map(|limit| (limit * frames as f64) as usize);
             naive::lirs(references, frames, hir, smax)
         }
-        name @ ("clock-pro" | "clock-pro-fixed") => {
-            let adaptive = name == "clock-pro";
-            let bound = |name| adaptive.then(|| pages(name, Rounding::Nearest));
+        name @ ("clock-pro" | "clock-pro-fixed" | "clock-pro-plus") => {
+            let adaptive = name != "clock-pro-fixed";
+            let plus = name == "clock-pro-plus";
+            let bound = |name, rounding| adaptive.then(|| pages(name, rounding));
+            let hi_rounding = if plus { Rounding::Down } else { Rounding::Nearest };
             let options = naive::ClockProOptions {
                 adaptive,
+                plus,
                 mc0: pages("cold", Rounding::Nearest),
-                lo: bound("cold-min").unwrap_or(1),
-                hi: bound("cold-max"),
+                lo: bound("cold-min", Rounding::Nearest).unwrap_or(1),
+                hi: bound("cold-max", hi_rounding),
                 limit: arguments.factor("history").expect("checked by the spec"),
                 warm: if arguments.value("warm") == "hot" { naive::Warm::Hot } else { naive::Warm::Cold },
                 ref_not_in_test: match arguments.value("referenced-cold") {
@@ -174,6 +280,31 @@ pub fn naive_model(spec: &Spec, references: &[u32], frames: usize) -> Option<Vec
         _ => return None,
     };
     Some(naive_steps(steps))
+}
+
+/// Calls `check` with random strings of three shapes and 1 to 10 frames.
+#[cfg(test)]
+pub(crate) fn for_random_strings(check: impl Fn(&[u32], usize)) {
+    let mut random = SplitMix64::new(1);
+    let mut below = move |bound| random.below(bound);
+    for frames in 1..=10 {
+        for pages in [frames as u64, frames as u64 + 1, 2 * frames as u64, 5 * frames as u64] {
+            let uniform: Vec<u32> = (0..300).map(|_| below(pages) as u32).collect();
+            check(&uniform, frames);
+            // Mostly low pages.
+            let mut skewed = Vec::new();
+            for _ in 0..300 {
+                let top = below(pages);
+                skewed.push(below(top + 1) as u32);
+            }
+            check(&skewed, frames);
+            // Loops with random pages between.
+            let mixed: Vec<u32> = (0..300)
+                .map(|i| if below(4) == 0 { below(pages) as u32 } else { (i % pages) as u32 })
+                .collect();
+            check(&mixed, frames);
+        }
+    }
 }
 
 fn naive_steps(steps: Vec<naive::Step>) -> Vec<Step> {
@@ -196,6 +327,24 @@ fn run_spec(spec: &Spec, references: &[u32], frames: usize) -> Result<Vec<Step>,
     spec.visit(Run(spec, references, frames))
 }
 
+struct IdsMatterModulo;
+
+impl Visitor for IdsMatterModulo {
+    type Output = u32;
+    fn visit<P: Registered + Send + 'static>(self) -> u32 {
+        P::IDS_MATTER_MODULO
+    }
+}
+
+struct NeedsPageNumbers;
+
+impl Visitor for NeedsPageNumbers {
+    type Output = bool;
+    fn visit<P: Registered + Send + 'static>(self) -> bool {
+        P::NEEDS_PAGE_NUMBERS
+    }
+}
+
 struct IsVmModel;
 
 impl Visitor for IsVmModel {
@@ -214,12 +363,22 @@ pub fn fuzz(data: &[u8]) {
     let preset = info.presets.get(*policy as usize / POLICIES.len() % (info.presets.len() + 1));
     let text = preset.map_or(String::new(), |preset| format!("preset={}", preset.name));
     let arguments = Arguments::parse(info, &text).expect("a preset of its own");
-    struct Fuzz<'a>(&'a Arguments, usize, &'a [u8]);
-    impl Visitor for Fuzz<'_> {
+    let frames = 1 + *frames as usize % 16;
+    if let Err(violation) = operate(&arguments, frames, operations) {
+        panic!("{}:{text}, {frames} frames, operations {operations:02x?}: {violation}", info.name);
+    }
+}
+
+/// Does the operations of [`fuzz`], a byte each, with one policy.
+pub fn operate(arguments: &Arguments, frames: usize, operations: &[u8]) -> Result<(), Violation> {
+    struct Operate<'a>(&'a Arguments, usize, &'a [u8]);
+    impl Visitor for Operate<'_> {
         type Output = Result<(), Violation>;
         fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
-            let Fuzz(arguments, frames, operations) = self;
-            let mut machine = Machine::<P>::with_arguments(arguments, frames);
+            let Operate(arguments, frames, operations) = self;
+            let machine = Machine::<P>::with_arguments(arguments, frames);
+            // Three objects, each with a run of pages.
+            let mut machine = machine.with_objects(|page| page / 11);
             for operation in operations {
                 let page = u32::from(operation & 31);
                 match operation >> 5 {
@@ -232,9 +391,6 @@ pub fn fuzz(data: &[u8]) {
             Ok(())
         }
     }
-    let frames = 1 + *frames as usize % 16;
-    let visited = crate::registry::visit(info.name, Fuzz(&arguments, frames, operations));
-    if let Some(Err(violation)) = visited {
-        panic!("{}:{text}, {frames} frames, operations {operations:02x?}: {violation}", info.name);
-    }
+    crate::registry::visit(arguments.info().name, Operate(arguments, frames, operations))
+        .expect("arguments are those of a registered policy")
 }

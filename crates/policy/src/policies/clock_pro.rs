@@ -52,6 +52,7 @@ use crate::registry::Registered;
 use crate::{
     ArgumentError, Arguments, ColdAllocation, Info, Mmu, PageId, Policy, Reference, Violation, VmModel,
 };
+use core::marker::PhantomData;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Status {
@@ -61,6 +62,8 @@ enum Status {
     Hot,
     /// Resident and cold, test over.
     Cold,
+    /// The same, and not found referenced since HAND_hot turned it cold.
+    Demoted,
     /// Resident and cold, in its test period.
     ColdInTest,
     /// Evicted in its test period, which goes on.
@@ -69,7 +72,7 @@ enum Status {
 
 impl Status {
     fn is_resident_cold(self) -> bool {
-        matches!(self, Status::Cold | Status::ColdInTest)
+        matches!(self, Status::Cold | Status::Demoted | Status::ColdInTest)
     }
 }
 
@@ -81,9 +84,54 @@ enum ReferencedCold {
     Evict,
 }
 
-/// CLOCK-Pro; with `ADAPTIVE` false the cold allocation stays as it is given.
+/// The numbers of pages that a rule of adaptation may go by.
+#[derive(Clone, Copy, Debug)]
+pub struct PageCounts {
+    /// Resident cold pages not found referenced since they were hot.
+    pub demoted: usize,
+    /// Non-resident pages in their test period.
+    pub non_resident: usize,
+}
+
+/// What moves the cold allocation m_c: the change, in frames, that an event makes to it. None unless said.
+pub trait Adaptation {
+    /// HAND_cold found a page referenced in its test period.
+    fn reused_in_test() -> isize {
+        0
+    }
+    /// A page faulted in its test period; it is still counted as non-resident.
+    fn faulted_in_test(_: PageCounts) -> isize {
+        0
+    }
+    /// A test ended without that.
+    fn test_ended() -> isize {
+        0
+    }
+    /// HAND_cold found a demoted page referenced; it is still counted as demoted.
+    fn demoted_reused(_: PageCounts) -> isize {
+        0
+    }
+}
+
+/// CLOCK-Pro's own rule: one more for a reference in the test period, one less for a test that ends without.
+#[derive(Clone, Copy, Debug)]
+pub enum ByTests {}
+
+impl Adaptation for ByTests {
+    fn reused_in_test() -> isize {
+        1
+    }
+    fn faulted_in_test(_: PageCounts) -> isize {
+        1
+    }
+    fn test_ended() -> isize {
+        -1
+    }
+}
+
+/// CLOCK-Pro, its cold allocation adapting by one rule or another.
 #[derive(Debug)]
-pub struct ClockPro<const ADAPTIVE: bool = true> {
+pub struct ClockPro<A: Adaptation = ByTests> {
     frames: usize,
     ring: Ring,
     status: PageMap<Status>,
@@ -96,8 +144,10 @@ pub struct ClockPro<const ADAPTIVE: bool = true> {
     hand_test: PageId,
     /// Pages with status `Hot`.
     hot: usize,
-    /// Pages with status `Cold` or `ColdInTest`.
+    /// Pages with status `Cold`, `Demoted` or `ColdInTest`.
     cold: usize,
+    /// Pages with status `Demoted`.
+    demoted: usize,
     /// Pages with status `NonResident`.
     non_resident: usize,
     /// Upper bound of `non_resident`.
@@ -111,6 +161,7 @@ pub struct ClockPro<const ADAPTIVE: bool = true> {
     referenced_cold: ReferencedCold,
     /// Entries looked at by the hands.
     hand_steps: u64,
+    adaptation: PhantomData<fn() -> A>,
 }
 
 pub(super) const HISTORY: Parameter = Parameter {
@@ -170,7 +221,7 @@ impl Registered for ClockPro {
     }
 }
 
-impl<const ADAPTIVE: bool> ClockPro<ADAPTIVE> {
+impl<A: Adaptation> ClockPro<A> {
     /// A policy with a cold allocation of `cold` frames to start with, kept within `range` and 1..M - 1.
     pub(super) fn with_cold_allocation(
         frames: usize,
@@ -195,6 +246,7 @@ impl<const ADAPTIVE: bool> ClockPro<ADAPTIVE> {
             hand_test: PageId(0),
             hot: 0,
             cold: 0,
+            demoted: 0,
             non_resident: 0,
             history: (arguments.factor(HISTORY.name)? * frames as f64) as usize,
             cold_target: cold.clamp(min, max),
@@ -202,6 +254,7 @@ impl<const ADAPTIVE: bool> ClockPro<ADAPTIVE> {
             warming: arguments.choice(WARM.name, &[("hot", true), ("cold", false)])?,
             referenced_cold: arguments.choice(REFERENCED_COLD.name, &referenced_cold)?,
             hand_steps: 0,
+            adaptation: PhantomData,
         })
     }
 
@@ -218,10 +271,13 @@ impl<const ADAPTIVE: bool> ClockPro<ADAPTIVE> {
             let counter = match status {
                 Status::Absent => continue,
                 Status::Hot => &mut self.hot,
-                Status::Cold | Status::ColdInTest => &mut self.cold,
+                Status::Cold | Status::Demoted | Status::ColdInTest => &mut self.cold,
                 Status::NonResident => &mut self.non_resident,
             };
             *counter = if is_new { *counter + 1 } else { *counter - 1 };
+            if status == Status::Demoted {
+                self.demoted = if is_new { self.demoted + 1 } else { self.demoted - 1 };
+            }
         }
     }
 
@@ -258,18 +314,15 @@ impl<const ADAPTIVE: bool> ClockPro<ADAPTIVE> {
         self.ring.remove(page);
     }
 
-    /// A cold page was used again in its test: cold pages deserve more memory.
-    fn more_cold(&mut self) {
-        if ADAPTIVE {
-            self.cold_target = (self.cold_target + 1).min(self.cold_target_range.1);
-        }
+    /// Moves m_c within its bounds.
+    #[inline]
+    fn adapt(&mut self, change: isize) {
+        let (min, max) = self.cold_target_range;
+        self.cold_target = self.cold_target.saturating_add_signed(change).clamp(min, max);
     }
 
-    /// A test ended without that.
-    fn less_cold(&mut self) {
-        if ADAPTIVE {
-            self.cold_target = (self.cold_target - 1).max(self.cold_target_range.0);
-        }
+    fn counts(&self) -> PageCounts {
+        PageCounts { demoted: self.demoted, non_resident: self.non_resident }
     }
 
     /// Ends the test of an entry that is in one. A non-resident entry is dropped by that.
@@ -277,9 +330,9 @@ impl<const ADAPTIVE: bool> ClockPro<ADAPTIVE> {
         match self.status[page] {
             Status::ColdInTest => self.set_status(page, Status::Cold),
             Status::NonResident => self.drop_entry(page),
-            Status::Absent | Status::Hot | Status::Cold => return,
+            Status::Absent | Status::Hot | Status::Cold | Status::Demoted => return,
         }
-        self.less_cold();
+        self.adapt(A::test_ended());
     }
 
     /// HAND_hot, after a promotion: hot pages give way until they are within their allocation again.
@@ -305,7 +358,7 @@ impl<const ADAPTIVE: bool> ClockPro<ADAPTIVE> {
                     return;
                 }
                 if !mmu.test_and_clear_referenced(page) {
-                    self.set_status(page, Status::Cold);
+                    self.set_status(page, Status::Demoted);
                     demoted = true;
                 }
                 self.pass_hot(page);
@@ -369,7 +422,7 @@ impl<const ADAPTIVE: bool> ClockPro<ADAPTIVE> {
         match self.status[page] {
             Status::ColdInTest => {
                 self.set_status(page, Status::Hot);
-                self.more_cold();
+                self.adapt(A::reused_in_test());
                 self.shrink_hot(mmu);
             }
             _ if self.referenced_cold == ReferencedCold::NewTest => self.set_status(page, Status::ColdInTest),
@@ -378,7 +431,7 @@ impl<const ADAPTIVE: bool> ClockPro<ADAPTIVE> {
     }
 }
 
-impl<const ADAPTIVE: bool> Policy for ClockPro<ADAPTIVE> {
+impl<A: Adaptation> Policy for ClockPro<A> {
     type Model = VmModel;
 
     fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
@@ -397,6 +450,10 @@ impl<const ADAPTIVE: bool> Policy for ClockPro<ADAPTIVE> {
             candidate = Some(page);
             self.hand_steps += 1;
             let referenced = mmu.test_and_clear_referenced(page);
+            if referenced && self.status[page] == Status::Demoted {
+                self.adapt(A::demoted_reused(self.counts()));
+                self.set_status(page, Status::Cold);
+            }
             let evict_anyway =
                 self.referenced_cold == ReferencedCold::Evict && self.status[page] == Status::Cold;
             if !referenced || evict_anyway {
@@ -425,9 +482,9 @@ impl<const ADAPTIVE: bool> Policy for ClockPro<ADAPTIVE> {
     fn insert<M: Mmu>(&mut self, reference: Reference, mmu: &mut M) -> bool {
         let page = reference.page;
         if self.status.get(page) == Status::NonResident {
+            self.adapt(A::faulted_in_test(self.counts()));
             self.drop_entry(page);
             self.add(page, Status::Hot);
-            self.more_cold();
             self.shrink_hot(mmu);
         } else if self.warming && self.hot < self.hot_target() {
             self.add(page, Status::Hot);
@@ -463,20 +520,21 @@ impl<const ADAPTIVE: bool> Policy for ClockPro<ADAPTIVE> {
             self.cold_target
         );
         ensure!(hot <= self.frames - min, "{hot} hot pages leave less than {min} cold ones");
-        let mut counts = [0; 3];
+        let mut counts = [0; 4];
         for (_, status) in self.status.iter() {
             match status {
                 Status::Absent => {}
                 Status::Hot => counts[0] += 1,
                 Status::Cold | Status::ColdInTest => counts[1] += 1,
+                Status::Demoted => {
+                    counts[1] += 1;
+                    counts[3] += 1;
+                }
                 Status::NonResident => counts[2] += 1,
             }
         }
-        ensure!(
-            counts == [hot, cold, non_resident],
-            "counted {counts:?}, not {:?}",
-            [hot, cold, non_resident]
-        );
+        let kept = [hot, cold, non_resident, self.demoted];
+        ensure!(counts == kept, "counted {counts:?}, not {kept:?}");
         if self.ring.is_empty() {
             return Ok(());
         }
@@ -506,7 +564,7 @@ mod tests {
             let letter = match status {
                 Status::Absent => '?',
                 Status::Hot => 'H',
-                Status::Cold | Status::ColdInTest => 'C',
+                Status::Cold | Status::Demoted | Status::ColdInTest => 'C',
                 Status::NonResident => 'n',
             };
             let test = if matches!(status, Status::ColdInTest | Status::NonResident) { "t" } else { "" };
@@ -589,7 +647,7 @@ mod tests {
     /// On a loop longer than memory the hot pages stay, and each round hits all of them.
     #[test]
     fn keeps_the_hot_allocation_of_a_loop() {
-        let mut machine = Machine::<ClockPro<false>>::new("clock-pro-fixed:cold=2", 8);
+        let mut machine = Machine::<crate::policies::ClockProFixed>::new("clock-pro-fixed:cold=2", 8);
         let hits = |machine: &mut Machine<_>| (1..=20).filter(|&page| !machine.access(page).fault).count();
         assert_eq!([hits(&mut machine), hits(&mut machine), hits(&mut machine)], [0, 6, 6]);
     }

@@ -5,13 +5,19 @@
 //! at `cold` (a share of memory, rounded to the nearest page, at least one and at most all but one): once memory is full, exactly M - m_c
 //! pages are hot, and every promotion costs one demotion.
 
-use super::clock_pro::{ClockPro, HISTORY, REFERENCED_COLD, WARM};
+use super::clock_pro::{Adaptation, ClockPro, HISTORY, REFERENCED_COLD, WARM};
 use crate::arguments::{Parameter, Rounding};
 use crate::registry::Registered;
 use crate::{ArgumentError, Arguments, Info};
 
+/// No adaptation.
+#[derive(Clone, Copy, Debug)]
+pub enum Fixed {}
+
+impl Adaptation for Fixed {}
+
 /// CLOCK-Pro whose cold allocation does not adapt.
-pub type ClockProFixed = ClockPro<false>;
+pub type ClockProFixed = ClockPro<Fixed>;
 
 impl Registered for ClockProFixed {
     const INFO: Info = Info {

@@ -55,6 +55,8 @@ pub enum ReferencedNotInTest {
 pub struct ClockProOptions {
     /// The cold allocation follows the tests' outcomes; otherwise it stays at `mc0`.
     pub adaptive: bool,
+    /// The allocation follows the rule of CLOCK-Pro+ instead.
+    pub plus: bool,
     /// The first cold allocation in frames.
     pub mc0: usize,
     /// Least cold allocation in frames.
@@ -74,6 +76,7 @@ impl Default for ClockProOptions {
     fn default() -> ClockProOptions {
         ClockProOptions {
             adaptive: true,
+            plus: false,
             mc0: 1,
             lo: 1,
             hi: None,
@@ -105,6 +108,7 @@ struct Entry {
     resident: bool,
     in_test: bool,
     referenced: bool,
+    demoted: bool, // turned cold by HAND_hot, and not found referenced by HAND_cold since
 }
 
 /// CLOCK-Pro with a state that can be printed.
@@ -112,6 +116,7 @@ struct Entry {
 pub struct ClockProModel {
     frames: usize,
     adaptive: bool,
+    plus: bool,
     lo: usize,
     hi: usize,
     most_non_resident: usize, // floor(limit * M)
@@ -136,6 +141,7 @@ impl ClockProModel {
         ClockProModel {
             frames,
             adaptive: options.adaptive,
+            plus: options.plus,
             lo,
             hi,
             most_non_resident: (options.limit * frames as f64).floor() as usize,
@@ -166,6 +172,9 @@ impl ClockProModel {
             if let Some(position) = self.position(page) {
                 let entry = &self.circle[position];
                 assert!(!entry.hot && !entry.resident && entry.in_test);
+                if self.plus {
+                    self.adapt_plus((self.n_demoted() / self.n_non).max(1) as isize);
+                }
                 self.n_non -= 1;
                 self.unlink(position);
                 self.insert_at_head(page, true);
@@ -224,12 +233,29 @@ impl ClockProModel {
         } else {
             self.n_cold += 1;
         }
-        self.link_at_head(Entry { page, hot, resident: true, in_test: !hot, referenced: false });
+        self.link_at_head(Entry {
+            page,
+            hot,
+            resident: true,
+            in_test: !hot,
+            referenced: false,
+            demoted: false,
+        });
+    }
+
+    /// Resident cold pages that were hot and have not been found referenced since.
+    fn n_demoted(&self) -> usize {
+        self.circle.iter().filter(|entry| entry.demoted).count()
+    }
+
+    /// A change by the rule of CLOCK-Pro+.
+    fn adapt_plus(&mut self, change: isize) {
+        self.m_c = self.m_c.saturating_add_signed(change).clamp(self.lo, self.hi);
     }
 
     /// One test has ended: `+1` by a re-access, `-1` without.
     fn adapt(&mut self, change: isize) {
-        if self.adaptive {
+        if self.adaptive && !self.plus {
             self.m_c = self.m_c.saturating_add_signed(change).clamp(self.lo, self.hi);
         }
     }
@@ -250,6 +276,13 @@ impl ClockProModel {
             if entry.hot || !entry.resident {
                 continue;
             }
+            if entry.referenced && entry.demoted {
+                if self.plus {
+                    self.adapt_plus(-((self.n_non / self.n_demoted()).max(1) as isize));
+                }
+                self.circle[position].demoted = false;
+            }
+            let entry = self.circle[position].clone();
             if entry.referenced && entry.in_test {
                 // Re-accessed in its test: it turns hot at the list head.
                 self.unlink(position);
@@ -301,6 +334,7 @@ impl ClockProModel {
                     entry.referenced = false;
                 } else {
                     entry.hot = false; // cold, and not in test
+                    entry.demoted = true;
                     self.n_hot -= 1;
                     self.n_cold += 1;
                     demoted = true;

@@ -10,23 +10,65 @@
 //! A `...Model` takes one reference at a time and prints its state; the function of the policy's name runs a model
 //! over a whole reference string.
 
+mod aging;
+mod arc;
 mod car;
 mod clock;
 mod clock_page_table;
 mod clock_pro;
+mod dip;
+mod fbr;
 mod fifo;
+mod gclock;
+mod lecar;
+mod lifo;
+mod lifo_plus;
+mod linux24;
 mod lirs;
+mod lrfu;
 mod lru;
+mod lru_2;
+mod mglru;
+mod mq;
+mod mru;
 mod opt;
+mod random;
+mod rrip;
+mod s3_fifo;
+mod seq;
+mod sieve;
+mod two_q;
+mod w_tinylfu;
 
+pub use aging::{AgingOptions, aging};
+pub use arc::{ArcModel, arc};
 pub use car::{CarModel, car};
 pub use clock::{ClockModel, clock};
 pub use clock_page_table::{PageTableClockModel, clock_page_table};
 pub use clock_pro::{ClockProModel, ClockProOptions, ReferencedNotInTest, Warm, clock_pro};
+pub use dip::{DipVariant, dip};
+pub use fbr::{FbrOptions, fbr};
 pub use fifo::fifo;
+pub use gclock::gclock;
+pub use lecar::lecar;
+pub use lifo::lifo;
+pub use lifo_plus::lifo_plus;
+pub use linux24::linux24;
 pub use lirs::{LirsModel, lirs};
+pub use lrfu::lrfu;
 pub use lru::lru;
+pub use lru_2::{LruKOptions, lru_k};
+pub use mglru::mglru;
+pub use mq::{MqOptions, mq};
+pub use mru::mru;
 pub use opt::{opt, opt_all_sizes};
+pub use random::random;
+pub use rrip::{RripVariant, rrip};
+pub use s3_fifo::s3_fifo;
+pub use seq::{SeqOptions, seq};
+pub use sieve::sieve;
+pub use two_q::two_q;
+pub use w_tinylfu::{WTinyLfuOptions, w_tinylfu};
 
 /// One reference's outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-pub(super) use crate::conformance::{E1, E2, E3};
+pub(super) use crate::conformance::{E1, E2, E3, for_random_strings};
 
 /// CLOCK-Pro's longer example, four frames.
 pub(super) const SECOND: &[u32] = &[1, 2, 3, 4, 5, 6, 4, 2, 7, 5, 1, 6, 3, 4, 8, 1, 2, 5];
@@ -37,30 +37,6 @@ pub(super) fn trace(references: &[u32], mut access: impl FnMut(u32) -> (Step, St
     lines.join("\n")
 }
 
-/// Calls `check` with random strings of three shapes and 1 to 10 frames.
-pub(super) fn for_random_strings(check: impl Fn(&[u32], usize)) {
-    let mut random = crate::SplitMix64::new(1);
-    let mut below = move |bound| random.below(bound);
-    for frames in 1..=10 {
-        for pages in [frames as u64, frames as u64 + 1, 2 * frames as u64, 5 * frames as u64] {
-            let uniform: Vec<u32> = (0..300).map(|_| below(pages) as u32).collect();
-            check(&uniform, frames);
-            // Mostly low pages.
-            let mut skewed = Vec::new();
-            for _ in 0..300 {
-                let top = below(pages);
-                skewed.push(below(top + 1) as u32);
-            }
-            check(&skewed, frames);
-            // Loops with random pages between.
-            let mixed: Vec<u32> = (0..300)
-                .map(|i| if below(4) == 0 { below(pages) as u32 } else { (i % pages) as u32 })
-                .collect();
-            check(&mixed, frames);
-        }
-    }
-}
-
 type Policy = Box<dyn Fn(&[u32], usize) -> Vec<Step>>;
 
 /// Policies whose hardware sets a bit on a hit and tells nothing else.
@@ -73,9 +49,20 @@ fn reference_bit_policies() -> Vec<(&'static str, Policy)> {
         ("clock 0, fill 1", Box::new(|refs, frames| clock(refs, frames, false, true))),
         ("car", Box::new(|refs, frames| car(refs, frames, true))),
         ("car, real ratio", Box::new(|refs, frames| car(refs, frames, false))),
+        ("lifo", Box::new(lifo)),
+        ("linux 2.4", Box::new(|refs, frames| linux24(refs, frames, 2 * frames / 3))),
+        ("mglru", Box::new(mglru)),
+        ("random", Box::new(|refs, frames| random(refs, frames, 1))),
+        ("sieve", Box::new(sieve)),
+        ("srrip", Box::new(|refs, frames| rrip(refs, frames, RripVariant::Srrip, 3, 1))),
+        ("brrip", Box::new(|refs, frames| rrip(refs, frames, RripVariant::Brrip, 3, 1))),
     ];
     let cold = ClockProOptions { warm: Warm::Cold, ..ClockProOptions::default() };
     let evict = ClockProOptions { ref_not_in_test: ReferencedNotInTest::Evict, ..ClockProOptions::default() };
+    let linux = AgingOptions { start: 2, advance: 3, decline: Some(1), max: 20 };
+    for (name, options) in [("aging", linux), ("aging, halved", AgingOptions { decline: None, ..linux })] {
+        policies.push((name, Box::new(move |refs, frames| aging(refs, frames, &options))));
+    }
     for (name, options) in [
         ("clock-pro", ClockProOptions::default()),
         ("clock-pro 2005", ClockProOptions::clockpro2005()),
@@ -92,6 +79,41 @@ fn policies() -> Vec<(&'static str, Policy)> {
     let mut policies = reference_bit_policies();
     policies.push(("lru", Box::new(lru)));
     policies.push(("opt", Box::new(opt)));
+    policies.push(("mru", Box::new(mru)));
+    policies.push(("arc", Box::new(arc)));
+    policies
+        .push(("2q", Box::new(|refs, frames| two_q(refs, frames, (frames / 4).max(1), (frames / 2).max(1)))));
+    policies.push(("gclock", Box::new(|refs, frames| gclock(refs, frames, 1, 1, 7))));
+    policies.push(("lrfu", Box::new(|refs, frames| lrfu(refs, frames, 0.001, false))));
+    policies.push(("s3-fifo", Box::new(|refs, frames| s3_fifo(refs, frames, (frames / 10).max(1), 1))));
+    policies.push(("bip", Box::new(|refs, frames| dip(refs, frames, DipVariant::Bip, 32, 1))));
+    let lru_2 = LruKOptions { k: 2, crp: 1, rip: u64::MAX, blocks: usize::MAX };
+    policies.push(("lru-2", Box::new(move |refs, frames| lru_k(refs, frames, &lru_2))));
+    policies.push((
+        "mq",
+        Box::new(|refs, frames| {
+            mq(refs, frames, &MqOptions { queues: 8, life: 4 * frames as u64, history: 4 * frames })
+        }),
+    ));
+    policies.push((
+        "fbr",
+        Box::new(|refs, frames| {
+            let (new, old) = (frames / 4, (3 * frames).div_ceil(5));
+            fbr(refs, frames, &FbrOptions { new, old, max_average: 100 })
+        }),
+    ));
+    policies.push((
+        "lecar",
+        Box::new(|refs, frames| lecar(refs, frames, 0.45, 0.005_f64.powf(1.0 / frames as f64), 1)),
+    ));
+    policies.push((
+        "w-tinylfu",
+        Box::new(|refs, frames| {
+            let options =
+                WTinyLfuOptions { window: 1, protected: (frames - 1) * 4 / 5, sample: 10 * frames as u64 };
+            w_tinylfu(refs, frames, &options)
+        }),
+    ));
     policies.push(("lirs 1", Box::new(|refs, frames| lirs(refs, frames, 1, None))));
     policies.push(("lirs 2", Box::new(|refs, frames| lirs(refs, frames, 2, None))));
     policies.push(("lirs bounded", Box::new(|refs, frames| lirs(refs, frames, 1, Some(2 * frames)))));

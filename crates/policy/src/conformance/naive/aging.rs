@@ -1,0 +1,80 @@
+//! Page aging: a hand raises the ages of referenced pages and lowers the others' until one is 0.
+//!
+//! Decision: the new page takes the victim's frame, and the hand goes on to the next.
+
+use super::Step;
+
+/// The parameters of page aging.
+#[derive(Clone, Copy, Debug)]
+pub struct AgingOptions {
+    /// Age of a new page.
+    pub start: u64,
+    /// Gain of a page found referenced.
+    pub advance: u64,
+    /// Loss of a page found unreferenced; `None` for half of its age.
+    pub decline: Option<u64>,
+    /// Largest age.
+    pub max: u64,
+}
+
+/// Page aging with `frames` frames.
+pub fn aging(references: &[u32], frames: usize, options: &AgingOptions) -> Vec<Step> {
+    assert!(frames >= 1, "a memory has at least one frame");
+    struct Frame {
+        page: u32,
+        referenced: bool,
+        age: u64,
+    }
+    let mut memory: Vec<Frame> = Vec::new();
+    let mut hand = 0;
+    let mut steps = Vec::new();
+    for &page in references {
+        if let Some(frame) = memory.iter_mut().find(|frame| frame.page == page) {
+            frame.referenced = true;
+            steps.push(Step::hit());
+            continue;
+        }
+        let new = Frame { page, referenced: false, age: options.start };
+        if memory.len() < frames {
+            memory.push(new);
+            steps.push(Step::fault(None));
+            continue;
+        }
+        loop {
+            let frame = &mut memory[hand];
+            if frame.referenced {
+                frame.referenced = false;
+                frame.age = options.max.min(frame.age + options.advance);
+            } else {
+                frame.age = match options.decline {
+                    Some(decline) => frame.age.saturating_sub(decline),
+                    None => frame.age >> 1,
+                };
+                if frame.age == 0 {
+                    break;
+                }
+            }
+            hand = (hand + 1) % frames;
+        }
+        steps.push(Step::fault(Some(memory[hand].page)));
+        memory[hand] = new;
+        hand = (hand + 1) % frames;
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::verification_row;
+    use super::{AgingOptions, aging};
+
+    #[test]
+    fn verification_table() {
+        let row = |start, max| {
+            let options = AgingOptions { start, advance: 3, decline: Some(1), max };
+            verification_row(|refs, frames| aging(refs, frames, &options))
+        };
+        assert_eq!(row(2, 20), "10:1234531 | 15:12345123451 | 10:345678");
+        assert_eq!(row(5, 64), "9:123412 | 15:12345123451 | 10:345678");
+    }
+}

@@ -1,0 +1,143 @@
+//! SEQ: evict behind the growing end of a run of faults on consecutive pages; CLOCK or LRU without one.
+
+use super::Step;
+
+/// The parameters of SEQ.
+#[derive(Clone, Debug)]
+pub struct SeqOptions {
+    /// L: pages that make a sequence count.
+    pub length: u64,
+    /// N: which last fault ranks a sequence.
+    pub faults: usize,
+    /// Pages left alone at the growing end.
+    pub distance: u64,
+    /// LRU decides where no sequence does; otherwise CLOCK with clear initial bits.
+    pub lru: bool,
+}
+
+struct Sequence {
+    object: u32,
+    low: u32,
+    high: u32,
+    up: bool, // without meaning for a single page
+    /// Times of all faults, latest last.
+    times: Vec<u64>,
+}
+
+impl Sequence {
+    fn covers(&self, object: u32, page: u32) -> bool {
+        self.object == object && self.low <= page && page <= self.high
+    }
+    fn may_grow(&self, up: bool) -> bool {
+        self.low == self.high || self.up == up
+    }
+}
+
+/// SEQ with `frames` frames; `object` tells which object a page belongs to, and a page's number is the page itself.
+pub fn seq(
+    references: &[u32],
+    frames: usize,
+    options: &SeqOptions,
+    object: impl Fn(u32) -> u32,
+) -> Vec<Step> {
+    assert!(frames >= 1, "a memory has at least one frame");
+    let mut memory: Vec<(u32, bool)> = Vec::new(); // frames in order, with reference bits
+    let mut recency: Vec<u32> = Vec::new(); // least recent first
+    let mut hand = 0;
+    let mut sequences: Vec<Sequence> = Vec::new();
+    let mut steps = Vec::new();
+    for (time, &page) in (0..).zip(references) {
+        recency.retain(|other| *other != page);
+        if let Some(frame) = memory.iter_mut().find(|frame| frame.0 == page) {
+            frame.1 = true;
+            recency.push(page);
+            steps.push(Step::hit());
+            continue;
+        }
+        note_fault(&mut sequences, object(page), page, time);
+        if sequences.len() > 4 * frames + 16 {
+            let last = |index: &usize| sequences[*index].times.last().copied();
+            let oldest = (0..sequences.len()).min_by_key(last).expect("not empty");
+            sequences.remove(oldest);
+        }
+        if memory.len() < frames {
+            memory.push((page, false));
+            recency.push(page);
+            steps.push(Step::fault(None));
+            continue;
+        }
+        let resident: Vec<u32> = memory.iter().map(|frame| frame.0).collect();
+        let victim = match sequence_victim(&sequences, &resident, options) {
+            Some(victim) => victim,
+            None if options.lru => recency[0],
+            None => {
+                while std::mem::take(&mut memory[hand].1) {
+                    hand = (hand + 1) % frames;
+                }
+                let victim = memory[hand].0;
+                hand = (hand + 1) % frames;
+                victim
+            }
+        };
+        *memory.iter_mut().find(|frame| frame.0 == victim).expect("resident") = (page, false);
+        recency.retain(|other| *other != victim);
+        recency.push(page);
+        steps.push(Step::fault(Some(victim)));
+    }
+    steps
+}
+
+fn note_fault(sequences: &mut Vec<Sequence>, object: u32, page: u32, time: u64) {
+    let rising = |s: &Sequence| s.object == object && s.high + 1 == page && s.may_grow(true);
+    let falling = |s: &Sequence| s.object == object && s.low == page + 1 && s.may_grow(false);
+    let up = sequences.iter().any(rising);
+    let mut extended = if up {
+        let index = sequences.iter().position(rising).expect("there is one");
+        let sequence = sequences.remove(index);
+        Sequence { high: page, up: true, ..sequence }
+    } else if let Some(index) = sequences.iter().position(falling) {
+        let sequence = sequences.remove(index);
+        Sequence { low: page, up: false, ..sequence }
+    } else {
+        Sequence { object, low: page, high: page, up: true, times: Vec::new() }
+    };
+    sequences.retain(|sequence| !sequence.covers(object, page));
+    extended.times.push(time);
+    sequences.push(extended);
+}
+
+fn sequence_victim(sequences: &[Sequence], resident: &[u32], options: &SeqOptions) -> Option<u32> {
+    let nth_last = |sequence: &Sequence| sequence.times[sequence.times.len() - options.faults];
+    let mut long: Vec<&Sequence> = sequences
+        .iter()
+        .filter(|sequence| u64::from(sequence.high - sequence.low) + 1 >= options.length)
+        .filter(|sequence| sequence.times.len() >= options.faults)
+        .collect();
+    long.sort_by_key(|sequence| std::cmp::Reverse(nth_last(sequence)));
+    for sequence in long {
+        let mut pages: Vec<u32> = (sequence.low..=sequence.high).collect();
+        if sequence.up {
+            pages.reverse();
+        }
+        let behind = pages.into_iter().skip(options.distance as usize);
+        if let Some(victim) = behind.into_iter().find(|page| resident.contains(page)) {
+            return Some(victim);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::verification_row;
+    use super::{SeqOptions, seq};
+
+    #[test]
+    fn verification_table() {
+        for lru in [true, false] {
+            let options = SeqOptions { length: 3, faults: 2, distance: 1, lru };
+            let row = verification_row(|refs, frames| seq(refs, frames, &options, |_| 0));
+            assert_eq!(row, "8:34514 | 10:451232 | 9:45678");
+        }
+    }
+}

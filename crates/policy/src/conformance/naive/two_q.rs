@@ -1,0 +1,67 @@
+//! 2Q, full version: the FIFO queue A1in, its ghosts A1out, and the LRU list Am.
+//!
+//! Decision: a ghost that is referenced leaves A1out before a frame is reclaimed.
+
+use super::Step;
+
+/// 2Q with `frames` frames, A1in giving up pages above `kin` and A1out bounded by `kout`.
+pub fn two_q(references: &[u32], frames: usize, kin: usize, kout: usize) -> Vec<Step> {
+    assert!(frames >= 1, "a memory has at least one frame");
+    let mut a1in: Vec<u32> = Vec::new(); // oldest first
+    let mut a1out: Vec<u32> = Vec::new(); // oldest first
+    let mut am: Vec<u32> = Vec::new(); // least recently referenced first
+    let mut steps = Vec::new();
+    for &page in references {
+        if let Some(position) = am.iter().position(|&other| other == page) {
+            am.remove(position);
+            am.push(page);
+            steps.push(Step::hit());
+            continue;
+        }
+        if a1in.contains(&page) {
+            steps.push(Step::hit());
+            continue;
+        }
+        let was_ghost = a1out.contains(&page);
+        a1out.retain(|&ghost| ghost != page);
+        let mut victim = None;
+        if a1in.len() + am.len() == frames {
+            if a1in.len() > kin || am.is_empty() {
+                let oldest = a1in.remove(0);
+                a1out.push(oldest);
+                if a1out.len() > kout {
+                    a1out.remove(0);
+                }
+                victim = Some(oldest);
+            } else {
+                victim = Some(am.remove(0));
+            }
+        }
+        if was_ghost {
+            am.push(page);
+        } else {
+            a1in.push(page);
+        }
+        steps.push(Step::fault(victim));
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{outcome, verification_row};
+    use super::two_q;
+
+    #[test]
+    fn verification_table() {
+        let row =
+            verification_row(|refs, frames| two_q(refs, frames, (frames / 4).max(1), (frames / 2).max(1)));
+        assert_eq!(row, "11:12314513 | 12:12341251 | 12:12345672");
+    }
+
+    #[test]
+    fn the_longer_example() {
+        let string = [1, 2, 3, 4, 5, 1, 6, 2, 1, 7, 3, 2];
+        assert_eq!(outcome(&two_q(&string, 4, 1, 2)), "10:123456");
+    }
+}

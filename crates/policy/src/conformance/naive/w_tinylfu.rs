@@ -1,0 +1,91 @@
+//! W-TinyLFU: an LRU window, an admission filter by frequency, and a segmented LRU behind it.
+//!
+//! Decisions: exact counts, saturating at 15; all are halved, rounding down, right after the reference that
+//! completes a sample. The page faulted on enters the window before the overflow of the window is judged.
+
+use super::Step;
+
+/// The parameters of W-TinyLFU.
+#[derive(Clone, Copy, Debug)]
+pub struct WTinyLfuOptions {
+    /// Pages in the window, at least 1.
+    pub window: usize,
+    /// Pages in the protected segment.
+    pub protected: usize,
+    /// References after which counts are halved.
+    pub sample: u64,
+}
+
+/// W-TinyLFU with `frames` frames.
+pub fn w_tinylfu(references: &[u32], frames: usize, options: &WTinyLfuOptions) -> Vec<Step> {
+    assert!(frames >= 1, "a memory has at least one frame");
+    let mut window: Vec<u32> = Vec::new(); // all three: least recent first
+    let mut probation: Vec<u32> = Vec::new();
+    let mut protected: Vec<u32> = Vec::new();
+    let mut counts: Vec<(u32, u32)> = Vec::new();
+    let mut counted = 0;
+    let mut steps = Vec::new();
+    for &page in references {
+        match counts.iter_mut().find(|count| count.0 == page) {
+            Some(count) => count.1 = (count.1 + 1).min(15),
+            None => counts.push((page, 1)),
+        }
+        counted += 1;
+        if counted == options.sample {
+            counted = 0;
+            counts.iter_mut().for_each(|count| count.1 /= 2);
+        }
+        let count = |page| counts.iter().find(|count| count.0 == page).map_or(0, |count| count.1);
+        if window.contains(&page) {
+            window.retain(|&other| other != page);
+            window.push(page);
+            steps.push(Step::hit());
+        } else if probation.contains(&page) || protected.contains(&page) {
+            probation.retain(|&other| other != page);
+            protected.retain(|&other| other != page);
+            protected.push(page);
+            if protected.len() > options.protected {
+                probation.push(protected.remove(0));
+            }
+            steps.push(Step::hit());
+        } else {
+            window.push(page);
+            let mut victim = None;
+            if window.len() > options.window {
+                let candidate = window.remove(0);
+                if probation.len() + protected.len() < frames - options.window {
+                    probation.push(candidate);
+                } else if probation.len() + protected.len() == 0 {
+                    victim = Some(candidate);
+                } else {
+                    let segment = if probation.is_empty() { &mut protected } else { &mut probation };
+                    if count(candidate) > count(segment[0]) {
+                        victim = Some(segment.remove(0));
+                        probation.push(candidate);
+                    } else {
+                        victim = Some(candidate);
+                    }
+                }
+            }
+            steps.push(Step::fault(victim));
+        }
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::verification_row;
+    use super::{WTinyLfuOptions, w_tinylfu};
+
+    #[test]
+    fn verification_table() {
+        let row = verification_row(|refs, frames| {
+            let window = (frames / 100).max(1);
+            let options =
+                WTinyLfuOptions { window, protected: (frames - window) * 4 / 5, sample: 10 * frames as u64 };
+            w_tinylfu(refs, frames, &options)
+        });
+        assert_eq!(row, "8:34534 | 9:45454 | 9:45678");
+    }
+}

@@ -1,0 +1,217 @@
+//! Page aging: a scan raises the age of pages found referenced and lowers that of the others.
+//!
+//! The mechanism of Linux 2.0 to 2.4 (`age`, mm/vmscan.c) and of FreeBSD (`act_count`, vm_pageout.c; M. K. McKusick,
+//! G. V. Neville-Neil, "The design and implementation of the FreeBSD operating system", 2004).
+//! A hand goes round the frames when memory is needed. Bit set: it is cleared, and the age rises by `advance`, to
+//! at most `max`. Bit clear: the age falls by `decline` (or by half), and the page is evicted when that leaves 0.
+//!
+//! There is no paper, and kernels differ from version to version. The constants here are Linux 2.2's (start 2,
+//! advance 3, decline 1, max 20) and FreeBSD's (start 5, advance 3, decline 1, max 64); `decline=halve` is the
+//! exponential decline of Linux 2.4. A new page takes the victim's place, with its bit clear. The kernels' several
+//! lists, and their scans in the background, are left out.
+//!
+//! Cost: hit nothing; fault as many steps as it takes to bring an age to 0, at worst M `max`. `hand_steps` counts
+//! frames looked at.
+//!
+//! ```text
+//! frames  a2  B5  c1  D0       upper case: bit set     B: age 5 + 3, bit cleared, on
+//!             ^ hand                                   c: 1 - 1 = 0, the victim; the hand goes on
+//! ```
+
+use crate::arguments::Parameter;
+use crate::collections::{FrameTable, PageMap};
+use crate::interface::ensure;
+use crate::registry::Registered;
+use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Decline {
+    By(u32),
+    Halve,
+}
+
+/// Page aging.
+#[derive(Debug)]
+pub struct Aging {
+    frames: FrameTable,
+    /// The next frame to look at.
+    hand: usize,
+    /// The age of each resident page; stale for others.
+    age: PageMap<u32>,
+    /// Age of a new page.
+    start: u32,
+    /// What a referenced page gains when it is looked at.
+    advance: u32,
+    /// What an unreferenced page loses.
+    decline: Decline,
+    /// The largest age.
+    max: u32,
+    /// Frames looked at by the hand.
+    hand_steps: u64,
+}
+
+const BY_FLAVOUR: &str = "flavour";
+
+impl Registered for Aging {
+    const INFO: Info = Info {
+        name: "aging",
+        summary: "raises the age of pages found referenced, lowers that of others, evicts at 0",
+        paper: "mechanism of Linux 2.0-2.4 and FreeBSD",
+        parameters: &[
+            Parameter {
+                name: "flavour",
+                default: "linux",
+                meaning: "which kernel's constants: linux or freebsd",
+            },
+            Parameter { name: "start", default: BY_FLAVOUR, meaning: "age of a new page" },
+            Parameter { name: "advance", default: BY_FLAVOUR, meaning: "gain of a page found referenced" },
+            Parameter {
+                name: "decline",
+                default: BY_FLAVOUR,
+                meaning: "loss of a page found unreferenced: a number, or halve",
+            },
+            Parameter { name: "max", default: BY_FLAVOUR, meaning: "largest age" },
+        ],
+        presets: &[],
+    };
+
+    fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
+        let (start, advance, max) =
+            arguments.choice("flavour", &[("linux", (2, 3, 20)), ("freebsd", (5, 3, 64))])?;
+        let constant = |name, default, range| match arguments.value(name) {
+            BY_FLAVOUR => Ok(default),
+            _ => arguments.whole(name, range),
+        };
+        let max = constant("max", max, 0..=65535)?;
+        let decline = match arguments.value("decline") {
+            "halve" => Decline::Halve,
+            BY_FLAVOUR => Decline::By(1),
+            _ => Decline::By(arguments.whole("decline", 1..=65535)? as u32),
+        };
+        Ok(Self {
+            frames: FrameTable::new(frames),
+            hand: 0,
+            age: PageMap::new(),
+            start: constant("start", start.min(max), 0..=max)? as u32,
+            advance: constant("advance", advance, 0..=65535)? as u32,
+            decline,
+            max: max as u32,
+            hand_steps: 0,
+        })
+    }
+}
+
+impl Aging {
+    fn advance_hand(&mut self) {
+        self.hand = if self.hand + 1 >= self.frames.used() { 0 } else { self.hand + 1 };
+    }
+}
+
+impl Policy for Aging {
+    type Model = VmModel;
+
+    fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
+        if self.frames.is_empty() {
+            return None;
+        }
+        // The first turn clears every bit; each further one lowers every age.
+        for _ in 0..=self.frames.used() * (self.max as usize + 2) {
+            if let Some(page) = self.frames.page(self.hand) {
+                self.hand_steps += 1;
+                let referenced = mmu.test_and_clear_referenced(page);
+                let age = &mut self.age[page];
+                *age = match self.decline {
+                    _ if referenced => (*age + self.advance).min(self.max),
+                    Decline::By(decline) => age.saturating_sub(decline),
+                    Decline::Halve => *age / 2,
+                };
+                if !referenced && *age == 0 {
+                    return Some(page);
+                }
+            }
+            self.advance_hand();
+        }
+        unreachable!("some age reaches 0")
+    }
+
+    fn evict(&mut self, page: PageId) {
+        // The hand rests on the victim, so its frame need not be looked up.
+        debug_assert_eq!(self.frames.page(self.hand), Some(page));
+        self.frames.vacate(self.hand);
+        self.advance_hand();
+    }
+
+    fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
+        self.frames.occupy(reference.page);
+        self.age.set(reference.page, self.start);
+        false
+    }
+
+    fn remove(&mut self, page: PageId) {
+        if let Some(frame) = self.frames.frame_of(page) {
+            self.frames.vacate(frame);
+        }
+    }
+
+    fn hand_steps(&self) -> u64 {
+        self.hand_steps
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        for page in (0..self.frames.used()).filter_map(|frame| self.frames.page(frame)) {
+            ensure!(self.age[page] <= self.max, "page {page} has age {}", self.age[page]);
+        }
+        self.frames.check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{Machine, for_random_strings, outcome, run};
+
+    /// Each page with its age; `*` marks a set bit, brackets the hand.
+    #[test]
+    fn worked_example() {
+        let mut machine = Machine::<Aging>::new("aging", 3);
+        let states = machine.trace(&[1, 2, 3, 1, 4, 3, 5], |machine| {
+            let aging = machine.policy();
+            let frame = |frame| {
+                let page = aging.frames.page(frame)?;
+                let bit = if machine.is_referenced(page) { "*" } else { "" };
+                let text = format!("{page}:{}{bit}", aging.age[page]);
+                Some(if frame == aging.hand { format!("[{text}]") } else { text })
+            };
+            (0..3).filter_map(frame).collect::<Vec<_>>().join(" ")
+        });
+        assert_eq!(
+            states,
+            [
+                "[1:2]",
+                "[1:2] 2:2",
+                "[1:2] 2:2 3:2",
+                "[1:2*] 2:2 3:2",
+                "1:4 4:2 [3:1]", // 1: 2 + 3 - 1; 2: 2 - 1 - 1; 3: 2 - 1
+                "1:4 4:2 [3:1*]",
+                "1:2 5:2 [3:3]", // 3: 1 + 3 - 1; 1: 4 - 1 - 1; 4: 2 - 1 - 1
+            ]
+        );
+    }
+
+    /// Without gain or start, a page goes when it is found unreferenced.
+    #[test]
+    fn without_ages_it_is_clock() {
+        for_random_strings(|string, frames| {
+            assert_eq!(run("aging:start=0,advance=0", string, frames), run("clock", string, frames));
+        });
+    }
+
+    #[test]
+    fn halving_forgets_faster_than_counting_down() {
+        let string = [1, 2, 1, 3, 1, 4, 1, 5, 6, 5, 6, 5, 6];
+        let outcomes =
+            ["aging:max=64", "aging:decline=halve,max=64"].map(|spec| outcome(&run(spec, &string, 2)));
+        // Counted down, page 1 lives off its early hits; halved, it goes as soon as the loop of 5 and 6 begins.
+        assert_eq!(outcomes, ["9:2345651", "6:2341"]);
+    }
+}

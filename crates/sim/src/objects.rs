@@ -1,0 +1,93 @@
+//! Which object a page belongs to, as allocations come and go.
+
+use std::collections::BTreeMap;
+
+/// The live objects of a program by address: allocations of the recorder's least size and more.
+///
+/// A page belongs to the object allocated last among those that touch it; pages of no object belong to the default
+/// object, 0. Objects are numbered 1, 2, 3, ... in order of allocation and never reused.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    page_bytes: u64,
+    /// First page -> (last page, object). An object can have several ranges, or none left.
+    ranges: BTreeMap<u64, (u64, u32)>,
+    /// Live objects: address -> (first page, last page, object).
+    live: BTreeMap<u64, (u64, u64, u32)>,
+    /// Objects allocated so far.
+    count: u32,
+}
+
+impl Objects {
+    pub(crate) fn new(page_bytes: u64) -> Self {
+        Self { page_bytes, ranges: BTreeMap::new(), live: BTreeMap::new(), count: 0 }
+    }
+
+    pub(crate) fn alloc(&mut self, address: u64, length: u64) {
+        let first = address / self.page_bytes;
+        let last = address.saturating_add(length.max(1) - 1) / self.page_bytes;
+        self.free(address);
+        self.cut_out(first, last, None);
+        self.count += 1;
+        self.ranges.insert(first, (last, self.count));
+        self.live.insert(address, (first, last, self.count));
+    }
+
+    /// The object that begins at `address`, if there is one, is gone.
+    pub(crate) fn free(&mut self, address: u64) {
+        if let Some((first, last, object)) = self.live.remove(&address) {
+            self.cut_out(first, last, Some(object));
+        }
+    }
+
+    /// The object of a page, now.
+    pub(crate) fn of(&self, page: u64) -> u32 {
+        match self.ranges.range(..=page).next_back() {
+            Some((_, &(last, object))) if page <= last => object,
+            _ => 0,
+        }
+    }
+
+    /// Makes `first..=last`, or what `only` has of it, nobody's; ranges that reach beyond are shortened or split.
+    fn cut_out(&mut self, first: u64, last: u64, only: Option<u32>) {
+        let overlapping: Vec<(u64, (u64, u32))> = self
+            .ranges
+            .range(..=last)
+            .rev()
+            .take_while(|(_, (end, _))| *end >= first)
+            .filter(|(_, (_, object))| only.is_none_or(|only| only == *object))
+            .map(|(start, range)| (*start, *range))
+            .collect();
+        for (start, (end, object)) in overlapping {
+            self.ranges.remove(&start);
+            if start < first {
+                self.ranges.insert(start, (first - 1, object));
+            }
+            if end > last {
+                self.ranges.insert(last + 1, (end, object));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Objects;
+
+    #[test]
+    fn pages_follow_allocations() {
+        let mut objects = Objects::new(4096);
+        objects.alloc(0x10010, 0x3000);
+        assert_eq!([0xf, 0x10, 0x13, 0x14].map(|page| objects.of(page)), [0, 1, 1, 0]);
+        // The next block shares page 0x13.
+        objects.alloc(0x13020, 0x2000);
+        assert_eq!([0x12, 0x13, 0x15].map(|page| objects.of(page)), [1, 2, 2]);
+        objects.free(0x10010);
+        assert_eq!([0x10, 0x12, 0x13].map(|page| objects.of(page)), [0, 0, 2]);
+        // Inside a larger one, which keeps what is left on both sides.
+        objects.alloc(0x20000, 0x8000);
+        objects.alloc(0x22000, 0x1000);
+        assert_eq!([0x21, 0x22, 0x23].map(|page| objects.of(page)), [3, 4, 3]);
+        objects.free(0x20000);
+        assert_eq!([0x21, 0x22, 0x23].map(|page| objects.of(page)), [0, 4, 0]);
+    }
+}
