@@ -17,8 +17,8 @@
  * one step of them; otherwise it takes them one by one, so nothing is lost by the sharing.
  *
  * A slot holds NOT_MADE until its value is stored, and a guarded access whose guard is false stores
- * NOT_MADE itself. So accesses that a fault cut off are not counted. (Their instructions are, up to
- * the next exit; a program that takes a fault in a block is off by that little.)
+ * NOT_MADE itself. So of a superblock that a fault cuts off no slot after the one that faulted counts.
+ * (Off by what shares that slot, and by the instructions up to the next exit: a few a fault.)
  *
  * Most of what a program does is take the same paths over the same pages again; replay() notices
  * ("Settled paths", below).
@@ -34,7 +34,11 @@
 #include "pub_tool_options.h"
 
 enum {
-   LOG_WORDS = 2048, /* 16 KiB: stays in the first-level cache beside the program's data */
+   /* The log is emptied when it holds this much. Measured on a loop bound by memory: the more often the
+      two take turns, the better what the program loads can be fetched ahead; below 4 KiB it is lost in
+      the turns. */
+   FULL_WORDS = 512,
+   BLOCK_WORDS = 1024, /* more than any superblock takes: 100 instructions of nine accesses */
    MARK_INSTRUCTIONS = 1000000,
 };
 #define NOT_MADE 0x8181818181818181ULL /* not a canonical address */
@@ -80,7 +84,7 @@ typedef struct {
    ULong storage[];
 } Paths;
 
-static UWord block_log[LOG_WORDS];
+static UWord block_log[FULL_WORDS + BLOCK_WORDS];
 static UWord *log_next = block_log; /* the next superblock's share begins here */
 static VgHashTable *paths_by_block;
 static ULong next_mark = MARK_INSTRUCTIONS;
@@ -385,14 +389,13 @@ static void reach_exit(void)
    e->instructions = b.instructions;
 }
 
-/* Take this superblock's share of the log, emptying the log first if it is too full. How large a
-   share is not known yet: the constants that depend on it are filled in by finish(). */
-static void enter(IRConst **limit, IRConst **share)
+/* Take this superblock's share of the log, emptying the log first if it is full. How large a share is
+   not known yet: finish() sets the constant that is returned. */
+static IRConst *enter(void)
 {
+   IRConst *share = IRConst_U64(0);
    IRExpr *next = word((Addr)&log_next);
-   *limit = IRConst_U64(0);
-   *share = IRConst_U64(0);
-   IRExpr *full = compute(Ity_I1, IRExpr_Binop(Iop_CmpLT64U, IRExpr_Const(*limit),
+   IRExpr *full = compute(Ity_I1, IRExpr_Binop(Iop_CmpLT64U, word((Addr)(block_log + FULL_WORDS)),
                                                compute(Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, next))));
    IRDirty *call = unsafeIRDirty_0_N(0, "replay", VG_(fnptr_to_fnentry)(&replay), mkIRExprVec_0());
    call->guard = full;
@@ -403,8 +406,9 @@ static void enter(IRConst **limit, IRConst **share)
    b.base = compute(Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, next))->Iex.RdTmp.tmp;
    emit(IRStmt_Store(Iend_LE, next,
                      compute(Ity_I64, IRExpr_Binop(Iop_Add64, IRExpr_RdTmp(b.base),
-                                                   IRExpr_Const(*share)))));
+                                                   IRExpr_Const(share)))));
    begin_exit();
+   return share;
 }
 
 static void copy_path(Path *to, const Exit *e, const Access *accesses)
@@ -422,12 +426,11 @@ static void copy_path(Path *to, const Exit *e, const Access *accesses)
    }
 }
 
-/* Make the paths, and put their addresses and the sizes into the code. */
-static void finish(Addr block, IRConst *limit, IRConst *share)
+/* Make the paths, and put their addresses and the share's size into the code. */
+static void finish(Addr block, IRConst *share)
 {
    SizeT access_bytes = b.n_accesses * sizeof(Access), bytes = sizeof(Paths) + access_bytes;
-   tl_assert(b.n_drafts < LOG_WORDS);
-   limit->Ico.U64 = (Addr)(block_log + LOG_WORDS - (b.n_drafts + 1));
+   tl_assert(b.n_drafts < BLOCK_WORDS);
    share->Ico.U64 = (b.n_drafts + 1) * sizeof(UWord);
    for (UInt i = 0; i < b.n_exits; i++)
       bytes += sizeof(Path) + b.exits[i].n_slots * sizeof(Slot);
@@ -546,7 +549,6 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
                  IRType host_word)
 {
    IRSB *out = deepCopyIRSBExceptStmts(in);
-   IRConst *limit, *share;
    Int i = 0;
    tl_assert(guest_word == Ity_I64 && host_word == Ity_I64);
    begin(in, out);
@@ -555,7 +557,7 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
    while (i < in->stmts_used && in->stmts[i]->tag != Ist_IMark)
       emit(in->stmts[i++]);
    objects_instrument_entry(out, closure->readdr);
-   enter(&limit, &share);
+   IRConst *share = enter();
    for (; i < in->stmts_used; i++) {
       IRStmt *s = in->stmts[i];
       log_statement(s);
@@ -564,7 +566,7 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
          begin_exit();
    }
    reach_exit();
-   finish(closure->nraddr, limit, share);
+   finish(closure->nraddr, share);
    if (out->jumpkind == Ijk_Ret)
       objects_instrument_return(out, out->next);
    return out;
@@ -582,6 +584,6 @@ void instrument_discard(Addr start, VexGuestExtents extents)
 void instrument_open(void)
 {
    paths_by_block = VG_(HT_construct)("sweephand.paths");
-   log_next = block_log + LOG_WORDS;
+   log_next = block_log + sizeof block_log / sizeof *block_log;
    clear_log();
 }

@@ -20,7 +20,7 @@
 enum {
    DEFAULT_WINDOW = 16,
    DEFAULT_MIN_OBJECT_BYTES = 40 * 1024,
-   FLUSH_INTERVAL_MS = 200, /* so that a reader can show progress */
+   FLUSH_INTERVAL_MS = 200,
 };
 
 Totals totals;
@@ -43,19 +43,25 @@ void record(Op op, UInt n, const ULong *operands)
    stream_control(op, n, operands);
 }
 
-void mark(void)
+/* So that a reader can show progress, and little is lost if we are killed. */
+static void flush_now_and_then(void)
 {
    static UInt last_flush_ms;
-   ULong operands[] = {totals.instructions - at_last_mark.instructions,
-                       totals.references - at_last_mark.references};
-   window_close_epoch();
-   stream_control(OP_MARK, 2, operands);
-   at_last_mark = totals;
    UInt now_ms = VG_(read_millisecond_timer)();
    if (now_ms - last_flush_ms >= FLUSH_INTERVAL_MS) {
       last_flush_ms = now_ms;
       stream_flush();
    }
+}
+
+void mark(void)
+{
+   ULong operands[] = {totals.instructions - at_last_mark.instructions,
+                       totals.references - at_last_mark.references};
+   window_close_epoch();
+   stream_control(OP_MARK, 2, operands);
+   at_last_mark = totals;
+   flush_now_and_then();
 }
 
 /* Everything up to now, on its way to the reader. */
@@ -98,6 +104,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt n)
       return;
    if (number == __NR_execve || number == __NR_execveat)
       bring_up_to_date(); /* if it succeeds, nothing of us is left to do it */
+   flush_now_and_then(); /* the call may wait for long */
    syscall_entered(tid, number, args, n);
 }
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <immintrin.h>
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -372,6 +373,28 @@ static void mixed(void)
     printf("sum %ld\n", (long)sum);
 }
 
+/* A NaN's sign says nothing, and Valgrind does not keep it. */
+static void print_number(double x)
+{
+    if (isnan(x))
+        puts("NaN");
+    else
+        printf("%a\n", x);
+}
+
+/* Multiply-adds of which rounding twice would give others, with and without infinities. */
+__attribute__((target("fma"))) static void fused(void)
+{
+    static volatile double d[] = {1.1, -3.3e-200, 7e200, 1.0 / 3, 5e-324, INFINITY, -0.0, 0x1.fffffffffffffp0};
+    static volatile float f[] = {1.1f, -3.3e-20f, 7e20f, 1.0f / 3, 1e-45f, INFINITY, -0.0f, 0x1.fffffep0f};
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 8; j++)
+            for (int k = 0; k < 8; k++) {
+                print_number(__builtin_fma(d[i], d[j], d[k]));
+                print_number(__builtin_fmaf(f[i], f[j], -f[k]));
+            }
+}
+
 /* Scalar arithmetic in all the ways that the recorder translates otherwise than Valgrind. */
 static void numbers(void)
 {
@@ -398,6 +421,8 @@ static void numbers(void)
     printf("%a %a %a\n", a, b, (double)c);
     for (int i = 0; i < 64; i++)
         printf("%a %a\n", d[i], (double)f[i]);
+    if (__builtin_cpu_supports("fma"))
+        fused();
 }
 
 int main(int argc, char **argv)
