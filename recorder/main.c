@@ -46,10 +46,10 @@ void record(Op op, UInt n, const ULong *operands)
 /* So that a reader can show progress, and little is lost if we are killed. */
 static void flush_now_and_then(void)
 {
-   static UInt last_flush_ms;
+   static UInt next_flush_ms; /* the first time at once: then even a program that is killed soon has begun */
    UInt now_ms = VG_(read_millisecond_timer)();
-   if (now_ms - last_flush_ms >= FLUSH_INTERVAL_MS) {
-      last_flush_ms = now_ms;
+   if (now_ms >= next_flush_ms) {
+      next_flush_ms = now_ms + FLUSH_INTERVAL_MS;
       stream_flush();
    }
 }

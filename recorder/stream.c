@@ -81,7 +81,6 @@ void stream_open(Int fd, UInt window, const HChar *program)
    put_varint(n);
    VG_(memcpy)(buffer + used, program, n);
    used += n;
-   stream_flush(); /* a program that is killed at once leaves a trace of nothing, not nothing */
 }
 
 void stream_reference(UWord page, UInt write)
