@@ -21,13 +21,16 @@ pub struct FrameTable {
     frames: usize,
     /// The frame of each page, if anyone has asked.
     frame: Option<PageMap<u32>>,
+    /// The frame that has been vacant longest, or `VACANT`: with one eviction a fault the only one there is.
+    next_vacant: u32,
+    /// The vacant frames after that, the oldest in front.
     vacated: VecDeque<u32>,
 }
 
 impl FrameTable {
     /// A table of `frames` vacant frames.
     pub fn new(frames: usize) -> Self {
-        Self { pages: Vec::new(), frames, frame: None, vacated: VecDeque::new() }
+        Self { pages: Vec::new(), frames, frame: None, next_vacant: VACANT, vacated: VecDeque::new() }
     }
 
     /// How many frames have been used; the others are behind them.
@@ -38,7 +41,7 @@ impl FrameTable {
 
     /// Whether no frame is occupied.
     pub fn is_empty(&self) -> bool {
-        self.pages.len() == self.vacated.len()
+        self.pages.len() == self.vacant()
     }
 
     /// The page in a frame.
@@ -60,16 +63,13 @@ impl FrameTable {
     }
 
     /// Puts a page into the next vacant frame. Panics if there is none.
-    #[inline]
+    #[inline(always)]
     pub fn occupy(&mut self, page: PageId) -> usize {
-        let frame = match self.vacated.pop_front() {
-            Some(frame) => frame as usize,
-            None => {
-                assert!(self.is_filling(), "every frame is occupied");
-                self.pages.push(VACANT);
-                self.pages.len() - 1
-            }
+        let frame = match self.next_vacant {
+            VACANT => self.use_new_frame(),
+            frame => frame as usize,
         };
+        self.next_vacant = if self.vacated.is_empty() { VACANT } else { self.next_vacated() };
         self.pages[frame] = page.0;
         if let Some(frames) = &mut self.frame {
             frames.set(page, frame as u32);
@@ -78,11 +78,32 @@ impl FrameTable {
     }
 
     /// Empties a frame.
-    #[inline]
+    #[inline(always)]
     pub fn vacate(&mut self, frame: usize) {
         debug_assert_ne!(self.pages[frame], VACANT);
         self.pages[frame] = VACANT;
-        self.vacated.push_back(frame as u32);
+        if self.next_vacant == VACANT {
+            self.next_vacant = frame as u32;
+        } else {
+            self.vacated.push_back(frame as u32);
+        }
+    }
+
+    #[cold]
+    fn use_new_frame(&mut self) -> usize {
+        assert!(self.is_filling(), "every frame is occupied");
+        self.pages.push(VACANT);
+        self.pages.len() - 1
+    }
+
+    #[cold]
+    fn next_vacated(&mut self) -> u32 {
+        self.vacated.pop_front().unwrap_or(VACANT)
+    }
+
+    /// Vacant frames among those that have been used.
+    fn vacant(&self) -> usize {
+        usize::from(self.next_vacant != VACANT) + self.vacated.len()
     }
 
     /// Whether some frame was never used.
@@ -101,7 +122,8 @@ impl FrameTable {
                 ensure!(points_to == frame, "frame {frame} holds page {page}, which points to {points_to}");
             }
         }
-        ensure!(vacant == self.vacated.len(), "{vacant} vacant frames, {} accounted for", self.vacated.len());
+        ensure!(vacant == self.vacant(), "{vacant} vacant frames, {} accounted for", self.vacant());
+        ensure!(self.next_vacant != VACANT || self.vacated.is_empty(), "vacant frames without a first one");
         ensure!(self.pages.len() <= self.frames, "{} frames in use", self.pages.len());
         Ok(())
     }

@@ -66,6 +66,7 @@ impl Clock {
 impl Policy for Clock {
     type Model = VmModel;
 
+    #[inline]
     fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
         if self.frames.is_empty() {
             return None;
@@ -85,6 +86,7 @@ impl Policy for Clock {
         }
     }
 
+    #[inline]
     fn evict(&mut self, page: PageId) {
         // The hand rests on the victim, so its frame need not be looked up.
         debug_assert_eq!(self.frames.page(self.hand), Some(page));
@@ -92,6 +94,7 @@ impl Policy for Clock {
         self.advance();
     }
 
+    #[inline]
     fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
         let filling = self.frames.is_filling();
         self.frames.occupy(reference.page);
