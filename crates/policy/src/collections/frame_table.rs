@@ -44,6 +44,17 @@ impl FrameTable {
         self.pages.len() == self.vacant()
     }
 
+    /// The frame after this one, for a hand that goes round those that have been used.
+    #[inline(always)]
+    pub fn after(&self, frame: usize) -> usize {
+        if frame + 1 >= self.used() { 0 } else { frame + 1 }
+    }
+
+    /// The pages in frames, by frame.
+    pub fn pages(&self) -> impl Iterator<Item = PageId> {
+        self.pages.iter().filter(|page| **page != VACANT).map(|page| PageId(*page))
+    }
+
     /// The page in a frame.
     #[inline]
     pub fn page(&self, frame: usize) -> Option<PageId> {

@@ -101,12 +101,6 @@ impl Registered for Aging {
     }
 }
 
-impl Aging {
-    fn advance_hand(&mut self) {
-        self.hand = if self.hand + 1 >= self.frames.used() { 0 } else { self.hand + 1 };
-    }
-}
-
 impl Policy for Aging {
     type Model = VmModel;
 
@@ -129,7 +123,7 @@ impl Policy for Aging {
                     return Some(page);
                 }
             }
-            self.advance_hand();
+            self.hand = self.frames.after(self.hand);
         }
         unreachable!("some age reaches 0")
     }
@@ -138,7 +132,7 @@ impl Policy for Aging {
         // The hand rests on the victim, so its frame need not be looked up.
         debug_assert_eq!(self.frames.page(self.hand), Some(page));
         self.frames.vacate(self.hand);
-        self.advance_hand();
+        self.hand = self.frames.after(self.hand);
     }
 
     fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
@@ -158,7 +152,7 @@ impl Policy for Aging {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        for page in (0..self.frames.used()).filter_map(|frame| self.frames.page(frame)) {
+        for page in self.frames.pages() {
             ensure!(self.age[page] <= self.max, "page {page} has age {}", self.age[page]);
         }
         self.frames.check()

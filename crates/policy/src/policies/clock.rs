@@ -53,16 +53,6 @@ impl Registered for Clock {
     }
 }
 
-impl Clock {
-    #[inline]
-    fn advance(&mut self) {
-        self.hand += 1;
-        if self.hand >= self.frames.used() {
-            self.hand = 0;
-        }
-    }
-}
-
 impl Policy for Clock {
     type Model = VmModel;
 
@@ -81,7 +71,7 @@ impl Policy for Clock {
                     return Some(page);
                 }
             }
-            self.advance();
+            self.hand = self.frames.after(self.hand);
             looks = looks.saturating_sub(1);
         }
     }
@@ -91,7 +81,7 @@ impl Policy for Clock {
         // The hand rests on the victim, so its frame need not be looked up.
         debug_assert_eq!(self.frames.page(self.hand), Some(page));
         self.frames.vacate(self.hand);
-        self.advance();
+        self.hand = self.frames.after(self.hand);
     }
 
     #[inline]

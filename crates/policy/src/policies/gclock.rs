@@ -68,12 +68,6 @@ impl Registered for GClock {
     }
 }
 
-impl GClock {
-    fn advance(&mut self) {
-        self.hand = if self.hand + 1 >= self.frames.used() { 0 } else { self.hand + 1 };
-    }
-}
-
 impl Policy for GClock {
     type Model = ExactModel;
 
@@ -90,7 +84,7 @@ impl Policy for GClock {
                 }
                 self.count[page] -= 1;
             }
-            self.advance();
+            self.hand = self.frames.after(self.hand);
         }
         unreachable!("all counters reach 0")
     }
@@ -99,7 +93,7 @@ impl Policy for GClock {
         // The hand rests on the victim, so its frame need not be looked up.
         debug_assert_eq!(self.frames.page(self.hand), Some(page));
         self.frames.vacate(self.hand);
-        self.advance();
+        self.hand = self.frames.after(self.hand);
     }
 
     fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
@@ -125,7 +119,7 @@ impl Policy for GClock {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        for page in (0..self.frames.used()).filter_map(|frame| self.frames.page(frame)) {
+        for page in self.frames.pages() {
             ensure!(self.count[page] <= self.max, "page {page} has counter {}", self.count[page]);
         }
         self.frames.check()
