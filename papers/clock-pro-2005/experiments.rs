@@ -4,14 +4,14 @@
 //! Conventions: hit ratios count every reference, first ones too; a reference that repeats the one before it is a hit that
 //! policies are not shown. Without that neither LIRS nor CAR gives the published numbers; with it both do, to the digit.
 
-use crate::{Error, Item, Lab, Report};
+use crate::{Error, Item, Lab, Published, Report};
 use sweephand_report::Table;
 use sweephand_sim::Trajectory;
 use sweephand_trace::Trace;
 
 const FOLDER: &str = "clock-pro-2005";
 
-pub(crate) const ITEMS: [Item; 4] = [
+pub(crate) const ITEMS: &[Item] = &[
     Item {
         id: "clock-pro/table-1",
         folder: FOLDER,
@@ -45,30 +45,6 @@ const PRESET: &str = "clock-pro:preset=clockpro2005";
 const COLUMNS: [(&str, &str); 5] =
     [("OPT", "opt"), ("CLOCK-Pro", PRESET), ("LIRS", "lirs"), ("CAR", "car"), ("CLOCK", "clock")];
 
-/// A published table: memory sizes in blocks, and hit ratios in percent by column and size.
-struct Published {
-    blocks: Vec<usize>,
-    hit_ratios: Vec<Vec<f64>>,
-}
-
-impl Published {
-    /// Reads a CSV that comes with the project, so a mistake in it is ours.
-    fn read(csv: &str) -> Self {
-        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(csv.as_bytes());
-        let headings: Vec<String> = reader.headers().expect("headings").iter().map(String::from).collect();
-        let rows: Vec<Vec<f64>> =
-            reader.deserialize().collect::<Result<_, _>>().expect("numbers under the headings");
-        let column = |name: &str| -> Vec<f64> {
-            let at = headings.iter().position(|heading| heading == name).expect("a column of the table");
-            rows.iter().map(|row| row[at]).collect()
-        };
-        Self {
-            blocks: column("blocks").iter().map(|&blocks| blocks as usize).collect(),
-            hit_ratios: COLUMNS.map(|(name, _)| column(name)).into(),
-        }
-    }
-}
-
 /// A trace in a line: what was measured on.
 fn describe(workload: &str, trace: &Trace) -> String {
     let header = trace.header();
@@ -87,11 +63,13 @@ fn one_decimal(percent: f64) -> String {
 
 fn hit_ratio_table(lab: &Lab, item: usize, workload: &'static str, csv: &str) -> Result<Report, Error> {
     let published = Published::read(csv);
+    let sizes: Vec<_> = published.column("blocks").iter().map(|&blocks| blocks as usize).collect();
+    let hit_ratios = COLUMNS.map(|(name, _)| published.column(name));
     let trace = lab.classic_trace(workload)?;
     let policies = COLUMNS.map(|(_, policy)| policy);
-    let measured = lab.hit_ratios(&trace, &policies, &published.blocks)?;
+    let measured = lab.hit_ratios(&trace, &policies, &sizes)?;
     let others = ["clock-page-table", "clock-pro", "clock:init=1"];
-    let beside = lab.hit_ratios(&trace, &others, &published.blocks)?;
+    let beside = lab.hit_ratios(&trace, &others, &sizes)?;
 
     let mut report = Report {
         title: ITEMS[item].title.into(),
@@ -105,10 +83,10 @@ fn hit_ratio_table(lab: &Lab, item: usize, workload: &'static str, csv: &str) ->
     let mut table = Table::new(
         std::iter::once("blocks").chain(COLUMNS.iter().flat_map(|(name, _)| [*name, "ours", "diff"])),
     );
-    for (row, blocks) in published.blocks.iter().enumerate() {
+    for (row, blocks) in sizes.iter().enumerate() {
         let mut cells = vec![blocks.to_string()];
         for (column, of_policy) in measured.iter().enumerate() {
-            let (theirs, ours) = (published.hit_ratios[column][row], of_policy[row]);
+            let (theirs, ours) = (hit_ratios[column][row], of_policy[row]);
             let difference = (tenths(ours) - tenths(theirs)) as f64 / 10.0;
             cells.extend([one_decimal(theirs), one_decimal(ours), format!("{difference:+.1}")]);
         }
@@ -116,7 +94,7 @@ fn hit_ratio_table(lab: &Lab, item: usize, workload: &'static str, csv: &str) ->
     }
     report.tables.push(("Hit ratios in percent.".into(), table));
     let mut table = Table::new(std::iter::once("blocks").chain(others));
-    for (row, blocks) in published.blocks.iter().enumerate() {
+    for (row, blocks) in sizes.iter().enumerate() {
         let cells = beside.iter().map(|of_policy| one_decimal(of_policy[row]));
         table.row(std::iter::once(blocks.to_string()).chain(cells));
     }
@@ -126,13 +104,13 @@ fn hit_ratio_table(lab: &Lab, item: usize, workload: &'static str, csv: &str) ->
     ));
 
     for (column, (name, policy)) in COLUMNS.iter().enumerate() {
-        let tenths_off: Vec<i64> = (published.hit_ratios[column].iter().zip(&measured[column]))
+        let tenths_off: Vec<i64> = (hit_ratios[column].iter().zip(&measured[column]))
             .map(|(&theirs, &ours)| (tenths(ours) - tenths(theirs)).abs())
             .collect();
         let cells = tenths_off.len();
         let mean = tenths_off.iter().sum::<i64>() as f64 / 10.0 / cells as f64;
         let (row, most) = tenths_off.iter().enumerate().max_by_key(|(_, tenths)| **tenths).expect("a row");
-        let (most, at) = (*most as f64 / 10.0, published.blocks[row]);
+        let (most, at) = (*most as f64 / 10.0, sizes[row]);
         match *policy {
             "opt" | "lirs" | "car" => {
                 let equal = tenths_off.iter().filter(|tenths| **tenths == 0).count();
@@ -141,7 +119,7 @@ fn hit_ratio_table(lab: &Lab, item: usize, workload: &'static str, csv: &str) ->
             PRESET => {
                 let within = tenths_off
                     .iter()
-                    .zip(&published.blocks)
+                    .zip(&sizes)
                     .all(|(&tenths, &blocks)| tenths <= if (workload, blocks) == ("sprite", 100) { 15 } else { 12 });
                 let text = if workload == "sprite" {
                     "CLOCK-Pro is within 1.2 points of the table, 1.5 at 100 blocks"
@@ -235,7 +213,7 @@ fn figure_3(lab: &Lab) -> Result<Report, Error> {
         let trace = lab.classic_trace(workload)?;
         report.notes.push(describe(workload, &trace));
         for policy in ["clock-pro", PRESET] {
-            let results = lab.sweep(&trace, &[policy], &[FIGURE_3_BLOCKS], 1)?;
+            let results = lab.collapsed(&trace, &[policy], &[FIGURE_3_BLOCKS], 1)?;
             let Trajectory { points } = &results[0][0].1;
             let percent = |pages: usize| 100.0 * pages as f64 / FIGURE_3_BLOCKS as f64;
             let cold: Vec<f64> =

@@ -1,15 +1,17 @@
 //! The experiments of the papers behind Sweephand: what was published beside what we measure.
 //!
 //! Each paper has a folder here with its published numbers (CSV), its experiments (Rust) and their latest results
-//! (Markdown). `sweephand reproduce` runs [`ITEMS`].
+//! (Markdown). `sweephand reproduce` runs [`all_items`].
 #![forbid(unsafe_code)]
 
 #[path = "../clock-pro-2005/experiments.rs"]
 mod clock_pro_2005;
 mod lab;
+mod published;
 mod report;
 
 pub use lab::{Error, Lab};
+pub use published::Published;
 pub use report::{Claim, Report};
 
 /// A table or figure of a paper.
@@ -25,8 +27,13 @@ pub struct Item {
     pub run: fn(&Lab) -> Result<Report, Error>,
 }
 
-/// Everything that can be reproduced.
-pub const ITEMS: &[Item] = &clock_pro_2005::ITEMS;
+/// The papers, each with its items.
+const PAPERS: &[&[Item]] = &[clock_pro_2005::ITEMS];
+
+/// Everything that can be reproduced, paper by paper.
+pub fn all_items() -> impl Iterator<Item = &'static Item> {
+    PAPERS.iter().copied().flatten()
+}
 
 /// The items that `names` stand for: an item (`clock-pro/table-1`), a paper (`clock-pro`), or everything if there are none.
 pub fn items(names: &[String]) -> Result<Vec<&'static Item>, Error> {
@@ -34,12 +41,12 @@ pub fn items(names: &[String]) -> Result<Vec<&'static Item>, Error> {
     for name in names {
         let name = name.trim_end_matches('/');
         let of_paper = |item: &&Item| item.id == name || item.id.split('/').next() == Some(name);
-        let found: Vec<_> = ITEMS.iter().filter(of_paper).collect();
+        let found: Vec<_> = all_items().filter(of_paper).collect();
         if found.is_empty() {
-            let known: Vec<_> = ITEMS.iter().map(|item| item.id).collect();
+            let known: Vec<_> = all_items().map(|item| item.id).collect();
             return Err(Error::UnknownItem { name: name.to_string(), known: known.join(" ") });
         }
         items.extend(found);
     }
-    Ok(if names.is_empty() { ITEMS.iter().collect() } else { items })
+    Ok(if names.is_empty() { all_items().collect() } else { items })
 }

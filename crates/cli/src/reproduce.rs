@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use sweephand_papers::{ITEMS, Lab, items};
+use sweephand_papers::{Lab, all_items, items};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut stdout = io::stdout().lock();
     if args.list {
-        for item in ITEMS {
+        for item in all_items() {
             writeln!(stdout, "{:<20} {}", item.id, item.title)?;
         }
         return Ok(ExitCode::SUCCESS);
