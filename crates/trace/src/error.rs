@@ -43,16 +43,14 @@ pub enum Error {
         found: String,
     },
     /// It was written by a later version.
-    #[error(
-        "{}byte 8: format version {found}; this program reads version {}",
-        named(path),
-        crate::format::VERSION
-    )]
+    #[error("{}byte 8: format version {found}; this program reads version {known}", named(path))]
     Version {
         /// The file.
         path: PathBuf,
         /// The version in it.
         found: u32,
+        /// The version there is to read.
+        known: u32,
     },
     /// Its writer died before it was done.
     #[error(
@@ -119,6 +117,15 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Nothing in it is a write, and what was asked for tells pages that are written from pages that are read.
+    #[error(
+        "{}does not say which references are writes: take a recorded trace (`sweephand record`)",
+        named(path)
+    )]
+    NoWrites {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 /// What stands before a message: the file, if it is known.
@@ -150,7 +157,8 @@ impl Error {
         | Self::Damaged { path, .. }
         | Self::Record { path, .. }
         | Self::Line { path, .. }
-        | Self::TooManyPages { path }) = &mut self;
+        | Self::TooManyPages { path }
+        | Self::NoWrites { path }) = &mut self;
         if path.as_os_str().is_empty() {
             name.clone_into(path);
         }
@@ -169,8 +177,8 @@ impl Error {
         Self::Unrecognised { path: PathBuf::new(), found: found.into() }
     }
 
-    pub(crate) fn version(found: u32) -> Self {
-        Self::Version { path: PathBuf::new(), found }
+    pub(crate) fn version(found: u32, known: u32) -> Self {
+        Self::Version { path: PathBuf::new(), found, known }
     }
 
     pub(crate) fn unfinished() -> Self {
@@ -191,6 +199,10 @@ impl Error {
 
     pub(crate) fn too_many_pages() -> Self {
         Self::TooManyPages { path: PathBuf::new() }
+    }
+
+    pub(crate) fn no_writes() -> Self {
+        Self::NoWrites { path: PathBuf::new() }
     }
 }
 

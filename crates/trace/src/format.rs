@@ -179,7 +179,7 @@ impl FixedHeader {
         };
         let version = u32_at(bytes, 8);
         if version != VERSION {
-            return Err(Error::version(version));
+            return Err(Error::version(version, VERSION));
         }
         if u32_at(bytes, 12) != Self::LENGTH as u32 || u32_at(bytes, 20) != 0 {
             return Err(Error::damaged(12, "the header's length is wrong"));

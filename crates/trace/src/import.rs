@@ -13,7 +13,7 @@ use liblzma::stream::{CONCATENATED, Stream};
 use crate::bytes::{ByteStream, read_error};
 use crate::format::{FixedHeader, MAGIC};
 use crate::reduce::Reducer;
-use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer, pgtr, text};
+use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer, irim, pgtr, text};
 
 /// How much memory an xz file may ask for (its largest preset asks for 65 MiB).
 const XZ_MEMORY: u64 = 256 << 20;
@@ -169,7 +169,11 @@ impl<'a> Input<'a> {
     /// Which format to convert from.
     fn detect(&self) -> Result<Format, Error> {
         let head = &self.head;
-        let known: [(&[u8], &str); 8] = [
+        let known: [(&[u8], &str); 9] = [
+            (
+                &irim::MAGIC[..4],
+                "an IRIM string (`sweephand import --irim`), which has no references any more",
+            ),
             (b"\x7fELF", "an ELF file (a program or a library)"),
             (b"PK\x03\x04", "a zip file"),
             (b"BZh", "compressed by bzip2"),

@@ -2,7 +2,8 @@
 //!
 //! [`Trace::open`] opens a trace of any format and gives chunks of references to dense page ids;
 //! [`Writer`] takes page numbers and writes a trace; [`import()`] connects the two for foreign formats;
-//! [`generate`] makes reference strings, [`reduce`] makes them shorter. The format itself is described in
+//! [`generate`] makes reference strings, [`reduce`] makes them shorter, [`irim`] keeps only when the use of each page
+//! changes. The format itself is described in
 //! [`format`](mod@format).
 //!
 //! ```
@@ -34,6 +35,7 @@ mod fuzz;
 pub mod generate;
 mod header;
 pub mod import;
+pub mod irim;
 mod pages;
 pub mod pgtr;
 pub mod picture;
@@ -43,6 +45,7 @@ pub mod reduce;
 mod replay;
 pub mod text;
 mod varint;
+mod virtual_time;
 mod writer;
 
 pub use chunk::Chunk;
@@ -51,6 +54,8 @@ pub use error::Error;
 pub use fuzz::fuzz_reader;
 pub use header::{Header, Metadata, Totals};
 pub use import::{Format, ImportOptions, Progress, import, import_trace};
+pub use irim::{Irim, PageState, Transition};
 pub use reader::Trace;
 pub use record::{AllocKind, Event, MAX_PAGES, PackedReference};
+pub use virtual_time::VirtualTime;
 pub use writer::{EndTotals, Sink, Writer};

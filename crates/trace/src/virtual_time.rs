@@ -1,0 +1,142 @@
+//! Virtual time: how many references a program has completed before a record of its trace.
+//!
+//! Working sets, and everything else that lets a page grow old, count in virtual time, whose unit is one reference.
+//! What a record stands for depends on the trace's window ([`Metadata::window`](crate::Metadata::window)):
+//!
+//! * **0, every reference is stored**: a record is a reference, and virtual time is the record's number, exactly.
+//!   (The two pages of a reference that straddles them are two, and so is each page that a system call touches: the
+//!   header's `references`, which counts instructions' operands, can differ by a few in a thousand.)
+//! * **1 and more, runs are stored, or some of them**: how long each run was is not known, but every MARK, about a
+//!   million instructions apart, says how many references the program made since the one before. These are spread
+//!   evenly over the records between the two marks; what came after the last mark, up to the header's `references`,
+//!   over the records after it. So virtual time is right at each mark, and an estimate in between.
+//!
+//! Without marks the header's two counts are all there is, and the references are spread evenly over the whole trace.
+
+use crate::{Error, Event, Trace};
+
+/// The virtual time of each record of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VirtualTime {
+    /// (records, references) at each mark and at both ends, ascending in both. Empty: a record is a reference.
+    points: Vec<(u64, u64)>,
+    total: u64,
+}
+
+impl VirtualTime {
+    /// Of this trace. Decodes it once if its records are not references.
+    ///
+    /// # Errors
+    /// What reading the trace says.
+    pub fn of(trace: &Trace) -> Result<Self, Error> {
+        let totals = &trace.header().totals;
+        if trace.header().metadata.window == 0 {
+            return Ok(Self { points: Vec::new(), total: totals.records });
+        }
+        let mut points = vec![(0, 0)];
+        let mut marked = 0u64;
+        trace.for_each_event(&mut |record, event| {
+            if let Event::Mark { references, .. } = event {
+                marked = marked.saturating_add(*references);
+                // Of marks without a record between them the last one counts; at the very front there is no
+                // record that could have taken time.
+                match points.last_mut() {
+                    Some((at, references)) if *at == record => {
+                        *references = if record == 0 { 0 } else { marked };
+                    }
+                    _ => points.push((record, marked)),
+                }
+            }
+        })?;
+        // The program's own count at its end, unless it contradicts the marks.
+        let end = totals.references.max(marked);
+        match points.last_mut() {
+            Some((at, references)) if *at == totals.records && *at > 0 => *references = end,
+            _ if totals.records > 0 => points.push((totals.records, end)),
+            _ => {}
+        }
+        let total = points.last().map_or(0, |(_, references)| *references);
+        Ok(Self { points, total })
+    }
+
+    /// Whether each record is one reference, so that virtual time is exact.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// References completed before record number `record`; of the whole trace if there is no such record.
+    #[inline]
+    #[must_use]
+    pub fn before(&self, record: u64) -> u64 {
+        if self.points.is_empty() { record.min(self.total) } else { self.between_marks(record) }
+    }
+
+    /// References of the whole trace.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    fn between_marks(&self, record: u64) -> u64 {
+        let after = self.points.partition_point(|(at, _)| *at <= record);
+        let (Some((from, low)), Some((to, high))) = (self.points.get(after - 1), self.points.get(after))
+        else {
+            return self.total;
+        };
+        let share = u128::from(high - low) * u128::from(record - from) / u128::from(to - from);
+        low + share as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+    use crate::{EndTotals, Metadata, Writer};
+
+    /// `Some(references)` is a mark, `None` a record.
+    fn trace(window: u64, references: u64, steps: &[Option<u64>]) -> Trace {
+        let metadata = Metadata { window, ..Metadata::default() };
+        let mut writer = Writer::new(Cursor::new(Vec::new()), metadata).unwrap();
+        for (i, step) in steps.iter().enumerate() {
+            match step {
+                Some(references) => writer.mark(1_000_000, *references).unwrap(),
+                None => writer.reference(i as u64 % 3, false).unwrap(),
+            }
+        }
+        let end = EndTotals { references: Some(references), ..EndTotals::default() };
+        Trace::from_bytes(writer.finish(end).unwrap().0.into_inner()).unwrap()
+    }
+
+    fn times(time: &VirtualTime, records: u64) -> Vec<u64> {
+        (0..=records + 1).map(|record| time.before(record)).collect()
+    }
+
+    #[test]
+    fn where_every_reference_is_stored_a_record_is_a_reference() {
+        let time = VirtualTime::of(&trace(0, 100, &[None, None, Some(50), None])).unwrap();
+        assert!(time.is_exact());
+        assert_eq!(times(&time, 3), [0, 1, 2, 3, 3]);
+    }
+
+    #[test]
+    fn otherwise_references_between_marks_are_spread_over_the_records_between_them() {
+        let steps = [None, None, Some(20), None, None, None, None, Some(10), None];
+        let time = VirtualTime::of(&trace(1, 37, &steps)).unwrap();
+        assert!(!time.is_exact());
+        assert_eq!(times(&time, 7), [0, 10, 20, 22, 25, 27, 30, 37, 37]);
+        assert_eq!(time.total(), 37);
+    }
+
+    #[test]
+    fn marks_before_the_first_and_after_the_last_record_take_no_time_of_their_own() {
+        let time = VirtualTime::of(&trace(4, 8, &[Some(3), None, None, Some(2), Some(1)])).unwrap();
+        assert_eq!(times(&time, 2), [0, 4, 8, 8]);
+        let time = VirtualTime::of(&trace(4, 8, &[None, None])).unwrap();
+        assert_eq!(times(&time, 2), [0, 4, 8, 8]);
+        let time = VirtualTime::of(&trace(4, 8, &[])).unwrap();
+        assert_eq!((time.before(0), time.total()), (0, 0));
+    }
+}
