@@ -91,7 +91,7 @@ static ULong next_mark = MARK_INSTRUCTIONS;
 
 /* ---------------------------------------------------------------- one superblock in the log */
 
-/* One slot whose accesses lie on more than one page. */
+/* One slot, access by access: they lie on more than one page, or each counts. */
 static void replay_scattered(const Slot *slot, UWord value)
 {
    for (UInt i = 0; i < slot->n_accesses; i++) {
@@ -121,6 +121,20 @@ static inline UInt replay_path(const Path *path, const UWord *values, ULong *run
          *runs = totals.runs;
          *current = window_current;
       }
+   }
+   return references;
+}
+
+/* One path, access by access: where there is no window. Returns the references that it made. */
+static UInt replay_each(const Path *path, const UWord *values)
+{
+   UInt references = path->references;
+   for (const Slot *slot = path->slots, *end = slot + path->n_slots; slot < end; slot++) {
+      UWord value = *values++;
+      if (value == NOT_MADE)
+         references -= slot->n_accesses;
+      else
+         replay_scattered(slot, value);
    }
    return references;
 }
@@ -233,10 +247,17 @@ void replay(void)
    const UWord *at = block_log, *end = log_next;
    ULong runs = totals.runs;
    UWord current = window_current;
+   const Bool windowed = window_is_open();
    while (recording && at < end) {
       Path *path = (Path *)at[0];
       if (LIKELY_(path->settled_epoch == window_epoch && on_same_pages(path, at + 1))) {
          totals.references += pass_unexamined(path, &runs, &current);
+      } else if (UNLIKELY_(!windowed)) {
+         totals.runs = runs;
+         window_current = current;
+         totals.references += replay_each(path, at + 1);
+         runs = totals.runs;
+         current = window_current;
       } else {
          Bool again = path->seen_epoch == window_epoch;
          totals.references += replay_path(path, at + 1, &runs, &current);

@@ -119,7 +119,7 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt n, SysRes
 static Bool process_option(const HChar *arg)
 {
    if VG_INT_CLO(arg, "--out-fd", clo_out_fd) {}
-   else if VG_BINT_CLO(arg, "--window", clo_window, 1, MAX_WINDOW) {}
+   else if VG_BINT_CLO(arg, "--window", clo_window, 0, MAX_WINDOW) {}
    else if VG_BINT_CLO(arg, "--min-object", clo_min_object, 1, 1LL << 62) {}
    else
       return False;
@@ -130,7 +130,8 @@ static void print_usage(void)
 {
    VG_(printf)(
 "    --out-fd=<number>         inherited file descriptor for the PGTR stream [required]\n"
-"    --window=<pages>          exact for LRU and OPT from this many frames up; 1 keeps every run [%d]\n"
+"    --window=<pages>          exact for LRU and OPT from this many frames up; 1 keeps every run,\n"
+"                              0 every reference [%d]\n"
 "    --min-object=<bytes>      record allocations from this size on [%d]\n",
       DEFAULT_WINDOW, DEFAULT_MIN_OBJECT_BYTES);
 }

@@ -4,9 +4,10 @@
  *
  * What: every data load and store of the program, and every page its system calls read or write,
  * becomes a page number; consecutive references to one page collapse into a run; runs pass through
- * the window (window.c) and leave as records of the PGTR version 1 stream (stream.c), mixed with
- * what else a pager wants to know: mappings that come and go (memory.c), large objects (objects.c),
- * and how many instructions have passed.
+ * the window (window.c; with --window=0 there is none, and every reference counts) and leave as
+ * records of the PGTR version 1 stream (stream.c), mixed with what else a pager wants to know:
+ * mappings that come and go (memory.c), large objects (objects.c), and how many instructions have
+ * passed.
  *
  * How: instrumented code does as little as it can. It appends the addresses that it used to a log,
  * one store each, and at the head of each superblock's entry the descriptor that says what those
@@ -67,6 +68,7 @@ void stream_forget(void); /* close without writing: for a forked child */
 
 /* window.c: runs of references to one page, and which of them are kept. */
 void window_open(UInt pages);
+Bool window_is_open(void); /* False: every reference is a record, window_touch() takes it */
 void window_touch(UWord page, UInt write);
 void window_close_epoch(void);
 

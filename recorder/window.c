@@ -11,6 +11,9 @@
  * with K frames or more cannot fault on a dropped one (the "safely allowed drop" of Kaplan,
  * Smaragdakis and Wilson): their fault counts stay exact. With K = 1 every run is a record.
  *
+ * With K = 0 there is no window: every reference to a page is a record, at once. For whoever counts time
+ * in references.
+ *
  * The pages of the current epoch lie in a small open hash table. While a program stays inside one
  * epoch a run costs a lookup and two stores, without a branch that depends on the data: a run that
  * goes on and a run that begins anew take the same path.
@@ -28,7 +31,7 @@ static UInt distinct;                /* how many of them: the epoch's pages so f
 
 void window_open(UInt pages)
 {
-   tl_assert(pages >= 1 && pages <= MAX_WINDOW);
+   tl_assert(pages <= MAX_WINDOW);
    limit = pages;
    for (UInt i = 0; i < WINDOW_TABLE; i++)
       window_table[i].page = NO_PAGE;
@@ -107,7 +110,18 @@ void window_find(UWord page, UInt write, ULong run)
    order[distinct++] = at;
 }
 
+Bool window_is_open(void)
+{
+   return limit > 0;
+}
+
 void window_touch(UWord page, UInt write)
 {
-   WINDOW_TOUCH(page, write, totals.runs, window_current);
+   if (limit > 0) {
+      WINDOW_TOUCH(page, write, totals.runs, window_current);
+      return;
+   }
+   totals.runs += page != window_current;
+   window_current = page;
+   stream_reference(page, write);
 }

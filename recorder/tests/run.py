@@ -322,6 +322,44 @@ class Streams(unittest.TestCase):
         control = len(trace.records) - len(trace.references)
         self.assertLessEqual(extra, 2 * trace.end.syscall_pages + control)
 
+    def test_without_a_window_every_reference_is_a_record(self):
+        log = os.path.join(WORK, "lackey-each")
+        valgrind("lackey", ["--trace-mem=yes", "--vex-guest-chase=no", "--log-file=" + log],
+                 [subject(), "mixed"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).communicate()
+        trace, joined = record(subject(), "mixed", window=0).trace, self.by_window[1]
+        self.assertEqual(trace.end._replace(records=0), joined.end._replace(records=0))
+        self.assertEqual((trace.window, trace.end.records), (0, len(trace.references)))
+        # Joined to runs they are what a window of 1 records.
+        runs = []
+        for r in trace.records[:-1]:
+            if isinstance(r, Reference) and runs and isinstance(runs[-1], Reference) and runs[-1].page == r.page:
+                runs[-1] = r._replace(write=runs[-1].write or r.write)
+            else:
+                runs.append(r)
+        self.assertEqual(runs, joined.records[:-1])
+        # One by one they are what lackey sees, and, somewhere between, what system calls touch.
+        each, at, extra = read_each_page(log), 0, 0
+        for r in trace.references:
+            if at < len(each) and each[at] == (r.page, r.write):
+                at += 1
+            else:
+                extra += 1
+        self.assertEqual((at, extra), (len(each), trace.end.syscall_pages))
+
+
+def read_each_page(path):
+    """The page of every access in lackey's log, and whether it is a write."""
+    pages = []
+    with open(path, errors="replace") as log:
+        for line in log:
+            kind = line[:3]
+            if kind in (" L ", " S ", " M "):
+                address, length = line[3:].split(",")
+                first, last = int(address, 16) // PAGE, (int(address, 16) + int(length) - 1) // PAGE
+                for write in {" L ": [R], " S ": [W], " M ": [R, W]}[kind]:
+                    pages += [(page, write) for page in range(first, last + 1)]
+    return pages
+
 
 def read_lackey(path):
     instructions, references, runs = 0, 0, []

@@ -1,18 +1,19 @@
-//! `sweephand info`: what is in a trace, and the picture of page against time.
+//! `sweephand info`: what is in a trace, and the picture of page against time; or what an IRIM string stands for.
 
 use crate::progress;
 use anyhow::Context;
 use serde_json::{Value, json};
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Cursor, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_report::{bytes, grouped};
 use sweephand_trace::picture::{Cell, Picture};
-use sweephand_trace::{AllocKind, Chunk, Event, Header, Trace};
+use sweephand_trace::{AllocKind, Chunk, Event, Header, Irim, PageState, Trace};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Trace of any format; - is standard input
+    /// Trace of any format, or an IRIM string; - is standard input
     #[arg(value_name = "T")]
     trace: PathBuf,
     /// Decode everything and check it against every checksum and total
@@ -42,7 +43,10 @@ const READ: [char; 4] = ['·', ':', '+', '#'];
 const WRITTEN: [char; 4] = ['░', '▒', '▓', '█'];
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let trace = crate::simulate::open(&args.trace)?;
+    let trace = match open(&args.trace)? {
+        Subject::Trace(trace) => trace,
+        Subject::Irim(string) => return show_irim(&args, &string),
+    };
     if args.verify {
         let bar = progress::bar(trace.header().totals.records, "references");
         let verified = trace.verify(&mut |records| bar.set_position(records));
@@ -62,6 +66,94 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             write_summary(&mut out, &trace, args.verify)?;
             write_objects(&mut out, trace.header(), &objects, live_at_end)?;
             write_picture(&mut out, trace.header(), &picture)?;
+        }
+    }
+    out.flush().context("standard output")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What there is to show.
+enum Subject {
+    Trace(Trace),
+    Irim(Irim),
+}
+
+/// Opens a file, or reads what comes from a pipe, as what its first bytes say.
+fn open(path: &Path) -> anyhow::Result<Subject> {
+    let context = || path.display().to_string();
+    let from_stdin = path == Path::new("-");
+    if !from_stdin && !path.exists() {
+        return Ok(Subject::Trace(Trace::open(path)?));
+    }
+    let (mut reader, name): (Box<dyn Read>, _) = if from_stdin {
+        (Box::new(io::stdin().lock()), Path::new("standard input"))
+    } else {
+        (Box::new(File::open(path).with_context(context)?), path)
+    };
+    if path.is_dir() {
+        return Ok(Subject::Trace(Trace::open(path)?));
+    }
+    let mut head = Vec::new();
+    (&mut reader).take(4).read_to_end(&mut head).with_context(|| name.display().to_string())?;
+    let is_irim = Irim::recognise(&head);
+    let whole = Cursor::new(head).chain(reader);
+    Ok(if is_irim {
+        Subject::Irim(Irim::read(whole).map_err(|error| error.in_file(name))?)
+    } else if path.is_file() {
+        // Read at places, not through.
+        Subject::Trace(Trace::open(path)?)
+    } else {
+        Subject::Trace(Trace::from_reader(whole, name)?)
+    })
+}
+
+fn show_irim(args: &Args, string: &Irim) -> anyhow::Result<ExitCode> {
+    let count = |state| string.transitions.iter().filter(|t| t.state == state).count() as u64;
+    let [idle, clean, dirty] = [PageState::Idle, PageState::Clean, PageState::Dirty].map(count);
+    let mut out = io::stdout().lock();
+    if args.format == Format::Json {
+        let report = json!({
+            "irim": args.trace.display().to_string(),
+            "format_version": sweephand_trace::irim::VERSION,
+            "omega_refs": string.omega,
+            "references": string.references,
+            "transitions": string.transitions.len(),
+            "to_idle": idle,
+            "to_clean": clean,
+            "to_dirty": dirty,
+            "references_per_transition": string.reduction(),
+            "page_ids": string.pages,
+            "drops": string.drops.len(),
+            "source_records": string.records,
+            "source_checksum": format!("{:016x}", string.source_checksum),
+            "metadata": string.metadata,
+        });
+        serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        let mut line = |name: &str, value: String| writeln!(out, "{name:<20} {value}");
+        let metadata = &string.metadata;
+        line("IRIM string", args.trace.display().to_string())?;
+        line("program", metadata.program.clone())?;
+        if !metadata.command.is_empty() {
+            line("command", metadata.command.join(" "))?;
+        }
+        let records = grouped(string.records);
+        line("made from", format!("trace {:016x} ({records} references stored)", string.source_checksum))?;
+        line("omega", format!("{} references", grouped(string.omega)))?;
+        line("references", grouped(string.references))?;
+        line("pages", format!("{} of {}", grouped(string.pages.into()), bytes(metadata.page_size)))?;
+        let all = grouped(string.transitions.len() as u64);
+        let [idle, clean, dirty] = [idle, clean, dirty].map(grouped);
+        line("transitions", format!("{all} ({clean} to clean, {dirty} to dirty, {idle} to idle)"))?;
+        line("saving", format!("{:.0} references a transition", string.reduction()))?;
+        let times = match metadata.window {
+            0 => "exact",
+            _ => "estimates: the trace does not store every reference",
+        };
+        line("times", times.to_owned())?;
+        if !string.drops.is_empty() {
+            line("contents dropped", format!("{} times", grouped(string.drops.len() as u64)))?;
         }
     }
     out.flush().context("standard output")?;

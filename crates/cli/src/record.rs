@@ -32,8 +32,9 @@ pub(crate) struct Args {
     #[arg(long, default_value = "40KiB", value_name = "SIZE")]
     min_object: String,
     /// Keep only the first and last run of each page in every stretch of K distinct pages: the faults of LRU and OPT stay
-    /// exact from K pages of memory up, those of other policies nearly so from about 8 K up; 1 keeps every run
-    #[arg(long, default_value = "16", value_name = "K", value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// exact from K pages of memory up, those of other policies nearly so from about 8 K up; 1 keeps every run of
+    /// references to one page, 0 every reference: what counts time in references needs that
+    #[arg(long, default_value = "16", value_name = "K", value_parser = clap::value_parser!(u16).range(0..=256))]
     window: u16,
     /// No progress, no summary
     #[arg(short, long)]
