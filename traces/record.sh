@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Records the bundled traces again: real programs from Debian packages on inputs made here, each a second or less of
 # processor time when it runs by itself. Needs the packages
-#     valgrind gcc libc6-dev gnuplot-nox gap-core perl sqlite3 python3-numpy gzip
+#     valgrind gcc libc6-dev gnuplot-nox gap-core perl sqlite3 python3-numpy gzip tcc binutils groff-base coreutils
 # Usage: traces/record.sh [NAME...]     (default: all; `sweephand` is found on PATH or in target/release)
+# `tasks` stands for the eight tasks, each of which has a name too (task_sort).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 PATH="$here/../target/release:$PATH"
@@ -17,6 +18,16 @@ record() {
     shift 2
     echo "== $name: $*" >&2
     (cd "$inputs" && sweephand record --window "$window" -o "$here/$name.swt" -- "$@" > /dev/null)
+}
+
+# NAME COMMAND...: a task for multiprogramming, of about five million references, each of them a record: time is counted
+# in references there. REP STOSB and REP MOVSB, with which the C library fills and copies large blocks, would count as a
+# reference a byte; it has other ways, and takes them when these two never pay.
+task() {
+    local name=$1
+    shift
+    GLIBC_TUNABLES=glibc.cpu.x86_rep_stosb_threshold=1000000000:glibc.cpu.x86_rep_movsb_threshold=1000000000 \
+        record "tasks/$name" 0 "$@"
 }
 
 # A data file of about 16 MB, as in the CLOCK-Pro paper: three columns, noisy curves.
@@ -104,7 +115,92 @@ END
     record numpy 128 /usr/bin/python3 relax.py
 }
 
-for name in "${@:-gnuplot gzip gap perl sqlite cc1 numpy}"; do
+tasks_() {
+    for one in tcc as ld troff sort gzip perl sqlite; do "task_${one}_"; done
+}
+
+# FIRST LAST: a C program of functions with these numbers.
+functions() {
+    awk -v first="$1" -v last="$2" 'BEGIN {
+        for (i = first; i <= last; i++) {
+            print "struct node" i " { struct node" i " *left, *right; int key, count; };"
+            print "int insert" i "(struct node" i " **at, struct node" i " *new)\n{"
+            print "    while (*at) {\n        if ((*at)->key == new->key)\n            return (*at)->count += " i ";"
+            print "        at = new->key < (*at)->key ? &(*at)->left : &(*at)->right;\n    }"
+            print "    *at = new;\n    return 1;\n}"
+        }
+    }'
+}
+
+# LINES WORDS: text of made-up words, the frequent ones short.
+text() {
+    awk -v lines="$1" -v words="$2" 'BEGIN {
+        srand(3)
+        for (i = 0; i < 3000; i++) {
+            word[i] = ""
+            for (n = 2 + int(log(i + 1)); n > 0; n--) word[i] = word[i] substr("etaoinshrdlucmfwypvbg", 1 + int(rand() * rand() * 21), 1)
+        }
+        for (i = 0; i < lines; i++) {
+            line = ""
+            for (n = 0; n < words; n++) line = line word[int(3000 ^ rand()) - 1] " "
+            print line
+        }
+    }'
+}
+
+task_tcc_() { # a C compiler (gcc alone takes five million references to start)
+    functions 1 210 > "$inputs/program.c"
+    task tcc tcc -c program.c -o /dev/null
+}
+
+task_as_() { # the assembler, on what gcc makes of a smaller program
+    functions 1 72 | gcc -O1 -S -x c - -o "$inputs/program.s"
+    task as as program.s -o /dev/null
+}
+
+task_ld_() { # the linker: a program of objects with debugging information, and no library
+    local first
+    for first in 1000 2000 3000 4000 5000 6000; do
+        functions $first $((first + 103)) | gcc -O1 -g -c -x c - -o "$inputs/part$first.o"
+    done
+    task ld ld -e insert1000 part{1,2,3,4,5,6}000.o -o /dev/null
+}
+
+task_troff_() { # a text formatter: fills and adjusts paragraphs, for a terminal, without the start-up macros
+    text 40 10 | awk '{ print } NR % 5 == 0 { print ".sp" }' > "$inputs/text.roff"
+    task troff troff -R -Tascii text.roff
+}
+
+task_sort_() { # sorts lines by a number
+    awk 'BEGIN { srand(1); for (i = 0; i < 4500; i++) print int(rand() * 1000000), "line " i }' > "$inputs/lines"
+    task sort sort -n lines
+}
+
+task_gzip_() { # compresses text
+    text 1250 10 > "$inputs/text"
+    task gzip gzip -c text
+}
+
+task_perl_() { # counts the words of a text in a hash, sorts them by how often they occur
+    text 200 10 > "$inputs/words"
+    cat > "$inputs/count.pl" <<'END'
+my %count;
+while (<>) { $count{$_}++ for split }
+print "$_ $count{$_}\n" for sort { $count{$b} <=> $count{$a} || $a cmp $b } keys %count;
+END
+    task perl perl count.pl words
+}
+
+task_sqlite_() { # fills a table in memory, groups and sorts it
+    cat > "$inputs/groups.sql" <<'END'
+create table t(a, b);
+insert into t select value, (value * 7919) % 1009 from generate_series(1, 1050);
+select b, count(*), sum(a) from t group by b order by 3;
+END
+    task sqlite3 sqlite3 -init groups.sql :memory: ''
+}
+
+for name in "${@:-gnuplot gzip gap perl sqlite cc1 numpy tasks}"; do
     for one in $name; do "${one}_"; done
 done
-ls -l "$here"/*.swt >&2
+ls -l "$here"/*.swt "$here"/tasks/*.swt >&2
