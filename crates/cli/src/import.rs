@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_report::grouped;
-use sweephand_trace::{Error, Format, ImportOptions, Irim, Metadata, Trace, Writer, import};
+use sweephand_trace::{Error, Format, ImportOptions, Irim, Metadata, Writer, import};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

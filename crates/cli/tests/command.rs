@@ -253,6 +253,53 @@ fn a_generated_trace_is_imported_and_simulated_to_the_same_counts() {
 }
 
 #[test]
+fn a_task_becomes_an_irim_string_that_info_describes() {
+    let sandbox = Sandbox::new();
+    let task = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/tasks/sort.swt");
+    sandbox.stdout(&format!("import --irim 5000 {task} -o sort.irim"));
+    let info: serde_json::Value =
+        serde_json::from_str(&sandbox.stdout("info sort.irim --format json")).unwrap();
+    // As the table beside the task says.
+    let table = fs::read_to_string(Path::new(task).with_file_name("irim.csv")).unwrap();
+    let row = table.lines().find(|row| row.starts_with("sort,") && row.contains(",5000,")).unwrap();
+    let row: Vec<_> = row.split(',').collect();
+    for (column, name) in [(1, "references"), (5, "omega_refs"), (6, "transitions")] {
+        assert_eq!(info[name].to_string(), row[column], "{name}");
+    }
+    let trace: serde_json::Value =
+        serde_json::from_str(&sandbox.stdout(&format!("info {task} --format json"))).unwrap();
+    assert_eq!(info["source_checksum"], trace["checksum"]);
+    assert_eq!(info["metadata"], trace["metadata"]);
+    let piped = sandbox.command("info -").stdin(fs::File::open(sandbox.path("sort.irim")).unwrap()).output();
+    let piped = text(&piped.unwrap().stdout);
+    assert!(piped.starts_with("IRIM string          -\nprogram              sort\n"), "{piped}");
+    assert!(
+        piped.contains("\nsaving               ") && piped.contains("times                exact\n"),
+        "{piped}"
+    );
+
+    sandbox.write("e1.txt", E1);
+    let whole = fs::read(sandbox.path("sort.irim")).unwrap();
+    sandbox.write("cut.irim", &whole[..whole.len() - 10]);
+    let mut flipped = whole.clone();
+    flipped[whole.len() - 10] ^= 1;
+    sandbox.write("flipped.irim", flipped);
+    let before = sandbox.files();
+    for (arguments, message) in [
+        ("simulate sort.irim", "sort.irim: is an IRIM string"),
+        ("import --irim 5000 sort.irim -o again.irim", "sort.irim: is an IRIM string"),
+        ("import --irim 5000 e1.txt -o e1.irim", "e1.txt: does not say which references are writes"),
+        ("import --irim 5000 missing.swt -o e1.irim", "missing.swt: No such file or directory"),
+        ("info cut.irim", "cut.irim: ends too soon, at byte"),
+        ("info flipped.irim", "flipped.irim: damaged at byte 112: the checksum"),
+    ] {
+        let error = sandbox.error(arguments);
+        assert!(error.starts_with(message), "{arguments}: {error}");
+        assert_eq!(sandbox.files(), before, "{arguments}");
+    }
+}
+
+#[test]
 fn policies_say_what_they_need_and_where_they_run() {
     let sandbox = Sandbox::new();
     let listing = sandbox.stdout("policies");
