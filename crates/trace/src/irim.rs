@@ -166,7 +166,7 @@ impl Irim {
         let (transitions, drops) = if time.is_exact() {
             transitions(trace, omega, |record| record, progress)?
         } else {
-            transitions(trace, omega, |record| time.before(record), progress)?
+            transitions(trace, omega, time.forward(), progress)?
         };
         Ok(Self {
             omega,
