@@ -138,7 +138,8 @@ text() {
         srand(3)
         for (i = 0; i < 3000; i++) {
             word[i] = ""
-            for (n = 2 + int(log(i + 1)); n > 0; n--) word[i] = word[i] substr("etaoinshrdlucmfwypvbg", 1 + int(rand() * rand() * 21), 1)
+            for (n = 2 + int(log(i + 1)); n > 0; n--)
+                word[i] = word[i] substr("etaoinshrdlucmfwypvbg", 1 + int(rand() * rand() * 21), 1)
         }
         for (i = 0; i < lines; i++) {
             line = ""

@@ -27,7 +27,8 @@ pub(crate) struct Args {
     window: u64,
     /// Write an IRIM string instead: only when the use of each page changes, where OMEGA references without the
     /// page are a long time (5000 is usual). Multiprogramming simulations run on it many times faster
-    #[arg(long, value_name = "OMEGA", conflicts_with_all = ["window", "format"], value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "OMEGA", conflicts_with_all = ["window", "format"])]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     irim: Option<u64>,
 }
 

@@ -4,9 +4,10 @@ use std::io::Cursor;
 use std::path::Path;
 
 use crate::codec::{self, Encoder};
+use crate::irim;
 use crate::{Chunk, EndTotals, Metadata, Trace, Writer};
 
-/// Reads `data` as a trace of any format, and as a raw chunk of our own. Either is refused with an error, or
+/// Reads `data` as a trace of any format, as an IRIM string, and as a raw chunk of our own. Each is refused with an error, or
 /// is consistent. Panics if it is not.
 #[doc(hidden)]
 pub fn fuzz_reader(data: &[u8]) {
@@ -20,6 +21,9 @@ pub fn fuzz_reader(data: &[u8]) {
             trace.verify(&mut |_| {}).expect("a converted trace is sound");
         }
     }
+    // As an IRIM string.
+    let _ = irim::Irim::from_bytes(data);
+    irim::fuzz(data);
     // The same bytes as a chunk, which no checksum guards.
     let mut chunk = Chunk::new();
     if codec::decode(data, &mut chunk).is_ok() {

@@ -7,7 +7,8 @@
 //! A page is, at every virtual time, in one of three states, with `omega` references as the measure of "long":
 //!
 //! * [`Idle`](PageState::Idle) within an interval of `omega` or more references that do not touch it;
-//! * [`Clean`](PageState::Clean) when not idle, within an interval of `omega` or more references that do not write to it;
+//! * [`Clean`](PageState::Clean) when not idle, within an interval of `omega` or more references that do not write to
+//!   it;
 //! * [`Dirty`](PageState::Dirty) otherwise.
 //!
 //! A [`Transition`] says from when on a page is in a state. Every page is idle at time 0. A state is known by looking
@@ -501,7 +502,7 @@ fn checksum(metadata: &[u8], payload: &[u8]) -> u64 {
     hash.digest()
 }
 
-/// Takes no more memory than there turn out to be bytes, and no more than one byte too many.
+/// Takes no more memory than there turn out to be bytes, nor more than one byte too many.
 fn decompress(payload: &[u8], length: u64) -> Result<Vec<u8>, Error> {
     let mut raw = Vec::new();
     zstd::stream::read::Decoder::with_buffer(payload)?
@@ -522,19 +523,20 @@ fn decode(raw: &[u8], header: &FixedHeader) -> Result<(Vec<Transition>, Vec<Page
     };
     // Their number was checked against the raw length.
     let mut transitions = Vec::with_capacity(header.transitions as usize);
-    // As long as the pages in use, not as the header says.
-    let mut states: Vec<PageState> = Vec::new();
+    // Grows with the pages in use, whatever the header says.
+    let mut states = Vec::new();
     let mut time = 0;
     for _ in 0..header.transitions {
         time = later(time, number()?)?;
         let code = number()?;
         let state = PageState::from_code(code & 3).ok_or("a state that no page has")?;
-        let page = Some(code >> 2).filter(|page| *page < header.pages).ok_or("a page id that no page has")?;
-        let place = page as usize;
-        if place >= states.len() {
-            states.resize(place + 1, PageState::Idle);
+        let page = code >> 2;
+        // Ids are given out by first touch, and a first touch is a transition.
+        if page == states.len() as u64 && page < header.pages {
+            states.push(PageState::Idle);
         }
-        if std::mem::replace(&mut states[place], state) == state {
+        let before = usize::try_from(page).ok().and_then(|page| states.get_mut(page));
+        if std::mem::replace(before.ok_or("a page id that no page has, or not yet")?, state) == state {
             return Err("a transition that changes nothing");
         }
         transitions.push(Transition { time, page: page as u32, state });
@@ -548,5 +550,42 @@ fn decode(raw: &[u8], header: &FixedHeader) -> Result<(Vec<Transition>, Vec<Page
         let end = end.filter(|end| *end <= header.pages).ok_or("a page id that no page has")?;
         drops.push(PageDrop { time, pages: start as u32..end as u32 });
     }
+    if states.len() as u64 != header.pages {
+        return Err("fewer pages than the header says");
+    }
     if at == raw.len() { Ok((transitions, drops)) } else { Err("bytes left over at the end") }
+}
+
+/// Takes `data` as the raw bytes of a string, which no checksum guards, and its first bytes as the header's counts. What is not
+/// refused is written, and read again as it was.
+pub(crate) fn fuzz(data: &[u8]) {
+    let Some(([references, pages, transitions, drops], raw)) = data.split_first_chunk() else { return };
+    let header = FixedHeader {
+        omega: 1,
+        references: u64::from(*references) << 8,
+        records: 0,
+        source_checksum: 0,
+        pages: u64::from(*pages),
+        transitions: u64::from(*transitions),
+        drops: u64::from(*drops),
+        metadata: 0,
+        payload: 0,
+        raw: raw.len() as u64,
+        checksum: 0,
+    };
+    if let Ok((transitions, drops)) = decode(raw, &header) {
+        let string = Irim {
+            omega: header.omega,
+            references: header.references,
+            pages: header.pages as u32,
+            transitions,
+            drops,
+            records: 0,
+            source_checksum: 0,
+            metadata: Metadata::default(),
+        };
+        let mut file = Vec::new();
+        string.write(&mut file).expect("memory does not fail");
+        assert_eq!(Irim::from_bytes(&file).expect("what was written can be read"), string);
+    }
 }

@@ -303,3 +303,13 @@ fn random_damage_under_right_checksums_never_panics() {
     }
     assert!(refused > 1_000, "{refused}");
 }
+
+#[test]
+fn bytes_without_checksums_are_refused_or_consistent() {
+    let mut random = Random(13);
+    for _ in 0..20_000 {
+        // Small numbers make sense more often.
+        let bytes: Vec<u8> = (0..random.below(24)).map(|_| random.below(1 + random.0 % 14) as u8).collect();
+        sweephand_trace::fuzz_reader(&bytes);
+    }
+}
