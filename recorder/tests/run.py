@@ -161,6 +161,7 @@ class Mappings(unittest.TestCase):
             Map(a, 32), Map(b, 8), Map(hole, 64), Unmap(hole, 64),
             Unmap(a + 4, 4), Unmap(a + 8, 2), Unmap(a + 10, 1),
             Unmap(a + 12, 3), Map(a + 12, 3),
+            *([Map(hole, 1)] if hole == b + 8 else []),
             Remap(b, c, 8), Map(c + 8, 32),
             Unmap(c + 30, 10), Unmap(c, 30)])
 
