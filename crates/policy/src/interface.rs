@@ -143,6 +143,23 @@ pub trait Policy {
     /// of the same id is a new page.
     fn remove(&mut self, page: PageId);
 
+    /// A page, resident, remembered or unknown, belongs to `object` from now on (or still does). Never called unless
+    /// [`Policy::NEEDS_OBJECTS`].
+    ///
+    /// Objects come and go under pages that stay: what is freed goes on to occupy frames, as part of the default object, and
+    /// what is allocated may begin with frames in it. At a fault [`Reference::object`] says the same.
+    #[inline]
+    fn assign<M: Mmu>(&mut self, page: PageId, object: u32, mmu: &mut M) {
+        let _ = (page, object, mmu);
+    }
+
+    /// An object is gone, after its pages have been [assigned](Policy::assign) to others: its number may be given to another
+    /// object. Never called unless [`Policy::NEEDS_OBJECTS`].
+    #[inline]
+    fn free_object(&mut self, object: u32) {
+        let _ = object;
+    }
+
     /// List entries examined by all hands since the start (0 for policies without hands). What counts as examined
     /// is defined in each policy's file.
     fn hand_steps(&self) -> u64 {

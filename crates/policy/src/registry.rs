@@ -86,6 +86,7 @@ policies! {
     SeqClock,
     SeqLru,
     LifoPlus,
+    Apr,
     Rrip,
     Dip,
     LeCar,

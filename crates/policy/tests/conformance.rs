@@ -16,6 +16,10 @@ fn every_policy_conforms() {
 #[test]
 fn other_readings_conform() {
     for spec in [
+        "apr:decay=0.5,ties=default",
+        "apr:ghosts=50%,decay=0.9",
+        "apr:ghosts=0",
+        "apr:search=search-on",
         "clock:init=1",
         "clock:init=1,fill-init=0",
         "clock:fill-init=1",
@@ -94,6 +98,7 @@ fn worked_examples() {
         ("fifo", "9:123412 | 15:12345123451 | 13:123456172"),
         ("lifo", "8:34534 | 9:45454 | 9:45678"),
         ("lifo-plus", "9:234523 | 11:3453453 | 10:345678"),
+        ("apr", "9:234523 | 11:3453453 | 10:345678"),
         ("mru", "7:3212 | 7:432 | 13:126172131"),
         ("random", "10:2324254 | 8:3542 | 11:3542872"),
         ("lru", "10:1234512 | 15:12345123451 | 10:345678"),

@@ -8,9 +8,11 @@ mod frame_table;
 mod lists;
 mod page_map;
 mod ring;
+mod stacks;
 
 pub use bit_tree::BitTree;
 pub use frame_table::FrameTable;
 pub use lists::Lists;
 pub use page_map::PageMap;
 pub use ring::Ring;
+pub use stacks::Stacks;

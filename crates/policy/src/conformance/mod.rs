@@ -147,6 +147,15 @@ pub fn naive_model(spec: &Spec, references: &[u32], frames: usize) -> Option<Vec
         "fifo" => naive::fifo(references, frames),
         "lifo" => naive::lifo(references, frames),
         "lifo-plus" => naive::lifo_plus(references, frames, |_| 0),
+        "apr" => {
+            let options = naive::AprOptions {
+                decay: factor("decay"),
+                ghosts: pages("ghosts", Rounding::Nearest),
+                ties_to_fallback: arguments.value("ties") == "fallback",
+                search_on: arguments.value("search") == "search-on",
+            };
+            naive::apr(references, frames, &options, |_| 0)
+        }
         "mru" => naive::mru(references, frames),
         "random" => naive::random(references, frames, whole("seed")),
         "lru" => naive::lru(references, frames),

@@ -19,51 +19,34 @@
 //! object there is nothing to choose. Two lists then read one reference bit, so it is folded into a bit for each, and
 //! neither hides a reference from the other.
 //!
+//! Objects come and go under resident pages. A page that passes to another object, the default one when its own is
+//! freed, goes on top of the stack there as if it had just been fetched, and keeps its bits.
+//!
 //! Cost: hit nothing; fault amortised O(1): a list entry looked at loses a bit or is the choice. `hand_steps` counts
-//! entries of either list looked at. 22 bytes a page seen, 8 bytes an object; object numbers are expected to be small.
+//! entries of either list looked at. 22 bytes a page seen, 16 bytes an object; object numbers are expected to be small.
 
-use crate::collections::{PageMap, Ring};
+use crate::collections::{PageMap, Ring, Stacks};
 use crate::interface::ensure;
 use crate::registry::Registered;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
-use alloc::vec::Vec;
 
-const NIL: u32 = u32::MAX;
-
-/// What is known of a page.
+/// The reference bit of a page, once for each list.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    resident: bool,
-    /// Referenced, as far as the stack knows.
+struct Referenced {
+    /// As far as its stack knows.
     local: bool,
-    /// Referenced, as far as CLOCK knows.
+    /// As far as CLOCK knows.
     global: bool,
-    /// The object that it belongs to.
-    object: u32,
-    /// The page above it in the stack; the bottom, for the top.
-    above: u32,
-    /// The page below it; the top, for the bottom.
-    below: u32,
-}
-
-/// The stack of an object.
-#[derive(Clone, Copy, Debug)]
-struct Stack {
-    /// The page fetched last, or `NIL`.
-    top: u32,
-    /// The page to look at next; meaningless while the stack is empty.
-    pointer: u32,
 }
 
 /// LIFO with spared pages.
 #[derive(Debug)]
 pub struct LifoPlus {
     frames: usize,
-    pages: PageMap<Entry>,
-    /// By object.
-    stacks: Vec<Stack>,
-    /// Stacks that are not empty.
-    occupied_stacks: usize,
+    /// Meaningless for pages that are not resident.
+    referenced: PageMap<Referenced>,
+    /// The resident pages of each object.
+    stacks: Stacks,
     /// CLOCK's list of the resident pages.
     clock: Ring,
     /// CLOCK's hand; meaningless while no page is resident.
@@ -83,9 +66,8 @@ impl Registered for LifoPlus {
     fn configure(frames: usize, _: &Arguments) -> Result<Self, ArgumentError> {
         Ok(Self {
             frames,
-            pages: PageMap::new(),
-            stacks: Vec::new(),
-            occupied_stacks: 0,
+            referenced: PageMap::new(),
+            stacks: Stacks::new(),
             clock: Ring::new(),
             hand: PageId(0),
             hand_steps: 0,
@@ -97,8 +79,19 @@ impl LifoPlus {
     /// Takes over the reference bit of a resident page.
     fn fold<M: Mmu>(&mut self, page: PageId, mmu: &mut M) {
         if mmu.test_and_clear_referenced(page) {
-            let entry = &mut self.pages[page];
-            (entry.local, entry.global) = (true, true);
+            self.referenced[page] = Referenced { local: true, global: true };
+        }
+    }
+
+    fn object_of(&self, page: PageId) -> u32 {
+        self.stacks.stack_of(page).expect("a page in CLOCK's list is in a stack")
+    }
+
+    /// Puts a resident page on its object's stack. The page below it starts again without a bit.
+    fn push<M: Mmu>(&mut self, object: u32, page: PageId, mmu: &mut M) {
+        if let Some(second) = self.stacks.push(object, page) {
+            self.fold(second, mmu);
+            self.referenced[second].local = false;
         }
     }
 
@@ -112,23 +105,23 @@ impl LifoPlus {
             looks -= 1;
             self.fold(page, mmu);
             self.hand = self.clock.next(page);
-            if !core::mem::take(&mut self.pages[page].global) || looks == 0 {
-                return self.pages[page].object;
+            if !core::mem::take(&mut self.referenced[page].global) || looks == 0 {
+                return self.object_of(page);
             }
         }
     }
 
     /// The first page without a bit from the pointer on; the pointer moves past it.
-    fn choose_page<M: Mmu>(&mut self, object: u32, mmu: &mut M) -> PageId {
-        let mut looks = 2 * self.clock.len();
+    fn choose_page<M: Mmu>(&mut self, object: u32, mmu: &mut M) -> Option<PageId> {
+        let mut looks = 2 * self.stacks.len(object);
         loop {
-            let page = PageId(self.stacks[object as usize].pointer);
+            let page = self.stacks.pointer(object)?;
             self.hand_steps += 1;
             looks -= 1;
             self.fold(page, mmu);
-            self.stacks[object as usize].pointer = self.pages[page].below;
-            if !core::mem::take(&mut self.pages[page].local) || looks == 0 {
-                return page;
+            self.stacks.advance(object);
+            if !core::mem::take(&mut self.referenced[page].local) || looks == 0 {
+                return Some(page);
             }
         }
     }
@@ -143,9 +136,9 @@ impl Policy for LifoPlus {
         if self.clock.is_empty() {
             return None;
         }
-        let object =
-            if self.occupied_stacks == 1 { self.pages[self.hand].object } else { self.choose_object(mmu) };
-        Some(self.choose_page(object, mmu))
+        let alone = self.stacks.occupied() == 1;
+        let object = if alone { self.object_of(self.hand) } else { self.choose_object(mmu) };
+        self.choose_page(object, mmu)
     }
 
     fn evict(&mut self, page: PageId) {
@@ -153,58 +146,32 @@ impl Policy for LifoPlus {
     }
 
     fn insert<M: Mmu>(&mut self, reference: Reference, mmu: &mut M) -> bool {
-        let (page, object) = (reference.page, reference.object);
-        self.pages.cover(page);
+        let page = reference.page;
+        self.referenced.set(page, Referenced::default());
         if self.clock.is_empty() {
             self.clock.insert_first(page);
             self.hand = page;
         } else {
             self.clock.insert_before(self.hand, page);
         }
-        if self.stacks.len() <= object as usize {
-            self.stacks.resize(object as usize + 1, Stack { top: NIL, pointer: NIL });
-        }
-        let old_top = core::mem::replace(&mut self.stacks[object as usize].top, page.0);
-        let mut entry = Entry { resident: true, object, above: page.0, below: page.0, ..Entry::default() };
-        if old_top == NIL {
-            self.occupied_stacks += 1;
-            self.stacks[object as usize].pointer = page.0;
-        } else {
-            let second = PageId(old_top);
-            self.fold(second, mmu);
-            self.pages[second].local = false;
-            let bottom = core::mem::replace(&mut self.pages[second].above, page.0);
-            self.pages[PageId(bottom)].below = page.0;
-            (entry.above, entry.below) = (bottom, old_top);
-            self.stacks[object as usize].pointer = old_top;
-        }
-        self.pages[page] = entry;
+        self.push(reference.object, page, mmu);
         false
     }
 
     fn remove(&mut self, page: PageId) {
-        let Entry { resident, object, above, below, .. } = self.pages.get(page);
-        if !resident {
-            return;
-        }
-        if self.hand == page {
-            self.hand = self.clock.next(page);
-        }
-        self.clock.remove(page);
-        let stack = &mut self.stacks[object as usize];
-        if below == page.0 {
-            stack.top = NIL;
-            self.occupied_stacks -= 1;
-        } else {
-            for place in [&mut stack.top, &mut stack.pointer] {
-                if *place == page.0 {
-                    *place = below;
-                }
+        if self.stacks.remove(page).is_some() {
+            if self.hand == page {
+                self.hand = self.clock.next(page);
             }
-            self.pages[PageId(above)].below = below;
-            self.pages[PageId(below)].above = above;
+            self.clock.remove(page);
         }
-        self.pages[page] = Entry::default();
+    }
+
+    fn assign<M: Mmu>(&mut self, page: PageId, object: u32, mmu: &mut M) {
+        if self.stacks.stack_of(page).is_some_and(|old| old != object) {
+            self.stacks.remove(page);
+            self.push(object, page, mmu);
+        }
     }
 
     fn hand_steps(&self) -> u64 {
@@ -214,40 +181,17 @@ impl Policy for LifoPlus {
     fn check(&self) -> Result<(), Violation> {
         let residents = self.clock.len();
         ensure!(residents <= self.frames, "{residents} pages resident");
-        let resident = self.pages.iter().filter(|(_, entry)| entry.resident).count();
-        ensure!(resident == residents, "{resident} pages marked resident, {residents} in the list");
-        if !self.clock.is_empty() {
-            ensure!(self.pages[self.hand].resident, "the hand is on page {}", self.hand);
-            ensure!(
-                self.clock.iter_from(self.hand).all(|page| self.pages[page].resident),
-                "a page in the list is not resident"
-            );
-            self.clock.check(self.hand)?;
-        }
-        let (mut stacked, mut occupied) = (0, 0);
-        for (object, stack) in self.stacks.iter().enumerate().filter(|(_, stack)| stack.top != NIL) {
-            occupied += 1;
-            let (mut page, mut pointer_is_in_it) = (stack.top, false);
-            loop {
-                let entry = self.pages[PageId(page)];
-                ensure!(
-                    entry.resident && entry.object as usize == object,
-                    "page {page} is in stack {object}"
-                );
-                let below = self.pages[PageId(entry.below)];
-                ensure!(below.above == page, "stack {object}: broken link at {page}");
-                pointer_is_in_it |= stack.pointer == page;
-                stacked += 1;
-                ensure!(stacked <= residents, "stack {object} does not close");
-                page = entry.below;
-                if page == stack.top {
-                    break;
-                }
-            }
-            ensure!(pointer_is_in_it, "stack {object}: the pointer is elsewhere");
-        }
+        self.stacks.check()?;
+        let stacked = self.stacks.members().count();
         ensure!(stacked == residents, "{stacked} of {residents} pages are in stacks");
-        ensure!(occupied == self.occupied_stacks, "{occupied} stacks, not {}", self.occupied_stacks);
+        if !self.clock.is_empty() {
+            self.clock.check(self.hand)?;
+            let mut listed = self.clock.iter_from(self.hand);
+            ensure!(
+                listed.all(|page| self.stacks.stack_of(page).is_some()),
+                "a page in the list is in no stack"
+            );
+        }
         Ok(())
     }
 }
@@ -262,18 +206,14 @@ mod tests {
     fn worked_example() {
         let mut machine = Machine::<LifoPlus>::new("lifo-plus", 5);
         let states = machine.trace(&[1, 2, 3, 4, 5, 4, 3, 6, 6, 5, 7, 8], |machine| {
-            let policy = machine.policy();
-            let stack = policy.stacks[0];
-            let show = |&page: &PageId| {
-                let referenced = machine.is_referenced(page) || policy.pages[page].local;
-                let marks = [(referenced, "*"), (stack.pointer == page.0, "<")];
+            let LifoPlus { stacks, referenced, .. } = machine.policy();
+            let show = |page: PageId| {
+                let referenced = machine.is_referenced(page) || referenced[page].local;
+                let marks = [(referenced, "*"), (stacks.pointer(0) == Some(page), "<")];
                 let marks = marks.map(|(holds, mark)| if holds { mark } else { "" });
                 format!("{page}{}", marks.concat())
             };
-            let below = |page: &PageId| Some(PageId(policy.pages[*page].below));
-            let pages: Vec<_> =
-                std::iter::successors(Some(PageId(stack.top)), below).take(policy.clock.len()).collect();
-            pages.iter().map(show).collect::<Vec<_>>().join(" ")
+            stacks.iter(0).map(show).collect::<Vec<_>>().join(" ")
         });
         assert_eq!(
             states,

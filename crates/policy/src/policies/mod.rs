@@ -2,6 +2,7 @@
 //! its cost.
 
 pub mod aging;
+pub mod apr;
 pub mod arc;
 pub mod car;
 pub mod clock;
@@ -34,6 +35,7 @@ pub mod two_q;
 pub mod w_tinylfu;
 
 pub use aging::Aging;
+pub use apr::Apr;
 pub use arc::Arc;
 pub use car::Car;
 pub use clock::Clock;

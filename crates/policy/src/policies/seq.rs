@@ -293,6 +293,22 @@ impl<D: Policy> Policy for Seq<D> {
         self.default.remove(page);
     }
 
+    /// A page's sequence, if it is in one, is left behind.
+    fn assign<M: Mmu>(&mut self, page: PageId, object: u32, mmu: &mut M) {
+        if let Some((_, number)) = self.place.get(page) {
+            self.set_place(page, Some((object, number)));
+        }
+        self.default.assign(page, object, mmu);
+    }
+
+    /// Its sequences end.
+    fn free_object(&mut self, object: u32) {
+        while let Some((&key, _)) = self.sequences.range((object, 0)..=(object, u64::MAX)).next() {
+            self.take(key);
+        }
+        self.default.free_object(object);
+    }
+
     fn hand_steps(&self) -> u64 {
         self.default.hand_steps()
     }

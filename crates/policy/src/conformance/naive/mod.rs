@@ -11,6 +11,7 @@
 //! over a whole reference string.
 
 mod aging;
+mod apr;
 mod arc;
 mod car;
 mod clock;
@@ -41,6 +42,7 @@ mod two_q;
 mod w_tinylfu;
 
 pub use aging::{AgingOptions, aging};
+pub use apr::{AprOptions, apr};
 pub use arc::{ArcModel, arc};
 pub use car::{CarModel, car};
 pub use clock::{ClockModel, clock};

@@ -1,0 +1,660 @@
+//! APR: adaptive page replacement. CLOCK and LIFO+ each name a victim; the one whose words have proved better decides.
+//!
+//! Source: the APR thesis (Seoul National University, 2020), chapter 3. CLOCK over all pages, the *default* policy, fails
+//! on loops a little larger than memory; LIFO+ on the stack of one object, the *fallback*, is made for them. Each policy
+//! is judged on its own: it works on a *virtual memory* of M pages, the memory that it would have if it alone decided, and
+//! at each replacement it names one victim out of that.
+//!
+//! - The default names the page that CLOCK would evict; its object is the one that gives up a page. The fallback names the
+//!   page that LIFO+ would evict from that object's stack. The object's scores say which of them is the *winner*.
+//! - What a policy named is out of its virtual memory, though it may be resident (the policy lost); what was evicted on
+//!   the other's word is still in it, as a *ghost*, which is not resident. Either carries a *record*: who named it, when.
+//! - If the other policy comes to name the page before the program uses it, the word was good: praise. If the program
+//!   uses it first, punishment. Either weighs d^(replacements in that object since), and all scores decay by d a
+//!   replacement. The record ends.
+//! - A winner that names a ghost has only brought its virtual memory down to M pages; the frame then comes from the
+//!   resident page that it named longest ago.
+//!
+//! ```text
+//!                          named by X, evicted
+//!               +------------------------------------------+
+//!   fault       |         named by X                       v
+//!   -----> resident ------------------> named by X ---> ghost of X ---> forgotten   (praise X: named by Y;
+//!            |  ^                           |   evicted                 punish X: fault; neither: the oldest
+//!            |  +---------------------------+                           of more than `ghosts`)
+//!            |    used: punish X; named by Y: praise X
+//!            +---> forgotten: evicted on words that agree, or on a word that praised the other
+//!
+//!   CLOCK's ring:  resident pages, ghosts of the fallback      stacks: resident pages, ghosts of the default
+//! ```
+//!
+//! The two lists share one reference bit, so it is folded into a bit for each; a use of a named page is seen then, or at
+//! its fault. A policy passes its own named pages, and its ghosts have left its list: they never come back to it.
+//!
+//! What the thesis leaves open, and what was chosen:
+//! - At equal scores, which both policies start with, the fallback decides (`ties`).
+//! - A policy that meets a ghost names it, and no other page (`search=one-choice`). Searching on for a resident page
+//!   (`search=search-on`) evicts several pages a fault from its virtual memory, and praises itself into power.
+//! - A fault on a ghost is judged after the replacement that it causes, as in Figure 3.4.
+//! - Both name the same page: no record. The fallback finds none in its virtual memory: it agrees with the default.
+//! - The winner has named no resident page: the loser's choice goes, or the next resident page that CLOCK comes to.
+//! - A freed object's ghosts, records and scores end. Its resident pages go on top of the default object's stack as if
+//!   they had just been fetched (`freed=bottom`: to its bottom); so do pages that come under an allocation.
+//!
+//! Cost: hit nothing; fault two searches. A look at an entry ends in a choice, clears a bit or passes a resident page that
+//! the policy has named. `hand_steps` counts the entries of either list looked at. 44 bytes a page seen, 32 an object.
+
+use crate::arguments::{Parameter, Rounding};
+use crate::collections::{PageMap, Ring, Stacks};
+use crate::interface::ensure;
+use crate::registry::Registered;
+use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
+use alloc::vec::Vec;
+
+/// One of the two policies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Voice {
+    /// CLOCK over all pages.
+    Default,
+    /// LIFO+ on the stack of an object.
+    Fallback,
+}
+use Voice::{Default as ByDefault, Fallback as ByFallback};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Status {
+    /// In no list.
+    #[default]
+    Absent,
+    /// Resident, without a record.
+    Resident,
+    /// Resident, and named by a policy that lost, or whose word has not been carried out yet.
+    Named(Voice),
+    /// Evicted on the word of a policy, and remembered to judge it.
+    Ghost(Voice),
+}
+
+impl Status {
+    fn is_resident(self) -> bool {
+        matches!(self, Status::Resident | Status::Named(_))
+    }
+
+    /// Who named the page.
+    fn record(self) -> Option<Voice> {
+        match self {
+            Status::Named(by) | Status::Ghost(by) => Some(by),
+            Status::Absent | Status::Resident => None,
+        }
+    }
+
+    /// Whether the page is in the list that a policy searches.
+    fn is_in_list_of(self, voice: Voice) -> bool {
+        self.is_resident() || matches!(self, Status::Ghost(by) if by != voice)
+    }
+}
+
+/// What is known of a page.
+#[derive(Clone, Copy, Debug, Default)]
+struct Page {
+    status: Status,
+    /// Referenced, as far as CLOCK knows: the shelter of the reference bit in the global list.
+    global: bool,
+    /// Referenced, as far as LIFO+ knows: the shelter in the stack.
+    local: bool,
+    /// The object that it belongs to.
+    object: u32,
+    /// If it was named: in which replacement of the object.
+    named_at: u32,
+}
+
+/// What is known of an object.
+#[derive(Clone, Copy, Debug, Default)]
+struct Object {
+    default_score: f64,
+    fallback_score: f64,
+    /// Replacements so far that began with a page of this object.
+    replacements: u32,
+}
+
+impl Object {
+    /// A replacement begins: what was judged before counts less.
+    fn decay(&mut self, decay: f64) {
+        self.replacements = self.replacements.wrapping_add(1);
+        self.default_score *= decay;
+        self.fallback_score *= decay;
+    }
+
+    /// A word given in the replacement `named_at` has proved good or bad.
+    fn judge(&mut self, by: Voice, is_good: bool, named_at: u32, decay: f64) {
+        let weight = power(decay, self.replacements.wrapping_sub(named_at));
+        let score = match by {
+            ByDefault => &mut self.default_score,
+            ByFallback => &mut self.fallback_score,
+        };
+        *score += if is_good { weight } else { -weight };
+    }
+
+    fn winner(&self, ties: Voice) -> Voice {
+        if self.default_score == self.fallback_score {
+            ties
+        } else if self.default_score > self.fallback_score {
+            ByDefault
+        } else {
+            ByFallback
+        }
+    }
+}
+
+/// What CLOCK does about a ghost that its hand comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ghosts {
+    /// Names it like a resident page.
+    Name,
+    /// Takes it for named, and searches on.
+    Judge,
+    /// Passes it.
+    Pass,
+}
+
+/// Queues of pages, each with the oldest at the bottom.
+const GHOSTS: u32 = 0;
+const NAMED_BY_DEFAULT: u32 = 1;
+/// And the object.
+const NAMED_BY_FALLBACK: u32 = 2;
+
+/// CLOCK and LIFO+, each judged by what becomes of the pages that it names.
+#[derive(Debug)]
+pub struct Apr {
+    frames: usize,
+    /// d: what a judgement is worth one replacement later.
+    decay: f64,
+    /// Most ghosts.
+    ghosts: usize,
+    /// The winner at equal scores.
+    ties: Voice,
+    /// What the searches do about ghosts.
+    search: Ghosts,
+    /// Whether pages that pass to another object go to the bottom of its stack.
+    freed_to_bottom: bool,
+    pages: PageMap<Page>,
+    /// By number.
+    objects: Vec<Object>,
+    /// CLOCK's list.
+    clock: Ring,
+    /// CLOCK's hand; meaningless while the list is empty.
+    hand: PageId,
+    /// The list of LIFO+, a stack an object.
+    stacks: Stacks,
+    /// Ghosts by age; resident pages that the default named; the same for the fallback, an object each.
+    queues: Stacks,
+    /// Resident pages.
+    residents: usize,
+    /// A page that faulted as a ghost: who had named it, and when. Judged when it comes in.
+    faulted_ghost: Option<(Voice, u32)>,
+    /// Entries of either list looked at.
+    hand_steps: u64,
+}
+
+impl Registered for Apr {
+    const INFO: Info = Info {
+        name: "apr",
+        summary: "CLOCK or LIFO+ per object, whichever named better victims before",
+        paper: "the APR thesis, Seoul National University, 2020, chapter 3",
+        parameters: &[
+            Parameter {
+                name: "decay",
+                default: "0.7",
+                meaning: "what a judgement is worth one replacement later, 0 to 1",
+            },
+            Parameter {
+                name: "ghosts",
+                default: "100%",
+                meaning: "most evicted pages remembered, pages or share of memory",
+            },
+            Parameter {
+                name: "ties",
+                default: "fallback",
+                meaning: "who decides at equal scores: fallback (LIFO+) or default (CLOCK)",
+            },
+            Parameter {
+                name: "search",
+                default: "one-choice",
+                meaning: "a ghost met in a search: one-choice (it is the choice) or search-on",
+            },
+            Parameter {
+                name: "freed",
+                default: "top",
+                meaning: "where in its new stack a page goes that passes to another object: top or bottom",
+            },
+        ],
+        presets: &[],
+    };
+
+    fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
+        let decay = arguments.factor("decay")?;
+        if decay > 1.0 {
+            return Err(arguments.bad("decay", arguments.value("decay"), "a number from 0 to 1"));
+        }
+        Ok(Self {
+            frames,
+            decay,
+            ghosts: arguments.pages("ghosts", frames, Rounding::Nearest)?,
+            ties: arguments.choice("ties", &[("fallback", ByFallback), ("default", ByDefault)])?,
+            search: arguments
+                .choice("search", &[("one-choice", Ghosts::Name), ("search-on", Ghosts::Judge)])?,
+            freed_to_bottom: arguments.choice("freed", &[("top", false), ("bottom", true)])?,
+            pages: PageMap::new(),
+            objects: Vec::new(),
+            clock: Ring::new(),
+            hand: PageId(0),
+            stacks: Stacks::new(),
+            queues: Stacks::new(),
+            residents: 0,
+            faulted_ghost: None,
+            hand_steps: 0,
+        })
+    }
+}
+
+impl Apr {
+    /// The only place where a page's status, the counters and, but for the linking of pages that come in, the lists
+    /// change.
+    fn set_status(&mut self, page: PageId, status: Status) {
+        let entry = &mut self.pages[page];
+        let object = entry.object;
+        let old = core::mem::replace(&mut entry.status, status);
+        self.residents += usize::from(status.is_resident());
+        self.residents -= usize::from(old.is_resident());
+        self.queues.remove(page);
+        match status {
+            Status::Ghost(_) => drop(self.queues.push(GHOSTS, page)),
+            Status::Named(ByDefault) => drop(self.queues.push(NAMED_BY_DEFAULT, page)),
+            Status::Named(ByFallback) => drop(self.queues.push(NAMED_BY_FALLBACK + object, page)),
+            Status::Absent | Status::Resident => {}
+        }
+        if old.is_in_list_of(ByDefault) && !status.is_in_list_of(ByDefault) {
+            if self.hand == page {
+                self.hand = self.clock.next(page);
+            }
+            self.clock.remove(page);
+        }
+        if old.is_in_list_of(ByFallback) && !status.is_in_list_of(ByFallback) {
+            self.stacks.remove(page);
+        }
+    }
+
+    /// Takes a page's record, if it has one, and judges the policy that named it. A ghost is forgotten by that.
+    fn judge(&mut self, page: PageId, is_good: bool) {
+        let Page { status, object, named_at, .. } = self.pages[page];
+        if let Some(by) = status.record() {
+            self.objects[object as usize].judge(by, is_good, named_at, self.decay);
+            self.set_status(page, if status.is_resident() { Status::Resident } else { Status::Absent });
+        }
+    }
+
+    /// A policy has named a page: a record, unless the page has one of the other policy, which is praised for it.
+    fn name(&mut self, page: PageId, by: Voice) {
+        if self.pages[page].status.record().is_some() {
+            self.judge(page, true);
+        } else {
+            self.pages[page].named_at = self.objects[self.pages[page].object as usize].replacements;
+            self.set_status(page, Status::Named(by));
+        }
+    }
+
+    /// The winner of a replacement, by what was judged before it; and the records of the two choices.
+    fn decide(&mut self, by_default: PageId, by_fallback: PageId) -> Voice {
+        let object = &mut self.objects[self.pages[by_default].object as usize];
+        let winner = object.winner(self.ties);
+        object.decay(self.decay);
+        if by_default != by_fallback {
+            self.name(by_default, ByDefault);
+            self.name(by_fallback, ByFallback);
+        }
+        winner
+    }
+
+    /// Takes over the reference bit of a page for both lists; if the page had been named, that was wrong.
+    fn fold<M: Mmu>(&mut self, page: PageId, mmu: &mut M) {
+        if self.pages[page].status.is_resident() && mmu.test_and_clear_referenced(page) {
+            let entry = &mut self.pages[page];
+            (entry.global, entry.local) = (true, true);
+            self.judge(page, false);
+        }
+    }
+
+    /// The page that CLOCK would evict from its virtual memory; the hand moves past it. `None` if it has named all pages.
+    fn choose_by_default<M: Mmu>(&mut self, ghosts: Ghosts, mmu: &mut M) -> Option<PageId> {
+        let mut spared = None;
+        // One turn clears all bits; a second ends it, unless pages are referenced meanwhile.
+        for _ in 0..2 * self.clock.len() {
+            let page = self.hand;
+            self.hand_steps += 1;
+            self.fold(page, mmu);
+            self.hand = self.clock.next(page);
+            let entry = &mut self.pages[page];
+            let is_ghost = !entry.status.is_resident();
+            if entry.status.record() == Some(ByDefault) || (is_ghost && ghosts == Ghosts::Pass) {
+                continue;
+            }
+            if core::mem::take(&mut entry.global) {
+                spared = Some(page);
+            } else if is_ghost && ghosts == Ghosts::Judge {
+                self.judge(page, true);
+            } else {
+                return Some(page);
+            }
+        }
+        spared
+    }
+
+    /// The page that LIFO+ would evict from its virtual memory of an object; the pointer moves past it. `None` if it has
+    /// named all pages.
+    fn choose_by_fallback<M: Mmu>(&mut self, object: u32, mmu: &mut M) -> Option<PageId> {
+        for _ in 0..2 * self.stacks.len(object) {
+            let page = self.stacks.pointer(object)?;
+            self.hand_steps += 1;
+            self.fold(page, mmu);
+            self.stacks.advance(object);
+            let entry = &mut self.pages[page];
+            if entry.status.record() == Some(ByFallback) || core::mem::take(&mut entry.local) {
+                continue;
+            }
+            if !entry.status.is_resident() && self.search == Ghosts::Judge {
+                self.judge(page, true);
+            } else {
+                return Some(page);
+            }
+        }
+        None
+    }
+
+    /// The resident page that a policy named longest ago, not used since.
+    fn oldest_named<M: Mmu>(&mut self, queue: u32, mmu: &mut M) -> Option<PageId> {
+        loop {
+            let page = self.queues.bottom(queue)?;
+            self.fold(page, mmu);
+            if self.queues.stack_of(page) == Some(queue) {
+                return Some(page);
+            }
+        }
+    }
+
+    /// Puts a page that is in no stack on its object's. The page below it starts again without a bit.
+    fn push<M: Mmu>(&mut self, page: PageId, mmu: &mut M) {
+        if let Some(second) = self.stacks.push(self.pages[page].object, page) {
+            self.fold(second, mmu);
+            self.pages[second].local = false;
+        }
+    }
+}
+
+impl Policy for Apr {
+    type Model = VmModel;
+
+    const NEEDS_OBJECTS: bool = true;
+
+    fn fault(&mut self, reference: Reference) {
+        let Page { status, named_at, .. } = self.pages.get(reference.page);
+        self.faulted_ghost = status.record().map(|by| (by, named_at));
+        self.remove(reference.page);
+    }
+
+    fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
+        if self.residents == 0 {
+            return None;
+        }
+        let Some(by_default) = self.choose_by_default(self.search, mmu) else {
+            return self.queues.bottom(NAMED_BY_DEFAULT);
+        };
+        let object = self.pages[by_default].object;
+        let by_fallback = self.choose_by_fallback(object, mmu).unwrap_or(by_default);
+        let (choice, other, queue) = match self.decide(by_default, by_fallback) {
+            ByDefault => (by_default, by_fallback, NAMED_BY_DEFAULT),
+            ByFallback => (by_fallback, by_default, NAMED_BY_FALLBACK + object),
+        };
+        if self.pages[choice].status.is_resident() {
+            return Some(choice);
+        }
+        let oldest = self.oldest_named(queue, mmu);
+        oldest
+            .or_else(|| Some(other).filter(|page| self.pages[*page].status.is_resident()))
+            .or_else(|| self.choose_by_default(Ghosts::Pass, mmu))
+            .or_else(|| self.queues.bottom(NAMED_BY_DEFAULT))
+    }
+
+    fn evict(&mut self, page: PageId) {
+        let record = self.pages[page].status.record();
+        self.set_status(page, record.map_or(Status::Absent, Status::Ghost));
+        if self.queues.len(GHOSTS) > self.ghosts
+            && let Some(oldest) = self.queues.bottom(GHOSTS)
+        {
+            self.remove(oldest);
+        }
+    }
+
+    fn insert<M: Mmu>(&mut self, reference: Reference, mmu: &mut M) -> bool {
+        let Reference { page, object, .. } = reference;
+        if self.objects.len() <= object as usize {
+            self.objects.resize(object as usize + 1, Object::default());
+        }
+        if let Some((by, named_at)) = self.faulted_ghost.take() {
+            self.objects[object as usize].judge(by, false, named_at, self.decay);
+        }
+        if self.clock.is_empty() {
+            self.clock.insert_first(page);
+            self.hand = page;
+        } else {
+            self.clock.insert_before(self.hand, page);
+        }
+        self.pages.set(page, Page { object, ..Page::default() });
+        self.push(page, mmu);
+        self.set_status(page, Status::Resident);
+        false
+    }
+
+    fn remove(&mut self, page: PageId) {
+        if self.pages.get(page).status != Status::Absent {
+            self.set_status(page, Status::Absent);
+        }
+    }
+
+    fn assign<M: Mmu>(&mut self, page: PageId, object: u32, mmu: &mut M) {
+        let Page { status, object: old, .. } = self.pages.get(page);
+        if object == old || status == Status::Absent {
+            return;
+        }
+        if !status.is_resident() {
+            return self.remove(page);
+        }
+        self.set_status(page, Status::Resident);
+        self.stacks.remove(page);
+        if self.objects.len() <= object as usize {
+            self.objects.resize(object as usize + 1, Object::default());
+        }
+        self.pages[page].object = object;
+        if self.freed_to_bottom {
+            self.stacks.push_to_bottom(object, page);
+        } else {
+            self.push(page, mmu);
+        }
+    }
+
+    fn free_object(&mut self, object: u32) {
+        if let Some(object) = self.objects.get_mut(object as usize) {
+            *object = Object::default();
+        }
+    }
+
+    fn hand_steps(&self) -> u64 {
+        self.hand_steps
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        ensure!(self.residents <= self.frames, "{} pages resident", self.residents);
+        let ghosts = self.queues.len(GHOSTS);
+        ensure!(ghosts <= self.ghosts, "{ghosts} ghosts");
+        self.stacks.check()?;
+        self.queues.check()?;
+        if !self.clock.is_empty() {
+            self.clock.check(self.hand)?;
+            ensure!(
+                self.clock.iter_from(self.hand).all(|page| self.pages[page].status.is_in_list_of(ByDefault)),
+                "a page in CLOCK's list does not belong there"
+            );
+        }
+        let (mut residents, mut in_clock) = (0, 0);
+        for (page, entry) in self.pages.iter() {
+            let Page { status, object, named_at, .. } = entry;
+            residents += usize::from(status.is_resident());
+            in_clock += usize::from(status.is_in_list_of(ByDefault));
+            let stack = status.is_in_list_of(ByFallback).then_some(object);
+            ensure!(self.stacks.stack_of(page) == stack, "page {page}, {status:?}, is in the wrong stack");
+            let queue = match status {
+                Status::Absent | Status::Resident => None,
+                Status::Ghost(_) => Some(GHOSTS),
+                Status::Named(ByDefault) => Some(NAMED_BY_DEFAULT),
+                Status::Named(ByFallback) => Some(NAMED_BY_FALLBACK + object),
+            };
+            ensure!(self.queues.stack_of(page) == queue, "page {page}, {status:?}, is in the wrong queue");
+            if status.record().is_some() {
+                let replacements = self.objects[object as usize].replacements;
+                ensure!(
+                    (1..=replacements).contains(&named_at),
+                    "page {page} was named at {named_at} of {replacements}"
+                );
+            }
+        }
+        ensure!(residents == self.residents, "{residents} pages resident, not {}", self.residents);
+        ensure!(in_clock == self.clock.len(), "{in_clock} pages in CLOCK's list of {}", self.clock.len());
+        let scores = |object: &Object| object.default_score.is_finite() && object.fallback_score.is_finite();
+        ensure!(self.objects.iter().all(scores), "a score is not a number");
+        Ok(())
+    }
+}
+
+/// `base` to a whole power.
+fn power(mut base: f64, mut exponent: u32) -> f64 {
+    let mut result = 1.0;
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            result *= base;
+        }
+        base *= base;
+        exponent /= 2;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{Machine, faults, for_random_strings, naive, outcome, run};
+    use crate::registry::Spec;
+
+    fn apr(spec: &str, frames: usize) -> Apr {
+        Apr::configure(frames, Spec::parse(spec).unwrap().arguments()).unwrap()
+    }
+
+    /// No page is ever referenced behind the policy's back.
+    struct NoHits;
+    impl Mmu for NoHits {
+        fn test_and_clear_referenced(&mut self, _: PageId) -> bool {
+            false
+        }
+    }
+
+    /// Figure 3.4 of the thesis: number of the replacement, the choices of default and fallback, the page evicted, the
+    /// page that faults if it is one of those shown, and the scores before the replacement; d = 0.5.
+    #[test]
+    fn figure_3_4() {
+        const ROWS: [(u32, char, char, char, Option<char>, f64, f64); 5] = [
+            (12, 'A', 'B', 'A', None, 0.6, 0.4),
+            (13, 'B', 'C', 'B', None, 0.3, 0.2),
+            (14, 'D', 'E', 'E', Some('A'), 0.15, 0.6),
+            (15, 'C', 'F', 'F', None, -0.175, 0.3),
+            (16, 'G', 'A', 'A', None, -0.0875, 0.4),
+        ];
+        let id = |letter: char| PageId(letter as u32 - 'A' as u32);
+        let reference = |page: PageId| Reference { page, page_number: 0, object: 0, next_use: crate::NEVER };
+        let mut policy = apr("apr:decay=0.5", 7);
+        for letter in 'A'..='G' {
+            policy.insert(reference(id(letter)), &mut NoHits);
+        }
+        policy.objects[0] = Object { default_score: 0.6, fallback_score: 0.4, replacements: 11 };
+        for (replacement, by_default, by_fallback, evicted, faulting, default_score, fallback_score) in ROWS {
+            let object = policy.objects[0];
+            assert_eq!(object.replacements + 1, replacement);
+            assert_eq!((object.default_score, object.fallback_score), (default_score, fallback_score));
+            let faulting = reference(faulting.map_or(PageId(100 + replacement), id));
+            policy.fault(faulting);
+            let winner = policy.decide(id(by_default), id(by_fallback));
+            assert_eq!(if winner == ByDefault { by_default } else { by_fallback }, evicted);
+            policy.evict(id(evicted));
+            policy.insert(faulting, &mut NoHits);
+            policy.check().unwrap();
+        }
+    }
+
+    /// The loop 1 2 3 4 in three frames, d = 0.5: scores of default and fallback after each reference, and the pages with a
+    /// record: who named it, `d` or `f`, in which replacement, and in brackets if it is a ghost.
+    #[test]
+    fn worked_example() {
+        let mut machine = Machine::<Apr>::new("apr:decay=0.5", 3);
+        let states = machine.trace(&[1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4], |machine| {
+            let policy = machine.policy();
+            let Object { default_score, fallback_score, .. } = policy.objects[0];
+            let record = |(page, entry): (PageId, Page)| {
+                let by = if entry.status.record()? == ByDefault { 'd' } else { 'f' };
+                let record = format!("{page}{by}{}", entry.named_at);
+                Some(if entry.status.is_resident() { record } else { format!("[{record}]") })
+            };
+            let records: Vec<_> = policy.pages.iter().filter_map(record).collect();
+            format!("{default_score} {fallback_score} {}", records.join(" "))
+        });
+        assert_eq!(
+            states,
+            [
+                "0 0 ",
+                "0 0 ",
+                "0 0 ",
+                "0 0 1d1 [2f1]", // 1 and 2 are named; the fallback decides at equal scores
+                "0 0 1d1 [2f1]",
+                "0 -0.5 1d1",   // the ghost was used: -0.5^1; both name 3
+                "-0.25 -0.25 ", // 1 is found referenced: -0.5^2; both name 4
+                "-0.125 -0.125 ",
+                "-0.125 -0.125 ",
+                "-0.0625 -0.0625 ",
+                "-0.03125 -0.03125 ",
+                "-0.015625 -0.015625 1d7 [2f7]",
+            ]
+        );
+        let string = [1, 2, 3, 4].repeat(3);
+        assert_eq!(outcome(&run("apr:decay=0.5", &string, 3)), "10:2342342");
+    }
+
+    #[test]
+    fn a_loop_larger_than_memory_is_left_to_the_fallback() {
+        let string: Vec<u32> = (0..60).collect::<Vec<_>>().repeat(30);
+        let counts = ["apr", "lifo-plus", "clock", "opt"].map(|policy| faults(policy, &string, 40));
+        assert_eq!(counts, [698, 698, 1800, 640]);
+    }
+
+    /// Several objects: the plain model says the same.
+    #[test]
+    fn agrees_with_the_naive_model_on_several_objects() {
+        for (objects, spec, search_on) in
+            [(2, "apr", false), (3, "apr", false), (5, "apr:search=search-on", true)]
+        {
+            for_random_strings(|string, frames| {
+                let mut machine = Machine::<Apr>::new(spec, frames).with_objects(move |page| page % objects);
+                let victims: Vec<_> = string.iter().map(|&page| machine.access(page).victim).collect();
+                let options =
+                    naive::AprOptions { decay: 0.7, ghosts: frames, ties_to_fallback: true, search_on };
+                let model = naive::apr(string, frames, &options, |page| page % objects);
+                let expected: Vec<_> = model.iter().map(|step| step.victims.first().copied()).collect();
+                assert_eq!(victims, expected, "{spec}, {objects} objects, {frames} frames, {string:?}");
+            });
+        }
+    }
+}
