@@ -5,7 +5,8 @@
 
 use crate::Outcome;
 use crate::objects::Objects;
-use std::ops::Range;
+use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
 use sweephand_policy::registry::{Registered, Spec, Visitor};
 use sweephand_policy::{ArgumentError, Mmu, Model, NEVER, PageId, Policy, Reference};
 use sweephand_trace::{Chunk, Event, PackedReference};
@@ -57,6 +58,8 @@ pub struct Engine<P> {
     page_numbers: Vec<u64>,
     /// Empty unless the policy needs objects.
     objects: Objects,
+    /// The pages that have contents, by page number; empty unless the policy needs objects.
+    by_number: BTreeMap<u64, PageId>,
     /// Whether a reference that repeats the one before it is hidden from the policy.
     collapse: bool,
     /// The page referenced last, while it counts as repeated.
@@ -79,6 +82,7 @@ impl<P: Policy> Engine<P> {
             table: PageTable::default(),
             page_numbers: Vec::new(),
             objects: Objects::new(page_bytes),
+            by_number: BTreeMap::new(),
             collapse,
             last: NONE,
             counts: Outcome::default(),
@@ -133,6 +137,9 @@ impl<P: Policy> Engine<P> {
         }
         let flags = &mut self.table.flags[page.index()];
         self.counts.first_touch_faults += u64::from(*flags & TOUCHED == 0);
+        if P::NEEDS_OBJECTS && *flags & TOUCHED == 0 {
+            self.by_number.insert(reference.page_number, page);
+        }
         *flags = TOUCHED | RESIDENT;
         if self.policy.insert(reference, &mut self.table) {
             self.table.flags[page.index()] |= REFERENCED;
@@ -157,20 +164,48 @@ impl<P: Policy> Engine<P> {
                     self.drop_contents(PageId(page));
                 }
             }
-            Event::Move { page, to } => {
-                if let Some(number) = self.page_numbers.get_mut(*page as usize) {
-                    *number = *to;
-                }
+            Event::Move { page, to } => self.move_page(PageId(*page), *to),
+            Event::Alloc { address, length, .. } if P::NEEDS_OBJECTS => {
+                self.free(*address);
+                let pages = self.objects.alloc(*address, *length);
+                self.assign(pages);
             }
-            Event::Alloc { address, length, .. } if P::NEEDS_OBJECTS => self.objects.alloc(*address, *length),
-            Event::Free { address } if P::NEEDS_OBJECTS => self.objects.free(*address),
+            Event::Free { address } if P::NEEDS_OBJECTS => self.free(*address),
             Event::Alloc { .. } | Event::Free { .. } | Event::Mark { .. } | Event::Map { .. } => {}
+        }
+    }
+
+    /// Tells the policy which objects the pages with these numbers belong to.
+    fn assign(&mut self, numbers: RangeInclusive<u64>) {
+        for (&number, &page) in self.by_number.range(numbers) {
+            self.policy.assign(page, self.objects.of(number), &mut self.table);
+        }
+    }
+
+    /// An object's pages go to others, mostly to the default object; then it ends.
+    fn free(&mut self, address: u64) {
+        if let Some((object, numbers)) = self.objects.free(address) {
+            self.assign(numbers);
+            self.policy.free_object(object);
+        }
+    }
+
+    fn move_page(&mut self, page: PageId, to: u64) {
+        let Some(number) = self.page_numbers.get_mut(page.index()) else { return };
+        let from = std::mem::replace(number, to);
+        if self.by_number.get(&from) == Some(&page) {
+            self.by_number.remove(&from);
+            self.by_number.insert(to, page);
+            self.assign(to..=to);
         }
     }
 
     fn drop_contents(&mut self, page: PageId) {
         let Some(flags) = self.table.flags.get_mut(page.index()) else { return };
         let flags = std::mem::take(flags);
+        if P::NEEDS_OBJECTS && flags & TOUCHED != 0 {
+            self.by_number.remove(&self.page_numbers[page.index()]);
+        }
         if flags & RESIDENT != 0 {
             self.resident -= 1;
         }

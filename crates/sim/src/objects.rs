@@ -1,42 +1,54 @@
 //! Which object a page belongs to, as allocations come and go.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// The live objects of a program by address: allocations of the recorder's least size and more.
 ///
 /// A page belongs to the object allocated last among those that touch it; pages of no object belong to the default
-/// object, 0. Objects are numbered 1, 2, 3, ... in order of allocation and never reused.
+/// object, 0. Objects are numbered from 1; the number of an object that is gone goes to the next one allocated, so that
+/// what is kept by number stays small however many objects come and go.
 #[derive(Debug)]
 pub(crate) struct Objects {
     page_bytes: u64,
     /// First page -> (last page, object). An object can have several ranges, or none left.
     ranges: BTreeMap<u64, (u64, u32)>,
-    /// Live objects: address -> (first page, last page, object).
-    live: BTreeMap<u64, (u64, u64, u32)>,
-    /// Objects allocated so far.
+    /// Live objects: address -> (pages, object).
+    live: BTreeMap<u64, (RangeInclusive<u64>, u32)>,
+    /// Numbers given out so far.
     count: u32,
+    /// Those of them that no live object has.
+    unused: Vec<u32>,
 }
 
 impl Objects {
     pub(crate) fn new(page_bytes: u64) -> Self {
-        Self { page_bytes, ranges: BTreeMap::new(), live: BTreeMap::new(), count: 0 }
+        Self { page_bytes, ranges: BTreeMap::new(), live: BTreeMap::new(), count: 0, unused: Vec::new() }
     }
 
-    pub(crate) fn alloc(&mut self, address: u64, length: u64) {
+    /// A new object. Returns its pages, which are its own from now on. One that began at the same address must have been
+    /// freed.
+    pub(crate) fn alloc(&mut self, address: u64, length: u64) -> RangeInclusive<u64> {
         let first = address / self.page_bytes;
         let last = address.saturating_add(length.max(1) - 1) / self.page_bytes;
-        self.free(address);
         self.cut_out(first, last, None);
-        self.count += 1;
-        self.ranges.insert(first, (last, self.count));
-        self.live.insert(address, (first, last, self.count));
+        let object = self.unused.pop().unwrap_or_else(|| {
+            self.count += 1;
+            self.count
+        });
+        self.ranges.insert(first, (last, object));
+        let replaced = self.live.insert(address, (first..=last, object));
+        debug_assert!(replaced.is_none(), "two objects at {address:#x}");
+        first..=last
     }
 
-    /// The object that begins at `address`, if there is one, is gone.
-    pub(crate) fn free(&mut self, address: u64) {
-        if let Some((first, last, object)) = self.live.remove(&address) {
-            self.cut_out(first, last, Some(object));
-        }
+    /// The object that begins at `address`, if there is one, is gone. Returns its number, which is free for another, and
+    /// the pages that were its own when it was allocated.
+    pub(crate) fn free(&mut self, address: u64) -> Option<(u32, RangeInclusive<u64>)> {
+        let (pages, object) = self.live.remove(&address)?;
+        self.cut_out(*pages.start(), *pages.end(), Some(object));
+        self.unused.push(object);
+        Some((object, pages))
     }
 
     /// The object of a page, now.
@@ -86,8 +98,9 @@ mod tests {
         // Inside a larger one, which keeps what is left on both sides.
         objects.alloc(0x20000, 0x8000);
         objects.alloc(0x22000, 0x1000);
-        assert_eq!([0x21, 0x22, 0x23].map(|page| objects.of(page)), [3, 4, 3]);
-        objects.free(0x20000);
-        assert_eq!([0x21, 0x22, 0x23].map(|page| objects.of(page)), [0, 4, 0]);
+        assert_eq!([0x21, 0x22, 0x23].map(|page| objects.of(page)), [1, 3, 1]);
+        assert_eq!(objects.free(0x20000), Some((1, 0x20..=0x27)));
+        assert_eq!([0x21, 0x22, 0x23].map(|page| objects.of(page)), [0, 3, 0]);
+        assert_eq!(objects.free(0x20000), None);
     }
 }

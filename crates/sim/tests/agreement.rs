@@ -1,12 +1,13 @@
 //! The fast paths against the plain ones: engine against the conformance machine, one pass for all sizes against one
 //! run a size, batches against whatever else cuts a trace.
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
-use sweephand_policy::conformance::{E1, E2, E3, naive_model, run};
-use sweephand_policy::registry::{POLICIES, Spec};
+use sweephand_policy::conformance::{E1, E2, E3, Machine, naive_model, run};
+use sweephand_policy::registry::{POLICIES, Registered, Spec, Visitor};
 use sweephand_policy::{NEVER, SplitMix64};
 use sweephand_sim::{Cell, Future, OptStack, Outcome, Sweep, simulation};
-use sweephand_trace::{Chunk, EndTotals, Metadata, Trace, Writer};
+use sweephand_trace::{AllocKind, Chunk, EndTotals, Metadata, Trace, Writer};
 
 /// A trace in memory made by calls on a writer.
 fn trace(fill: impl FnOnce(&mut Writer<Cursor<Vec<u8>>>)) -> Trace {
@@ -253,6 +254,116 @@ fn collapsed_references_count_but_are_not_shown() {
     // The second reference would have set page 1's bit and saved it from 3.
     assert_eq!(faults("clock:collapse=off"), (5, 3));
     assert_eq!(faults("clock:collapse=on"), (5, 4));
+}
+
+/// Pages that are referenced, allocated, freed and unmapped.
+enum Step {
+    Reference(u32),
+    Alloc { first: u32, pages: u32 },
+    Free { first: u32 },
+    Unmap(u32),
+}
+
+/// The engine gives the number of an object that is gone to the next one, the plain machine here never does.
+#[test]
+fn objects_come_and_go_in_the_engine_as_in_the_conformance_machine() {
+    struct Count<'a>(&'a [Step], &'a Spec, usize);
+    impl Visitor for Count<'_> {
+        type Output = (u64, u64);
+        fn visit<P: Registered + Send + 'static>(self) -> (u64, u64) {
+            let Count(steps, spec, frames) = self;
+            let mut machine = Machine::<P>::with_arguments(spec.arguments(), frames);
+            let (mut faults, mut evictions, mut objects) = (0, 0, 0);
+            let mut live = BTreeMap::new();
+            for step in steps {
+                match *step {
+                    Step::Reference(page) => {
+                        let step = machine.access(page);
+                        faults += u64::from(step.fault);
+                        evictions += u64::from(step.victim.is_some());
+                    }
+                    Step::Alloc { first, pages } => {
+                        if let Some(replaced) = live.remove(&first) {
+                            machine.free_object(replaced).unwrap();
+                        }
+                        objects += 1;
+                        live.insert(first, objects);
+                        machine.allocate(objects, first..first + pages).unwrap();
+                    }
+                    Step::Free { first } => {
+                        if let Some(object) = live.remove(&first) {
+                            machine.free_object(object).unwrap();
+                        }
+                    }
+                    Step::Unmap(page) => machine.unmap(page).unwrap(),
+                }
+            }
+            (faults, evictions)
+        }
+    }
+    let mut random = SplitMix64::new(10);
+    for _ in 0..60 {
+        let pages = 5 + random.below(40) as u32;
+        let steps: Vec<Step> = (0..600)
+            .map(|time| {
+                let any = random.below(u64::from(pages)) as u32;
+                // Few places to begin at, so that frees meet objects and objects one another.
+                let first = any / 4 * 4;
+                match random.below(24) {
+                    0 => Step::Alloc { first, pages: 1 + random.below(12) as u32 },
+                    1 => Step::Free { first },
+                    2 => Step::Unmap(any),
+                    3..12 => Step::Reference(time % pages),
+                    _ => Step::Reference(any),
+                }
+            })
+            .collect();
+        let trace = trace(|writer| {
+            for step in &steps {
+                match *step {
+                    Step::Reference(page) => writer.reference(u64::from(page), false),
+                    Step::Alloc { first, pages } => {
+                        let (address, length) = (u64::from(first) << 12, u64::from(pages) << 12);
+                        writer.alloc(address, length, AllocKind::Malloc)
+                    }
+                    Step::Free { first } => writer.free(u64::from(first) << 12),
+                    Step::Unmap(page) => writer.unmap(u64::from(page), 1),
+                }
+                .unwrap();
+            }
+        });
+        for policy in ["lifo-plus", "apr", "apr:freed=bottom", "seq:length=2,faults=2,distance=1"] {
+            let spec = Spec::parse(policy).unwrap();
+            for frames in [1, 3, 8, 20] {
+                let outcome = outcomes(&trace, policy, &[frames])[0];
+                let expected = spec.visit(Count(&steps, &spec, frames));
+                assert_eq!((outcome.faults, outcome.evictions), expected, "{policy} {frames}");
+            }
+        }
+    }
+}
+
+/// Two arrays, one of them freed while its pages are in memory: what it leaves is evicted for the other first.
+#[test]
+fn pages_of_a_freed_object_are_evicted_as_pages_of_the_default_object() {
+    let faults = |freed: bool| {
+        let trace = trace(|writer| {
+            writer.alloc(100 << 12, 20 << 12, AllocKind::Malloc).unwrap();
+            for page in (0..10).chain(100..110) {
+                writer.reference(page, true).unwrap();
+            }
+            if freed {
+                writer.free(100 << 12).unwrap();
+            }
+            // CLOCK comes to pages 0 to 9 first, so the default object gives up a page.
+            for page in (10..15).chain(0..10) {
+                writer.reference(page, false).unwrap();
+            }
+        });
+        ["lifo-plus", "apr"].map(|policy| outcomes(&trace, policy, &[20])[0].faults)
+    };
+    assert_eq!(faults(true), [25, 25]);
+    assert!(faults(false).iter().all(|faults| *faults > 25), "{:?}", faults(false));
 }
 
 /// The classic traces are others' data: `SWEEPHAND_TRACES` says where they are.

@@ -4,6 +4,7 @@ use crate::interface::ensure;
 use crate::registry::{Registered, Spec};
 use crate::{Arguments, Mmu, Model, NEVER, PageId, Reference, Violation};
 use alloc::{boxed::Box, collections::BTreeMap, collections::BTreeSet, vec::Vec};
+use core::ops::Range;
 
 /// What one reference did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,8 +21,12 @@ pub struct Machine<P> {
     policy: P,
     frames: usize,
     memory: Memory,
-    /// The object of each page.
+    /// The object of each page, unless it has passed to another.
     object_of: ObjectOf,
+    /// The objects of pages that have passed to others.
+    assigned: BTreeMap<PageId, u32>,
+    /// Pages referenced so far.
+    seen: BTreeSet<PageId>,
 }
 
 struct ObjectOf(Box<dyn Fn(u32) -> u32>);
@@ -63,7 +68,14 @@ impl<P: Registered> Machine<P> {
     /// A machine for a policy with arguments that have been checked.
     pub fn with_arguments(arguments: &Arguments, frames: usize) -> Self {
         let policy = P::configure(frames, arguments).unwrap_or_else(|error| panic!("{error}"));
-        Self { policy, frames, memory: Memory::default(), object_of: ObjectOf(Box::new(|_| 0)) }
+        Self {
+            policy,
+            frames,
+            memory: Memory::default(),
+            object_of: ObjectOf(Box::new(|_| 0)),
+            assigned: BTreeMap::new(),
+            seen: BTreeSet::new(),
+        }
     }
 
     /// Divides the pages into objects; without this all belong to object 0.
@@ -117,6 +129,41 @@ impl<P: Registered> Machine<P> {
         self.check()
     }
 
+    /// The object that a page belongs to now.
+    pub fn object(&self, page: u32) -> u32 {
+        self.assigned.get(&PageId(page)).copied().unwrap_or_else(|| (self.object_of.0)(page))
+    }
+
+    /// Allocates an object over pages that may have contents.
+    pub fn allocate(&mut self, object: u32, pages: Range<u32>) -> Result<(), Violation> {
+        for page in pages.map(PageId) {
+            self.assign(page, object);
+        }
+        self.check()
+    }
+
+    /// Frees an object: its pages are the default object's from now on. Those that it has by the division of
+    /// [`Machine::with_objects`] and that have not been seen are as if they came under the next object of its number.
+    pub fn free_object(&mut self, object: u32) -> Result<(), Violation> {
+        let allocated: BTreeSet<PageId> = self.assigned.keys().copied().collect();
+        for &page in allocated.union(&self.seen.clone()) {
+            if self.object(page.0) == object {
+                self.assign(page, 0);
+            }
+        }
+        if P::NEEDS_OBJECTS {
+            self.policy.free_object(object);
+        }
+        self.check()
+    }
+
+    fn assign(&mut self, page: PageId, object: u32) {
+        self.assigned.insert(page, object);
+        if P::NEEDS_OBJECTS {
+            self.policy.assign(page, object, &mut self.memory);
+        }
+    }
+
     /// Evicts up to `count` pages before anyone needs their frames, as a pager does in the background.
     pub fn evict_ahead(&mut self, count: usize) -> Result<(), Violation> {
         for _ in 0..count.min(self.memory.resident.len()) {
@@ -136,7 +183,8 @@ impl<P: Registered> Machine<P> {
     }
 
     fn reference(&mut self, page: PageId, next_use: u32) -> Result<Step, Violation> {
-        let object = (self.object_of.0)(page.0);
+        self.seen.insert(page);
+        let object = self.object(page.0);
         let reference = Reference { page, page_number: u64::from(page.0), object, next_use };
         if let Some(bit) = self.memory.resident.get_mut(&page) {
             *bit = true;

@@ -9,7 +9,7 @@
 //!   the VM model, the same victims when the hits between two faults are reduced to one a page.
 //!
 //! [`fuzz`] turns any bytes into a policy, a memory size and operations (references, unmaps, evictions ahead of
-//! need, lost races) with the same checks after each; `fuzz/` gives it to libFuzzer.
+//! need, lost races, objects allocated and freed) with the same checks after each; `fuzz/` gives it to libFuzzer.
 
 mod machine;
 pub mod naive;
@@ -394,7 +394,10 @@ pub fn operate(arguments: &Arguments, frames: usize, operations: &[u8]) -> Resul
                     0..=4 => drop(machine.try_access(page)?),
                     5 => machine.unmap(page)?,
                     6 => machine.evict_ahead(page as usize % frames)?,
-                    _ => machine.lose_race()?,
+                    _ if page < 16 => machine.lose_race()?,
+                    // The objects by number, and others that are allocated over runs of four pages.
+                    _ if page < 24 => machine.free_object(1 + page % 4)?,
+                    _ => machine.allocate(1 + page % 4, 4 * (page - 24)..4 * (page - 23))?,
                 }
             }
             Ok(())

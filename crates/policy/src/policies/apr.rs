@@ -338,7 +338,9 @@ impl Apr {
                 continue;
             }
             if core::mem::take(&mut entry.global) {
-                spared = Some(page);
+                if !is_ghost {
+                    spared = Some(page);
+                }
             } else if is_ghost && ghosts == Ghosts::Judge {
                 self.judge(page, true);
             } else {
@@ -656,5 +658,50 @@ mod tests {
                 assert_eq!(victims, expected, "{spec}, {objects} objects, {frames} frames, {string:?}");
             });
         }
+    }
+
+    /// The pages of an object's stack from the top down, with `'` for a ghost and `!` for a page that has been named.
+    fn show(machine: &Machine<Apr>, object: u32) -> String {
+        let policy = machine.policy();
+        let show = |page: PageId| match policy.pages[page].status {
+            Status::Ghost(_) => format!("{page}'"),
+            Status::Named(_) => format!("{page}!"),
+            Status::Resident | Status::Absent => format!("{page}"),
+        };
+        policy.stacks.iter(object).map(show).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_freed_object_leaves_its_resident_pages_to_the_default_object_and_nothing_else() {
+        let after_free = |spec| {
+            // Pages 10 to 19 are object 1.
+            let mut machine = Machine::<Apr>::new(spec, 4).with_objects(|page| page / 10);
+            for page in [10, 1, 11, 12, 13] {
+                machine.access(page);
+            }
+            assert_eq!(show(&machine, 1), "13 12 10!");
+            assert_eq!(machine.policy().objects[1].replacements, 1);
+            assert_eq!(machine.policy().queues.len(GHOSTS), 1);
+            machine.free_object(1).unwrap();
+            assert_eq!(show(&machine, 1), "");
+            assert_eq!(machine.policy().objects[1].replacements, 0);
+            assert_eq!(machine.policy().queues.len(GHOSTS), 0);
+            assert_eq!(machine.policy().residents, 4);
+            show(&machine, 0)
+        };
+        assert_eq!(after_free("apr"), "13 12 10 1");
+        assert_eq!(after_free("apr:freed=bottom"), "1 10 12 13");
+    }
+
+    #[test]
+    fn a_resident_page_that_comes_under_an_allocation_changes_its_stack() {
+        let mut machine = Machine::<Apr>::new("apr", 4);
+        for page in [1, 2, 3, 4, 5] {
+            machine.access(page);
+        }
+        assert_eq!(show(&machine, 0), "5 4 2 1!");
+        machine.allocate(1, 1..4).unwrap();
+        assert_eq!((show(&machine, 0), show(&machine, 1)), ("5 4".into(), "2 1".into()));
+        assert_eq!(machine.policy().queues.len(GHOSTS), 0, "3 is forgotten");
     }
 }

@@ -234,6 +234,25 @@ mod tests {
         );
     }
 
+    #[test]
+    fn pages_follow_their_objects() {
+        let mut machine = Machine::<LifoPlus>::new("lifo-plus", 5).with_objects(|page| page / 10);
+        for page in [1, 10, 11, 12, 2] {
+            machine.access(page);
+        }
+        let stacks = |machine: &Machine<LifoPlus>| {
+            [0, 1, 2].map(|object| {
+                let pages = machine.policy().stacks.iter(object).map(|page| page.0);
+                pages.collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(stacks(&machine), [vec![2, 1], vec![12, 11, 10], vec![]]);
+        machine.free_object(1).unwrap();
+        assert_eq!(stacks(&machine), [vec![12, 11, 10, 2, 1], vec![], vec![]]);
+        machine.allocate(2, 11..20).unwrap();
+        assert_eq!(stacks(&machine), [vec![10, 2, 1], vec![], vec![12, 11]]);
+    }
+
     /// Several objects: the plain model says the same.
     #[test]
     fn agrees_with_the_naive_model_on_several_objects() {
