@@ -20,6 +20,8 @@ fn other_readings_conform() {
         "apr:ghosts=50%,decay=0.9",
         "apr:ghosts=0",
         "apr:search=search-on",
+        "apr:named=stay",
+        "apr:named=stay,search=search-on,ties=default",
         "clock:init=1",
         "clock:init=1,fill-init=0",
         "clock:fill-init=1",

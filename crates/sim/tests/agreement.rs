@@ -366,6 +366,25 @@ fn pages_of_a_freed_object_are_evicted_as_pages_of_the_default_object() {
     assert!(faults(false).iter().all(|faults| *faults > 25), "{:?}", faults(false));
 }
 
+/// What APR does on two of the classic traces, in its own reading and where LIFO+ passes the pages that it named.
+#[test]
+fn apr_takes_these_faults_on_the_classic_traces() {
+    let Some(traces) = std::env::var_os("SWEEPHAND_TRACES") else {
+        eprintln!("not checked: SWEEPHAND_TRACES is not set");
+        return;
+    };
+    for (name, frames, apr, named_stay) in [
+        ("cpp", [35, 100, 500], [5928, 2316, 1294], [5270, 2372, 1308]),
+        ("sprite", [100, 400, 800], [103_025, 40_029, 17_811], [101_728, 41_075, 18_907]),
+    ] {
+        let trace =
+            Trace::open(&std::path::Path::new(&traces).join(format!("lirs/{name}.trace.gz"))).unwrap();
+        let faults =
+            outcomes(&trace, "apr,apr:named=stay", &frames).into_iter().map(|outcome| outcome.faults);
+        assert_eq!(faults.collect::<Vec<_>>(), [apr, named_stay].concat(), "{name}");
+    }
+}
+
 /// The classic traces are others' data: `SWEEPHAND_TRACES` says where they are.
 #[test]
 fn on_the_classic_traces_every_policy_counts_what_its_direct_reading_counts() {

@@ -153,6 +153,7 @@ pub fn naive_model(spec: &Spec, references: &[u32], frames: usize) -> Option<Vec
                 ghosts: pages("ghosts", Rounding::Nearest),
                 ties_to_fallback: arguments.value("ties") == "fallback",
                 search_on: arguments.value("search") == "search-on",
+                named_stay: arguments.value("named") == "stay",
             };
             naive::apr(references, frames, &options, |_| 0)
         }

@@ -49,6 +49,8 @@ pub struct AprOptions {
     pub ties_to_fallback: bool,
     /// A ghost met in a search is taken for named, and the search goes on; or else it is the choice.
     pub search_on: bool,
+    /// Resident pages that LIFO+ named stay in its stack, to be passed; or else they leave it until they are used.
+    pub named_stay: bool,
 }
 
 struct Apr {
@@ -186,6 +188,10 @@ impl Apr {
             self.fold(top);
             self.page(top).stack_bit = false;
         }
+        self.put_on_top(id, number);
+    }
+
+    fn put_on_top(&mut self, id: u32, number: u32) {
         let object = self.object(number);
         object.stack.insert(0, id);
         object.rhead = 1.min(object.stack.len() - 1);
@@ -216,6 +222,11 @@ impl Apr {
         self.evaluate(object, judge, time, good);
         if !resident {
             self.forget(id);
+        } else if judge == LifoPlus && !self.options.named_stay {
+            if let Some(&top) = self.object(object).stack.first() {
+                self.page(top).stack_bit = false;
+            }
+            self.put_on_top(id, object);
         }
     }
 
@@ -255,7 +266,7 @@ impl Apr {
     fn lifo_choice(&mut self, number: u32) -> Option<u32> {
         for _ in 0..2 * self.object(number).stack.len() {
             let object = self.object(number);
-            let id = object.stack[object.rhead];
+            let id = *object.stack.get(object.rhead)?;
             self.fold(id);
             let search_on = self.options.search_on;
             let object = self.object(number);
@@ -299,6 +310,9 @@ impl Apr {
             self.named.push(id);
         } else {
             self.object(number).named.push(id);
+            if !self.options.named_stay {
+                self.leave_stack(id);
+            }
         }
     }
 
@@ -372,7 +386,7 @@ mod tests {
     use super::{AprOptions, apr};
 
     fn options(frames: usize) -> AprOptions {
-        AprOptions { decay: 0.7, ghosts: frames, ties_to_fallback: true, search_on: false }
+        AprOptions { decay: 0.7, ghosts: frames, ties_to_fallback: true, search_on: false, named_stay: false }
     }
 
     #[test]
