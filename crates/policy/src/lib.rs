@@ -27,6 +27,7 @@ mod arguments;
 pub mod collections;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod fading;
 mod interface;
 mod math;
 pub mod policies;

@@ -9,6 +9,7 @@ mod lists;
 mod page_map;
 mod ring;
 mod stacks;
+mod segmented_stack;
 
 pub use bit_tree::BitTree;
 pub use frame_table::FrameTable;
@@ -16,3 +17,4 @@ pub use lists::Lists;
 pub use page_map::PageMap;
 pub use ring::Ring;
 pub use stacks::Stacks;
+pub use segmented_stack::SegmentedStack;

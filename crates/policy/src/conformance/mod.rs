@@ -244,6 +244,27 @@ pub fn naive_model(spec: &Spec, references: &[u32], frames: usize) -> Option<Vec
             let discount = factor("discount").powf(1.0 / frames as f64);
             naive::lecar(references, frames, factor("rate"), discount, whole("seed"))
         }
+        "eelru" => {
+            let points = |name: &str| {
+                let multiples = arguments.value(name).split('/');
+                let multiples = multiples.map(|one| one.parse::<f64>().expect("checked by the spec"));
+                multiples.map(|one| (one * frames as f64) as usize).collect()
+            };
+            let options = naive::EelruOptions {
+                early: points("early"),
+                late: points("late"),
+                decay: 1.0 - 1.0 / (factor("decay") * frames as f64),
+            };
+            naive::eelru(references, frames, &options)
+        }
+        "ubm" => {
+            let options = naive::UbmOptions {
+                sequence: whole("sequence"),
+                segment: pages("segment", Rounding::Down).max(1),
+                decay: factor("decay"),
+            };
+            naive::ubm(references, frames, &options, |_| 0)
+        }
         "sieve" => naive::sieve(references, frames),
         name @ ("seq" | "seq-lru") => {
             let options = naive::SeqOptions {

@@ -18,6 +18,7 @@ mod clock;
 mod clock_page_table;
 mod clock_pro;
 mod dip;
+mod eelru;
 mod fbr;
 mod fifo;
 mod gclock;
@@ -39,6 +40,7 @@ mod s3_fifo;
 mod seq;
 mod sieve;
 mod two_q;
+mod ubm;
 mod w_tinylfu;
 
 pub use aging::{AgingOptions, aging};
@@ -49,6 +51,7 @@ pub use clock::{ClockModel, clock};
 pub use clock_page_table::{PageTableClockModel, clock_page_table};
 pub use clock_pro::{ClockProModel, ClockProOptions, ReferencedNotInTest, Warm, clock_pro};
 pub use dip::{DipVariant, dip};
+pub use eelru::{EelruOptions, eelru};
 pub use fbr::{FbrOptions, fbr};
 pub use fifo::fifo;
 pub use gclock::gclock;
@@ -70,6 +73,7 @@ pub use s3_fifo::s3_fifo;
 pub use seq::{SeqOptions, seq};
 pub use sieve::sieve;
 pub use two_q::two_q;
+pub use ubm::{UbmOptions, ubm};
 pub use w_tinylfu::{WTinyLfuOptions, w_tinylfu};
 
 /// One reference's outcome.

@@ -114,6 +114,15 @@ fn policies() -> Vec<(&'static str, Policy)> {
             w_tinylfu(refs, frames, &options)
         }),
     ));
+    policies.push((
+        "eelru",
+        Box::new(|refs, frames| {
+            let points = |parts: &[usize]| parts.iter().map(|part| part * frames / 4).collect();
+            let decay = 1.0 - 1.0 / (8.0 * frames as f64);
+            let options = EelruOptions { early: points(&[1, 2, 3]), late: points(&[5, 6, 8, 12]), decay };
+            eelru(refs, frames, &options)
+        }),
+    ));
     policies.push(("lirs 1", Box::new(|refs, frames| lirs(refs, frames, 1, None))));
     policies.push(("lirs 2", Box::new(|refs, frames| lirs(refs, frames, 2, None))));
     policies.push(("lirs bounded", Box::new(|refs, frames| lirs(refs, frames, 1, Some(2 * frames)))));
