@@ -311,9 +311,8 @@ fn policies_say_what_they_need_and_where_they_run() {
     let names: Vec<_> =
         json.as_array().unwrap().iter().map(|policy| policy["name"].as_str().unwrap()).collect();
     let expected = "opt fifo lifo mru random lru clock clock-page-table gclock aging linux24 fbr lru-2 2q lrfu mq lirs arc \
-                    car clock-pro clock-pro-fixed clock-pro-plus eelru seq seq-lru ubm lifo-plus apr rrip dip lecar s3-fifo \
-                    sieve \
-                    w-tinylfu mglru";
+                    car clock-pro clock-pro-fixed clock-pro-plus eelru seq seq-lru ubm lifo-plus apr rrip dip lecar acme \
+                    s3-fifo sieve w-tinylfu mglru";
     assert_eq!(names.join(" "), expected);
 }
 

@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 /// A page, by dense number: ids count up from 0 so that all state can live in arrays.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(transparent)]
 pub struct PageId(pub u32);
 

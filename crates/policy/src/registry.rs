@@ -92,6 +92,7 @@ policies! {
     Rrip,
     Dip,
     LeCar,
+    Acme,
     S3Fifo,
     Sieve,
     WTinyLfu,

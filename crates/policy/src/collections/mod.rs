@@ -5,16 +5,20 @@
 
 mod bit_tree;
 mod frame_table;
+mod lfu_list;
 mod lists;
 mod page_map;
+mod ranked_list;
 mod ring;
 mod stacks;
 mod segmented_stack;
 
 pub use bit_tree::BitTree;
 pub use frame_table::FrameTable;
+pub use lfu_list::LfuList;
 pub use lists::Lists;
 pub use page_map::PageMap;
+pub use ranked_list::RankedList;
 pub use ring::Ring;
 pub use stacks::Stacks;
 pub use segmented_stack::SegmentedStack;

@@ -265,6 +265,7 @@ pub fn naive_model(spec: &Spec, references: &[u32], frames: usize) -> Option<Vec
             };
             naive::ubm(references, frames, &options, |_| 0)
         }
+        "acme" => naive::acme(references, frames, factor("beta"), factor("alpha")),
         "sieve" => naive::sieve(references, frames),
         name @ ("seq" | "seq-lru") => {
             let options = naive::SeqOptions {

@@ -14,14 +14,14 @@
 //!   benefit (e, l) = hits (e, l] x (M - e) / (l - e) - hits (e, M]
 //! ```
 //!
-//! At a fault the pair of points with the largest benefit decides, if that is above 0: if the least recently used resident page is as old
-//! as l, it goes; if not, the e-th most recently used resident page does. Otherwise LRU.
+//! At a fault the pair of points with the largest benefit decides, if that is above 0: if the least recently used
+//! resident page is as old as l, it goes; if not, the e-th most recently used resident page does. Otherwise LRU.
 //!
 //! What was filled in: the points (`early` times `late`, 12 pairs) and how hits fade: each counted hit leaves a share of
 //! 1 - 1 / (`decay` M) of those before it. Hits at positions up to the smallest e are not counted, and cost
 //! nothing. Points are rounded down; those that come out on the wrong side of M are left out, and e = 0 evicts the most
-//! recently used page. A fault is counted before the victim is chosen, and its page moves to the front
-//! of the queue afterwards. Of pairs with the same benefit the one with the smaller e, then the smaller l, counts. A page deeper
+//! recently used page. A fault is counted before the victim is chosen, and its page moves to the front of the queue
+//! afterwards. Of pairs with the same benefit the one with the smaller e, then the smaller l, counts. A page deeper
 //! than the largest l is forgotten by the queue, resident or not.
 //!
 //! The sums over (e, M] and (M, l] are kept, one a point, each in the order of the references, and (e, l] is their sum:
@@ -301,9 +301,10 @@ mod tests {
     /// Hits weigh up to 2^63 times the first before all are scaled back.
     #[test]
     fn weights_stay_finite() {
-        let string: Vec<u32> = (0..4000).map(|time| time % 3).collect();
         let mut machine = Machine::<Eelru>::new("eelru", 2);
-        string.iter().for_each(|&page| drop(machine.access(page)));
+        for time in 0..4000 {
+            machine.access(time % 3);
+        }
         let eelru = machine.policy();
         assert!(eelru.fading.weight() < 2_f64.powi(64));
         assert!(eelru.late.iter().all(|point| point.hits.is_finite() && point.hits > 0.0));

@@ -1,6 +1,7 @@
 //! The policies, one file each. A file opens with what the policy is, its paper, where it differs from it, and
 //! its cost.
 
+pub mod acme;
 pub mod aging;
 pub mod apr;
 pub mod arc;
@@ -36,6 +37,7 @@ pub mod two_q;
 pub mod ubm;
 pub mod w_tinylfu;
 
+pub use acme::Acme;
 pub use aging::Aging;
 pub use apr::Apr;
 pub use arc::Arc;

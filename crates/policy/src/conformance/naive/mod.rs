@@ -10,6 +10,7 @@
 //! A `...Model` takes one reference at a time and prints its state; the function of the policy's name runs a model
 //! over a whole reference string.
 
+mod acme;
 mod aging;
 mod apr;
 mod arc;
@@ -43,6 +44,7 @@ mod two_q;
 mod ubm;
 mod w_tinylfu;
 
+pub use acme::acme;
 pub use aging::{AgingOptions, aging};
 pub use apr::{AprOptions, apr};
 pub use arc::{ArcModel, arc};

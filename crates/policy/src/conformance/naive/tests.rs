@@ -114,6 +114,7 @@ fn policies() -> Vec<(&'static str, Policy)> {
             w_tinylfu(refs, frames, &options)
         }),
     ));
+    policies.push(("acme", Box::new(|refs, frames| acme(refs, frames, 0.9, 0.02))));
     policies.push((
         "eelru",
         Box::new(|refs, frames| {
