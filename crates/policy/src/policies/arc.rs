@@ -24,10 +24,11 @@ use crate::interface::ensure;
 use crate::registry::Registered;
 use crate::{ArgumentError, Arguments, ExactModel, Info, Mmu, PageId, Policy, Reference, Violation};
 
-const T1: usize = 0;
-const T2: usize = 1;
-const B1: usize = 2;
-const B2: usize = 3;
+/// The lists of the cache directory.
+pub(super) const T1: usize = 0;
+pub(super) const T2: usize = 1;
+pub(super) const B1: usize = 2;
+pub(super) const B2: usize = 3;
 
 /// Adaptive replacement cache.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl Registered for Arc {
     const INFO: Info = Info {
         name: "arc",
         summary: "LRU lists for pages seen once and seen again, whose sizes adapt by ghosts",
-        paper: "Megiddo, Modha, ARC, USENIX FAST 2003",
+        paper: "Megiddo, Modha, ARC: a self-tuning, low overhead replacement cache, USENIX FAST 2003",
         parameters: &[],
         presets: &[],
     };
@@ -108,14 +109,19 @@ impl Policy for Arc {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        let [t1, t2, b1, b2] = [T1, T2, B1, B2].map(|list| self.lists.len(list));
-        let m = self.frames;
-        ensure!(t1 + t2 <= m, "{t1} + {t2} pages resident");
-        ensure!(t1 + b1 <= m, "|T1| + |B1| = {t1} + {b1} > {m}");
-        ensure!(t1 + t2 + b1 + b2 <= 2 * m, "{t1} + {t2} + {b1} + {b2} entries > 2 x {m}");
-        ensure!((0.0..=m as f64).contains(&self.p), "p = {} is not within 0..={m}", self.p);
-        self.lists.check()
+        let (t1, b1) = (self.lists.len(T1), self.lists.len(B1));
+        ensure!(t1 + b1 <= self.frames, "|T1| + |B1| = {t1} + {b1} > {}", self.frames);
+        check_directory(&self.lists, self.frames, self.p)
     }
+}
+
+/// What ARC and CAR have in common: at most as many ghosts as make 2 M entries with the resident pages, and 0 <= p <= M.
+pub(super) fn check_directory(lists: &Lists<4>, frames: usize, p: f64) -> Result<(), Violation> {
+    let [t1, t2, b1, b2] = [T1, T2, B1, B2].map(|list| lists.len(list));
+    ensure!(t1 + t2 <= frames, "{t1} + {t2} pages resident");
+    ensure!(t1 + t2 + b1 + b2 <= 2 * frames, "{t1} + {t2} + {b1} + {b2} entries > 2 x {frames}");
+    ensure!((0.0..=frames as f64).contains(&p), "p = {p} is not within 0..={frames}");
+    lists.check()
 }
 
 #[cfg(test)]

@@ -23,16 +23,12 @@
 //!                                                        [ B2 ] --> forgotten
 //! ```
 
+use super::arc::{B1, B2, T1, T2, check_directory};
 use crate::arguments::Parameter;
 use crate::collections::Lists;
 use crate::interface::ensure;
 use crate::registry::Registered;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
-
-const T1: usize = 0;
-const T2: usize = 1;
-const B1: usize = 2;
-const B2: usize = 3;
 
 /// Clock with adaptive replacement.
 #[derive(Debug)]
@@ -140,13 +136,9 @@ impl Policy for Car {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        let [t1, t2, b1, b2] = [T1, T2, B1, B2].map(|list| self.lists.len(list));
-        let m = self.frames;
-        ensure!(t1 + t2 <= m, "{t1} + {t2} pages resident");
-        ensure!(b1 == 0 || t1 + b1 <= m, "|T1| + |B1| = {t1} + {b1} > {m}");
-        ensure!(t1 + t2 + b1 + b2 <= 2 * m, "{t1} + {t2} + {b1} + {b2} entries > 2 x {m}");
-        ensure!((0.0..=m as f64).contains(&self.p), "p = {} is not within 0..={m}", self.p);
-        self.lists.check()
+        let (t1, b1) = (self.lists.len(T1), self.lists.len(B1));
+        ensure!(b1 == 0 || t1 + b1 <= self.frames, "|T1| + |B1| = {t1} + {b1} > {}", self.frames);
+        check_directory(&self.lists, self.frames, self.p)
     }
 }
 

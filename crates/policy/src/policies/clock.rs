@@ -1,7 +1,7 @@
 //! CLOCK, or second chance: FIFO that spares a page whose reference bit is set, once.
 //!
-//! Paper: F. J. Corbató, "A paging experiment with the Multics system", 1968. The other policies of the CLOCK
-//! family, CLOCK-Pro among them, start from it; it is nearly LRU at no cost per hit.
+//! Paper: F. J. Corbató, "A paging experiment with the Multics system", MIT Project MAC report MAC-M-384, 1968. The other
+//! policies of the CLOCK family, CLOCK-Pro among them, start from it; it is nearly LRU at no cost per hit.
 //!
 //! What the papers leave open: whether the access that faults leaves the reference bit set. Real hardware sets it
 //! when the instruction is restarted (`init=1`, as in Carr and Hennessy 1981 and in most kernels); simulators of
@@ -38,7 +38,7 @@ impl Registered for Clock {
     const INFO: Info = Info {
         name: "clock",
         summary: "FIFO that gives a referenced page a second chance",
-        paper: "Corbató, A paging experiment with the Multics system, 1968",
+        paper: "Corbató, A paging experiment with the Multics system, MIT Project MAC, 1968",
         parameters: &[
             Parameter { name: "init", default: "0", meaning: "reference bit of a newly loaded page" },
             Parameter { name: "fill-init", default: "init", meaning: "that bit while memory first fills" },

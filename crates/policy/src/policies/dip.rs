@@ -91,7 +91,7 @@ impl Registered for Dip {
     const INFO: Info = Info {
         name: "dip",
         summary: "LRU that loads most pages at the LRU end where that takes fewer faults",
-        paper: "Qureshi, Jaleel, Patt, Steely, Emer, Adaptive insertion policies, ISCA 2007",
+        paper: "Qureshi, Jaleel, Patt, Steely, Emer, Adaptive insertion policies for high performance caching, ISCA 2007",
         parameters: &[
             Parameter { name: "variant", default: "dip", meaning: "dip, bip or lip" },
             Parameter {

@@ -1,6 +1,7 @@
 //! LIFO+: LIFO that spares pages in use near the top of the stack.
 //!
-//! Source: the APR thesis of 2020, section 3.2, where LIFO+ is the policy to fall back on when CLOCK does badly.
+//! Source: Y. Lee, "An adaptive page replacement scheme for scientific applications" (APR), master's thesis, Seoul
+//! National University, 2020, section 3.2, where LIFO+ is the policy to fall back on when CLOCK does badly.
 //! Every object (large allocation, file) has a stack of its own, the page fetched last on top. A pointer goes from
 //! below the top to the bottom and round, clears the bits of referenced pages and stops at the first page without one.
 //! Pages stay where they are when hit. So the pages that a loop is going through just now stay, and so do those
@@ -58,7 +59,7 @@ impl Registered for LifoPlus {
     const INFO: Info = Info {
         name: "lifo-plus",
         summary: "LIFO, one stack an object, that spares referenced pages near the top",
-        paper: "the APR thesis, 2020, section 3.2",
+        paper: "Lee, An adaptive page replacement scheme for scientific applications, thesis, 2020, section 3.2",
         parameters: &[],
         presets: &[],
     };

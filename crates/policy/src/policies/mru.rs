@@ -29,7 +29,7 @@ impl Registered for Mru {
     const INFO: Info = Info {
         name: "mru",
         summary: "evicts the page referenced last: the optimum on a loop",
-        paper: "Chou, DeWitt, An evaluation of buffer management strategies, VLDB 1985",
+        paper: "Chou, DeWitt, An evaluation of buffer management strategies for relational database systems, VLDB 1985",
         parameters: &[],
         presets: &[],
     };

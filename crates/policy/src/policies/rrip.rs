@@ -63,7 +63,7 @@ impl Registered for Rrip {
     const INFO: Info = Info {
         name: "rrip",
         summary: "predicts when pages are used again: late for new ones, soon after a hit",
-        paper: "Jaleel, Theobald, Steely, Emer, RRIP, ISCA 2010",
+        paper: "Jaleel et al., High performance cache replacement using re-reference interval prediction, ISCA 2010",
         parameters: &[
             Parameter { name: "variant", default: "srrip", meaning: "srrip, brrip or drrip" },
             Parameter { name: "bits", default: "2", meaning: "bits of a prediction, 1 to 8" },
