@@ -99,7 +99,8 @@ impl Lab {
         frames: &[usize],
         sample_records: u64,
     ) -> Result<Vec<Vec<(Outcome, Trajectory)>>, Error> {
-        let sweep = Sweep { cells: cells(policies, frames)?, collapse: true, sample_records };
+        let sweep =
+            Sweep { cells: cells(policies, frames)?, collapse: true, sample_records, ..Sweep::default() };
         Ok(by_policy(sweep.run(trace, &|_| {})?, frames))
     }
 

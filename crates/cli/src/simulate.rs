@@ -130,7 +130,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             (Some(_), None) => (totals.records / 1000).max(1),
         };
         warn_of_small_memories(&described, &cells);
-        let sweep = Sweep { cells, collapse: args.collapse, sample_records };
+        let sweep = Sweep { cells, collapse: args.collapse, sample_records, ..Sweep::default() };
         let bar = progress::bar(totals.records, "references");
         bar.set_message(described.trace.clone());
         let results = sweep.run(&trace, &|records| bar.set_position(records))?;

@@ -25,6 +25,36 @@ pub trait Simulation: Send {
     fn needs_future(&self) -> bool;
 }
 
+/// Watches what a simulation does to pages. Times are numbers of records of the trace. Each method does nothing unless
+/// it is written out; what does nothing costs nothing, as an engine is compiled for its observer.
+pub trait Observer {
+    /// A reference to a page that is not resident, before room is made for it.
+    #[inline]
+    fn fault(&mut self, page: PageId, record: u64) {
+        let _ = (page, record);
+    }
+
+    /// A page lost its frame to the fault of `record`.
+    #[inline]
+    fn evicted(&mut self, page: PageId, record: u64) {
+        let _ = (page, record);
+    }
+
+    /// The contents of a page are gone, resident or not.
+    #[inline]
+    fn dropped(&mut self, page: PageId) {
+        let _ = page;
+    }
+
+    /// Adds what was seen to the counts.
+    fn report(&self, outcome: &mut Outcome) {
+        let _ = outcome;
+    }
+}
+
+/// Nobody watches.
+impl Observer for () {}
+
 /// Page table flags. A page that was never touched, or whose contents were dropped, has none.
 const TOUCHED: u8 = 1;
 const RESIDENT: u8 = 2;
@@ -46,9 +76,9 @@ impl Mmu for PageTable {
     }
 }
 
-/// Demand paging under one policy.
+/// Demand paging under one policy, watched by an observer.
 #[derive(Debug)]
-pub struct Engine<P> {
+pub struct Engine<P, O = ()> {
     policy: P,
     frames: usize,
     /// Occupied frames.
@@ -65,16 +95,17 @@ pub struct Engine<P> {
     /// The page referenced last, while it counts as repeated.
     last: u32,
     counts: Outcome,
+    observer: O,
 }
 
 /// No page.
 const NONE: u32 = u32::MAX;
 
-impl<P: Policy> Engine<P> {
+impl<P: Policy, O: Observer> Engine<P, O> {
     /// An engine with `frames` free frames. With `collapse`, a reference to the page of the reference before it counts
     /// as a hit that the policy is not shown.
     /// `page_bytes` says which pages an object covers.
-    pub fn new(policy: P, frames: usize, collapse: bool, page_bytes: u64) -> Self {
+    pub fn new(policy: P, frames: usize, collapse: bool, page_bytes: u64, observer: O) -> Self {
         Self {
             policy,
             frames,
@@ -86,11 +117,13 @@ impl<P: Policy> Engine<P> {
             collapse,
             last: NONE,
             counts: Outcome::default(),
+            observer,
         }
     }
 
     /// The references between two events.
     fn run<const COLLAPSE: bool>(&mut self, references: &[PackedReference], next_uses: &[u32]) {
+        let first_record = self.counts.records;
         self.counts.records += references.len() as u64;
         for (time, reference) in references.iter().enumerate() {
             let page = reference.page();
@@ -103,7 +136,7 @@ impl<P: Policy> Engine<P> {
             let flags = &mut self.table.flags[page as usize];
             let next_use = if P::Model::SEES_FUTURE { next_uses[time] } else { NEVER };
             if *flags & RESIDENT == 0 {
-                self.fault(PageId(page), next_use);
+                self.fault(PageId(page), next_use, first_record + time as u64);
             } else if P::Model::SEES_HITS {
                 // No policy that sees hits reads reference bits.
                 let reference = self.shown(PageId(page), next_use);
@@ -125,12 +158,13 @@ impl<P: Policy> Engine<P> {
 
     // Always in line, with what it calls: a tenth of the time of a trace that faults at every other reference.
     #[inline(always)]
-    fn fault(&mut self, page: PageId, next_use: u32) {
+    fn fault(&mut self, page: PageId, next_use: u32, record: u64) {
         self.counts.faults += 1;
+        self.observer.fault(page, record);
         let reference = self.shown(page, next_use);
         self.policy.fault(reference);
         if self.resident == self.frames {
-            self.evict();
+            self.evict(record);
         } else {
             self.counts.warmup_faults += 1;
             self.resident += 1;
@@ -147,13 +181,14 @@ impl<P: Policy> Engine<P> {
     }
 
     #[inline(always)]
-    fn evict(&mut self) {
+    fn evict(&mut self, record: u64) {
         let victim = self.policy.victim(&mut self.table).expect("memory is full, so there is a victim");
         let flags = &mut self.table.flags[victim.index()];
         assert!(*flags & RESIDENT != 0, "victim {victim} is not resident");
         *flags = TOUCHED;
         self.policy.evict(victim);
         self.counts.evictions += 1;
+        self.observer.evicted(victim, record);
     }
 
     #[cold]
@@ -211,6 +246,7 @@ impl<P: Policy> Engine<P> {
         }
         if flags & TOUCHED != 0 {
             self.policy.remove(page);
+            self.observer.dropped(page);
         }
         if self.last == page.0 {
             self.last = NONE;
@@ -218,7 +254,7 @@ impl<P: Policy> Engine<P> {
     }
 }
 
-impl<P: Policy + Send> Simulation for Engine<P> {
+impl<P: Policy + Send, O: Observer + Send> Simulation for Engine<P, O> {
     fn advance(&mut self, chunk: &Chunk, range: Range<usize>, next_uses: &[u32]) {
         let pages = chunk.pages as usize;
         if self.table.flags.len() < pages {
@@ -242,11 +278,13 @@ impl<P: Policy + Send> Simulation for Engine<P> {
     }
 
     fn outcome(&self) -> Outcome {
-        Outcome {
+        let mut outcome = Outcome {
             hand_steps: self.policy.hand_steps(),
             cold_allocation: self.policy.cold_allocation(),
             ..self.counts
-        }
+        };
+        self.observer.report(&mut outcome);
+        outcome
     }
 
     fn needs_future(&self) -> bool {
@@ -281,15 +319,26 @@ pub fn simulation(
     collapse: bool,
     page_bytes: u64,
 ) -> Result<Box<dyn Simulation>, ArgumentError> {
-    struct Build<'a>(&'a Spec, usize, bool, u64);
-    impl Visitor for Build<'_> {
+    observed(spec, frames, collapse, page_bytes, ())
+}
+
+/// The same, watched by an observer.
+pub fn observed<O: Observer + Send + 'static>(
+    spec: &Spec,
+    frames: usize,
+    collapse: bool,
+    page_bytes: u64,
+    observer: O,
+) -> Result<Box<dyn Simulation>, ArgumentError> {
+    struct Build<'a, O>(&'a Spec, usize, bool, u64, O);
+    impl<O: Observer + Send + 'static> Visitor for Build<'_, O> {
         type Output = Result<Box<dyn Simulation>, ArgumentError>;
         fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
-            let Build(spec, frames, collapse, page_bytes) = self;
+            let Build(spec, frames, collapse, page_bytes, observer) = self;
             let policy = P::configure(frames, spec.arguments())?;
-            Ok(Box::new(Engine::new(policy, frames, collapse, page_bytes)))
+            Ok(Box::new(Engine::new(policy, frames, collapse, page_bytes, observer)))
         }
     }
     let collapse = spec.arguments().collapse()?.unwrap_or(collapse);
-    spec.visit(Build(spec, frames, collapse, page_bytes))
+    spec.visit(Build(spec, frames, collapse, page_bytes, observer))
 }

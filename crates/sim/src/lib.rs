@@ -6,7 +6,8 @@
 //! ```
 //!
 //! [`Engine`] runs one policy with one memory size, with static dispatch per reference and dynamic dispatch per chunk.
-//! [`Sweep`] drives many of them in parallel. [`Future`] holds what offline policies are told.
+//! [`Sweep`] drives many of them in parallel. [`Future`] holds what offline policies are told. An [`Observer`] watches a
+//! simulation without being paid for by those that nobody watches; [`RefaultObserver`] measures refault distances.
 #![forbid(unsafe_code)]
 
 mod engine;
@@ -16,12 +17,14 @@ mod memory;
 mod objects;
 mod opt_stack;
 mod outcome;
+mod refault;
 mod sweep;
 
-pub use engine::{Engine, Simulation, simulation};
+pub use engine::{Engine, Observer, Simulation, observed, simulation};
 pub use future::{Future, TooLong};
 pub use lru_stack::LruStack;
 pub use memory::{MemorySize, MemorySizeError};
 pub use opt_stack::OptStack;
 pub use outcome::Outcome;
+pub use refault::{RefaultDistances, RefaultObserver};
 pub use sweep::{Cell, Sweep, SweepError, Trajectory, TrajectoryPoint};

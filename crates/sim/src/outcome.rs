@@ -1,5 +1,6 @@
 //! What a simulation counts.
 
+use crate::RefaultDistances;
 use sweephand_policy::ColdAllocation;
 
 /// The counts of one policy with one memory size.
@@ -20,4 +21,6 @@ pub struct Outcome {
     pub hand_steps: u64,
     /// The cold allocation at the end, for policies that have one.
     pub cold_allocation: Option<ColdAllocation>,
+    /// Refault distances, where they were measured.
+    pub refault_distances: Option<RefaultDistances>,
 }

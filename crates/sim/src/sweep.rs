@@ -3,13 +3,14 @@
 //! A sweep reads the trace chunk by chunk, a few at a time, and gives each batch to all of its simulations in parallel:
 //! the trace is decoded once, whatever the number of policies and sizes, and memory holds a batch, not the trace.
 
-use crate::engine::simulation;
-use crate::{Future, LruStack, OptStack, Outcome, Simulation, TooLong};
+use crate::engine::{observed, simulation};
+use crate::{Future, LruStack, OptStack, Outcome, RefaultObserver, Simulation, TooLong};
 use rayon::prelude::*;
 use std::path::PathBuf;
+use std::sync::Arc;
 use sweephand_policy::registry::Spec;
 use sweephand_policy::{ArgumentError, ColdAllocation};
-use sweephand_trace::{Chunk, Trace};
+use sweephand_trace::{Chunk, Trace, VirtualTime};
 
 /// Chunks decoded together where several simulations share processors: enough for one to work on before the next takes
 /// its cache. A lone simulation takes one at a time, fresh from the decoder.
@@ -72,6 +73,8 @@ pub struct Sweep {
     pub collapse: bool,
     /// Records between two samples of the trajectories; 0 for none.
     pub sample_records: u64,
+    /// Whether refault distances are measured: slower, and nothing is done for all sizes in one pass.
+    pub refault_distances: bool,
 }
 
 impl Sweep {
@@ -135,7 +138,13 @@ impl Sweep {
 
     /// The simulations to make: one a cell, or one for all sizes of a policy where that counts the same.
     fn runs(&self, trace: &Trace) -> Result<Vec<Run>, SweepError> {
-        let [lru, opt] = ONE_PASS.map(|policy| Self::in_one_pass(&self.cells, trace, policy));
+        let [lru, opt] = if self.refault_distances {
+            <[Vec<usize>; 2]>::default()
+        } else {
+            ONE_PASS.map(|policy| Self::in_one_pass(&self.cells, trace, policy))
+        };
+        let time = if self.refault_distances { Some(Arc::new(VirtualTime::of(trace)?)) } else { None };
+        let page_bytes = trace.header().metadata.page_size;
         let mut alone = vec![true; self.cells.len()];
         lru.iter().chain(&opt).for_each(|&cell| alone[cell] = false);
         let mut runs = Vec::new();
@@ -148,7 +157,13 @@ impl Sweep {
             runs.push(Run::OptStack { cells: opt, stack: Box::new(OptStack::new(&frames)), frames });
         }
         for (cell, Cell { spec, frames }) in self.cells.iter().enumerate().filter(|(cell, _)| alone[*cell]) {
-            let simulation = simulation(spec, *frames, self.collapse, trace.header().metadata.page_size)?;
+            let simulation = match &time {
+                None => simulation(spec, *frames, self.collapse, page_bytes)?,
+                Some(time) => {
+                    let observer = RefaultObserver::new(Arc::clone(time));
+                    observed(spec, *frames, self.collapse, page_bytes, observer)?
+                }
+            };
             runs.push(Run::Policy { cell, simulation, points: Vec::new() });
         }
         Ok(runs)
