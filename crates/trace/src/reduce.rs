@@ -2,19 +2,24 @@
 //!
 //! Runs of consecutive references to one page are cut greedily into epochs of at most K distinct pages. Of
 //! each page only the first and the last run of an epoch are kept, in time order; the write flags of the
-//! dropped ones go into the kept last one; where nothing is left between the two they are one run again. A
-//! dropped run lies between two kept ones of the same page with
+//! dropped ones go into the kept last one. A dropped run lies between two kept ones of the same page with
 //! fewer than K distinct pages between them (the "safely allowed drop" of Kaplan, Smaragdakis and Wilson,
 //! *Flexible reference trace reduction for VM simulations*, ACM TOMACS 13(1), 2003), so **LRU and OPT take
 //! exactly the same faults at every memory of K frames or more**. With K = 1 every run is kept.
 //!
+//! The two kept runs stay two where nothing is left between them. As one, a page that is loaded with a clear
+//! reference bit would look as if it had not been used again, at any memory size: 4 % fewer faults of CLOCK
+//! on cholesky with 3,417 frames at K = 16.
+//!
 //! Policies with reference bits can differ where a hand meets a page twice between the two kept runs: give
-//! them 4 to 8 K frames. Counts of references (LFU, LRU-2 with a correlated period) are not kept at all.
+//! them 4 to 8 K frames. That is enough where hands go round all of memory, not where one comes back to the
+//! pages loaded last, as that of LIFO+ does. Counts of references (LFU, LRU-2 with a correlated period) are
+//! not kept at all.
 //!
 //! Epochs also end where contents go away or move (UNMAP, REMAP): a run must not cross the end of its
 //! page's life. Other events keep their place between the kept runs. (The recorder ends epochs more often, at
 //! every event among others, which is as safe and keeps more: 1,764,362 runs of cholesky at K = 16, where
-//! this keeps 1,275,517.)
+//! this keeps 1,332,476.)
 
 use rustc_hash::FxHashMap;
 
@@ -118,14 +123,9 @@ impl<'a, S: Sink> Reducer<'a, S> {
         }
         self.kept.sort_unstable();
         let mut held = self.held.drain(..).peekable();
-        let mut kept = self.kept.drain(..).peekable();
-        while let Some((time, page, mut write)) = kept.next() {
+        for (time, page, write) in self.kept.drain(..) {
             while let Some((_, event)) = held.next_if(|(at, _)| *at < time) {
                 event.hand_on(self.sink)?;
-            }
-            let next_event = held.peek().map_or(u64::MAX, |(at, _)| *at);
-            if let Some((_, _, last)) = kept.next_if(|(at, other, _)| *other == page && *at < next_event) {
-                write |= last;
             }
             self.sink.reference(page, write)?;
         }
