@@ -1,9 +1,15 @@
 //! What experiments share: where traces are, and running policies on them.
 
+use std::collections::HashMap;
+use std::fmt;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sweephand_policy::registry::Spec;
-use sweephand_sim::{Cell, Outcome, Sweep, Trajectory};
-use sweephand_trace::Trace;
+use sweephand_sim::{
+    Cell, Future, Outcome, RefaultDistances, Simulation, Sweep, SweepError, Trajectory, simulation,
+};
+use sweephand_trace::{Chunk, Header, Metadata, Trace, Writer, import_trace};
 
 /// Why an experiment could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -44,25 +50,68 @@ pub enum Error {
     Trace(#[from] sweephand_trace::Error),
 }
 
-/// The place where experiments run.
-#[derive(Clone, Debug)]
+/// What is simulated, the records of the trace that are done, and all of them.
+type Progress = dyn Fn(&str, u64, u64) + Send + Sync;
+
+/// The place where experiments run. It remembers what it has read and simulated, so that items can share it.
+#[derive(Default)]
 pub struct Lab {
     /// The folder with traces of others: `$SWEEPHAND_TRACES`.
-    pub traces: Option<PathBuf>,
+    traces: Option<PathBuf>,
+    progress: Option<Box<Progress>>,
+    /// Traces of others that had to be converted, by file.
+    converted: Mutex<HashMap<PathBuf, Arc<Trace>>>,
+    outcomes: Mutex<HashMap<Simulated, Outcome>>,
+}
+
+/// What has been simulated: the checksum of the trace, the policy, the frames.
+type Simulated = (u64, String, usize);
+
+impl fmt::Debug for Lab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lab").field("traces", &self.traces).finish_non_exhaustive()
+    }
 }
 
 /// The traces that come with the project, beside this crate.
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces");
 
 impl Lab {
+    /// A lab with the traces of others in a folder, if it is known.
+    pub fn new(traces: Option<PathBuf>) -> Self {
+        Self { traces, ..Self::default() }
+    }
+
+    /// The same, which tells `progress` how far a simulation is: its trace, records done and records in all.
+    #[must_use]
+    pub fn watched(self, progress: impl Fn(&str, u64, u64) + Send + Sync + 'static) -> Self {
+        Self { progress: Some(Box::new(progress)), ..self }
+    }
+
     /// Opens one of the classic traces of file system and database caches that came with LIRS.
     pub fn classic_trace(&self, name: &'static str) -> Result<Trace, Error> {
         self.trace_of_others(name, format!("lirs/{name}.trace.gz"))
     }
 
-    /// Opens the recording of a SPLASH-3 program.
-    pub fn splash_trace(&self, name: &'static str) -> Result<Trace, Error> {
-        self.trace_of_others(name, format!("splash/{name}.pt.zst"))
+    /// The recording of a SPLASH-3 program, converted once.
+    pub fn splash_trace(&self, name: &'static str) -> Result<Arc<Trace>, Error> {
+        let file = format!("splash/{name}.pt.zst");
+        let path = PathBuf::from(&file);
+        let mut converted = self.converted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(trace) = converted.get(&path) {
+            return Ok(Arc::clone(trace));
+        }
+        let trace = Arc::new(self.trace_of_others(name, file)?);
+        converted.insert(path, Arc::clone(&trace));
+        Ok(trace)
+    }
+
+    /// A trace reduced to a window of `window` pages, by what `sweephand import --window` does.
+    pub fn reduced(&self, trace: &Trace, window: u64) -> Result<Trace, Error> {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default())?;
+        let end = import_trace(trace, &mut writer, window, &mut |_| {})?;
+        let (file, _) = writer.finish(end)?;
+        Ok(Trace::from_bytes(file.into_inner())?)
     }
 
     /// Opens a trace that comes with the project, by its name in `traces/` without `.swt`.
@@ -79,15 +128,98 @@ impl Lab {
     }
 
     /// Runs policies at several memory sizes, every reference shown to them. The results are by policy, then by size.
+    /// What was run before is not run again.
     pub fn outcomes(
         &self,
         trace: &Trace,
         policies: &[&str],
         frames: &[usize],
     ) -> Result<Vec<Vec<Outcome>>, Error> {
-        let sweep = Sweep { cells: cells(policies, frames)?, ..Sweep::default() };
-        let outcomes: Vec<_> = sweep.run(trace, &|_| {})?.into_iter().map(|(outcome, _)| outcome).collect();
+        let checksum = trace.header().checksum;
+        let key = |cell: &Cell| (checksum, cell.spec.to_string(), cell.frames);
+        let wanted = cells(policies, frames)?;
+        let known = |cell: &Cell| self.known_outcomes().get(&key(cell)).copied();
+        let cells: Vec<Cell> = wanted.iter().filter(|cell| known(cell).is_none()).cloned().collect();
+        if !cells.is_empty() {
+            let results = self.sweep(trace, &Sweep { cells: cells.clone(), ..Sweep::default() })?;
+            let outcomes = results.into_iter().map(|(outcome, _)| outcome);
+            self.known_outcomes().extend(cells.iter().map(key).zip(outcomes));
+        }
+        let outcomes = wanted.iter().map(|cell| known(cell).expect("it has been run")).collect();
         Ok(by_policy(outcomes, frames))
+    }
+
+    /// Refault distances of policies at one memory size.
+    pub fn refault_distances(
+        &self,
+        trace: &Trace,
+        policies: &[&str],
+        frames: usize,
+    ) -> Result<Vec<RefaultDistances>, Error> {
+        let cells = cells(policies, &[frames])?;
+        let results = self.sweep(trace, &Sweep { cells, refault_distances: true, ..Sweep::default() })?;
+        Ok(results.iter().map(|(outcome, _)| outcome.refault_distances.expect("asked for")).collect())
+    }
+
+    /// Faults of policies at one memory size, those while a frame was free left out, in each of `parts` equal parts of the
+    /// trace's records.
+    pub fn faults_over_time(
+        &self,
+        trace: &Trace,
+        policies: &[&str],
+        frames: usize,
+        parts: u64,
+    ) -> Result<Vec<Vec<u64>>, Error> {
+        let Header { totals, metadata, .. } = trace.header();
+        let mut simulations = Vec::new();
+        for cell in cells(policies, &[frames])? {
+            let simulation = simulation(&cell.spec, cell.frames, false, metadata.page_size);
+            simulations.push(simulation.map_err(SweepError::from)?);
+        }
+        let future = match simulations.iter().any(|simulation| simulation.needs_future()) {
+            true => Some(Future::of(trace)?.map_err(|source| {
+                let path = trace.name().to_owned();
+                SweepError::TooLong { path, source }
+            })?),
+            false => None,
+        };
+        let counted = |simulation: &dyn Simulation| {
+            let outcome = simulation.outcome();
+            outcome.faults - outcome.warmup_faults
+        };
+        let mut faults = vec![vec![0; parts as usize]; simulations.len()];
+        let mut chunk = Chunk::new();
+        for index in 0..trace.chunks() {
+            trace.read_chunk(index, &mut chunk)?;
+            let next_uses = future.as_ref().map_or(&[][..], |future| future.of_chunk(&chunk));
+            let mut start = 0;
+            while start < chunk.references.len() {
+                let part = (chunk.first_record + start as u64) * parts / totals.records;
+                let end_of_part = ((part + 1) * totals.records).div_ceil(parts) - chunk.first_record;
+                let end = chunk.references.len().min(end_of_part as usize);
+                for (simulation, faults) in simulations.iter_mut().zip(&mut faults) {
+                    let before = counted(&**simulation);
+                    simulation.advance(&chunk, start..end, next_uses);
+                    faults[part as usize] += counted(&**simulation) - before;
+                }
+                start = end;
+            }
+        }
+        Ok(faults)
+    }
+
+    fn known_outcomes(&self) -> MutexGuard<'_, HashMap<Simulated, Outcome>> {
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sweep(&self, trace: &Trace, sweep: &Sweep) -> Result<Vec<(Outcome, Trajectory)>, Error> {
+        let Header { totals, metadata, .. } = trace.header();
+        let progress = |done| {
+            if let Some(progress) = &self.progress {
+                progress(&metadata.program, done, totals.records);
+            }
+        };
+        Ok(sweep.run(trace, &progress)?)
     }
 
     /// Runs policies with references collapsed, as the experiments on classic traces want it. The results are by
@@ -101,7 +233,7 @@ impl Lab {
     ) -> Result<Vec<Vec<(Outcome, Trajectory)>>, Error> {
         let sweep =
             Sweep { cells: cells(policies, frames)?, collapse: true, sample_records, ..Sweep::default() };
-        Ok(by_policy(sweep.run(trace, &|_| {})?, frames))
+        Ok(by_policy(self.sweep(trace, &sweep)?, frames))
     }
 
     /// Hit ratios in percent with references collapsed, by policy and size, of all references of the trace.
@@ -123,7 +255,7 @@ impl Lab {
 fn cells(policies: &[&str], frames: &[usize]) -> Result<Vec<Cell>, Error> {
     let mut cells = Vec::new();
     for policy in policies {
-        let spec = Spec::parse(policy).map_err(sweephand_sim::SweepError::from)?;
+        let spec = Spec::parse(policy).map_err(SweepError::from)?;
         cells.extend(frames.iter().map(|&frames| Cell { spec: spec.clone(), frames }));
     }
     Ok(cells)

@@ -4,6 +4,8 @@
 //! (Markdown). `sweephand reproduce` runs [`all_items`].
 #![forbid(unsafe_code)]
 
+#[path = "../apr-2020/experiments.rs"]
+mod apr_2020;
 #[path = "../clock-pro-2005/experiments.rs"]
 mod clock_pro_2005;
 mod lab;
@@ -28,7 +30,7 @@ pub struct Item {
 }
 
 /// The papers, each with its items.
-const PAPERS: &[&[Item]] = &[clock_pro_2005::ITEMS];
+const PAPERS: &[&[Item]] = &[clock_pro_2005::ITEMS, apr_2020::ITEMS];
 
 /// Everything that can be reproduced, paper by paper.
 pub fn all_items() -> impl Iterator<Item = &'static Item> {

@@ -1,17 +1,22 @@
 //! The published tables, on the classic traces. They are others' data: `SWEEPHAND_TRACES` says where they are.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use sweephand_papers::{Error, Lab, Report, all_items, items};
+
+/// The lab of all tests, so that nothing is simulated twice; `None` if the traces are not here.
+static LAB: LazyLock<Option<Lab>> = LazyLock::new(|| {
+    std::env::var_os("SWEEPHAND_TRACES").map(|traces| Lab::new(Some(PathBuf::from(traces))))
+});
 
 /// Runs an item, or says that its traces are not here.
 fn report(id: &str) -> Option<Report> {
-    let Some(traces) = std::env::var_os("SWEEPHAND_TRACES") else {
+    let Some(lab) = &*LAB else {
         eprintln!("{id}: not checked, SWEEPHAND_TRACES is not set");
         return None;
     };
-    let lab = Lab { traces: Some(PathBuf::from(traces)) };
     let item = items(&[id.to_string()]).unwrap()[0];
-    Some((item.run)(&lab).unwrap())
+    Some((item.run)(lab).unwrap())
 }
 
 /// The differences "ours less published" of a policy, in tenths of a point.
@@ -70,7 +75,7 @@ fn the_committed_results_are_what_comes_out() {
 
 #[test]
 fn without_traces_it_says_what_is_needed_and_where() {
-    let error = (items(&[]).unwrap()[0].run)(&Lab { traces: None }).unwrap_err();
+    let error = (items(&[]).unwrap()[0].run)(&Lab::new(None)).unwrap_err();
     assert!(matches!(error, Error::NoTrace { name: "cpp", .. }));
     assert_eq!(
         error.to_string(),

@@ -1,6 +1,7 @@
 //! `sweephand reproduce`: a paper's published results beside measured ones.
 
 use crate::output::Output;
+use crate::progress;
 use anyhow::Context;
 use std::fs;
 use std::io::{self, Write};
@@ -31,10 +32,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let lab = Lab { traces: args.traces };
+    let bar = progress::bar(0, "references");
+    let watch = bar.clone();
+    let lab = Lab::new(args.traces).watched(move |trace, done, records| {
+        watch.set_length(records);
+        watch.set_message(trace.to_string());
+        watch.set_position(done);
+    });
     let mut all_hold = true;
     for (index, item) in items(&args.names)?.into_iter().enumerate() {
+        bar.reset();
         let report = (item.run)(&lab).with_context(|| item.id)?;
+        bar.finish_and_clear();
         all_hold &= report.holds();
         if index > 0 {
             writeln!(stdout, "\n")?;

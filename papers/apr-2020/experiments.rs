@@ -1,0 +1,717 @@
+//! The APR thesis, Seoul National University, 2020, chapter 4: page faults of scientific programs.
+//!
+//! Conventions: faults per million instructions, without those taken while a frame was still free. Memory sizes are shares of
+//! a workload's pages, at least eight times the window of its trace, below which policies with reference bits see another
+//! string than the program made. SEQ falls back on CLOCK, as in the thesis.
+
+use crate::{Error, Item, Lab, Published, Report};
+use std::sync::Arc;
+use sweephand_report::Table;
+use sweephand_sim::{MemorySize, Outcome, RefaultDistances};
+use sweephand_trace::Trace;
+
+const FOLDER: &str = "apr-2020";
+
+pub(crate) const ITEMS: &[Item] = &[
+    Item { id: "apr/table-4.1", folder: FOLDER, title: "APR 2020, Table 4.1: the workloads", run: table_4_1 },
+    Item {
+        id: "apr/figure-4.1",
+        folder: FOLDER,
+        title: "APR 2020, Figure 4.1: page faults against memory size",
+        run: figure_4_1,
+    },
+    Item {
+        id: "apr/figure-4.2",
+        folder: FOLDER,
+        title: "APR 2020, Figure 4.2: refault distances",
+        run: figure_4_2,
+    },
+    Item {
+        id: "apr/figure-4.3",
+        folder: FOLDER,
+        title: "APR 2020, Figure 4.3: the decay factor",
+        run: figure_4_3,
+    },
+    Item {
+        id: "apr/summary",
+        folder: FOLDER,
+        title: "APR 2020: how many faults fewer than others",
+        run: summary,
+    },
+    Item {
+        id: "apr/window",
+        folder: FOLDER,
+        title: "APR 2020: what the window of a reduced trace does to APR and CLOCK-Pro",
+        run: window,
+    },
+];
+
+/// The thesis's workloads that are recorded: its name for them and the trace.
+const WORKLOADS: [(&str, &str); 7] = [
+    ("cholesky", "cholesky"),
+    ("fft", "fft22"),
+    ("lu_cb", "lu_cb"),
+    ("ocean_cp", "ocean_cp_1026"),
+    ("radiosity", "radiosity"),
+    ("raytrace", "raytrace"),
+    ("water_nsquared", "water_nsquared"),
+];
+
+/// The policies compared.
+const POLICIES: [(&str, &str); 5] =
+    [("OPT", "opt"), ("CLOCK", "clock"), ("CLOCK-Pro", "clock-pro"), ("SEQ", "seq"), ("APR", "apr")];
+/// Where they stand there.
+const OPT: usize = 0;
+const CLOCK: usize = 1;
+const CLOCK_PRO: usize = 2;
+const SEQ: usize = 3;
+const APR: usize = 4;
+
+/// Memory sizes in percent of a workload's pages.
+const PERCENTS: [u32; 9] = [10, 20, 30, 40, 50, 60, 70, 80, 90];
+/// A memory has at least so many times the pages of its trace's window.
+const WINDOWS: u64 = 8;
+
+/// A workload's faults under some policies.
+struct Curves {
+    workload: &'static str,
+    trace: Arc<Trace>,
+    /// Memory in percent of the pages, and in pages.
+    sizes: Vec<(u32, usize)>,
+    /// By policy and by size; those while a frame was free left out.
+    faults: Vec<Vec<u64>>,
+}
+
+impl Curves {
+    fn measure(
+        lab: &Lab,
+        (workload, trace): (&'static str, &'static str),
+        policies: &[&str],
+    ) -> Result<Self, Error> {
+        let trace = lab.splash_trace(trace)?;
+        let sizes = sizes(&trace);
+        let frames: Vec<_> = sizes.iter().map(|(_, frames)| *frames).collect();
+        Ok(Self { sizes, ..Self::at(lab, workload, &trace, &frames, policies)? })
+    }
+
+    /// At other sizes than those of the figures.
+    fn at(
+        lab: &Lab,
+        workload: &'static str,
+        trace: &Arc<Trace>,
+        frames: &[usize],
+        policies: &[&str],
+    ) -> Result<Self, Error> {
+        let faults = |outcome: &Outcome| outcome.faults - outcome.warmup_faults;
+        let outcomes = lab.outcomes(trace, policies, frames)?;
+        let faults = outcomes.iter().map(|by_size| by_size.iter().map(faults).collect()).collect();
+        let share = |frames: usize| 100 * frames as u64 / trace.header().totals.distinct_pages;
+        let sizes = frames.iter().map(|&frames| (share(frames) as u32, frames)).collect();
+        Ok(Self { workload, trace: Arc::clone(trace), sizes, faults })
+    }
+
+    /// Every workload under the policies compared.
+    fn all(lab: &Lab) -> Result<Vec<Self>, Error> {
+        let policies = POLICIES.map(|(_, policy)| policy);
+        WORKLOADS.iter().map(|workload| Self::measure(lab, *workload, &policies)).collect()
+    }
+
+    /// Faults per million instructions.
+    fn rate(&self, faults: u64) -> f64 {
+        let instructions = self.trace.header().totals.instructions.expect("recorded with instruction counts");
+        faults as f64 * 1e6 / instructions as f64
+    }
+
+    /// Faults per million instructions of policies in columns, memory sizes in rows.
+    fn table<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> Table {
+        let mut table = Table::new(["memory", "pages"].into_iter().chain(columns));
+        for (row, (percent, frames)) in self.sizes.iter().enumerate() {
+            let rates = self.faults.iter().map(|by_size| rate_text(self.rate(by_size[row])));
+            table.row([format!("{percent} %"), frames.to_string()].into_iter().chain(rates));
+        }
+        table
+    }
+
+    /// By how many percent fewer faults `policy` takes than `other`, by size; `None` where `other` takes none.
+    fn fewer(&self, policy: usize, other: usize) -> Vec<Option<f64>> {
+        let fewer = |(&faults, &of_other): (&u64, &u64)| {
+            (of_other > 0).then(|| 100.0 * (1.0 - faults as f64 / of_other as f64))
+        };
+        self.faults[policy].iter().zip(&self.faults[other]).map(fewer).collect()
+    }
+
+    /// The mean of that over the sizes.
+    fn mean_fewer(&self, policy: usize, other: usize) -> f64 {
+        mean(self.fewer(policy, other).into_iter().flatten())
+    }
+
+    /// How many faults fewer `policy` takes than `other` in all sizes together, in percent.
+    fn fewer_in_all(&self, policy: usize, other: usize) -> f64 {
+        let [faults, of_other] = [policy, other].map(|policy| self.faults[policy].iter().sum::<u64>() as f64);
+        100.0 * (1.0 - faults / of_other)
+    }
+
+    /// The sizes at which `policy` takes no more faults than any other but OPT.
+    fn sizes_won(&self, policy: usize) -> usize {
+        let won = |size: &usize| {
+            (CLOCK..POLICIES.len()).all(|other| self.faults[policy][*size] <= self.faults[other][*size])
+        };
+        (0..self.sizes.len()).filter(won).count()
+    }
+}
+
+/// The memory sizes of a workload: percent and pages.
+fn sizes(trace: &Trace) -> Vec<(u32, usize)> {
+    let header = trace.header();
+    let least = WINDOWS * header.metadata.window;
+    let frames = |percent: u32| {
+        let size = MemorySize::Percent(f64::from(percent));
+        size.frames(header.totals.distinct_pages, header.metadata.page_size)[0]
+    };
+    let sizes = PERCENTS.map(|percent| (percent, frames(percent)));
+    sizes.into_iter().filter(|(_, frames)| *frames as u64 >= least).collect()
+}
+
+fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+    let (count, sum) = values.into_iter().fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
+    sum / f64::from(count)
+}
+
+/// Faults per million instructions, to three digits.
+fn rate_text(rate: f64) -> String {
+    match rate {
+        rate if rate >= 99.95 => format!("{rate:.0}"),
+        rate if rate >= 9.995 => format!("{rate:.1}"),
+        rate if rate >= 0.9995 => format!("{rate:.2}"),
+        rate if rate >= 0.0005 => format!("{rate:.3}"),
+        rate if rate > 0.0 => format!("{rate:.5}"),
+        _ => "0".into(),
+    }
+}
+
+/// A list as in "a 1, b 2".
+fn list(items: impl IntoIterator<Item = String>) -> String {
+    items.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// The traces measured on.
+fn traces(lab: &Lab) -> Result<String, Error> {
+    let describe = |(_, name): &(&str, &'static str)| -> Result<String, Error> {
+        Ok(format!("{name} {:016x}", lab.splash_trace(name)?.header().checksum))
+    };
+    let described = WORKLOADS.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
+    Ok(format!("SPLASH-3, one thread; checksums of the traces: {}.", described.join(", ")))
+}
+
+fn table_4_1(lab: &Lab) -> Result<Report, Error> {
+    let published = Published::read(include_str!("table-4.1.csv"));
+    let mut report = Report {
+        title: ITEMS[0].title.into(),
+        method: format!(
+            "{}\nThe thesis recorded SPLASH-2x. Columns: published, ours. Memory is every page touched once.",
+            traces(lab)?
+        ),
+        ..Report::default()
+    };
+    let quantities = ["instructions", "references", "memory", "objects"];
+    let mut table = Table::new(
+        std::iter::once("workload").chain(quantities.iter().flat_map(|quantity| [*quantity, "ours"])),
+    );
+    let published_columns = quantities.map(|quantity| published.column(quantity));
+    let (mut nearest, mut other_inputs) = (Vec::new(), Vec::new());
+    for (row, workload) in published.words("workload").into_iter().enumerate() {
+        let recorded = WORKLOADS.iter().find(|(name, _)| *name == workload);
+        assert_eq!(recorded.map_or("", |(_, trace)| trace), published.words("recorded")[row]);
+        let ours = match recorded {
+            None => None,
+            Some((_, trace)) => {
+                let trace = lab.splash_trace(trace)?;
+                let totals = &trace.header().totals;
+                let bytes = totals.distinct_pages * trace.header().metadata.page_size;
+                let instructions = totals.instructions.unwrap_or(0) as f64 / 1e6;
+                Some([
+                    instructions,
+                    totals.references as f64 / 1e6,
+                    bytes as f64 / 1e6,
+                    totals.objects as f64,
+                ])
+            }
+        };
+        let mut cells = vec![workload.to_string()];
+        for (quantity, column) in published_columns.iter().enumerate() {
+            let theirs = column[row];
+            let ours = ours.map_or("-".into(), |ours| number(ours[quantity]));
+            cells.extend([number(theirs), ours]);
+        }
+        if let Some(ours) = ours {
+            let ratio = ours[2] / published_columns[2][row];
+            let name = format!("{workload} {ratio:.2}");
+            if (0.8..=1.25).contains(&ratio) { nearest.push(name) } else { other_inputs.push(name) }
+        }
+        table.row(cells);
+    }
+    let line = "Instructions and references in millions, memory in MB, objects of 40 KiB and more.";
+    report.tables.push((line.into(), table));
+    report.claim(
+        "the recorded workloads are as large as the thesis's, within a quarter",
+        other_inputs.is_empty(),
+        format!(
+            "memory as a multiple of the published: {}; others: {}",
+            nearest.join(", "),
+            if other_inputs.is_empty() { "none".into() } else { other_inputs.join(", ") }
+        ),
+    );
+    Ok(report)
+}
+
+/// A number as the thesis prints them: whole, or with one decimal where it is small.
+fn number(value: f64) -> String {
+    if value < 10.0 && value.fract() != 0.0 { format!("{value:.1}") } else { format!("{value:.0}") }
+}
+
+fn figure_4_1(lab: &Lab) -> Result<Report, Error> {
+    let curves = Curves::all(lab)?;
+    let mut report = Report {
+        title: ITEMS[1].title.into(),
+        method: format!(
+            "{}\nPage faults per million instructions, those taken while a frame was free left out. Memory in percent of the \
+             pages touched. The thesis prints curves, no numbers: what can be checked is what it says of them.",
+            traces(lab)?
+        ),
+        ..Report::default()
+    };
+    for curve in &curves {
+        report.tables.push((format!("{}.", curve.workload), curve.table(POLICIES.map(|(name, _)| name))));
+    }
+    let of = |workload: &str| curves.iter().find(|curve| curve.workload == workload).expect("recorded");
+    let fewer = |workload: &str, policy, other| of(workload).mean_fewer(policy, other);
+    let each = |workloads: &[&'static str], policy, other| {
+        list(workloads.iter().map(|workload| format!("{workload} {:+.1} %", -fewer(workload, policy, other))))
+    };
+
+    report.claim(
+        "SEQ takes fewer faults than APR on fft (and radix, which is not recorded), mean over sizes",
+        fewer("fft", SEQ, APR) > 0.0,
+        format!("{:.1} % fewer", fewer("fft", SEQ, APR)),
+    );
+    let consistent = ["lu_cb", "radiosity", "raytrace", "water_nsquared"];
+    let all_won = consistent.iter().all(|workload| of(workload).sizes_won(APR) == of(workload).sizes.len());
+    let won = |workload: &&str| {
+        format!("{workload} at {} of {} sizes", of(workload).sizes_won(APR), of(workload).sizes.len())
+    };
+    report.claim(
+        "APR takes no more faults than CLOCK, CLOCK-Pro and SEQ at any size on lu_cb, radiosity, raytrace, water_nsquared (and \
+         volrend, which is not recorded)",
+        all_won,
+        list(consistent.iter().map(won)),
+    );
+    report.claim(
+        "APR is remarkably better than CLOCK on cholesky (and ocean_ncp, which is not recorded): by more than the thesis's mean \
+         of 22 %, mean over sizes",
+        fewer("cholesky", APR, CLOCK) > 22.0,
+        each(&["cholesky"], APR, CLOCK),
+    );
+    let names = WORKLOADS.map(|(name, _)| name);
+    let as_said = |workload: &str| {
+        let fewer = fewer(workload, CLOCK_PRO, CLOCK);
+        if workload == "ocean_cp" { fewer > 5.0 } else { fewer.abs() <= 5.0 }
+    };
+    report.claim(
+        "CLOCK-Pro is better than CLOCK on ocean_cp (by more than 5 %) and equal on the others (within 5 %), mean over sizes",
+        names.iter().all(|workload| as_said(workload)),
+        format!("against CLOCK {}", each(&names, CLOCK_PRO, CLOCK)),
+    );
+    let worse = ["cholesky", "ocean_cp", "radiosity"];
+    report.claim(
+        "SEQ is worse than CLOCK on cholesky, ocean_cp and radiosity, mean over sizes",
+        worse.iter().all(|workload| fewer(workload, SEQ, CLOCK) < 0.0),
+        format!("against CLOCK {}", each(&names, SEQ, CLOCK)),
+    );
+    let close = ["radiosity", "water_nsquared"];
+    report.claim(
+        "APR is close to OPT on radiosity and water_nsquared: at most 20 % more faults, mean over sizes",
+        close.iter().all(|workload| fewer(workload, APR, OPT) >= -20.0),
+        format!("against OPT {}", each(&names, APR, OPT)),
+    );
+    let improved = names.iter().filter(|workload| fewer(workload, APR, CLOCK) > 5.0).count();
+    report.claim(
+        "APR improves three workloads of four markedly (by more than 5 % against CLOCK, mean over sizes)",
+        4 * improved >= 3 * names.len(),
+        format!("{improved} of {}: against CLOCK {}", names.len(), each(&names, APR, CLOCK)),
+    );
+    let saturated = |workload: &str| {
+        let curve = of(workload);
+        let last = curve.sizes.len() - 1;
+        [CLOCK, APR].map(|policy| curve.rate(curve.faults[policy][last]))
+    };
+    let small = ["raytrace", "water_nsquared"];
+    report.claim(
+        "raytrace and water_nsquared (and volrend, which is not recorded) need less memory than they have pages: at 90 % of them \
+         CLOCK and APR take less than a fault in ten million instructions",
+        small.iter().all(|workload| saturated(workload).iter().all(|rate| *rate < 0.1)),
+        list(small.iter().map(|workload| {
+            let [clock, apr] = saturated(workload);
+            format!("{workload}: CLOCK {} and APR {} in a million", rate_text(clock), rate_text(apr))
+        })),
+    );
+    Ok(report)
+}
+
+fn figure_4_2(lab: &Lab) -> Result<Report, Error> {
+    let mut report = Report {
+        title: ITEMS[2].title.into(),
+        method: format!(
+            "{}\nThe refault distance of an eviction is the number of references that the program makes until the page's fault; \
+             pages that never come back are left out. Records of a reduced trace count as the references that lay between \
+             them: those between two marks, a million instructions apart, are spread evenly over its records. Memory is the mean \
+             of the sizes of Figure 4.1.",
+            traces(lab)?
+        ),
+        ..Report::default()
+    };
+    let policies = POLICIES.map(|(_, policy)| policy);
+    let heading = || ["workload", "pages"].into_iter().chain(POLICIES.map(|(name, _)| name));
+    let mut relative = Table::new(heading().chain(["CLOCK, millions"]));
+    let mut with_end = Table::new(heading());
+    let mut never = Table::new(heading());
+    let mut ratios = Vec::new();
+    for (workload, trace) in WORKLOADS {
+        let trace = lab.splash_trace(trace)?;
+        let frames = mean(sizes(&trace).into_iter().map(|(_, frames)| frames as f64)).round() as usize;
+        let distances = lab.refault_distances(&trace, &policies, frames)?;
+        let row = || [workload.to_string(), frames.to_string()].into_iter();
+        let ratio = |mean: fn(&RefaultDistances) -> Option<f64>| {
+            distances
+                .iter()
+                .map(|of| mean(of).unwrap_or(0.0) / mean(&distances[CLOCK]).unwrap_or(f64::NAN))
+                .collect::<Vec<_>>()
+        };
+        let text = |ratios: &[f64]| ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>();
+        let means = ratio(RefaultDistances::mean);
+        let of_clock = distances[CLOCK].mean().unwrap_or(f64::NAN) / 1e6;
+        relative.row(row().chain(text(&means)).chain([format!("{of_clock:.1}")]));
+        with_end.row(row().chain(text(&ratio(RefaultDistances::mean_with_end))));
+        let percent = |of: &RefaultDistances| {
+            100.0 * of.never_refaulted as f64 / (of.never_refaulted + of.refaults) as f64
+        };
+        never.row(row().chain(distances.iter().map(|of| format!("{:.1}", percent(of)))));
+        ratios.push((workload, means));
+    }
+    report.tables.push((
+        "Mean refault distance relative to CLOCK's, and CLOCK's in millions of references.".into(),
+        relative,
+    ));
+    report.tables.push((
+        "The same with the pages that never come back, counted as if they did at the end.".into(),
+        with_end,
+    ));
+    report.tables.push(("Evictions of pages that never come back, in percent of all.".into(), never));
+    let each =
+        |policy: usize| list(ratios.iter().map(|(workload, of)| format!("{workload} {:.2}", of[policy])));
+    let above = |(workload, of): &(&str, Vec<f64>)| *workload == "ocean_cp" || of[CLOCK_PRO] <= 1.05;
+    report.claim(
+        "CLOCK-Pro's refault distances are not above CLOCK's (by more than 5 %) but on ocean_cp",
+        ratios.iter().all(above)
+            && ratios.iter().any(|(workload, of)| *workload == "ocean_cp" && of[CLOCK_PRO] > 1.05),
+        each(CLOCK_PRO),
+    );
+    report.claim(
+        "APR's are larger than CLOCK's or equal (within 5 %)",
+        ratios.iter().all(|(_, of)| of[APR] >= 0.95),
+        each(APR),
+    );
+    Ok(report)
+}
+
+/// Decay factors of Figure 4.3. The default comes by its plain name, so that it is not simulated again.
+const DECAYS: [(&str, &str); 5] = [
+    ("0.1", "apr:decay=0.1"),
+    ("0.3", "apr:decay=0.3"),
+    ("0.5", "apr:decay=0.5"),
+    ("0.7", "apr"),
+    ("0.9", "apr:decay=0.9"),
+];
+
+fn figure_4_3(lab: &Lab) -> Result<Report, Error> {
+    let mut report = Report {
+        title: ITEMS[3].title.into(),
+        method: format!(
+            "{}\nPage faults of APR per million instructions as in Figure 4.1, by decay factor. The thesis draws water_nsquared, \
+             lu_ncb and lu_cb.",
+            traces(lab)?
+        ),
+        ..Report::default()
+    };
+    let mut sensitive = Vec::new();
+    for workload in WORKLOADS {
+        let curves = Curves::measure(lab, workload, &DECAYS.map(|(_, policy)| policy))?;
+        let spread = |size: usize| {
+            let of_size = || curves.faults.iter().map(|by_size| by_size[size]);
+            let (least, most) = (of_size().min().expect("a policy"), of_size().max().expect("a policy"));
+            // Of a few faults, one more is a large part.
+            if most < FEW_FAULTS { 0.0 } else { 100.0 * (most as f64 / least.max(1) as f64 - 1.0) }
+        };
+        let spreads = (0..curves.sizes.len()).map(|size| (spread(size), curves.sizes[size].0));
+        let widest = spreads.max_by(|a, b| a.0.total_cmp(&b.0)).expect("a size");
+        sensitive.push((workload.0, widest));
+        report.tables.push((format!("{}.", workload.0), curves.table(DECAYS.map(|(name, _)| name))));
+    }
+    let others = sensitive.iter().filter(|(workload, _)| *workload != "lu_cb");
+    let lu_cb = sensitive.iter().find(|(workload, _)| *workload == "lu_cb").expect("recorded").1;
+    report.claim(
+        "the decay factor matters on lu_cb only: the most faults of any factor are more than 10 % above the least at some size there, \
+         and nowhere else",
+        lu_cb.0 > 10.0 && others.clone().all(|(_, (spread, _))| *spread <= 10.0),
+        list(sensitive.iter().map(|(workload, (spread, percent))| format!("{workload} {spread:.1} % at {percent} % of its pages"))),
+    );
+    Ok(report)
+}
+
+/// Below so many faults differences of a few faults say nothing.
+const FEW_FAULTS: u64 = 1000;
+
+fn summary(lab: &Lab) -> Result<Report, Error> {
+    let curves = Curves::all(lab)?;
+    let mut report = Report {
+        title: ITEMS[4].title.into(),
+        method: format!(
+            "{}\nBy how many percent APR takes fewer page faults (those while a frame was free left out): mean over the sizes of \
+             Figure 4.1, then over the workloads. The thesis prints the means only and does not say in which order it took them. \
+             Sizes at which the other policy takes no faults are left out.",
+            traces(lab)?
+        ),
+        ..Report::default()
+    };
+    let columns = [
+        ("CLOCK", APR, CLOCK),
+        ("CLOCK-Pro", APR, CLOCK_PRO),
+        ("SEQ", APR, SEQ),
+        ("CLOCK-Pro than CLOCK", CLOCK_PRO, CLOCK),
+        ("SEQ than CLOCK", SEQ, CLOCK),
+        ("OPT than CLOCK", OPT, CLOCK),
+    ];
+    let mut table = Table::new(std::iter::once("workload").chain(columns.map(|(heading, ..)| heading)));
+    let mut row = |name: &str, of_column: &dyn Fn(usize, usize) -> f64| {
+        let cells = columns.map(|(_, policy, other)| one_decimal(of_column(policy, other)));
+        table.row(std::iter::once(name.to_string()).chain(cells));
+    };
+    let mean_over = |chosen: &dyn Fn(&Curves) -> bool, policy, other| {
+        mean(curves.iter().filter(|curve| chosen(curve)).map(|curve| curve.mean_fewer(policy, other)))
+    };
+    for curve in &curves {
+        row(curve.workload, &|policy, other| curve.mean_fewer(policy, other));
+    }
+    row("mean", &|policy, other| mean_over(&|_| true, policy, other));
+    row("mean without fft", &|policy, other| mean_over(&|curve| curve.workload != "fft", policy, other));
+    row("mean, faults of all sizes added up", &|policy, other| {
+        mean(curves.iter().map(|curve| curve.fewer_in_all(policy, other)))
+    });
+    table.row(["thesis, mean of twelve", "22.0", "22.1", "16.4", "", "", ""]);
+    report.tables.push((
+        "Percent fewer faults: of APR than of the first three, then of others than of CLOCK.".into(),
+        table,
+    ));
+
+    let mut by_size = Table::new(
+        std::iter::once("workload".to_string()).chain(PERCENTS.map(|percent| format!("{percent} %"))),
+    );
+    for curve in &curves {
+        let fewer = curve.fewer(APR, CLOCK);
+        let at = |percent: u32| curve.sizes.iter().position(|(size, _)| *size == percent);
+        let cell = |percent| at(percent).and_then(|at| fewer[at]).map_or("-".into(), one_decimal);
+        by_size.row(std::iter::once(curve.workload.to_string()).chain(PERCENTS.map(cell)));
+    }
+    report.tables.push(("Percent fewer faults of APR than of CLOCK, by memory size.".into(), by_size));
+    // The worst against each, once where it is the same workload and size.
+    let mut worst_against: Vec<(Worst, String)> = Vec::new();
+    for other in [CLOCK, CLOCK_PRO, SEQ] {
+        let worst = Worst::of(&curves, other, FEW_FAULTS).expect("some size has many faults");
+        let against = format!("{} ({:+.1} %)", POLICIES[other].0, -worst.fewer);
+        match worst_against.iter_mut().find(|(known, _)| known.place() == worst.place()) {
+            Some((_, others)) => *others += &format!(" and {against}"),
+            None => worst_against.push((worst, against)),
+        }
+    }
+    for (worst, against) in &worst_against {
+        let line =
+            format!("APR at its worst against {against}: {}. Faults by tenth of the trace.", worst.place());
+        report.tables.push((line, worst.over_time(lab)?));
+    }
+
+    let means = [CLOCK, CLOCK_PRO, SEQ].map(|other| mean_over(&|_| true, APR, other));
+    for ((other, published), measured) in
+        [(CLOCK, 22.0), (CLOCK_PRO, 22.1), (SEQ, 16.4)].into_iter().zip(means)
+    {
+        report.claim(
+            format!(
+                "APR takes {published:.1} % fewer faults than {} as in the thesis, or more",
+                POLICIES[other].0
+            ),
+            measured >= published,
+            format!("{measured:.1} %"),
+        );
+    }
+    report.claim(
+        "APR takes at least 13 % fewer faults than CLOCK",
+        means[0] >= 13.0,
+        format!("{:.1} %", means[0]),
+    );
+    let worst = Worst::of(&curves, CLOCK, 1).expect("some size has faults");
+    report.claim(
+        "APR is never more than 12 % worse than CLOCK",
+        worst.fewer >= -12.0,
+        format!("at worst {:+.1} %, {}", -worst.fewer, worst.place()),
+    );
+    let water = curves.iter().find(|curve| curve.workload == "water_nsquared").expect("recorded");
+    let at = water.sizes.iter().position(|(percent, _)| *percent == 20).expect("large enough");
+    let above = -water.fewer(APR, OPT)[at].unwrap_or(f64::INFINITY);
+    report.claim(
+        "APR is within 20 % of OPT on water_nsquared at 20 % of its pages",
+        above <= 20.0,
+        format!("{above:+.1} %"),
+    );
+    Ok(report)
+}
+
+/// Where APR does worst against another policy.
+struct Worst<'a> {
+    curves: &'a Curves,
+    /// Which of its sizes.
+    size: usize,
+    /// By how many percent APR takes fewer faults there.
+    fewer: f64,
+}
+
+impl<'a> Worst<'a> {
+    /// Of all workloads and the sizes at which the other takes at least `faults` faults.
+    fn of(curves: &'a [Curves], other: usize, faults: u64) -> Option<Self> {
+        let of_curves = |curves: &'a Curves| {
+            let fewer = curves.fewer(APR, other).into_iter().enumerate();
+            fewer.filter_map(move |(size, fewer)| {
+                let counts = curves.faults[other][size] >= faults;
+                fewer.filter(|_| counts).map(|fewer| Self { curves, size, fewer })
+            })
+        };
+        curves.iter().flat_map(of_curves).min_by(|a, b| a.fewer.total_cmp(&b.fewer))
+    }
+
+    fn place(&self) -> String {
+        format!("{} at {} % of its pages", self.curves.workload, self.curves.sizes[self.size].0)
+    }
+
+    /// The faults there by tenth of the trace, also those of LIFO+ alone.
+    fn over_time(&self, lab: &Lab) -> Result<Table, Error> {
+        let rows = POLICIES.into_iter().chain([("LIFO+ alone", "lifo-plus")]).collect::<Vec<_>>();
+        let policies = rows.iter().map(|(_, policy)| *policy).collect::<Vec<_>>();
+        let frames = self.curves.sizes[self.size].1;
+        let faults = lab.faults_over_time(&self.curves.trace, &policies, frames, 10)?;
+        let mut table =
+            Table::new(std::iter::once("tenth".to_string()).chain((1..=10).map(|part| part.to_string())));
+        for ((name, _), parts) in rows.iter().zip(faults) {
+            table.row(std::iter::once((*name).to_string()).chain(parts.iter().map(u64::to_string)));
+        }
+        Ok(table)
+    }
+}
+
+/// Memory sizes of the window's test: eight windows and more.
+const WINDOW_SIZES: [MemorySize; 7] = [
+    MemorySize::Pages(128),
+    MemorySize::Pages(256),
+    MemorySize::Percent(10.0),
+    MemorySize::Percent(30.0),
+    MemorySize::Percent(50.0),
+    MemorySize::Percent(70.0),
+    MemorySize::Percent(90.0),
+];
+const WINDOW: u64 = 16;
+
+fn window(lab: &Lab) -> Result<Report, Error> {
+    let mut report = Report {
+        title: ITEMS[5].title.into(),
+        method: "Page faults, those while a frame was free left out. `every run`: each run of references to a page is a record, \
+                 a window of 1. `window 16`: the first and the last run of each page among 16 pages, as `sweephand import --window \
+                 16` makes it of the same recording. `recorded so`: another recording of the program, made with a window of 16 by \
+                 the recorder of the other SPLASH-3 traces, which makes one run of the two kept ones where nothing is left between \
+                 them."
+            .into(),
+        ..Report::default()
+    };
+    let policies = [POLICIES[CLOCK], POLICIES[CLOCK_PRO], ("LIFO+", "lifo-plus"), POLICIES[APR]];
+    let names = policies.map(|(_, policy)| policy);
+    // By how much the window changes a policy's faults at most, in percent, and where.
+    let mut most = policies.map(|_| (0.0_f64, String::new()));
+    // The mean of what APR gains on CLOCK, by workload and version.
+    let mut gains = Vec::new();
+    for (workload, name, recorded_so) in
+        [("cholesky", "cholesky-k1", Some("cholesky")), ("fft", "fft20-k1", None)]
+    {
+        let whole = lab.splash_trace(name)?;
+        let mut versions =
+            vec![("every run", Arc::clone(&whole)), ("window 16", Arc::new(lab.reduced(&whole, WINDOW)?))];
+        if let Some(name) = recorded_so {
+            versions.push(("recorded so", lab.splash_trace(name)?));
+        }
+        let header = whole.header();
+        let frames = |size: &MemorySize| size.frames(header.totals.distinct_pages, header.metadata.page_size);
+        let frames: Vec<usize> = WINDOW_SIZES.iter().flat_map(frames).collect();
+        let measured = versions
+            .iter()
+            .map(|(version, trace)| Curves::at(lab, version, trace, &frames, &names))
+            .collect::<Result<Vec<_>, _>>()?;
+        for (policy, (name, _)) in policies.iter().enumerate() {
+            let heading = measured.iter().map(|curves| curves.workload.to_string());
+            let differences = measured[1..].iter().map(|curves| format!("{}, diff %", curves.workload));
+            let mut table =
+                Table::new(std::iter::once("pages".to_string()).chain(heading).chain(differences));
+            for (size, frames) in frames.iter().enumerate() {
+                let faults: Vec<_> = measured.iter().map(|curves| curves.faults[policy][size]).collect();
+                let off: Vec<_> = faults[1..]
+                    .iter()
+                    .map(|other| 100.0 * (*other as f64 / faults[0] as f64 - 1.0))
+                    .collect();
+                if off[0].abs() > most[policy].0.abs() {
+                    most[policy] = (off[0], format!("{workload} with {frames} pages"));
+                }
+                let cells =
+                    faults.iter().map(u64::to_string).chain(off.iter().map(|off| format!("{off:+.2}")));
+                table.row(std::iter::once(frames.to_string()).chain(cells));
+            }
+            report.tables.push((format!("{workload}, {name}."), table));
+        }
+        let of_version = |curves: &Curves| {
+            (curves.workload, mean(curves.fewer(policies.len() - 1, 0).into_iter().flatten()))
+        };
+        gains.push((workload, measured.iter().map(of_version).collect::<Vec<_>>()));
+        let kept =
+            versions.iter().map(|(version, trace)| format!("{} ({version})", trace.header().totals.records));
+        let kept = list(kept);
+        report
+            .notes
+            .push(format!("{workload}: records {kept}; checksum with every run {:016x}.", header.checksum));
+    }
+    for ((name, _), (off, place)) in policies.iter().zip(&most) {
+        let bound = if *name == "CLOCK" { 0.1 } else { 2.0 };
+        report.claim(
+            format!("a window of 16 changes the faults of {name} by at most {bound} % from 128 pages up"),
+            off.abs() <= bound,
+            if *off == 0.0 { "not at all".to_string() } else { format!("at most {off:+.2} %, {place}") },
+        );
+    }
+    let spread = |gains: &Vec<(&str, f64)>| {
+        gains.iter().map(|(_, gain)| (gain - gains[0].1).abs()).fold(0.0, f64::max)
+    };
+    report.claim(
+        "the mean that APR gains on CLOCK over these sizes is the same with every window, within a point",
+        gains.iter().all(|(_, gains)| spread(gains) <= 1.0),
+        list(gains.iter().map(|(workload, gains)| {
+            let gains = list(gains.iter().map(|(version, gain)| format!("{gain:.1} % ({version})")));
+            format!("{workload} {gains}")
+        })),
+    );
+    Ok(report)
+}
+
+fn one_decimal(value: f64) -> String {
+    format!("{value:.1}")
+}
