@@ -21,6 +21,9 @@ pub trait Simulation: Send {
     /// The counts so far.
     fn outcome(&self) -> Outcome;
 
+    /// Whether a page is in memory now.
+    fn is_resident(&self, page: PageId) -> bool;
+
     /// Whether `advance` must be given the next uses.
     fn needs_future(&self) -> bool;
 }
@@ -285,6 +288,10 @@ impl<P: Policy + Send, O: Observer + Send> Simulation for Engine<P, O> {
         };
         self.observer.report(&mut outcome);
         outcome
+    }
+
+    fn is_resident(&self, page: PageId) -> bool {
+        self.table.flags.get(page.index()).is_some_and(|flags| flags & RESIDENT != 0)
     }
 
     fn needs_future(&self) -> bool {

@@ -86,29 +86,11 @@ impl Sweep {
         progress: &dyn Fn(u64),
     ) -> Result<Vec<(Outcome, Trajectory)>, SweepError> {
         let mut runs = self.runs(trace)?;
-        let future = if runs.iter().any(Run::needs_future) {
-            let path = trace.name().to_owned();
-            Some(Future::of(trace)?.map_err(|source| SweepError::TooLong { path, source })?)
-        } else {
-            None
+        let needs_future = runs.iter().any(Run::needs_future);
+        let advance = |run: &mut Run, chunk: &Chunk, next_uses: &[u32]| {
+            run.advance(chunk, next_uses, self.sample_records);
         };
-        let mut batch: Vec<Chunk> = Vec::new();
-        batch.resize_with(if runs.len() == 1 { 1 } else { BATCH }, Chunk::new);
-        for first in (0..trace.chunks()).step_by(batch.len()) {
-            let available = batch.len().min(trace.chunks() - first);
-            let chunks = &mut batch[..available];
-            let decoded = chunks.par_iter_mut().enumerate();
-            decoded.try_for_each(|(offset, chunk)| trace.read_chunk(first + offset, chunk))?;
-            // One at a time, so that a slow run does not take others along to its processor.
-            runs.par_iter_mut().with_max_len(1).for_each(|run| {
-                for chunk in &*chunks {
-                    let next_uses = future.as_ref().map_or(&[][..], |future| future.of_chunk(chunk));
-                    run.advance(chunk, next_uses, self.sample_records);
-                }
-            });
-            let last = chunks.last().expect("a batch has a chunk");
-            progress(last.first_record + last.references.len() as u64);
-        }
+        feed(trace, &mut runs, needs_future, &advance, progress)?;
         let mut results = vec![<(Outcome, Trajectory)>::default(); self.cells.len()];
         for run in runs {
             run.report(&self.cells, &mut results);
@@ -168,6 +150,40 @@ impl Sweep {
         }
         Ok(runs)
     }
+}
+
+/// Gives a trace to all of `runs`, batch by batch, in parallel. Next uses come along if one of them needs the future.
+pub(crate) fn feed<R: Send>(
+    trace: &Trace,
+    runs: &mut [R],
+    needs_future: bool,
+    advance: &(impl Fn(&mut R, &Chunk, &[u32]) + Sync),
+    progress: &dyn Fn(u64),
+) -> Result<(), SweepError> {
+    let future = if needs_future {
+        let path = trace.name().to_owned();
+        Some(Future::of(trace)?.map_err(|source| SweepError::TooLong { path, source })?)
+    } else {
+        None
+    };
+    let mut batch: Vec<Chunk> = Vec::new();
+    batch.resize_with(if runs.len() == 1 { 1 } else { BATCH }, Chunk::new);
+    for first in (0..trace.chunks()).step_by(batch.len()) {
+        let available = batch.len().min(trace.chunks() - first);
+        let chunks = &mut batch[..available];
+        let decoded = chunks.par_iter_mut().enumerate();
+        decoded.try_for_each(|(offset, chunk)| trace.read_chunk(first + offset, chunk))?;
+        // One at a time, so that a slow run does not take others along to its processor.
+        runs.par_iter_mut().with_max_len(1).for_each(|run| {
+            for chunk in &*chunks {
+                let next_uses = future.as_ref().map_or(&[][..], |future| future.of_chunk(chunk));
+                advance(run, chunk, next_uses);
+            }
+        });
+        let last = chunks.last().expect("a batch has a chunk");
+        progress(last.first_record + last.references.len() as u64);
+    }
+    Ok(())
 }
 
 /// Something that takes the trace once and gives the outcome of one cell or more.

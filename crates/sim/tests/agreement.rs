@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 use sweephand_policy::conformance::{E1, E2, E3, Machine, naive_model, run};
 use sweephand_policy::registry::{POLICIES, Registered, Spec, Visitor};
-use sweephand_policy::{NEVER, SplitMix64};
-use sweephand_sim::{Cell, Future, OptStack, Outcome, Sweep, simulation};
+use sweephand_policy::{NEVER, PageId, SplitMix64};
+use sweephand_sim::{Cell, ClassCounts, Future, OptStack, Outcome, Sweep, simulation};
 use sweephand_trace::{AllocKind, Chunk, EndTotals, Metadata, Trace, Writer};
 
 /// A trace in memory made by calls on a writer.
@@ -212,6 +212,49 @@ fn however_a_trace_is_cut_the_counts_are_the_same() {
 }
 
 /// A drop of one page once ended the runs of all others, so that OPT was told of uses that collapsing then hid.
+#[test]
+fn counts_by_class_add_up_to_those_of_the_whole_for_every_policy() {
+    let seed = 11;
+    let trace = random_trace(&mut SplitMix64::new(seed), 300_000, 60, true);
+    assert!(trace.chunks() > 1 && trace.header().totals.unmaps > 0);
+    for entry in POLICIES {
+        let policy = entry.info.name;
+        let frames = 20;
+        let cells = vec![Cell { spec: Spec::parse(policy).unwrap(), frames }];
+        let sweep = Sweep { cells, ..Sweep::default() };
+        // By parity of the page and by half of the run.
+        let class_of = |record: u64, page: PageId| 2 * usize::from(record >= 150_000) + page.index() % 2;
+        let classes = sweep.run_by_class(&trace, 4, class_of).unwrap().remove(0);
+        let sum = |count: fn(&ClassCounts) -> u64| classes.iter().map(count).sum::<u64>();
+        let whole = outcomes(&trace, policy, &[frames])[0];
+        assert_eq!(sum(|class| class.records), whole.records, "{policy}");
+        assert_eq!(sum(|class| class.faults), whole.faults, "{policy}, seed {seed}");
+        assert_eq!(sum(|class| class.first_touch_faults), whole.first_touch_faults, "{policy}");
+        let resident = sum(|class| class.resident_pages);
+        assert!((frames as u64 - 4..=frames as u64).contains(&resident), "{policy}: {resident} resident");
+        assert_eq!(classes[0].records + classes[1].records, 150_000);
+    }
+}
+
+#[test]
+fn a_class_has_its_own_faults_and_its_own_pages() {
+    // LRU with 3 frames: 0 1 2 fault, 0 hits, 3 and 4 fault and push out 1 and 2, 0 hits, 1 faults and pushes out 3.
+    let trace = string_trace(&[0, 1, 2, 0, 3, 4, 0, 1]);
+    let cells = vec![Cell { spec: Spec::parse("lru").unwrap(), frames: 3 }];
+    let sweep = Sweep { cells, ..Sweep::default() };
+    let class_of = |_, page: PageId| usize::from(page != PageId(0));
+    let [of_page_0, others] = sweep.run_by_class(&trace, 2, class_of).unwrap()[0][..] else { panic!() };
+    let counts = |records, faults, first_touch_faults, resident_pages| ClassCounts {
+        records,
+        faults,
+        first_touch_faults,
+        resident_pages,
+    };
+    assert_eq!(of_page_0, counts(3, 1, 1, 1));
+    assert_eq!(others, counts(5, 5, 4, 2));
+    assert!((of_page_0.hit_percent() - 66.7).abs() < 0.1);
+}
+
 #[test]
 fn opt_is_never_above_others_and_the_same_collapsed_where_contents_are_dropped() {
     let mut random = SplitMix64::new(9);
