@@ -201,7 +201,38 @@ END
     task sqlite3 sqlite3 -init groups.sql :memory: ''
 }
 
-for name in "${@:-gnuplot gzip gap perl sqlite cc1 numpy tasks}"; do
+btree_() { # 8,000 random look-ups through an index over 20,000 records, two a page, in a database file that is mapped
+    # The notes of linux-mm on page replacement: 100 leaf pages of an index, 10,000 pages of records. The index is made last, so
+    # that its pages lie together; btree.csv tells the pages of the file apart.
+    sqlite3 "$inputs/btree.db" > "$here/btree.csv" <<'END'
+pragma page_size = 4096;
+create table item(id integer primary key, key text, value text);
+insert into item
+    select value, printf('%011d', (value * 2654435761) % 4294967296), hex(zeroblob(950)) from generate_series(1, 20000);
+vacuum;
+create index by_key on item(key);
+.mode csv
+.headers on
+.separator , "\n"
+select name as tree, pagetype as type, pageno as page from dbstat where not (name = 'item' and pagetype = 'leaf') order by pageno;
+END
+    cat > "$inputs/btree.sql" <<'END'
+pragma mmap_size = 1000000000;
+with recursive lookup(n, x) as (
+    select 1, 12345 union all select n + 1, (x * 1103515245 + 12345) % 2147483648 from lookup where n < 8000)
+select count(*), sum(length(item.value))
+    from lookup join item on item.key = printf('%011d', ((x / 1024 % 20000 + 1) * 2654435761) % 4294967296);
+END
+    record btree 16 sqlite3 -init btree.sql btree.db ''
+}
+
+scan_() { # an anonymous mapping walked once, then a smaller one walked 20 times, each beside a hot set of 500 pages
+    gcc -O2 -Wall -Wextra -o "$inputs/scan" "$here/scan.c"
+    record scan-once 1 ./scan 20000 1 500
+    record scan-cyclic 1 ./scan 1200 20 500
+}
+
+for name in "${@:-gnuplot gzip gap perl sqlite cc1 numpy tasks btree scan}"; do
     for one in $name; do "${one}_"; done
 done
 ls -l "$here"/*.swt "$here"/tasks/*.swt >&2

@@ -107,6 +107,19 @@ pub enum Error {
         /// What it says, shortened.
         found: String,
     },
+    /// A page number where the pages of another trace are to be.
+    #[error(
+        "{}touches page {page}: only pages below {limit} leave room for the pages of another trace",
+        named(path)
+    )]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// The page number.
+        page: u64,
+        /// Where the other pages begin.
+        limit: u64,
+    },
     /// More pages than a trace can hold.
     #[error(
         "{}touches more than {} distinct pages, the most a trace can hold",
@@ -157,6 +170,7 @@ impl Error {
         | Self::Damaged { path, .. }
         | Self::Record { path, .. }
         | Self::Line { path, .. }
+        | Self::NoRoom { path, .. }
         | Self::TooManyPages { path }
         | Self::NoWrites { path }) = &mut self;
         if path.as_os_str().is_empty() {
@@ -195,6 +209,10 @@ impl Error {
 
     pub(crate) fn record(record: u64, offset: u64, reason: impl Into<String>) -> Self {
         Self::Record { path: PathBuf::new(), record, offset, reason: reason.into() }
+    }
+
+    pub(crate) fn no_room(page: u64, limit: u64) -> Self {
+        Self::NoRoom { path: PathBuf::new(), page, limit }
     }
 
     pub(crate) fn too_many_pages() -> Self {

@@ -3,7 +3,7 @@
 //! [`Trace::open`] opens a trace of any format and gives chunks of references to dense page ids;
 //! [`Writer`] takes page numbers and writes a trace; [`import()`] connects the two for foreign formats;
 //! [`generate`] makes reference strings, [`reduce`] makes them shorter, [`irim`] keeps only when the use of each page
-//! changes. The format itself is described in
+//! changes, [`mod@merge`] puts a stream among a program's references. The format itself is described in
 //! [`format`](mod@format).
 //!
 //! ```
@@ -36,6 +36,7 @@ pub mod generate;
 mod header;
 pub mod import;
 pub mod irim;
+pub mod merge;
 mod pages;
 pub mod pgtr;
 pub mod picture;
