@@ -8,10 +8,13 @@
 //! and is evicted itself otherwise. A hit on probation brings a page into the protected segment, whose overflow goes
 //! back to probation.
 //!
-//! What the paper leaves open here: frequencies are counted up to 15 and halved after `sample` x M references, as in the
-//! paper, but each page has a counter of its own where the paper has a sketch of shared ones: pages have dense ids, so
-//! that takes 8 bytes a page, nothing is hashed and no two pages are confused. Ties reject the candidate. When a page
-//! comes in, the candidate is the oldest page of the window (never the page itself, as the window has a frame at least).
+//! Frequencies are counted up to 15. When the number of references counted reaches `sample` x M, it and all frequencies
+//! are halved (the paper's reset), so that every halving but the first comes `sample` / 2 x M references after the one before.
+//!
+//! Different from the paper: each page has a counter of its own where the paper has a sketch of shared ones: pages have
+//! dense ids, so that takes 8 bytes a page, nothing is hashed and no two pages are confused. What the paper leaves open
+//! here: ties reject the candidate. When a page comes in, the candidate is the oldest page of the window (never the page
+//! itself, as the window has a frame at least).
 //!
 //! Cost: hit and fault O(1): counters are halved when they are next read.
 //!
@@ -53,9 +56,9 @@ pub struct WTinyLfu {
     window_pages: usize,
     protected_pages: usize,
     counters: PageMap<Counter>,
-    /// References counted since the last halving.
+    /// References counted, halved together with the counters.
     counted: u64,
-    /// References after which all counters are halved.
+    /// The number of references counted at which all is halved.
     sample_refs: u64,
     halvings: u32,
 }
@@ -75,7 +78,7 @@ impl Registered for WTinyLfu {
             Parameter {
                 name: "sample",
                 default: "10",
-                meaning: "references after which frequencies are halved, as a multiple of memory",
+                meaning: "references counted when all counts are halved, as a multiple of memory",
             },
         ],
         presets: &[],
@@ -110,7 +113,7 @@ impl WTinyLfu {
         self.counters.set(page, Counter { count, halvings: self.halvings });
         self.counted += 1;
         if self.counted >= self.sample_refs {
-            self.counted = 0;
+            self.counted /= 2;
             self.halvings += 1;
         }
     }
@@ -215,12 +218,13 @@ mod tests {
         );
     }
 
-    /// All counts are halved after 10 references with one frame.
+    /// All counts are halved when 10 references are counted with one frame, the number of references too: 5 more do it again.
     #[test]
-    fn frequencies_are_halved() {
+    fn frequencies_and_the_number_of_references_are_halved_together() {
         let mut machine = Machine::<WTinyLfu>::new("w-tinylfu", 1);
-        let counts = machine.trace(&[7; 12], |machine| machine.policy().frequency(PageId(7)).to_string());
-        assert_eq!(counts, ["1", "2", "3", "4", "5", "6", "7", "8", "9", "5", "6", "7"]);
+        let counts = machine.trace(&[7; 16], |machine| machine.policy().frequency(PageId(7)).to_string());
+        let expected = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "5", "6", "7", "8", "9", "5", "6"];
+        assert_eq!(counts, expected);
     }
 
     /// The window has a frame at least, so the page just loaded always stays until the next fault.

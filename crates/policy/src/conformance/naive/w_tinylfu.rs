@@ -1,7 +1,8 @@
 //! W-TinyLFU: an LRU window, an admission filter by frequency, and a segmented LRU behind it.
 //!
-//! Decisions: exact counts, saturating at 15; all are halved, rounding down, right after the reference that
-//! completes a sample. The page faulted on enters the window before the overflow of the window is judged.
+//! Decisions: exact counts, saturating at 15; all are halved, rounding down, right after the reference that completes a
+//! sample, and so is the number of references counted. The page faulted on enters the window before the overflow of the
+//! window is judged.
 
 use super::Step;
 
@@ -12,7 +13,7 @@ pub struct WTinyLfuOptions {
     pub window: usize,
     /// Pages in the protected segment.
     pub protected: usize,
-    /// References after which counts are halved.
+    /// References counted when all is halved.
     pub sample: u64,
 }
 
@@ -32,7 +33,7 @@ pub fn w_tinylfu(references: &[u32], frames: usize, options: &WTinyLfuOptions) -
         }
         counted += 1;
         if counted == options.sample {
-            counted = 0;
+            counted /= 2;
             counts.iter_mut().for_each(|count| count.1 /= 2);
         }
         let count = |page| counts.iter().find(|count| count.0 == page).map_or(0, |count| count.1);
