@@ -202,8 +202,8 @@ END
 }
 
 btree_() { # 8,000 random look-ups through an index over 20,000 records, two a page, in a database file that is mapped
-    # The notes of linux-mm on page replacement: 100 leaf pages of an index, 10,000 pages of records. The index is made last, so
-    # that its pages lie together; btree.csv tells the pages of the file apart.
+    # As in the notes of linux-mm: about 100 leaf pages of an index, 10,000 pages of records. The index is made last, so that
+    # its pages lie together; btree.csv tells the pages of the file apart.
     sqlite3 "$inputs/btree.db" > "$here/btree.csv" <<'END'
 pragma page_size = 4096;
 create table item(id integer primary key, key text, value text);

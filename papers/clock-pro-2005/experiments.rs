@@ -39,7 +39,7 @@ pub(crate) const ITEMS: &[Item] = &[
 ];
 
 /// The reading of CLOCK-Pro that comes nearest to the tables.
-const PRESET: &str = "clock-pro:preset=clockpro2005";
+pub(crate) const PRESET: &str = "clock-pro:preset=clockpro2005";
 
 /// The columns of the tables and the policies measured for them.
 const COLUMNS: [(&str, &str); 5] =

@@ -5,9 +5,10 @@ use std::fmt;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use sweephand_policy::PageId;
 use sweephand_policy::registry::Spec;
 use sweephand_sim::{
-    Cell, Future, Outcome, RefaultDistances, Simulation, Sweep, SweepError, Trajectory, simulation,
+    Cell, ClassCounts, Future, Outcome, RefaultDistances, Simulation, Sweep, SweepError, Trajectory, simulation,
 };
 use sweephand_trace::{Chunk, Header, Metadata, Trace, Writer, import_trace};
 
@@ -234,6 +235,20 @@ impl Lab {
         let sweep =
             Sweep { cells: cells(policies, frames)?, collapse: true, sample_records, ..Sweep::default() };
         Ok(by_policy(self.sweep(trace, &sweep)?, frames))
+    }
+
+    /// Runs policies at several memory sizes, counts by class of reference (see [`Sweep::run_by_class`]). The results are
+    /// by policy, then by size, then by class.
+    pub fn by_class(
+        &self,
+        trace: &Trace,
+        policies: &[&str],
+        frames: &[usize],
+        classes: usize,
+        class_of: impl Fn(u64, PageId) -> usize + Sync,
+    ) -> Result<Vec<Vec<Vec<ClassCounts>>>, Error> {
+        let sweep = Sweep { cells: cells(policies, frames)?, ..Sweep::default() };
+        Ok(by_policy(sweep.run_by_class(trace, classes, class_of)?, frames))
     }
 
     /// Hit ratios in percent with references collapsed, by policy and size, of all references of the trace.

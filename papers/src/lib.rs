@@ -8,9 +8,14 @@
 mod apr_2020;
 #[path = "../clock-pro-2005/experiments.rs"]
 mod clock_pro_2005;
+#[path = "../clock-pro-2005/programs.rs"]
+mod clock_pro_2005_programs;
 mod lab;
+#[path = "../linux-mm-advanced-page-replacement/experiments.rs"]
+mod linux_mm;
 mod published;
 mod report;
+mod workload;
 
 pub use lab::{Error, Lab};
 pub use published::Published;
@@ -29,8 +34,9 @@ pub struct Item {
     pub run: fn(&Lab) -> Result<Report, Error>,
 }
 
-/// The papers, each with its items.
-const PAPERS: &[&[Item]] = &[clock_pro_2005::ITEMS, apr_2020::ITEMS];
+/// The papers with their items; a paper's follow each other.
+const PAPERS: &[&[Item]] =
+    &[clock_pro_2005::ITEMS, clock_pro_2005_programs::ITEMS, apr_2020::ITEMS, linux_mm::ITEMS];
 
 /// Everything that can be reproduced, paper by paper.
 pub fn all_items() -> impl Iterator<Item = &'static Item> {

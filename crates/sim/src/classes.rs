@@ -23,6 +23,11 @@ pub struct ClassCounts {
 }
 
 impl ClassCounts {
+    /// Faults on pages that had been in memory before: all but the first touches.
+    pub fn refaults(&self) -> u64 {
+        self.faults - self.first_touch_faults
+    }
+
     /// Hits in percent of the references; not a number if there are none.
     pub fn hit_percent(&self) -> f64 {
         100.0 * (1.0 - self.faults as f64 / self.records as f64)

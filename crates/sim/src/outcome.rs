@@ -24,3 +24,10 @@ pub struct Outcome {
     /// Refault distances, where they were measured.
     pub refault_distances: Option<RefaultDistances>,
 }
+
+impl Outcome {
+    /// Faults on pages that had been in memory before: all but the first touches.
+    pub fn refaults(&self) -> u64 {
+        self.faults - self.first_touch_faults
+    }
+}

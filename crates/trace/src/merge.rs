@@ -1,11 +1,12 @@
 //! A stream of accesses put among a program's references, by time: what a program suffers from the file I/O of others.
 //!
-//! Both have their own clock: the program's are its instructions, told by marks and, between two marks, spread evenly over the
-//! references stored; the stream's can be seconds. So both are taken as shares of the whole duration. The stream's pages are
-//! others than the program's: they begin at [`STREAM_PAGES`]. Everything that is not a reference is the program's.
+//! Each has a clock of its own: the program's is its instructions, told by marks and, between two marks, spread evenly
+//! over the references stored; the stream's can be seconds. So both are taken as shares of the whole duration. The
+//! stream's pages are others than the program's: they begin at [`STREAM_PAGES`]. Everything that is not a reference is
+//! the program's.
 //!
-//! (S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK replacement", USENIX Annual Technical
-//! Conference 2005, section 5.1.2, scales a web server's I/O trace to the execution time of a program in this way.)
+//! (S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK replacement", USENIX Annual
+//! Technical Conference 2005, section 5.1.2, scales a web server's I/O trace to the run of a program in this way.)
 
 use crate::{AllocKind, EndTotals, Error, Event, Sink, Trace};
 use std::iter::Peekable;
@@ -34,9 +35,9 @@ pub fn evenly(accesses: impl ExactSizeIterator<Item = (u64, bool)>) -> impl Iter
     })
 }
 
-/// Hands on what the program of a trace did with the accesses of `stream` among it, which come in ascending order of time; where
-/// both fall on one time the program goes first. What comes back is for the writer's end: the instructions are the
-/// program's, the references those of both.
+/// Hands on what the program of a trace did with the accesses of `stream` among it, which come in ascending order of
+/// time; where both fall on one time the program goes first. What comes back is for the writer's end: the instructions
+/// are the program's, the references those of both.
 pub fn merge(
     program: &Trace,
     stream: impl IntoIterator<Item = Access>,

@@ -1,0 +1,190 @@
+//! Workloads that experiments make themselves, and what they ask of a trace.
+
+use crate::Error;
+use std::collections::HashMap;
+use std::io::Cursor;
+use sweephand_policy::PageId;
+use sweephand_policy::collections::Lists;
+use sweephand_sim::LruStack;
+use sweephand_trace::generate::{Generator, Pattern};
+use sweephand_trace::merge::{Access, STREAM_PAGES, merge};
+use sweephand_trace::{AllocKind, Chunk, EndTotals, Event, Metadata, Sink, Trace, Writer};
+
+/// The zstd level of traces that are never stored.
+const LEVEL: i32 = 1;
+
+/// A trace made and kept in memory.
+fn in_memory(
+    fill: impl FnOnce(&mut Writer<Cursor<Vec<u8>>>) -> Result<EndTotals, sweephand_trace::Error>,
+) -> Result<Trace, Error> {
+    let mut writer = Writer::with_level(Cursor::new(Vec::new()), Metadata::default(), LEVEL)?;
+    let end = fill(&mut writer)?;
+    let (file, _) = writer.finish(end)?;
+    Ok(Trace::from_bytes(file.into_inner())?)
+}
+
+/// The first `references` of a pattern, as `sweephand generate --seed` makes them.
+pub(crate) fn generated(pattern: &Pattern, seed: u64, references: usize) -> Result<Trace, Error> {
+    let generator = Generator::new(pattern, seed, 0.0).expect("a pattern of ours");
+    string(generator.take(references).map(|(page, _)| page))
+}
+
+/// References to these page numbers.
+pub(crate) fn string(pages: impl Iterator<Item = u64>) -> Result<Trace, Error> {
+    in_memory(|writer| {
+        for page in pages {
+            writer.reference(page, false)?;
+        }
+        Ok(EndTotals::default())
+    })
+}
+
+/// A trace without the references to pages that are among the `window` pages used last: of a burst of references to
+/// a page its
+/// first is kept.
+pub(crate) fn firsts_of_bursts(trace: &Trace, window: usize) -> Result<Trace, Error> {
+    let totals = &trace.header().totals;
+    in_memory(|writer| {
+        let mut firsts = FirstsOfBursts { writer, window, recent: Lists::new(), ids: HashMap::new() };
+        trace.replay(&mut firsts, &mut |_| {})?;
+        Ok(EndTotals {
+            references: Some(totals.references),
+            instructions: totals.instructions,
+            ..EndTotals::default()
+        })
+    })
+}
+
+struct FirstsOfBursts<'a> {
+    writer: &'a mut Writer<Cursor<Vec<u8>>>,
+    window: usize,
+    /// The pages used last, the least recently used in front.
+    recent: Lists<1>,
+    /// By page number, for the list.
+    ids: HashMap<u64, PageId>,
+}
+
+impl FirstsOfBursts<'_> {
+    fn id(&mut self, page_number: u64) -> PageId {
+        let next = PageId(self.ids.len() as u32);
+        *self.ids.entry(page_number).or_insert(next)
+    }
+
+    /// What comes to these pages next is not of the same burst.
+    fn forget(&mut self, first_page: u64, pages: u64) {
+        for page_number in first_page..first_page + pages {
+            let page = self.id(page_number);
+            self.recent.remove(page);
+        }
+    }
+}
+
+impl Sink for FirstsOfBursts<'_> {
+    fn reference(&mut self, page_number: u64, write: bool) -> Result<(), sweephand_trace::Error> {
+        let page = self.id(page_number);
+        if self.recent.list_of(page).is_some() {
+            self.recent.move_to_back(0, page);
+            return Ok(());
+        }
+        self.recent.push_back(0, page);
+        if self.recent.len(0) > self.window {
+            self.recent.pop_front(0);
+        }
+        self.writer.reference(page_number, write)
+    }
+    fn unmap(&mut self, first_page: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
+        // A trace is repeated page by page here.
+        self.forget(first_page, pages);
+        self.writer.unmap(first_page, pages)
+    }
+    fn remap(&mut self, from: u64, to: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
+        self.forget(from, pages);
+        self.forget(to, pages);
+        self.writer.remap(from, to, pages)
+    }
+    fn alloc(&mut self, address: u64, length: u64, kind: AllocKind) -> Result<(), sweephand_trace::Error> {
+        self.writer.alloc(address, length, kind)
+    }
+    fn free(&mut self, address: u64) -> Result<(), sweephand_trace::Error> {
+        self.writer.free(address)
+    }
+    fn mark(&mut self, instructions: u64, references: u64) -> Result<(), sweephand_trace::Error> {
+        self.writer.mark(instructions, references)
+    }
+    fn map(&mut self, first_page: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
+        self.writer.map(first_page, pages)
+    }
+}
+
+/// A program's trace with a stream of accesses among it.
+pub(crate) fn with_stream(program: &Trace, stream: impl IntoIterator<Item = Access>) -> Result<Trace, Error> {
+    in_memory(|writer| merge(program, stream, writer))
+}
+
+/// By page id: the page number it was first touched at.
+pub(crate) fn page_numbers(trace: &Trace) -> Result<Vec<u64>, Error> {
+    let mut numbers = Vec::new();
+    let mut chunk = Chunk::new();
+    for index in 0..trace.chunks() {
+        trace.read_chunk(index, &mut chunk)?;
+        numbers.extend_from_slice(&chunk.new_pages);
+    }
+    Ok(numbers)
+}
+
+/// By page id: whether it is a page of a stream that was merged in.
+pub(crate) fn streamed_pages(trace: &Trace) -> Result<Vec<bool>, Error> {
+    Ok(page_numbers(trace)?.iter().map(|number| *number >= STREAM_PAGES).collect())
+}
+
+/// The stack distances of a trace's references.
+pub(crate) fn stack_distances(trace: &Trace) -> Result<LruStack, Error> {
+    let mut stack = LruStack::new();
+    let mut chunk = Chunk::new();
+    for index in 0..trace.chunks() {
+        trace.read_chunk(index, &mut chunk)?;
+        stack.advance(&chunk, 0..chunk.references.len());
+    }
+    Ok(stack)
+}
+
+/// An object of a trace: an allocation of the recorder's least size or more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Object {
+    /// The number of the page of its first byte.
+    pub(crate) first_page: u64,
+    /// The pages that it reaches over.
+    pub(crate) pages: u64,
+    /// Records of the trace before it was allocated.
+    pub(crate) from_record: u64,
+    /// Records of the trace before it was freed, or all.
+    pub(crate) to_record: u64,
+}
+
+impl Object {
+    /// Whether a page number lies in it.
+    pub(crate) fn contains(&self, page_number: u64) -> bool {
+        (self.first_page..self.first_page + self.pages).contains(&page_number)
+    }
+}
+
+/// The objects of a trace in the order of their allocation.
+pub(crate) fn objects(trace: &Trace) -> Result<Vec<Object>, Error> {
+    let page_size = trace.header().metadata.page_size;
+    let mut objects: Vec<(u64, Object)> = Vec::new();
+    trace.for_each_event(&mut |record, event| match *event {
+        Event::Alloc { address, length, .. } => {
+            let first_page = address / page_size;
+            let pages = (address + length.max(1) - 1) / page_size - first_page + 1;
+            let to_record = trace.header().totals.records;
+            objects.push((address, Object { first_page, pages, from_record: record, to_record }));
+        }
+        Event::Free { address } => {
+            if let Some((_, object)) = objects.iter_mut().rfind(|(start, _)| *start == address) {
+                object.to_record = record;
+            }
+        }
+        _ => {}
+    })?;
+    Ok(objects.into_iter().map(|(_, object)| object).collect())
+}
