@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sweephand_policy::PageId;
 use sweephand_policy::registry::Spec;
-use sweephand_sim::{
-    Cell, ClassCounts, Future, Outcome, RefaultDistances, Simulation, Sweep, SweepError, Trajectory, simulation,
-};
-use sweephand_trace::{Chunk, Header, Metadata, Trace, Writer, import_trace};
+use sweephand_sim::{Cell, ClassCounts, Outcome, RefaultDistances, Sweep, SweepError, Trajectory};
+use sweephand_trace::{Header, Metadata, Trace, Writer, import_trace};
 
 /// Why an experiment could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -171,42 +169,11 @@ impl Lab {
         frames: usize,
         parts: u64,
     ) -> Result<Vec<Vec<u64>>, Error> {
-        let Header { totals, metadata, .. } = trace.header();
-        let mut simulations = Vec::new();
-        for cell in cells(policies, &[frames])? {
-            let simulation = simulation(&cell.spec, cell.frames, false, metadata.page_size);
-            simulations.push(simulation.map_err(SweepError::from)?);
-        }
-        let future = match simulations.iter().any(|simulation| simulation.needs_future()) {
-            true => Some(Future::of(trace)?.map_err(|source| {
-                let path = trace.name().to_owned();
-                SweepError::TooLong { path, source }
-            })?),
-            false => None,
-        };
-        let counted = |simulation: &dyn Simulation| {
-            let outcome = simulation.outcome();
-            outcome.faults - outcome.warmup_faults
-        };
-        let mut faults = vec![vec![0; parts as usize]; simulations.len()];
-        let mut chunk = Chunk::new();
-        for index in 0..trace.chunks() {
-            trace.read_chunk(index, &mut chunk)?;
-            let next_uses = future.as_ref().map_or(&[][..], |future| future.of_chunk(&chunk));
-            let mut start = 0;
-            while start < chunk.references.len() {
-                let part = (chunk.first_record + start as u64) * parts / totals.records;
-                let end_of_part = ((part + 1) * totals.records).div_ceil(parts) - chunk.first_record;
-                let end = chunk.references.len().min(end_of_part as usize);
-                for (simulation, faults) in simulations.iter_mut().zip(&mut faults) {
-                    let before = counted(&**simulation);
-                    simulation.advance(&chunk, start..end, next_uses);
-                    faults[part as usize] += counted(&**simulation) - before;
-                }
-                start = end;
-            }
-        }
-        Ok(faults)
+        let records = trace.header().totals.records;
+        let part = |record, _| (record * parts / records) as usize;
+        let counts = self.by_class(trace, policies, &[frames], parts as usize, part)?;
+        let counted = |part: &ClassCounts| part.faults - part.warmup_faults;
+        Ok(counts.iter().map(|by_size| by_size[0].iter().map(counted).collect()).collect())
     }
 
     fn known_outcomes(&self) -> MutexGuard<'_, HashMap<Simulated, Outcome>> {

@@ -18,6 +18,8 @@ pub struct ClassCounts {
     pub faults: u64,
     /// Those of them that were the first reference to the page, or the first after its contents were dropped.
     pub first_touch_faults: u64,
+    /// Those taken while a frame was free.
+    pub warmup_faults: u64,
     /// Pages resident at the end, each in the class of its last reference.
     pub resident_pages: u64,
 }
@@ -94,6 +96,7 @@ impl Run {
             counts.records += after.records - before.records;
             counts.faults += after.faults - before.faults;
             counts.first_touch_faults += after.first_touch_faults - before.first_touch_faults;
+            counts.warmup_faults += after.warmup_faults - before.warmup_faults;
             start = end;
         }
     }

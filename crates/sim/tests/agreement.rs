@@ -230,6 +230,7 @@ fn counts_by_class_add_up_to_those_of_the_whole_for_every_policy() {
         assert_eq!(sum(|class| class.records), whole.records, "{policy}");
         assert_eq!(sum(|class| class.faults), whole.faults, "{policy}, seed {seed}");
         assert_eq!(sum(|class| class.first_touch_faults), whole.first_touch_faults, "{policy}");
+        assert_eq!(sum(|class| class.warmup_faults), whole.warmup_faults, "{policy}");
         let resident = sum(|class| class.resident_pages);
         assert!((frames as u64 - 4..=frames as u64).contains(&resident), "{policy}: {resident} resident");
         assert_eq!(classes[0].records + classes[1].records, 150_000);
@@ -244,14 +245,15 @@ fn a_class_has_its_own_faults_and_its_own_pages() {
     let sweep = Sweep { cells, ..Sweep::default() };
     let class_of = |_, page: PageId| usize::from(page != PageId(0));
     let [of_page_0, others] = sweep.run_by_class(&trace, 2, class_of).unwrap()[0][..] else { panic!() };
-    let counts = |records, faults, first_touch_faults, resident_pages| ClassCounts {
+    let counts = |records, faults, first_touch_faults, warmup_faults, resident_pages| ClassCounts {
         records,
         faults,
         first_touch_faults,
+        warmup_faults,
         resident_pages,
     };
-    assert_eq!(of_page_0, counts(3, 1, 1, 1));
-    assert_eq!(others, counts(5, 5, 4, 2));
+    assert_eq!(of_page_0, counts(3, 1, 1, 1, 1));
+    assert_eq!(others, counts(5, 5, 4, 2, 2));
     assert!((of_page_0.hit_percent() - 66.7).abs() < 0.1);
 }
 

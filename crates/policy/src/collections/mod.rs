@@ -10,8 +10,8 @@ mod lists;
 mod page_map;
 mod ranked_list;
 mod ring;
-mod stacks;
 mod segmented_stack;
+mod stacks;
 
 pub use bit_tree::BitTree;
 pub use frame_table::FrameTable;
@@ -20,5 +20,5 @@ pub use lists::Lists;
 pub use page_map::PageMap;
 pub use ranked_list::RankedList;
 pub use ring::Ring;
-pub use stacks::Stacks;
 pub use segmented_stack::SegmentedStack;
+pub use stacks::Stacks;
