@@ -8,8 +8,9 @@ use std::io::{self, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_report::{bytes, grouped};
+use sweephand_trace::objects::{Object, objects};
 use sweephand_trace::picture::{Cell, Picture};
-use sweephand_trace::{AllocKind, Chunk, Event, Header, Irim, PageState, Trace};
+use sweephand_trace::{Header, Irim, PageState, Trace};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -53,7 +54,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         bar.finish_and_clear();
         verified?;
     }
-    let (objects, live_at_end) = objects(&trace, args.objects)?;
+    let mut objects = objects(&trace)?;
+    let live_at_end = objects.iter().filter(|object| object.to_record.is_none()).count();
+    objects.sort_by_key(|object| std::cmp::Reverse(object.length_bytes));
+    objects.truncate(args.objects);
     let mut out = io::stdout().lock();
     match args.format {
         Format::Json => {
@@ -160,56 +164,6 @@ fn show_irim(args: &Args, string: &Irim) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An object of the program.
-struct Object {
-    address: u64,
-    length: u64,
-    kind: AllocKind,
-    /// References before it came, and before it went.
-    from: u64,
-    to: Option<u64>,
-    /// Pages that it has a part of and that are ever touched.
-    touched_pages: u64,
-}
-
-/// The `most` largest objects, largest first, and how many objects are live at the end.
-fn objects(trace: &Trace, most: usize) -> anyhow::Result<(Vec<Object>, usize)> {
-    let mut objects: Vec<Object> = Vec::new();
-    let mut live = std::collections::HashMap::new();
-    let mut numbers = Vec::new();
-    let mut chunk = Chunk::new();
-    for index in 0..trace.chunks() {
-        trace.read_chunk(index, &mut chunk)?;
-        numbers.extend_from_slice(&chunk.new_pages);
-        for (at, event) in &chunk.events {
-            let now = chunk.first_record + u64::from(*at);
-            match *event {
-                Event::Alloc { address, length, kind } => {
-                    live.insert(address, objects.len());
-                    objects.push(Object { address, length, kind, from: now, to: None, touched_pages: 0 });
-                }
-                Event::Free { address } => {
-                    if let Some(index) = live.remove(&address) {
-                        objects[index].to = Some(now);
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    objects.sort_by_key(|object| std::cmp::Reverse(object.length));
-    objects.truncate(most);
-    numbers.sort_unstable();
-    let page_size = trace.header().metadata.page_size;
-    for object in &mut objects {
-        let first = object.address / page_size;
-        let end = (object.address + object.length).div_ceil(page_size);
-        let place = |page| numbers.partition_point(|number| *number < page);
-        object.touched_pages = (place(end) - place(first)) as u64;
-    }
-    Ok((objects, live.len()))
-}
-
 fn write_summary(out: &mut impl Write, trace: &Trace, verified: bool) -> io::Result<()> {
     let Header { version, checksum, totals, metadata } = trace.header();
     let mut line = |name: &str, value: String| writeln!(out, "{name:<20} {value}");
@@ -287,11 +241,11 @@ fn write_objects(
             out,
             "{:#14x}  {:>12} {:>10}  {:<8} {:>7} {:>7}",
             object.address,
-            bytes(object.length),
+            bytes(object.length_bytes),
             bytes(object.touched_pages.saturating_mul(header.metadata.page_size)),
             object.kind.name(),
-            share(object.from),
-            object.to.map_or("end".to_owned(), share)
+            share(object.from_record),
+            object.to_record.map_or("end".to_owned(), share)
         )?;
     }
     Ok(())
@@ -332,11 +286,11 @@ fn as_json(trace: &Trace, objects: &[Object], verified: bool) -> Value {
         .map(|object| {
             json!({
                 "address": object.address,
-                "length_bytes": object.length,
+                "length_bytes": object.length_bytes,
                 "kind": object.kind.name(),
                 "touched_pages": object.touched_pages,
-                "from_record": object.from,
-                "to_record": object.to,
+                "from_record": object.from_record,
+                "to_record": object.to_record,
             })
         })
         .collect();

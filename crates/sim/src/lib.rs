@@ -6,11 +6,12 @@
 //! ```
 //!
 //! [`Engine`] runs one policy with one memory size, with static dispatch per reference and dynamic dispatch per chunk.
-//! [`Sweep`] drives many of them in parallel, and tells their counts apart by class of reference if asked to. [`Future`] holds
-//! what offline policies are told. An [`Observer`] watches a simulation without being paid for by those that nobody
-//! watches; [`RefaultObserver`] measures refault distances.
+//! [`Sweep`] drives many of them in parallel, and tells their counts apart by class of reference if asked to; [`attribute`]
+//! tells them apart by object. [`Future`] holds what offline policies are told. An [`Observer`] watches a simulation without
+//! being paid for by those that nobody watches; [`RefaultObserver`] measures refault distances.
 #![forbid(unsafe_code)]
 
+mod attribution;
 mod classes;
 mod engine;
 mod future;
@@ -22,6 +23,7 @@ mod outcome;
 mod refault;
 mod sweep;
 
+pub use attribution::{ObjectCounts, ObjectFaults, attribute};
 pub use classes::ClassCounts;
 pub use engine::{Engine, Observer, Simulation, observed, simulation};
 pub use future::{Future, TooLong};

@@ -152,6 +152,12 @@ impl Sweep {
     }
 }
 
+/// What offline policies are told of a trace.
+pub(crate) fn future_of(trace: &Trace) -> Result<Future, SweepError> {
+    let path = trace.name().to_owned();
+    Future::of(trace)?.map_err(|source| SweepError::TooLong { path, source })
+}
+
 /// Gives a trace to all of `runs`, batch by batch, in parallel. Next uses come along if one of them needs the future.
 pub(crate) fn feed<R: Send>(
     trace: &Trace,
@@ -160,12 +166,7 @@ pub(crate) fn feed<R: Send>(
     advance: &(impl Fn(&mut R, &Chunk, &[u32]) + Sync),
     progress: &dyn Fn(u64),
 ) -> Result<(), SweepError> {
-    let future = if needs_future {
-        let path = trace.name().to_owned();
-        Some(Future::of(trace)?.map_err(|source| SweepError::TooLong { path, source })?)
-    } else {
-        None
-    };
+    let future = if needs_future { Some(future_of(trace)?) } else { None };
     let mut batch: Vec<Chunk> = Vec::new();
     batch.resize_with(if runs.len() == 1 { 1 } else { BATCH }, Chunk::new);
     for first in (0..trace.chunks()).step_by(batch.len()) {

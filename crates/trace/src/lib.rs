@@ -37,6 +37,7 @@ mod header;
 pub mod import;
 pub mod irim;
 pub mod merge;
+pub mod objects;
 mod pages;
 pub mod pgtr;
 pub mod picture;
