@@ -3,13 +3,16 @@
 //! Results go to standard output or to `-o FILE`, talk goes to standard error. Exit status: 0 done, 1 a finding (a
 //! check that failed), 2 an error, told in one line. `record` passes on the status of the program it ran.
 
+mod advise;
 mod generate;
 mod import;
 mod info;
 mod output;
+mod plot;
 mod policies;
 mod progress;
 mod record;
+mod report;
 mod reproduce;
 mod simulate;
 
@@ -37,6 +40,12 @@ enum Command {
     Generate(generate::Args),
     /// Count the page faults of a trace under every policy, at every memory size
     Simulate(simulate::Args),
+    /// Write a page about a trace: curves, pictures, objects, how much memory is enough
+    Report(report::Args),
+    /// Say in five lines how much memory is enough and which policy is best
+    Advise(advise::Args),
+    /// Draw one picture of a trace
+    Plot(plot::Args),
     /// Show a paper's published results beside measured ones
     Reproduce(reproduce::Args),
     /// List the policies with their parameters
@@ -50,6 +59,9 @@ fn main() -> ExitCode {
         Command::Import(args) => import::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Simulate(args) => simulate::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Advise(args) => advise::run(args),
+        Command::Plot(args) => plot::run(args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Policies(args) => policies::run(args),
     };

@@ -15,3 +15,10 @@ pub(crate) fn line() -> ProgressBar {
     let style = ProgressStyle::with_template("{msg}, {elapsed}").expect("a fixed template");
     ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5)).with_style(style)
 }
+
+/// A bar over `total` steps that mean nothing to the reader, on standard error.
+pub(crate) fn share(total: u64) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template("{msg} {wide_bar} {percent}%, {eta} left").expect("a fixed template");
+    ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5)).with_style(style)
+}

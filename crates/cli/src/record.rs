@@ -23,18 +23,23 @@ use sweephand_report::{bytes, grouped};
 use sweephand_sim::MemorySize;
 use sweephand_trace::{Error, Format, ImportOptions, Metadata, Writer, import};
 
+/// Objects are allocations of this size and more, unless another is asked for.
+const MIN_OBJECT: &str = "40KiB";
+/// The window, unless another is asked for.
+const WINDOW: u16 = 16;
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Trace to write [default: the program's name with .swt, in this directory]
     #[arg(short, long, value_name = "T")]
     output: Option<PathBuf>,
     /// Record allocations of this size and more as objects
-    #[arg(long, default_value = "40KiB", value_name = "SIZE")]
+    #[arg(long, default_value = MIN_OBJECT, value_name = "SIZE")]
     min_object: String,
     /// Keep only the first and last run of each page in every stretch of K distinct pages: the faults of LRU and OPT stay
     /// exact from K pages of memory up, those of other policies nearly so from about 8 K up; 1 keeps every run of
     /// references to one page, 0 every reference: what counts time in references needs that
-    #[arg(long, default_value = "16", value_name = "K", value_parser = clap::value_parser!(u16).range(0..=256))]
+    #[arg(long, default_value_t = WINDOW, value_name = "K", value_parser = clap::value_parser!(u16).range(0..=256))]
     window: u16,
     /// No progress, no summary
     #[arg(short, long)]
@@ -42,6 +47,24 @@ pub(crate) struct Args {
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM ARG")]
     command: Vec<OsString>,
+}
+
+/// Records a program as `sweephand record -- PROGRAM ARG...` does; returns the trace, and the program's status.
+pub(crate) fn program(command: Vec<OsString>) -> anyhow::Result<(PathBuf, ExitCode)> {
+    let path = default_output(&find_program(&command[0])?);
+    let args = Args {
+        output: Some(path.clone()),
+        min_object: MIN_OBJECT.to_string(),
+        window: WINDOW,
+        quiet: false,
+        command,
+    };
+    Ok((path, run(args)?))
+}
+
+/// In this directory, named after the program.
+fn default_output(program: &Path) -> PathBuf {
+    PathBuf::from(format!("{}.swt", program.file_name().unwrap_or_default().to_string_lossy()))
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -53,10 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         eprintln!("sweephand: note: {} is a script: what is recorded is {interpreter}", program.display());
     }
     let recorder = recorder(args.quiet)?;
-    let path = args.output.unwrap_or_else(|| {
-        let name = program.file_name().unwrap_or_default().to_string_lossy();
-        PathBuf::from(format!("{name}.swt"))
-    });
+    let path = args.output.unwrap_or_else(|| default_output(&program));
     let mut writer = Writer::new(Output::create(&path)?, Metadata::default())?;
 
     // Handlers rather than ignoring: an ignored signal would stay ignored in the program. One that is ignored already

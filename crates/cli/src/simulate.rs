@@ -48,6 +48,8 @@ enum FormatName {
     Table,
     Csv,
     Json,
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -79,6 +81,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let format = match (args.format, args.measure) {
         (FormatName::Csv, _) => Format::Csv,
         (FormatName::Json, _) => Format::Json,
+        #[cfg(feature = "parquet")]
+        (FormatName::Parquet, _) => Format::Parquet,
         (FormatName::Table, MeasureName::Faults) => Format::Table(Measure::Faults),
         (FormatName::Table, MeasureName::Refaults) => Format::Table(Measure::Refaults),
         (FormatName::Table, MeasureName::HitRatio) => Format::Table(Measure::HitRatio),
@@ -162,18 +166,9 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Trace> {
     })
 }
 
+/// A trace under the name that it was given by.
 fn describe(path: &Path, trace: &Trace) -> SimulatedTrace {
-    let header = trace.header();
-    SimulatedTrace {
-        trace: path.display().to_string(),
-        checksum: format!("{:016x}", header.checksum),
-        records: header.totals.records,
-        references: header.totals.references,
-        distinct_pages: header.totals.distinct_pages,
-        page_bytes: header.metadata.page_size,
-        instructions: header.totals.instructions,
-        window: header.metadata.window,
-    }
+    SimulatedTrace { trace: path.display().to_string(), ..SimulatedTrace::of(trace) }
 }
 
 /// The sizes in pages, in the order given, each once.

@@ -4,6 +4,7 @@ use crate::{Table, grouped};
 use serde::Serialize;
 use std::io::{self, Write};
 use sweephand_sim::Outcome;
+use sweephand_trace::Trace;
 
 /// One policy with one memory size on one trace. The fields are the columns of the CSV, in this order.
 #[derive(Clone, Debug, Serialize)]
@@ -56,6 +57,21 @@ pub struct SimulatedTrace {
 }
 
 impl SimulatedTrace {
+    /// What a trace says of itself, under the name that it was opened by.
+    pub fn of(trace: &Trace) -> Self {
+        let header = trace.header();
+        Self {
+            trace: trace.name().display().to_string(),
+            checksum: format!("{:016x}", header.checksum),
+            records: header.totals.records,
+            references: header.totals.references,
+            distinct_pages: header.totals.distinct_pages,
+            page_bytes: header.metadata.page_size,
+            instructions: header.totals.instructions,
+            window: header.metadata.window,
+        }
+    }
+
     /// The row of an outcome.
     pub fn row(&self, policy: impl ToString, frames: usize, outcome: &Outcome) -> SimulationRow {
         let six_decimals = |number: f64| (number * 1e6).round() / 1e6;
@@ -100,6 +116,9 @@ pub enum Format {
     Csv,
     /// One object: `sweephand`, `traces`, `rows`.
     Json,
+    /// The columns of [`SimulationRow`], with types: a Parquet file.
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 /// What the cells of a table show.
@@ -117,7 +136,7 @@ pub enum Measure {
 
 impl SimulationReport {
     /// Writes the report.
-    pub fn write(&self, format: Format, mut out: impl Write) -> io::Result<()> {
+    pub fn write(&self, format: Format, mut out: impl Write + Send) -> io::Result<()> {
         match format {
             Format::Table(measure) => self.write_tables(measure, out),
             Format::Csv => {
@@ -136,6 +155,8 @@ impl SimulationReport {
                 serde_json::to_writer_pretty(&mut out, self).map_err(io::Error::from)?;
                 writeln!(out)
             }
+            #[cfg(feature = "parquet")]
+            Format::Parquet => crate::parquet::write(&self.rows, out),
         }
     }
 
@@ -236,7 +257,7 @@ pub fn bytes(bytes: u64) -> String {
 
 impl SimulationRow {
     /// The columns of the CSV, in order. Ratios have six decimals, and are empty where they are unknown.
-    fn columns(&self) -> [(&'static str, String); 12] {
+    pub(crate) fn columns(&self) -> [(&'static str, String); 12] {
         let six_decimals =
             |number: Option<f64>| number.map_or(String::new(), |number| format!("{number:.6}"));
         [

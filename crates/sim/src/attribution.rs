@@ -58,7 +58,8 @@ pub fn attribute(
     }
     let mut counts = owners.counts;
     for (object, counts) in counts.iter_mut().enumerate() {
-        counts.faults = runs.iter().map(|(_, faults)| faults.get(object).copied().unwrap_or_default()).collect();
+        counts.faults =
+            runs.iter().map(|(_, faults)| faults.get(object).copied().unwrap_or_default()).collect();
     }
     Ok(counts)
 }

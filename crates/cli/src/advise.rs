@@ -1,0 +1,120 @@
+//! `sweephand advise`: what a trace comes to, in five lines. Given a program, it records that first.
+
+use crate::report::{self, Options};
+use serde_json::json;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use sweephand_report::{CurveStudy, bytes, grouped};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Trace of any format; - is standard input
+    #[arg(value_name = "T", required_unless_present = "command", conflicts_with = "command")]
+    trace: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+    /// How to print it
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// A program and its arguments, to be recorded as `sweephand record` does it, into PROGRAM.swt
+    #[arg(last = true, value_name = "PROGRAM ARG")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (specs, sizes) = args.options.parse()?;
+    let (path, status) = match args.trace {
+        Some(path) => (path, ExitCode::SUCCESS),
+        None => crate::record::program(args.command)?,
+    };
+    let trace = report::open(&path)?;
+    let bar = report::bar(&trace);
+    let study = CurveStudy::of(&trace, specs, &sizes, &|share| report::show(&bar, share))?;
+    bar.finish_and_clear();
+    let mut out = io::stdout().lock();
+    match args.format {
+        Format::Text => write_text(&mut out, &path, &study)?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, &as_json(&study)).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
+    }
+    study.notes.iter().for_each(|note| eprintln!("sweephand: note: {note}"));
+    // What is recorded passes on its program's status, as with `record`.
+    Ok(status)
+}
+
+/// Five lines: what it is, how much memory, which policy, what is left to gain, what to do next.
+fn write_text(out: &mut impl Write, path: &Path, study: &CurveStudy) -> io::Result<()> {
+    let trace = &study.trace;
+    let sentences = study.conclusion.sentences(&study.curves);
+    let mut line = |name: &str, text: &str| writeln!(out, "{name:<9} {text}");
+    line(
+        "program",
+        &format!(
+            "{}: {} references to {} pages ({}).",
+            study.name,
+            grouped(trace.references),
+            grouped(trace.distinct_pages),
+            bytes(trace.distinct_pages * trace.page_bytes)
+        ),
+    )?;
+    line("memory", &sentences.enough)?;
+    line("policy", &sentences.policy)?;
+    line("headroom", &sentences.headroom)?;
+    line("next", &next(path))
+}
+
+/// The command that shows more. It can be pasted into a shell.
+fn next(path: &Path) -> String {
+    if path == Path::new("-") {
+        return "sweephand report T -o report.html, with the trace in a file T".to_string();
+    }
+    let text = path.display().to_string();
+    let plain = |letter: char| letter.is_alphanumeric() || "/._-+=:,@%".contains(letter);
+    let quoted = |text: &str| {
+        if text.chars().all(plain) { text.to_string() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let page = format!("{}.html", name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or("report"));
+    format!("sweephand report {} -o {}", quoted(&text), quoted(&page))
+}
+
+/// The curves and what they come to; policies by name.
+fn as_json(study: &CurveStudy) -> serde_json::Value {
+    let conclusion = &study.conclusion;
+    let name = |index: usize| &study.curves.curves[index].policy;
+    let comparison = |comparison: &sweephand_report::Comparison| {
+        let at = comparison.most_at;
+        json!({
+            "policy": name(comparison.policy),
+            "baseline": name(comparison.baseline),
+            "saved": comparison.saved,
+            "most_at_pages": study.curves.memory_pages[at],
+            "faults_there": study.curves.curves[comparison.policy].faults[at],
+            "baseline_faults_there": study.curves.curves[comparison.baseline].faults[at],
+        })
+    };
+    json!({
+        "sweephand": { "version": env!("CARGO_PKG_VERSION") },
+        "trace": study.trace,
+        "program": study.name,
+        "curves": study.curves,
+        "conclusion": {
+            "policy": name(conclusion.policy),
+            "enough": conclusion.enough,
+            "best": conclusion.best.as_ref().map(comparison),
+            "headroom": conclusion.headroom.as_ref().map(comparison),
+            "sentences": conclusion.sentences(&study.curves),
+        },
+        "notes": study.notes,
+    })
+}

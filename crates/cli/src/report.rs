@@ -1,0 +1,100 @@
+//! `sweephand report`: one page of HTML about one trace or more.
+
+use crate::output::Output;
+use crate::progress;
+use anyhow::{Context, bail};
+use indicatif::ProgressBar;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use sweephand_policy::registry::Spec;
+use sweephand_report::{Page, Study};
+use sweephand_sim::MemorySize;
+use sweephand_trace::Trace;
+
+/// Policies to compare unless others are asked for: the bound, the classics, those that could run live.
+pub(crate) const POLICIES: &str = "opt,lru,clock,car,clock-pro,lirs,mglru,sieve";
+/// Memory sizes to compare them at; all of the program's pages come besides.
+pub(crate) const SIZES: &str = "5%,10%,20%,30%,40%,50%,60%,70%,80%,90%";
+/// More sizes than this make no better chart.
+const MOST_SIZES: usize = 100;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Traces of any format; - is standard input
+    #[arg(required = true, value_name = "T")]
+    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+    /// Page to write; - is standard output
+    #[arg(short, long, value_name = "FILE.html")]
+    output: PathBuf,
+}
+
+/// What to simulate.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Policies, comma list; `all`, or names with parameters as in clock-pro:cold=5%
+    #[arg(short, long, default_value = POLICIES, value_name = "LIST")]
+    pub(crate) policy: String,
+    /// Memory sizes, comma list: pages (300p), bytes (64MiB), shares of the trace's pages (25%)
+    #[arg(short, long, default_value = SIZES, value_name = "LIST")]
+    pub(crate) memory: String,
+}
+
+impl Options {
+    pub(crate) fn parse(&self) -> anyhow::Result<(Vec<Spec>, Vec<MemorySize>)> {
+        let sizes = MemorySize::parse_list(&self.memory)?;
+        if sizes.contains(&MemorySize::All) || sizes.len() > MOST_SIZES {
+            bail!(
+                "--memory: name {MOST_SIZES} sizes at most; for all of them use sweephand simulate --format csv"
+            );
+        }
+        Ok((Spec::parse_list(&self.policy)?, sizes))
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (specs, sizes) = args.options.parse()?;
+    let mut out = Output::create(&args.output)?;
+    let mut studies = Vec::new();
+    for path in &args.traces {
+        let trace = open(path)?;
+        let bar = bar(&trace);
+        let study = Study::of(&trace, specs.clone(), &sizes, &|share| show(&bar, share))?;
+        bar.finish_and_clear();
+        studies.push(study);
+    }
+    let page = Page {
+        studies,
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        policies: args.options.policy,
+        sizes: args.options.memory,
+    };
+    out.write_all(page.html().as_bytes()).context("the page cannot be written")?;
+    out.commit()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens a trace that has something to study.
+pub(crate) fn open(path: &Path) -> anyhow::Result<Trace> {
+    let trace = crate::simulate::open(path)?;
+    if trace.header().totals.records == 0 {
+        bail!("{}: has no references to simulate", path.display());
+    }
+    Ok(trace)
+}
+
+/// Steps of a bar that shows shares.
+const STEPS: f64 = 1000.0;
+
+/// A bar over everything that is done with a trace.
+pub(crate) fn bar(trace: &Trace) -> ProgressBar {
+    let bar = progress::share(STEPS as u64);
+    bar.set_message(trace.name().display().to_string());
+    bar
+}
+
+pub(crate) fn show(bar: &ProgressBar, share: f64) {
+    bar.set_position((share * STEPS) as u64);
+}

@@ -1,0 +1,284 @@
+//! What people and programs are shown: the page, the pictures, the advice, and JSON that keeps to its schemas.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A loop over an object, with pages outside of it now and then: PGTR, our recorder's wire format.
+fn sandbox() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let mut stream = b"PGTR\x01\x0c\x01\x00\x04loop".to_vec();
+    let number = |mut value: u64, out: &mut Vec<u8>| {
+        while value >= 0x80 {
+            out.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        out.push(value as u8);
+    };
+    // ALLOC of 40 pages at page 256, by malloc.
+    number(3, &mut stream);
+    [256 << 12, 40 << 12, 0].into_iter().for_each(|operand| number(operand, &mut stream));
+    let mut last = 0i64;
+    for time in 0..3000i64 {
+        let page = if time % 50 == 0 { 1 + time / 600 } else { 256 + time % 40 };
+        let step = page - last;
+        last = page;
+        let write = u64::from(time % 3 == 0) << 1;
+        number((((step << 1) ^ (step >> 63)) as u64) << 2 | write, &mut stream);
+    }
+    // END: instructions, references, runs, records, objects, their bytes, touches by system calls.
+    number(1, &mut stream);
+    let totals = [9000, 3000, 3000, 3000, 1, 40 << 12, 0];
+    totals.into_iter().for_each(|operand| number(operand, &mut stream));
+    fs::write(directory.path().join("loop.pt"), stream).unwrap();
+    directory
+}
+
+fn run(directory: &Path, arguments: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sweephand"));
+    command.args(arguments.split_whitespace()).current_dir(directory).output().unwrap()
+}
+
+fn stdout(directory: &Path, arguments: &str) -> String {
+    let output = run(directory, arguments);
+    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The text of every element of a kind, without the elements in it.
+fn texts(html: &str, kind: &str) -> Vec<String> {
+    let ends = format!("</{kind}>");
+    html.split(&format!("<{kind}"))
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once('>')?.1.split_once(&ends[..])?.0.to_string()))
+        .collect()
+}
+
+#[test]
+fn a_report_is_one_page_that_needs_nothing_else() {
+    let directory = sandbox();
+    let path = directory.path();
+    stdout(path, "report loop.pt -o report.html");
+    let page = fs::read_to_string(path.join("report.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>\n<html lang=\"en\">"));
+    assert_eq!(texts(&page, "title")[0], "loop: memory report");
+    assert_eq!(texts(&page, "h1"), ["loop"]);
+    assert_eq!(
+        texts(&page, "h2"),
+        ["Page faults by memory size", "Pages against time", "Where the faults are", "Reuse distances"]
+    );
+    // Nothing is fetched: pictures are in the page, links lead nowhere else.
+    for attribute in ["src=\"", "href=\"", "url("] {
+        for value in page.split(attribute).skip(1) {
+            assert!(value.starts_with("data:") || value.starts_with('#'), "{attribute}{:.60}", value);
+        }
+    }
+    assert!(!page.contains("http://") && !page.contains("https://"));
+    assert!(page.contains("default-src 'none'"), "and nothing may be");
+    assert!(page.contains("prefers-color-scheme:dark"));
+    assert!(page.len() < 500_000, "{} bytes", page.len());
+    // Four variants of the chart with a line a policy, which are the columns of the table.
+    assert_eq!(page.matches("<polyline").count(), 4 * 8);
+    assert_eq!(page.matches("class=\"value\"").count(), 4 * 8);
+    for policy in "opt lru clock car clock-pro lirs mglru sieve".split(' ') {
+        assert!(page.contains(&format!("<th scope=\"col\">{policy}</th>")), "{policy}");
+    }
+    assert!(page.contains("malloc at 0x100000") && page.contains("no object: stack, globals, small blocks"));
+    // Two layers of the whole, two of the object.
+    assert_eq!(page.matches("data:image/png;base64,").count(), 4);
+    assert!(!page.contains("{{") && !page.contains("{%"));
+}
+
+#[test]
+fn the_numbers_of_a_report_are_those_of_simulate() {
+    let directory = sandbox();
+    let path = directory.path();
+    let page = stdout(path, "report loop.pt -p opt,clock -m 20%,50% -o -");
+    let csv = stdout(path, "simulate loop.pt -p opt,clock -m 20%,50%,100% --format csv");
+    let faults: Vec<String> = csv.lines().skip(1).map(|row| row.split(',').nth(5).unwrap().into()).collect();
+    let plain = page.replace(',', "");
+    for size in 0..3 {
+        let cells = format!("<td>{}</td><td>{}</td>", faults[size], faults[3 + size]);
+        assert!(plain.contains(&cells), "{cells}");
+    }
+}
+
+#[test]
+fn several_traces_have_a_section_each() {
+    let directory = sandbox();
+    let path = directory.path();
+    fs::write(path.join("<b>&.txt"), "1\n2\n3\n1\n2\n4\n").unwrap();
+    let page = stdout(path, "report loop.pt <b>&.txt -o -");
+    assert_eq!(texts(&page, "h1"), ["2 traces"]);
+    assert_eq!(texts(&page, "h2"), ["loop", "&lt;b&gt;&amp;"]);
+    assert!(page.contains("<a href=\"#trace-2\">"));
+    assert!(!page.contains("<b>"), "names are words, never elements");
+}
+
+#[test]
+fn pictures_are_svg_or_png_by_their_names() {
+    let directory = sandbox();
+    let path = directory.path();
+    for what in ["faults", "pages", "distances"] {
+        stdout(path, &format!("plot {what} loop.pt -o x.svg"));
+        stdout(path, &format!("plot {what} loop.pt --log -o x.png"));
+        let svg = fs::read_to_string(path.join("x.svg")).unwrap();
+        assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"788\""), "{svg:.90}");
+        assert!(svg.ends_with("</svg>") && !svg.contains("var(--") && !svg.contains("NaN"), "{what}");
+        assert_eq!(fs::read(path.join("x.png")).unwrap()[..8], *b"\x89PNG\r\n\x1a\n");
+    }
+    let error = run(path, "plot faults loop.pt -o x.jpeg");
+    assert_eq!(error.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8(error.stderr).unwrap(),
+        "sweephand: x.jpeg: name a picture that ends with .svg or .png\n"
+    );
+    assert!(!path.join("x.jpeg").exists());
+}
+
+#[test]
+fn advice_is_five_lines_with_the_command_to_run_next() {
+    let directory = sandbox();
+    let path = directory.path();
+    fs::rename(path.join("loop.pt"), path.join("it's a loop.pt")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_sweephand"))
+        .args(["advise", "it's a loop.pt", "-p", "opt,clock,clock-pro", "-m", "25%,50%,75%"])
+        .current_dir(path)
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "program   it's a loop: 3,000 references to 45 pages (180 KiB).\n\
+         memory    Nothing short of nearly all its memory is enough: clock-pro comes within 10% of the least faults only at 168 KiB \
+         (93% of 180 KiB); its curve is steepest from 136 KiB to 180 KiB, where faults fall from 634 to 45.\n\
+         policy    Of the 2 policies that could run live clock-pro is best: 57% fewer faults than clock on average where memory is \
+         short, most at 136 KiB: 634 instead of 3,000.\n\
+         headroom  opt, which knows the future, would take 11% fewer faults than clock-pro on average, most at 136 KiB: 513 instead \
+         of 634.\n\
+         next      sweephand report 'it'\\''s a loop.pt' -o 'it'\\''s a loop.html'\n"
+    );
+    let next = "report 'it'\\''s a loop.pt' -o 'it'\\''s a loop.html'";
+    let shell = format!("{} {next}", env!("CARGO_BIN_EXE_sweephand"));
+    assert!(Command::new("sh").args(["-c", &shell]).current_dir(path).status().unwrap().success());
+    assert!(path.join("it's a loop.html").exists());
+}
+
+#[test]
+fn advice_about_a_program_records_it_first() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        eprintln!("not checked: valgrind is not installed");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_sweephand"))
+        .args(["advise", "-p", "opt,clock", "--", "sh", "-c", "echo said; exit 3"])
+        .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
+        .current_dir(directory.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(3), "the program's own");
+    assert_eq!(said.lines().count(), 6, "{said}");
+    assert!(said.starts_with("said\nprogram   sh: "), "{said}");
+    assert!(said.ends_with("\nnext      sweephand report sh.swt -o sh.html\n"), "{said}");
+    assert!(directory.path().join("sh.swt").exists());
+}
+
+#[test]
+fn bad_input_gets_one_line_and_leaves_nothing_behind() {
+    let directory = sandbox();
+    let path = directory.path();
+    fs::write(path.join("empty.txt"), "*\n").unwrap();
+    let cases = [
+        ("report empty.txt -o r.html", "empty.txt: "),
+        ("report loop.pt missing.swt -o r.html", "missing.swt: "),
+        ("report loop.pt -p lur -o r.html", "policy 'lur': there is no such policy"),
+        ("report loop.pt -m all -o r.html", "--memory: name 100 sizes at most"),
+        ("report loop.pt -o no/r.html", "no/r.html: cannot be created"),
+        ("advise empty.txt", "empty.txt: "),
+        ("advise -- no-such-program", "no-such-program: there is no such program"),
+        ("plot pages empty.txt -o p.svg", "empty.txt: "),
+    ];
+    for (arguments, message) in cases {
+        let output = run(path, arguments);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {error}");
+        assert!(error.starts_with(&format!("sweephand: {message}")), "{arguments}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    let mut names: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["empty.txt", "loop.pt"]);
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn parquet_is_a_file_of_its_own_kind() {
+    let directory = sandbox();
+    let path = directory.path();
+    stdout(path, "simulate loop.pt -p opt,clock -m 50% --format parquet -o faults.parquet");
+    let file = fs::read(path.join("faults.parquet")).unwrap();
+    assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"));
+    let standard_output = run(path, "simulate loop.pt -p opt,clock -m 50% --format parquet").stdout;
+    assert_eq!(standard_output, file);
+}
+
+/// Whether a document keeps to a schema in docs/schema: `None` where there is nothing to check it with.
+fn keeps_to(schema: &str, document: &str, folder: &Path) -> Option<Result<(), String>> {
+    let has_validator = Command::new("python3").args(["-c", "import jsonschema"]).output();
+    if !has_validator.is_ok_and(|output| output.status.success()) {
+        eprintln!("not checked: python3-jsonschema is not installed");
+        return None;
+    }
+    let path = folder.join("document.json");
+    fs::write(&path, document).unwrap();
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(schema);
+    let script = "import json, sys, jsonschema\n\
+                  schema, document = (json.load(open(path)) for path in sys.argv[1:])\n\
+                  jsonschema.Draft202012Validator.check_schema(schema)\n\
+                  jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)";
+    let output = Command::new("python3").args(["-c", script]).args([schema, path]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Some(if output.status.success() { Ok(()) } else { Err(said) })
+}
+
+#[test]
+fn json_keeps_to_its_schema() {
+    let directory = sandbox();
+    let path = directory.path();
+    fs::write(path.join("flat.txt"), "1\n2\n").unwrap();
+    let commands = [
+        ("simulate.json", "simulate loop.pt flat.txt -p opt,lru,clock-pro -m 20%,50% --format json"),
+        ("advise.json", "advise loop.pt --format json"),
+        ("advise.json", "advise flat.txt -p clock -m 2p --format json"),
+        ("info.json", "info loop.pt --format json --verify"),
+        ("info.json", "info flat.txt --format json"),
+        ("policies.json", "policies --format json"),
+    ];
+    for (schema, arguments) in commands {
+        let document = stdout(path, arguments);
+        let Some(kept) = keeps_to(schema, &document, path) else { return };
+        kept.unwrap_or_else(|error| panic!("{arguments}: {error}"));
+        // The schema is strict: a name that changes is a breach.
+        let changed = document.replace("\"checksum\"", "\"sum\"").replace("\"summary\"", "\"gist\"");
+        assert!(keeps_to(schema, &changed, path).unwrap().is_err(), "{arguments}");
+    }
+}
+
+/// In a browser: needs Node and Chromium, which CI may lack; `SWEEPHAND_BROWSER=1` asks for it.
+#[test]
+fn a_report_works_in_a_browser() {
+    if std::env::var_os("SWEEPHAND_BROWSER").is_none() {
+        eprintln!("not checked: set SWEEPHAND_BROWSER=1 where nodejs and chromium are installed");
+        return;
+    }
+    let directory = sandbox();
+    let path = directory.path();
+    fs::write(path.join("tiny.txt"), "1\n2\n3\n1\n2\n4\n").unwrap();
+    stdout(path, "report loop.pt tiny.txt -o report.html");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../report/browser/check.mjs");
+    let output = Command::new("node").arg(script).arg(path.join("report.html")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.lines().filter(|line| line.starts_with("ok")).count() >= 20, "{said}");
+}

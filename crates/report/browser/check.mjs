@@ -1,0 +1,178 @@
+// Looks at a report in headless Chromium, as a reader would: node check.mjs REPORT.html [FOLDER FOR SCREENSHOTS]
+//
+// Fails if the page says anything on the console, asks for anything from outside, is wider than a phone, or if the values do
+// not follow the pointer and the keyboard. Needs Debian's packages nodejs and chromium, no package of Node's.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const [page, folder] = process.argv.slice(2);
+const profile = mkdtempSync(join(tmpdir(), 'report-check-'));
+const browser = spawn('chromium', ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage',
+  '--no-first-run', '--disable-background-networking', '--disable-component-update', '--remote-debugging-pipe',
+  `--user-data-dir=${profile}`, 'about:blank'], { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
+browser.on('error', () => {
+  console.error('chromium cannot be started: apt-get install chromium');
+  process.exit(2);
+});
+setTimeout(() => {
+  console.error('chromium does not answer within two minutes');
+  browser.kill();
+  process.exit(2);
+}, 120_000).unref();
+const failures = [];
+const check = (holds, what) => {
+  console.log(`${holds ? 'ok  ' : 'FAIL'} ${what}`);
+  if (!holds) failures.push(what);
+};
+
+try {
+  const waiting = new Map();
+  const listeners = [];
+  let calls = 0;
+  const receive = (message) => {
+    const call = waiting.get(message.id);
+    waiting.delete(message.id);
+    if (message.error) call?.failed(new Error(message.error.message));
+    else if (call) call.done(message.result);
+    else listeners.forEach((listen) => listen(message));
+  };
+  // The browser's protocol: JSON, each message ended by a zero byte, on its descriptors 3 (in) and 4 (out).
+  const [, , , toBrowser, fromBrowser] = browser.stdio;
+  let text = '';
+  fromBrowser.setEncoding('utf8').on('data', (data) => {
+    const messages = (text + data).split('\0');
+    text = messages.pop();
+    messages.forEach((message) => receive(JSON.parse(message)));
+  });
+  let session;
+  const call = (method, params = {}) => new Promise((done, failed) => {
+    calls += 1;
+    waiting.set(calls, { done, failed });
+    toBrowser.write(`${JSON.stringify({ id: calls, method, params, sessionId: session })}\0`);
+  });
+  const { targetId } = await call('Target.createTarget', { url: 'about:blank' });
+  session = (await call('Target.attachToTarget', { targetId, flatten: true })).sessionId;
+  const said = [];
+  const asked = [];
+  let loaded = () => {};
+  listeners.push(({ method, params }) => {
+    if (method === 'Runtime.consoleAPICalled') said.push(params.args.map((value) => value.value).join(' '));
+    if (method === 'Runtime.exceptionThrown') said.push(params.exceptionDetails.text);
+    if (method === 'Log.entryAdded') said.push(params.entry.text);
+    if (method === 'Network.requestWillBeSent') asked.push(params.request.url);
+    if (method === 'Page.loadEventFired') loaded();
+  });
+  for (const domain of ['Page', 'Runtime', 'Log', 'Network']) await call(`${domain}.enable`);
+  const evaluate = async (expression) => (await call('Runtime.evaluate', { expression, returnByValue: true })).result.value;
+  const open = async (width, scheme) => {
+    await call('Emulation.setDeviceMetricsOverride', { width, height: 900, deviceScaleFactor: 1, mobile: width < 600 });
+    await call('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }] });
+    const ready = new Promise((done) => { loaded = done; });
+    const start = performance.now();
+    await call('Page.navigate', { url: pathToFileURL(resolve(page)).href });
+    await ready;
+    return performance.now() - start;
+  };
+  const key = async (name, code) => {
+    for (const type of ['keyDown', 'keyUp']) {
+      await call('Input.dispatchKeyEvent', { type, key: name, code: name, windowsVirtualKeyCode: code });
+    }
+  };
+
+  for (const width of [390, 1440]) {
+    for (const scheme of ['light', 'dark']) {
+      const taken = await open(width, scheme);
+      check(taken < 2000, `opens in ${taken.toFixed(0)} ms at ${width} px, ${scheme}`);
+      const wide = await evaluate('document.documentElement.scrollWidth');
+      check(wide <= width, `is ${wide} px wide on a screen of ${width} px`);
+      const clipped = await evaluate(`(() => {
+        const out = [];
+        for (const svg of document.querySelectorAll('svg')) {
+          const frame = svg.getBoundingClientRect();
+          for (const text of svg.querySelectorAll('text')) {
+            const box = text.getBoundingClientRect();
+            if (box.width && (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1)) {
+              out.push(text.textContent);
+            }
+          }
+        }
+        return out;
+      })()`);
+      check(clipped.length === 0, `no words leave their chart at ${width} px ${JSON.stringify(clipped)}`);
+      if (folder) {
+        const { data } = await call('Page.captureScreenshot', { captureBeyondViewport: true, format: 'png',
+          clip: { x: 0, y: 0, width, height: await evaluate('document.documentElement.scrollHeight'), scale: 1 } });
+        writeFileSync(join(folder, `report-${width}-${scheme}.png`), Buffer.from(data, 'base64'));
+      }
+    }
+  }
+
+  await open(1440, 'light');
+  const isLogarithmic = await evaluate("document.querySelector('.faults .log').checked");
+  if (isLogarithmic) await evaluate("document.querySelector('.faults .log').click()");
+  const heading = () => evaluate("document.querySelector('.faults .wide.linear .heading').textContent");
+  const box = await evaluate(`(() => {
+    const svg = document.querySelector('.faults .wide.linear svg');
+    svg.scrollIntoView({ block: 'center' });
+    const { x, y, width, height } = svg.getBoundingClientRect();
+    return { x, y, width, height };
+  })()`);
+  const values = () => evaluate("[...document.querySelectorAll('.faults .wide.linear .value')].map((value) => value.textContent).join()");
+  const point = (share) => call('Input.dispatchMouseEvent',
+    { type: 'mouseMoved', x: box.x + share * box.width, y: box.y + box.height / 2 });
+  await point(0.3);
+  const [left, leftValues] = [await heading(), await values()];
+  await point(0.8);
+  const [right, rightValues] = [await heading(), await values()];
+  check(left !== right && leftValues !== rightValues, `values follow the pointer: ${left}, ${right}`);
+  const same = await evaluate(`(() => {
+    const chart = document.querySelector('.faults');
+    const size = chart.querySelector('input[type=range]').value;
+    const cells = [...chart.querySelectorAll('tbody tr')[size].children].slice(3);
+    const shown = [...chart.querySelectorAll('.wide.linear .value')];
+    return shown.length === cells.length && shown.every((value) => cells[value.dataset.line].textContent === value.textContent);
+  })()`);
+  check(same, 'the values shown are those of the table');
+
+  // Tab from the start of the page until the slider has the focus, then move it.
+  await evaluate('window.scrollTo(0, 0)');
+  let focused = '';
+  for (let step = 0; step < 20 && focused !== 'range'; step += 1) {
+    await key('Tab', 9);
+    focused = await evaluate("document.activeElement.type || ''");
+  }
+  check(focused === 'range', 'the slider is reached by Tab');
+  await key('Home', 36);
+  const first = await heading();
+  await key('ArrowRight', 39);
+  const second = await heading();
+  check(first !== second, `values follow the keyboard: ${first}, ${second}`);
+  const spoken = await evaluate("document.activeElement.getAttribute('aria-valuetext')");
+  check(spoken.startsWith(second) && spoken.includes('opt '), `a screen reader says: ${spoken}`);
+  const outline = await evaluate("getComputedStyle(document.activeElement).outlineStyle");
+  check(outline !== 'none', 'the focus is seen');
+
+  const shown = (selector) => evaluate(`document.querySelector('${selector}').getClientRects().length > 0`);
+  check(await shown('.faults .wide.linear') && !(await shown('.faults .wide.logarithmic')), 'the scale is linear');
+  await evaluate("document.querySelector('.faults .log').focus()");
+  await key(' ', 32);
+  check(!(await shown('.faults .wide.linear')) && await shown('.faults .wide.logarithmic'), 'and logarithmic at the press of a key');
+  await evaluate("document.querySelector('.show-written').click()");
+  check(!(await shown('.map img.written')) && await shown('.map img.read'), 'reads are shown without writes');
+  if (folder) {
+    const { data } = await call('Page.captureScreenshot', { format: 'png' });
+    writeFileSync(join(folder, 'report-logarithmic.png'), Buffer.from(data, 'base64'));
+  }
+  check(said.length === 0, `nothing on the console ${JSON.stringify(said)}`);
+  const outside = asked.filter((url) => !/^(file|data|about):/.test(url));
+  check(outside.length === 0, `nothing from the network ${JSON.stringify(outside)}`);
+} finally {
+  const gone = new Promise((done) => browser.on('exit', done));
+  browser.kill();
+  await gone;
+  rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+}
+process.exitCode = failures.length ? 1 : 0;
