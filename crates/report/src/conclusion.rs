@@ -11,7 +11,7 @@
 //! curve instead of a knee.
 //!
 //! **Best** is the policy with the least faults over the sizes at which memory is *short*: those at which CLOCK is not
-//! within the slack. Each such size counts alike, as the mean is geometric. Policies less than [`WORTH_IT`] apart count as
+//! within the slack, and counts are exact. Each such size counts alike, as the mean is geometric. Policies less than [`WORTH_IT`] apart count as
 //! equal, and CLOCK is kept.
 
 use crate::{bytes, grouped};
@@ -33,6 +33,8 @@ pub struct Curves {
     pub distinct_pages: u64,
     /// Faults that no memory and no policy saves: first touches.
     pub first_touch_faults: u64,
+    /// Counts at smaller sizes than this are too rough to compare policies by: the trace is reduced.
+    pub exact_from_pages: u64,
     /// The memory sizes, ascending. The last is all of the program's pages.
     pub memory_pages: Vec<u64>,
     /// The policies.
@@ -143,8 +145,12 @@ impl Conclusion {
     pub fn of(curves: &Curves) -> Self {
         let baseline = curves.baseline();
         let faults = |curve: usize| &curves.curves[curve].faults;
-        let short: Vec<usize> =
+        let mut short: Vec<usize> =
             (0..curves.memory_pages.len()).filter(|size| !curves.is_least(faults(baseline)[*size])).collect();
+        let is_exact = |size: &usize| curves.memory_pages[*size] >= curves.exact_from_pages;
+        if short.iter().any(is_exact) {
+            short.retain(is_exact);
+        }
         let is_candidate = |curve: &usize| {
             let (curve, baseline) = (&curves.curves[*curve], &curves.curves[baseline]);
             // Without a policy that could run live the best of the others is named.
@@ -342,6 +348,7 @@ mod tests {
             page_bytes: 1 << 20,
             distinct_pages: 1000,
             first_touch_faults: 1000,
+            exact_from_pages: 1,
             memory_pages: (1..=10).map(|size| 100 * size).collect(),
             curves: curves.iter().map(curve).collect(),
         }
@@ -395,6 +402,17 @@ mod tests {
         let headroom = conclusion.headroom.unwrap();
         assert_eq!((headroom.policy, headroom.baseline, headroom.most_at), (0, 3, 2));
         assert!((headroom.saved - (1.0 - 0.25f64.powf(0.25))).abs() < 1e-12, "halves twice: 1 1 1/2 1/2");
+    }
+
+    #[test]
+    fn sizes_at_which_counts_are_rough_do_not_decide_unless_there_are_no_others() {
+        let pro = ("clock-pro", true, false, [4000, 9000, 6000, 3000, 1100, 1000, 1000, 1000, 1000, 1000]);
+        let mut curves = curves(&[OPT, CLOCK, pro]);
+        curves.exact_from_pages = 101;
+        let best = Conclusion::of(&curves).best.unwrap();
+        assert!((best.saved + 0.5).abs() < 1e-12, "half as many again at 200 to 400: {}", best.saved);
+        curves.exact_from_pages = 401;
+        assert!(Conclusion::of(&curves).best.unwrap().saved > -0.2, "as if all were exact");
     }
 
     #[test]

@@ -76,14 +76,6 @@ impl FaultChart<'_> {
 
         let floor = y.place(least);
         canvas.line((left, floor), (right, floor), MUTED, r#"stroke-dasharray="1 3""#);
-        canvas.text(
-            (left + 4.0, floor - 5.0),
-            frame.letters - 1.0,
-            Anchor::Start,
-            MUTED,
-            "first touches",
-            "",
-        );
         let enough = x.place(memory(study.conclusion.enough.memory_pages));
         canvas.line((enough, top - 6.0), (enough, bottom), MUTED, r#"stroke-dasharray="4 3""#);
         let words = format!("enough: {}", bytes(study.conclusion.enough.memory_pages * curves.page_bytes));
@@ -114,7 +106,9 @@ impl FaultChart<'_> {
             canvas.dot(line[selected], 3.6, self.stroke(index), &attributes);
         }
         let plot = (left, top, right - left, bottom - top);
-        let height = self.legend(&mut canvas, plot, &lines, selected);
+        let (height, free) = self.legend(&mut canvas, plot, &lines, selected);
+        let letters = frame.letters - 1.0;
+        canvas.text((free + 4.0, floor - 5.0), letters, Anchor::Start, MUTED, "first touches", "");
         let places: Vec<_> = (0..curves.memory_pages.len()).map(|size| format!("{:.1}", at(size))).collect();
         let name = format!("Page faults of {} against memory size", study.name);
         canvas.finish(frame.width, height, &name, &format!(r#"data-x="{}""#, places.join(" ")))
@@ -126,8 +120,15 @@ impl FaultChart<'_> {
         Stroke::of_line(online, curves[line].offline)
     }
 
-    /// Draws the legend where no line is, or else below the plot; returns the height of the whole.
-    fn legend(&self, canvas: &mut Canvas, plot: Area, lines: &[Vec<(f64, f64)>], selected: usize) -> f64 {
+    /// Draws the legend where no line is, or else below the plot; returns the height of the whole, and how far it takes up the
+    /// plot's foot from the left.
+    fn legend(
+        &self,
+        canvas: &mut Canvas,
+        plot: Area,
+        lines: &[Vec<(f64, f64)>],
+        selected: usize,
+    ) -> (f64, f64) {
         let curves = &self.study.curves;
         let letters = self.frame.letters;
         let names = curves.curves.iter().map(|curve| text_width(&curve.policy, letters)).fold(0.0, f64::max);
@@ -169,7 +170,7 @@ impl FaultChart<'_> {
                 for (index, line) in order.into_iter().enumerate() {
                     row(canvas, line, (x, y + 13.0 + LINE_HEIGHT * (index + 1) as f64), size.0);
                 }
-                self.frame.height
+                (self.frame.height, if y > top + AIR { x + size.0 + AIR } else { left })
             }
             None => {
                 let y = self.frame.height + 14.0;
@@ -183,7 +184,7 @@ impl FaultChart<'_> {
                         (left + step * (index / rows) as f64, y + LINE_HEIGHT * (index % rows + 1) as f64);
                     row(canvas, line, place, (step - 2.0 * AIR).min(1.3 * size.0));
                 }
-                y + LINE_HEIGHT * rows as f64 + AIR
+                (y + LINE_HEIGHT * rows as f64 + AIR, left)
             }
         }
     }
@@ -212,11 +213,11 @@ fn crosses(line: &[(f64, f64)], (left, top, width, height): Area) -> bool {
     })
 }
 
-/// The unit in which so many bytes are a number below a thousand, and its name.
+/// The largest unit of which so many bytes are one or more, and its name.
 pub(crate) fn unit(most_bytes: u64) -> (f64, &'static str) {
     [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)]
         .into_iter()
-        .find(|(_, unit)| most_bytes >= 2 * unit)
+        .find(|(_, unit)| most_bytes >= *unit)
         .map_or((1.0, "bytes"), |(name, unit)| (unit as f64, name))
 }
 

@@ -116,12 +116,14 @@ impl CurveStudy {
         frames.push(all);
         frames.sort_unstable();
         frames.dedup();
-        if described.window > 1 && (frames[0] as u64) < 8 * described.window {
+        // Reduction keeps LRU's and OPT's counts; reference bits want some times the window.
+        let exact_from_pages = if described.window > 1 { 8 * described.window } else { 1 };
+        if (frames[0] as u64) < exact_from_pages {
             notes.push(format!(
                 "The trace is reduced with a window of {0}: counts are exact for lru and opt from {0} pages up, nearly so for the \
-                 others from about {1}.",
+                 others from about {1}. Policies are compared from there.",
                 described.window,
-                grouped(8 * described.window)
+                grouped(exact_from_pages)
             ));
         }
         if !trace.header().metadata.complete {
@@ -138,6 +140,7 @@ impl CurveStudy {
             page_bytes: described.page_bytes,
             distinct_pages: described.distinct_pages,
             first_touch_faults: outcomes.first().map_or(0, |(outcome, _)| outcome.first_touch_faults),
+            exact_from_pages,
             memory_pages: frames.iter().map(|frames| *frames as u64).collect(),
             curves: specs
                 .iter()
