@@ -247,12 +247,14 @@ fn json_keeps_to_its_schema() {
     let directory = sandbox();
     let path = directory.path();
     fs::write(path.join("flat.txt"), "1\n2\n").unwrap();
+    stdout(path, "import --irim 100 loop.pt -o loop.irim");
     let commands = [
         ("simulate.json", "simulate loop.pt flat.txt -p opt,lru,clock-pro -m 20%,50% --format json"),
         ("advise.json", "advise loop.pt --format json"),
         ("advise.json", "advise flat.txt -p clock -m 2p --format json"),
         ("info.json", "info loop.pt --format json --verify"),
         ("info.json", "info flat.txt --format json"),
+        ("info-irim.json", "info loop.irim --format json"),
         ("policies.json", "policies --format json"),
     ];
     for (schema, arguments) in commands {
@@ -260,7 +262,7 @@ fn json_keeps_to_its_schema() {
         let Some(kept) = keeps_to(schema, &document, path) else { return };
         kept.unwrap_or_else(|error| panic!("{arguments}: {error}"));
         // The schema is strict: a name that changes is a breach.
-        let changed = document.replace("\"checksum\"", "\"sum\"").replace("\"summary\"", "\"gist\"");
+        let changed = document.replace("checksum\"", "sum\"").replace("\"summary\"", "\"gist\"");
         assert!(keeps_to(schema, &changed, path).unwrap().is_err(), "{arguments}");
     }
 }
