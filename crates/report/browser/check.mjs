@@ -3,12 +3,16 @@
 // Fails if the page says anything on the console, asks for anything from outside, is wider than a phone, or if the values do
 // not follow the pointer and the keyboard. Needs Debian's packages nodejs and chromium, no package of Node's.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 const [page, folder] = process.argv.slice(2);
+if (!page || !existsSync(page)) {
+  console.error('usage: node check.mjs REPORT.html [FOLDER FOR SCREENSHOTS]');
+  process.exit(2);
+}
 const profile = mkdtempSync(join(tmpdir(), 'report-check-'));
 const browser = spawn('chromium', ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage',
   '--no-first-run', '--disable-background-networking', '--disable-component-update', '--remote-debugging-pipe',
