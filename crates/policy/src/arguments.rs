@@ -167,6 +167,12 @@ impl Arguments {
         })
     }
 
+    /// The arguments with one more, or another value for it, as if it had been typed last.
+    pub(crate) fn with(mut self, name: &'static str, value: String) -> Self {
+        self.given.push((name.to_string(), value));
+        self
+    }
+
     /// An error about a parameter's value.
     pub fn bad(&self, name: &str, value: &str, wanted: &str) -> ArgumentError {
         self.error(format!("{name}={value}: {name} takes {wanted}"))

@@ -14,8 +14,11 @@
 //! [`Mmu::test_and_clear_referenced`] and can run against real hardware; [`ExactModel`] policies must see every
 //! hit and [`OfflineModel`] ones the future, so those are for simulation only.
 //!
+//! Where many tasks share one memory, [`TaskPolicy`] takes the place of [`Policy`] and [`TaskMmu`] that of [`Mmu`]: dirty bits and
+//! virtual time come in, and the answer can be to wait, or that a task has to give way. WSCLOCK is one.
+//!
 //! Start reading at [`interface`](Policy), then [`policies::fifo`] (the smallest) and [`policies::clock_pro`]
-//! (the largest). [`registry`] is the list of all of them; `conformance` (a feature) is the suite they all pass.
+//! (the largest). [`registry`] and [`task_registry`] are the lists of all of them; `conformance` (a feature) is the suite they all pass.
 //!
 //! The crate has no dependencies and needs `alloc` only.
 #![cfg_attr(not(any(test, feature = "conformance")), no_std)]
@@ -24,6 +27,7 @@
 extern crate alloc;
 
 mod arguments;
+mod cleaning_clock;
 pub mod collections;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -33,10 +37,18 @@ mod math;
 pub mod policies;
 mod random;
 pub mod registry;
+mod shared;
+pub mod task_registry;
+mod tasks;
+#[cfg(test)]
+mod testing;
 
 pub use arguments::{ArgumentError, Arguments, Info, Parameter, Preset};
+pub use cleaning_clock::CleaningClock;
 pub use interface::{
     ColdAllocation, ExactModel, Mmu, Model, NEVER, OfflineModel, PageId, Policy, Reference, Violation,
     VmModel,
 };
 pub use random::SplitMix64;
+pub use shared::Shared;
+pub use tasks::{Claim, ExactMmu, LoadControl, Reclaim, TaskId, TaskMmu, TaskPolicy, VirtualTime};

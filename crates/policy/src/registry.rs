@@ -5,7 +5,7 @@
 
 use crate::arguments::{ArgumentError, Arguments, Info};
 use crate::policies::*;
-use crate::{Model, Policy};
+use crate::{Model, Policy, task_registry};
 use alloc::{
     format,
     string::{String, ToString},
@@ -111,6 +111,14 @@ impl Spec {
     pub fn parse(text: &str) -> Result<Self, ArgumentError> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let Some(entry) = POLICIES.iter().find(|entry| entry.info.name == name) else {
+            if task_registry::find(name).is_some() {
+                return Err(ArgumentError {
+                    policy: name.to_string(),
+                    reason: format!(
+                        "is for many tasks in one memory; see sweephand multiprogram --policy {name}"
+                    ),
+                });
+            }
             let known: Vec<_> = POLICIES.iter().map(|entry| entry.info.name).collect();
             return Err(ArgumentError {
                 policy: name.to_string(),
@@ -127,21 +135,8 @@ impl Spec {
     /// Reads a comma list of policies; `all` stands for every policy with its defaults. In
     /// `clock:init=1,fill-init=0,lru` an item of the form name=value goes to the policy before it.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, ArgumentError> {
-        let mut specs: Vec<String> = Vec::new();
-        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            match specs.last_mut() {
-                Some(last) if item.contains('=') && !item.contains(':') => {
-                    last.push(if last.contains(':') { ',' } else { ':' });
-                    last.push_str(item);
-                }
-                _ if item == "all" => specs.extend(POLICIES.iter().map(|entry| entry.info.name.to_string())),
-                _ => specs.push(item.to_string()),
-            }
-        }
-        if specs.is_empty() {
-            return Err(ArgumentError { policy: text.to_string(), reason: "no policy is named".to_string() });
-        }
-        specs.iter().map(|spec| Self::parse(spec)).collect()
+        let all = POLICIES.iter().map(|entry| entry.info.name);
+        split_list(text, all)?.iter().map(|spec| Self::parse(spec)).collect()
     }
 
     /// The policy's name without arguments.
@@ -158,6 +153,29 @@ impl Spec {
     pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
         visit(self.name(), visitor).expect("a spec names a registered policy")
     }
+}
+
+/// Cuts a comma list of policies. An item of the form name=value goes to the policy before it; `all` stands for the given
+/// names.
+pub(crate) fn split_list(
+    text: &str,
+    all: impl Iterator<Item = &'static str> + Clone,
+) -> Result<Vec<String>, ArgumentError> {
+    let mut specs: Vec<String> = Vec::new();
+    for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        match specs.last_mut() {
+            Some(last) if item.contains('=') && !item.contains(':') => {
+                last.push(if last.contains(':') { ',' } else { ':' });
+                last.push_str(item);
+            }
+            _ if item == "all" => specs.extend(all.clone().map(ToString::to_string)),
+            _ => specs.push(item.to_string()),
+        }
+    }
+    if specs.is_empty() {
+        return Err(ArgumentError { policy: text.to_string(), reason: "no policy is named".to_string() });
+    }
+    Ok(specs)
 }
 
 /// As it was typed.
@@ -204,6 +222,10 @@ mod tests {
         assert_eq!(message("clock-pro:preset=x"), "policy 'clock-pro': there is no preset 'x'");
         assert_eq!(message("lru:collapse=maybe"), "policy 'lru': collapse=maybe: collapse takes on or off");
         assert_eq!(message(" , "), "policy ' , ': no policy is named");
+        assert_eq!(
+            message("lru,wsclock"),
+            "policy 'wsclock': is for many tasks in one memory; see sweephand multiprogram --policy wsclock"
+        );
     }
 
     #[test]

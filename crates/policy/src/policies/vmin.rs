@@ -1,0 +1,34 @@
+//! VMIN: the optimum among policies of variable space, which looks ahead as far as tau.
+//!
+//! Paper: B. G. Prieve, R. S. Fabry, "VMIN: an optimal variable-space page replacement algorithm", Communications of the ACM
+//! 19(5), 1976.
+//!
+//! After each reference the page is dropped at once unless its next reference is at most tau references ahead. It takes as
+//! many faults as the working set policy with theta = tau, in less memory: tau is the cost of a fault over the cost of
+//! a page in memory for one reference.
+//!
+//! It is defined for one task, without a limit of memory, so there is no hand and no state to keep: a string's next uses
+//! decide all. What is here is its entry in the registry; the multiprogramming model computes it in closed form.
+
+use crate::Info;
+use crate::arguments::Parameter;
+use crate::task_registry::TaskInfo;
+
+/// Entry in the registry.
+#[derive(Debug)]
+pub struct Vmin;
+
+impl TaskInfo for Vmin {
+    const INFO: Info = Info {
+        name: "vmin",
+        summary: "the optimum of variable space: keeps a page if its next use is at most theta ahead",
+        paper: "Prieve and Fabry, VMIN: an optimal variable-space page replacement algorithm, CACM 19(5), 1976",
+        parameters: &[Parameter {
+            name: "theta",
+            default: "200000",
+            meaning: "how far it looks ahead (tau), references of virtual time",
+        }],
+        presets: &[],
+    };
+    const NEEDS: &'static str = "every reference and the next use of its page; one task alone";
+}
