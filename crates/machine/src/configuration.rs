@@ -1,0 +1,453 @@
+//! The machine's parameters: the paper's three configurations, or a TOML file.
+//!
+//! What the paper leaves open has its default here, beside the sentence that says so.
+
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// A virtual-memory computer and the work that it is given. Times are in references: the processor executes one in
+/// each unit of time.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    /// What it is called in results.
+    pub name: String,
+    /// Frames of main memory.
+    pub frames: usize,
+    /// The paging devices.
+    #[serde(default)]
+    pub devices: Devices,
+    /// The processor.
+    #[serde(default)]
+    pub processor: Processor,
+    /// I/O of the tasks themselves.
+    #[serde(default)]
+    pub io: Io,
+    /// How many tasks may be active, and which.
+    #[serde(default)]
+    pub load_control: LoadControl,
+    /// The tasks.
+    pub tasks: Tasks,
+    /// Policies, as on the command line.
+    #[serde(default = "default_policies")]
+    pub policies: Vec<String>,
+    /// Windows of the working set to try, in references of virtual time.
+    #[serde(default = "default_theta")]
+    pub theta: Vec<u64>,
+    /// Seeds of service times, I/O and random choices. Results are the means over them.
+    #[serde(default = "default_seeds")]
+    pub seeds: Vec<u64>,
+    /// Simulate intervals (IRIM) of this omega in place of every reference; 0: every reference.
+    #[serde(default)]
+    pub irim: u64,
+}
+
+/// The paging devices: one request at a time each, reads and writes alike.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Devices {
+    /// How many work in parallel.
+    pub count: usize,
+    /// Least and most time of a transfer; uniform in between.
+    pub access_refs: (u64, u64),
+    /// Which request is served first.
+    pub queue: Discipline,
+}
+
+/// Which request in the paging queue is served first; within a class the oldest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Discipline {
+    /// The oldest.
+    Fifo,
+    /// Reads before writes.
+    ReadsFirst,
+    /// Reads of running tasks, then of loading tasks, then writes (used in the paper).
+    #[default]
+    RunFirst,
+}
+
+/// The processor: active tasks that do not wait take turns.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Processor {
+    /// Length of a turn. Not given in the paper.
+    pub quantum_refs: u64,
+    /// Virtual time after which an active task goes to the end of the ready queue. Not given in the paper; longer than
+    /// loading takes.
+    pub slice_refs: u64,
+}
+
+/// I/O of the tasks themselves; it neither needs paging devices nor waits in a queue.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Io {
+    /// Mean virtual time between requests of a task, exponentially distributed; 0 for none. Of each program; not given
+    /// in the paper.
+    pub interval_refs: u64,
+    /// Least and most time that a request takes; uniform in between. Not given in the paper.
+    pub service_refs: (u64, u64),
+}
+
+/// How many tasks may be active, and which.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoadControl {
+    /// What decides whether the first ready task is activated.
+    pub control: Control,
+    /// Which task is deactivated when memory is overcommitted.
+    pub deactivate: Deactivate,
+    /// Whether the number of loading tasks is limited (LT/RT), for policies that do not say it themselves.
+    pub lt_rt: bool,
+    /// Virtual time after its activation, or an I/O request if that comes before, until which a task is loading.
+    pub tau_refs: u64,
+    /// Most tasks loading at one time; 0 for as many as there are paging devices.
+    pub loading_tasks: usize,
+    /// Frames that activation has to leave unclaimed (K0).
+    pub k0_frames: usize,
+    /// Most active tasks; 0 for no limit.
+    pub most_active: usize,
+    /// The feedback controller, for policies that claim no memory. The paper describes one in general terms only.
+    pub feedback: Feedback,
+}
+
+/// What decides whether the first ready task is activated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Control {
+    /// The claims of policies that make them; feedback for the others.
+    #[default]
+    Policy,
+    /// Feedback from the paging devices, for every policy.
+    Feedback,
+    /// Nothing but `most_active` and the limit of loading tasks.
+    None,
+}
+
+/// Which active task is deactivated. Ties go to the one activated last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deactivate {
+    /// The one with the smallest resident set.
+    Smallest,
+    /// The one activated last (used in the paper).
+    #[default]
+    Last,
+    /// The one with the most left of its time slice.
+    Slice,
+    /// The one whose fault found memory overcommitted.
+    Faulting,
+    /// The one with the largest resident set.
+    Largest,
+    /// Any.
+    Random,
+}
+
+impl Deactivate {
+    /// All of them: those that the paper found good, then the others.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Smallest, "smallest"),
+        (Self::Last, "last"),
+        (Self::Slice, "slice"),
+        (Self::Faulting, "faulting"),
+        (Self::Largest, "largest"),
+        (Self::Random, "random"),
+    ];
+}
+
+/// Feedback: after each period the number of active tasks follows the load of the paging devices.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Feedback {
+    /// Real time between two looks.
+    pub period_refs: u64,
+    /// Reads, as a share of what the paging devices can do in a period, below which one task more may be active.
+    pub low: f64,
+    /// Reads, as that share, above which a task is deactivated.
+    pub high: f64,
+}
+
+/// The tasks: random choices among the programs, the same in every run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tasks {
+    /// Traces with write flags.
+    pub programs: Vec<ProgramFile>,
+    /// How many tasks are run. All are in the ready queue at the start, except that at most `at_once` are unfinished.
+    #[serde(default = "default_count")]
+    pub count: usize,
+    /// Most tasks in the system at one time, the others wait outside; 0 for all. Not given in the paper.
+    #[serde(default)]
+    pub at_once: usize,
+    /// Seed of the choice of programs.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+}
+
+/// A program: a trace, with what the trace does not say.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ProgramFile {
+    /// A trace, by path.
+    Trace(PathBuf),
+    /// A trace with its own I/O.
+    WithIo {
+        /// By path.
+        trace: PathBuf,
+        /// Mean virtual time between its I/O requests; 0 for none.
+        io_interval_refs: u64,
+    },
+}
+
+impl ProgramFile {
+    /// The trace.
+    pub fn trace(&self) -> &Path {
+        match self {
+            Self::Trace(trace) | Self::WithIo { trace, .. } => trace,
+        }
+    }
+
+    /// Its own I/O interval, if it has one.
+    pub fn io_interval_refs(&self) -> Option<u64> {
+        match self {
+            Self::Trace(_) => None,
+            Self::WithIo { io_interval_refs, .. } => Some(*io_interval_refs),
+        }
+    }
+}
+
+fn default_policies() -> Vec<String> {
+    ["ws:lt-rt=off", "ws", "wsclock"].map(String::from).to_vec()
+}
+
+fn default_theta() -> Vec<u64> {
+    vec![50_000, 100_000, 200_000, 400_000, 600_000, 1_000_000, 2_000_000]
+}
+
+fn default_seeds() -> Vec<u64> {
+    vec![1]
+}
+
+fn default_seed() -> u64 {
+    1
+}
+
+fn default_count() -> usize {
+    50
+}
+
+impl Default for Devices {
+    fn default() -> Self {
+        Self { count: 1, access_refs: (20_000, 40_000), queue: Discipline::RunFirst }
+    }
+}
+
+impl Default for Processor {
+    fn default() -> Self {
+        Self { quantum_refs: 1_000, slice_refs: 500_000 }
+    }
+}
+
+impl Default for Io {
+    fn default() -> Self {
+        Self { interval_refs: 200_000, service_refs: (20_000, 40_000) }
+    }
+}
+
+impl Default for LoadControl {
+    fn default() -> Self {
+        Self {
+            control: Control::Policy,
+            deactivate: Deactivate::Last,
+            lt_rt: true,
+            tau_refs: 15_000,
+            loading_tasks: 0,
+            k0_frames: 0,
+            most_active: 0,
+            feedback: Feedback::default(),
+        }
+    }
+}
+
+impl Default for Feedback {
+    fn default() -> Self {
+        Self { period_refs: 500_000, low: 0.35, high: 0.65 }
+    }
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct ConfigurationError {
+    /// The file, or the name of a built-in configuration.
+    pub path: PathBuf,
+    /// Where and what is wrong, and what would be right.
+    pub reason: String,
+}
+
+/// The paper's configurations, with frames to the size of today's programs; see [`Configuration::built_in`].
+const BUILT_IN: [(&str, &str); 3] = [
+    ("A", include_str!("../configurations/a.toml")),
+    ("B", include_str!("../configurations/b.toml")),
+    ("C", include_str!("../configurations/c.toml")),
+];
+
+/// Where their programs are: the traces that come with the project.
+const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces");
+
+impl Configuration {
+    /// The names of the built-in configurations.
+    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// The text of a built-in configuration, by its name in upper or lower case.
+    pub fn built_in_text(name: &str) -> Option<&'static str> {
+        BUILT_IN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| *text)
+    }
+
+    /// A built-in configuration by its name.
+    pub fn built_in(name: &str) -> Option<Self> {
+        let configuration = Self::parse(Self::built_in_text(name)?);
+        Some(configuration.expect("it comes with the project").with_traces_in(Path::new(BUNDLED)))
+    }
+
+    /// Looks for traces that are named by relative paths in a folder.
+    fn with_traces_in(mut self, folder: &Path) -> Self {
+        for program in &mut self.tasks.programs {
+            let (ProgramFile::Trace(trace) | ProgramFile::WithIo { trace, .. }) = program;
+            *trace = folder.join(&*trace);
+        }
+        self
+    }
+
+    /// Reads a TOML file. Traces are looked for beside it.
+    pub fn open(path: &Path) -> Result<Self, ConfigurationError> {
+        let error = |reason: String| ConfigurationError { path: path.to_owned(), reason };
+        let text = std::fs::read_to_string(path).map_err(|io| error(io.to_string()))?;
+        let configuration = Self::parse(&text).map_err(error)?;
+        Ok(configuration.with_traces_in(path.parent().unwrap_or(Path::new(""))))
+    }
+
+    /// Reads the text of a TOML file.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let configuration: Self = toml::from_str(text).map_err(|error| {
+            let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            let message = error.message().replace('\n', ", ");
+            line.map_or(message.clone(), |line| format!("line {line}: {message}"))
+        })?;
+        configuration.check()?;
+        Ok(configuration)
+    }
+
+    /// Checks that the machine can work.
+    pub fn check(&self) -> Result<(), String> {
+        let Self { devices, processor, io, load_control, tasks, .. } = self;
+        let feedback = &load_control.feedback;
+        let (access, service) = (devices.access_refs, io.service_refs);
+        let range = |name: &str, (least, most): (u64, u64)| {
+            format!("{name} = [{least}, {most}]: give the smaller time first, at least 1")
+        };
+        let wrong = [
+            (self.frames == 0, "frames = 0: memory has at least one frame".to_string()),
+            (self.frames > 1 << 26, format!("frames = {}: at most 2^26", self.frames)),
+            (devices.count == 0, "devices.count = 0: at least one paging device is needed".into()),
+            (access.0 == 0 || access.0 > access.1, range("devices.access_refs", access)),
+            (service.0 == 0 || service.0 > service.1, range("io.service_refs", service)),
+            (processor.quantum_refs == 0, "processor.quantum_refs = 0: at least one reference a turn".into()),
+            (processor.slice_refs == 0, "processor.slice_refs = 0: at least one reference a slice".into()),
+            (
+                !(0.0 <= feedback.low && feedback.low <= feedback.high) || feedback.period_refs == 0,
+                "load_control.feedback: needs 0 <= low <= high and a period of at least one reference".into(),
+            ),
+            (tasks.programs.is_empty(), "tasks.programs is empty: name at least one trace".into()),
+            (tasks.count == 0, "tasks.count = 0: at least one task is needed".into()),
+            (self.policies.is_empty(), "policies is empty: name at least one, such as \"wsclock\"".into()),
+            (
+                self.theta.is_empty() || self.theta.contains(&0),
+                "theta: give windows of at least one reference".into(),
+            ),
+            (self.seeds.is_empty(), "seeds is empty: give at least one".into()),
+        ];
+        match wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
+            Some((_, reason)) => Err(reason),
+            None => Ok(()),
+        }
+    }
+
+    /// Most tasks loading at one time, where that is limited.
+    pub fn loading_limit(&self) -> usize {
+        match self.load_control.loading_tasks {
+            0 => self.devices.count,
+            limit => limit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: &str =
+        "name = 'x'\nframes = 10\n[tasks]\nprograms = ['a.swt', { trace = 'b.swt', io_interval_refs = 7 }]\n";
+
+    #[test]
+    fn a_short_file_gets_the_papers_defaults() {
+        let configuration = Configuration::parse(SHORT).unwrap();
+        assert_eq!(configuration.devices.access_refs, (20_000, 40_000));
+        assert_eq!(configuration.load_control.tau_refs, 15_000);
+        assert_eq!(configuration.loading_limit(), 1);
+        assert_eq!(configuration.tasks.count, 50);
+        assert_eq!(configuration.tasks.programs[1].io_interval_refs(), Some(7));
+        assert_eq!(configuration.policies, ["ws:lt-rt=off", "ws", "wsclock"]);
+    }
+
+    #[test]
+    fn the_built_in_configurations_differ_in_memory_devices_and_theta_only() {
+        let [a, b, c] = ["A", "b", "C"].map(|name| Configuration::built_in(name).unwrap());
+        assert_eq!(
+            [&a, &b, &c].map(|of| of.devices.access_refs),
+            [(6_667, 13_333), (10_000, 16_667), (16_667, 26_667)]
+        );
+        assert!(a.frames < b.frames && b.frames < c.frames);
+        for of in [b, c] {
+            let same = Configuration {
+                name: "A".into(),
+                frames: a.frames,
+                devices: a.devices.clone(),
+                theta: a.theta.clone(),
+                ..of
+            };
+            assert_eq!(same, a);
+        }
+        assert!(Configuration::built_in("D").is_none());
+        assert_eq!(Configuration::built_in_names().collect::<String>(), "ABC");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_one_line_with_its_place() {
+        let error = |from: &str, to: &str| {
+            let text = SHORT.replace(from, to);
+            assert_ne!(text, SHORT);
+            let error = Configuration::parse(&text).unwrap_err();
+            assert_eq!(error.lines().count(), 1, "{error}");
+            error
+        };
+        assert_eq!(error("frames = 10", "frames = 0"), "frames = 0: memory has at least one frame");
+        assert!(
+            error("frames = 10", "frame = 10").starts_with("line 2: unknown field `frame`, expected one of")
+        );
+        assert!(error("frames = 10", "frames = 'ten'").starts_with("line 2: invalid type"));
+        assert!(error("frames = 10\n", "").contains("missing field `frames`"));
+        assert!(error("frames = 10", "frames = ").starts_with("line 2: "));
+        assert_eq!(
+            error("[tasks]", "[devices]\naccess_refs = [5, 4]\n[tasks]"),
+            "devices.access_refs = [5, 4]: give the smaller time first, at least 1"
+        );
+        assert!(
+            error("[tasks]", "[load_control]\ndeactivate = 'biggest'\n[tasks]")
+                .starts_with("line 4: unknown variant `biggest`")
+        );
+        assert!(error("'a.swt', ", "7, ").starts_with("line 4: "));
+    }
+}

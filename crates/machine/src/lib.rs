@@ -1,0 +1,38 @@
+//! The multiprogramming model: many tasks on one virtual-memory computer.
+//!
+//! R. W. Carr and J. L. Hennessy, "WSCLOCK: a simple and effective algorithm for virtual memory management", SOSP 1981, compare
+//! policies not by the faults of one program but by the work that a whole machine gets done: scheduler, memory manager, load
+//! control and paging devices together. This is that machine, as a deterministic simulation of discrete events.
+//!
+//! ```text
+//! Configuration ─▶ Workload ─▶ Machine<policy> ─▶ Outcome        one cell: a configuration, a policy, a theta, a seed
+//!  (TOML)          programs     task       a program being executed, the scheduler's view of it
+//!                  decoded      execute    the inner loops: hits
+//!                  once         memory     page table, virtual clocks: what the policy may ask
+//!                               load_control   who may be active
+//!                               paging     devices and their queue
+//!                               machine    events, and who runs when
+//! ```
+//!
+//! Policies are those of [`sweephand_policy`]: they see [`TaskMmu`](sweephand_policy::TaskMmu), and no more. Start reading at
+//! [`machine`](Machine); [`configuration`] holds every parameter with its default. [`analytic`] has closed forms for one task.
+#![forbid(unsafe_code)]
+
+pub mod analytic;
+pub mod configuration;
+mod execute;
+mod load_control;
+mod machine;
+mod memory;
+mod outcome;
+mod paging;
+mod program;
+mod sweep;
+mod task;
+
+pub use configuration::{Configuration, ConfigurationError};
+pub use machine::{Job, Machine};
+pub use memory::Memory;
+pub use outcome::{Outcome, Sample};
+pub use program::{Program, ProgramError, ReferenceString};
+pub use sweep::{Cell, MachineError, Workload};

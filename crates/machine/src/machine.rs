@@ -1,0 +1,823 @@
+//! The machine: events, the processor, and the paging devices, over real time.
+//!
+//! ```text
+//!                    may a task be activated?                     fault
+//!   ready queue ────────────────────────────▶ queue for the ───────────────▶ paging queue ──▶ paging devices
+//!        ▲                 LoadControl         processor, in   ◀─────────────────────────────── page read
+//!        │                                     turns           ──── I/O ────▶ ... ────▶ back
+//!        └── slice over, or overcommitment: deactivated ──────────┘
+//! ```
+//!
+//! After every event load control activates what it may and idle devices take requests from the queue. A request to read
+//! is bound to a frame only then: a free one if there is one, otherwise the policy is asked for one. Real time is in
+//! references: the processor executes one in each unit, or is idle. Events at the same time come in the order in
+//! which they were caused. Nothing but seeds is random.
+
+use crate::configuration::{Configuration, Deactivate};
+use crate::execute::Stop;
+use crate::load_control::{Load, LoadController};
+use crate::memory::{AWAITED, CLEANING, Memory, RESIDENT};
+use crate::outcome::{Outcome, Sample};
+use crate::paging::{PagingQueue, Request};
+use crate::program::Program;
+use crate::task::{State, Task};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use sweephand_policy::{PageId, Reclaim, SplitMix64, TaskPolicy};
+
+/// Streams of random numbers are kept apart, so that one more draw from one does not change the others.
+const SERVICE_STREAM: u64 = 0x5345_5256_4943_4501;
+const CHOICE_STREAM: u64 = 0x4348_4f49_4345_0001;
+const IO_STREAM: u64 = 0x494f_494e_5445_5201;
+
+/// A task to be run: its program, and its mean interval between I/O requests (0 for none).
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// What it executes.
+    pub program: Arc<Program>,
+    /// Virtual time in references; 0 for none.
+    pub io_interval_refs: u64,
+}
+
+/// What happens at its own time, rather than because a task executes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Event {
+    /// A paging device has finished.
+    Transferred { device: usize },
+    /// A task's I/O request has been served.
+    IoDone { task: usize },
+}
+
+/// A run of tasks under one policy.
+#[derive(Debug)]
+pub struct Machine<'a, P> {
+    configuration: &'a Configuration,
+    policy: P,
+    memory: Memory,
+    tasks: Vec<Task>,
+    load_control: LoadController,
+    load: Load,
+    /// Inactive tasks, the next to be activated in front.
+    ready: VecDeque<usize>,
+    /// Tasks from this one on wait outside.
+    next_outside: usize,
+    /// Active tasks that do not wait, the next to run in front.
+    runnable: VecDeque<usize>,
+    queue: PagingQueue,
+    /// What each paging device works on.
+    devices: Vec<Option<Request>>,
+    /// The policy said to wait, and nothing has happened since that could change its mind.
+    waits: bool,
+    /// A task has given way since the last event.
+    gave_way: bool,
+    /// What is to come, by time and then in the order of cause.
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    /// Events caused so far.
+    caused: u64,
+    /// Real time.
+    now: u64,
+    finished: usize,
+    service: SplitMix64,
+    choice: SplitMix64,
+    counts: Outcome,
+    /// Active tasks summed over time, up to `counted_until`.
+    active_time: u64,
+    counted_until: u64,
+    samples: Vec<Sample>,
+    /// Real time between samples; 0 for none.
+    sample_refs: u64,
+}
+
+impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
+    /// A machine before its first reference, with all jobs ready. `limits_loading` says whether the number of loading tasks is
+    /// limited (LT/RT).
+    pub fn new(
+        configuration: &'a Configuration,
+        policy: P,
+        jobs: &[Job],
+        seed: u64,
+        limits_loading: bool,
+    ) -> Self {
+        let mut memory = Memory::new(configuration.frames);
+        let tasks: Vec<_> = jobs
+            .iter()
+            .enumerate()
+            .map(|(number, Job { program, io_interval_refs })| {
+                let first_page = memory.add_task(program.pages, P::EXACT);
+                let program = program.clone();
+                Task::new(number, program, first_page, *io_interval_refs, seed ^ IO_STREAM, configuration)
+            })
+            .collect();
+        let at_once = match configuration.tasks.at_once {
+            0 => tasks.len(),
+            limit => limit.min(tasks.len()),
+        };
+        Self {
+            load_control: LoadController::new(configuration, P::LOAD_CONTROL, limits_loading, tasks.len()),
+            load: Load::default(),
+            ready: (0..at_once).collect(),
+            next_outside: at_once,
+            runnable: VecDeque::new(),
+            queue: PagingQueue::new(configuration.devices.queue),
+            devices: vec![None; configuration.devices.count],
+            waits: false,
+            gave_way: false,
+            events: BinaryHeap::new(),
+            caused: 0,
+            now: 0,
+            finished: 0,
+            service: SplitMix64::new(seed ^ SERVICE_STREAM),
+            choice: SplitMix64::new(seed ^ CHOICE_STREAM),
+            counts: Outcome::default(),
+            active_time: 0,
+            counted_until: 0,
+            samples: Vec::new(),
+            sample_refs: 0,
+            configuration,
+            policy,
+            memory,
+            tasks,
+        }
+    }
+
+    /// Has the machine described at every so many units of time.
+    pub fn sample_every(&mut self, sample_refs: u64) {
+        self.sample_refs = sample_refs;
+    }
+
+    /// Runs until every task is at its end.
+    pub fn run(mut self) -> (Outcome, Vec<Sample>) {
+        while self.step() {}
+        (self.outcome(), self.samples)
+    }
+
+    /// Goes on to the next event or the end of the next burst, whichever comes first. Returns whether there is more to come.
+    pub(crate) fn step(&mut self) -> bool {
+        self.sample();
+        while let Some(&Reverse((time, _, event))) = self.events.peek() {
+            debug_assert!(time >= self.now, "an event was passed");
+            if time > self.now {
+                break;
+            }
+            self.events.pop();
+            self.event(event);
+        }
+        self.schedule();
+        if self.finished == self.tasks.len() {
+            return false;
+        }
+        match (self.runnable.pop_front(), self.events.peek()) {
+            (Some(task), _) => self.burst(task),
+            (None, Some(&Reverse((time, _, _)))) => {
+                self.now = time.min(self.load_control.next_look().max(self.now))
+            }
+            (None, None) => {
+                let Self { now, load, queue, .. } = self;
+                unreachable!("at {now} no task can run and nothing is going to happen: {load:?}, {queue:?}")
+            }
+        }
+        true
+    }
+
+    /// The measures so far.
+    pub(crate) fn outcome(&mut self) -> Outcome {
+        self.count_active_time();
+        let elapsed = self.now;
+        let share = |of: u64| if elapsed == 0 { 0.0 } else { of as f64 / elapsed as f64 };
+        Outcome {
+            elapsed_refs: elapsed,
+            utilization: share(self.counts.references),
+            mean_mpl: share(self.active_time),
+            hand_steps: self.policy.hand_steps(),
+            ws_scans: self.policy.working_set_scans(),
+            ..self.counts
+        }
+    }
+
+    // The processor.
+
+    /// Has a task execute until something stops it: the end of its turn, slice, string or loading phase, an event, a fault, I/O.
+    fn burst(&mut self, number: usize) {
+        let configuration = self.configuration;
+        let task = &mut self.tasks[number];
+        let start = self.memory.virtual_time[number];
+        let slice_end = task.activated_at.saturating_add(configuration.processor.slice_refs);
+        let loaded = if task.loading {
+            task.activated_at.saturating_add(configuration.load_control.tau_refs)
+        } else {
+            u64::MAX
+        };
+        let dropped = task.program.drops.get(task.next_drop).map_or(u64::MAX, |next| next.time);
+        let undisturbed = self.events.peek().map_or(u64::MAX, |Reverse((time, _, _))| time - self.now);
+        let undisturbed = undisturbed.min(self.load_control.next_look() - self.now);
+        // What has been reached already is dealt with below; no burst but one that faults is empty.
+        let limit = [slice_end, loaded, task.io_at, dropped, task.program.references]
+            .into_iter()
+            .fold(start + task.quantum_left.min(undisturbed), u64::min)
+            .max(start);
+        let mut stop = Stop::Limit;
+        if limit > start {
+            if let Some((page, _)) = task.position.repeats {
+                self.memory.flags[page.index()] &= !AWAITED;
+                self.waits = false;
+            }
+            let theta = self.policy.theta();
+            let (position, program, memory) = (&mut task.position, &task.program, &mut self.memory);
+            stop = if P::EXACT {
+                position.execute::<true>(program, memory, limit, theta)
+            } else {
+                position.execute::<false>(program, memory, limit, theta)
+            };
+        }
+        let now = self.memory.virtual_time[number];
+        let executed = now - start;
+        self.now += executed;
+        self.counts.references += executed;
+        task.quantum_left -= executed;
+        self.load_control.executed(number, now);
+        if task.loading && now - task.activated_at >= configuration.load_control.tau_refs {
+            self.end_loading(number);
+        }
+        self.give_up_pages(number, now);
+
+        let task = &mut self.tasks[number];
+        if let Stop::Fault(page) = stop {
+            self.fault(number, page);
+        } else if now >= task.program.references {
+            self.finish(number);
+        } else if now >= task.io_at {
+            self.request_io(number, now);
+        } else if now >= slice_end {
+            self.counts.slice_ends += 1;
+            self.deactivate(number);
+        } else if task.quantum_left == 0 {
+            task.quantum_left = configuration.processor.quantum_refs;
+            self.runnable.push_back(number);
+        } else {
+            self.runnable.push_front(number);
+        }
+    }
+
+    /// Contents that the program gives up at this virtual time: their frames are free at once.
+    fn give_up_pages(&mut self, number: usize, now: u64) {
+        let program = self.tasks[number].program.clone();
+        while let Some(drop) = program.drops.get(self.tasks[number].next_drop).filter(|drop| drop.time <= now)
+        {
+            self.tasks[number].next_drop += 1;
+            let first_page = self.tasks[number].position.first_page;
+            drop.pages.clone().for_each(|page| self.discard(PageId(first_page + page)));
+        }
+    }
+
+    fn discard(&mut self, page: PageId) {
+        if self.memory.is(page, CLEANING) {
+            self.queue.withdraw_write(page);
+            // A device that is writing it goes on doing so, for nobody.
+            for device in self.devices.iter_mut().flatten() {
+                if *device == (Request::Write { page }) {
+                    *device = Request::Void;
+                }
+            }
+        }
+        if self.memory.discard(page) {
+            self.policy.remove(page);
+            self.memory_changed();
+        }
+    }
+
+    fn fault(&mut self, number: usize, page: PageId) {
+        self.counts.page_faults += 1;
+        self.policy.fault(page, &mut self.memory);
+        self.memory_changed();
+        let task = &mut self.tasks[number];
+        task.state = State::Queued;
+        self.load.waiting += 1;
+        task.quantum_left = self.configuration.processor.quantum_refs;
+        self.queue.push(Request::Read { page, task: number, loading: task.loading });
+    }
+
+    fn request_io(&mut self, number: usize, now: u64) {
+        self.counts.io_requests += 1;
+        self.end_loading(number);
+        let task = &mut self.tasks[number];
+        task.state = State::Io;
+        task.quantum_left = self.configuration.processor.quantum_refs;
+        task.draw_io(now);
+        let served = self.now + task.draw_service(self.configuration.io.service_refs);
+        self.cause(served, Event::IoDone { task: number });
+    }
+
+    fn finish(&mut self, number: usize) {
+        self.leave_active(number, State::Finished);
+        self.finished += 1;
+        for page in self.tasks[number].pages() {
+            self.discard(page);
+        }
+        if self.next_outside < self.tasks.len() {
+            self.ready.push_back(self.next_outside);
+            self.next_outside += 1;
+        }
+    }
+
+    // Events.
+
+    fn cause(&mut self, time: u64, event: Event) {
+        self.events.push(Reverse((time, self.caused, event)));
+        self.caused += 1;
+    }
+
+    fn event(&mut self, event: Event) {
+        self.gave_way = false;
+        match event {
+            Event::IoDone { task } => {
+                if self.memory.active[task] {
+                    self.tasks[task].state = State::Runnable;
+                    self.runnable.push_back(task);
+                } else {
+                    self.tasks[task].state = State::Ready;
+                }
+            }
+            Event::Transferred { device } => {
+                match self.devices[device].take().expect("the device was working") {
+                    Request::Read { page, task, .. } => self.loaded(page, task),
+                    Request::Write { page } => {
+                        self.memory.flags[page.index()] &= !CLEANING;
+                        self.policy.cleaned(page);
+                        self.memory_changed();
+                    }
+                    Request::Void => {}
+                }
+            }
+        }
+    }
+
+    fn loaded(&mut self, page: PageId, number: usize) {
+        self.memory.load(page);
+        let referenced = self.policy.insert(page, &mut self.memory);
+        self.memory.flags[page.index()] |= AWAITED;
+        self.memory_changed();
+        let task = &mut self.tasks[number];
+        task.position.repeats = Some((page, referenced));
+        task.state = State::Runnable;
+        self.load.waiting -= 1;
+        self.runnable.push_back(number);
+    }
+
+    /// Something has happened to pages: claims are to be looked at again, and a policy that said to wait is to be asked again.
+    fn memory_changed(&mut self) {
+        self.load_control.memory_changed();
+        self.waits = false;
+    }
+
+    // Load control.
+
+    fn schedule(&mut self) {
+        if self.now >= self.load_control.next_look()
+            && self.load_control.look(self.counts.page_reads, self.load.active, !self.ready.is_empty())
+        {
+            self.give_way(None);
+        }
+        while let Some(&first) = self.ready.front() {
+            let claim = self.tasks[first].claim;
+            // One that has just given way would do so again.
+            let admitted = !self.gave_way || self.load.active == 0;
+            if !admitted || !self.load_control.admits(claim, self.load, &self.policy, &self.memory) {
+                break;
+            }
+            self.ready.pop_front();
+            self.activate(first);
+        }
+        while self.devices.iter().any(Option::is_none) && self.dispatch() {}
+    }
+
+    fn activate(&mut self, number: usize) {
+        self.count_active_time();
+        self.counts.activations += 1;
+        self.memory.active[number] = true;
+        self.load.active += 1;
+        let task = &mut self.tasks[number];
+        task.activated_at = self.memory.virtual_time[number];
+        task.activation = self.counts.activations;
+        task.quantum_left = self.configuration.processor.quantum_refs;
+        if self.configuration.load_control.tau_refs > 0 {
+            task.loading = true;
+            self.load.loading += 1;
+            self.counts.most_loading = self.counts.most_loading.max(self.load.loading as u64);
+        }
+        if task.state == State::Ready {
+            task.state = State::Runnable;
+            self.runnable.push_back(number);
+        }
+        self.memory_changed();
+    }
+
+    fn end_loading(&mut self, number: usize) {
+        self.load.loading -= usize::from(std::mem::take(&mut self.tasks[number].loading));
+    }
+
+    /// Takes a task out of multiprogramming: to the end of the ready queue, with a new time slice when it comes back. A read
+    /// that it waits for is withdrawn: it will make the reference again.
+    fn deactivate(&mut self, number: usize) {
+        let waits = usize::from(self.tasks[number].state == State::Queued);
+        self.tasks[number].claim = self.load_control.claim(number, &self.policy, &self.memory) + waits;
+        let io = self.tasks[number].state == State::Io;
+        self.leave_active(number, if io { State::Io } else { State::Ready });
+        self.ready.push_back(number);
+    }
+
+    fn leave_active(&mut self, number: usize, state: State) {
+        self.count_active_time();
+        debug_assert_ne!(self.tasks[number].state, State::Reading, "a page is on its way to the task");
+        self.end_loading(number);
+        self.memory.active[number] = false;
+        self.load.active -= 1;
+        self.queue.withdraw_read(number);
+        self.runnable.retain(|other| *other != number);
+        let task = &mut self.tasks[number];
+        self.load.waiting -= usize::from(task.state == State::Queued);
+        task.state = state;
+        if let Some((page, _)) = task.position.repeats.take() {
+            self.memory.flags[page.index()] &= !AWAITED;
+        }
+        self.memory_changed();
+    }
+
+    /// Deactivates an active task because of overcommitment, or too much paging; `faulting` is the task whose fault showed it.
+    /// At least one task stays active, and those whose pages are on their way do. Returns whether there was one to deactivate.
+    fn give_way(&mut self, faulting: Option<usize>) -> bool {
+        if self.load.active < 2 {
+            return false;
+        }
+        let can = |number: &usize| self.memory.active[*number] && self.tasks[*number].state != State::Reading;
+        let candidates: Vec<usize> = (0..self.tasks.len()).filter(can).collect();
+        let activation = |number: usize| self.tasks[number].activation;
+        // The largest key wins.
+        let by = |key: &dyn Fn(usize) -> u64| {
+            candidates.iter().copied().max_by_key(|&number| (key(number), activation(number)))
+        };
+        let resident = |number: usize| self.memory.resident[number] as u64;
+        let chosen = match self.configuration.load_control.deactivate {
+            Deactivate::Smallest => by(&|number| u64::MAX - resident(number)),
+            Deactivate::Last => by(&|_| 0),
+            Deactivate::Slice => by(&|number| {
+                let used = self.memory.virtual_time[number] - self.tasks[number].activated_at;
+                self.configuration.processor.slice_refs.saturating_sub(used)
+            }),
+            Deactivate::Faulting => by(&|number| u64::from(Some(number) == faulting)),
+            Deactivate::Largest => by(&resident),
+            Deactivate::Random if candidates.is_empty() => None,
+            Deactivate::Random => Some(candidates[self.choice.below(candidates.len() as u64) as usize]),
+        };
+        if let Some(number) = chosen {
+            self.counts.deactivations += 1;
+            self.gave_way = true;
+            self.deactivate(number);
+        }
+        chosen.is_some()
+    }
+
+    // The paging devices.
+
+    /// Gives an idle device its next request. Returns whether anything came of it.
+    fn dispatch(&mut self) -> bool {
+        match self.queue.first() {
+            None | Some(Request::Void) => false,
+            Some(Request::Write { .. }) => self.start_write(),
+            Some(Request::Read { page, task, .. }) => {
+                if self.memory.free_frames == 0 && !self.make_room(task) {
+                    // Pages being cleaned will make room: rather write them now than wait.
+                    return self.start_write();
+                }
+                // Making room can have deactivated the very task.
+                if self.memory.free_frames > 0 && self.tasks[task].state == State::Queued {
+                    let request = self.queue.pop().expect("it is the first");
+                    debug_assert!(matches!(request, Request::Read { page: first, .. } if first == page));
+                    self.memory.free_frames -= 1;
+                    self.tasks[task].state = State::Reading;
+                    self.counts.page_reads += 1;
+                    self.start(request);
+                }
+                true
+            }
+        }
+    }
+
+    /// Has a page replaced, or a task deactivated so that this becomes possible. Returns false if there is nothing to
+    /// do but wait.
+    fn make_room(&mut self, faulting: usize) -> bool {
+        if self.waits {
+            return false;
+        }
+        self.load_control.memory_changed();
+        let mut answer = self.policy.reclaim(&mut self.memory);
+        let overcommitted = answer == Reclaim::Overcommitted;
+        let mut forced = false;
+        if overcommitted && self.load.active == 1 {
+            forced = true;
+            answer = self.policy.reclaim_anyway(&mut self.memory);
+        }
+        for page in std::mem::take(&mut self.memory.to_clean) {
+            self.queue.push(Request::Write { page });
+        }
+        match answer {
+            Reclaim::Evict(victim) => {
+                self.counts.replacements += 1;
+                self.counts.forced_replacements += u64::from(forced);
+                self.evict(victim);
+                true
+            }
+            Reclaim::Overcommitted if self.give_way(Some(faulting)) => true,
+            // The pages of all others are on their way, or it is all being cleaned.
+            Reclaim::Overcommitted | Reclaim::Wait => {
+                self.waits = true;
+                false
+            }
+        }
+    }
+
+    fn evict(&mut self, victim: PageId) {
+        debug_assert!(
+            !self.memory.is(victim, CLEANING | AWAITED | crate::memory::DIRTY),
+            "victim {victim} is busy or dirty"
+        );
+        debug_assert!(self.memory.is(victim, RESIDENT));
+        self.policy.evict(victim);
+        let owner = sweephand_policy::TaskMmu::owner(&self.memory, victim).index();
+        if self.memory.evict(victim) {
+            let task = &mut self.tasks[owner];
+            task.position.lost(victim, self.memory.virtual_time[owner], &task.program);
+        }
+    }
+
+    /// Starts the first write in the queue, if there is one.
+    fn start_write(&mut self) -> bool {
+        let write = self.queue.pop_write();
+        if let Some(request) = write {
+            self.counts.page_writes += 1;
+            self.start(request);
+        }
+        write.is_some()
+    }
+
+    fn start(&mut self, request: Request) {
+        let (least, most) = self.configuration.devices.access_refs;
+        let service = least + self.service.below(most - least + 1);
+        self.counts.device_busy_refs += service;
+        let device = self.devices.iter().position(Option::is_none).expect("a device is idle");
+        self.devices[device] = Some(request);
+        self.cause(self.now + service, Event::Transferred { device });
+    }
+
+    // Measures.
+
+    fn count_active_time(&mut self) {
+        self.active_time += self.load.active as u64 * (self.now - self.counted_until);
+        self.counted_until = self.now;
+    }
+
+    /// Describes the machine at the times that have been passed since the last step.
+    fn sample(&mut self) {
+        while self.sample_refs > 0 && self.samples.len() as u64 * self.sample_refs <= self.now {
+            let waits = |task: &&Task| matches!(task.state, State::Queued | State::Reading | State::Io);
+            let active = self.tasks.iter().zip(&self.memory.active).filter(|(_, active)| **active);
+            let blocked_tasks = active.filter(|(task, _)| waits(task)).count();
+            self.samples.push(Sample {
+                time_refs: self.samples.len() as u64 * self.sample_refs,
+                active_tasks: self.load.active,
+                loading_tasks: self.load.loading,
+                blocked_tasks,
+                free_frames: self.memory.free_frames,
+                paging_queue: self.queue.len(),
+                ready_tasks: self.ready.len(),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::DIRTY;
+    use crate::program::ReferenceString;
+    use proptest::prelude::*;
+    use std::io::Cursor;
+    use sweephand_policy::policies::WsClock;
+    use sweephand_policy::task_registry::{RegisteredTaskPolicy, TaskSpec, TaskVisitor};
+    use sweephand_policy::{Claim, ExactMmu, TaskId};
+    use sweephand_trace::{EndTotals, Metadata, Trace, Writer};
+
+    fn configuration(frames: usize, quantum: u64) -> Configuration {
+        let text = format!(
+            "name = 'test'\nframes = {frames}\n[devices]\naccess_refs = [5, 20]\n[processor]\nquantum_refs = {quantum}\nslice_refs \
+             = 300\n[io]\ninterval_refs = 150\nservice_refs = [5, 20]\n[load_control]\ntau_refs = 20\n[tasks]\nprograms = ['x']\n"
+        );
+        Configuration::parse(&text).unwrap()
+    }
+
+    /// Phases of some locality, so that there are working sets.
+    fn string(pages: u64, references: usize, seed: u64) -> Vec<(u32, bool)> {
+        let mut random = SplitMix64::new(seed);
+        let mut first = 0;
+        (0..references)
+            .map(|time| {
+                if time % 100 == 0 {
+                    first = random.below(pages);
+                }
+                let page = (first + random.below(4) + random.below(20) / 19 * random.below(pages)) % pages;
+                (page as u32, random.below(3) == 0)
+            })
+            .collect()
+    }
+
+    fn job(string: Vec<(u32, bool)>, io_interval_refs: u64) -> Job {
+        Job { program: Arc::new(Program::from_references("string", string)), io_interval_refs }
+    }
+
+    /// Pages among the last `theta` references of a task.
+    fn working_set(task: &Task, now: u64, theta: u64) -> usize {
+        let ReferenceString::Full(references) = &task.program.string else {
+            panic!("every reference is there")
+        };
+        let window = &references[now.saturating_sub(theta) as usize..now as usize];
+        window.iter().map(|reference| reference.page()).collect::<std::collections::BTreeSet<_>>().len()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+        /// The paper's claim: after theta of virtual time since its activation a task's working set is its resident working
+        /// set, if last references are known exactly.
+        #[test]
+        fn resident_working_sets_are_working_sets_after_theta(seed in any::<u64>(), theta in 5_u64..60, frames in 24_usize..40) {
+            let configuration = configuration(frames, 1);
+            let jobs = [1, 2, 3, 4].map(|of| job(string(12 + of, 600, seed ^ of), 150));
+            let spec = TaskSpec::parse("wsclock").unwrap().with_theta(Some(theta));
+            let policy = <WsClock as RegisteredTaskPolicy<Memory>>::configure(frames, spec.arguments()).unwrap();
+            let mut machine = Machine::new(&configuration, policy, &jobs, seed, true);
+            let mut compared = 0;
+            while machine.step() {
+                machine.policy.sample(&mut machine.memory);
+                let mut claims = [Claim::NONE; 4];
+                machine.policy.claims(&machine.memory, &mut claims);
+                for (number, task) in machine.tasks.iter().enumerate() {
+                    let now = machine.memory.virtual_time[number];
+                    let settled = task.state == State::Runnable && task.position.repeats.is_none();
+                    if settled && now - task.activated_at >= theta {
+                        prop_assert_eq!(claims[number].frames, working_set(task, now, theta), "task {} at {}", number, now);
+                        compared += 1;
+                    }
+                }
+            }
+            prop_assert_eq!(machine.counts.forced_replacements, 0);
+            prop_assert!(compared > 300);
+        }
+
+        /// The window that is moved along counts what a look at the last theta references counts.
+        #[test]
+        fn exact_working_sets_are_counted_exactly(seed in any::<u64>(), theta in 1_u64..80, quantum in 1_u64..30) {
+            let configuration = configuration(20, quantum);
+            let jobs = [1, 2, 3].map(|of| job(string(10, 500, seed ^ of), 100));
+            let spec = TaskSpec::parse("ws").unwrap().with_theta(Some(theta));
+            spec.visit::<Memory, _>(20, Check { configuration: &configuration, jobs: &jobs, seed, theta }).unwrap();
+        }
+    }
+
+    struct Check<'a> {
+        configuration: &'a Configuration,
+        jobs: &'a [Job],
+        seed: u64,
+        theta: u64,
+    }
+
+    impl TaskVisitor<Memory> for Check<'_> {
+        type Output = ();
+        fn visit<P: TaskPolicy<Memory> + Send>(self, policy: P) {
+            let mut machine = Machine::new(self.configuration, policy, self.jobs, self.seed, true);
+            while machine.step() {
+                for (number, task) in
+                    machine.tasks.iter().enumerate().filter(|(_, task)| task.state != State::Finished)
+                {
+                    let now = machine.memory.virtual_time[number];
+                    let counted = machine.memory.working_set_pages(TaskId(number as u32));
+                    assert_eq!(
+                        counted,
+                        working_set(task, now, self.theta),
+                        "seed {}, task {number} at {now}",
+                        self.seed
+                    );
+                }
+            }
+        }
+    }
+
+    /// What must hold at every step under every policy.
+    struct Audit<'a>(&'a Configuration, &'a [Job], &'a str);
+
+    impl TaskVisitor<Memory> for Audit<'_> {
+        type Output = ();
+        fn visit<P: TaskPolicy<Memory> + Send>(self, policy: P) {
+            let Audit(configuration, jobs, name) = self;
+            let mut machine = Machine::new(configuration, policy, jobs, 9, true);
+            loop {
+                let before = machine.memory.flags.clone();
+                let more = machine.step();
+                machine.policy.check().unwrap_or_else(|violation| panic!("{name}: {violation}"));
+                let reading = machine
+                    .devices
+                    .iter()
+                    .flatten()
+                    .filter(|request| matches!(request, Request::Read { .. }));
+                let resident: usize = machine.memory.resident.iter().sum();
+                assert_eq!(
+                    resident + reading.count() + machine.memory.free_frames,
+                    configuration.frames,
+                    "{name}"
+                );
+                assert!(
+                    machine.load.loading <= configuration.loading_limit(),
+                    "{name}: too many tasks are loading"
+                );
+                for task in machine.tasks.iter().filter(|task| task.state != State::Finished) {
+                    for page in task.pages() {
+                        // A dirty page leaves only after its write has begun, which takes a step of its own.
+                        let lost = before[page.index()] & RESIDENT != 0 && !machine.memory.is(page, RESIDENT);
+                        assert!(!lost || before[page.index()] & DIRTY == 0, "{name}: page {page} is lost");
+                    }
+                }
+                if !more {
+                    break;
+                }
+            }
+            assert_eq!(
+                machine.memory.free_frames, configuration.frames,
+                "{name}: every task has given its frames back"
+            );
+        }
+    }
+
+    #[test]
+    fn frames_are_accounted_for_and_no_dirty_page_is_lost() {
+        let jobs: Vec<_> = (0..6).map(|of| job(string(14, 700, of), 150)).collect();
+        for name in [
+            "ws:theta=40",
+            "ws:theta=40,lr=sampled",
+            "wsclock:theta=40",
+            "wsclock:theta=40,clean-list=on",
+            "pff:threshold=9",
+            "global-clock",
+            "clock-pro",
+            "car",
+            "fifo",
+        ] {
+            for (frames, devices) in [(3, 1), (17, 1), (30, 2)] {
+                let mut configuration = configuration(frames, 7);
+                configuration.devices.count = devices;
+                TaskSpec::parse(name).unwrap().visit(frames, Audit(&configuration, &jobs, name)).unwrap();
+            }
+        }
+    }
+
+    /// A trace of the string, in which all contents are given up once in between.
+    fn trace(string: &[(u32, bool)], drop_at: usize) -> Trace {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+        for (time, &(page, write)) in string.iter().enumerate() {
+            if time == drop_at {
+                sweephand_trace::Sink::unmap(&mut writer, 0, 1000).unwrap();
+            }
+            writer.reference(page.into(), write).unwrap();
+        }
+        Trace::from_bytes(writer.finish(EndTotals::default()).unwrap().0.into_inner()).unwrap()
+    }
+
+    #[test]
+    fn intervals_do_as_the_references_they_stand_for() {
+        let string = string(60, 60_000, 3);
+        for drop_at in [usize::MAX, 20_000] {
+            let trace = trace(&string, drop_at);
+            let programs =
+                [0, 40].map(|omega| Arc::new(Program::from_trace(&trace, "string", omega).unwrap()));
+            for name in ["ws:theta=2000", "wsclock:theta=2000", "global-clock", "clock-pro"] {
+                // With memory for all, to the unit of time; in less, nearly.
+                for (frames, tasks, error) in [(500, 1, 0.0), (100, 6, 0.03)] {
+                    let [full, intervals] = programs.each_ref().map(|program| {
+                        let mut configuration = configuration(frames, 50);
+                        configuration.processor.slice_refs = 100_000;
+                        let job = Job { program: program.clone(), io_interval_refs: 0 };
+                        let spec = TaskSpec::parse(name).unwrap();
+                        let workload = crate::Workload { configuration, jobs: vec![job; tasks] };
+                        let runs = [1, 2, 3, 4].map(|seed| {
+                            workload.run(&crate::Cell { policy: spec.clone(), seed }, 0).unwrap().0
+                        });
+                        runs.iter().map(|run| run.elapsed_refs as f64).sum::<f64>()
+                    });
+                    let off = (intervals - full).abs() / full;
+                    assert!(
+                        off <= error,
+                        "{name}, {frames} frames, dropped at {drop_at}: {full} and {intervals}, {off:.4} off"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What a run measures.
+
+use serde::Serialize;
+
+/// The measures of one run. Times are real time in references.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Outcome {
+    /// References executed.
+    pub references: u64,
+    /// Time from the start to the end of the last task.
+    pub elapsed_refs: u64,
+    /// References executed by time elapsed.
+    pub utilization: f64,
+    /// Active tasks, on average over time.
+    pub mean_mpl: f64,
+    /// Tasks that load control deactivated; ends of time slices do not count.
+    pub deactivations: u64,
+    /// Read requests: references to pages outside memory. (A request that was withdrawn with its task's deactivation and made
+    /// again counts twice.)
+    pub page_faults: u64,
+    /// Pages read.
+    pub page_reads: u64,
+    /// Pages written.
+    pub page_writes: u64,
+    /// Pages replaced.
+    pub replacements: u64,
+    /// Pages replaced although in use: a lone task needed more than memory.
+    pub forced_replacements: u64,
+    /// Pages that the hand looked at; `None` for policies without one.
+    pub hand_steps: Option<u64>,
+    /// Scans for pages that have left working sets.
+    pub ws_scans: u64,
+    /// Tasks activated, the same one again and again.
+    pub activations: u64,
+    /// Time slices that came to their end.
+    pub slice_ends: u64,
+    /// I/O requests.
+    pub io_requests: u64,
+    /// Most tasks loading at one time.
+    pub most_loading: u64,
+    /// Time that paging devices worked, summed over them.
+    pub device_busy_refs: u64,
+}
+
+impl Outcome {
+    /// Pages that the hand looked at for each page replaced; `None` without a hand or a replacement.
+    pub fn pointer_travel(&self) -> Option<f64> {
+        self.hand_steps.filter(|_| self.replacements > 0).map(|steps| steps as f64 / self.replacements as f64)
+    }
+}
+
+/// The machine at one time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Sample {
+    /// Real time in references.
+    pub time_refs: u64,
+    /// Active tasks.
+    pub active_tasks: usize,
+    /// Active tasks that are loading.
+    pub loading_tasks: usize,
+    /// Active tasks that wait for a page or for I/O.
+    pub blocked_tasks: usize,
+    /// Frames that hold nothing.
+    pub free_frames: usize,
+    /// Requests in the paging queue, those in service not among them.
+    pub paging_queue: usize,
+    /// Tasks in the ready queue.
+    pub ready_tasks: usize,
+}

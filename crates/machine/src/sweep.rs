@@ -1,0 +1,150 @@
+//! Many runs at once: every policy with every theta and seed, over programs that are decoded once.
+
+use crate::analytic;
+use crate::configuration::Configuration;
+use crate::machine::{Job, Machine};
+use crate::memory::Memory;
+use crate::outcome::{Outcome, Sample};
+use crate::program::{Program, ProgramError, ReferenceString};
+use rayon::prelude::*;
+use std::sync::Arc;
+use sweephand_policy::policies::Vmin;
+use sweephand_policy::task_registry::{TaskInfo, TaskSpec, TaskVisitor};
+use sweephand_policy::{ArgumentError, SplitMix64, TaskPolicy};
+
+/// Why a run cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// A program cannot be executed.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// A policy does not take its arguments.
+    #[error(transparent)]
+    Argument(#[from] ArgumentError),
+    /// VMIN is asked for what it is not defined for.
+    #[error("policy 'vmin': looks ahead in the string of {reason}")]
+    Vmin {
+        /// What it needs.
+        reason: &'static str,
+    },
+}
+
+/// A configuration with its programs in memory, and its sequence of tasks.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// The machine.
+    pub configuration: Configuration,
+    /// The tasks in the order in which they become ready: the same for all runs.
+    pub jobs: Vec<Job>,
+}
+
+/// A run of a [`Workload`].
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The policy with all its arguments.
+    pub policy: TaskSpec,
+    /// The seed of everything that is random.
+    pub seed: u64,
+}
+
+impl Workload {
+    /// Decodes the programs that the configuration names, in parallel.
+    pub fn open(configuration: Configuration) -> Result<Self, MachineError> {
+        let programs = configuration.tasks.programs.par_iter().map(|file| {
+            let trace = file.trace();
+            let name = trace.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+            Program::open(trace, &name, configuration.irim).map(Arc::new)
+        });
+        let programs = programs.collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::new(configuration, &programs))
+    }
+
+    /// A workload of programs that are in memory; the configuration's list of files is not looked at but for I/O.
+    pub fn new(configuration: Configuration, programs: &[Arc<Program>]) -> Self {
+        let mut random = SplitMix64::new(configuration.tasks.seed);
+        let jobs = (0..configuration.tasks.count)
+            .map(|_| {
+                let choice = random.below(programs.len() as u64) as usize;
+                let own = configuration.tasks.programs.get(choice).and_then(|file| file.io_interval_refs());
+                let io_interval_refs = own.unwrap_or(configuration.io.interval_refs);
+                Job { program: programs[choice].clone(), io_interval_refs }
+            })
+            .collect();
+        Self { configuration, jobs }
+    }
+
+    /// References that a run executes.
+    pub fn references(&self) -> u64 {
+        self.jobs.iter().map(|job| job.program.references).sum()
+    }
+
+    /// Runs cells in parallel; results are in their order. `done` is called after each.
+    pub fn run_all(
+        &self,
+        cells: &[Cell],
+        sample_refs: u64,
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Vec<(Outcome, Vec<Sample>)>, MachineError> {
+        // One at a time, so that a slow run does not take others along to its processor.
+        let runs = cells.par_iter().with_max_len(1).map(|cell| {
+            let result = self.run(cell, sample_refs);
+            done();
+            result
+        });
+        runs.collect()
+    }
+
+    /// Runs one cell, with the machine described at every `sample_refs` of real time (0: never).
+    pub fn run(&self, cell: &Cell, sample_refs: u64) -> Result<(Outcome, Vec<Sample>), MachineError> {
+        if cell.policy.name() == Vmin::INFO.name {
+            return Ok((self.look_ahead(cell)?, Vec::new()));
+        }
+        let run = Run { workload: self, cell, sample_refs };
+        Ok(cell.policy.visit::<Memory, _>(self.configuration.frames, run)?)
+    }
+
+    /// VMIN: the single task alone, in as much memory as it wants, by closed form.
+    fn look_ahead(&self, cell: &Cell) -> Result<Outcome, MachineError> {
+        let [Job { program, .. }] = &self.jobs[..] else {
+            return Err(MachineError::Vmin { reason: "one task alone: set tasks.count = 1" });
+        };
+        let ReferenceString::Full(references) = &program.string else {
+            return Err(MachineError::Vmin { reason: "every reference: set irim = 0 and give a trace" });
+        };
+        let string: Vec<u32> = references.iter().map(|reference| reference.page()).collect();
+        let tau = cell.policy.arguments().whole("theta", 1..=u64::MAX)?;
+        let faults = analytic::vmin(&string, tau).faults;
+        let (least, most) = self.configuration.devices.access_refs;
+        let busy = faults * (least + most) / 2;
+        let elapsed = program.references + busy;
+        Ok(Outcome {
+            references: program.references,
+            elapsed_refs: elapsed,
+            utilization: program.references as f64 / elapsed as f64,
+            mean_mpl: 1.0,
+            page_faults: faults,
+            page_reads: faults,
+            device_busy_refs: busy,
+            activations: 1,
+            ..Outcome::default()
+        })
+    }
+}
+
+struct Run<'a> {
+    workload: &'a Workload,
+    cell: &'a Cell,
+    sample_refs: u64,
+}
+
+impl TaskVisitor<Memory> for Run<'_> {
+    type Output = (Outcome, Vec<Sample>);
+
+    fn visit<P: TaskPolicy<Memory> + Send>(self, policy: P) -> Self::Output {
+        let Workload { configuration, jobs } = self.workload;
+        let limits_loading = self.cell.policy.limits_loading().unwrap_or(configuration.load_control.lt_rt);
+        let mut machine = Machine::new(configuration, policy, jobs, self.cell.seed, limits_loading);
+        machine.sample_every(self.sample_refs);
+        machine.run()
+    }
+}
