@@ -7,6 +7,7 @@ mod advise;
 mod generate;
 mod import;
 mod info;
+mod multiprogram;
 mod output;
 mod plot;
 mod policies;
@@ -46,6 +47,8 @@ enum Command {
     Advise(advise::Args),
     /// Draw one picture of a trace
     Plot(plot::Args),
+    /// Run many tasks in one memory, on a simulated computer with paging devices and load control
+    Multiprogram(multiprogram::Args),
     /// Show a paper's published results beside measured ones
     Reproduce(reproduce::Args),
     /// List the policies with their parameters
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Plot(args) => plot::run(args),
+        Command::Multiprogram(args) => multiprogram::run(args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Policies(args) => policies::run(args),
     };

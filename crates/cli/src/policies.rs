@@ -1,9 +1,11 @@
-//! `sweephand policies`: every policy, what it needs, where it runs, its paper, its parameters.
+//! `sweephand policies`: every policy, what it needs, where it runs, its paper, its parameters. Those for many tasks come last.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use sweephand_policy::Info;
 use sweephand_policy::registry::{Entry, POLICIES, Spec};
+use sweephand_policy::task_registry::{self, TASK_POLICIES, TaskEntry};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,8 +24,20 @@ enum Format {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let names: Vec<_> = Spec::parse_list(&args.names)?.iter().map(Spec::name).collect();
-    let entries: Vec<_> = POLICIES.iter().filter(|entry| names.contains(&entry.info.name)).collect();
+    let (for_tasks, others): (Vec<&str>, Vec<&str>) =
+        args.names.split(',').partition(|name| task_registry::find(name.trim()).is_some());
+    let all = others.contains(&"all");
+    let names: Vec<_> = match others.is_empty() {
+        true => Vec::new(),
+        false => Spec::parse_list(&others.join(","))?.iter().map(Spec::name).collect(),
+    };
+    let named = |entry: &&TaskEntry| all || for_tasks.iter().any(|name| name.trim() == entry.info.name);
+    let entries: Vec<Listing> = POLICIES
+        .iter()
+        .filter(|entry| names.contains(&entry.info.name))
+        .map(Listing::of)
+        .chain(TASK_POLICIES.iter().filter(named).map(Listing::of_tasks))
+        .collect();
     let text = match args.format {
         Format::Text => entries.iter().map(|entry| text(entry)).collect::<Vec<_>>().join("\n"),
         Format::Json => {
@@ -35,25 +49,43 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a policy has to be shown, in words.
-fn needs(entry: &Entry) -> &'static str {
-    match entry.model {
-        "vm" => "faults and reference bits",
-        "exact" => "every reference",
-        _ => "every reference and the next use of its page",
+/// What is said of a policy.
+struct Listing {
+    info: &'static Info,
+    /// What it has to be shown, in words.
+    needs: &'static str,
+    /// Where it runs, in words.
+    runs: &'static str,
+    runs_live: bool,
+}
+
+impl Listing {
+    fn of(entry: &Entry) -> Self {
+        let needs = match entry.model {
+            "vm" => "faults and reference bits",
+            "exact" => "every reference",
+            _ => "every reference and the next use of its page",
+        };
+        let runs = if entry.runs_live { "simulated or live" } else { "simulated" };
+        Self { info: entry.info, needs, runs, runs_live: entry.runs_live }
+    }
+
+    fn of_tasks(entry: &TaskEntry) -> Self {
+        Self {
+            info: entry.info,
+            needs: entry.needs,
+            runs: "with many tasks (multiprogram)",
+            runs_live: false,
+        }
     }
 }
 
-fn runs(entry: &Entry) -> &'static str {
-    if entry.runs_live { "simulated or live" } else { "simulated" }
-}
-
-fn text(entry: &Entry) -> String {
+fn text(entry: &Listing) -> String {
     let info = entry.info;
     let mut text = format!("{}: {}\n", info.name, info.summary);
     let mut line = |name: &str, value: &str| writeln!(text, "    {name:<10} {value}").expect("a string");
-    line("needs", needs(entry));
-    line("runs", runs(entry));
+    line("needs", entry.needs);
+    line("runs", entry.runs);
     line("paper", info.paper);
     for parameter in info.parameters {
         line("parameter", &format!("{}={}  {}", parameter.name, parameter.default, parameter.meaning));
@@ -66,7 +98,7 @@ fn text(entry: &Entry) -> String {
     text
 }
 
-fn json(entry: &Entry) -> serde_json::Value {
+fn json(entry: &Listing) -> serde_json::Value {
     let info = entry.info;
     let parameters: Vec<_> = info
         .parameters
@@ -86,7 +118,7 @@ fn json(entry: &Entry) -> serde_json::Value {
         "name": info.name,
         "summary": info.summary,
         "paper": info.paper,
-        "needs": needs(entry),
+        "needs": entry.needs,
         "runs_live": entry.runs_live,
         "parameters": parameters,
         "presets": presets,

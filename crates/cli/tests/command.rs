@@ -312,8 +312,10 @@ fn policies_say_what_they_need_and_where_they_run() {
         json.as_array().unwrap().iter().map(|policy| policy["name"].as_str().unwrap()).collect();
     let expected = "opt fifo lifo mru random lru clock clock-page-table gclock aging linux24 fbr lru-2 2q lrfu mq lirs arc \
                     car clock-pro clock-pro-fixed clock-pro-plus eelru seq seq-lru ubm lifo-plus apr rrip dip lecar acme \
-                    s3-fifo sieve w-tinylfu mglru";
+                    s3-fifo sieve w-tinylfu mglru ws vmin pff wsclock global-clock";
     assert_eq!(names.join(" "), expected);
+    let wsclock = sandbox.stdout("policies lru,wsclock");
+    assert!(wsclock.starts_with("lru: ") && wsclock.contains("runs       with many tasks (multiprogram)\n"));
 }
 
 /// Recording needs Valgrind: CI has it, a contributor may not. The recorder is built here, so that no test hears of it.
@@ -390,4 +392,154 @@ fn what_cannot_be_recorded_is_said_in_one_line() {
     );
     assert!(sandbox.error("record -o missing/t.swt -- true").starts_with("missing/t.swt: cannot be created"));
     assert!(sandbox.files().is_empty());
+}
+
+/// A configuration of two small programs with write flags.
+const MACHINE: &str = "name = 'small'\nframes = 20\nseeds = [1, 2]\ntheta = [500, 2_000]\npolicies = ['ws:lt-rt=off', 'wsclock', \
+                       'global-clock']\n[devices]\naccess_refs = [50, 100]\n[tasks]\nprograms = ['a.swt', 'b.swt']\ncount = 6\n";
+
+fn machine() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("small.toml", MACHINE);
+    for (name, seed) in [("a", 1), ("b", 2)] {
+        let arguments =
+            format!("generate zipf --pages 30 --references 20000 --seed {seed} --writes 0.3 -o {name}.swt");
+        assert!(sandbox.run(&arguments).status.success(), "{}", text(&sandbox.run(&arguments).stderr));
+    }
+    sandbox
+}
+
+#[test]
+fn many_tasks_give_the_columns_in_their_order() {
+    let sandbox = machine();
+    let csv = sandbox.stdout("multiprogram small.toml --format csv");
+    let mut lines = csv.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "configuration,policy,theta_refs,utilization,mean_mpl,deactivations,page_faults,pointer_travel_per_replacement,ws_scans"
+    );
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    let cells: Vec<_> = rows.iter().map(|row| (row[0], row[1], row[2])).collect();
+    assert_eq!(
+        cells,
+        [
+            ("small", "ws:lt-rt=off", "500"),
+            ("small", "ws:lt-rt=off", "2000"),
+            ("small", "wsclock", "500"),
+            ("small", "wsclock", "2000"),
+            ("small", "global-clock", ""),
+        ]
+    );
+    for row in &rows {
+        let utilization: f64 = row[3].parse().unwrap();
+        assert!(0.0 < utilization && utilization < 1.0);
+        assert_eq!(row[7].is_empty(), row[1].starts_with("ws:"), "pure WS has no pointer");
+        assert_eq!(row[8] == "0", !row[1].starts_with("ws:"), "only WS scans");
+    }
+    assert_eq!(csv, sandbox.stdout("multiprogram small.toml --format csv"), "the same again");
+    let json: serde_json::Value = serde_json::from_str(
+        &sandbox.stdout("multiprogram small.toml --theta 1k --policy wsclock --format json"),
+    )
+    .unwrap();
+    assert_eq!(json["rows"][0]["theta_refs"], 1000);
+    assert_eq!(json["rows"][0]["runs"].as_array().unwrap().len(), 2, "one for each seed");
+    assert_eq!(json["configurations"][0]["frames"], 20);
+    assert!(
+        sandbox
+            .stdout("multiprogram small.toml")
+            .starts_with("Configuration small: 20 frames, 1 paging device of 50 to 100")
+    );
+}
+
+#[test]
+fn a_timeline_tells_how_the_machine_fared() {
+    let sandbox = machine();
+    sandbox.stdout("multiprogram small.toml -p wsclock --theta 500 --seed 3 --timeline t.csv --timeline-step 1k --format csv");
+    let timeline = fs::read_to_string(sandbox.path("t.csv")).unwrap();
+    let mut lines = timeline.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "configuration,policy,theta_refs,seed,time_refs,active_tasks,loading_tasks,blocked_tasks,free_frames,paging_queue,ready_tasks"
+    );
+    assert_eq!(lines.next().unwrap(), "small,wsclock,500,3,0,0,0,0,20,0,6");
+    assert!(lines.clone().count() > 120, "every 1000 references of more than 120,000");
+    assert!(lines.all(|line| line.split(',').count() == 11));
+}
+
+#[test]
+fn one_task_alone_can_be_looked_ahead_in() {
+    let sandbox = machine();
+    sandbox
+        .write("one.toml", MACHINE.replace("'a.swt', 'b.swt'", "'a.swt'").replace("count = 6", "count = 1"));
+    let csv = sandbox.stdout("multiprogram one.toml -p vmin --theta 10,100 --format csv");
+    let faults: Vec<u64> =
+        csv.lines().skip(1).map(|line| line.split(',').nth(6).unwrap().parse().unwrap()).collect();
+    assert!(faults[0] > faults[1] && faults[1] >= 30, "{faults:?}");
+    assert_eq!(
+        sandbox.error("multiprogram small.toml -p vmin"),
+        "policy 'vmin': looks ahead in the string of one task alone: set tasks.count = 1"
+    );
+}
+
+#[test]
+fn a_built_in_configuration_can_be_printed_and_run_from_a_file() {
+    let sandbox = Sandbox::new();
+    let traces = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/tasks/");
+    let toml = sandbox
+        .stdout("multiprogram --print b")
+        .replace("tasks/", traces)
+        .replace("name = \"B\"", "name = \"mine\"");
+    sandbox.write("mine.toml", toml);
+    let arguments = "--policy wsclock --theta 400k --format csv";
+    let mine = sandbox.stdout(&format!("multiprogram mine.toml {arguments}"));
+    assert_eq!(mine.replace("mine,", "B,"), sandbox.stdout(&format!("multiprogram B {arguments}")));
+}
+
+#[test]
+fn a_machine_that_cannot_work_says_so_in_a_line() {
+    let sandbox = machine();
+    let edits = [
+        ("frames = 20", "frames = 0", "frames = 0: memory has at least one frame"),
+        ("frames = 20", "frame = 20", "line 2: unknown field `frame`, expected one of"),
+        ("'a.swt'", "'none.swt'", "none.swt: No such file or directory"),
+        ("'a.swt'", "'reads.swt'", "reads.swt: has no write flags"),
+        ("'a.swt'", "'short.swt'", "short.swt: "),
+        ("'wsclock'", "'wsclok'", "policy 'wsclok': there is no such policy"),
+        ("'wsclock'", "'wsclock:theta=0'", "policy 'wsclock': theta=0: theta takes a whole number"),
+        ("[devices]", "[devices", "line 6: "),
+    ];
+    assert!(sandbox.run("generate loop --pages 30 --rounds 60 -o reads.swt").status.success());
+    let whole = fs::read(sandbox.path("a.swt")).unwrap();
+    sandbox.write("short.swt", &whole[..whole.len() / 2]);
+    for (from, to, expected) in edits {
+        let toml = MACHINE.replace(from, to);
+        assert_ne!(toml, MACHINE);
+        sandbox.write("bad.toml", toml);
+        let error = sandbox.error("multiprogram bad.toml");
+        assert!(error.contains(expected), "{error}");
+    }
+    for (arguments, expected) in [
+        ("D", "configuration 'D': is not built in (those are A B C) and no file"),
+        ("none.toml", "none.toml: No such file or directory"),
+        ("small.toml -p lru", "policy 'lru': sees every reference of one task"),
+        ("small.toml -o missing/o.csv", "missing/o.csv: cannot be created"),
+    ] {
+        let error = sandbox.error(&format!("multiprogram {arguments}"));
+        assert!(error.starts_with(expected), "{error}");
+    }
+    let error = sandbox.error("simulate a.swt --policy wsclock");
+    assert_eq!(
+        error,
+        "policy 'wsclock': is for many tasks in one memory; see sweephand multiprogram --policy wsclock"
+    );
+    // A task larger than memory is no mistake: it takes its time.
+    sandbox.write("tight.toml", MACHINE.replace("frames = 20", "frames = 2"));
+    let output = sandbox.run("multiprogram tight.toml --format csv");
+    assert!(output.status.success());
+    let note = text(&output.stderr);
+    assert!(
+        note.starts_with("sweephand: note: small: a task alone used more than the 2 frames there are; "),
+        "{note}"
+    );
+    assert_eq!(note.lines().count(), 1);
 }

@@ -1,8 +1,8 @@
 //! What the commands print: tables for people, CSV, JSON and Parquet for programs, pictures and a page for both.
 //!
-//! [`SimulationReport`] holds the rows of `sweephand simulate`; [`Table`] is a table of words and numbers that can be
-//! drawn for a terminal or written as Markdown. [`Study`] is all that a report on a trace shows and [`Page`] the report;
-//! [`Conclusion`] is what fault curves come to, in words.
+//! [`SimulationReport`] holds the rows of `sweephand simulate`, [`MultiprogramReport`] those of `sweephand multiprogram`;
+//! [`Table`] is a table of words and numbers that can be drawn for a terminal or written as Markdown. [`Study`] is all that
+//! a report on a trace shows and [`Page`] the report; [`Conclusion`] is what fault curves come to, in words.
 #![forbid(unsafe_code)]
 
 mod axis;
@@ -11,6 +11,7 @@ mod distance_chart;
 mod fault_chart;
 mod ink;
 mod map_chart;
+mod multiprogram;
 mod page;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -20,6 +21,7 @@ mod study;
 mod table;
 
 pub use conclusion::{Comparison, Conclusion, Curve, Curves, Enough, NEARLY_ALL, SLACK, Sentences, WORTH_IT};
+pub use multiprogram::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
 pub use page::Page;
 pub use plot::{PictureFormat, plot_distances, plot_faults, plot_pages};
 pub use simulation::{Format, Measure, SimulatedTrace, SimulationReport, SimulationRow, bytes};

@@ -1,0 +1,187 @@
+//! The rows of `sweephand multiprogram`, as a table, CSV or JSON.
+
+use crate::{Table, grouped};
+use serde::Serialize;
+use std::io::{self, Write};
+use sweephand_machine::{Configuration, Outcome};
+
+/// One policy with one theta on one configuration: means over the seeds. The first nine fields are the columns of
+/// the CSV, in this order.
+#[derive(Clone, Debug, Serialize)]
+pub struct MultiprogramRow {
+    /// The configuration's name.
+    pub configuration: String,
+    /// The policy, as it was named.
+    pub policy: String,
+    /// Window of the working set in references; `None` for policies without one.
+    pub theta_refs: Option<u64>,
+    /// References executed by time elapsed, to six decimals.
+    pub utilization: f64,
+    /// Active tasks on average over time, to six decimals.
+    pub mean_mpl: f64,
+    /// Tasks deactivated by load control.
+    pub deactivations: u64,
+    /// Read requests.
+    pub page_faults: u64,
+    /// Pages that the hand looked at for each page replaced, to six decimals; `None` without a hand.
+    pub pointer_travel_per_replacement: Option<f64>,
+    /// Scans for pages that have left working sets.
+    pub ws_scans: u64,
+    /// Every measure of each run, by seed.
+    pub runs: Vec<Outcome>,
+}
+
+impl MultiprogramRow {
+    /// The row of the runs of one cell, one for each seed, at least one.
+    pub fn new(
+        configuration: &str,
+        policy: impl ToString,
+        theta_refs: Option<u64>,
+        runs: Vec<Outcome>,
+    ) -> Self {
+        let mean = |of: &dyn Fn(&Outcome) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+        let six_decimals = |number: f64| (number * 1e6).round() / 1e6;
+        let whole = |of: &dyn Fn(&Outcome) -> u64| mean(&|run| of(run) as f64).round() as u64;
+        let has_travel = runs.iter().all(|run| run.pointer_travel().is_some());
+        let travel = has_travel.then(|| mean(&|run| run.pointer_travel().unwrap_or_default()));
+        Self {
+            configuration: configuration.to_string(),
+            policy: policy.to_string(),
+            theta_refs,
+            utilization: six_decimals(mean(&|run| run.utilization)),
+            mean_mpl: six_decimals(mean(&|run| run.mean_mpl)),
+            deactivations: whole(&|run| run.deactivations),
+            page_faults: whole(&|run| run.page_faults),
+            pointer_travel_per_replacement: travel.map(six_decimals),
+            ws_scans: whole(&|run| run.ws_scans),
+            runs,
+        }
+    }
+
+    /// The columns of the CSV, in order; empty where a value does not exist.
+    fn columns(&self) -> [(&'static str, String); 9] {
+        let travel = self.pointer_travel_per_replacement;
+        [
+            ("configuration", self.configuration.clone()),
+            ("policy", self.policy.clone()),
+            ("theta_refs", self.theta_refs.map_or(String::new(), |theta| theta.to_string())),
+            ("utilization", format!("{:.6}", self.utilization)),
+            ("mean_mpl", format!("{:.6}", self.mean_mpl)),
+            ("deactivations", self.deactivations.to_string()),
+            ("page_faults", self.page_faults.to_string()),
+            ("pointer_travel_per_replacement", travel.map_or(String::new(), |travel| format!("{travel:.6}"))),
+            ("ws_scans", self.ws_scans.to_string()),
+        ]
+    }
+}
+
+/// The results of a `multiprogram` command.
+#[derive(Clone, Debug, Serialize)]
+pub struct MultiprogramReport {
+    /// Version, options, conventions.
+    pub sweephand: serde_json::Map<String, serde_json::Value>,
+    /// The configurations, in order, with every parameter.
+    pub configurations: Vec<Configuration>,
+    /// The results: by configuration, policy and theta, in that order.
+    pub rows: Vec<MultiprogramRow>,
+}
+
+/// How the report is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MultiprogramFormat {
+    /// For people: one table a configuration.
+    Table,
+    /// The columns of [`MultiprogramRow`].
+    Csv,
+    /// One object: `sweephand`, `configurations`, `rows`.
+    Json,
+}
+
+impl MultiprogramReport {
+    /// Writes the report.
+    pub fn write(&self, format: MultiprogramFormat, mut out: impl Write) -> io::Result<()> {
+        match format {
+            MultiprogramFormat::Table => self.write_tables(out),
+            MultiprogramFormat::Csv => {
+                let mut csv =
+                    csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(out);
+                for (index, row) in self.rows.iter().enumerate() {
+                    let columns = row.columns();
+                    if index == 0 {
+                        csv.write_record(columns.iter().map(|(name, _)| name)).map_err(io::Error::from)?;
+                    }
+                    csv.write_record(columns.iter().map(|(_, value)| value)).map_err(io::Error::from)?;
+                }
+                csv.flush()
+            }
+            MultiprogramFormat::Json => {
+                serde_json::to_writer_pretty(&mut out, self).map_err(io::Error::from)?;
+                writeln!(out)
+            }
+        }
+    }
+
+    fn write_tables(&self, mut out: impl Write) -> io::Result<()> {
+        for (index, configuration) in self.configurations.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            let (least, most) = configuration.devices.access_refs;
+            let devices = match configuration.devices.count {
+                1 => "1 paging device".to_string(),
+                count => format!("{count} paging devices"),
+            };
+            let rows: Vec<_> =
+                self.rows.iter().filter(|row| row.configuration == configuration.name).collect();
+            writeln!(
+                out,
+                "Configuration {}: {} frames, {devices} of {} to {} references, {} tasks{}\n",
+                configuration.name,
+                grouped(configuration.frames as u64),
+                grouped(least),
+                grouped(most),
+                configuration.tasks.count,
+                rows.first().and_then(|row| row.runs.first()).map_or(String::new(), |run| {
+                    format!(" of {} references in all", grouped(run.references))
+                })
+            )?;
+            write!(out, "{}", Self::table(&rows))?;
+        }
+        Ok(())
+    }
+
+    /// A line for each policy and theta; the best of each policy is marked.
+    fn table(rows: &[&MultiprogramRow]) -> Table {
+        let mut table = Table::new([
+            "policy",
+            "theta",
+            "utilization",
+            "mean MPL",
+            "deactivations",
+            "page faults",
+            "pages written",
+            "travel",
+            "WS scans",
+        ]);
+        for row in rows {
+            let of_policy =
+                rows.iter().filter(|other| other.policy == row.policy && other.theta_refs != row.theta_refs);
+            let is_peak = row.theta_refs.is_some()
+                && of_policy.clone().next().is_some()
+                && of_policy.clone().all(|other| other.utilization <= row.utilization);
+            let written: u64 = row.runs.iter().map(|run| run.page_writes).sum();
+            table.row([
+                row.policy.clone(),
+                row.theta_refs.map_or("-".into(), grouped),
+                format!("{:.1}%{}", 100.0 * row.utilization, if is_peak { "*" } else { " " }),
+                format!("{:.2}", row.mean_mpl),
+                grouped(row.deactivations),
+                grouped(row.page_faults),
+                grouped((written as f64 / row.runs.len() as f64).round() as u64),
+                row.pointer_travel_per_replacement.map_or("-".into(), |travel| format!("{travel:.1}")),
+                grouped(row.ws_scans),
+            ]);
+        }
+        table
+    }
+}
