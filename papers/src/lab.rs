@@ -44,6 +44,9 @@ pub enum Error {
     /// The simulation failed.
     #[error(transparent)]
     Sweep(#[from] sweephand_sim::SweepError),
+    /// The machine could not be run.
+    #[error(transparent)]
+    Machine(#[from] sweephand_machine::MachineError),
     /// A trace could not be read.
     #[error(transparent)]
     Trace(#[from] sweephand_trace::Error),

@@ -16,6 +16,8 @@ mod linux_mm;
 mod published;
 mod report;
 mod workload;
+#[path = "../wsclock-1981/experiments.rs"]
+mod wsclock_1981;
 
 pub use lab::{Error, Lab};
 pub use published::Published;
@@ -35,8 +37,13 @@ pub struct Item {
 }
 
 /// The papers with their items; a paper's follow each other.
-const PAPERS: &[&[Item]] =
-    &[clock_pro_2005::ITEMS, clock_pro_2005_programs::ITEMS, apr_2020::ITEMS, linux_mm::ITEMS];
+const PAPERS: &[&[Item]] = &[
+    clock_pro_2005::ITEMS,
+    clock_pro_2005_programs::ITEMS,
+    wsclock_1981::ITEMS,
+    apr_2020::ITEMS,
+    linux_mm::ITEMS,
+];
 
 /// Everything that can be reproduced, paper by paper.
 pub fn all_items() -> impl Iterator<Item = &'static Item> {
