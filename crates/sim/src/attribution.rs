@@ -93,6 +93,8 @@ fn count(
 /// Which object each page belongs to, as a trace goes on.
 struct Owners {
     objects: Objects,
+    /// The object that has each number of `objects` now; they are used again, indices are not.
+    index: Vec<usize>,
     /// Page number of each page id.
     numbers: Vec<u64>,
     /// By page id: its object, and the number of changes to `objects` or page numbers when that was looked up.
@@ -107,6 +109,7 @@ impl Owners {
     fn new(page_bytes: u64) -> Self {
         Self {
             objects: Objects::new(page_bytes),
+            index: vec![0],
             numbers: Vec::new(),
             owner: Vec::new(),
             counted: Vec::new(),
@@ -147,7 +150,7 @@ impl Owners {
         if changes == self.changes {
             return object;
         }
-        let object = self.objects.of(self.numbers[page]) as usize;
+        let object = self.index[self.objects.of(self.numbers[page]) as usize];
         self.owner[page] = (self.changes, object);
         if self.counted[page] != object + 1 {
             self.counted[page] = object + 1;
@@ -159,10 +162,17 @@ impl Owners {
     fn event(&mut self, event: &Event) {
         match *event {
             Event::Alloc { address, length, .. } => {
-                self.objects.alloc(address, length);
+                self.objects.free(address);
+                let pages = self.objects.alloc(address, length);
+                // All of its pages are its own at first.
+                let number = self.objects.of(*pages.start()) as usize;
+                if number == self.index.len() {
+                    self.index.push(0);
+                }
+                self.index[number] = self.counts.len();
                 self.counts.push(ObjectCounts::default());
             }
-            Event::Free { address } => self.objects.free(address),
+            Event::Free { address } => drop(self.objects.free(address)),
             Event::Move { page, to } => self.numbers[page as usize] = to,
             Event::Mark { .. } | Event::Map { .. } | Event::Drop { .. } => return,
         }
