@@ -51,6 +51,7 @@ def main():
         rows.append([version, model, name, runs, rounds, f"{median:.2f}", f"{min(of_case):.2f}", f"{max(of_case):.2f}",
                      round(runs * REFERENCES / median / 1e6)])
     path = os.path.join(HERE, "results", f"{datetime.date.today()}.csv")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(["version", "processor", "case", "runs", "rounds", "cpu_seconds_median", "cpu_seconds_least",

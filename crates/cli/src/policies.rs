@@ -39,9 +39,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .chain(TASK_POLICIES.iter().filter(named).map(Listing::of_tasks))
         .collect();
     let text = match args.format {
-        Format::Text => entries.iter().map(|entry| text(entry)).collect::<Vec<_>>().join("\n"),
+        Format::Text => entries.iter().map(text).collect::<Vec<_>>().join("\n"),
         Format::Json => {
-            let entries: Vec<_> = entries.iter().map(|entry| json(entry)).collect();
+            let entries: Vec<_> = entries.iter().map(json).collect();
             format!("{:#}\n", serde_json::Value::from(entries))
         }
     };

@@ -105,7 +105,7 @@ impl Position {
                 memory.virtual_time[self.task] = start + done as u64;
                 return Stop::Fault(PageId((first_page + page) as u32));
             }
-            *flags |= REFERENCED | u8::from(reference.is_write()) * DIRTY;
+            *flags |= REFERENCED | (u8::from(reference.is_write()) * DIRTY);
             if EXACT {
                 let last_reference = &mut last_references[page];
                 window.pages += usize::from(*last_reference <= window.rear);

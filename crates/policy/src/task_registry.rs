@@ -1,6 +1,6 @@
 //! The list of policies for many tasks in one memory, and those policies by name.
 //!
-//! Besides them every [`VmModel`](crate::VmModel) policy of the ordinary [registry](crate::registry) can be had as a global
+//! Besides them every [`VmModel`](crate::VmModel) policy of the ordinary [registry] can be had as a global
 //! policy ([`Shared`]), unless it needs page numbers or objects: those belong to one address space.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
