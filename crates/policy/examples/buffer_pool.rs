@@ -9,7 +9,7 @@
 //! one atomic number says which. What can go wrong, and what happens then:
 //! - the victim is pinned, or was referenced after its bit was read: the policy is asked again, and if it insists on a
 //!   pinned page, that page is set aside and given back to it as if just loaded;
-//! - the victim cannot be written back: it stays, dirty and in the policy's care, and whoever asked for a page gets the error;
+//! - the victim cannot be written back: it stays, dirty and in the policy's care, and who asked for a page gets the error;
 //! - the new page cannot be read: its frame is free, and the error returned;
 //! - every page was pinned when it was looked at: an error, not a wait, which could be for ever.
 //!

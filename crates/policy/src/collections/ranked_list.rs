@@ -23,8 +23,8 @@ struct Block {
 
 /// A list in blocks of up to 64 pages, linked in order.
 ///
-/// Insertion and removal cost a search and a move within one block; a block that empties joins the next one. Ranks are counted block by block when they are wanted
-/// ([`count`](Self::count)), and hold until the list changes. About 12 bytes a page.
+/// Insertion and removal cost a search and a move within one block; a block that empties joins the next one. Ranks are
+/// counted block by block when they are wanted ([`count`](Self::count)), and hold until the list changes. About 12 bytes a page.
 #[derive(Clone, Debug)]
 pub struct RankedList {
     blocks: Vec<Block>,

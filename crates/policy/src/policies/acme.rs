@@ -22,9 +22,9 @@
 //!
 //! Cost: hit O(1). A fault would have to look at all M pages, as every reference moves ranks and weights; instead pages are
 //! taken in blocks of up to 64 that were used in succession. A block remembers, for each cache, a rank that none of
-//! its pages was below, and how far ranks can have fallen since is known: so no page of the block scores more than
-//! one with those ranks would, and only the few blocks whose bound is above the best score found are looked into. A
-//! fault costs O(M / 64) in practice and O(M) at worst. About 64 bytes a page seen.
+//! its pages was below, and the same of the sum of ranks; how far ranks can have fallen since is known. So no page of
+//! the block scores more than one with those ranks would, and only the blocks that could beat the best score found
+//! are looked into. A fault looks at M / 64 blocks, and into few of them; O(M) at worst. About 64 bytes a page seen.
 
 use crate::arguments::Parameter;
 use crate::collections::{LfuList, PageMap, RankedList};
@@ -43,13 +43,22 @@ const EXPERTS: usize = 4;
 /// More than rounding can put between a bound and a score.
 const SLACK: f64 = 1e-9;
 
-/// A block of resident pages.
-#[derive(Clone, Copy, Debug, Default)]
+/// Ranks that the pages of a block are not below.
+#[derive(Clone, Copy, Debug)]
+struct Floors {
+    /// In each virtual cache.
+    ranks: [u64; EXPERTS],
+    /// What the ranks of a page add up to is not below this: more than the sum of `ranks` if no page is low in all.
+    sum: u64,
+}
+
+/// What is remembered of a block of resident pages.
+#[derive(Clone, Copy, Debug)]
 struct Summary {
     /// The version of the block that this is about: it has taken in no page since.
-    version: Option<u64>,
-    /// No page of the block has a rank below `floors - falls` in a virtual cache.
-    floors: [u64; EXPERTS],
+    version: u64,
+    /// The floors, plus how far ranks could have fallen until they were found.
+    floors: Floors,
 }
 
 /// Adaptive caching using multiple experts.
@@ -65,7 +74,7 @@ pub struct Acme {
     /// Resident pages, the least recently used in front.
     resident: RankedList,
     /// By block of `resident`.
-    summaries: Vec<Summary>,
+    summaries: Vec<Option<Summary>>,
     /// The block of the page chosen last.
     latest: usize,
     /// How far the rank of a page can have fallen in each virtual cache since the start, while the page was not used.
@@ -160,7 +169,7 @@ impl Acme {
         self.weigh(hit);
     }
 
-    /// Drops the next page of a virtual cache. The page is of rank 0 for it from now on.
+    /// Drops the next page of a virtual cache. Its rank was 0, and it counts as of rank 0 from now on.
     fn evict_virtually(&mut self, expert: usize) {
         let victim = match expert {
             LRU => self.lru.front(),
@@ -174,11 +183,6 @@ impl Acme {
             LFU => self.lfu.remove(page),
             FIFO => self.fifo.remove(page),
             _ => self.mru.remove(page),
-        }
-        if let Some(block) = self.resident.block_of(page)
-            && let Some(summary) = self.summaries.get_mut(block)
-        {
-            summary.floors[expert] = 0;
         }
     }
 
@@ -236,15 +240,25 @@ impl Acme {
         sum
     }
 
-    /// The ranks that no page of a block is below, as far as they are remembered.
+    /// The floors of a block, as far as they are remembered.
     #[inline]
-    fn remembered(&self, block: usize, version: u64) -> [u64; EXPERTS] {
+    fn remembered(&self, block: usize, version: u64) -> Floors {
         match self.summaries.get(block) {
-            Some(summary) if summary.version == Some(version) => {
-                core::array::from_fn(|expert| summary.floors[expert].saturating_sub(self.falls[expert]))
-            }
-            _ => [0; EXPERTS],
+            Some(Some(Summary { version: known, floors })) if *known == version => Floors {
+                ranks: core::array::from_fn(|expert| floors.ranks[expert].saturating_sub(self.falls[expert])),
+                sum: floors.sum.saturating_sub(self.falls.iter().sum()),
+            },
+            _ => Floors { ranks: [0; EXPERTS], sum: 0 },
         }
+    }
+
+    fn remember(&mut self, block: usize, version: u64, floors: Floors) {
+        if block >= self.summaries.len() {
+            self.summaries.resize(block + 1, None);
+        }
+        let ranks = core::array::from_fn(|expert| floors.ranks[expert] + self.falls[expert]);
+        let floors = Floors { ranks, sum: floors.sum + self.falls.iter().sum::<u64>() };
+        self.summaries[block] = Some(Summary { version, floors });
     }
 
     /// The page with the largest score; the least recently used of several.
@@ -253,11 +267,14 @@ impl Acme {
         let sizes = self.sizes();
         let slopes: [f64; EXPERTS] =
             core::array::from_fn(|expert| self.weights[expert] / sizes[expert].max(1) as f64);
+        // What all caches weigh alike goes by the sum of ranks, the rest of their weights by rank.
+        let common = slopes.into_iter().fold(f64::MAX, f64::min);
         let total: f64 = self.weights.iter().sum();
-        // What the score of a page with these ranks, or higher ones, is not above.
-        let bound = |ranks: [u64; EXPERTS]| {
-            let lost: f64 = ranks.iter().zip(slopes).map(|(&rank, slope)| rank as f64 * slope).sum();
-            total - lost + SLACK
+        // What no page with these floors scores more than.
+        let bound = |Floors { ranks, sum }: Floors| {
+            let lost: f64 =
+                ranks.iter().zip(slopes).map(|(&rank, slope)| rank as f64 * (slope - common)).sum();
+            total - lost - sum as f64 * common + SLACK
         };
         // The best page is often near the one before it. What scores less than some page there need not be looked at.
         let near = self.resident.pages_of(self.latest).iter().map(|&page| self.score(page));
@@ -271,11 +288,13 @@ impl Acme {
             if bound(self.remembered(block, version)) < enough.max(most) {
                 continue;
             }
-            let mut least = [u64::MAX; EXPERTS];
+            let mut floors = Floors { ranks: [u64::MAX; EXPERTS], sum: u64::MAX };
             for &page in self.resident.pages_of(block) {
                 let ranks = self.least_ranks(page);
-                least = core::array::from_fn(|expert| least[expert].min(ranks[expert]));
-                if bound(ranks) >= enough.max(most) {
+                let sum = ranks.iter().sum();
+                floors.ranks = core::array::from_fn(|expert| floors.ranks[expert].min(ranks[expert]));
+                floors.sum = floors.sum.min(sum);
+                if bound(Floors { ranks, sum }) >= enough.max(most) {
                     let score = self.score(page);
                     if best.is_none() || score > most {
                         (best, most) = (Some(page), score);
@@ -283,11 +302,7 @@ impl Acme {
                     }
                 }
             }
-            let floors = core::array::from_fn(|expert| least[expert] + self.falls[expert]);
-            if block >= self.summaries.len() {
-                self.summaries.resize(block + 1, Summary::default());
-            }
-            self.summaries[block] = Summary { version: Some(version), floors };
+            self.remember(block, version, floors);
         }
         best
     }
@@ -349,9 +364,11 @@ impl Policy for Acme {
         ];
         for (block, pages, version) in self.resident.blocks() {
             let floors = self.remembered(block, version);
-            for (expert, floor) in floors.into_iter().enumerate() {
-                let below = pages.iter().find(|page| ranks[expert].get(**page) < floor);
-                ensure!(below.is_none(), "block {block}: {below:?} has a rank below {floor} for {expert}");
+            for &page in pages {
+                let of_page: [u64; EXPERTS] = core::array::from_fn(|expert| ranks[expert].get(page));
+                let holds = of_page.iter().zip(floors.ranks).all(|(rank, floor)| *rank >= floor);
+                ensure!(holds, "block {block}: page {page} has ranks {of_page:?}, below {floors:?}");
+                ensure!(of_page.iter().sum::<u64>() >= floors.sum, "block {block}, page {page}: {of_page:?}");
             }
         }
         Ok(())

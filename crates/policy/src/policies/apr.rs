@@ -205,7 +205,7 @@ impl Registered for Apr {
     const INFO: Info = Info {
         name: "apr",
         summary: "CLOCK or LIFO+ per object, whichever named better victims before",
-        paper: "the APR thesis, Seoul National University, 2020, chapter 3",
+        paper: "Lee, An adaptive page replacement scheme for scientific applications, thesis, 2020, chapter 3",
         parameters: &[
             Parameter {
                 name: "decay",

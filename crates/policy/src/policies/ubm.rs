@@ -1,8 +1,8 @@
 //! UBM, unified buffer management: tells sequential, looping and other references apart, file by file, and evicts
 //! where a page is worth least.
 //!
-//! Paper: J. M. Kim, J. Choi, J. Kim, S. H. Noh, S. L. Min, Y. Cho, C. S. Kim, "A low-overhead high-performance unified buffer
-//! management scheme that exploits sequential and looping references", USENIX OSDI 2000. A file is one of our objects.
+//! Paper: J. M. Kim, J. Choi, J. Kim, S. H. Noh, S. L. Min, Y. Cho, C. S. Kim, "A low-overhead high-performance unified
+//! buffer management scheme that exploits sequential and looping references", USENIX OSDI 2000. A file is one of our objects.
 //!
 //! ```text
 //!   detector of a file           start                    next block in order: the run grows
@@ -16,8 +16,8 @@
 //! ```
 //!
 //! A page belongs to the partition of its last reference; the first pages of a run follow when it has become long
-//! enough to be sequential. The partition with the least gain gives up a page; of equals sequential comes first, then looping. A
-//! sequence is thus a loop whose period is infinite, and is kept as one.
+//! enough to be sequential. The partition with the least gain gives up a page; of equals sequential comes first, then
+//! looping. A sequence is thus a loop whose period is infinite, and is kept as one.
 //!
 //! What was filled in: the paper estimates the gain of `other` by a curve fitted to what a ghost buffer sees; here it
 //! is measured: hits on the `segment` least recently used pages of the partition, per reference and page,
