@@ -1,9 +1,9 @@
 //! APR: CLOCK and LIFO+ each name a page to evict, and the one whose words have proved better decides.
 //!
-//! Source: "APR", thesis, Seoul National University, 2020, chapter 3. CLOCK over all pages, the *default* policy, fails on
-//! loops a little larger than memory; LIFO+ on the stack of one object, the *fallback*, is made for them. Each works on a
-//! *virtual memory* of M pages, the memory that it would have if it alone decided, and names one page of it at a
-//! replacement.
+//! Source: Y. Lee, "An adaptive page replacement scheme for scientific applications", master's thesis, Seoul National
+//! University, 2020, chapter 3. CLOCK over all pages, the *default* policy, fails on loops a little larger than memory;
+//! LIFO+ on the stack of one object, the *fallback*, is made for them. Each works on a *virtual memory* of M pages, the memory
+//! that it would have if it alone decided, and names one page of it at a replacement.
 //!
 //! - The default names the page that CLOCK would evict; the object of that page is the one that gives up a frame. The
 //!   fallback names the page that LIFO+ would evict from that object's stack. The object's scores choose the *winner*.
