@@ -221,6 +221,7 @@ static void interrupted(void)
     begin();
     area[0] = 1;
     end();
+    signal(SIGINT, SIG_DFL); /* a job in the background of a script inherits it ignored */
     kill(getpid(), SIGINT);
     for (;;)
         pause();
