@@ -1,7 +1,7 @@
 //! The `sweephand` command: a file a subcommand.
 //!
 //! Results go to standard output or to `-o FILE`, talk goes to standard error. Exit status: 0 done, 1 a finding (a
-//! check that failed), 2 an error, told in one line. `record` passes on the status of the program it ran.
+//! check that failed), 2 an error, told in one line. `record` and `run` pass on the status of the program it ran.
 
 mod advise;
 mod generate;
@@ -15,6 +15,7 @@ mod progress;
 mod record;
 mod report;
 mod reproduce;
+mod run;
 mod simulate;
 
 use clap::{Parser, Subcommand};
@@ -49,6 +50,8 @@ enum Command {
     Plot(plot::Args),
     /// Run many tasks in one memory, on a simulated computer with paging devices and load control
     Multiprogram(multiprogram::Args),
+    /// Run a program in less memory than it wants, under a policy
+    Run(run::Args),
     /// Show a paper's published results beside measured ones
     Reproduce(reproduce::Args),
     /// List the policies with their parameters
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::run(args),
         Command::Plot(args) => plot::run(args),
         Command::Multiprogram(args) => multiprogram::run(args),
+        Command::Run(args) => run::run(args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Policies(args) => policies::run(args),
     };

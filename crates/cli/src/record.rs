@@ -146,7 +146,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The program's own status; 128 + the number of the signal that ended it, as a shell says it.
-fn exit_code(status: ExitStatus) -> ExitCode {
+pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
@@ -239,7 +239,7 @@ fn start(
 }
 
 /// A signal that some process sent to us is meant for the program. The terminal sends its own to both by itself.
-fn pass_signals_on(mut signals: SignalsInfo<WithOrigin>, child: &Child) {
+pub(crate) fn pass_signals_on(mut signals: SignalsInfo<WithOrigin>, child: &Child) {
     let pid = rustix::process::Pid::from_child(child);
     thread::spawn(move || {
         for origin in signals.forever().filter(|origin| origin.process.is_some()) {
@@ -254,7 +254,7 @@ fn pass_signals_on(mut signals: SignalsInfo<WithOrigin>, child: &Child) {
 }
 
 /// The signals that this process ignores: bit n - 1 for signal n.
-fn ignored_signals() -> u64 {
+pub(crate) fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()

@@ -1,0 +1,120 @@
+//! `sweephand run`: run a program in less memory than it wants, under a policy.
+//!
+//! The program's streams, exit status and signals are its own: what is said here goes to standard error, and nothing is
+//! said unless asked for, or unless something is wrong.
+
+use crate::output::Output;
+use crate::progress;
+use crate::record::{exit_code, ignored_signals, pass_signals_on};
+use anyhow::bail;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+use sweephand_pager::{MOST_PREFETCH_PAGES, Options, PAGE_BYTES, Run, Statistics};
+use sweephand_policy::registry::Spec;
+use sweephand_report::{bytes, grouped};
+use sweephand_sim::MemorySize;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Memory for each process of the program: bytes (64MiB) or pages (16384p); the pager's own is included
+    #[arg(short, long, value_name = "SIZE")]
+    memory: String,
+    /// Which pages go; see `sweephand policies`
+    #[arg(short, long, default_value = "clock-pro")]
+    policy: String,
+    /// Where to page to: a directory on a disk, or a file's name in one. The file is never seen under that name, and its
+    /// space is free again when the program has ended, however it ends
+    #[arg(long, value_name = "FILE", default_value = "/var/tmp")]
+    swap: PathBuf,
+    /// Write the counts to a JSON file
+    #[arg(long, value_name = "FILE.json")]
+    stats: Option<PathBuf>,
+    /// Show a live line on standard error, if that is a terminal
+    #[arg(long)]
+    progress: bool,
+    /// Most pages to read ahead of a program that goes through its memory in order, or off
+    #[arg(long, value_name = "off|N", default_value_t = MOST_PREFETCH_PAGES.to_string())]
+    prefetch: String,
+    /// How to get at the backing store: through io_uring where there is one, or by a system call at a time
+    #[arg(long, value_enum, default_value = "auto")]
+    io: InputOutput,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM ARG")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum InputOutput {
+    Auto,
+    Sync,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let limit_bytes = match args.memory.parse() {
+        Ok(MemorySize::Bytes(bytes)) => bytes,
+        Ok(MemorySize::Pages(pages)) => pages.saturating_mul(PAGE_BYTES),
+        Ok(_) => bail!("--memory {}: write bytes as in 64MiB or pages as in 16384p", args.memory),
+        Err(error) => bail!("--memory: {error}"),
+    };
+    let prefetch_pages = match args.prefetch.as_str() {
+        "off" => 0,
+        number => match number.parse() {
+            Ok(pages) if pages <= MOST_PREFETCH_PAGES => pages,
+            _ => bail!("--prefetch {number}: write off, or up to {MOST_PREFETCH_PAGES} pages"),
+        },
+    };
+    let options = Options {
+        limit_bytes,
+        policy: Spec::parse(&args.policy)?,
+        swap: args.swap,
+        prefetch_pages,
+        use_ring: args.io == InputOutput::Auto,
+    };
+    let stats = args.stats.as_deref().map(Output::create).transpose()?;
+    // As `record` does: handlers, and none where the signal is ignored already.
+    let ignored = ignored_signals();
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let signals = SignalsInfo::<WithOrigin>::new(signals)?;
+    let mut run = Run::start(&args.command, &options)?;
+    pass_signals_on(signals, run.child());
+    if args.progress {
+        show(&mut run);
+    }
+    let ended = run.wait()?;
+    if let Some(mut output) = stats {
+        serde_json::to_writer_pretty(&mut output, &ended.statistics)?;
+        writeln!(output)?;
+        output.commit()?;
+    }
+    Ok(exit_code(ended.status))
+}
+
+/// Keeps a line up to date until the program has ended.
+fn show(run: &mut Run) {
+    const EVERY: Duration = Duration::from_millis(250);
+    let line = progress::line();
+    let (mut before, mut time) = (run.statistics(), Instant::now());
+    while !run.has_ended() {
+        thread::sleep(EVERY);
+        let now = run.statistics();
+        let seconds = time.elapsed().as_secs_f64();
+        let rate = |count: fn(&Statistics) -> u64| ((count(&now) - count(&before)) as f64 / seconds) as u64;
+        line.set_message(format!(
+            "{} resident, {} faults/s, {}/s read, {}/s written",
+            bytes(run.resident_pages() * PAGE_BYTES),
+            grouped(rate(|counts| counts.faults)),
+            bytes(rate(|counts| counts.pages_read) * PAGE_BYTES),
+            bytes(rate(|counts| counts.pages_written) * PAGE_BYTES),
+        ));
+        line.tick();
+        (before, time) = (now, Instant::now());
+    }
+    line.finish_and_clear();
+}

@@ -1,0 +1,416 @@
+//! `sweephand run`: real programs in less memory than they want, with what they hold verified.
+//!
+//! The programs are in `crates/pager/tests/programs`: each checks every word that it reads, and prints `right` at the end.
+//! Where userfaultfd is not allowed (these tests want root) they say so, and check that the command says so too.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use sweephand_policy::registry::POLICIES;
+
+const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
+/// Longer than any of these takes, however busy the machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../pager/tests/programs")
+}
+
+/// A directory on a disk.
+fn workshop() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run");
+        fs::create_dir_all(&directory).unwrap();
+        directory
+    })
+}
+
+/// One of the programs, compiled.
+fn program(name: &str) -> PathBuf {
+    compiled(name, &[])
+}
+
+fn compiled(name: &str, options: &[&str]) -> PathBuf {
+    let path = workshop().join(format!("{name}{}", options.join("")));
+    // Each process of tests compiles for itself, and puts the result there in one step.
+    let new = workshop().join(format!(
+        "{name}{}.{}.{:?}",
+        options.join(""),
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    let status = Command::new("cc")
+        .args(["-O2", "-pthread", "-o"])
+        .arg(&new)
+        .arg(sources().join(format!("{name}.c")))
+        .args(options)
+        .status()
+        .expect("a C compiler: apt-get install gcc libc6-dev");
+    assert!(status.success(), "{name}.c does not compile");
+    fs::rename(new, &path).unwrap();
+    path
+}
+
+/// `sweephand run` with arguments, its backing store beside the tests.
+fn run(arguments: &[&str]) -> Command {
+    let mut command = Command::new(SWEEPHAND);
+    command.args(["run", "--swap"]).arg(workshop()).args(arguments);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs to the end, within bounds.
+fn output(command: &mut Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    // What these programs print fits a pipe.
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("{command:?} does not end");
+        }
+        sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_string()
+}
+
+/// Whether programs can be paged here. If not, says why, and that the command says the same.
+fn can_page() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| {
+        let output = output(&mut run(&["--memory", "16MiB", "--", "true"]));
+        if output.status.success() {
+            return true;
+        }
+        let words = text(&output.stderr);
+        let known = ["userfaultfd is not allowed here", "Linux 6.8 or later is needed"];
+        assert!(known.iter().any(|known| words.contains(known)), "{words}");
+        assert_eq!(output.status.code(), Some(2));
+        eprintln!("NOT TESTED: programs cannot be paged here: {words}");
+        false
+    })
+}
+
+/// Runs a test program and expects it to have found everything right.
+fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
+    if !can_page() {
+        return;
+    }
+    let program = program(name);
+    let mut command = run(options);
+    command.arg("--").arg(program).args(arguments);
+    let output = output(&mut command);
+    assert!(
+        output.status.success() && text(&output.stdout) == "right",
+        "{command:?}: {}: {} {}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+}
+
+fn live_policies() -> impl Iterator<Item = &'static str> {
+    POLICIES.iter().filter(|entry| entry.runs_live).map(|entry| entry.info.name)
+}
+
+#[test]
+fn contents_are_right_under_every_policy() {
+    for policy in live_policies() {
+        expect_right(&["--memory", "16MiB", "--policy", policy], "churn", &["32", "4", "1"]);
+    }
+}
+
+#[test]
+fn contents_are_right_without_io_uring_or_read_ahead_and_in_the_least_memory() {
+    let options: [&[&str]; 4] = [
+        &["--memory", "16MiB", "--policy", "clock", "--io", "sync"],
+        &["--memory", "16MiB", "--policy", "clock", "--prefetch", "off"],
+        &["--memory", "4MiB", "--policy", "clock-pro"],
+        &["--memory", "1024p", "--policy", "lifo-plus", "--prefetch", "8"],
+    ];
+    for options in options {
+        expect_right(options, "churn", &["24", "4", "2"]);
+    }
+}
+
+#[test]
+fn huge_pages_are_paged_as_small_ones() {
+    expect_right(&["--memory", "24MiB", "--policy", "clock"], "churn", &["48", "4", "3", "huge"]);
+}
+
+#[test]
+fn no_write_is_lost_to_an_eviction_and_threads_come_and_go() {
+    for policy in ["clock", "clock-pro", "fifo"] {
+        expect_right(&["--memory", "16MiB", "--policy", policy], "threads", &["32", "4", "20000"]);
+    }
+}
+
+#[test]
+fn unmapped_dropped_moved_and_protected_memory_is_what_it_should_be() {
+    for seed in ["1", "2", "3", "4"] {
+        expect_right(&["--memory", "16MiB", "--policy", "clock-pro"], "changes", &["32", "400", seed]);
+    }
+    expect_right(&["--memory", "16MiB", "--policy", "car", "--io", "sync"], "changes", &["32", "400", "5"]);
+}
+
+#[test]
+fn parents_and_children_have_memory_of_their_own() {
+    expect_right(&["--memory", "24MiB", "--policy", "clock"], "forks", &["32", "3", "2"]);
+    expect_right(&["--memory", "24MiB", "--policy", "lifo-plus", "--io", "sync"], "forks", &["32", "2", "1"]);
+    // Nothing paged out.
+    expect_right(&["--memory", "256MiB", "--policy", "clock"], "forks", &["8", "3", "2"]);
+}
+
+#[test]
+fn direct_io_and_system_calls_see_memory_as_it_is() {
+    let file = workshop().join("direct.data");
+    let file = file.to_str().unwrap();
+    expect_right(&["--memory", "16MiB", "--policy", "clock"], "direct", &[file, "32", "1000"]);
+}
+
+#[test]
+fn counts_add_up_and_the_limit_holds() {
+    if !can_page() {
+        return;
+    }
+    let stats = workshop().join("stats.json");
+    let mut command = run(&["--memory", "16MiB", "--policy", "clock", "--stats"]);
+    command.arg(&stats).arg("--").arg(program("churn")).args(["32", "4", "1"]);
+    assert!(output(&mut command).status.success());
+    let stats: serde_json::Value = serde_json::from_slice(&fs::read(stats).unwrap()).unwrap();
+    let count = |name: &str| stats[name].as_u64().unwrap_or_else(|| panic!("{name} in {stats}"));
+    assert_eq!(stats["policy"], "clock");
+    assert_eq!(stats["exit_status"], 0);
+    assert_eq!(stats["cgroup_failcnt"], serde_json::Value::Null);
+    assert_eq!(count("memory_limit_bytes"), 16 << 20);
+    assert!((3000..=4096).contains(&count("peak_memory_pages")), "{stats}");
+    assert!(count("peak_resident_pages") < count("peak_memory_pages"), "{stats}");
+    assert!(count("zero_fill_faults") > 0 && count("refaults") > 0, "{stats}");
+    assert!(count("zero_fill_faults") + count("refaults") <= count("faults"), "{stats}");
+    // 8192 pages do not fit: most of each round has to be read, and what is evicted is written.
+    assert!(count("pages_read") > 4096 && count("pages_written") == count("evictions"), "{stats}");
+    assert!(count("hand_steps") >= count("evictions"), "{stats}");
+    for name in ["wall_ns", "user_ns", "sys_ns"] {
+        assert!(count(name) > 0, "{name} in {stats}");
+    }
+}
+
+#[test]
+fn a_program_that_fits_is_left_to_the_kernel() {
+    if !can_page() {
+        return;
+    }
+    let stats = workshop().join("fits.json");
+    let mut command = run(&["--memory", "64MiB", "--stats"]);
+    command.arg(&stats).arg("--").arg(program("churn")).args(["16", "4", "1"]);
+    assert!(output(&mut command).status.success());
+    let stats: serde_json::Value = serde_json::from_slice(&fs::read(stats).unwrap()).unwrap();
+    assert_eq!((stats["faults"].as_u64(), stats["processes"].as_u64()), (Some(0), Some(1)), "{stats}");
+}
+
+#[test]
+fn streams_and_status_are_the_programs_own() {
+    if !can_page() {
+        return;
+    }
+    let mut command = run(&["--memory", "16MiB", "--", "sh", "-c", "cat; echo no >&2; exit 7"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"through").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), text(&output.stdout), text(&output.stderr)),
+        (Some(7), "through".to_string(), "no".to_string())
+    );
+    let output = self::output(&mut run(&["--memory", "16MiB", "--", "sh", "-c", "kill -SEGV $$"]));
+    assert_eq!(output.status.code(), Some(128 + 11));
+    // A signal to the command is the program's.
+    let mut command = run(&[
+        "--memory",
+        "16MiB",
+        "--",
+        "sh",
+        "-c",
+        "trap 'exit 5' TERM; echo up; while :; do sleep 0.1; done",
+    ]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut up = [0; 3];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut up).unwrap();
+    signal(child.id(), "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// The children of a process, and theirs.
+fn descendants(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children: Vec<u32> = children.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let deeper: Vec<u32> = children.iter().flat_map(|&child| descendants(child)).collect();
+    [children, deeper].concat()
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state is behind the name, which is in brackets.
+    let state = stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]);
+    !matches!(state, None | Some("Z" | "X"))
+}
+
+/// The program checks every word, so any zero that it read would be told.
+#[test]
+fn when_the_pager_or_the_command_is_killed_the_program_dies_without_a_wrong_byte() {
+    if !can_page() {
+        return;
+    }
+    let program = program("forks");
+    for step in 0..12 {
+        let complaints = workshop().join(format!("complaints.{step}"));
+        let mut command = run(&["--memory", "16MiB", "--policy", "clock", "--"]);
+        command.arg(&program).args(["24", "2", "6"]).stdout(fs::File::create(&complaints).unwrap());
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        sleep(Duration::from_millis(100 + 67 * step));
+        let family = descendants(child.id());
+        assert!(child.try_wait().unwrap().is_none() && !family.is_empty(), "it ended too early");
+        if step % 2 == 0 {
+            signal(child.id(), "KILL");
+        } else {
+            // The agent is a thread of the program, the second of its process. Its end is the end of that process.
+            let tasks = fs::read_dir(format!("/proc/{}/task", family[0])).unwrap();
+            let mut tasks: Vec<u32> =
+                tasks.map(|task| task.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+            tasks.sort_unstable();
+            signal(*tasks.last().unwrap(), "KILL");
+        }
+        child.wait().unwrap();
+        let start = Instant::now();
+        let left = || {
+            let mut family = family.clone();
+            // Of a family whose first process alone was killed the others go on, as they would without a pager.
+            family.truncate(if step % 2 == 0 { family.len() } else { 1 });
+            family.into_iter().filter(|&pid| is_alive(pid)).collect::<Vec<_>>()
+        };
+        while !left().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(30), "{:?} of {family:?} go on", left());
+            sleep(Duration::from_millis(5));
+        }
+        family.iter().filter(|&&pid| is_alive(pid)).for_each(|&pid| signal(pid, "KILL"));
+        assert_eq!(fs::read_to_string(&complaints).unwrap(), "", "step {step}");
+        fs::remove_file(complaints).unwrap();
+    }
+}
+
+#[test]
+fn a_full_store_ends_the_program_with_a_message() {
+    if !can_page() {
+        return;
+    }
+    let program = program("churn");
+    // The shell's limit is in blocks of 512 or 1024 bytes.
+    let script = format!(
+        "ulimit -f 8192; exec {SWEEPHAND} run --swap {} --memory 16MiB -- {} 64 4 1",
+        workshop().display(),
+        program.display()
+    );
+    let output = output(Command::new("sh").args(["-c", &script]));
+    let words = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{words}");
+    assert!(words.contains("the backing store is full") && words.lines().count() == 1, "{words}");
+}
+
+#[test]
+fn what_cannot_be_run_is_told_in_one_line() {
+    let refuse = |arguments: &[&str], expected: &str| {
+        let output = output(Command::new(SWEEPHAND).arg("run").args(arguments));
+        let words = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {words}");
+        assert!(words.contains(expected) && words.lines().count() == 1, "{arguments:?}: {words}");
+    };
+    refuse(&["--memory", "16MiB", "--", "/no/such/program"], "/no/such/program: there is no such program");
+    refuse(&["--memory", "16MiB", "--", "/etc/passwd"], "/etc/passwd: is not an executable file");
+    refuse(&["--memory", "1MiB", "--", "true"], "give it 4194304 at least");
+    refuse(&["--memory", "25%", "--", "true"], "write bytes as in 64MiB or pages as in 16384p");
+    refuse(&["--memory", "16MiB", "--prefetch", "1000", "--", "true"], "write off, or up to 128 pages");
+    refuse(
+        &["--memory", "16MiB", "--swap", "/no/such/place", "--", "true"],
+        "name another place with --swap",
+    );
+    refuse(
+        &["--memory", "16MiB", "--swap", "/dev/shm", "--", "true"],
+        "is in memory, where paging saves nothing",
+    );
+    refuse(&["--memory", "16MiB", "--policy", "lru", "--", "true"], "policy 'lru' needs every reference");
+    refuse(&["--memory", "16MiB", "--policy", "opt", "--", "true"], "policy 'opt' needs the future");
+    refuse(&["--memory", "16MiB", "--policy", "lur", "--", "true"], "there is no such policy");
+    let program = compiled("churn", &["-static"]);
+    refuse(
+        &["--memory", "16MiB", "--", program.to_str().unwrap()],
+        "is statically linked and cannot be paged",
+    );
+    let program = compiled("churn", &["-DSETUID"]);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    refuse(
+        &["--memory", "16MiB", "--", program.to_str().unwrap()],
+        "is setuid or setgid and cannot be paged",
+    );
+}
+
+/// The same bytes as with all the memory in the world, in half of what they want.
+#[test]
+fn real_programs_print_what_they_always_do() {
+    if !can_page() {
+        return;
+    }
+    let lines = workshop().join("lines");
+    let mut file = std::io::BufWriter::new(fs::File::create(&lines).unwrap());
+    let mut number = 12345_u64;
+    for _ in 0..400_000 {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        writeln!(file, "{:016x} {}", number, number % 977).unwrap();
+    }
+    file.into_inner().unwrap().sync_all().unwrap();
+    let lines = lines.to_str().unwrap();
+    let source = workshop().join("large.c");
+    let functions: String = (0..1500)
+        .map(|n| format!("int f{n}(int x) {{ int a[8]; for (int i = 0; i < 8; i++) a[i] = x * {n} + i; return a[x & 7]; }}\n"))
+        .collect();
+    fs::write(&source, functions).unwrap();
+    let python = "d={i:str(i)*5 for i in range(250000)}\n\
+                  import hashlib,zlib,json\n\
+                  t=json.dumps(sorted(d.items(),key=lambda e:e[1])).encode()\n\
+                  print(hashlib.sha256(t).hexdigest(),zlib.crc32(t))";
+    let cases: [(&str, Vec<&str>); 3] = [
+        ("24MiB", vec!["sort", "-S", "40M", "--parallel=2", "-k2,2n", "-k1,1", lines]),
+        ("40MiB", vec!["python3", "-c", python]),
+        ("12MiB", vec!["gcc", "-O1", "-S", "-o", "/dev/stdout", source.to_str().unwrap()]),
+    ];
+    let digest = |command: &mut Command| {
+        let path = workshop().join("printed");
+        let status = command.stdout(fs::File::create(&path).unwrap()).status().unwrap();
+        assert!(status.success(), "{command:?}: {status}");
+        fs::read(path).unwrap()
+    };
+    for (memory, command) in cases {
+        let expected = digest(Command::new(command[0]).args(&command[1..]));
+        let stats = workshop().join("real.json");
+        for policy in ["clock", "clock-pro"] {
+            let mut limited = run(&["--memory", memory, "--policy", policy, "--stats"]);
+            limited.arg(&stats).arg("--").args(&command);
+            assert!(digest(&mut limited) == expected, "{command:?} under {policy}: other bytes");
+            let stats: serde_json::Value = serde_json::from_slice(&fs::read(&stats).unwrap()).unwrap();
+            assert!(stats["refaults"].as_u64() > Some(0), "{command:?} was never short of memory: {stats}");
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! The agent: one thread, one loop, owner of all that is known about the program's pages.
+//!
+//! ```text
+//!   uffd (the program's memory) ----> events, faults ---+
+//!   staging uffd (doorbells) -------> calls ------------+--> one after another: faults, reclaim, changes
+//!   ring (backing store) -----------> completions ------+
+//!   supervisor's pidfd --------------> the end
+//! ```
+//!
+//! At first nothing is managed: while the program's writable memory, touched or not, fits the limit, the kernel serves it
+//! as it always does, and the agent only adds up how much there is. Once it may not fit, all of it is registered,
+//! what is there is counted, and from then on every missing page comes through here.
+
+use crate::bits::{Bits, Sampler};
+use crate::control::{Control, add};
+use crate::failure::give_up;
+use crate::io::{self, Direction, Io, Request};
+use crate::live::{self, LivePolicy};
+use crate::mailbox::{MAILBOX, SLOTS};
+use crate::own;
+use crate::pages::Pages;
+use crate::readahead::ReadAhead;
+use crate::regions::Regions;
+use crate::staging::Staging;
+use crate::store::{self, Store};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use sweephand_policy::registry::Spec;
+use sweephand_policy::{NEVER, PageId, Reference};
+use sweephand_uffd::{
+    EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, MOVE, Message, OpenError, PAGE_BYTES,
+    Userfaultfd,
+};
+
+/// Batches of the staging area.
+const BATCHES: usize = 16;
+/// Pages that the agent takes beside its arrays and staging: stack, doorbells, directory, page tables of all that.
+const FIXED_PAGES: usize = 96;
+/// The least memory that a program can be run in.
+pub const LEAST_PAGES: u64 = 1024;
+/// How often an idle agent looks for memory that nobody told it of, in nanoseconds.
+const WATCH_NS: i64 = 250_000_000;
+/// Messages read at a time.
+const MESSAGES: usize = 64;
+
+/// The agent's state. All of it is the agent thread's own.
+pub struct Agent {
+    pub(crate) control: &'static Control,
+    /// The program's memory, with events.
+    pub(crate) uffd: Userfaultfd,
+    /// The pager's own areas and the doorbells, without events.
+    pub(crate) staging_uffd: Userfaultfd,
+    /// The command. None: it has ended, and left its program's other processes to themselves.
+    pub(crate) supervisor: Option<OwnedFd>,
+    pub(crate) pagemap: OwnedFd,
+    pub(crate) doorbells: usize,
+
+    /// Whether the program's memory is managed, rather than left to the kernel.
+    pub(crate) managed: bool,
+    pub(crate) regions: Regions,
+    /// Memory that children do not get, or get wiped.
+    pub(crate) not_inherited: Regions,
+    /// Pages that must never be missing: thread descriptors, which the kernel writes to when a thread is gone.
+    pub(crate) exempt: BTreeSet<usize>,
+    pub(crate) pages: Pages,
+    pub(crate) policy: Box<dyn LivePolicy>,
+    /// Frames that the policy was made for.
+    pub(crate) policy_frames: usize,
+    pub(crate) sampler: Sampler,
+    pub(crate) ahead: ReadAhead,
+    pub(crate) staging: Staging,
+    pub(crate) store: Store,
+    pub(crate) io: Io,
+
+    /// Frames promised to pages that are being read or zero-filled.
+    pub(crate) incoming: usize,
+    /// Pinned pages, the one to try again next in front. An entry counts while its page is pinned.
+    pub(crate) pinned: VecDeque<u32>,
+    /// Messages read and not yet dealt with.
+    pub(crate) messages: VecDeque<Message>,
+    /// Descriptors of children whose fork was not announced: they must wait, not read zeros.
+    pub(crate) orphans: Vec<Userfaultfd>,
+    /// While a fork is under way: the agent's end of the child's socket.
+    pub(crate) forking: Option<OwnedFd>,
+    /// Messages read while a fork is under way.
+    pub(crate) parked: Vec<Message>,
+    /// Anonymous memory, as the kernel counts it, at the last look for memory that nobody told of.
+    pub(crate) watched_pages: usize,
+    hand_steps_told: u64,
+}
+
+impl Agent {
+    /// Makes an agent for this process as it is.
+    pub fn new(control: &'static Control, supervisor: OwnedFd) -> Self {
+        let order = &control.order;
+        let limit = order.limit_pages as usize;
+        let batch_pages = (limit / 256).clamp(8, 128);
+        let staging_pages = BATCHES * batch_pages;
+        // 30 bytes a page, for as much again outside of memory as in it: a first estimate, corrected as arrays grow.
+        let policy_frames = limit - staging_pages - FIXED_PAGES - limit * 60 / PAGE_BYTES;
+        let spec =
+            Spec::parse(order.policy.as_str()).unwrap_or_else(|error| give_up(format_args!("{error}")));
+        let policy = match live::make(&spec, policy_frames) {
+            Ok(Some(policy)) => policy,
+            Ok(None) => give_up(format_args!("policy '{spec}' cannot run live")),
+            Err(error) => give_up(format_args!("{error}")),
+        };
+        let staging = Staging::new(BATCHES, batch_pages).unwrap_or_else(|| no_room("staging"));
+        let doorbells = own::map(SLOTS * PAGE_BYTES).unwrap_or_else(|| no_room("doorbells"));
+        let agent = Self {
+            control,
+            uffd: open_uffd(EVENT_FORK | EVENT_REMAP | EVENT_REMOVE | EVENT_UNMAP | MOVE),
+            staging_uffd: open_uffd(MOVE),
+            supervisor: Some(supervisor),
+            pagemap: open_pagemap(),
+            doorbells,
+            managed: false,
+            regions: Regions::new(),
+            not_inherited: Regions::new(),
+            exempt: BTreeSet::new(),
+            pages: Pages::new(),
+            policy,
+            policy_frames,
+            sampler: Sampler::default(),
+            ahead: ReadAhead::new((order.prefetch_pages as usize).min(batch_pages)),
+            staging,
+            store: Store::new(open_store(control)),
+            io: Io::new(order.use_ring != 0),
+            incoming: 0,
+            pinned: VecDeque::new(),
+            messages: VecDeque::with_capacity(2 * MESSAGES),
+            orphans: Vec::new(),
+            forking: None,
+            parked: Vec::new(),
+            watched_pages: 0,
+            hand_steps_told: 0,
+        };
+        agent.register_own();
+        agent
+    }
+
+    /// Registers the pager's own areas, with a staging userfaultfd that does not know them yet.
+    pub(crate) fn register_own(&self) {
+        let own = self.staging.register(&self.staging_uffd);
+        let bells = self.staging_uffd.register(self.doorbells, SLOTS * PAGE_BYTES);
+        if let Err(error) = own.and(bells) {
+            give_up(format_args!("the pager's own memory cannot be registered: {error}"));
+        }
+    }
+
+    /// Serves the program until it ends.
+    pub fn run(&mut self) -> ! {
+        MAILBOX.allow(if self.managed { -1 } else { self.room_bytes() });
+        MAILBOX.open(self.doorbells);
+        add(&self.control.counters.agents, 1);
+        loop {
+            self.read_messages();
+            while let Some(message) = self.messages.pop_front() {
+                self.answer(message);
+                self.reap(false);
+            }
+            self.calls();
+            self.reap(false);
+            // The pager's arrays may have grown.
+            self.make_room(0);
+            self.io.submit();
+            self.tell();
+            self.sleep();
+        }
+    }
+
+    /// Waits until there is something to do.
+    fn sleep(&mut self) {
+        if !self.messages.is_empty() {
+            return;
+        }
+        let mut descriptors = Vec::with_capacity(4 + self.orphans.len());
+        let mut watch = |fd| descriptors.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        watch(self.uffd.as_fd());
+        watch(self.staging_uffd.as_fd());
+        self.io.descriptor().map(AsFd::as_fd).map(&mut watch);
+        self.orphans.iter().map(AsFd::as_fd).for_each(&mut watch);
+        self.supervisor.as_ref().map(AsFd::as_fd).map(&mut watch);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: WATCH_NS };
+        let ready = match poll(&mut descriptors, Some(&timeout)) {
+            Ok(ready) => ready,
+            Err(Errno::INTR | Errno::AGAIN) => return,
+            Err(error) => give_up(format_args!("the pager cannot wait for faults: {error}")),
+        };
+        let is_ready = |fd: &PollFd| !fd.revents().is_empty();
+        let first_orphan = 2 + usize::from(self.io.descriptor().is_some());
+        let behind_orphans = first_orphan + self.orphans.len();
+        if descriptors[first_orphan..behind_orphans].iter().any(|fd| fd.revents().contains(PollFlags::IN)) {
+            give_up(format_args!(
+                "a child made by a bare clone system call has touched memory that is paged out; such children have \
+                 no pager"
+            ));
+        }
+        if descriptors.get(behind_orphans).is_some_and(is_ready) {
+            if !self.control.is_released() {
+                give_up(format_args!("sweephand run is gone"));
+            }
+            drop(descriptors);
+            self.supervisor = None;
+        }
+        if ready == 0 {
+            self.watch();
+        }
+    }
+
+    /// Reads what the kernel has to tell.
+    pub(crate) fn read_messages(&mut self) {
+        let mut buffer = [Message::EMPTY; MESSAGES];
+        loop {
+            match self.uffd.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(count) => self.messages.extend(&buffer[..count]),
+                Err(error) => give_up(format_args!("faults cannot be read: {error}")),
+            }
+        }
+    }
+
+    /// Lets changes to the address space get on that keep copies and moves waiting.
+    pub(crate) fn settle(&mut self) {
+        self.read_messages();
+        rustix::thread::sched_yield();
+    }
+
+    /// Applies the changes among the messages read so far, ahead of faults: what is where, as of now.
+    pub(crate) fn catch_up(&mut self) {
+        while self.uffd.is_changing() {
+            self.settle();
+        }
+        self.read_messages();
+        let mut later = VecDeque::with_capacity(self.messages.len());
+        while let Some(message) = self.messages.pop_front() {
+            match message.event() {
+                Some(Event::Fault { .. }) | None => later.push_back(message),
+                Some(_) => self.answer(message),
+            }
+        }
+        self.messages.append(&mut later);
+    }
+
+    fn answer(&mut self, message: Message) {
+        match message.event() {
+            Some(Event::Fault { address }) => self.fault(address),
+            Some(Event::Remove { start, end }) => self.drop_contents(start, end),
+            Some(Event::Unmap { start, end }) => self.unmapped(start, end),
+            Some(Event::Remap { from, to, length }) => self.remapped(from, to, length),
+            Some(Event::Fork { descriptor }) => self.forked(descriptor),
+            None => {}
+        }
+    }
+
+    /// Answers the threads of the program that have rung.
+    fn calls(&mut self) {
+        let mut buffer = [Message::EMPTY; SLOTS];
+        let count = match self.staging_uffd.read(&mut buffer) {
+            Ok(count) => count,
+            Err(error) => give_up(format_args!("calls cannot be read: {error}")),
+        };
+        for message in &buffer[..count] {
+            let Some(slot) = self.slot_of(message) else { continue };
+            self.call(slot);
+            // Calls that came while a fork was under way; none of them announces another.
+            let waiting = self.park();
+            waiting.slots[..waiting.count].iter().for_each(|&slot| self.call(slot));
+        }
+    }
+
+    fn call(&mut self, slot: usize) {
+        let (call, first, second) = MAILBOX.call_of(slot);
+        self.called(call, first, second);
+        self.release(slot);
+    }
+
+    /// The slot whose doorbell a message is about.
+    pub(crate) fn slot_of(&self, message: &Message) -> Option<usize> {
+        let Some(Event::Fault { address }) = message.event() else { return None };
+        let slot = address.checked_sub(self.doorbells).map(|offset| offset / PAGE_BYTES);
+        match slot {
+            Some(slot) if slot < SLOTS => Some(slot),
+            _ => give_up(format_args!("the pager has touched a page of its own that is missing")),
+        }
+    }
+
+    /// Lets a thread go on that has called.
+    pub(crate) fn release(&self, slot: usize) {
+        let bell = self.doorbells + slot * PAGE_BYTES;
+        // SAFETY: zeros to a doorbell, which is missing: its thread waits for just that.
+        let _ = unsafe { self.staging_uffd.copy(bell, self.staging.zeros(), PAGE_BYTES) };
+    }
+
+    /// Pages of the pager's own.
+    pub(crate) fn own_pages(&self) -> usize {
+        self.staging.pages() + own::heap_pages() + FIXED_PAGES
+    }
+
+    /// How many pages the program may have in memory.
+    pub(crate) fn room(&self) -> usize {
+        let limit = self.control.order.limit_pages as usize;
+        self.policy_frames.min(limit.saturating_sub(self.own_pages()))
+    }
+
+    pub(crate) fn room_bytes(&self) -> i64 {
+        (self.room() * PAGE_BYTES) as i64
+    }
+
+    /// A page as the policy is shown it.
+    pub(crate) fn reference(&self, page: PageId) -> Reference {
+        let page_number = (self.pages.address(page) / PAGE_BYTES) as u64;
+        Reference { page, page_number, object: 0, next_use: NEVER }
+    }
+
+    /// Hands a page that is mapped now to the policy.
+    pub(crate) fn insert(&mut self, page: PageId) {
+        let reference = self.reference(page);
+        let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, choosing: false };
+        let referenced = self.policy.insert(reference, &mut bits);
+        self.sampler.loaded(&mut self.pages, page, referenced);
+    }
+
+    /// Reads a slot of the store to the scratch page, at once.
+    pub(crate) fn read_slot(&self, slot: u32) {
+        self.scratch_io(slot, Direction::Read);
+    }
+
+    /// Writes the scratch page to a slot of the store, at once.
+    pub(crate) fn write_slot(&self, slot: u32) {
+        self.scratch_io(slot, Direction::Write);
+    }
+
+    fn scratch_io(&self, slot: u32, direction: Direction) {
+        let (file, index) = store::location(slot);
+        let request = Request {
+            direction,
+            file: self.store.file(file).as_fd(),
+            offset: index * PAGE_BYTES as u64,
+            address: self.staging.scratch(),
+            length: PAGE_BYTES as u32,
+            tag: 0,
+        };
+        // SAFETY: the scratch page is used by nothing else, and the transfer is over when this returns.
+        match unsafe { io::transfer(&request) } {
+            Ok(bytes) if bytes as usize == PAGE_BYTES => {}
+            Ok(_) => self.store_failed("used", Errno::IO),
+            Err(error) => self.store_failed("used", error),
+        }
+    }
+
+    /// Brings the shared counters up to date that are not added to as things happen.
+    fn tell(&mut self) {
+        let counters = &self.control.counters;
+        let resident = self.pages.resident();
+        counters.resident_pages.store(resident as u64, Ordering::Relaxed);
+        counters.peak_resident_pages.fetch_max(resident as u64, Ordering::Relaxed);
+        let own = self.own_pages();
+        counters.peak_own_pages.fetch_max(own as u64, Ordering::Relaxed);
+        if self.managed {
+            counters.peak_memory_pages.fetch_max((resident + own) as u64, Ordering::Relaxed);
+        }
+        counters.peak_pinned_pages.fetch_max(self.pages.pinned() as u64, Ordering::Relaxed);
+        let steps = self.policy.hand_steps();
+        add(&counters.hand_steps, steps - self.hand_steps_told);
+        self.hand_steps_told = steps;
+    }
+}
+
+fn no_room(what: &str) -> ! {
+    give_up(format_args!("no address space for the pager's {what}; raise ulimit -v"))
+}
+
+pub(crate) fn open_uffd(features: u64) -> Userfaultfd {
+    match Userfaultfd::open(features) {
+        Ok(uffd) => uffd,
+        Err(OpenError::NotPermitted) => give_up(format_args!(
+            "userfaultfd is not allowed here: run as root, or give sweephand and the program CAP_SYS_PTRACE"
+        )),
+        Err(OpenError::NotSupported) => give_up(format_args!(
+            "this kernel cannot move pages for user space: Linux 6.8 or later is needed"
+        )),
+        Err(OpenError::Other(error)) => give_up(format_args!("userfaultfd cannot be opened: {error}")),
+    }
+}
+
+pub(crate) fn open_pagemap() -> OwnedFd {
+    use rustix::fs::{Mode, OFlags, open};
+    open(c"/proc/self/pagemap", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .unwrap_or_else(|error| give_up(format_args!("/proc/self/pagemap: cannot be opened: {error}")))
+}
+
+/// A new backing store file, without a name: its space is free again when the last process has closed it.
+pub(crate) fn open_store(control: &Control) -> OwnedFd {
+    use rustix::fs::{Mode, OFlags, open};
+    let directory = control.order.directory.as_str();
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE | OFlags::DIRECT;
+    open(directory, flags, Mode::RUSR | Mode::WUSR).unwrap_or_else(|error| {
+        give_up(format_args!(
+            "{directory}: no backing store can be made there: {error}; name another place with --swap"
+        ))
+    })
+}
+
+/// A vector of so many equal values; shorter to write where the type is known.
+pub(crate) fn filled<T: Clone>(value: T, count: usize) -> Vec<T> {
+    vec![value; count]
+}

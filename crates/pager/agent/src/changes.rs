@@ -1,0 +1,225 @@
+//! Changes that the program makes to its address space, told by the kernel, and memory that it gets.
+
+use crate::agent::Agent;
+use crate::failure::give_up;
+use crate::mailbox::{Call, MAILBOX};
+use crate::maps;
+use crate::own;
+use crate::pages::{Flag, State};
+use crate::regions::Regions;
+use alloc::vec::Vec;
+use rustix::io::Errno;
+use sweephand_policy::PageId;
+use sweephand_uffd::{PAGE_BYTES, Region, scan_present};
+
+/// Anonymous memory beyond what was told of that is worth a look at the mappings, in pages.
+const STRAY_PAGES: usize = 1024;
+
+impl Agent {
+    /// Forgets what is known of a page: what it held is not needed any more.
+    pub(crate) fn forget(&mut self, page: PageId) {
+        match self.pages.state(page) {
+            State::Absent => return,
+            State::Stored => self.store.free(self.pages.place(page)),
+            State::Reading => {
+                let (batch, index) = self.staging.batch_of(self.pages.place(page));
+                self.store.free(self.staging.batches[batch].slots[index]);
+                self.incoming -= 1;
+            }
+            State::Limbo => {
+                let limbo = self.limbo(page);
+                self.staging.drop_pages(limbo, 1);
+            }
+            // Its slot is freed when it is written.
+            State::Writing | State::Resident | State::Pinned => {}
+        }
+        self.policy.remove(page);
+        self.pages.set(page, State::Absent, 0);
+    }
+
+    /// The pages of a range that something is known of, in address order.
+    fn known(&mut self, start: usize, end: usize) -> Vec<PageId> {
+        let mut known = Vec::new();
+        self.pages.for_each_in(start, end, |pages, page| {
+            if pages.state(page) != State::Absent {
+                known.push(page);
+            }
+        });
+        known
+    }
+
+    /// The program drops the contents of a range, which stays mapped.
+    pub(crate) fn drop_contents(&mut self, start: usize, end: usize) {
+        for page in self.known(start, end) {
+            self.forget(page);
+        }
+    }
+
+    /// The program has unmapped a range.
+    pub(crate) fn unmapped(&mut self, start: usize, end: usize) {
+        self.drop_contents(start, end);
+        self.pages.forget_chunks(start, end);
+        self.regions.remove(start, end);
+        let stacks: Vec<usize> = self.exempt.range(start..end).copied().collect();
+        stacks.iter().for_each(|page| {
+            self.exempt.remove(page);
+        });
+    }
+
+    /// The program has moved a range. Its pages are new to the policy where they are now.
+    pub(crate) fn remapped(&mut self, from: usize, to: usize, length: usize) {
+        let managed = |(start, end): (usize, usize)| (start.max(from), end.min(from + length));
+        let moved: Vec<_> = self.regions.iter().map(managed).filter(|(start, end)| start < end).collect();
+        self.drop_contents(to, to + length);
+        for (start, end) in moved {
+            self.regions.remove(start, end);
+            self.regions.add(start - from + to, end - from + to);
+        }
+        for old in self.known(from, from + length) {
+            let new = self.pages.meet(self.pages.address(old) - from + to);
+            let (state, place) = (self.pages.state(old), self.pages.place(old));
+            let referenced = self.pages.has(old, Flag::Referenced);
+            if state == State::Limbo {
+                let (from, to) = (self.limbo(old), self.limbo(new));
+                self.move_own(to, from);
+            }
+            self.policy.remove(old);
+            self.pages.set(old, State::Absent, 0);
+            self.pages.set(new, state, place);
+            match state {
+                State::Resident | State::Limbo => {
+                    let reference = self.reference(new);
+                    self.policy.fault(reference);
+                    self.insert(new);
+                    self.pages.mark(new, Flag::Referenced, referenced);
+                }
+                State::Writing | State::Reading => {
+                    let (batch, index) = self.staging.batch_of(place);
+                    self.staging.batches[batch].pages[index] = new;
+                }
+                State::Pinned => self.pinned.push_back(new.0),
+                State::Stored | State::Absent => {}
+            }
+        }
+        self.pages.forget_chunks(from, from + length);
+    }
+
+    /// A thread of the program has called.
+    pub(crate) fn called(&mut self, call: Option<Call>, first: usize, second: usize) {
+        match call {
+            Some(Call::Grown) if self.managed => {
+                // Changes at this address that came before must be known before what came after.
+                self.catch_up();
+                self.manage(first, first + second);
+            }
+            Some(Call::Grown) => self.count_or_manage(),
+            Some(Call::Stack) => {
+                self.exempt.insert(first);
+            }
+            Some(Call::NotInherited) => self.not_inherited.add(first, first + second),
+            Some(Call::Inherited) => self.not_inherited.remove(first, first + second),
+            Some(Call::BeforeFork) => self.before_fork(first, second),
+            // `park` has waited for it.
+            Some(Call::AfterFork) | None => {}
+        }
+    }
+
+    /// What has been told of may not fit: look what there is, and manage it all if it does not.
+    fn count_or_manage(&mut self) {
+        let told = MAILBOX.native_bytes();
+        let bytes: usize = self.native().iter().map(|&(start, end)| end - start).sum();
+        MAILBOX.correct_native_bytes(bytes as i64 - told);
+        if bytes as i64 > self.room_bytes() {
+            self.manage_all();
+        }
+    }
+
+    /// Looks for memory that nobody told of: from system calls that are not made through the C library.
+    pub(crate) fn watch(&mut self) {
+        let Some(anonymous) = maps::anonymous_pages() else { return };
+        let known =
+            if self.managed { self.pages.resident() } else { MAILBOX.native_bytes() as usize / PAGE_BYTES };
+        if anonymous > self.watched_pages.max(known + self.own_pages()) + STRAY_PAGES {
+            self.watched_pages = anonymous;
+            if self.managed { self.manage_all() } else { self.count_or_manage() }
+        }
+    }
+
+    /// The program's writable anonymous memory that is not managed.
+    fn native(&self) -> Vec<(usize, usize)> {
+        let Some((mappings, text)) = maps::read() else {
+            give_up(format_args!("/proc/self/maps: cannot be read"))
+        };
+        let mut writable = Regions::new();
+        mappings.iter().for_each(|mapping| writable.add(mapping.start, mapping.end));
+        own::mappings().chain(own::library()).for_each(|(start, end)| writable.remove(start, end));
+        drop((mappings, text));
+        writable.iter().flat_map(|(start, end)| self.regions.gaps(start, end)).collect()
+    }
+
+    /// From now on all memory of the program comes through here.
+    pub(crate) fn manage_all(&mut self) {
+        self.managed = true;
+        MAILBOX.allow(-1);
+        // Pages are what is managed; huge ones would only be split. A kernel without them refuses, and that is well.
+        let _ = rustix::thread::disable_transparent_huge_pages(true);
+        self.catch_up();
+        for (start, end) in self.native() {
+            self.manage(start, end);
+        }
+    }
+
+    /// Takes a range under management, with the pages that are there, except for pages that must not be.
+    fn manage(&mut self, start: usize, end: usize) {
+        let (mut from, end) = (start, end.next_multiple_of(PAGE_BYTES));
+        let exempt: Vec<usize> = self.exempt.range(start..end).copied().collect();
+        for page in exempt {
+            self.manage_part(from, page);
+            from = page + PAGE_BYTES;
+        }
+        self.manage_part(from, end);
+    }
+
+    fn manage_part(&mut self, start: usize, end: usize) {
+        if start >= end {
+            return;
+        }
+        for (start, end) in self.regions.gaps(start, end) {
+            match self.uffd.register(start, end - start) {
+                Ok(()) => self.regions.add(start, end),
+                // Not anonymous, or gone again: it is no business of ours.
+                Err(Errno::INVAL | Errno::NOENT | Errno::PERM | Errno::BUSY) => continue,
+                Err(error) => give_up(format_args!(
+                    "memory at {start:#x} cannot be managed: {error}{}",
+                    if error == Errno::NOMEM { "; raise the sysctl vm.max_map_count" } else { "" }
+                )),
+            }
+            self.take_stock(start, end);
+        }
+    }
+
+    /// Hands the pages that are there, in a range just registered, to the policy.
+    fn take_stock(&mut self, start: usize, end: usize) {
+        let mut from = start;
+        while from < end {
+            let mut found = [Region { start: 0, end: 0, categories: 0 }; 64];
+            let (count, to) = match scan_present(&self.pagemap, from, end, &mut found) {
+                Ok(result) => result,
+                Err(error) => give_up(format_args!("/proc/self/pagemap: cannot be scanned: {error}")),
+            };
+            for region in &found[..count] {
+                for address in (region.start as usize..region.end as usize).step_by(PAGE_BYTES) {
+                    let page = self.pages.meet(address);
+                    if self.pages.state(page) == State::Absent {
+                        let reference = self.reference(page);
+                        self.policy.fault(reference);
+                        self.make_room(1);
+                        self.pages.set(page, State::Resident, 0);
+                        self.insert(page);
+                    }
+                }
+            }
+            from = to.max(from + PAGE_BYTES);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What the command and the agents share: the order, the counts, the last words.
+//!
+//! One block of memory in a file of the command's own. The command writes the order and starts the program; the agent in
+//! each process of the program maps the block, counts in it, and before it has to give up says there why.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The variable in the program's environment that names the control file.
+pub const VARIABLE: &str = "SWEEPHAND_PAGER";
+/// First word of the block: "sweephnd", and a layout that a later one tells itself apart from.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swphnd01");
+/// Bytes of the block.
+pub const CONTROL_BYTES: usize = 4096;
+
+/// A text of bounded length.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Text<const N: usize> {
+    length: u32,
+    bytes: [u8; N],
+}
+
+impl<const N: usize> Text<N> {
+    /// As much of `text` as fits; `None` if that is not all.
+    pub fn new(text: &str) -> Option<Self> {
+        let mut bytes = [0; N];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        Some(Self { length: text.len() as u32, bytes })
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        let length = (self.length as usize).min(N);
+        core::str::from_utf8(&self.bytes[..length]).unwrap_or_default()
+    }
+}
+
+/// What the command asks for. Written before the program starts, read only from then on.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Order {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// The process to live and die with: the command.
+    pub supervisor: i32,
+    /// Memory of each process of the program, the pager's own included.
+    pub limit_pages: u64,
+    /// Most pages read ahead at once; 0 or 1 for none.
+    pub prefetch_pages: u32,
+    /// 0: no io_uring even where there is one.
+    pub use_ring: u32,
+    /// The policy and its arguments, as typed.
+    pub policy: Text<256>,
+    /// The directory for the backing store.
+    pub directory: Text<1024>,
+}
+
+/// Counters over all processes of the program since its start.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Counters {
+    /// Processes that had an agent.
+    pub agents: AtomicU64,
+    /// Faults that the pager answered, of all kinds but rescues.
+    pub faults: AtomicU64,
+    /// Those on pages never touched before, or dropped by the program.
+    pub zero_fill_faults: AtomicU64,
+    /// Those on pages that had been evicted.
+    pub refaults: AtomicU64,
+    /// Refaults that found the page still on its way to the store: no read.
+    pub refaults_in_flight: AtomicU64,
+    /// Faults on pages unmapped only to see whether they are still in use: the software's reference bit.
+    pub rescues: AtomicU64,
+    /// Pages evicted.
+    pub evictions: AtomicU64,
+    /// Pages read from the store.
+    pub pages_read: AtomicU64,
+    /// Pages written to the store.
+    pub pages_written: AtomicU64,
+    /// Largest number of pages that a process had resident, as far as the pager counts them.
+    pub peak_resident_pages: AtomicU64,
+    /// Largest number of pages of the pager's own in a process.
+    pub peak_own_pages: AtomicU64,
+    /// Largest number of pages that a process and its pager had together.
+    pub peak_memory_pages: AtomicU64,
+    /// Largest number of pages at a time that cannot be paged out in a process.
+    pub peak_pinned_pages: AtomicU64,
+    /// List entries that the policy's hands looked at.
+    pub hand_steps: AtomicU64,
+    /// Pages resident now, in the process that said so last.
+    pub resident_pages: AtomicU64,
+}
+
+/// The block.
+#[repr(C)]
+pub struct Control {
+    /// The order.
+    pub order: Order,
+    /// The counts.
+    pub counters: Counters,
+    /// 1 once someone has begun to write `words`, 2 when they are complete.
+    state: AtomicU32,
+    released: AtomicU32,
+    words: core::cell::UnsafeCell<Text<512>>,
+}
+
+const _: () = assert!(size_of::<Control>() <= CONTROL_BYTES);
+
+// SAFETY: `words` is written by whoever turned `state` from 0 to 1, and read only after it has turned to 2.
+unsafe impl Sync for Control {}
+
+impl Control {
+    /// A block with an order.
+    pub fn new(order: Order) -> Self {
+        Self {
+            order,
+            counters: Counters::default(),
+            state: AtomicU32::new(0),
+            released: AtomicU32::new(0),
+            words: core::cell::UnsafeCell::new(Text { length: 0, bytes: [0; 512] }),
+        }
+    }
+
+    /// The command ends because its program has; other processes of the program may go on without it.
+    pub fn release(&self) {
+        self.released.store(1, Ordering::Release);
+    }
+
+    /// Whether the command has ended in good order.
+    pub fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire) != 0
+    }
+
+    /// Leaves last words, unless someone has already: the first failure is the cause of the others.
+    pub fn fail(&self, write: impl FnOnce(&mut dyn core::fmt::Write)) {
+        if self.state.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            // SAFETY: the exchange gave the words to us.
+            write(unsafe { &mut *self.words.get() });
+            self.state.store(2, Ordering::Release);
+        }
+    }
+
+    /// The last words, if there are any.
+    pub fn failure(&self) -> Option<&str> {
+        // SAFETY: nobody writes any more.
+        (self.state.load(Ordering::Acquire) == 2).then(|| unsafe { &*self.words.get() }.as_str())
+    }
+}
+
+/// What does not fit is cut off.
+impl<const N: usize> core::fmt::Write for Text<N> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        for character in text.chars() {
+            let (start, bytes) = (self.length as usize, character.len_utf8());
+            let Some(room) = self.bytes.get_mut(start..start + bytes) else { break };
+            character.encode_utf8(room);
+            self.length += bytes as u32;
+        }
+        Ok(())
+    }
+}
+
+/// Adds to a counter.
+pub fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}

@@ -1,0 +1,29 @@
+//! The end: the agent says why it cannot go on, and takes the program with it.
+//!
+//! A program whose pager is gone would read zeros where its data was. So the process is killed, by a signal that it
+//! cannot catch, and the command tells the reason on standard error.
+
+use crate::control::Control;
+use core::fmt::Arguments;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use rustix::process::{Signal, getpid, kill_process};
+
+static CONTROL: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Where to leave last words from now on.
+pub fn set_control(control: &'static Control) {
+    CONTROL.store((control as *const Control).cast_mut(), Ordering::Release);
+}
+
+/// Leaves last words and ends the process, at once and with all its threads.
+pub fn give_up(words: Arguments<'_>) -> ! {
+    // SAFETY: null or a block that stays mapped.
+    if let Some(control) = unsafe { CONTROL.load(Ordering::Acquire).as_ref() } {
+        control.fail(|text| {
+            let _ = text.write_fmt(words);
+        });
+    }
+    loop {
+        let _ = kill_process(getpid(), Signal::KILL);
+    }
+}

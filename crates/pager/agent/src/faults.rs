@@ -1,0 +1,469 @@
+//! Faults: what to do for a thread that waits for a page.
+
+use crate::agent::Agent;
+use crate::control::add;
+use crate::failure::give_up;
+use crate::io::{Direction, Request};
+use crate::pages::{Flag, State, page_start};
+use crate::readahead::TRIGGERED_PAGES;
+use crate::staging::Phase;
+use crate::store;
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use sweephand_policy::PageId;
+use sweephand_uffd::PAGE_BYTES;
+
+/// Times that a page is tried to be put back, when nothing explains why it cannot be.
+const PATIENCE: usize = 16;
+
+/// Whether a window is read for a page that is waited for, or in good time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Need {
+    Now,
+    Soon,
+}
+
+impl Agent {
+    /// A thread waits for the page at this address.
+    pub(crate) fn fault(&mut self, address: usize) {
+        let address = page_start(address);
+        let page = self.pages.meet(address);
+        let counters = &self.control.counters;
+        match self.pages.state(page) {
+            State::Absent => {
+                add(&counters.faults, 1);
+                add(&counters.zero_fill_faults, 1);
+                self.zero_fill(address);
+            }
+            State::Stored => {
+                add(&counters.faults, 1);
+                add(&counters.refaults, 1);
+                self.refault(page, address);
+            }
+            State::Writing => {
+                add(&counters.faults, 1);
+                add(&counters.refaults, 1);
+                add(&counters.refaults_in_flight, 1);
+                self.take_back(page, address);
+            }
+            State::Limbo => {
+                add(&counters.rescues, 1);
+                self.rescue(page, address);
+            }
+            // It will be woken when the read is done.
+            State::Reading => {
+                add(&counters.faults, 1);
+                if self.pages.mark(page, Flag::Trigger, false) {
+                    self.read_on(address);
+                }
+            }
+            State::Resident | State::Pinned => self.check_presence(page, address),
+        }
+    }
+
+    /// A fault on a page that is thought to be mapped. Mostly another thread's fault has brought it in meanwhile. But a
+    /// page that the program dropped can have been touched between the news of that and the deed: it was filled anew,
+    /// then dropped, and has to read as zeros.
+    fn check_presence(&mut self, page: PageId, address: usize) {
+        loop {
+            // SAFETY: zeros to a page that the program has dropped, or nothing if it is there.
+            let progress = unsafe { self.uffd.copy(address, self.staging.zeros(), PAGE_BYTES) };
+            match progress.error {
+                Some(Errno::AGAIN) => self.settle(),
+                None | Some(Errno::EXIST) => break self.wake(address),
+                Some(_) => break self.vanished(page),
+            }
+        }
+    }
+
+    /// Lets the threads go on that wait for a page, to see for themselves.
+    pub(crate) fn wake(&self, address: usize) {
+        let _ = self.uffd.wake(address, PAGE_BYTES);
+    }
+
+    /// A page that is thought to be mapped is not there: the program has dropped it, or changed its mapping. (What was
+    /// dropped may have been touched and dropped between the news and the deed; see `check_presence`.)
+    pub(crate) fn vanished(&mut self, page: PageId) {
+        let address = self.pages.address(page);
+        self.catch_up();
+        if self.pages.find(address) == Some(page)
+            && matches!(self.pages.state(page), State::Resident | State::Pinned)
+        {
+            self.forget(page);
+        }
+        self.wake(address);
+    }
+
+    /// Puts a page's contents, in a frame of the pager's at `from`, to where the program expects them. Returns false if
+    /// it does not any more: the page's state has changed. Anything else that keeps contents from their place is the end;
+    /// they must not be forgotten.
+    fn put(&mut self, page: PageId, from: usize) -> bool {
+        let address = self.pages.address(page);
+        let expected = (self.pages.state(page), self.pages.place(page));
+        let mut attempts = 0;
+        loop {
+            // SAFETY: the page's own contents to where they belong.
+            let mut error = match unsafe { self.uffd.move_pages(address, from, PAGE_BYTES) }.error {
+                None => return true,
+                Some(error) => error,
+            };
+            if error == Errno::INVAL {
+                // Frames change hands only between memory that is used in the same way. This is not writable, or locked.
+                // SAFETY: as above.
+                error = match unsafe { self.uffd.copy(address, from, PAGE_BYTES) }.error {
+                    None => {
+                        self.staging.drop_pages(from, 1);
+                        return true;
+                    }
+                    Some(error) => error,
+                };
+            }
+            match error {
+                Errno::AGAIN | Errno::BUSY => self.settle(),
+                _ => {
+                    self.catch_up();
+                    if self.pages.find(address) != Some(page)
+                        || (self.pages.state(page), self.pages.place(page)) != expected
+                    {
+                        return false;
+                    }
+                    attempts += 1;
+                    if attempts > PATIENCE {
+                        give_up(format_args!("a page cannot be put back to {address:#x}: {error}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Zeros for a page never touched, and for those behind it if that is how the program goes on.
+    fn zero_fill(&mut self, address: usize) {
+        let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
+        // What is registered has grown by itself: a stack, or a mapping that was enlarged.
+        if self.regions.end_of(address).is_none() {
+            self.regions.add(address, address + PAGE_BYTES);
+        }
+        let end = self.regions.end_of(address).unwrap_or(address + PAGE_BYTES);
+        let most = window.min((end - address) / PAGE_BYTES).min(self.room() / 8).max(1);
+        let mut count = 1;
+        while count < most && self.pages.state_at(address + count * PAGE_BYTES) == State::Absent {
+            count += 1;
+        }
+        self.ahead.expect(stream, address / PAGE_BYTES + count);
+        for index in 0..count {
+            let page = self.pages.meet(address + index * PAGE_BYTES);
+            let reference = self.reference(page);
+            self.policy.fault(reference);
+        }
+        self.make_room(count);
+        let mut done = 0;
+        while done < count {
+            let at = address + done * PAGE_BYTES;
+            // SAFETY: zeros to pages that are missing where the program expects zeros.
+            let progress = unsafe { self.uffd.copy(at, self.staging.zeros(), (count - done) * PAGE_BYTES) };
+            let filled = match progress.error {
+                None => progress.bytes / PAGE_BYTES,
+                Some(Errno::AGAIN) => {
+                    self.settle();
+                    continue;
+                }
+                // It is there: the program dropped it, but the kernel has kept it.
+                Some(Errno::EXIST) => {
+                    self.wake(at);
+                    1
+                }
+                Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
+                // Unmapped meanwhile, with all that comes behind.
+                Some(_) => {
+                    self.wake(at);
+                    break;
+                }
+            };
+            for index in done..done + filled {
+                let page = self.pages.meet(address + index * PAGE_BYTES);
+                self.pages.set(page, State::Resident, 0);
+                self.insert(page);
+                if index > 0 {
+                    self.sampler.read_ahead(&mut self.pages, page, 2 * self.staging.batch_pages());
+                }
+            }
+            done += filled;
+        }
+    }
+
+    /// A page in limbo has been touched: it is mapped again, and counts as referenced.
+    fn rescue(&mut self, page: PageId, address: usize) {
+        let triggered = self.pages.mark(page, Flag::Trigger, false);
+        if self.map_from_limbo(page) {
+            self.pages.mark(page, Flag::Referenced, true);
+        }
+        if triggered {
+            self.read_on(address);
+        }
+    }
+
+    /// The program has come to the first page of a window read ahead: time for the one behind it.
+    fn read_on(&mut self, address: usize) {
+        let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
+        let mut next = address + PAGE_BYTES;
+        let farthest = address + 2 * self.staging.batch_pages() * PAGE_BYTES;
+        while next < farthest && !matches!(self.pages.state_at(next), State::Stored | State::Absent) {
+            next += PAGE_BYTES;
+        }
+        self.read(next, window, Need::Soon);
+        self.ahead.expect(stream, next / PAGE_BYTES);
+    }
+
+    /// Moves a page from limbo to its address. Returns false if there is no such place any more.
+    pub(crate) fn map_from_limbo(&mut self, page: PageId) -> bool {
+        let limbo = self.limbo(page);
+        let address = self.pages.address(page);
+        let put = self.put(page, limbo);
+        if put {
+            self.pages.set(page, State::Resident, 0);
+        } else {
+            self.wake(address);
+        }
+        put
+    }
+
+    /// A page that is on its way to the store is touched: it comes back from there.
+    fn take_back(&mut self, page: PageId, address: usize) {
+        let reference = self.reference(page);
+        self.policy.fault(reference);
+        let (_, stream) = self.ahead.fault(address / PAGE_BYTES);
+        self.ahead.expect(stream, address / PAGE_BYTES + 1);
+        self.make_room(1);
+        // Making room may have meant to wait for the store.
+        if self.pages.state(page) != State::Writing {
+            return self.retry(page, address);
+        }
+        let (batch, index) = self.staging.batch_of(self.pages.place(page));
+        let expected = self.pages.place(page);
+        let mut attempts = 0;
+        loop {
+            // SAFETY: the page's contents, which the batch holds until it is written, to where they belong.
+            let progress = unsafe { self.uffd.copy(address, self.staging.address(batch, index), PAGE_BYTES) };
+            match progress.error {
+                None => break,
+                Some(Errno::AGAIN) => self.settle(),
+                Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
+                Some(error) => {
+                    self.catch_up();
+                    if self.pages.find(address) != Some(page)
+                        || self.pages.state(page) != State::Writing
+                        || self.pages.place(page) != expected
+                    {
+                        return self.wake(address);
+                    }
+                    attempts += 1;
+                    if attempts > PATIENCE {
+                        give_up(format_args!("a page cannot be put back to {address:#x}: {error}"));
+                    }
+                }
+            }
+        }
+        // The slot is freed when the write is done.
+        self.pages.set(page, State::Resident, 0);
+        self.insert(page);
+    }
+
+    /// A page's state has changed while room was made for it. Its policy has been told of the fault already.
+    fn retry(&mut self, page: PageId, address: usize) {
+        if self.pages.state(page) == State::Stored {
+            self.refault(page, address);
+        } else {
+            self.wake(address);
+        }
+    }
+
+    /// A page in the store is touched.
+    fn refault(&mut self, page: PageId, address: usize) {
+        let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
+        let count = self.read(address, window, Need::Now);
+        if count == 0 {
+            // Making room has changed what was known of the page.
+            debug_assert_ne!(self.pages.state(page), State::Stored);
+            return self.wake(address);
+        }
+        let next = address + count * PAGE_BYTES;
+        self.ahead.expect(stream, next / PAGE_BYTES);
+        if window >= TRIGGERED_PAGES {
+            self.read(next, window, Need::Soon);
+        }
+    }
+
+    /// Asks for pages of the store, from an address on, at most a window of them. Returns how many.
+    fn read(&mut self, address: usize, window: usize, need: Need) -> usize {
+        let most = window.min(self.staging.batch_pages()).min(self.room() / 8).max(1);
+        if self.pages.state_at(address) != State::Stored {
+            return 0;
+        }
+        // Nobody waits for a window read in good time; so it does not wait for staging either.
+        if need == Need::Soon
+            && self.staging.batches.iter().filter(|batch| batch.phase == Phase::Free).count() < 2
+        {
+            return 0;
+        }
+        self.make_room(most);
+        let mut count = 0;
+        while count < most && self.pages.state_at(address + count * PAGE_BYTES) == State::Stored {
+            count += 1;
+        }
+        if count == 0 {
+            return 0;
+        }
+        // A batch may have to be waited for, and what waits beside it is read meanwhile; but nothing of this window.
+        let batch = loop {
+            match self.staging.take_filled(count, &self.staging_uffd) {
+                Some(batch) => break batch,
+                None => self.reap_one(),
+            }
+        };
+        self.incoming += count;
+        let mut slots = core::mem::take(&mut self.staging.batches[batch].slots);
+        slots.clear();
+        for index in 0..count {
+            let page = self.pages.meet(address + index * PAGE_BYTES);
+            let reference = self.reference(page);
+            self.policy.fault(reference);
+            slots.push(self.pages.place(page));
+            self.staging.batches[batch].pages.push(page);
+            self.pages.set(page, State::Reading, self.staging.place(batch, index));
+        }
+        self.staging.batches[batch].phase = Phase::Reading;
+        // Whether the first page is waited for is told by the flag that every other first page has.
+        if need == Need::Soon {
+            let first = self.staging.batches[batch].pages[0];
+            self.pages.mark(first, Flag::Trigger, true);
+        }
+        self.staging.batches[batch].slots = slots;
+        self.transfer(Direction::Read, batch);
+        add(&self.control.counters.pages_read, count as u64);
+        count
+    }
+
+    /// Asks for the pages of a batch, from or to their slots: neighbours in one request.
+    pub(crate) fn transfer(&mut self, direction: Direction, batch: usize) {
+        let slots = core::mem::take(&mut self.staging.batches[batch].slots);
+        let mut index = 0;
+        for run in slots.chunk_by(|one, other| one + 1 == *other) {
+            let (file, first) = store::location(run[0]);
+            let request = Request {
+                direction,
+                file: self.store.file(file).as_fd(),
+                offset: first * PAGE_BYTES as u64,
+                address: self.staging.address(batch, index),
+                length: (run.len() * PAGE_BYTES) as u32,
+                tag: self.staging.place(batch, index) | (run.len() as u32) << 20,
+            };
+            self.staging.batches[batch].requests += 1;
+            // SAFETY: the batch keeps these pages for the request until it is reaped.
+            unsafe { self.io.request(&request) };
+            index += run.len();
+        }
+        self.staging.batches[batch].slots = slots;
+        self.io.submit();
+    }
+
+    /// A window has been read: its pages go where they belong.
+    pub(crate) fn read_done(&mut self, batch: usize) {
+        let count = self.staging.batches[batch].pages.len();
+        let mut filled = count;
+        let mut index = 0;
+        while index < count {
+            let page = self.staging.batches[batch].pages[index];
+            if !self.is_being_read(batch, index) {
+                // Dropped by the program while it was read; its slot went with it.
+                self.wake(self.pages.address(page));
+                index += 1;
+            } else if index == 0 && self.pages.has(page, Flag::Trigger) {
+                self.leave_trigger(page, batch);
+                filled = 0;
+                index += 1;
+            } else {
+                let moved = self.install(batch, index);
+                filled = if moved > 0 { filled.min(index) } else { filled };
+                index += moved;
+            }
+        }
+        let entry = &mut self.staging.batches[batch];
+        entry.phase = Phase::Free;
+        entry.pages.clear();
+        // What was not moved out is behind what was: frames are kept only if they are in front.
+        self.staging.drop_frames(batch, filled);
+    }
+
+    fn is_being_read(&self, batch: usize, index: usize) -> bool {
+        let page = self.staging.batches[batch].pages[index];
+        self.pages.state(page) == State::Reading && self.pages.place(page) == self.staging.place(batch, index)
+    }
+
+    /// Moves a run of pages that have been read, from `first` of a batch on, to their addresses. Returns how many are
+    /// dealt with; those that are not have to be looked at again.
+    fn install(&mut self, batch: usize, first: usize) -> usize {
+        let pages = &self.staging.batches[batch].pages;
+        let address = self.pages.address(pages[first]);
+        let follows = |index: &usize| {
+            self.is_being_read(batch, *index)
+                && self.pages.address(pages[*index]) == address + (index - first) * PAGE_BYTES
+        };
+        let end = (first + 1..pages.len()).find(|index| !follows(index)).unwrap_or(pages.len());
+        let from = self.staging.address(batch, first);
+        // SAFETY: the pages' contents, just read, to where they belong.
+        let progress = unsafe { self.uffd.move_pages(address, from, (end - first) * PAGE_BYTES) };
+        let moved = match progress.error {
+            None => progress.bytes / PAGE_BYTES,
+            Some(Errno::AGAIN | Errno::BUSY) => {
+                self.settle();
+                return 0;
+            }
+            // One page at a time, with care: protected, unmapped, or moved by the program while it was read.
+            Some(_) => usize::from(self.put(self.staging.batches[batch].pages[first], from)),
+        };
+        for index in first..first + moved {
+            let page = self.staging.batches[batch].pages[index];
+            self.store.free(self.staging.batches[batch].slots[index]);
+            self.incoming -= 1;
+            self.pages.set(page, State::Resident, 0);
+            self.insert(page);
+            if index > 0 {
+                self.sampler.read_ahead(&mut self.pages, page, 2 * self.staging.batch_pages());
+            }
+        }
+        moved
+    }
+
+    /// The first page of a window that nobody waits for goes to limbo: its touch asks for the next window. If somebody
+    /// has come to it meanwhile, it was woken in vain and faults again.
+    fn leave_trigger(&mut self, page: PageId, batch: usize) {
+        let (slot, from) = (self.staging.batches[batch].slots[0], self.staging.address(batch, 0));
+        let limbo = self.limbo(page);
+        self.move_own(limbo, from);
+        self.store.free(slot);
+        self.incoming -= 1;
+        self.pages.set(page, State::Limbo, 0);
+        self.insert(page);
+        self.pages.mark(page, Flag::Trigger, true);
+        self.wake(self.pages.address(page));
+    }
+
+    /// Moves a page within the pager's own areas.
+    pub(crate) fn move_own(&self, to: usize, from: usize) {
+        loop {
+            // SAFETY: a frame of the pager's own, to a place that is missing.
+            match unsafe { self.staging_uffd.move_pages(to, from, PAGE_BYTES) }.error {
+                None => break,
+                // The device is done with it, but the kernel has not let go yet.
+                Some(Errno::AGAIN | Errno::BUSY) => rustix::thread::sched_yield(),
+                Some(error) => give_up(format_args!("a page cannot be moved to limbo: {error}")),
+            }
+        }
+    }
+
+    pub(crate) fn limbo(&mut self, page: PageId) -> usize {
+        self.staging
+            .limbo(page, &self.staging_uffd)
+            .unwrap_or_else(|error| give_up(format_args!("no address space for limbo: {error}")))
+    }
+}

@@ -1,0 +1,432 @@
+//! Fork: the child has all of its parent's memory, what is paged out included, and an agent of its own.
+//!
+//! The agent's state is ordinary memory, so the child has a copy of it; all that is needed is that it be at rest when the
+//! copy is made. What the state refers to outside of memory, descriptors, comes through a socket.
+//!
+//! ```text
+//!   thread that forks           agent of the parent                            agent of the child
+//!   before: call ------------>  nothing under way, limbo empty,
+//!           <-----------------  the store's file frozen
+//!   fork() ------------------>  Event::Fork: holds the child's userfaultfd,
+//!     |                         answers its faults by copies
+//!     +-- child: starts an agent ------------------------------------------->  "ready"
+//!     |                         userfaultfd, store files, pages answered --->  goes on with the copied state
+//!   after: call ------------->  goes on
+//! ```
+//!
+//! Until the child's agent has the descriptor the parent's has it: at no time do missing pages read as zeros. A
+//! child made by a bare system call, which none of this knows of, is left waiting at its first missing page, and the
+//! program ended with a message.
+
+use crate::agent::{Agent, open_pagemap, open_store, open_uffd};
+use crate::failure::give_up;
+use crate::hooks;
+use crate::io::Io;
+use crate::mailbox::{Call, MAILBOX, SLOTS};
+use crate::pages::{Flag, State, page_start};
+use crate::staging::Phase;
+use crate::start;
+use crate::store::{self, MOST_FILES};
+use alloc::vec::Vec;
+use core::ffi::{c_int, c_void};
+use core::mem::{MaybeUninit, forget, replace, transmute};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg, socketpair,
+};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use sweephand_policy::PageId;
+use sweephand_uffd::Userfaultfd;
+use sweephand_uffd::{EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, MOVE, Message, PAGE_BYTES};
+
+/// Messages that may come while a fork is under way.
+const MOST_MESSAGES: usize = 4096;
+/// Pages that a child may miss before its agent is there: of its stack, and of the C library's memory.
+const MOST_ANSWERED: usize = 256;
+
+/// One fork at a time.
+static FORKING: AtomicBool = AtomicBool::new(false);
+/// The socket between the agents: the parent's end and the child's, in the program's table. -1: none.
+static SOCKETS: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
+
+/// Has the C library call us around its `fork`.
+pub(crate) fn install() -> bool {
+    type Handler = extern "C" fn();
+    // SAFETY: the functions of these names have these types.
+    let result = unsafe {
+        if let Some(register) = hooks::symbol(c"__register_atfork") {
+            let register: extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int =
+                transmute(register);
+            register(before, after_in_parent, after_in_child, core::ptr::null_mut())
+        } else if let Some(register) = hooks::symbol(c"pthread_atfork") {
+            let register: extern "C" fn(Handler, Handler, Handler) -> c_int = transmute(register);
+            register(before, after_in_parent, after_in_child)
+        } else {
+            1
+        }
+    };
+    result == 0
+}
+
+extern "C" fn before() {
+    while FORKING.swap(true, Ordering::Acquire) {
+        rustix::thread::sched_yield();
+    }
+    if !MAILBOX.is_open() {
+        return;
+    }
+    // Without a descriptor to spare there is no socket, and the child has no agent: see above.
+    let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    if let Ok((parents, childs)) = pair {
+        let descriptor = parents.as_raw_fd();
+        SOCKETS[0].store(parents.into_raw_fd(), Ordering::Relaxed);
+        SOCKETS[1].store(childs.into_raw_fd(), Ordering::Relaxed);
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        MAILBOX.call(Call::BeforeFork, descriptor as usize, thread as usize);
+    }
+}
+
+/// Takes the socket's end with this number out of the program's table.
+fn take_socket(end: usize) -> Option<OwnedFd> {
+    let descriptor = SOCKETS[end].swap(-1, Ordering::Relaxed);
+    // SAFETY: it was put there by `before`, and belongs to nobody else.
+    (descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+extern "C" fn after_in_parent() {
+    let announced = take_socket(0).is_some();
+    drop(take_socket(1));
+    if announced {
+        MAILBOX.call(Call::AfterFork, 0, 0);
+    }
+    FORKING.store(false, Ordering::Release);
+}
+
+extern "C" fn after_in_child() {
+    drop(take_socket(0));
+    if let Some(socket) = take_socket(1) {
+        MAILBOX.close();
+        if !start::start_thread(child_main, socket.as_raw_fd() as usize) {
+            give_up(format_args!("a child cannot have a thread for its pager"));
+        }
+        start::wait_for_agent();
+    }
+    FORKING.store(false, Ordering::Release);
+}
+
+/// The agent's thread of a child.
+extern "C" fn child_main(socket: usize) -> ! {
+    // SAFETY: the end that `after_in_child` keeps open until there is an agent; this is our copy of its table.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket as i32) };
+    start::close_all_but(socket.as_fd());
+    // SAFETY: the state as it was when the parent's agent was at rest; the thread that had it is not in this process.
+    let agent = unsafe { start::agent() };
+    agent.take_over(socket);
+    agent.run()
+}
+
+/// What the parent's agent tells the child's, beside descriptors.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Handover {
+    /// Whether the first descriptor is the child's userfaultfd.
+    has_uffd: u32,
+    /// How many of the pages are told.
+    answered: u32,
+    /// Pages that the child has, though its state says that they are in the store or absent.
+    pages: [u32; MOST_ANSWERED],
+}
+
+impl Handover {
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: plain data without padding.
+        unsafe { core::slice::from_raw_parts_mut((self as *mut Self).cast(), size_of::<Self>()) }
+    }
+}
+
+impl Agent {
+    /// A thread is about to fork: nothing may be under way while its memory is copied.
+    pub(crate) fn before_fork(&mut self, descriptor: usize, thread: usize) {
+        self.forking = fetch_descriptor(descriptor, thread);
+        while self.staging.batches.iter().any(|batch| batch.phase != Phase::Free) {
+            self.reap_one();
+        }
+        self.empty_limbo();
+        for batch in 0..self.staging.batches.len() {
+            self.staging.drop_frames(batch, 0);
+        }
+        if !self.store.current_is_empty() {
+            let file = open_store(self.control);
+            if let Err(file) = self.store.begin_file(file) {
+                self.merge_file();
+                if self.store.begin_file(file).is_err() {
+                    give_up(format_args!("the backing store has run out of numbers for its files"));
+                }
+            }
+        }
+        self.parked.clear();
+        self.parked.resize(MOST_MESSAGES, Message::EMPTY);
+    }
+
+    /// Maps all pages in limbo again.
+    fn empty_limbo(&mut self) {
+        for id in 0..self.pages.ids() {
+            let page = PageId(id);
+            if self.pages.state(page) == State::Limbo {
+                self.pages.mark(page, Flag::Trigger, false);
+                if self.map_from_limbo(page) {
+                    // It was unmapped to see whether it is in use, and was not; so it goes on waiting.
+                    self.sampler.loaded(&mut self.pages, page, false);
+                }
+            }
+        }
+    }
+
+    /// Copies what the emptiest of the old files holds to the current one, to have its number.
+    fn merge_file(&mut self) {
+        let Some(number) = self.store.emptiest() else { return };
+        for id in 0..self.pages.ids() {
+            let page = PageId(id);
+            if self.pages.state(page) == State::Stored && store::location(self.pages.place(page)).0 == number
+            {
+                let old = self.pages.place(page);
+                self.read_slot(old);
+                let mut slots = Vec::with_capacity(1);
+                self.store.allocate(1, &mut slots);
+                self.write_slot(slots[0]);
+                self.store.free(old);
+                self.pages.set(page, State::Stored, slots[0]);
+            }
+        }
+    }
+
+    /// Waits until the fork has been made and the child, if there is one, can do without us.
+    ///
+    /// While it waits nothing of the agent's state changes but `parked`, where messages are written: what a child has of
+    /// it is what all of its memory is a copy of. A call of another thread that was told to go on because its message
+    /// had been read is therefore known to the child as well.
+    ///
+    /// Returns the slots of the calls that have come meanwhile, which are yet to be answered.
+    pub(crate) fn park(&mut self) -> WaitingCalls {
+        let mut calls = WaitingCalls { slots: [0; SLOTS], count: 0 };
+        let Some(socket) = self.forking.take() else { return calls };
+        let (mut count, mut done, mut child, mut answered) = (0, false, None::<Userfaultfd>, Vec::new());
+        let mut child_is_ours = true;
+        while !done || child_is_ours {
+            // No allocation here: the arena is being copied.
+            let placeholder = self.uffd.as_fd();
+            let childs = child.as_ref().map_or(placeholder, AsFd::as_fd);
+            let fds = [self.uffd.as_fd(), self.staging_uffd.as_fd(), socket.as_fd(), childs];
+            let mut descriptors = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            // The socket is hung up for good once the child has gone on by itself.
+            let watched = if child_is_ours { 4 } else { 2 };
+            match poll(&mut descriptors[..watched], None) {
+                Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(error) => give_up(format_args!("the pager cannot wait for a fork: {error}")),
+            }
+            let [told, called, spoken, missed] = descriptors.map(|fd| !fd.revents().is_empty());
+            if told {
+                let read = match self.uffd.read(&mut self.parked[count..]) {
+                    Ok(read) => read,
+                    Err(error) => give_up(format_args!("faults cannot be read: {error}")),
+                };
+                for message in &mut self.parked[count..count + read] {
+                    if let Some(Event::Fork { descriptor }) = message.event() {
+                        // SAFETY: the kernel has just put it into our table.
+                        child = Some(Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) }));
+                        *message = Message::EMPTY;
+                    }
+                }
+                count += read;
+                if count == MOST_MESSAGES {
+                    give_up(format_args!("too many changes to memory during one fork"));
+                }
+            }
+            if missed && let Some(child) = &child {
+                self.answer_child(child, &mut answered);
+            }
+            if spoken {
+                child_is_ours = false;
+                // The child's agent is ready, or there is no child any more.
+                if recv(&socket, &mut [0_u8; 1][..], RecvFlags::empty()).is_ok_and(|(_, length)| length == 1)
+                {
+                    self.hand_over(&socket, child.take(), &answered);
+                }
+                child = None;
+            }
+            if called {
+                done |= self.calls_while_parked(&mut calls);
+            }
+        }
+        let parked = core::mem::take(&mut self.parked);
+        self.messages.extend(parked[..count].iter().filter(|message| message.event().is_some()));
+        calls
+    }
+
+    /// A child that has no agent yet waits for a page: it gets a copy.
+    fn answer_child(&mut self, child: &Userfaultfd, answered: &mut Vec<u32>) {
+        let mut buffer = [Message::EMPTY; 8];
+        let count = child.read(&mut buffer).unwrap_or(0);
+        for message in &buffer[..count] {
+            // Before its agent is there, a child does nothing but miss pages.
+            let Some(Event::Fault { address }) = message.event() else { continue };
+            let address = page_start(address);
+            let page = self.pages.find(address);
+            let from = match page.map(|page| (self.pages.state(page), self.pages.place(page))) {
+                Some((State::Stored, slot)) => {
+                    self.read_slot(slot);
+                    self.staging.scratch()
+                }
+                Some((State::Absent, _)) => self.staging.zeros(),
+                // Its chunk has never been met; the child will find it there.
+                None => self.staging.zeros(),
+                Some(_) => {
+                    let _ = child.wake(address, PAGE_BYTES);
+                    continue;
+                }
+            };
+            loop {
+                // SAFETY: the page's contents, to the child that waits for them.
+                let progress = unsafe { child.copy(address, from, PAGE_BYTES) };
+                match progress.error {
+                    Some(Errno::AGAIN) => rustix::thread::sched_yield(),
+                    _ => break,
+                }
+            }
+            if let Some(page) = page {
+                answered.push(page.0);
+            }
+            if answered.len() > MOST_ANSWERED {
+                give_up(format_args!("a child needs too much of its memory before it has a pager"));
+            }
+        }
+    }
+
+    fn hand_over(&mut self, socket: &OwnedFd, uffd: Option<Userfaultfd>, answered: &[u32]) {
+        let mut handover = Handover {
+            has_uffd: u32::from(uffd.is_some()),
+            answered: answered.len() as u32,
+            pages: [0; MOST_ANSWERED],
+        };
+        handover.pages[..answered.len()].copy_from_slice(answered);
+        let mut descriptors: Vec<BorrowedFd> = uffd.iter().map(AsFd::as_fd).collect();
+        descriptors.extend(self.store.files().map(|(_, file)| file.as_fd()));
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES + 1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let parts = [IoSlice::new(handover.bytes())];
+        // A child that has died meanwhile does not need it.
+        let _ = sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL);
+    }
+
+    /// In a child: goes on with the copied state, and descriptors of its own.
+    fn take_over(&mut self, socket: OwnedFd) {
+        let lost =
+            |_| -> ! { give_up(format_args!("a child has lost its parent's pager before it had its own")) };
+        send(&socket, &[1], SendFlags::NOSIGNAL).unwrap_or_else(|error| lost(error));
+        let mut handover = Handover { has_uffd: 0, answered: 0, pages: [0; MOST_ANSWERED] };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES + 1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(handover.bytes())];
+        let expected = size_of::<Handover>();
+        let received = recvmsg(&socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+            .unwrap_or_else(|error| lost(error));
+        if received.bytes != expected {
+            lost(Errno::PIPE);
+        }
+        let mut descriptors = ancillary
+            .drain()
+            .filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+                _ => None,
+            })
+            .flatten();
+        // What the copied state holds are numbers of the parent's table. They must not be closed here.
+        let uffd = match handover.has_uffd {
+            0 => open_uffd(EVENT_FORK | EVENT_REMAP | EVENT_REMOVE | EVENT_UNMAP | MOVE),
+            _ => Userfaultfd::from(descriptors.next().unwrap_or_else(|| lost(Errno::BADF))),
+        };
+        forget(replace(&mut self.uffd, uffd));
+        forget(replace(&mut self.staging_uffd, open_uffd(MOVE)));
+        forget(replace(&mut self.pagemap, open_pagemap()));
+        forget(replace(&mut self.io, Io::new(self.control.order.use_ring != 0)));
+        forget(self.supervisor.replace(start::open_supervisor(self.control)));
+        forget(self.forking.take());
+        self.orphans.drain(..).for_each(forget);
+        let numbers: Vec<usize> = self.store.files().map(|(number, _)| number).collect();
+        for number in numbers {
+            let file = descriptors.next().unwrap_or_else(|| lost(Errno::BADF));
+            forget(self.store.replace_descriptor(number, file));
+        }
+        // The file that the parent writes to is the parent's; it is empty yet.
+        let number = self.store.current();
+        drop(self.store.replace_descriptor(number, open_store(self.control)));
+        self.register_own();
+        for &page in &handover.pages[..handover.answered as usize] {
+            self.answered_by_parent(PageId(page));
+        }
+        for (start, end) in self.not_inherited.iter().collect::<Vec<_>>() {
+            self.drop_contents(start, end);
+            self.regions.remove(start, end);
+        }
+        // Changes that were told and not yet dealt with happened to this process's memory too; faults are the parent's.
+        let parked = core::mem::take(&mut self.parked);
+        let is_change = |message: &Message| !matches!(message.event(), Some(Event::Fault { .. }) | None);
+        self.messages.retain(is_change);
+        self.messages.extend(parked.iter().filter(|message| is_change(message)));
+    }
+
+    /// A page that the parent's agent has brought in for this child.
+    fn answered_by_parent(&mut self, page: PageId) {
+        let reference = self.reference(page);
+        self.policy.fault(reference);
+        self.make_room(1);
+        match self.pages.state(page) {
+            State::Stored => self.store.free(self.pages.place(page)),
+            State::Absent => {}
+            _ => return,
+        }
+        self.pages.set(page, State::Resident, 0);
+        self.insert(page);
+    }
+
+    /// A child's descriptor without a fork that was announced.
+    pub(crate) fn forked(&mut self, descriptor: i32) {
+        // SAFETY: the kernel has just put it into our table.
+        self.orphans.push(Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) }));
+    }
+
+    /// Notes calls, to be answered later; returns whether the fork is over by one of them.
+    fn calls_while_parked(&mut self, calls: &mut WaitingCalls) -> bool {
+        let mut done = false;
+        let mut buffer = [Message::EMPTY; SLOTS];
+        let count = self.staging_uffd.read(&mut buffer).unwrap_or(0);
+        for message in &buffer[..count] {
+            let Some(slot) = self.slot_of(message) else { continue };
+            done |= MAILBOX.call_of(slot).0 == Some(Call::AfterFork);
+            calls.slots[calls.count] = slot;
+            calls.count += 1;
+        }
+        done
+    }
+}
+
+/// Calls that have come while the agent was parked.
+pub(crate) struct WaitingCalls {
+    pub(crate) slots: [usize; SLOTS],
+    pub(crate) count: usize,
+}
+
+/// A copy of one of the program's descriptors, in the agent's table.
+fn fetch_descriptor(descriptor: usize, thread: usize) -> Option<OwnedFd> {
+    // By thread, since the first thread may be gone; older kernels know processes only.
+    const PIDFD_THREAD: u32 = 0x80;
+    let thread = Pid::from_raw(thread as i32)?;
+    let pidfd = pidfd_open(thread, PidfdFlags::from_bits_retain(PIDFD_THREAD))
+        .or_else(|_| pidfd_open(getpid(), PidfdFlags::empty()));
+    pidfd_getfd(pidfd.ok()?, descriptor as i32, PidfdGetfdFlags::empty()).ok()
+}

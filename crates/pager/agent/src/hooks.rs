@@ -1,0 +1,205 @@
+//! How the agent learns of new memory: the C library's own functions are replaced by these.
+//!
+//! The kernel tells of memory that goes, but not of memory that comes. A preloaded `mmap` would miss the library's own
+//! calls, `malloc`'s among them; so the first bytes of the library's functions are overwritten by a jump to ours, and
+//! every caller is caught. Ours make the same system call and tell the agent. They run on the program's threads.
+//! A program that makes the system calls by itself is found out later (see `changes.rs`, `watch`).
+
+use crate::mailbox::{Call, MAILBOX};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use linux_raw_sys::general as raw;
+use rustix::io::Errno;
+use rustix::mm::{MprotectFlags, mprotect};
+use sweephand_uffd::PAGE_BYTES;
+
+unsafe extern "C" {
+    // The program's C library, whichever that is.
+    fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
+}
+
+/// The first library behind the calling one that has a symbol.
+const RTLD_NEXT: *mut c_void = -1_isize as *mut c_void;
+
+/// Where the C library keeps a thread's `errno`.
+static ERRNO: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+/// The C library's idea of the program break.
+static BREAK: AtomicPtr<usize> = AtomicPtr::new(ptr::null_mut());
+
+/// `jmp [rip]`, and the address behind it.
+const JUMP_BYTES: usize = 14;
+
+/// A symbol of the libraries behind this one.
+pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a call of the dynamic linker's with a string.
+    let address = unsafe { dlsym(RTLD_NEXT, name.as_ptr()) };
+    (!address.is_null()).then_some(address)
+}
+
+/// Replaces the C library's functions. Returns the name of one that is missing or cannot be overwritten.
+pub(crate) fn install() -> Result<(), &'static CStr> {
+    let errno = symbol(c"__errno_location").ok_or(c"__errno_location")?;
+    ERRNO.store(errno, Ordering::Relaxed);
+    // Libraries other than GNU's keep no such variable.
+    BREAK.store(symbol(c"__curbrk").map_or(ptr::null_mut(), <*mut c_void>::cast), Ordering::Relaxed);
+    let hooks: [(&CStr, *const c_void); 6] = [
+        (c"mmap", hook_mmap as *const c_void),
+        (c"mmap64", hook_mmap as *const c_void),
+        (c"mremap", hook_mremap as *const c_void),
+        (c"mprotect", hook_mprotect as *const c_void),
+        (c"madvise", hook_madvise as *const c_void),
+        (c"brk", hook_brk as *const c_void),
+    ];
+    for (name, hook) in hooks {
+        match symbol(name) {
+            Some(function) => overwrite(function as usize, hook as usize).map_err(|_| name)?,
+            None if name == c"mmap64" => {}
+            None => return Err(name),
+        }
+    }
+    Ok(())
+}
+
+/// Writes a jump to `to` over the function at `at`. No other thread runs yet.
+fn overwrite(at: usize, to: usize) -> Result<(), Errno> {
+    let start = at & !(PAGE_BYTES - 1);
+    let length = (at + JUMP_BYTES).next_multiple_of(PAGE_BYTES) - start;
+    let page = start as *mut c_void;
+    let mut code = [0xff, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    code[6..].copy_from_slice(&to.to_ne_bytes());
+    // SAFETY: the function is at least that long (all of them are more than 30 bytes), is ours to replace as the library
+    // is mapped privately, and stays executable while the memory function of this very code may be on the same page.
+    unsafe {
+        mprotect(page, length, MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
+        ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, JUMP_BYTES);
+        mprotect(page, length, MprotectFlags::READ | MprotectFlags::EXEC)
+    }
+}
+
+/// A system call, as it is: a negative number is an error.
+///
+/// # Safety
+/// As the system call asks for.
+unsafe fn call(number: u32, arguments: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the x86-64 convention; the caller vouches for the call.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number as usize as isize => result,
+            in("rdi") arguments[0],
+            in("rsi") arguments[1],
+            in("rdx") arguments[2],
+            in("r10") arguments[3],
+            in("r8") arguments[4],
+            in("r9") arguments[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// The result as C has it: -1 and `errno` for an error.
+fn c_result(result: isize) -> isize {
+    if !(-4095..0).contains(&result) {
+        return result;
+    }
+    let location = ERRNO.load(Ordering::Relaxed);
+    // SAFETY: the C library's function of that name, with this type; the variable is the calling thread's.
+    unsafe {
+        let location: extern "C" fn() -> *mut c_int = core::mem::transmute(location);
+        *location() = -result as c_int;
+    }
+    -1
+}
+
+extern "C" fn hook_mmap(
+    address: usize,
+    length: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: usize,
+) -> isize {
+    let bits = flags as u32;
+    let private = bits & raw::MAP_TYPE == raw::MAP_PRIVATE;
+    let anonymous = private && bits & raw::MAP_ANONYMOUS != 0 && bits & raw::MAP_HUGETLB == 0;
+    // Pages put there by the kernel before the agent knows would not be counted. It is only advice.
+    let flags = if anonymous { bits & !raw::MAP_POPULATE } else { bits };
+    let arguments = [address, length, protection as usize, flags as usize, file as usize, offset];
+    // SAFETY: the program's own call.
+    let result = unsafe { call(raw::__NR_mmap, arguments) };
+    if anonymous && result > 0 {
+        if bits & raw::MAP_STACK != 0 {
+            // The thread's descriptor is in the last page.
+            let end = result as usize + length.next_multiple_of(PAGE_BYTES);
+            MAILBOX.call(Call::Stack, end - PAGE_BYTES, 0);
+        }
+        if protection as u32 & raw::PROT_WRITE != 0 {
+            MAILBOX.grown(result as usize, length.next_multiple_of(PAGE_BYTES));
+        }
+    }
+    c_result(result)
+}
+
+extern "C" fn hook_mremap(old: usize, old_length: usize, length: usize, flags: c_int, new: usize) -> isize {
+    // SAFETY: the program's own call. (The fifth argument counts only with MREMAP_FIXED or MREMAP_DONTUNMAP.)
+    let result = unsafe { call(raw::__NR_mremap, [old, old_length, length, flags as usize, new, 0]) };
+    let (old_length, length) = (old_length.next_multiple_of(PAGE_BYTES), length.next_multiple_of(PAGE_BYTES));
+    if result > 0 && length > old_length {
+        MAILBOX.grown(result as usize + old_length, length - old_length);
+    }
+    c_result(result)
+}
+
+extern "C" fn hook_mprotect(address: usize, length: usize, protection: c_int) -> isize {
+    // SAFETY: the program's own call.
+    let result = unsafe { call(raw::__NR_mprotect, [address, length, protection as usize, 0, 0, 0]) };
+    if result == 0 && protection as u32 & raw::PROT_WRITE != 0 {
+        MAILBOX.grown(address, length.next_multiple_of(PAGE_BYTES));
+    }
+    c_result(result)
+}
+
+extern "C" fn hook_madvise(address: usize, length: usize, advice: c_int) -> isize {
+    // Pages to be freed later would be neither there nor gone. To free them at once is within the promise.
+    let advice = match advice as u32 {
+        raw::MADV_FREE => raw::MADV_DONTNEED,
+        advice => advice,
+    };
+    // SAFETY: the program's own call.
+    let result = unsafe { call(raw::__NR_madvise, [address, length, advice as usize, 0, 0, 0]) };
+    if result == 0 {
+        let told = match advice {
+            raw::MADV_DONTFORK | raw::MADV_WIPEONFORK => Some(Call::NotInherited),
+            raw::MADV_DOFORK | raw::MADV_KEEPONFORK => Some(Call::Inherited),
+            _ => None,
+        };
+        if let Some(told) = told {
+            MAILBOX.call(told, address, length.next_multiple_of(PAGE_BYTES));
+        }
+    }
+    c_result(result)
+}
+
+extern "C" fn hook_brk(wanted: usize) -> c_int {
+    // SAFETY: the program's own call; asking for 0 tells where the break is.
+    let (old, now) = unsafe {
+        (call(raw::__NR_brk, [0; 6]) as usize, call(raw::__NR_brk, [wanted, 0, 0, 0, 0, 0]) as usize)
+    };
+    let variable = BREAK.load(Ordering::Relaxed);
+    if !variable.is_null() {
+        // SAFETY: the C library's variable, which its own `brk` sets here.
+        unsafe { variable.write(now) };
+    }
+    if now < wanted {
+        return c_result(-(Errno::NOMEM.raw_os_error() as isize)) as c_int;
+    }
+    let (from, to) = (old.next_multiple_of(PAGE_BYTES), now.next_multiple_of(PAGE_BYTES));
+    if to > from {
+        MAILBOX.grown(from, to - from);
+    }
+    0
+}

@@ -1,0 +1,49 @@
+//! The part of the live pager that runs inside the program.
+//!
+//! An agent thread holds the program's anonymous memory to a limit: it evicts pages to a file, and brings them back when
+//! they are touched, under a policy of `sweephand-policy`. It is loaded into the program by `LD_PRELOAD`, since only a
+//! thread of the program itself can move its pages. It never touches the program's memory, allocator, thread-local
+//! storage or descriptors: no libc, no std.
+//!
+//! Start reading at [`agent`]. The way of a page is `faults`, `reclaim`, `store`, and back; what is known of it is in
+//! [`pages`].
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `start` | from the dynamic linker's call to a running agent |
+//! | `hooks` | the C library's functions that give memory, replaced |
+//! | `mailbox` | how the program's threads call the agent |
+//! | `agent` | the agent's state and its loop |
+//! | `changes` | memory that comes, goes and moves |
+//! | `faults` | zero-fill, refault, rescue, read-ahead |
+//! | `reclaim` | room for pages to come: victims, writes, pinned pages |
+//! | `bits` | reference bits in software |
+//! | `fork` | a child gets an agent of its own |
+//! | `pages`, `regions`, `staging`, `store`, `io`, `readahead` | what they say |
+//! | `own`, `maps`, `thread`, `failure`, `control` | memory of its own, the kernel's view, threads, the end, the command |
+#![cfg_attr(not(test), no_std)]
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+extern crate alloc;
+
+pub mod agent;
+pub mod bits;
+mod changes;
+pub mod control;
+pub mod failure;
+mod faults;
+mod fork;
+mod hooks;
+pub mod io;
+pub mod live;
+pub mod mailbox;
+pub mod maps;
+pub mod own;
+pub mod pages;
+pub mod readahead;
+mod reclaim;
+pub mod regions;
+pub mod staging;
+pub mod start;
+pub mod store;
+mod thread;

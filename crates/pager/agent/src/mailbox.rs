@@ -1,0 +1,148 @@
+//! How threads of the program call the agent: by touching a page that is not there.
+//!
+//! A thread writes what it wants into a slot and reads the slot's doorbell, a page that is always missing. The fault goes
+//! to the agent, in one queue with the others; the agent does what is asked, writes the answer and lets the thread go on.
+//! No descriptor is needed that the program could close, and no signal. Threads of the program and the agent share
+//! this block; everything else of the agent's is its own.
+
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use sweephand_uffd::PAGE_BYTES;
+
+/// Calls that may be under way at a time.
+pub const SLOTS: usize = 64;
+
+/// What a thread may ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Call {
+    /// The program has more writable memory: at this address, so many bytes.
+    Grown = 1,
+    /// A thread's stack: the end of it, where its descriptor is, must stay in memory.
+    Stack = 2,
+    /// A fork is about to be made; the agent's end of a socket for the child.
+    BeforeFork = 3,
+    /// The fork has been made, or has failed.
+    AfterFork = 4,
+    /// Children are not to get this memory, or get it wiped: so many bytes from this address on.
+    NotInherited = 5,
+    /// They are to get it again.
+    Inherited = 6,
+}
+
+const FREE: u32 = 0;
+const TAKEN: u32 = 1;
+
+struct Slot {
+    state: AtomicU32,
+    call: AtomicU32,
+    arguments: [AtomicUsize; 2],
+}
+
+/// The block.
+pub struct Mailbox {
+    /// Address of the doorbells; 0 while there is no agent.
+    doorbells: AtomicUsize,
+    /// Bytes of writable memory that the kernel gives the program without asking us, as far as has been told.
+    native_bytes: AtomicI64,
+    /// How many there may be before the agent has to be asked.
+    allowance_bytes: AtomicI64,
+    slots: [Slot; SLOTS],
+}
+
+/// The block of this process.
+pub static MAILBOX: Mailbox = Mailbox {
+    doorbells: AtomicUsize::new(0),
+    native_bytes: AtomicI64::new(0),
+    allowance_bytes: AtomicI64::new(0),
+    slots: [const {
+        Slot {
+            state: AtomicU32::new(FREE),
+            call: AtomicU32::new(0),
+            arguments: [const { AtomicUsize::new(0) }; 2],
+        }
+    }; SLOTS],
+};
+
+impl Mailbox {
+    /// The agent answers from now on, at these doorbells. No call is under way.
+    pub fn open(&self, doorbells: usize) {
+        self.slots.iter().for_each(|slot| slot.state.store(FREE, Ordering::Relaxed));
+        self.doorbells.store(doorbells, Ordering::Release);
+    }
+
+    /// There is no agent any more: this process is a child without its parent's.
+    pub fn close(&self) {
+        self.doorbells.store(0, Ordering::Release);
+    }
+
+    /// Whether there is an agent.
+    pub fn is_open(&self) -> bool {
+        self.doorbells.load(Ordering::Acquire) != 0
+    }
+
+    /// A thread of the program has got so much more writable memory.
+    pub fn grown(&self, address: usize, bytes: usize) {
+        let before = self.native_bytes.fetch_add(bytes as i64, Ordering::AcqRel);
+        if before + bytes as i64 > self.allowance_bytes.load(Ordering::Acquire) {
+            self.call(Call::Grown, address, bytes);
+        }
+    }
+
+    /// Calls the agent and waits for its answer. Does nothing if there is none.
+    pub fn call(&self, call: Call, first: usize, second: usize) {
+        let doorbells = self.doorbells.load(Ordering::Acquire);
+        if doorbells == 0 {
+            return;
+        }
+        let take = |slot: &&Slot| {
+            slot.state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
+        // Every call ends, so a slot comes free.
+        let (index, slot) = loop {
+            match self.slots.iter().enumerate().find(|(_, slot)| take(slot)) {
+                Some(found) => break found,
+                None => rustix::thread::sched_yield(),
+            }
+        };
+        slot.call.store(call as u32, Ordering::Relaxed);
+        slot.arguments[0].store(first, Ordering::Relaxed);
+        slot.arguments[1].store(second, Ordering::Release);
+        let bell = doorbells + index * PAGE_BYTES;
+        // SAFETY: the doorbells are mapped readable; the read returns when the agent has put a page there.
+        unsafe { core::ptr::read_volatile(bell as *const u8) };
+        // SAFETY: the page that the agent put there, for this slot alone.
+        let _ = unsafe { rustix::mm::madvise(bell as *mut _, PAGE_BYTES, rustix::mm::Advice::LinuxDontNeed) };
+        slot.state.store(FREE, Ordering::Release);
+    }
+
+    /// For the agent: the call of a slot, with its arguments.
+    pub fn call_of(&self, slot: usize) -> (Option<Call>, usize, usize) {
+        let slot = &self.slots[slot];
+        let second = slot.arguments[1].load(Ordering::Acquire);
+        let call = match slot.call.load(Ordering::Relaxed) {
+            1 => Some(Call::Grown),
+            2 => Some(Call::Stack),
+            3 => Some(Call::BeforeFork),
+            4 => Some(Call::AfterFork),
+            5 => Some(Call::NotInherited),
+            6 => Some(Call::Inherited),
+            _ => None,
+        };
+        (call, slot.arguments[0].load(Ordering::Relaxed), second)
+    }
+
+    /// For the agent: bytes told of so far.
+    pub fn native_bytes(&self) -> i64 {
+        self.native_bytes.load(Ordering::Acquire)
+    }
+
+    /// For the agent: of what had been told, less is true.
+    pub fn correct_native_bytes(&self, by: i64) {
+        self.native_bytes.fetch_add(by, Ordering::AcqRel);
+    }
+
+    /// For the agent: how much may be told before it wants to be asked.
+    pub fn allow(&self, bytes: i64) {
+        self.allowance_bytes.store(bytes, Ordering::Release);
+    }
+}

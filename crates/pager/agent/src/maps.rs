@@ -1,0 +1,102 @@
+//! What the kernel says of the process's mappings.
+
+use crate::agent::filled;
+use alloc::vec::Vec;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, read as read_file};
+
+/// A mapping of private, anonymous, writable memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    /// First address.
+    pub start: usize,
+    /// First address behind.
+    pub end: usize,
+}
+
+fn open_file(path: &core::ffi::CStr) -> Option<OwnedFd> {
+    open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// The mappings of this process, and the buffer that they were read through. As long as the caller keeps that, the list
+/// of the pager's own mappings covers all of them that are in the list: memory that is given back could have become
+/// anything meanwhile.
+pub fn read() -> Option<(Vec<Mapping>, Vec<u8>)> {
+    let file = open_file(c"/proc/self/maps")?;
+    let mut text = filled(0_u8, 64 << 10);
+    let (mut length, mut mappings) = (0, Vec::with_capacity(4096));
+    loop {
+        match read_file(&file, &mut text[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(Errno::INTR) => continue,
+            Err(_) => return None,
+        }
+        // Whole lines are dealt with, the rest waits for its end.
+        let whole = text[..length].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        mappings.extend(text[..whole].split(|&byte| byte == b'\n').filter_map(parse));
+        text.copy_within(whole..length, 0);
+        length -= whole;
+        if length == text.len() {
+            return None;
+        }
+    }
+    Some((mappings, text))
+}
+
+/// `7ffc1000-7ffc3000 rw-p 00000000 00:00 0    [stack]`: start, end, permissions, offset, device, inode, name.
+fn parse(line: &[u8]) -> Option<Mapping> {
+    let line = core::str::from_utf8(line).ok()?;
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let permissions = words.next()?.as_bytes();
+    let inode = words.nth(2)?;
+    let name = words.next().unwrap_or_default();
+    let is_kernels = name.starts_with("[v");
+    if permissions.get(1) != Some(&b'w') || permissions.get(3) != Some(&b'p') || inode != "0" || is_kernels {
+        return None;
+    }
+    let address = |text| usize::from_str_radix(text, 16).ok();
+    Some(Mapping { start: address(start)?, end: address(end)? })
+}
+
+/// Anonymous pages in memory, as the kernel counts them for the process: within some of what is true.
+pub fn anonymous_pages() -> Option<usize> {
+    let file = open_file(c"/proc/self/statm")?;
+    let mut text = [0_u8; 128];
+    let length = read_file(&file, &mut text).ok()?;
+    let text = core::str::from_utf8(&text[..length]).ok()?;
+    let mut numbers = text.split_ascii_whitespace().map(|word| word.parse::<usize>().ok());
+    let (_, resident, shared) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    Some(resident.saturating_sub(shared))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_private_anonymous_writable_memory_counts() {
+        let mapping = |line: &str| parse(line.as_bytes());
+        assert_eq!(
+            mapping("55d0-56d0 rw-p 00000000 00:00 0                          [heap]"),
+            Some(Mapping { start: 0x55d0, end: 0x56d0 })
+        );
+        assert!(mapping("7000-8000 rwxp 00000000 00:00 0 ").is_some());
+        assert_eq!(mapping("7000-8000 r--p 00000000 00:00 0 "), None);
+        assert_eq!(mapping("7000-8000 rw-s 00000000 00:00 0 "), None);
+        assert_eq!(mapping("7000-8000 rw-p 00000000 08:01 1234 /usr/lib/libc.so.6"), None);
+        assert_eq!(mapping("7000-8000 rw-p 00000000 00:00 0 [vvar]"), None);
+        assert_eq!(mapping(""), None);
+    }
+
+    #[test]
+    fn the_maps_of_this_process_hold_its_stack() {
+        let here = 0_u8;
+        let address = &raw const here as usize;
+        let (mappings, _) = read().unwrap();
+        assert!(mappings.iter().any(|mapping| (mapping.start..mapping.end).contains(&address)));
+        assert!(anonymous_pages().unwrap() > 0);
+    }
+}

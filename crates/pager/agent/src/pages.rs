@@ -1,0 +1,325 @@
+//! The page table of managed memory: from address to page id, and what is known of each page.
+//!
+//! Ids are dense, since policies keep arrays by id. They are given out in chunks of 64 pages (256 KiB of addresses) when
+//! a page of the chunk is first met, so that address space that is reserved but not used costs nothing. Within a chunk
+//! ids are in address order. 5 bytes a page, and 8 a chunk.
+//!
+//! ```text
+//!            fault: zeros                sampler: unmap, keep the frame
+//!   Absent ---------------> Resident <----------------------------------> Limbo
+//!     ^                      |    ^             fault: rescue              |
+//!     | dropped              |    | read                                   |
+//!     | by the               v    |                                        |
+//!   any state             Writing ---> Stored ---> Reading                 |
+//!                            ^  written     fault, prefetch                |
+//!                            +---------------------------------------------+
+//!                                        evict
+//!   Pinned: in memory and cannot be moved now (under DMA, locked, not both readable and writable)
+//! ```
+//!
+//! [`Pages::set`] is the one function that changes a page's state.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use sweephand_policy::PageId;
+use sweephand_uffd::PAGE_BYTES;
+
+/// Pages of a chunk.
+const CHUNK_PAGES: usize = 64;
+const CHUNK_BYTES: usize = CHUNK_PAGES * PAGE_BYTES;
+/// Bits of a user's address.
+const ADDRESS_BITS: u32 = 47;
+/// The directory has two levels: chunks of 4 GiB of addresses together.
+const LEAF_BITS: u32 = 32;
+const LEAF_CHUNKS: usize = (1 << LEAF_BITS) / CHUNK_BYTES;
+/// No chunk; others are stored plus one.
+const NO_CHUNK: u32 = 0;
+
+/// Where a page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum State {
+    /// Never touched, or dropped: it reads as zeros.
+    Absent,
+    /// Mapped where the program expects it.
+    Resident,
+    /// In memory, but unmapped: the next touch tells that it is in use.
+    Limbo,
+    /// Evicted; its frame is in staging until the store has it. Place: in staging.
+    Writing,
+    /// In the store. Place: its slot.
+    Stored,
+    /// On its way back. Place: in staging.
+    Reading,
+    /// Mapped, and not the policy's: it cannot be moved.
+    Pinned,
+}
+
+const STATE_BITS: u8 = 0x07;
+const REFERENCED: u8 = 0x08;
+const QUEUED: u8 = 0x10;
+const RECENT: u8 = 0x20;
+const TRIGGER: u8 = 0x40;
+
+/// Something known of a page beside its state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Flag {
+    /// Known to have been referenced since the policy last looked.
+    Referenced = REFERENCED,
+    /// In the sampler's queue: to be unmapped when its turn comes.
+    Queued = QUEUED,
+    /// Read ahead a short while ago; the program may not have come to it yet.
+    Recent = RECENT,
+    /// First page of a window read ahead: its rescue asks for the next window.
+    Trigger = TRIGGER,
+}
+
+/// The page table.
+#[derive(Debug)]
+pub struct Pages {
+    directory: Vec<Option<Box<[u32]>>>,
+    /// Address of each chunk's first page.
+    chunk_address: Vec<usize>,
+    /// Chunks whose addresses have been unmapped.
+    free_chunks: Vec<u32>,
+    /// State and flags by id.
+    status: Vec<u8>,
+    /// By id; what it means depends on the state.
+    place: Vec<u32>,
+    /// Pages `Resident`, in `Limbo` or `Pinned`: those that take frames where the program has them.
+    resident: usize,
+    /// Pages `Pinned`.
+    pinned: usize,
+}
+
+/// The address of the page that an address is in.
+pub fn page_start(address: usize) -> usize {
+    address & !(PAGE_BYTES - 1)
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Pages {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self {
+            directory: vec![None; 1 << (ADDRESS_BITS - LEAF_BITS)],
+            chunk_address: Vec::new(),
+            free_chunks: Vec::new(),
+            status: Vec::new(),
+            place: Vec::new(),
+            resident: 0,
+            pinned: 0,
+        }
+    }
+
+    fn chunk(&self, address: usize) -> Option<u32> {
+        let leaf = self.directory.get(address >> LEAF_BITS)?.as_ref()?;
+        let chunk = leaf[address / CHUNK_BYTES % LEAF_CHUNKS];
+        (chunk != NO_CHUNK).then(|| chunk - 1)
+    }
+
+    /// The id of the page at an address, if its chunk has been met.
+    pub fn find(&self, address: usize) -> Option<PageId> {
+        let chunk = self.chunk(address)? as usize;
+        Some(PageId((chunk * CHUNK_PAGES + address / PAGE_BYTES % CHUNK_PAGES) as u32))
+    }
+
+    /// The id of the page at an address.
+    pub fn meet(&mut self, address: usize) -> PageId {
+        if let Some(page) = self.find(address) {
+            return page;
+        }
+        let start = address & !(CHUNK_BYTES - 1);
+        let chunk = self.free_chunks.pop().unwrap_or_else(|| {
+            let chunk = self.chunk_address.len() as u32;
+            self.chunk_address.push(0);
+            self.status.resize(self.status.len() + CHUNK_PAGES, 0);
+            self.place.resize(self.place.len() + CHUNK_PAGES, 0);
+            chunk
+        });
+        self.chunk_address[chunk as usize] = start;
+        let leaf = self.directory[address >> LEAF_BITS]
+            .get_or_insert_with(|| vec![NO_CHUNK; LEAF_CHUNKS].into_boxed_slice());
+        leaf[address / CHUNK_BYTES % LEAF_CHUNKS] = chunk + 1;
+        self.find(address).expect("its chunk is there now")
+    }
+
+    /// The address of a page.
+    pub fn address(&self, page: PageId) -> usize {
+        self.chunk_address[page.index() / CHUNK_PAGES] + page.index() % CHUNK_PAGES * PAGE_BYTES
+    }
+
+    /// Where a page is.
+    pub fn state(&self, page: PageId) -> State {
+        match self.status[page.index()] & STATE_BITS {
+            0 => State::Absent,
+            1 => State::Resident,
+            2 => State::Limbo,
+            3 => State::Writing,
+            4 => State::Stored,
+            5 => State::Reading,
+            _ => State::Pinned,
+        }
+    }
+
+    /// The state of the page at an address, met or not.
+    pub fn state_at(&self, address: usize) -> State {
+        self.find(address).map_or(State::Absent, |page| self.state(page))
+    }
+
+    /// The place of a page that is `Writing`, `Stored` or `Reading`.
+    pub fn place(&self, page: PageId) -> u32 {
+        self.place[page.index()]
+    }
+
+    /// Moves a page to another state. Flags stay with a page that stays in memory and go with one that leaves.
+    pub fn set(&mut self, page: PageId, state: State, place: u32) {
+        let takes_frame = |state| matches!(state, State::Resident | State::Limbo | State::Pinned);
+        let old = self.state(page);
+        self.resident = self.resident + usize::from(takes_frame(state)) - usize::from(takes_frame(old));
+        self.pinned = self.pinned + usize::from(state == State::Pinned) - usize::from(old == State::Pinned);
+        let status = &mut self.status[page.index()];
+        let flags = if takes_frame(state) && takes_frame(old) { *status & !STATE_BITS } else { 0 };
+        *status = flags | state as u8;
+        self.place[page.index()] = place;
+    }
+
+    /// Whether a flag is set.
+    pub fn has(&self, page: PageId, flag: Flag) -> bool {
+        self.status[page.index()] & flag as u8 != 0
+    }
+
+    /// Sets or clears a flag; returns what it was.
+    pub fn mark(&mut self, page: PageId, flag: Flag, on: bool) -> bool {
+        let status = &mut self.status[page.index()];
+        let was = *status & flag as u8 != 0;
+        *status = *status & !(flag as u8) | if on { flag as u8 } else { 0 };
+        was
+    }
+
+    /// Pages that take frames where the program has them, or did when they were unmapped to limbo.
+    pub fn resident(&self) -> usize {
+        self.resident
+    }
+
+    /// Pages that cannot be moved.
+    pub fn pinned(&self) -> usize {
+        self.pinned
+    }
+
+    /// All ids given out so far are below this.
+    pub fn ids(&self) -> u32 {
+        self.status.len() as u32
+    }
+
+    /// The ids met within a range of addresses, in address order, visited with the table itself.
+    pub fn for_each_in(&mut self, start: usize, end: usize, mut visit: impl FnMut(&mut Self, PageId)) {
+        let mut address = start;
+        while address < end {
+            let leaf_end = ((address >> LEAF_BITS) + 1) << LEAF_BITS;
+            if self.directory.get(address >> LEAF_BITS).is_none_or(Option::is_none) {
+                address = leaf_end;
+                continue;
+            }
+            let chunk_end = (address & !(CHUNK_BYTES - 1)) + CHUNK_BYTES;
+            if self.chunk(address).is_some() {
+                while address < chunk_end.min(end) {
+                    let page = self.find(address).expect("its chunk has been met");
+                    visit(self, page);
+                    address += PAGE_BYTES;
+                }
+            }
+            address = chunk_end;
+        }
+    }
+
+    /// Gives back the ids of the chunks that lie wholly in a range; their pages must be absent.
+    pub fn forget_chunks(&mut self, start: usize, end: usize) {
+        let mut address = start.next_multiple_of(CHUNK_BYTES);
+        while address + CHUNK_BYTES <= end {
+            let Some(Some(leaf)) = self.directory.get_mut(address >> LEAF_BITS) else {
+                address = ((address >> LEAF_BITS) + 1) << LEAF_BITS;
+                continue;
+            };
+            let chunk = core::mem::replace(&mut leaf[address / CHUNK_BYTES % LEAF_CHUNKS], NO_CHUNK);
+            if chunk != NO_CHUNK {
+                self.free_chunks.push(chunk - 1);
+            }
+            address += CHUNK_BYTES;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_dense_and_lead_back_to_addresses() {
+        let mut pages = Pages::new();
+        let addresses = [0x7fff_ffff_f000, 0x5555_0000_0000, 0x5555_0000_1000, 0x1_0000_0000, 0xffff_f000];
+        for address in addresses {
+            let page = pages.meet(address);
+            assert_eq!(pages.address(page), address);
+            assert_eq!(pages.find(address), Some(page));
+        }
+        assert_eq!(pages.ids() as usize, 4 * CHUNK_PAGES);
+        assert_eq!(pages.find(0x5556_0000_0000), None);
+        assert_eq!(pages.state_at(0x5556_0000_0000), State::Absent);
+    }
+
+    #[test]
+    fn resident_counts_follow_states() {
+        let mut pages = Pages::new();
+        let page = pages.meet(0x10_0000);
+        let steps = [
+            (State::Resident, 1, 0),
+            (State::Limbo, 1, 0),
+            (State::Pinned, 1, 1),
+            (State::Resident, 1, 0),
+            (State::Writing, 0, 0),
+            (State::Stored, 0, 0),
+            (State::Reading, 0, 0),
+            (State::Resident, 1, 0),
+            (State::Absent, 0, 0),
+        ];
+        for (state, resident, pinned) in steps {
+            pages.set(page, state, 7);
+            assert_eq!((pages.state(page), pages.resident(), pages.pinned()), (state, resident, pinned));
+        }
+    }
+
+    #[test]
+    fn flags_leave_with_the_page() {
+        let mut pages = Pages::new();
+        let page = pages.meet(0x10_0000);
+        pages.set(page, State::Resident, 0);
+        assert!(!pages.mark(page, Flag::Referenced, true));
+        pages.set(page, State::Limbo, 0);
+        assert!(pages.has(page, Flag::Referenced));
+        pages.set(page, State::Writing, 3);
+        assert!(!pages.has(page, Flag::Referenced));
+        assert_eq!(pages.place(page), 3);
+    }
+
+    #[test]
+    fn chunks_of_unmapped_addresses_are_used_again() {
+        let mut pages = Pages::new();
+        let old = pages.meet(0x7f00_0004_0000);
+        let kept = pages.meet(0x7f00_0000_0000);
+        let mut met = 0;
+        pages.for_each_in(0x7f00_0001_0000, 0x7f00_0008_0000, |_, _| met += 1);
+        assert_eq!(met, 2 * CHUNK_PAGES - 16);
+        pages.forget_chunks(0x7f00_0001_0000, 0x7f00_0008_0000);
+        assert_eq!(pages.find(0x7f00_0004_0000), None);
+        assert_eq!(pages.find(0x7f00_0000_0000), Some(kept));
+        assert_eq!(pages.meet(0x1_0000_0000).0 / CHUNK_PAGES as u32, old.0 / CHUNK_PAGES as u32);
+    }
+}

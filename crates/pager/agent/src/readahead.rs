@@ -1,0 +1,106 @@
+//! Read-ahead: runs of faults on consecutive pages, and how far ahead of each to read.
+//!
+//! A fault where a known stream goes on doubles its window; one that no stream expected starts a stream with a window
+//! of a page. A window of some size is followed at once by the next, whose first page is left in limbo as a trigger: when
+//! the program comes to it, the window after that is asked for, so the store stays ahead of the program.
+
+/// Streams followed at a time.
+const STREAMS: usize = 16;
+/// Pages by which a fault may be ahead of what its stream expects.
+const SLACK: usize = 4;
+/// Windows of this many pages are worth a trigger.
+pub const TRIGGERED_PAGES: usize = 8;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// Page number of the next fault, if the run goes on.
+    next: usize,
+    /// Pages of its latest window.
+    window: usize,
+    /// When it was last followed.
+    time: u64,
+}
+
+/// The streams.
+#[derive(Debug)]
+pub struct ReadAhead {
+    streams: [Stream; STREAMS],
+    /// Most pages of a window.
+    most: usize,
+    /// Faults so far.
+    time: u64,
+}
+
+/// A stream that a fault belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamId(usize);
+
+impl ReadAhead {
+    /// No streams yet; windows of at most `most` pages.
+    pub fn new(most: usize) -> Self {
+        Self { streams: [Stream::default(); STREAMS], most: most.max(1), time: 0 }
+    }
+
+    /// A fault on a page, by page number: how many pages to bring in, and the stream to tell where they ended.
+    pub fn fault(&mut self, page_number: usize) -> (usize, StreamId) {
+        self.time += 1;
+        let expected = |stream: &&mut Stream| {
+            stream.window > 0 && (stream.next..stream.next + SLACK).contains(&page_number)
+        };
+        let known = self.streams.iter_mut().enumerate().find(|(_, stream)| expected(stream));
+        let (index, window) = match known {
+            Some((index, stream)) => (index, (2 * stream.window).max(SLACK)),
+            None => {
+                let oldest = self.streams.iter().enumerate().min_by_key(|(_, stream)| stream.time);
+                (oldest.map_or(0, |(index, _)| index), 1)
+            }
+        };
+        let window = window.min(self.most);
+        self.streams[index] = Stream { next: page_number + 1, window, time: self.time };
+        (window, StreamId(index))
+    }
+
+    /// The next fault of a stream is expected at this page number.
+    pub fn expect(&mut self, stream: StreamId, page_number: usize) {
+        self.streams[stream.0].next = page_number;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_double_along_a_run_and_start_anew_elsewhere() {
+        let mut ahead = ReadAhead::new(32);
+        let mut page = 1000;
+        let mut windows = Vec::new();
+        for _ in 0..6 {
+            let (window, stream) = ahead.fault(page);
+            windows.push(window);
+            page += window;
+            ahead.expect(stream, page);
+        }
+        assert_eq!(windows, [1, 4, 8, 16, 32, 32]);
+        assert_eq!(ahead.fault(77).0, 1);
+        assert_eq!(ahead.fault(page + 2).0, 32);
+    }
+
+    #[test]
+    fn two_runs_at_once_do_not_disturb_each_other() {
+        let mut ahead = ReadAhead::new(8);
+        for step in 0..5 {
+            for start in [1000, 5000] {
+                let (window, stream) = ahead.fault(start + 8 * step);
+                ahead.expect(stream, start + 8 * (step + 1));
+                assert_eq!(window, [1, 4, 8, 8, 8][step]);
+            }
+        }
+    }
+
+    #[test]
+    fn no_windows_when_switched_off() {
+        let mut ahead = ReadAhead::new(0);
+        assert!((0..10).all(|page| ahead.fault(page).0 == 1));
+    }
+}

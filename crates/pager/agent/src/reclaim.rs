@@ -1,0 +1,313 @@
+//! Reclaim: frames for pages to come, by the policy's choice.
+//!
+//! A victim is proposed, confirmed and moved to a batch of the staging area, with its neighbours where they are victims
+//! too; the batch is written behind the program's back. A page that cannot be moved is the policy's no more, until it is
+//! tried again: it is pinned.
+
+use crate::agent::Agent;
+use crate::bits::Bits;
+use crate::control::add;
+use crate::failure::give_up;
+use crate::io::{Completion, Direction};
+use crate::pages::State;
+use crate::staging::Phase;
+use alloc::vec::Vec;
+use core::ffi::c_void;
+use rustix::fd::AsFd;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use rustix::mm::{Advice, madvise};
+use sweephand_policy::PageId;
+use sweephand_uffd::PAGE_BYTES;
+
+/// Pages unmapped to see whether they are in use, for each page evicted.
+const SAMPLED_PER_EVICTION: usize = 2;
+/// Times that nothing is found to evict before that is taken for final.
+const PATIENCE: usize = 64;
+
+impl Agent {
+    /// Sees to it that so many more pages fit.
+    pub(crate) fn make_room(&mut self, pages: usize) {
+        let mut in_vain = 0;
+        loop {
+            let room = self.room();
+            let wanted = (self.pages.resident() + self.incoming + pages).saturating_sub(room);
+            if wanted == 0 {
+                return;
+            }
+            let batch = self.staging.batch_pages();
+            let count = wanted.max(batch.min(room / 32)).min(batch);
+            if self.evict(count) > 0 {
+                in_vain = 0;
+            } else {
+                in_vain += 1;
+                self.unpin(batch);
+                if self.incoming > 0 {
+                    self.reap_one();
+                } else if in_vain > PATIENCE {
+                    let mib = (self.pages.pinned() * PAGE_BYTES) >> 20;
+                    give_up(format_args!(
+                        "{mib} MiB of the program's memory cannot be paged out (locked, in use by a device, or not both \
+                         readable and writable): the limit is too small for it"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Evicts up to so many pages; returns how many it has.
+    fn evict(&mut self, count: usize) -> usize {
+        let batch = loop {
+            match self.staging.take_empty() {
+                Some(batch) => break batch,
+                None => self.reap_one(),
+            }
+        };
+        self.staging.batches[batch].phase = Phase::Writing;
+        let mut victims = Vec::with_capacity(count);
+        while victims.len() < count {
+            let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, choosing: true };
+            let Some(page) = self.policy.victim(&mut bits) else { break };
+            self.policy.evict(page);
+            victims.push(page);
+        }
+        // In the order of addresses, whatever the policy's: neighbours move by one call, and are read back by one request.
+        victims.sort_unstable_by_key(|&page| self.pages.address(page));
+        let mut next = 0;
+        while next < victims.len() {
+            next += self.move_out(&victims[next..], batch);
+        }
+        let evicted = self.staging.batches[batch].pages.len();
+        if evicted == 0 {
+            self.staging.batches[batch].phase = Phase::Free;
+            return 0;
+        }
+        add(&self.control.counters.evictions, evicted as u64);
+        self.write(batch);
+        self.sample(SAMPLED_PER_EVICTION * evicted);
+        if self.pages.pinned() > 0 {
+            self.unpin(1);
+        }
+        evicted
+    }
+
+    /// The address where a page in memory is, mapped or in limbo.
+    fn whereabouts(&mut self, page: PageId) -> Option<usize> {
+        match self.pages.state(page) {
+            State::Resident => Some(self.pages.address(page)),
+            State::Limbo => Some(self.limbo(page)),
+            _ => None,
+        }
+    }
+
+    /// Moves the first of the victims, and those behind it that are its neighbours, to the end of a batch. Returns how
+    /// many of them are dealt with.
+    fn move_out(&mut self, victims: &[PageId], batch: usize) -> usize {
+        let Some(from) = self.whereabouts(victims[0]) else { return 1 };
+        let mut run = 1;
+        while run < victims.len() && self.whereabouts(victims[run]) == Some(from + run * PAGE_BYTES) {
+            run += 1;
+        }
+        let index = self.staging.batches[batch].pages.len();
+        let to = self.staging.address(batch, index);
+        let mut unshared = false;
+        let moved = loop {
+            // SAFETY: pages of the program, which it gets back when it touches them, to a place that is missing.
+            let progress = unsafe { self.staging_uffd.move_pages(to, from, run * PAGE_BYTES) };
+            match progress.error {
+                None => break progress.bytes / PAGE_BYTES,
+                Some(Errno::AGAIN) => rustix::thread::sched_yield(),
+                // Shared with a child or a parent: a copy of its own can be moved. (It is there, or the kernel would
+                // not have said so; written to, it does not fault to us.)
+                Some(Errno::BUSY) if !unshared && self.pages.state(victims[0]) == State::Resident => {
+                    unshared = true;
+                    let advice = Advice::LinuxPopulateWrite;
+                    // SAFETY: contents stay as they are.
+                    let _ = unsafe { madvise(from as *mut c_void, PAGE_BYTES, advice) };
+                }
+                Some(Errno::BUSY | Errno::INVAL) => {
+                    self.pin(victims[0]);
+                    return 1;
+                }
+                Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
+                Some(_) if self.pages.state(victims[0]) == State::Resident => {
+                    self.vanished(victims[0]);
+                    return 1;
+                }
+                Some(error) => give_up(format_args!("a page in limbo cannot be evicted: {error}")),
+            }
+        };
+        for (offset, &page) in victims[..moved].iter().enumerate() {
+            self.pages.set(page, State::Writing, self.staging.place(batch, index + offset));
+            self.staging.batches[batch].pages.push(page);
+        }
+        moved
+    }
+
+    /// A page that cannot be moved stays where it is, out of the policy's sight.
+    fn pin(&mut self, page: PageId) {
+        self.policy.remove(page);
+        self.pages.set(page, State::Pinned, 0);
+        self.pinned.push_back(page.0);
+    }
+
+    /// Gives the policy back up to so many pages that could not be moved.
+    fn unpin(&mut self, count: usize) {
+        for _ in 0..count.min(self.pinned.len()) {
+            let Some(page) = self.pinned.pop_front().map(PageId) else { break };
+            if self.pages.state(page) == State::Pinned {
+                self.pages.set(page, State::Resident, 0);
+                let reference = self.reference(page);
+                self.policy.fault(reference);
+                self.insert(page);
+            }
+        }
+    }
+
+    /// Writes a batch of evicted pages to the store.
+    fn write(&mut self, batch: usize) {
+        let mut slots = core::mem::take(&mut self.staging.batches[batch].slots);
+        slots.clear();
+        let count = self.staging.batches[batch].pages.len();
+        if let Some((file, end)) = self.store.allocate(count, &mut slots) {
+            self.grow_store(file, end, count);
+        }
+        self.staging.batches[batch].slots = slots;
+        add(&self.control.counters.pages_written, count as u64);
+        self.transfer(Direction::Write, batch);
+    }
+
+    /// Space for the slots that the store has grown by, so that a full disk is found before pages are on their way.
+    fn grow_store(&mut self, file: usize, end: u64, slots: usize) {
+        let length = slots as u64 * PAGE_BYTES as u64;
+        let offset = end * PAGE_BYTES as u64 - length;
+        match fallocate(self.store.file(file).as_fd(), FallocateFlags::empty(), offset, length) {
+            // Some file systems cannot; they will say so when written to, if there is no space.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => {}
+            Err(error) => self.store_failed("grown", error),
+        }
+    }
+
+    pub(crate) fn store_failed(&self, what: &str, error: Errno) -> ! {
+        let directory = self.control.order.directory.as_str();
+        match error {
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG => give_up(format_args!(
+                "{directory}: the backing store is full; make space, or name another place with --swap"
+            )),
+            _ => give_up(format_args!("{directory}: the backing store cannot be {what}: {error}")),
+        }
+    }
+
+    /// Deals with requests that are complete; waits for one with `wait`.
+    pub(crate) fn reap(&mut self, wait: bool) {
+        let mut wait = wait;
+        while let Some(completion) = self.io.reap(wait) {
+            self.complete(completion);
+            wait = false;
+        }
+    }
+
+    /// Waits for the store to come forward with something.
+    pub(crate) fn reap_one(&mut self) {
+        assert!(
+            self.staging.batches.iter().any(|batch| batch.requests > 0),
+            "the pager waits for the store, which has nothing to do"
+        );
+        self.io.submit();
+        self.reap(true);
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        let (place, pages) = (completion.tag & 0xf_ffff, completion.tag >> 20);
+        let (batch, _) = self.staging.batch_of(place);
+        let phase = self.staging.batches[batch].phase;
+        let what = if phase == Phase::Reading { "read" } else { "written" };
+        match completion.result {
+            Ok(bytes) if bytes as usize == pages as usize * PAGE_BYTES => {}
+            // A write that ends early has run out of space.
+            Ok(_) if phase == Phase::Writing => self.store_failed(what, Errno::NOSPC),
+            Ok(_) => self.store_failed(what, Errno::IO),
+            Err(error) => self.store_failed(what, error),
+        }
+        self.staging.batches[batch].requests -= 1;
+        if self.staging.batches[batch].requests > 0 {
+            return;
+        }
+        match phase {
+            Phase::Reading => self.read_done(batch),
+            Phase::Writing => self.write_done(batch),
+            Phase::Free => unreachable!("a request of a free batch"),
+        }
+    }
+
+    /// A batch has been written: its pages are in the store, but for those that came back meanwhile or were dropped.
+    fn write_done(&mut self, batch: usize) {
+        let count = self.staging.batches[batch].pages.len();
+        for index in 0..count {
+            let (page, slot) =
+                (self.staging.batches[batch].pages[index], self.staging.batches[batch].slots[index]);
+            if self.pages.state(page) == State::Writing
+                && self.pages.place(page) == self.staging.place(batch, index)
+            {
+                self.pages.set(page, State::Stored, slot);
+            } else {
+                self.store.free(slot);
+            }
+        }
+        let entry = &mut self.staging.batches[batch];
+        entry.pages.clear();
+        entry.phase = Phase::Free;
+        entry.filled = count;
+    }
+
+    /// Unmaps pages whose reference bits are clear, to see whether they are in use.
+    fn sample(&mut self, count: usize) {
+        let keep = 2 * self.staging.batch_pages();
+        let mut run: Vec<PageId> = Vec::with_capacity(self.staging.batch_pages());
+        for _ in 0..count {
+            let Some(page) = self.sampler.next(&mut self.pages, keep) else { break };
+            let follows = run.last().is_some_and(|last| {
+                last.0 + 1 == page.0 && self.pages.address(*last) + PAGE_BYTES == self.pages.address(page)
+            });
+            if !follows {
+                self.unmap(&run);
+                run.clear();
+            }
+            run.push(page);
+        }
+        self.unmap(&run);
+    }
+
+    /// Unmaps neighbours to limbo. Those that will not go stay mapped, and read as not referenced.
+    fn unmap(&mut self, run: &[PageId]) {
+        let mut next = 0;
+        while next < run.len() {
+            let page = run[next];
+            if self.pages.state(page) != State::Resident {
+                next += 1;
+                continue;
+            }
+            // Segments of limbo need not be neighbours.
+            let limbo = self.limbo(page);
+            let mut length = 1;
+            while next + length < run.len() && self.limbo(run[next + length]) == limbo + length * PAGE_BYTES {
+                length += 1;
+            }
+            let from = self.pages.address(page);
+            // SAFETY: pages of the program, which it gets back when it touches them, to places that are missing.
+            let progress = unsafe { self.staging_uffd.move_pages(limbo, from, length * PAGE_BYTES) };
+            match progress.error {
+                None => {
+                    let moved = progress.bytes / PAGE_BYTES;
+                    for page in &run[next..next + moved] {
+                        self.pages.set(*page, State::Limbo, 0);
+                    }
+                    next += moved;
+                }
+                Some(Errno::AGAIN) => rustix::thread::sched_yield(),
+                // If it has vanished, that will be found out when it is touched or evicted.
+                Some(_) => next += 1,
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The backing store: which slot of which file holds which page's contents.
+//!
+//! Slots are handed out in runs, so that a batch of evicted pages is one write or a few. A slot is free again as soon as
+//! its page has been read back: what a page becomes in memory is written anew, to wherever the log has come to.
+//!
+//! The file grows rather than have its writes cut into small ones, but within bounds: it is extended while half of it is
+//! in use, runs of at least 8 free slots are looked for up to four times what is in use, and beyond that any slot will do.
+//!
+//! A fork freezes the file. Parent and child both go on reading from it what they had there, and both write to a new
+//! file of their own; the kernel frees a file's space when the last process has closed it. None of them has a name.
+
+use alloc::vec::Vec;
+use rustix::fd::OwnedFd;
+
+/// Bits of a slot's number within its file; the file's number is above.
+const SLOT_BITS: u32 = 28;
+/// Files that a process may read from: its own, and those from before each fork.
+pub const MOST_FILES: usize = 16;
+/// Free slots that are worth a write of their own.
+const WORTHY_RUN: usize = 8;
+
+/// A page's worth of a file, with the number of the file.
+pub type Slot = u32;
+
+/// Where a slot is.
+pub fn location(slot: Slot) -> (usize, u64) {
+    ((slot >> SLOT_BITS) as usize, u64::from(slot & ((1 << SLOT_BITS) - 1)))
+}
+
+/// A file of slots.
+#[derive(Debug)]
+pub struct StoreFile {
+    /// The file, open for direct I/O.
+    pub file: OwnedFd,
+    /// A bit a slot: set if in use.
+    used: Vec<u64>,
+    /// Slots that the file has.
+    slots: usize,
+    /// Bits set.
+    in_use: usize,
+    /// Where the log goes on.
+    head: usize,
+}
+
+impl StoreFile {
+    fn new(file: OwnedFd) -> Self {
+        Self { file, used: Vec::new(), slots: 0, in_use: 0, head: 0 }
+    }
+
+    fn is_used(&self, slot: usize) -> bool {
+        self.used[slot / 64] >> (slot % 64) & 1 != 0
+    }
+
+    fn flip(&mut self, slot: usize) {
+        self.used[slot / 64] ^= 1 << (slot % 64);
+    }
+
+    /// Takes free slots from the head of the log on, in runs of at least `shortest`, once round at most.
+    fn take(&mut self, wanted: usize, shortest: usize, mut taken: impl FnMut(usize)) -> usize {
+        let (mut left, mut looked) = (wanted, 0);
+        while left > 0 && looked < self.slots {
+            if self.head >= self.slots {
+                self.head = 0;
+            }
+            let start = self.head;
+            let mut end = start;
+            while end < self.slots && end - start < left && !self.is_used(end) {
+                end += 1;
+            }
+            if end - start >= shortest.min(left) {
+                for slot in start..end {
+                    self.flip(slot);
+                    taken(slot);
+                }
+                self.in_use += end - start;
+                left -= end - start;
+            }
+            looked += end - start;
+            self.head = end;
+            // Over what is in use, by words where they are full.
+            while self.head < self.slots && self.is_used(self.head) {
+                let step = if self.head.is_multiple_of(64) && self.used[self.head / 64] == u64::MAX {
+                    64
+                } else {
+                    1
+                };
+                self.head += step;
+                looked += step;
+            }
+            looked += 1;
+        }
+        wanted - left
+    }
+
+    fn extend(&mut self, by: usize) {
+        self.slots += by;
+        self.used.resize(self.slots.div_ceil(64), 0);
+    }
+}
+
+/// The files.
+#[derive(Debug, Default)]
+pub struct Store {
+    files: [Option<StoreFile>; MOST_FILES],
+    /// The file written to.
+    current: usize,
+}
+
+impl Store {
+    /// A store that writes to a new, empty file.
+    pub fn new(file: OwnedFd) -> Self {
+        let mut store = Self::default();
+        store.files[0] = Some(StoreFile::new(file));
+        store
+    }
+
+    fn writing(&mut self) -> &mut StoreFile {
+        self.files[self.current].as_mut().expect("the current file is open")
+    }
+
+    /// The file with a number.
+    pub fn file(&self, number: usize) -> &OwnedFd {
+        &self.files[number].as_ref().expect("slots of a file keep it open").file
+    }
+
+    /// The files that are open, by number.
+    pub fn files(&self) -> impl Iterator<Item = (usize, &OwnedFd)> {
+        self.files.iter().enumerate().filter_map(|(n, file)| Some((n, &file.as_ref()?.file)))
+    }
+
+    /// The number of the file written to.
+    pub fn current(&self) -> usize {
+        self.current
+    }
+
+    /// Puts another descriptor in place of a file's; returns the old one.
+    pub fn replace_descriptor(&mut self, number: usize, file: OwnedFd) -> OwnedFd {
+        let entry = self.files[number].as_mut().expect("only files that are open are replaced");
+        core::mem::replace(&mut entry.file, file)
+    }
+
+    /// Whether the file written to holds anything.
+    pub fn current_is_empty(&self) -> bool {
+        self.files[self.current].as_ref().is_none_or(|file| file.in_use == 0)
+    }
+
+    /// Writes to `file` from now on; what the others hold stays readable. Gives it back if no number is free for it.
+    pub fn begin_file(&mut self, file: OwnedFd) -> Result<(), OwnedFd> {
+        let Some(free) = self.files.iter().position(Option::is_none) else { return Err(file) };
+        self.files[free] = Some(StoreFile::new(file));
+        self.current = free;
+        Ok(())
+    }
+
+    /// The file, other than the one written to, that holds the fewest pages.
+    pub fn emptiest(&self) -> Option<usize> {
+        let others = self.files.iter().enumerate().filter(|(number, _)| *number != self.current);
+        let held = |file: &Option<StoreFile>| file.as_ref().map(|file| file.in_use);
+        others.filter_map(|(number, file)| Some((held(file)?, number))).min().map(|(_, number)| number)
+    }
+
+    /// Hands out slots, neighbours where possible. Returns the slots that the file must grow to first, if it must.
+    pub fn allocate(&mut self, pages: usize, slots: &mut Vec<Slot>) -> Option<(usize, u64)> {
+        let current = self.current;
+        let number = (current as u32) << SLOT_BITS;
+        let file = self.writing();
+        let mut left = pages;
+        let mut taken = |slot: usize| slots.push(number | slot as u32);
+        if file.slots >= 2 * (file.in_use + pages) {
+            left -= file.take(left, WORTHY_RUN, &mut taken);
+        }
+        if left > 0 && file.slots >= 4 * (file.in_use + left) {
+            left -= file.take(left, 1, &mut taken);
+        }
+        if left == 0 {
+            return None;
+        }
+        let end = file.slots;
+        file.extend(left);
+        (end..end + left).for_each(|slot| {
+            file.flip(slot);
+            taken(slot);
+        });
+        file.in_use += left;
+        file.head = file.slots;
+        assert!(file.slots < 1 << SLOT_BITS, "a backing store of 1 TiB is the most there can be");
+        Some((current, file.slots as u64))
+    }
+
+    /// Takes a slot back.
+    pub fn free(&mut self, slot: Slot) {
+        let (number, slot) = location(slot);
+        let file = self.files[number].as_mut().expect("slots of a file keep it open");
+        debug_assert!(file.is_used(slot as usize), "slot {slot} is free already");
+        file.flip(slot as usize);
+        file.in_use -= 1;
+        if file.in_use == 0 && number != self.current {
+            self.files[number] = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use sweephand_policy::SplitMix64;
+
+    fn null() -> OwnedFd {
+        rustix::fs::open(c"/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).unwrap()
+    }
+
+    #[test]
+    fn no_slot_is_handed_out_twice_and_the_file_stays_bounded() {
+        for seed in 0..10 {
+            let mut random = SplitMix64::new(seed);
+            let mut store = Store::new(null());
+            let (mut live, mut all) = (Vec::new(), BTreeSet::new());
+            let mut most = 0;
+            for _ in 0..3000 {
+                let mut slots = Vec::new();
+                let grown = store.allocate(1 + random.below(64) as usize, &mut slots);
+                for slot in slots {
+                    assert!(all.insert(slot), "seed {seed}: slot {slot} twice");
+                    live.push(slot);
+                }
+                most = most.max(live.len());
+                if let Some((_, end)) = grown {
+                    assert!(end as usize <= 4 * most + 64, "seed {seed}: {end} slots for {most} pages");
+                }
+                while live.len() > 1000 {
+                    let slot = live.swap_remove(random.below(live.len() as u64) as usize);
+                    all.remove(&slot);
+                    store.free(slot);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_fresh_log_is_one_run() {
+        let mut store = Store::new(null());
+        let mut slots = Vec::new();
+        store.allocate(100, &mut slots);
+        store.allocate(28, &mut slots);
+        assert_eq!(slots, (0..128).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_file_from_before_a_fork_is_closed_with_its_last_page() {
+        let mut store = Store::new(null());
+        let mut slots = Vec::new();
+        store.allocate(2, &mut slots);
+        store.begin_file(null()).unwrap();
+        store.free(slots[0]);
+        assert_eq!((store.files().count(), store.emptiest()), (2, Some(0)));
+        store.free(slots[1]);
+        assert_eq!((store.files().count(), store.emptiest()), (1, None));
+        let mut new = Vec::new();
+        store.allocate(1, &mut new);
+        assert_eq!(location(new[0]), (1, 0));
+    }
+}

@@ -1,0 +1,59 @@
+//! Builds the preload library, which goes into the command as bytes.
+//!
+//! It cannot be a member of the workspace (no std, its own panic handler), and Cargo has no stable way to depend on a
+//! built library. So it is built here by the same Cargo, from a copy with the workspace's lock file: the same versions of
+//! the same crates, which are there already when this runs, with no network.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by Cargo"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by Cargo"));
+    for path in ["preload", "agent", "../uffd", "../policy", "../../Cargo.lock"] {
+        println!("cargo::rerun-if-changed={}", here.join(path).display());
+    }
+    let copy = out.join("preload");
+    fs::create_dir_all(copy.join("src")).expect("OUT_DIR can be written");
+    let manifest = fs::read_to_string(here.join("preload/Cargo.toml")).expect("part of the crate");
+    let agent = here.join("agent").display().to_string();
+    write_if_new(&copy.join("Cargo.toml"), &manifest.replace("../agent", &agent));
+    write_if_new(
+        &copy.join("src/lib.rs"),
+        &fs::read_to_string(here.join("preload/src/lib.rs")).expect("part of the crate"),
+    );
+    if let Ok(lock) = fs::read(here.join("../../Cargo.lock")) {
+        fs::write(copy.join("Cargo.lock"), lock).expect("OUT_DIR can be written");
+    }
+    // Offline first: what is needed is there, unless the crate is built outside of its workspace.
+    if !build(&copy, &out, true) && !build(&copy, &out, false) {
+        panic!("the preload library cannot be built: see above");
+    }
+    let library = out.join("target/release/libsweephand_preload.so");
+    println!("cargo::rustc-env=SWEEPHAND_PRELOAD={}", library.display());
+}
+
+fn build(manifest: &Path, out: &Path, offline: bool) -> bool {
+    let mut cargo = Command::new(env::var_os("CARGO").expect("set by Cargo"));
+    cargo.args(["build", "--release", "--manifest-path"]).arg(manifest.join("Cargo.toml"));
+    cargo.arg("--target-dir").arg(out.join("target"));
+    if offline {
+        cargo.arg("--offline");
+    }
+    // What this build was told is not meant for that one: flags, wrappers (clippy's), the job server.
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        let ours = ["CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "RUSTC"];
+        if (name.starts_with("CARGO") || name.starts_with("RUST")) && !ours.contains(&name.as_str()) {
+            cargo.env_remove(name);
+        }
+    }
+    cargo.status().is_ok_and(|status| status.success())
+}
+
+fn write_if_new(path: &Path, text: &str) {
+    if fs::read_to_string(path).ok().as_deref() != Some(text) {
+        fs::write(path, text).expect("OUT_DIR can be written");
+    }
+}

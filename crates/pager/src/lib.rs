@@ -1,0 +1,27 @@
+//! Runs an unmodified program with its anonymous memory held to a limit, paging to a file under a policy of
+//! `sweephand-policy`.
+//!
+//! ```text
+//!   this process                         the program                          kernel
+//!   Run::start: order, library --------> LD_PRELOAD: the agent's thread <---> userfaultfd: faults, moves
+//!   Run::wait:  counts, last words <---- (crates/pager/agent)           <---> backing store, direct I/O
+//! ```
+//!
+//! The agent does the paging, inside the program, since only there can pages be moved; this side finds out what can be
+//! found out before the program starts, stays its parent, and tells how it ended. Neither outlives the other: when this
+//! process is killed, the agents end theirs.
+
+mod program;
+mod run;
+mod statistics;
+
+pub use program::ProgramError;
+pub use run::{Ended, Options, Run, RunError};
+pub use statistics::Statistics;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+/// The least memory that a program can be run in, in bytes.
+pub const LEAST_BYTES: u64 = sweephand_agent::agent::LEAST_PAGES * PAGE_BYTES;
+/// Most pages that are read ahead at once.
+pub const MOST_PREFETCH_PAGES: u32 = 128;

@@ -1,0 +1,126 @@
+//! Whether a program can be run with the agent preloaded: found out before it starts.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Why a program cannot be run here.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// It is not there.
+    #[error("{}: there is no such program", .0.display())]
+    Missing(PathBuf),
+    /// It is there, but cannot be run by anyone.
+    #[error("{}: is not an executable file", .0.display())]
+    NotExecutable(PathBuf),
+    /// What it is made of cannot be read.
+    #[error("{}: cannot be read: {}", .0.display(), .1)]
+    Unreadable(PathBuf, std::io::Error),
+    /// The dynamic linker preloads nothing into such programs.
+    #[error("{}: is setuid or setgid and cannot be paged; run a copy without that", .0.display())]
+    Setuid(PathBuf),
+    /// There is no dynamic linker to preload the agent.
+    #[error("{}: is statically linked and cannot be paged; link it dynamically", .0.display())]
+    Static(PathBuf),
+    /// The agent is for another processor.
+    #[error("{}: only programs for 64-bit x86 can be paged", .0.display())]
+    Foreign(PathBuf),
+}
+
+/// The file that a command's name stands for, if it can be run with the agent. Of a script, that goes for what runs it.
+pub(crate) fn find(name: &OsStr) -> Result<PathBuf, ProgramError> {
+    let program = locate(name)?;
+    let mut file = program.clone();
+    // A script's interpreter may be a script, but not for ever.
+    for _ in 0..4 {
+        match check(&file)? {
+            Some(interpreter) => file = locate(interpreter.as_os_str())?,
+            None => break,
+        }
+    }
+    Ok(program)
+}
+
+fn locate(name: &OsStr) -> Result<PathBuf, ProgramError> {
+    let is_program = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    let named = PathBuf::from(name);
+    if name.as_bytes().contains(&b'/') {
+        return match named {
+            named if is_program(&named) => Ok(named),
+            named if named.exists() => Err(ProgramError::NotExecutable(named)),
+            named => Err(ProgramError::Missing(named)),
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut candidates = std::env::split_paths(&path).map(|directory| directory.join(name));
+    candidates.find(is_program).ok_or(ProgramError::Missing(named))
+}
+
+/// Returns the interpreter of a script.
+fn check(path: &Path) -> Result<Option<PathBuf>, ProgramError> {
+    let unreadable = |error| ProgramError::Unreadable(path.to_path_buf(), error);
+    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
+    let mut head = Vec::new();
+    File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head)).map_err(unreadable)?;
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let word = line.split(|byte| byte.is_ascii_whitespace()).find(|word| !word.is_empty());
+        return Ok(word.map(|word| PathBuf::from(OsStr::from_bytes(word))));
+    }
+    // What is neither a script nor ELF is for the kernel to refuse.
+    if !head.starts_with(b"\x7fELF") {
+        return Ok(None);
+    }
+    if mode & 0o6000 != 0 {
+        return Err(ProgramError::Setuid(path.to_path_buf()));
+    }
+    // Of an ELF file the fifth byte tells the word size, the nineteenth and twentieth the processor.
+    if head.get(4) != Some(&2) || head.get(18..20) != Some(&[62, 0]) {
+        return Err(ProgramError::Foreign(path.to_path_buf()));
+    }
+    if !names_a_linker(&head) {
+        return Err(ProgramError::Static(path.to_path_buf()));
+    }
+    Ok(None)
+}
+
+/// Whether a 64-bit ELF file asks for a dynamic linker: has a program header of type `PT_INTERP`.
+fn names_a_linker(head: &[u8]) -> bool {
+    let number = |at: usize, bytes: usize| {
+        let field = head.get(at..at + bytes)?;
+        Some(field.iter().rev().fold(0_usize, |number, &byte| number << 8 | usize::from(byte)))
+    };
+    let (Some(table), Some(size), Some(count)) = (number(0x20, 8), number(0x36, 2), number(0x38, 2)) else {
+        return false;
+    };
+    (0..count).any(|index| table.checked_add(index * size).and_then(|at| number(at, 4)) == Some(3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_run_is_told_apart() {
+        let message = |name: &str| find(OsStr::new(name)).unwrap_err().to_string();
+        assert_eq!(message("no-such-program"), "no-such-program: there is no such program");
+        assert_eq!(message("/no/such/program"), "/no/such/program: there is no such program");
+        assert_eq!(message("/etc/passwd"), "/etc/passwd: is not an executable file");
+        assert!(find(OsStr::new("sh")).is_ok());
+        let directory = tempfile::tempdir().unwrap();
+        let script = directory.path().join("script");
+        fs::write(&script, "#! /no/such/interpreter -x\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(message(script.to_str().unwrap()), "/no/such/interpreter: there is no such program");
+        let copy = directory.path().join("setuid");
+        fs::copy(find(OsStr::new("true")).unwrap(), &copy).unwrap();
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
+        assert!(message(copy.to_str().unwrap()).ends_with("cannot be paged; run a copy without that"));
+    }
+}
