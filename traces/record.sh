@@ -150,8 +150,10 @@ text() {
 }
 
 task_tcc_() { # a C compiler (gcc alone takes five million references to start)
+    # It unlinks its output before it writes, which as root would replace /dev/null by a file; `as`, `ld` and cc1 write into
+    # whatever is there.
     functions 1 210 > "$inputs/program.c"
-    task tcc tcc -c program.c -o /dev/null
+    task tcc tcc -c program.c -o program.o
 }
 
 task_as_() { # the assembler, on what gcc makes of a smaller program
