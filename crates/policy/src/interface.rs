@@ -153,6 +153,14 @@ pub trait Policy {
         let _ = (page, object, mmu);
     }
 
+    /// A page, resident, remembered or unknown, has another page number from now on: its contents have been moved (mremap).
+    /// Called before the [`assign`](Policy::assign) that says which object it has come to. Never called unless
+    /// [`Policy::NEEDS_PAGE_NUMBERS`].
+    #[inline]
+    fn renumber(&mut self, page: PageId, page_number: u64) {
+        let _ = (page, page_number);
+    }
+
     /// An object is gone, after its pages have been [assigned](Policy::assign) to others: its number may be given to another
     /// object. Never called unless [`Policy::NEEDS_OBJECTS`].
     #[inline]

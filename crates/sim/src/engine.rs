@@ -231,6 +231,9 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     fn move_page(&mut self, page: PageId, to: u64) {
         let Some(number) = self.page_numbers.get_mut(page.index()) else { return };
         let from = std::mem::replace(number, to);
+        if P::NEEDS_PAGE_NUMBERS {
+            self.policy.renumber(page, to);
+        }
         if self.by_number.get(&from) == Some(&page) {
             self.by_number.remove(&from);
             self.by_number.insert(to, page);

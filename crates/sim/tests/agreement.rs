@@ -377,7 +377,9 @@ fn objects_come_and_go_in_the_engine_as_in_the_conformance_machine() {
                 .unwrap();
             }
         });
-        for policy in ["lifo-plus", "apr", "apr:freed=bottom", "seq:length=2,faults=2,distance=1"] {
+        for policy in
+            ["lifo-plus", "apr", "apr:freed=bottom", "seq:length=2,faults=2,distance=1", "ubm:sequence=2"]
+        {
             let spec = Spec::parse(policy).unwrap();
             for frames in [1, 3, 8, 20] {
                 let outcome = outcomes(&trace, policy, &[frames])[0];
@@ -386,6 +388,39 @@ fn objects_come_and_go_in_the_engine_as_in_the_conformance_machine() {
             }
         }
     }
+}
+
+/// 10, 11, 12 are a sequence, which gives up the page behind its end. That page is elsewhere by then, and 10 goes.
+#[test]
+fn a_resident_page_that_is_moved_leaves_its_sequence() {
+    let trace = trace(|writer| {
+        for page in [10, 11, 12, 50] {
+            writer.reference(page, false).unwrap();
+        }
+        writer.remap(11, 100, 1).unwrap();
+        for page in [60, 100] {
+            writer.reference(page, false).unwrap();
+        }
+    });
+    for policy in ["seq", "seq-lru"] {
+        let outcome = outcomes(&trace, &format!("{policy}:length=3,faults=2,distance=1"), &[4])[0];
+        assert_eq!(outcome.faults, 5, "{policy}: the moved page is in memory");
+    }
+}
+
+/// Of 10, 11, 12 with their bits set the lowest number would go, but 10 has become 100.
+#[test]
+fn a_resident_page_that_is_moved_takes_another_place_in_the_page_table() {
+    let trace = trace(|writer| {
+        for page in [10, 11, 12] {
+            writer.reference(page, false).unwrap();
+        }
+        writer.remap(10, 100, 1).unwrap();
+        for page in [60, 100] {
+            writer.reference(page, false).unwrap();
+        }
+    });
+    assert_eq!(outcomes(&trace, "clock-page-table", &[3])[0].faults, 4, "the moved page is in memory");
 }
 
 /// Two arrays, one of them freed while its pages are in memory: what it leaves is evicted for the other first.

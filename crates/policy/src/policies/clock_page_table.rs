@@ -29,7 +29,7 @@ struct Entry {
 #[derive(Debug)]
 pub struct ClockPageTable {
     frames: usize,
-    /// Resident pages in page number order. (A moved mapping may bring two pages under one number.)
+    /// Resident pages in page number order.
     resident: BTreeSet<(u64, PageId)>,
     entries: PageMap<Entry>,
     /// The first place that the hand has not passed on this turn.
@@ -96,6 +96,17 @@ impl Policy for ClockPageTable {
         if entry.known {
             self.resident.remove(&(entry.number, page));
             self.entries[page] = Entry::default();
+        }
+    }
+
+    /// The bit goes along.
+    fn renumber(&mut self, page: PageId, page_number: u64) {
+        let Entry { number, known } = self.entries.get(page);
+        if known {
+            self.entries[page].number = page_number;
+            if self.resident.remove(&(number, page)) {
+                self.resident.insert((page_number, page));
+            }
         }
     }
 

@@ -301,6 +301,14 @@ impl<D: Policy> Policy for Seq<D> {
         self.default.assign(page, object, mmu);
     }
 
+    /// Its sequence is left behind here, too.
+    fn renumber(&mut self, page: PageId, page_number: u64) {
+        if let Some((object, _)) = self.place.get(page) {
+            self.set_place(page, Some((object, page_number)));
+        }
+        self.default.renumber(page, page_number);
+    }
+
     /// Its sequences end.
     fn free_object(&mut self, object: u32) {
         while let Some((&key, _)) = self.sequences.range((object, 0)..=(object, u64::MAX)).next() {

@@ -261,6 +261,13 @@ impl Policy for Ubm {
         self.place(page, false, None, self.time);
     }
 
+    /// The next object of its number is another file. Resident pages stay in their partitions until they are referenced.
+    fn free_object(&mut self, object: u32) {
+        if let Some(file) = self.files.get_mut(object as usize) {
+            *file = File::default();
+        }
+    }
+
     fn check(&self) -> Result<(), Violation> {
         self.other.check()?;
         let residents = self.other.len(RECENT) + self.other.len(OLD) + self.periodic.len();
