@@ -59,6 +59,7 @@ pub(crate) fn read<R: Read>(
 ) -> Result<Imported, Error> {
     let mut parser = Parser { stream, page: 0, records: 0, objects: 0, instructions: 0 };
     let mut imported = parser.header()?;
+    sink.reduced_to(imported.window);
     match parser.records(sink, progress) {
         Ok(Some(end)) => imported.end = end,
         Ok(None) if tolerate_missing_end => {

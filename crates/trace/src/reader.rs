@@ -264,6 +264,7 @@ impl Trace {
     /// Repeats what the program did into `sink`. `progress` is called after every chunk with the number of
     /// references so far.
     pub fn replay(&self, sink: &mut impl Sink, progress: &mut dyn FnMut(u64)) -> Result<(), Error> {
+        sink.reduced_to(self.header.metadata.window);
         let mut replay = Replay::default();
         let mut chunk = Chunk::new();
         for index in 0..self.chunks() {

@@ -16,6 +16,10 @@ use crate::{AllocKind, Chunk, Error, Event, Header, Metadata, PackedReference, T
 /// Whatever takes what a program did, in order. [`Writer`] does; so does [`crate::reduce::Reducer`], which
 /// hands on less.
 pub trait Sink {
+    /// What follows has been [reduced](crate::reduce) to this window; 0 if it has not.
+    fn reduced_to(&mut self, window: u64) {
+        let _ = window;
+    }
     /// A reference to a page number.
     fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error>;
     /// An object was allocated.

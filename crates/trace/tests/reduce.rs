@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{Random, Step, decoded, perform, written};
+use common::{Random, Step, decoded, perform, pgtr, written};
 use std::io::Cursor;
 use sweephand_trace::reduce::{Counts, Reducer};
-use sweephand_trace::{EndTotals, Event, Metadata, Trace, Writer};
+use sweephand_trace::{EndTotals, Event, ImportOptions, Metadata, Trace, Writer, import};
 
 fn reduced(steps: &[Step], window: u64) -> (Trace, Counts) {
     let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
@@ -61,6 +61,26 @@ fn worked_examples() {
         assert_eq!(counts.references, string.len() as u64);
         let runs = letters(string).chunk_by(|a, b| a.0 == b.0).count();
         assert_eq!(counts.runs, runs as u64);
+    }
+}
+
+/// b's two runs were kept because b was used in between. With a window of 1 nothing was left out between two.
+#[test]
+fn what_has_been_reduced_already_keeps_its_runs() {
+    let reduced_again = |bytes: &[u8]| {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+        let options = ImportOptions { window: 4, ..ImportOptions::default() };
+        let end = import(bytes, &mut writer, &options, &mut |_| {}).unwrap();
+        shown(&Trace::from_bytes(writer.finish(end).unwrap().0.into_inner()).unwrap())
+    };
+    let steps = references(&letters("abbac"));
+    for (window, expected) in [(0, "abac"), (1, "abac"), (2, "abbac")] {
+        let metadata = Metadata { window, ..Metadata::default() };
+        let mut writer = Writer::new(Cursor::new(Vec::new()), metadata).unwrap();
+        perform(&steps, &mut writer);
+        let native = writer.finish(EndTotals::default()).unwrap().0.into_inner();
+        assert_eq!(reduced_again(&native), expected, "a trace of ours with window {window}");
+        assert_eq!(reduced_again(&pgtr(&steps, window)), expected, "a stream with window {window}");
     }
 }
 
