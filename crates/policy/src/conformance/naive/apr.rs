@@ -245,19 +245,9 @@ impl Apr {
             let id = self.ring[self.hand];
             self.fold(id);
             self.hand = (self.hand + 1) % self.ring.len();
-            let search_on = self.options.search_on;
-            let page = self.page(id);
-            if page.record.is_some_and(|(judge, _)| judge == Clock) || !page.resident && !ghosts_too {
-                continue;
+            if (ghosts_too || self.page(id).resident) && self.would_name(id, Clock) {
+                return Some(id);
             }
-            if std::mem::take(&mut page.clock_bit) {
-                continue;
-            }
-            if !page.resident && search_on {
-                self.end_record(id, true);
-                continue;
-            }
-            return Some(id);
         }
         None
     }
@@ -268,23 +258,31 @@ impl Apr {
             let object = self.object(number);
             let id = *object.stack.get(object.rhead)?;
             self.fold(id);
-            let search_on = self.options.search_on;
             let object = self.object(number);
             object.rhead = (object.rhead + 1) % object.stack.len();
-            let page = self.page(id);
-            if page.record.is_some_and(|(judge, _)| judge == LifoPlus) {
-                continue;
+            if self.would_name(id, LifoPlus) {
+                return Some(id);
             }
-            if std::mem::take(&mut page.stack_bit) {
-                continue;
-            }
-            if !page.resident && search_on {
-                self.end_record(id, true);
-                continue;
-            }
-            return Some(id);
         }
         None
+    }
+
+    /// Whether a judge names the page that it looks at. It spares what it has named before, and what has its bit set, once;
+    /// in a ghost, as a rule, it just sees its rival proved right.
+    fn would_name(&mut self, id: u32, by: Judge) -> bool {
+        let search_on = self.options.search_on;
+        let page = self.page(id);
+        if page.record.is_some_and(|(judge, _)| judge == by) {
+            return false;
+        }
+        if std::mem::take(if by == Clock { &mut page.clock_bit } else { &mut page.stack_bit }) {
+            return false;
+        }
+        let is_passed = !page.resident && search_on;
+        if is_passed {
+            self.end_record(id, true);
+        }
+        !is_passed
     }
 
     /// The first of a queue that is not known to have been used since, now that it has been looked at.
