@@ -1,6 +1,6 @@
 //! `sweephand multiprogram`: many tasks, one memory.
 
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::progress;
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
@@ -230,16 +230,8 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
         "pointer_travel_per_replacement": "pages looked at by the hand for each page replaced",
         "seeds": "a row is the mean over them; runs has each",
     });
-    let header = json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "configurations": args.configurations,
-        "policy": args.policy,
-        "conventions": conventions,
-    });
-    match header {
-        serde_json::Value::Object(header) => header,
-        _ => unreachable!("it is written as an object"),
-    }
+    let options = [("configurations", json!(args.configurations)), ("policy", json!(args.policy))];
+    output::header(options, conventions)
 }
 
 fn line(of: &[String; 4], sample: &Sample) -> Vec<String> {

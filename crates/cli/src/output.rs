@@ -1,6 +1,7 @@
 //! Where results go: standard output, or a file that appears only when it is whole.
 
 use anyhow::{Context, bail};
+use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -56,6 +57,16 @@ impl Output {
             None => give_name(&file, &path).with_context(context),
         }
     }
+}
+
+/// What stands in front of results in JSON: the version, the options that they depend on, how they are counted.
+pub(crate) fn header(
+    options: impl IntoIterator<Item = (&'static str, Value)>,
+    conventions: Value,
+) -> Map<String, Value> {
+    let options = options.into_iter().map(|(name, value)| (name.to_string(), value));
+    let version = ("version".to_string(), Value::from(env!("CARGO_PKG_VERSION")));
+    [version].into_iter().chain(options).chain([("conventions".to_string(), conventions)]).collect()
 }
 
 fn directory_of(path: &Path) -> PathBuf {

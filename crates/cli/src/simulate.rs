@@ -1,6 +1,6 @@
 //! `sweephand simulate`: page faults by policy and memory size.
 
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::progress;
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
@@ -204,17 +204,9 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
         "initial_reference_bit": "clear, unless a policy's parameters say otherwise",
         "percentages_of_memory": "of the trace's distinct pages, to the nearest page, at least one",
     });
-    let header = json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "policy": args.policy,
-        "memory": args.memory,
-        "collapse": args.collapse,
-        "conventions": conventions,
-    });
-    match header {
-        serde_json::Value::Object(header) => header,
-        _ => unreachable!("it is written as an object"),
-    }
+    let options =
+        [("policy", json!(args.policy)), ("memory", json!(args.memory)), ("collapse", json!(args.collapse))];
+    output::header(options, conventions)
 }
 
 fn write_trajectory(

@@ -10,6 +10,7 @@ mod conclusion;
 mod distance_chart;
 mod fault_chart;
 mod ink;
+mod machine_readable;
 mod map_chart;
 mod multiprogram;
 mod page;

@@ -1,5 +1,6 @@
 //! The rows of `sweephand multiprogram`, as a table, CSV or JSON.
 
+use crate::machine_readable::{write_csv, write_json};
 use crate::{Table, grouped};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -99,25 +100,11 @@ pub enum MultiprogramFormat {
 
 impl MultiprogramReport {
     /// Writes the report.
-    pub fn write(&self, format: MultiprogramFormat, mut out: impl Write) -> io::Result<()> {
+    pub fn write(&self, format: MultiprogramFormat, out: impl Write) -> io::Result<()> {
         match format {
             MultiprogramFormat::Table => self.write_tables(out),
-            MultiprogramFormat::Csv => {
-                let mut csv =
-                    csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(out);
-                for (index, row) in self.rows.iter().enumerate() {
-                    let columns = row.columns();
-                    if index == 0 {
-                        csv.write_record(columns.iter().map(|(name, _)| name)).map_err(io::Error::from)?;
-                    }
-                    csv.write_record(columns.iter().map(|(_, value)| value)).map_err(io::Error::from)?;
-                }
-                csv.flush()
-            }
-            MultiprogramFormat::Json => {
-                serde_json::to_writer_pretty(&mut out, self).map_err(io::Error::from)?;
-                writeln!(out)
-            }
+            MultiprogramFormat::Csv => write_csv(self.rows.iter().map(MultiprogramRow::columns), out),
+            MultiprogramFormat::Json => write_json(self, out),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The rows of `sweephand simulate`, as a table, CSV or JSON.
 
+use crate::machine_readable::{write_csv, write_json};
 use crate::{Table, grouped};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -136,25 +137,11 @@ pub enum Measure {
 
 impl SimulationReport {
     /// Writes the report.
-    pub fn write(&self, format: Format, mut out: impl Write + Send) -> io::Result<()> {
+    pub fn write(&self, format: Format, out: impl Write + Send) -> io::Result<()> {
         match format {
             Format::Table(measure) => self.write_tables(measure, out),
-            Format::Csv => {
-                let mut csv =
-                    csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(out);
-                for (index, row) in self.rows.iter().enumerate() {
-                    let columns = row.columns();
-                    if index == 0 {
-                        csv.write_record(columns.iter().map(|(name, _)| name)).map_err(io::Error::from)?;
-                    }
-                    csv.write_record(columns.iter().map(|(_, value)| value)).map_err(io::Error::from)?;
-                }
-                csv.flush()
-            }
-            Format::Json => {
-                serde_json::to_writer_pretty(&mut out, self).map_err(io::Error::from)?;
-                writeln!(out)
-            }
+            Format::Csv => write_csv(self.rows.iter().map(SimulationRow::columns), out),
+            Format::Json => write_json(self, out),
             #[cfg(feature = "parquet")]
             Format::Parquet => crate::parquet::write(&self.rows, out),
         }

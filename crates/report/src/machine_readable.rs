@@ -1,0 +1,25 @@
+//! Results for other programs: CSV with a line of names, JSON.
+
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// Writes rows of named values, the names in the first line.
+pub(crate) fn write_csv<const COLUMNS: usize>(
+    rows: impl Iterator<Item = [(&'static str, String); COLUMNS]>,
+    out: impl Write,
+) -> io::Result<()> {
+    let mut csv = csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(out);
+    for (index, columns) in rows.enumerate() {
+        if index == 0 {
+            csv.write_record(columns.iter().map(|(name, _)| name)).map_err(io::Error::from)?;
+        }
+        csv.write_record(columns.iter().map(|(_, value)| value)).map_err(io::Error::from)?;
+    }
+    csv.flush()
+}
+
+/// Writes an object over several lines.
+pub(crate) fn write_json(object: &impl Serialize, mut out: impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut out, object).map_err(io::Error::from)?;
+    writeln!(out)
+}
