@@ -1,12 +1,12 @@
 //! Whose faults: the faults of a few simulations, by the object whose page was not there.
 //!
-//! A simulation counts faults but does not say where; nothing is added to it for that. It is given a run of references
-//! to one object at a time instead, and whatever its counts grow by meanwhile is that object's. So any [`Simulation`]
-//! will do, and none pays for it elsewhere; here it costs a call a run.
+//! A simulation counts faults but does not say where; nothing is added to it for that. It is given references to one
+//! object at a time instead: see `stretches`.
 
-use crate::objects::Objects;
+use crate::live_objects::LiveObjects;
+use crate::stretches::{Stretch, advance, stretches};
 use crate::sweep::future_of;
-use crate::{Cell, Simulation, SweepError, simulation};
+use crate::{Cell, SweepError, simulation};
 use rayon::prelude::*;
 use sweephand_trace::{Chunk, Event, Trace};
 
@@ -52,7 +52,11 @@ pub fn attribute(
         let next_uses = future.as_ref().map_or(&[][..], |future| future.of_chunk(&chunk));
         runs.par_iter_mut().with_max_len(1).for_each(|(simulation, faults)| {
             faults.resize(owners.counts.len(), ObjectFaults::default());
-            count(simulation.as_mut(), faults, &chunk, &stretches, next_uses);
+            let stretches = stretches.iter().copied();
+            advance(simulation.as_mut(), &chunk, stretches, next_uses, |object, before, after| {
+                faults[object].faults += after.faults - before.faults;
+                faults[object].first_touch_faults += after.first_touch_faults - before.first_touch_faults;
+            });
         });
         progress(chunk.first_record + chunk.references.len() as u64);
     }
@@ -64,35 +68,9 @@ pub fn attribute(
     Ok(counts)
 }
 
-/// References of a chunk, up to `end`, that go to one object.
-struct Stretch {
-    end: usize,
-    object: usize,
-}
-
-/// Gives a simulation a chunk, stretch by stretch.
-fn count(
-    simulation: &mut dyn Simulation,
-    faults: &mut [ObjectFaults],
-    chunk: &Chunk,
-    stretches: &[Stretch],
-    next_uses: &[u32],
-) {
-    let mut before = simulation.outcome();
-    let mut start = 0;
-    for &Stretch { end, object } in stretches {
-        simulation.advance(chunk, start..end, next_uses);
-        start = end;
-        let after = simulation.outcome();
-        faults[object].faults += after.faults - before.faults;
-        faults[object].first_touch_faults += after.first_touch_faults - before.first_touch_faults;
-        before = after;
-    }
-}
-
 /// Which object each page belongs to, as a trace goes on.
 struct Owners {
-    objects: Objects,
+    objects: LiveObjects,
     /// The object that has each number of `objects` now; they are used again, indices are not.
     index: Vec<usize>,
     /// Page number of each page id.
@@ -108,7 +86,7 @@ struct Owners {
 impl Owners {
     fn new(page_bytes: u64) -> Self {
         Self {
-            objects: Objects::new(page_bytes),
+            objects: LiveObjects::new(page_bytes),
             index: vec![0],
             numbers: Vec::new(),
             owner: Vec::new(),
@@ -119,29 +97,22 @@ impl Owners {
         }
     }
 
-    /// Cuts a chunk where references pass from one object to another. The last stretch ends with the chunk, whatever it
-    /// holds, so that the events there are taken along once.
+    /// Cuts a chunk where references pass from one object to another.
     fn stretches(&mut self, chunk: &Chunk) -> Vec<Stretch> {
         self.numbers.extend_from_slice(&chunk.new_pages);
         self.owner.resize(self.numbers.len(), (0, 0));
         self.counted.resize(self.numbers.len(), 0);
-        let mut stretches: Vec<Stretch> = Vec::new();
         let mut events = chunk.events.iter().peekable();
-        for (at, reference) in chunk.references.iter().enumerate() {
+        let objects = chunk.references.iter().enumerate().map(|(at, reference)| {
             while let Some((_, event)) = events.next_if(|(position, _)| *position as usize <= at) {
                 self.event(event);
             }
             let object = self.owner(reference.page() as usize);
             self.counts[object].records += 1;
-            match stretches.last_mut() {
-                Some(last) if last.object == object => last.end = at + 1,
-                _ => stretches.push(Stretch { end: at + 1, object }),
-            }
-        }
+            object
+        });
+        let stretches = stretches(objects).collect();
         events.for_each(|(_, event)| self.event(event));
-        if stretches.is_empty() {
-            stretches.push(Stretch { end: 0, object: 0 });
-        }
         stretches
     }
 

@@ -1,9 +1,9 @@
 //! A simulation's counts told apart by class of reference: the pages of an index and those of records, a program's faults
 //! and those of an I/O stream beside it, the first half of a run and the second.
 //!
-//! Nothing in the engine knows of classes. A trace is cut where the class changes, and what a [`Simulation`] counts
-//! between two cuts belongs to the class of the references between them.
+//! Nothing in the engine knows of classes: see `stretches`.
 
+use crate::stretches::{advance, stretches};
 use crate::sweep::feed;
 use crate::{Simulation, Sweep, SweepError, simulation};
 use sweephand_policy::PageId;
@@ -53,9 +53,8 @@ impl Sweep {
             runs.push(Run { simulation, counts: vec![ClassCounts::default(); classes] });
         }
         let needs_future = runs.iter().any(|run| run.simulation.needs_future());
-        let advance =
-            |run: &mut Run, chunk: &Chunk, next_uses: &[u32]| run.advance(chunk, next_uses, &class_of);
-        feed(trace, &mut runs, needs_future, &advance, &|_| {})?;
+        let take = |run: &mut Run, chunk: &Chunk, next_uses: &[u32]| run.take(chunk, next_uses, &class_of);
+        feed(trace, &mut runs, needs_future, &take, &|_| {})?;
 
         // The class of each page's last reference, once for all runs.
         let mut last_class = vec![0; trace.header().totals.page_ids as usize];
@@ -77,28 +76,17 @@ struct Run {
 }
 
 impl Run {
-    fn advance(&mut self, chunk: &Chunk, next_uses: &[u32], class_of: &impl Fn(u64, PageId) -> usize) {
-        let len = chunk.references.len();
-        if len == 0 {
-            // Events only: none of them is a reference of any class.
-            return self.simulation.advance(chunk, 0..0, next_uses);
-        }
-        let class_at =
-            |at: usize| class_of(chunk.first_record + at as u64, PageId(chunk.references[at].page()));
-        let mut start = 0;
-        while start < len {
-            let class = class_at(start);
-            let end = (start + 1..len).find(|&at| class_at(at) != class).unwrap_or(len);
-            let before = self.simulation.outcome();
-            self.simulation.advance(chunk, start..end, next_uses);
-            let after = self.simulation.outcome();
-            let counts = &mut self.counts[class];
+    fn take(&mut self, chunk: &Chunk, next_uses: &[u32], class_of: &impl Fn(u64, PageId) -> usize) {
+        let references = (chunk.first_record..).zip(&chunk.references);
+        let classes = references.map(|(record, reference)| class_of(record, PageId(reference.page())));
+        let Self { simulation, counts } = self;
+        advance(simulation.as_mut(), chunk, stretches(classes), next_uses, |class, before, after| {
+            let counts = &mut counts[class];
             counts.records += after.records - before.records;
             counts.faults += after.faults - before.faults;
             counts.first_touch_faults += after.first_touch_faults - before.first_touch_faults;
             counts.warmup_faults += after.warmup_faults - before.warmup_faults;
-            start = end;
-        }
+        });
     }
 
     fn finish(mut self, last_class: &[usize]) -> Vec<ClassCounts> {

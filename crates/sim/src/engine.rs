@@ -4,7 +4,7 @@
 //! only. Each [`Engine`] is compiled for its policy; the rest of the program sees [`Simulation`], one call a chunk.
 
 use crate::Outcome;
-use crate::objects::Objects;
+use crate::live_objects::LiveObjects;
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use sweephand_policy::registry::{Registered, Spec, Visitor};
@@ -90,7 +90,7 @@ pub struct Engine<P, O = ()> {
     /// By page id; empty unless the policy needs page numbers or objects.
     page_numbers: Vec<u64>,
     /// Empty unless the policy needs objects.
-    objects: Objects,
+    objects: LiveObjects,
     /// The pages that have contents, by page number; empty unless the policy needs objects.
     by_number: BTreeMap<u64, PageId>,
     /// Whether a reference that repeats the one before it is hidden from the policy.
@@ -115,7 +115,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             resident: 0,
             table: PageTable::default(),
             page_numbers: Vec::new(),
-            objects: Objects::new(page_bytes),
+            objects: LiveObjects::new(page_bytes),
             by_number: BTreeMap::new(),
             collapse,
             last: NONE,

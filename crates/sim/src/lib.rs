@@ -15,12 +15,13 @@ mod attribution;
 mod classes;
 mod engine;
 mod future;
+mod live_objects;
 mod lru_stack;
 mod memory;
-mod objects;
 mod opt_stack;
 mod outcome;
 mod refault;
+mod stretches;
 mod sweep;
 
 pub use attribution::{ObjectCounts, ObjectFaults, attribute};

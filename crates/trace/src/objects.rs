@@ -2,7 +2,7 @@
 
 use crate::{AllocKind, Chunk, Error, Event, Trace};
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// An object of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +24,15 @@ pub struct Object {
 impl Object {
     /// The numbers of the pages that it has a part of.
     pub fn pages(&self, page_bytes: u64) -> Range<u64> {
-        let end = self.address.saturating_add(self.length_bytes.max(1));
-        self.address / page_bytes..end.div_ceil(page_bytes)
+        let pages = pages_of(self.address, self.length_bytes, page_bytes);
+        *pages.start()..pages.end().saturating_add(1)
     }
+}
+
+/// The numbers of the pages that an object touches, however little of them is its own; an empty one has the page where it begins.
+pub fn pages_of(address: u64, length_bytes: u64, page_bytes: u64) -> RangeInclusive<u64> {
+    let last_byte = address.saturating_add(length_bytes.max(1) - 1);
+    address / page_bytes..=last_byte / page_bytes
 }
 
 /// The objects of a trace in order of allocation. Decodes everything once.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use sweephand_trace::objects::pages_of;
 
 /// The live objects of a program by address: allocations of the recorder's least size and more.
 ///
@@ -9,7 +10,7 @@ use std::ops::RangeInclusive;
 /// object, 0. Objects are numbered from 1; the number of an object that is gone goes to the next one allocated, so that
 /// what is kept by number stays small however many objects come and go.
 #[derive(Debug)]
-pub(crate) struct Objects {
+pub(crate) struct LiveObjects {
     page_bytes: u64,
     /// First page -> (last page, object). An object can have several ranges, or none left.
     ranges: BTreeMap<u64, (u64, u32)>,
@@ -21,7 +22,7 @@ pub(crate) struct Objects {
     unused: Vec<u32>,
 }
 
-impl Objects {
+impl LiveObjects {
     pub(crate) fn new(page_bytes: u64) -> Self {
         Self { page_bytes, ranges: BTreeMap::new(), live: BTreeMap::new(), count: 0, unused: Vec::new() }
     }
@@ -29,17 +30,17 @@ impl Objects {
     /// A new object. Returns its pages, which are its own from now on. One that began at the same address must have been
     /// freed.
     pub(crate) fn alloc(&mut self, address: u64, length: u64) -> RangeInclusive<u64> {
-        let first = address / self.page_bytes;
-        let last = address.saturating_add(length.max(1) - 1) / self.page_bytes;
+        let pages = pages_of(address, length, self.page_bytes);
+        let (first, last) = (*pages.start(), *pages.end());
         self.cut_out(first, last, None);
         let object = self.unused.pop().unwrap_or_else(|| {
             self.count += 1;
             self.count
         });
         self.ranges.insert(first, (last, object));
-        let replaced = self.live.insert(address, (first..=last, object));
+        let replaced = self.live.insert(address, (pages.clone(), object));
         debug_assert!(replaced.is_none(), "two objects at {address:#x}");
-        first..=last
+        pages
     }
 
     /// The object that begins at `address`, if there is one, is gone. Returns its number, which is free for another, and
@@ -83,11 +84,11 @@ impl Objects {
 
 #[cfg(test)]
 mod tests {
-    use super::Objects;
+    use super::LiveObjects;
 
     #[test]
     fn pages_follow_allocations() {
-        let mut objects = Objects::new(4096);
+        let mut objects = LiveObjects::new(4096);
         objects.alloc(0x10010, 0x3000);
         assert_eq!([0xf, 0x10, 0x13, 0x14].map(|page| objects.of(page)), [0, 1, 1, 0]);
         // The next block shares page 0x13.
