@@ -11,8 +11,15 @@
 //! whether or not the older is empty; it walks ahead of need and so has up to four generations; and it looks around a page
 //! found referenced for others. With the rule here there are never more than two generations with a page in them: the
 //! walk finds every page in the youngest one already, where it stays in its place, and that generation becomes the
-//! older of the two. So two lists that change roles are all, and the victims are SIEVE's: the youngest generation is what
-//! SIEVE's hand has passed. Only the walk, which clears all bits where SIEVE's hand just goes on at the tail, differs.
+//! older of the two. So two lists that change roles are all, much as in SIEVE: the youngest generation is what SIEVE's hand
+//! has passed. Two things differ: the walk clears all bits, where SIEVE's hand just goes on at the tail; and it comes late.
+//!
+//! A page loaded joins the older generation before the next one is evicted, so when all that is old has gone or is young, that
+//! page is the older generation: it goes next, unless it is used until then, and so does the one loaded for it. The walk waits
+//! for a page that is used between two faults, while the young generation, however long out of use, stays. A program
+//! that has moved on then faults at every page: SPLASH-3's ocean (1,026 points) takes 11.7 million faults in 5 % of its pages, five times
+//! CLOCK's, with some 200 walks. Where the walk comes whenever two generations are left, as in the kernel, these are
+//! 2.3 million, with 1,700 walks.
 //!
 //! Cost: hit nothing; fault amortised O(1) in the pages moved: after a walk each page must be moved or evicted before
 //! the next. `hand_steps` counts pages whose bit is read, by eviction or by the walk.
