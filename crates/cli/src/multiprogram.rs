@@ -51,6 +51,8 @@ enum FormatName {
     Table,
     Csv,
     Json,
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 /// A number of references: `200000`, `200k`, `2M`.
@@ -86,6 +88,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         FormatName::Table => MultiprogramFormat::Table,
         FormatName::Csv => MultiprogramFormat::Csv,
         FormatName::Json => MultiprogramFormat::Json,
+        #[cfg(feature = "parquet")]
+        FormatName::Parquet => MultiprogramFormat::Parquet,
     };
     let configurations =
         args.configurations.iter().map(|name| configuration(name, &args)).collect::<Result<Vec<_>, _>>()?;

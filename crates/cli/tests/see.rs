@@ -211,16 +211,24 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
     assert_eq!(names, ["empty.txt", "loop.pt"]);
 }
 
+/// Tasks that run a small program, with policies with and without a window and a hand.
+const MACHINE: &str = "name = 'small'\nframes = 20\nseeds = [1, 2]\ntheta = [500]\npolicies = ['ws', 'wsclock', 'global-clock']\n\
+                       [devices]\naccess_refs = [50, 100]\n[tasks]\nprograms = ['task.swt']\ncount = 3\n";
+const TASK: &str = "generate zipf --pages 30 --references 20000 --seed 1 --writes 0.3 -o task.swt";
+
 #[test]
 #[cfg(feature = "parquet")]
 fn parquet_is_a_file_of_its_own_kind() {
     let directory = sandbox();
     let path = directory.path();
-    stdout(path, "simulate loop.pt -p opt,clock -m 50% --format parquet -o faults.parquet");
-    let file = fs::read(path.join("faults.parquet")).unwrap();
-    assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"));
-    let standard_output = run(path, "simulate loop.pt -p opt,clock -m 50% --format parquet").stdout;
-    assert_eq!(standard_output, file);
+    fs::write(path.join("machine.toml"), MACHINE).unwrap();
+    stdout(path, TASK);
+    for command in ["simulate loop.pt -p opt,clock -m 50%", "multiprogram machine.toml"] {
+        stdout(path, &format!("{command} --format parquet -o results.parquet"));
+        let file = fs::read(path.join("results.parquet")).unwrap();
+        assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"), "{command}");
+        assert_eq!(run(path, &format!("{command} --format parquet")).stdout, file, "{command}");
+    }
 }
 
 /// Whether a document keeps to a schema in docs/schema: `None` where there is nothing to check it with.
@@ -247,6 +255,8 @@ fn json_keeps_to_its_schema() {
     let directory = sandbox();
     let path = directory.path();
     fs::write(path.join("flat.txt"), "1\n2\n").unwrap();
+    fs::write(path.join("machine.toml"), MACHINE).unwrap();
+    stdout(path, TASK);
     stdout(path, "import --irim 100 loop.pt -o loop.irim");
     let commands = [
         ("simulate.json", "simulate loop.pt flat.txt -p opt,lru,clock-pro -m 20%,50% --format json"),
@@ -256,15 +266,33 @@ fn json_keeps_to_its_schema() {
         ("info.json", "info flat.txt --format json"),
         ("info-irim.json", "info loop.irim --format json"),
         ("policies.json", "policies --format json"),
+        ("multiprogram.json", "multiprogram machine.toml --format json"),
     ];
     for (schema, arguments) in commands {
         let document = stdout(path, arguments);
         let Some(kept) = keeps_to(schema, &document, path) else { return };
         kept.unwrap_or_else(|error| panic!("{arguments}: {error}"));
         // The schema is strict: a name that changes is a breach.
-        let changed = document.replace("checksum\"", "sum\"").replace("\"summary\"", "\"gist\"");
+        let changed = ["checksum\"", "\"summary\"", "\"mean_mpl\""];
+        let changed = changed.iter().fold(document, |text, name| text.replace(name, "\"gist\""));
         assert!(keeps_to(schema, &changed, path).unwrap().is_err(), "{arguments}");
     }
+}
+
+#[test]
+fn counts_of_a_run_keep_to_their_schema() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path();
+    let output = run(path, "run --memory 16MiB --swap . --stats counts.json -- true");
+    if !output.status.success() {
+        eprintln!("not checked: programs cannot be paged here: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let counts = fs::read_to_string(path.join("counts.json")).unwrap();
+    let Some(kept) = keeps_to("run.json", &counts, path) else { return };
+    kept.unwrap();
+    let without = counts.replace("\"evictions\"", "\"gist\"");
+    assert!(keeps_to("run.json", &without, path).unwrap().is_err(), "every count is needed");
 }
 
 /// In a browser: needs Node and Chromium, which CI may lack; `SWEEPHAND_BROWSER=1` asks for it.

@@ -1,6 +1,8 @@
-//! The rows of `sweephand multiprogram`, as a table, CSV or JSON.
+//! The rows of `sweephand multiprogram`, as a table, CSV, JSON or Parquet.
 
 use crate::machine_readable::{write_csv, write_json};
+#[cfg(feature = "parquet")]
+use crate::parquet::{Column, Field};
 use crate::{Table, grouped};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -96,15 +98,34 @@ pub enum MultiprogramFormat {
     Csv,
     /// One object: `sweephand`, `configurations`, `rows`.
     Json,
+    /// The columns of the CSV, with types: a Parquet file.
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
+
+/// The columns of a Parquet file: those of the CSV.
+#[cfg(feature = "parquet")]
+const PARQUET_COLUMNS: [Column<MultiprogramRow>; 9] = [
+    ("configuration", Field::Text(|row| &row.configuration)),
+    ("policy", Field::Text(|row| &row.policy)),
+    ("theta_refs", Field::OptionalCount(|row| row.theta_refs)),
+    ("utilization", Field::Ratio(|row| row.utilization)),
+    ("mean_mpl", Field::Ratio(|row| row.mean_mpl)),
+    ("deactivations", Field::Count(|row| row.deactivations)),
+    ("page_faults", Field::Count(|row| row.page_faults)),
+    ("pointer_travel_per_replacement", Field::OptionalRatio(|row| row.pointer_travel_per_replacement)),
+    ("ws_scans", Field::Count(|row| row.ws_scans)),
+];
 
 impl MultiprogramReport {
     /// Writes the report.
-    pub fn write(&self, format: MultiprogramFormat, out: impl Write) -> io::Result<()> {
+    pub fn write(&self, format: MultiprogramFormat, out: impl Write + Send) -> io::Result<()> {
         match format {
             MultiprogramFormat::Table => self.write_tables(out),
             MultiprogramFormat::Csv => write_csv(self.rows.iter().map(MultiprogramRow::columns), out),
             MultiprogramFormat::Json => write_json(self, out),
+            #[cfg(feature = "parquet")]
+            MultiprogramFormat::Parquet => crate::parquet::write(&PARQUET_COLUMNS, &self.rows, out),
         }
     }
 
@@ -170,5 +191,38 @@ impl MultiprogramReport {
             ]);
         }
         table
+    }
+}
+
+#[cfg(all(test, feature = "parquet"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parquet_has_the_columns_of_the_csv() {
+        let row = MultiprogramRow {
+            configuration: "A".into(),
+            policy: "ws".into(),
+            theta_refs: Some(500),
+            utilization: 0.515625,
+            mean_mpl: 1.203125,
+            deactivations: 1,
+            page_faults: 2,
+            pointer_travel_per_replacement: Some(7.015625),
+            ws_scans: 3,
+            runs: Vec::new(),
+        };
+        assert_eq!(row.columns().map(|(name, _)| name), PARQUET_COLUMNS.map(|(name, _)| name));
+        // The values too: each column takes its own field.
+        for ((name, text), (_, field)) in row.columns().into_iter().zip(&PARQUET_COLUMNS) {
+            let value = match field {
+                Field::Text(of) => of(&row).to_string(),
+                Field::Count(of) => of(&row).to_string(),
+                Field::OptionalCount(of) => of(&row).expect("given").to_string(),
+                Field::Ratio(of) => of(&row).to_string(),
+                Field::OptionalRatio(of) => of(&row).expect("given").to_string(),
+            };
+            assert_eq!(value, text, "{name}");
+        }
     }
 }

@@ -1,6 +1,5 @@
-//! The rows of `sweephand simulate` as a Parquet file: the columns of the CSV, with types.
+//! Rows as a Parquet file: the columns of the CSV, with types.
 
-use crate::SimulationRow;
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -11,25 +10,39 @@ use parquet::schema::parser::parse_message_type;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// The columns, in the order of [`SimulationRow`]'s fields. Counts are unsigned 64-bit numbers.
-const SCHEMA: &str = "message simulation {
-    required binary trace (utf8);
-    required binary policy (utf8);
-    required int64 memory_pages (integer(64, false));
-    required int64 references (integer(64, false));
-    required int64 distinct_pages (integer(64, false));
-    required int64 faults (integer(64, false));
-    required int64 first_touch_faults (integer(64, false));
-    required int64 warmup_faults (integer(64, false));
-    required int64 evictions (integer(64, false));
-    optional double hit_ratio;
-    optional double faults_per_million_instructions;
-    required int64 hand_steps (integer(64, false));
-}";
+/// A column of rows of type `R`: its name, and what a row has there.
+pub(crate) type Column<R> = (&'static str, Field<R>);
+
+/// What a row has in a column.
+pub(crate) enum Field<R> {
+    /// Words.
+    Text(fn(&R) -> &str),
+    /// An unsigned number of 64 bits.
+    Count(fn(&R) -> u64),
+    /// The same, where there is one.
+    OptionalCount(fn(&R) -> Option<u64>),
+    /// A number with decimals.
+    Ratio(fn(&R) -> f64),
+    /// The same, where there is one.
+    OptionalRatio(fn(&R) -> Option<f64>),
+}
+
+impl<R> Field<R> {
+    /// The column's type in a Parquet schema, before its name and after it.
+    fn schema(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Text(_) => ("required binary", "(utf8)"),
+            Self::Count(_) => ("required int64", "(integer(64, false))"),
+            Self::OptionalCount(_) => ("optional int64", "(integer(64, false))"),
+            Self::Ratio(_) => ("required double", ""),
+            Self::OptionalRatio(_) => ("optional double", ""),
+        }
+    }
+}
 
 /// Writes a file with one row group.
-pub(crate) fn write(rows: &[SimulationRow], out: impl Write + Send) -> io::Result<()> {
-    write_rows(rows, out).map_err(|error| match error {
+pub(crate) fn write<R>(columns: &[Column<R>], rows: &[R], out: impl Write + Send) -> io::Result<()> {
+    write_rows(columns, rows, out).map_err(|error| match error {
         ParquetError::External(error) => match error.downcast::<io::Error>() {
             Ok(error) => *error,
             Err(error) => io::Error::other(error),
@@ -38,8 +51,15 @@ pub(crate) fn write(rows: &[SimulationRow], out: impl Write + Send) -> io::Resul
     })
 }
 
-fn write_rows(rows: &[SimulationRow], out: impl Write + Send) -> Result<()> {
-    let schema = Arc::new(parse_message_type(SCHEMA)?);
+fn write_rows<R>(columns: &[Column<R>], rows: &[R], out: impl Write + Send) -> Result<()> {
+    let fields: String = columns
+        .iter()
+        .map(|(name, field)| {
+            let (before, after) = field.schema();
+            format!("{before} {name} {after};")
+        })
+        .collect();
+    let schema = Arc::new(parse_message_type(&format!("message rows {{ {fields} }}"))?);
     let producer = concat!("sweephand ", env!("CARGO_PKG_VERSION")).to_string();
     let properties = WriterProperties::builder()
         .set_compression(Compression::UNCOMPRESSED)
@@ -47,41 +67,30 @@ fn write_rows(rows: &[SimulationRow], out: impl Write + Send) -> Result<()> {
         .build();
     let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
     let mut group = file.next_row_group()?;
-    let texts: [fn(&SimulationRow) -> &str; 2] = [|row| &row.trace, |row| &row.policy];
-    let counts: [fn(&SimulationRow) -> u64; 8] = [
-        |row| row.memory_pages,
-        |row| row.references,
-        |row| row.distinct_pages,
-        |row| row.faults,
-        |row| row.first_touch_faults,
-        |row| row.warmup_faults,
-        |row| row.evictions,
-        |row| row.hand_steps,
-    ];
-    let ratios: [fn(&SimulationRow) -> Option<f64>; 2] =
-        [|row| row.hit_ratio, |row| row.faults_per_million_instructions];
-    // Columns come in the order of the schema; each takes the next of its type.
-    let (mut texts, mut counts, mut ratios) = (texts.iter(), counts.iter(), ratios.iter());
-    while let Some(mut column) = group.next_column()? {
-        match column.untyped() {
-            ColumnWriter::ByteArrayColumnWriter(writer) => {
-                let field = texts.next().expect("two texts");
-                let values: Vec<ByteArray> = rows.iter().map(|row| ByteArray::from(field(row))).collect();
+    for (_, field) in columns {
+        let mut column = group.next_column()?.expect("a column of the schema");
+        match (column.untyped(), field) {
+            (ColumnWriter::ByteArrayColumnWriter(writer), Field::Text(of)) => {
+                let values: Vec<ByteArray> = rows.iter().map(|row| ByteArray::from(of(row))).collect();
                 writer.write_batch(&values, None, None)?;
             }
-            ColumnWriter::Int64ColumnWriter(writer) => {
-                let field = counts.next().expect("eight counts");
-                // Parquet keeps unsigned numbers in the bits of signed ones.
-                let values: Vec<i64> = rows.iter().map(|row| field(row) as i64).collect();
+            (ColumnWriter::Int64ColumnWriter(writer), Field::Count(of)) => {
+                let values: Vec<i64> = rows.iter().map(|row| signed(of(row))).collect();
                 writer.write_batch(&values, None, None)?;
             }
-            ColumnWriter::DoubleColumnWriter(writer) => {
-                let field = ratios.next().expect("two ratios");
-                let present: Vec<i16> = rows.iter().map(|row| i16::from(field(row).is_some())).collect();
-                let values: Vec<f64> = rows.iter().filter_map(field).collect();
-                writer.write_batch(&values, Some(&present), None)?;
+            (ColumnWriter::Int64ColumnWriter(writer), Field::OptionalCount(of)) => {
+                let values: Vec<i64> = rows.iter().filter_map(of).map(signed).collect();
+                writer.write_batch(&values, Some(&presence(rows, |row| of(row).is_some())), None)?;
             }
-            _ => unreachable!("the schema has no other types"),
+            (ColumnWriter::DoubleColumnWriter(writer), Field::Ratio(of)) => {
+                let values: Vec<f64> = rows.iter().map(of).collect();
+                writer.write_batch(&values, None, None)?;
+            }
+            (ColumnWriter::DoubleColumnWriter(writer), Field::OptionalRatio(of)) => {
+                let values: Vec<f64> = rows.iter().filter_map(of).collect();
+                writer.write_batch(&values, Some(&presence(rows, |row| of(row).is_some())), None)?;
+            }
+            _ => unreachable!("the schema is made of the fields"),
         }
         column.close()?;
     }
@@ -90,51 +99,84 @@ fn write_rows(rows: &[SimulationRow], out: impl Write + Send) -> Result<()> {
     Ok(())
 }
 
+/// Parquet keeps unsigned numbers in the bits of signed ones.
+fn signed(count: u64) -> i64 {
+    count as i64
+}
+
+/// By row: 1 where there is a value, 0 where there is none.
+fn presence<R>(rows: &[R], is_there: impl Fn(&R) -> bool) -> Vec<i16> {
+    rows.iter().map(|row| i16::from(is_there(row))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::Field;
+    use parquet::record::Field as Read;
 
-    fn row(policy: &str, hit_ratio: Option<f64>) -> SimulationRow {
-        SimulationRow {
-            trace: "t".into(),
-            policy: policy.into(),
-            memory_pages: 3,
-            references: u64::MAX,
-            distinct_pages: 5,
-            faults: 6,
-            first_touch_faults: 7,
-            warmup_faults: 8,
-            evictions: 9,
-            hit_ratio,
-            faults_per_million_instructions: None,
-            hand_steps: 12,
-        }
+    struct Row {
+        name: &'static str,
+        count: u64,
+        size: Option<u64>,
+        ratio: f64,
+        share: Option<f64>,
+    }
+
+    const COLUMNS: [Column<Row>; 5] = [
+        ("name", Field::Text(|row| row.name)),
+        ("count", Field::Count(|row| row.count)),
+        ("size", Field::OptionalCount(|row| row.size)),
+        ("ratio", Field::Ratio(|row| row.ratio)),
+        ("share", Field::OptionalRatio(|row| row.share)),
+    ];
+
+    fn read_back(file: Vec<u8>) -> Vec<Vec<(String, Read)>> {
+        let reader = SerializedFileReader::new(bytes::Bytes::from(file)).unwrap();
+        let rows = reader.get_row_iter(None).unwrap().map(Result::unwrap);
+        rows.map(|row| row.into_columns()).collect()
     }
 
     #[test]
-    fn a_file_is_read_back_with_the_columns_of_the_csv() {
-        let rows = [row("clock", Some(0.25)), row("clock-pro", None)];
+    fn every_type_of_column_is_read_back() {
+        let rows = [
+            Row { name: "a", count: u64::MAX, size: None, ratio: 0.5, share: Some(0.25) },
+            Row { name: "b", count: 0, size: Some(7), ratio: -1.0, share: None },
+        ];
         let mut file = Vec::new();
-        write(&rows, &mut file).unwrap();
+        write(&COLUMNS, &rows, &mut file).unwrap();
+        let named = |values: [Read; 5]| -> Vec<_> {
+            COLUMNS.iter().map(|(name, _)| name.to_string()).zip(values).collect()
+        };
+        let [a, b] = ["a", "b"].map(|name| Read::Str(name.into()));
+        let expected = [
+            named([a, Read::ULong(u64::MAX), Read::Null, Read::Double(0.5), Read::Double(0.25)]),
+            named([b, Read::ULong(0), Read::ULong(7), Read::Double(-1.0), Read::Null]),
+        ];
+        assert_eq!(read_back(file), expected);
+    }
+
+    #[test]
+    fn no_rows_make_a_file_with_the_same_columns() {
+        let mut file = Vec::new();
+        write(&COLUMNS, &[], &mut file).unwrap();
         let reader = SerializedFileReader::new(bytes::Bytes::from(file)).unwrap();
-        let read: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
-        assert_eq!(read.len(), rows.len());
-        for (read, row) in read.iter().zip(&rows) {
-            let ratio = |value: Option<f64>| value.map_or(Field::Null, Field::Double);
-            let expected = row.columns().map(|(name, text)| {
-                let field = match name {
-                    "trace" | "policy" => Field::Str(text),
-                    "hit_ratio" => ratio(row.hit_ratio),
-                    "faults_per_million_instructions" => ratio(row.faults_per_million_instructions),
-                    _ => Field::ULong(text.parse().unwrap()),
-                };
-                (name.to_string(), field)
-            });
-            let columns: Vec<_> =
-                read.get_column_iter().map(|(name, field)| (name.clone(), field.clone())).collect();
-            assert_eq!(columns, expected);
+        let schema = reader.metadata().file_metadata().schema_descr();
+        let names: Vec<_> = schema.columns().iter().map(|column| column.name()).collect();
+        assert_eq!(names, COLUMNS.map(|(name, _)| name));
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_of_the_disk() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
         }
+        assert_eq!(write(&COLUMNS, &[], Full).unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

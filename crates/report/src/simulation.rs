@@ -1,6 +1,8 @@
-//! The rows of `sweephand simulate`, as a table, CSV or JSON.
+//! The rows of `sweephand simulate`, as a table, CSV, JSON or Parquet.
 
 use crate::machine_readable::{write_csv, write_json};
+#[cfg(feature = "parquet")]
+use crate::parquet::{Column, Field};
 use crate::{Table, grouped};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -135,6 +137,23 @@ pub enum Measure {
     Refaults,
 }
 
+/// The columns of a Parquet file: those of the CSV.
+#[cfg(feature = "parquet")]
+const PARQUET_COLUMNS: [Column<SimulationRow>; 12] = [
+    ("trace", Field::Text(|row| &row.trace)),
+    ("policy", Field::Text(|row| &row.policy)),
+    ("memory_pages", Field::Count(|row| row.memory_pages)),
+    ("references", Field::Count(|row| row.references)),
+    ("distinct_pages", Field::Count(|row| row.distinct_pages)),
+    ("faults", Field::Count(|row| row.faults)),
+    ("first_touch_faults", Field::Count(|row| row.first_touch_faults)),
+    ("warmup_faults", Field::Count(|row| row.warmup_faults)),
+    ("evictions", Field::Count(|row| row.evictions)),
+    ("hit_ratio", Field::OptionalRatio(|row| row.hit_ratio)),
+    ("faults_per_million_instructions", Field::OptionalRatio(|row| row.faults_per_million_instructions)),
+    ("hand_steps", Field::Count(|row| row.hand_steps)),
+];
+
 impl SimulationReport {
     /// Writes the report.
     pub fn write(&self, format: Format, out: impl Write + Send) -> io::Result<()> {
@@ -143,7 +162,7 @@ impl SimulationReport {
             Format::Csv => write_csv(self.rows.iter().map(SimulationRow::columns), out),
             Format::Json => write_json(self, out),
             #[cfg(feature = "parquet")]
-            Format::Parquet => crate::parquet::write(&self.rows, out),
+            Format::Parquet => crate::parquet::write(&PARQUET_COLUMNS, &self.rows, out),
         }
     }
 
@@ -261,5 +280,39 @@ impl SimulationRow {
             ("faults_per_million_instructions", six_decimals(self.faults_per_million_instructions)),
             ("hand_steps", self.hand_steps.to_string()),
         ]
+    }
+}
+
+#[cfg(all(test, feature = "parquet"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parquet_has_the_columns_of_the_csv() {
+        let row = SimulationRow {
+            trace: "t".into(),
+            policy: "clock".into(),
+            memory_pages: 3,
+            references: 4,
+            distinct_pages: 5,
+            faults: 6,
+            first_touch_faults: 7,
+            warmup_faults: 8,
+            evictions: 9,
+            hit_ratio: None,
+            faults_per_million_instructions: None,
+            hand_steps: 12,
+        };
+        assert_eq!(row.columns().map(|(name, _)| name), PARQUET_COLUMNS.map(|(name, _)| name));
+        // The values too: each column takes its own field.
+        for ((name, text), (_, field)) in row.columns().into_iter().zip(&PARQUET_COLUMNS) {
+            let value = match field {
+                Field::Text(of) => of(&row).to_string(),
+                Field::Count(of) => of(&row).to_string(),
+                Field::OptionalRatio(of) => of(&row).map_or(String::new(), |ratio| ratio.to_string()),
+                Field::OptionalCount(_) | Field::Ratio(_) => unreachable!("no such column"),
+            };
+            assert_eq!(value, text, "{name}");
+        }
     }
 }
