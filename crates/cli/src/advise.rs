@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use sweephand_pager::LEAST_BYTES;
 use sweephand_report::{CurveStudy, bytes, grouped};
 
 #[derive(clap::Args)]
@@ -43,7 +44,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.format {
         Format::Text => write_text(&mut out, &path, &study)?,
         Format::Json => {
-            serde_json::to_writer_pretty(&mut out, &as_json(&study)).map_err(io::Error::from)?;
+            serde_json::to_writer_pretty(&mut out, &as_json(&path, &study)).map_err(io::Error::from)?;
             writeln!(out)?;
         }
     }
@@ -70,26 +71,59 @@ fn write_text(out: &mut impl Write, path: &Path, study: &CurveStudy) -> io::Resu
     line("memory", &sentences.enough)?;
     line("policy", &sentences.policy)?;
     line("headroom", &sentences.headroom)?;
-    line("next", &next(path))
+    let next =
+        next(path, study).map(|words| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
+    line("next", &next.unwrap_or("sweephand report T -o report.html, with the trace in a file T".into()))
 }
 
-/// The command that shows more. It can be pasted into a shell.
-fn next(path: &Path) -> String {
-    if path == Path::new("-") {
-        return "sweephand report T -o report.html, with the trace in a file T".to_string();
+/// The command to run next: the program itself, live, under the policy advised, in the memory that is enough; the report where
+/// that cannot be had. `None` for a trace without a name.
+fn next(path: &Path, study: &CurveStudy) -> Option<Vec<String>> {
+    if let Some((memory, policy)) = live(study) {
+        let run = ["sweephand", "run", "--memory", &memory, "--policy", policy, "--"].map(String::from);
+        return Some(run.into_iter().chain(study.command.iter().cloned()).collect());
     }
-    let text = path.display().to_string();
-    let plain = |letter: char| letter.is_alphanumeric() || "/._-+=:,@%".contains(letter);
-    let quoted = |text: &str| {
-        if text.chars().all(plain) { text.to_string() } else { format!("'{}'", text.replace('\'', r"'\''")) }
-    };
+    if path == Path::new("-") {
+        return None;
+    }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let page = format!("{}.html", name.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or("report"));
-    format!("sweephand report {} -o {}", quoted(&text), quoted(&page))
+    Some(["sweephand", "report", &path.display().to_string(), "-o", &page].map(String::from).to_vec())
+}
+
+/// Memory and policy for a live run, if the trace says how its program was called, if there is memory to save, and if one of
+/// the policies simulated can run live. (The policy advised is the best of those, if there is any.)
+fn live(study: &CurveStudy) -> Option<(String, &str)> {
+    let CurveStudy { conclusion, curves, command, .. } = study;
+    let policy = &curves.curves[conclusion.policy];
+    let whole = curves.distinct_pages * curves.page_bytes;
+    if !policy.runs_live || command.is_empty() || whole <= LEAST_BYTES {
+        return None;
+    }
+    // Where only nearly all of it would be enough: where the policy gains most, or else where its curve gets flatter.
+    let pages = match (conclusion.wants_nearly_all(curves), conclusion.best, conclusion.steepest_from) {
+        (true, Some(best), _) if best.policy == conclusion.policy && best.policy != best.baseline => {
+            curves.memory_pages[best.most_at]
+        }
+        (true, _, Some(from)) => curves.memory_pages[from + 1],
+        _ => conclusion.enough.memory_pages,
+    };
+    let mebibytes = (pages * curves.page_bytes).max(LEAST_BYTES).div_ceil(1 << 20);
+    Some((format!("{mebibytes}MiB"), &policy.policy))
+}
+
+/// A word of a command, so that it can be pasted into a shell.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "/._-+=:,@%".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// The curves and what they come to; policies by name.
-fn as_json(study: &CurveStudy) -> serde_json::Value {
+fn as_json(path: &Path, study: &CurveStudy) -> serde_json::Value {
     let conclusion = &study.conclusion;
     let name = |index: usize| &study.curves.curves[index].policy;
     let comparison = |comparison: &sweephand_report::Comparison| {
@@ -115,6 +149,7 @@ fn as_json(study: &CurveStudy) -> serde_json::Value {
             "headroom": conclusion.headroom.as_ref().map(comparison),
             "sentences": conclusion.sentences(&study.curves),
         },
+        "next": next(path, study),
         "notes": study.notes,
     })
 }

@@ -164,6 +164,34 @@ fn advice_is_five_lines_with_the_command_to_run_next() {
 }
 
 #[test]
+fn advice_names_the_run_of_a_program_whose_command_is_known() {
+    let directory = sandbox();
+    let path = directory.path();
+    let numpy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/numpy.swt");
+    fs::copy(numpy, path.join("numpy.swt")).unwrap();
+    let info: serde_json::Value =
+        serde_json::from_str(&stdout(path, "info numpy.swt --format json")).unwrap();
+    let command: Vec<&str> =
+        info["metadata"]["command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    let next = |policies: &str| -> Vec<String> {
+        let advice = stdout(path, &format!("advise numpy.swt -p {policies} -m 50%,70%,80% --format json"));
+        let advice: serde_json::Value = serde_json::from_str(&advice).unwrap();
+        serde_json::from_value(advice["next"].clone()).unwrap()
+    };
+    let words = next("opt,lirs,clock,clock-pro");
+    let [sweephand, run, memory, size, policy, name, end, program @ ..] = &words[..] else {
+        panic!("{words:?}")
+    };
+    assert_eq!([sweephand, run, memory, policy, end], ["sweephand", "run", "--memory", "--policy", "--"]);
+    assert_eq!(name, "clock-pro", "the best that can run live");
+    let mebibytes: u64 = size.strip_suffix("MiB").unwrap().parse().unwrap();
+    assert!((32..65).contains(&mebibytes), "{size} of its 64.5 MiB");
+    assert_eq!(program, command);
+    // None of the policies simulated can run live: look at the report.
+    assert_eq!(next("opt,lirs"), ["sweephand", "report", "numpy.swt", "-o", "numpy.html"]);
+}
+
+#[test]
 fn advice_about_a_program_records_it_first() {
     if Command::new("valgrind").arg("--version").output().is_err() {
         eprintln!("not checked: valgrind is not installed");
