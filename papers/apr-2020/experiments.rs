@@ -4,7 +4,7 @@
 //! a workload's pages, at least eight times the window of its trace, below which policies with reference bits see another
 //! string than the program made. SEQ falls back on CLOCK, as in the thesis.
 
-use crate::{Error, Item, Lab, Published, Report};
+use crate::{Error, Item, Lab, Place, Published, Report, Scale};
 use std::sync::Arc;
 use sweephand_report::Table;
 use sweephand_sim::{MemorySize, Outcome, RefaultDistances};
@@ -252,6 +252,9 @@ fn table_4_1(lab: &Lab) -> Result<Report, Error> {
     }
     let line = "Instructions and references in millions, memory in MB, objects of 40 KiB and more.";
     report.tables.push((line.into(), table));
+    for quantity in 0..quantities.len() {
+        report.beside((0, 2 * quantity + 1), (0, 2 * quantity + 2), Scale::Ratio);
+    }
     report.claim(
         "the recorded workloads are as large as the thesis's, within a quarter",
         other_inputs.is_empty(),
@@ -506,11 +509,16 @@ fn summary(lab: &Lab) -> Result<Report, Error> {
     row("mean, faults of all sizes added up", &|policy, other| {
         mean(curves.iter().map(|curve| curve.fewer_in_all(policy, other)))
     });
+    let (mean_row, thesis_row) = (curves.len(), table.rows.len());
     table.row(["thesis, mean of twelve", "22.0", "22.1", "16.4", "", "", ""]);
     report.tables.push((
         "Percent fewer faults: of APR than of the first three, then of others than of CLOCK.".into(),
         table,
     ));
+    for column in 1..=3 {
+        let place = |row| Place { table: 0, row, column };
+        report.beside_at(place(thesis_row), place(mean_row), Scale::Points);
+    }
 
     let mut by_size = Table::new(
         std::iter::once("workload".to_string()).chain(PERCENTS.map(|percent| format!("{percent} %"))),

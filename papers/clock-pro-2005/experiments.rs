@@ -4,7 +4,7 @@
 //! Conventions: hit ratios count every reference, first ones too; a reference that repeats the one before it is a hit that
 //! policies are not shown. Without that neither LIRS nor CAR gives the published numbers; with it both do, to the digit.
 
-use crate::{Error, Item, Lab, Published, Report};
+use crate::{Error, Item, Lab, Published, Report, Scale};
 use sweephand_report::Table;
 use sweephand_sim::Trajectory;
 use sweephand_trace::Trace;
@@ -93,6 +93,9 @@ fn hit_ratio_table(lab: &Lab, item: usize, workload: &'static str, csv: &str) ->
         table.row(cells);
     }
     report.tables.push(("Hit ratios in percent.".into(), table));
+    for column in 0..COLUMNS.len() {
+        report.beside((0, 3 * column + 1), (0, 3 * column + 2), Scale::Points);
+    }
     let mut table = Table::new(std::iter::once("blocks").chain(others));
     for (row, blocks) in sizes.iter().enumerate() {
         let cells = beside.iter().map(|of_policy| one_decimal(of_policy[row]));

@@ -1,14 +1,17 @@
 //! What experiments share: where traces are, and running policies on them.
 
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
-use std::io::Cursor;
+use std::fs::File;
+use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sweephand_policy::PageId;
 use sweephand_policy::registry::Spec;
 use sweephand_sim::{Cell, ClassCounts, Outcome, RefaultDistances, Sweep, SweepError, Trajectory};
 use sweephand_trace::{Header, Metadata, Trace, Writer, import_trace};
+use xxhash_rust::xxh3::Xxh3;
 
 /// Why an experiment could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +44,14 @@ pub enum Error {
         /// Where it is looked for.
         path: PathBuf,
     },
+    /// An input cannot be read.
+    #[error("{}: {error}", path.display())]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
     /// The simulation failed.
     #[error(transparent)]
     Sweep(#[from] sweephand_sim::SweepError),
@@ -50,6 +61,17 @@ pub enum Error {
     /// A trace could not be read.
     #[error(transparent)]
     Trace(#[from] sweephand_trace::Error),
+}
+
+/// A file that an item was measured on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// Its name, under the folder with the traces of others or under the project's own `traces/`.
+    pub file: String,
+    /// Whether it comes with the project.
+    pub bundled: bool,
+    /// Checksum of the file's bytes (XXH3, 64 bits), in hexadecimal.
+    pub checksum: String,
 }
 
 /// What is simulated, the records of the trace that are done, and all of them.
@@ -64,6 +86,10 @@ pub struct Lab {
     /// Traces of others that had to be converted, by file.
     converted: Mutex<HashMap<PathBuf, Arc<Trace>>>,
     outcomes: Mutex<HashMap<Simulated, Outcome>>,
+    /// Files read since [`Lab::take_inputs`] was called.
+    inputs: Mutex<Vec<Input>>,
+    /// Checksums of files, by path.
+    checksums: Mutex<HashMap<PathBuf, String>>,
 }
 
 /// What has been simulated: the checksum of the trace, the policy, the frames.
@@ -99,6 +125,7 @@ impl Lab {
     pub fn splash_trace(&self, name: &'static str) -> Result<Arc<Trace>, Error> {
         let file = format!("splash/{name}.pt.zst");
         let path = PathBuf::from(&file);
+        self.path_of_others(name, &file)?;
         let mut converted = self.converted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(trace) = converted.get(&path) {
             return Ok(Arc::clone(trace));
@@ -118,15 +145,73 @@ impl Lab {
 
     /// Opens a trace that comes with the project, by its name in `traces/` without `.swt`.
     pub fn bundled_trace(&self, name: &'static str) -> Result<Trace, Error> {
-        let path = Path::new(BUNDLED).join(format!("{name}.swt"));
-        if path.exists() { Ok(Trace::open(&path)?) } else { Err(Error::NoBundledTrace { name, path }) }
+        let file = format!("{name}.swt");
+        let path = Path::new(BUNDLED).join(&file);
+        if !path.exists() {
+            return Err(Error::NoBundledTrace { name, path });
+        }
+        self.uses(file, true)?;
+        Ok(Trace::open(&path)?)
     }
 
     fn trace_of_others(&self, name: &'static str, file: String) -> Result<Trace, Error> {
-        match self.traces.as_ref().map(|traces| traces.join(&file)).filter(|path| path.exists()) {
-            Some(path) => Ok(Trace::open(&path)?),
-            None => Err(Error::NoTrace { name, file }),
+        Ok(Trace::open(&self.path_of_others(name, &file)?)?)
+    }
+
+    /// Where a trace of others is, which is then noted as an input.
+    fn path_of_others(&self, name: &'static str, file: &str) -> Result<PathBuf, Error> {
+        match self.traces.as_ref().map(|traces| traces.join(file)).filter(|path| path.exists()) {
+            Some(path) => {
+                self.uses(file.to_string(), false)?;
+                Ok(path)
+            }
+            None => Err(Error::NoTrace { name, file: file.to_string() }),
         }
+    }
+
+    /// Notes a trace that comes with the project, which an item reads in another way.
+    pub(crate) fn uses_bundled(&self, path: &Path) -> Result<(), Error> {
+        let file = path.strip_prefix(BUNDLED).unwrap_or(path);
+        self.uses(file.display().to_string(), true)
+    }
+
+    fn uses(&self, file: String, bundled: bool) -> Result<(), Error> {
+        let input = Input { file, bundled, checksum: String::new() };
+        let path = self.path_of(&input).expect("it has been looked for");
+        let checksum = self.checksum(&path).map_err(|error| Error::Input { path, error })?;
+        let input = Input { checksum, ..input };
+        let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        if !inputs.contains(&input) {
+            inputs.push(input);
+        }
+        Ok(())
+    }
+
+    /// The files read since this was called last, in the order of their first use.
+    pub fn take_inputs(&self) -> Vec<Input> {
+        std::mem::take(&mut self.inputs.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether an input is there and unchanged.
+    pub fn has(&self, input: &Input) -> bool {
+        let checksum = self.path_of(input).and_then(|path| self.checksum(&path).ok());
+        checksum.as_ref() == Some(&input.checksum)
+    }
+
+    fn path_of(&self, input: &Input) -> Option<PathBuf> {
+        let folder = if input.bundled { Some(Path::new(BUNDLED)) } else { self.traces.as_deref() };
+        Some(folder?.join(&input.file))
+    }
+
+    /// The checksum of a file, worked out once.
+    fn checksum(&self, path: &Path) -> io::Result<String> {
+        let mut checksums = self.checksums.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = checksums.get(path) {
+            return Ok(known.clone());
+        }
+        let checksum = checksum(path)?;
+        checksums.insert(path.to_owned(), checksum.clone());
+        Ok(checksum)
     }
 
     /// Runs policies at several memory sizes, every reference shown to them. The results are by policy, then by size.
@@ -233,6 +318,18 @@ impl Lab {
             |(outcome, _): &(Outcome, Trajectory)| 100.0 * (1.0 - outcome.faults as f64 / references);
         let results = self.collapsed(trace, policies, frames, 0)?;
         Ok(results.iter().map(|by_size| by_size.iter().map(percent).collect()).collect())
+    }
+}
+
+/// The checksum of a file's bytes (XXH3, 64 bits), in hexadecimal.
+pub fn checksum(path: &Path) -> io::Result<String> {
+    let (mut file, mut state) = (File::open(path)?, Xxh3::new());
+    let mut bytes = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut bytes)? {
+            0 => return Ok(format!("{:016x}", state.digest())),
+            read => state.update(&bytes[..read]),
+        }
     }
 }
 

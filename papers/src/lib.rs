@@ -13,15 +13,21 @@ mod clock_pro_2005_programs;
 mod lab;
 #[path = "../linux-mm-advanced-page-replacement/experiments.rs"]
 mod linux_mm;
+mod page;
 mod published;
 mod report;
+mod reproduction;
 mod workload;
 #[path = "../wsclock-1981/experiments.rs"]
 mod wsclock_1981;
 
-pub use lab::{Error, Lab};
+pub use lab::{Error, Input, Lab, checksum};
+pub use page::page;
 pub use published::Published;
-pub use report::{Claim, Report};
+pub use report::{
+    Claim, Compared, NEAR_POINTS, NEAR_RATIO, Nearness, OFF_POINTS, OFF_RATIO, Place, Report, Scale,
+};
+pub use reproduction::{Machine, Origin, Program, Reproduction, State};
 
 /// A table or figure of a paper.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +40,29 @@ pub struct Item {
     pub title: &'static str,
     /// Runs the experiment.
     pub run: fn(&Lab) -> Result<Report, Error>,
+}
+
+impl Item {
+    /// Its name without the paper's: that of the file with its result.
+    pub fn name(&self) -> &'static str {
+        self.id.rsplit('/').next().expect("an id has parts")
+    }
+}
+
+/// What each paper's folder says of it, by folder.
+const READMES: &[(&str, &str)] = &[
+    ("apr-2020", include_str!("../apr-2020/README.md")),
+    ("clock-pro-2005", include_str!("../clock-pro-2005/README.md")),
+    ("linux-mm-advanced-page-replacement", include_str!("../linux-mm-advanced-page-replacement/README.md")),
+    ("wsclock-1981", include_str!("../wsclock-1981/README.md")),
+];
+
+/// A paper's name and its citation: the heading and the first paragraph of its README.
+pub fn paper(folder: &str) -> Option<(&'static str, String)> {
+    let (_, readme) = READMES.iter().find(|(known, _)| *known == folder)?;
+    let mut paragraphs = readme.split("\n\n");
+    let title = paragraphs.next()?.strip_prefix("# ")?;
+    Some((title, paragraphs.next()?.replace('\n', " ")))
 }
 
 /// The papers with their items; a paper's follow each other.

@@ -4,7 +4,7 @@
 //! Conventions: the configurations A, B and C that are built in (`sweephand multiprogram --print A`), 50 tasks in the same order in
 //! every run, intervals (IRIM) of omega 5000 unless it is said otherwise, means over seeds of service times and I/O.
 
-use crate::{Error, Item, Lab, Published, Report};
+use crate::{Error, Item, Lab, Published, Report, Scale};
 use std::sync::Mutex;
 use sweephand_machine::configuration::{Deactivate, Discipline};
 use sweephand_machine::{Cell, Configuration, Job, Outcome, Workload};
@@ -20,9 +20,9 @@ pub(crate) const ITEMS: &[Item] = &[
         title: "WSCLOCK 1981, Table 2: peak performance of WS and WSCLOCK",
         run: table_2,
     },
-    Item { id: "wsclock/figure-3", folder: FOLDER, title: FIGURES[0], run: |_| figure(0) },
-    Item { id: "wsclock/figure-4", folder: FOLDER, title: FIGURES[1], run: |_| figure(1) },
-    Item { id: "wsclock/figure-5", folder: FOLDER, title: FIGURES[2], run: |_| figure(2) },
+    Item { id: "wsclock/figure-3", folder: FOLDER, title: FIGURES[0], run: |lab| figure(lab, 0) },
+    Item { id: "wsclock/figure-4", folder: FOLDER, title: FIGURES[1], run: |lab| figure(lab, 1) },
+    Item { id: "wsclock/figure-5", folder: FOLDER, title: FIGURES[2], run: |lab| figure(lab, 2) },
     Item {
         id: "wsclock/deactivation",
         folder: FOLDER,
@@ -151,17 +151,19 @@ fn peak(lines: &[Line]) -> &Line {
     lines.iter().max_by(|a, b| a.utilization().total_cmp(&b.utilization())).expect("a theta")
 }
 
-/// The three configurations as they were run.
-fn describe() -> String {
+/// The three configurations as they were run. Their programs are noted as inputs.
+fn describe(lab: &Lab) -> Result<String, Error> {
+    let programs = Configuration::built_in(NAMES[0]).expect("it is built in").tasks.programs;
+    programs.iter().try_for_each(|program| lab.uses_bundled(program.trace()))?;
     let of = |name: &&str| {
         let configuration = Configuration::built_in(name).expect("it is built in");
         let (least, most) = configuration.devices.access_refs;
         format!("{name} {} frames, access {least} to {most} references", configuration.frames)
     };
-    format!(
+    Ok(format!(
         "Configurations: {}. Tasks: 50 of the eight programs in traces/tasks, 254 million references in all.",
         NAMES.iter().map(of).collect::<Vec<_>>().join("; ")
-    )
+    ))
 }
 
 fn percent(share: f64) -> String {
@@ -182,7 +184,7 @@ fn listed(values: impl IntoIterator<Item = String>) -> String {
     }
 }
 
-fn table_2(_: &Lab) -> Result<Report, Error> {
+fn table_2(lab: &Lab) -> Result<Report, Error> {
     let published = Published::read(include_str!("table-2.csv"));
     let sweeps = [0, 1, 2].map(sweep);
     let [a, b, c] = sweeps;
@@ -194,8 +196,10 @@ fn table_2(_: &Lab) -> Result<Report, Error> {
         title: ITEMS[0].title.into(),
         method: format!(
             "{}\nMeans over seeds {SEEDS:?}; each policy at the theta of its highest utilization. Both policies with LT/RT.",
-            describe()
+            describe(lab)?
         ),
+        // Those of the sweeps are among them.
+        seeds: MANY_SEEDS.to_vec(),
         ..Report::default()
     };
     let measures: [(&str, Measure); 7] = [
@@ -222,6 +226,8 @@ fn table_2(_: &Lab) -> Result<Report, Error> {
             table.row([measure.to_string(), theirs(0), ours(0), theirs(1), ours(1)]);
         }
         report.tables.push((format!("Configuration {name}."), table));
+        report.beside((configuration, 1), (configuration, 2), Scale::Ratio);
+        report.beside((configuration, 3), (configuration, 4), Scale::Ratio);
     }
 
     let gains = peaks
@@ -374,12 +380,16 @@ fn intervals(report: &mut Report) -> Result<(), Error> {
     Ok(())
 }
 
-fn figure(configuration: usize) -> Result<Report, Error> {
+fn figure(lab: &Lab, configuration: usize) -> Result<Report, Error> {
     let sweep = sweep(configuration)?;
     let name = NAMES[configuration];
     let mut report = Report {
         title: FIGURES[configuration].into(),
-        method: format!("{}\nMeans over seeds {SEEDS:?}. The paper prints curves, no numbers.", describe()),
+        method: format!(
+            "{}\nMeans over seeds {SEEDS:?}. The paper prints curves, no numbers.",
+            describe(lab)?
+        ),
+        seeds: SEEDS.to_vec(),
         ..Report::default()
     };
     let mut table = Table::new(
@@ -465,18 +475,19 @@ fn alternative(table: &mut Table, name: &str, lines: &[Line], others: impl IntoI
     table.row(std::iter::once(name.to_string()).chain(cells).chain(others));
 }
 
-fn method(policy: &str) -> String {
+fn method(lab: &Lab, policy: &str) -> Result<String, Error> {
     let thetas = NEAR_PEAK.map(|theta| (theta / 1000).to_string()).join(", ");
-    format!(
+    Ok(format!(
         "{}\n{policy}, theta {thetas} thousand references on A, B and C; means over seeds {SEEDS:?}.",
-        describe()
-    )
+        describe(lab)?
+    ))
 }
 
-fn deactivation(_: &Lab) -> Result<Report, Error> {
+fn deactivation(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
         title: ITEMS[4].title.into(),
-        method: method("WSCLOCK with LT/RT, and pure WS without, which overcommits memory more often"),
+        method: method(lab, "WSCLOCK with LT/RT, and pure WS without, which overcommits memory more often")?,
+        seeds: SEEDS.to_vec(),
         ..Report::default()
     };
     for (policy, spec) in [("WSCLOCK + LT/RT", "wsclock"), ("WS", "ws:lt-rt=off")] {
@@ -508,9 +519,13 @@ fn deactivation(_: &Lab) -> Result<Report, Error> {
     Ok(report)
 }
 
-fn paging_queue(_: &Lab) -> Result<Report, Error> {
-    let mut report =
-        Report { title: ITEMS[5].title.into(), method: method("WSCLOCK with LT/RT"), ..Report::default() };
+fn paging_queue(lab: &Lab) -> Result<Report, Error> {
+    let mut report = Report {
+        title: ITEMS[5].title.into(),
+        method: method(lab, "WSCLOCK with LT/RT")?,
+        seeds: SEEDS.to_vec(),
+        ..Report::default()
+    };
     let mut table =
         alternatives("queue", &["pointer travel on A", "on B", "on C", "devices busy on A", "on B", "on C"]);
     let mut means = Vec::new();
@@ -547,8 +562,13 @@ fn paging_queue(_: &Lab) -> Result<Report, Error> {
     Ok(report)
 }
 
-fn ltrt(_: &Lab) -> Result<Report, Error> {
-    let mut report = Report { title: ITEMS[6].title.into(), method: method("WSCLOCK"), ..Report::default() };
+fn ltrt(lab: &Lab) -> Result<Report, Error> {
+    let mut report = Report {
+        title: ITEMS[6].title.into(),
+        method: method(lab, "WSCLOCK")?,
+        seeds: SEEDS.to_vec(),
+        ..Report::default()
+    };
 
     let taus = [0, 1_000, 2_500, 5_000, 10_000, 15_000, 30_000, 60_000, 100_000];
     let mut table = alternatives("tau", &["mean MPL on A", "on B", "on C"]);

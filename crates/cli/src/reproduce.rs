@@ -2,12 +2,16 @@
 
 use crate::output::Output;
 use crate::progress;
-use anyhow::Context;
+use anyhow::{Context, bail};
+use indicatif::{MultiProgress, ProgressBar};
+use serde_json::json;
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use sweephand_papers::{Lab, all_items, items};
+use sweephand_papers::{
+    Item, Lab, Machine, Program, Report, Reproduction, State, all_items, checksum, items, page,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -16,49 +20,255 @@ pub(crate) struct Args {
     /// List what can be reproduced
     #[arg(long)]
     list: bool,
+    /// Everything, on one page (as --page)
+    #[arg(long, requires = "output", conflicts_with_all = ["names", "list"])]
+    all: bool,
+    /// Also write DIR/index.html, a page with all items of all papers. What DIR holds from the same program and the same
+    /// traces is not measured again, and what cannot be measured here does not stop the rest
+    #[arg(long, requires = "output", conflicts_with = "list")]
+    page: bool,
     /// The folder with the papers' traces
     #[arg(long, env = "SWEEPHAND_TRACES", value_name = "DIR")]
     traces: Option<PathBuf>,
     /// Also write each result as Markdown to DIR/PAPER/results/ITEM.md
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// How to print the results
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut stdout = io::stdout().lock();
     if args.list {
+        let mut stdout = io::stdout().lock();
         for item in all_items() {
             writeln!(stdout, "{:<20} {}", item.id, item.title)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let bar = progress::bar(0, "references");
-    let watch = bar.clone();
-    let lab = Lab::new(args.traces).watched(move |trace, done, records| {
+    let items = items(&args.names)?;
+    let on_one_page = args.all || args.page;
+    let bars = Bars::new(items.len());
+    let watch = bars.references.clone();
+    let lab = Lab::new(args.traces.clone()).watched(move |trace, done, records| {
         watch.set_length(records);
         watch.set_message(trace.to_string());
         watch.set_position(done);
     });
-    let mut all_hold = true;
-    for (index, item) in items(&args.names)?.into_iter().enumerate() {
-        bar.reset();
-        let report = (item.run)(&lab).with_context(|| item.id)?;
-        bar.finish_and_clear();
-        all_hold &= report.holds();
-        if index > 0 {
-            writeln!(stdout, "\n")?;
-        }
-        write!(stdout, "{}", report.text())?;
-        if let Some(directory) = &args.output {
-            let directory = directory.join(item.folder).join("results");
-            fs::create_dir_all(&directory)
-                .with_context(|| format!("{}: cannot be made", directory.display()))?;
-            let name = item.id.rsplit('/').next().expect("an id has parts");
-            let mut file = Output::create(&directory.join(format!("{name}.md")))?;
-            file.write_all(report.markdown().as_bytes())?;
-            file.commit()?;
-        }
+    let bench = Bench { lab, program: this_program()?, machine: Machine::this() };
+    let results = match &args.output {
+        Some(folder) if on_one_page => onto_a_page(&items, &bench, folder, &bars, args.format)?,
+        folder => one_by_one(&items, &bench, folder.as_deref(), &bars, args.format)?,
+    };
+    bars.items.finish_and_clear();
+    if args.format == Format::Json {
+        let results: Vec<_> = results.iter().map(|result| &result.found).collect();
+        let results = json!({ "sweephand": { "version": env!("CARGO_PKG_VERSION") }, "items": results });
+        let mut stdout = io::stdout().lock();
+        serde_json::to_writer_pretty(&mut stdout, &results).map_err(io::Error::from)?;
+        writeln!(stdout)?;
     }
-    // A claim that does not hold is a finding, not an error.
-    Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    // A claim that does not hold is a finding, not an error; so is an item that cannot be measured here.
+    let holds = |result: &Done| result.found.report.as_ref().is_some_and(Report::holds);
+    Ok(if results.iter().all(holds) { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What items are measured with.
+struct Bench {
+    lab: Lab,
+    program: Program,
+    machine: Machine,
+}
+
+impl Bench {
+    fn measure(&self, item: &Item) -> Reproduction {
+        Reproduction::run(item, &self.lab, &self.program, &self.machine, now)
+    }
+}
+
+/// An item that has had its turn.
+struct Done {
+    found: Reproduction,
+    /// Whether it was found in the folder, not measured now.
+    kept: bool,
+}
+
+/// Measures each item. One that cannot be measured is an error: it was asked for.
+fn one_by_one(
+    items: &[&Item],
+    bench: &Bench,
+    folder: Option<&Path>,
+    bars: &Bars,
+    format: Format,
+) -> anyhow::Result<Vec<Done>> {
+    let mut results = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        bars.begin(item);
+        let found = bench.measure(item);
+        bars.end();
+        let Some(report) = &found.report else {
+            bail!("{}: {}", item.id, found.reason.unwrap_or_default());
+        };
+        if format == Format::Text {
+            bars.say(&format!("{}{}", if index > 0 { "\n\n" } else { "" }, report.text()))?;
+        }
+        if let Some(folder) = folder {
+            write_file(&path_in(folder, item, "md")?, report.markdown().as_bytes())?;
+        }
+        results.push(Done { found, kept: false });
+    }
+    Ok(results)
+}
+
+/// Measures what is not in the folder yet, and keeps its page up to date.
+fn onto_a_page(
+    items: &[&Item],
+    bench: &Bench,
+    folder: &Path,
+    bars: &Bars,
+    format: Format,
+) -> anyhow::Result<Vec<Done>> {
+    // The page has every item. What nobody asked for is shown if it is in the folder.
+    let mut found: Vec<Reproduction> = all_items().filter_map(|item| kept(folder, item, bench)).collect();
+    let write_page = |found: &[Reproduction]| {
+        write_file(&folder.join("index.html"), page(found, env!("CARGO_PKG_VERSION")).as_bytes())
+    };
+    fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+    // What cannot be written is found out before anything is measured.
+    write_page(&found)?;
+    let mut results = Vec::new();
+    for item in items {
+        let done = match found.iter().find(|found| found.item == item.id) {
+            Some(kept) => Done { found: kept.clone(), kept: true },
+            None => {
+                bars.begin(item);
+                let measured = bench.measure(item);
+                bars.end();
+                if let Some(report) = &measured.report {
+                    // The result itself last: if it is there, so is what goes with it.
+                    write_file(&path_in(folder, item, "md")?, report.markdown().as_bytes())?;
+                    let text = serde_json::to_string_pretty(&measured)? + "\n";
+                    write_file(&path_in(folder, item, "json")?, text.as_bytes())?;
+                }
+                found.push(measured.clone());
+                write_page(&found)?;
+                Done { found: measured, kept: false }
+            }
+        };
+        if format == Format::Text {
+            bars.say(&format!("{}\n", line(&done)))?;
+        }
+        results.push(done);
+    }
+    if format == Format::Text {
+        let count = |state: State| results.iter().filter(|done| done.found.state == state).count();
+        let claims =
+            results.iter().filter_map(|done| done.found.report.as_ref()).flat_map(|report| &report.claims);
+        let (yes, no): (Vec<_>, Vec<_>) = claims.partition(|claim| claim.holds);
+        bars.say(&format!(
+            "\n{} of {} items measured; {} claims hold, {} do not: {}\n",
+            count(State::Measured),
+            results.len(),
+            yes.len(),
+            no.len(),
+            folder.join("index.html").display()
+        ))?;
+    }
+    Ok(results)
+}
+
+/// What became of an item, in a line.
+fn line(done: &Done) -> String {
+    let found = &done.found;
+    let words = match (&found.report, &found.origin) {
+        (Some(report), Some(origin)) => {
+            let yes = report.claims.iter().filter(|claim| claim.holds).count();
+            let no = report.claims.len() - yes;
+            let when = if done.kept {
+                format!("kept, measured {}", origin.date)
+            } else {
+                format!("measured in {:.1} s", origin.seconds)
+            };
+            format!("{yes:>2} yes {no:>2} NO  {when}")
+        }
+        _ => format!("not measured: {}", found.reason.as_deref().unwrap_or("no reason is known")),
+    };
+    format!("{:<28} {words}", found.item)
+}
+
+/// What the folder has of an item, if measuring it again would give the same. A file that is not what we write is none.
+fn kept(folder: &Path, item: &Item, bench: &Bench) -> Option<Reproduction> {
+    let text = fs::read_to_string(file_in(folder, item, "json")).ok()?;
+    let found: Reproduction = serde_json::from_str(&text).ok()?;
+    found.is_current(item, &bench.lab, &bench.program).then_some(found)
+}
+
+/// Where a result goes.
+fn file_in(folder: &Path, item: &Item, extension: &str) -> PathBuf {
+    folder.join(item.folder).join("results").join(format!("{}.{extension}", item.name()))
+}
+
+/// The same; its folder is made.
+fn path_in(folder: &Path, item: &Item, extension: &str) -> anyhow::Result<PathBuf> {
+    let path = file_in(folder, item, extension);
+    let results = path.parent().expect("it is in a folder");
+    fs::create_dir_all(results).with_context(|| format!("{}: cannot be made", results.display()))?;
+    Ok(path)
+}
+
+fn write_file(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
+    let mut file = Output::create(path)?;
+    file.write_all(contents).with_context(|| format!("{}: cannot be written", path.display()))?;
+    file.commit()
+}
+
+fn this_program() -> anyhow::Result<Program> {
+    let executable = Path::new("/proc/self/exe");
+    let checksum = checksum(executable).context("the command's own file cannot be read")?;
+    Ok(Program { version: env!("CARGO_PKG_VERSION").into(), checksum })
+}
+
+/// The time, UTC.
+fn now() -> String {
+    chrono::Utc::now().format("%Y-%m-%d %H:%M").to_string()
+}
+
+/// A bar over the items, and one over the references of the trace at work.
+struct Bars {
+    both: MultiProgress,
+    items: ProgressBar,
+    references: ProgressBar,
+}
+
+impl Bars {
+    fn new(items: usize) -> Self {
+        let both = MultiProgress::new();
+        // A single item needs no bar over items.
+        let over_items = progress::bar(items as u64, "items");
+        let over_items = if items > 1 { both.add(over_items) } else { ProgressBar::hidden() };
+        let references = both.add(progress::bar(0, "references"));
+        Self { both, items: over_items, references }
+    }
+
+    fn begin(&self, item: &Item) {
+        self.items.set_message(item.id);
+        self.items.tick();
+        self.references.reset();
+    }
+
+    fn end(&self) {
+        self.references.finish_and_clear();
+        self.items.inc(1);
+    }
+
+    /// Writes to standard output, with the bars out of the way.
+    fn say(&self, text: &str) -> io::Result<()> {
+        self.both.suspend(|| io::stdout().lock().write_all(text.as_bytes()))
+    }
 }

@@ -1,7 +1,8 @@
-// Looks at a report in headless Chromium, as a reader would: node check.mjs REPORT.html [FOLDER FOR SCREENSHOTS]
+// Looks at a page of ours in headless Chromium, as a reader would: node check.mjs PAGE.html [FOLDER FOR SCREENSHOTS]
 //
-// Fails if the page says anything on the console, asks for anything from outside, is wider than a phone, or if the values do
-// not follow the pointer and the keyboard. Needs Debian's packages nodejs and chromium, no package of Node's.
+// Fails if the page says anything on the console, asks for anything from outside, is wider than a phone, has words that do not
+// stand out from their ground, or cannot be gone through by keyboard; of a report also if the values do not follow the pointer
+// and the keyboard. Needs Debian's packages nodejs and chromium, no package of Node's.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +11,7 @@ import { pathToFileURL } from 'node:url';
 
 const [page, folder] = process.argv.slice(2);
 if (!page || !existsSync(page)) {
-  console.error('usage: node check.mjs REPORT.html [FOLDER FOR SCREENSHOTS]');
+  console.error('usage: node check.mjs PAGE.html [FOLDER FOR SCREENSHOTS]');
   process.exit(2);
 }
 const profile = mkdtempSync(join(tmpdir(), 'report-check-'));
@@ -106,6 +107,35 @@ try {
         return out;
       })()`);
       check(clipped.length === 0, `no words leave their chart at ${width} px ${JSON.stringify(clipped)}`);
+      // Contrast as WCAG 2 has it, AA: 4.5, or 3 for large words.
+      const [least, faint] = await evaluate(`(() => {
+        const parts = (colour) => (colour.match(/[\\d.]+/g) ?? []).map(Number);
+        const luminance = (colour) => {
+          const [r, g, b] = parts(colour).map((part) => part / 255).map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+          return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const ground = (element) => {
+          for (let at = element; at; at = at.parentElement) {
+            const colour = getComputedStyle(at).backgroundColor;
+            if (parts(colour)[3] !== 0) return colour;
+          }
+          return getComputedStyle(document.body).backgroundColor;
+        };
+        const faint = new Set();
+        let least = 21;
+        for (const element of document.querySelectorAll('body *')) {
+          const words = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+          if (!words || !element.getClientRects().length || ['SCRIPT', 'STYLE'].includes(element.tagName)) continue;
+          const style = getComputedStyle(element);
+          const colour = element.closest('svg') ? style.fill : style.color;
+          const pair = [luminance(colour), luminance(ground(element))].map((value) => value + 0.05);
+          const ratio = Math.max(...pair) / Math.min(...pair);
+          least = Math.min(least, ratio);
+          if (ratio < (parseFloat(style.fontSize) >= 24 ? 3 : 4.5)) faint.add(element.textContent.trim().slice(0, 30));
+        }
+        return [least, [...faint].slice(0, 5)];
+      })()`);
+      check(faint.length === 0, `words stand out at ${width} px, ${scheme}: ${least.toFixed(1)} to 1 at least ${JSON.stringify(faint)}`);
       if (folder) {
         const { data } = await call('Page.captureScreenshot', { captureBeyondViewport: true, format: 'png',
           clip: { x: 0, y: 0, width, height: await evaluate('document.documentElement.scrollHeight'), scale: 1 } });
@@ -115,60 +145,86 @@ try {
   }
 
   await open(1440, 'light');
-  const isLogarithmic = await evaluate("document.querySelector('.faults .log').checked");
-  if (isLogarithmic) await evaluate("document.querySelector('.faults .log').click()");
-  const heading = () => evaluate("document.querySelector('.faults .wide.linear .heading').textContent");
-  const box = await evaluate(`(() => {
-    const svg = document.querySelector('.faults .wide.linear svg');
-    svg.scrollIntoView({ block: 'center' });
-    const { x, y, width, height } = svg.getBoundingClientRect();
-    return { x, y, width, height };
-  })()`);
-  const values = () => evaluate("[...document.querySelectorAll('.faults .wide.linear .value')].map((value) => value.textContent).join()");
-  const point = (share) => call('Input.dispatchMouseEvent',
-    { type: 'mouseMoved', x: box.x + share * box.width, y: box.y + box.height / 2 });
-  await point(0.3);
-  const [left, leftValues] = [await heading(), await values()];
-  await point(0.8);
-  const [right, rightValues] = [await heading(), await values()];
-  check(left !== right && leftValues !== rightValues, `values follow the pointer: ${left}, ${right}`);
-  const same = await evaluate(`(() => {
-    const chart = document.querySelector('.faults');
-    const size = chart.querySelector('input[type=range]').value;
-    const cells = [...chart.querySelectorAll('tbody tr')[size].children].slice(3);
-    const shown = [...chart.querySelectorAll('.wide.linear .value')];
-    return shown.length === cells.length && shown.every((value) => cells[value.dataset.line].textContent === value.textContent);
-  })()`);
-  check(same, 'the values shown are those of the table');
-
-  // Tab from the start of the page until the slider has the focus, then move it.
+  // Tab goes through every link, control and table that scrolls, and each shows that it has the focus.
+  const reachable = await evaluate(`[...document.querySelectorAll('a[href], input, summary, [tabindex="0"]')].filter((element) => element.checkVisibility()).length`);
   await evaluate('window.scrollTo(0, 0)');
-  let focused = '';
-  for (let step = 0; step < 20 && focused !== 'range'; step += 1) {
+  const unseen = [];
+  for (let step = 0; step < reachable; step += 1) {
     await key('Tab', 9);
-    focused = await evaluate("document.activeElement.type || ''");
+    const [seen, name] = await evaluate(`(() => {
+      const element = document.activeElement;
+      element.dataset.reached = 'yes';
+      return [getComputedStyle(element).outlineStyle !== 'none', element.tagName + ' ' + element.textContent.slice(0, 20)];
+    })()`);
+    if (!seen) unseen.push(name);
   }
-  check(focused === 'range', 'the slider is reached by Tab');
-  await key('Home', 36);
-  const first = await heading();
-  await key('ArrowRight', 39);
-  const second = await heading();
-  check(first !== second, `values follow the keyboard: ${first}, ${second}`);
-  const spoken = await evaluate("document.activeElement.getAttribute('aria-valuetext')");
-  check(spoken.startsWith(second) && spoken.includes('opt '), `a screen reader says: ${spoken}`);
-  const outline = await evaluate("getComputedStyle(document.activeElement).outlineStyle");
-  check(outline !== 'none', 'the focus is seen');
+  const reached = await evaluate("document.querySelectorAll('[data-reached]').length");
+  check(reached === reachable, `${reached} of ${reachable} links, controls and tables are reached by Tab`);
+  check(unseen.length === 0, `the focus is seen on each ${JSON.stringify(unseen.slice(0, 5))}`);
+  const summaries = await evaluate("document.querySelectorAll('details').length");
+  if (summaries > 0) {
+    await evaluate("document.querySelector('summary').focus()");
+    await key(' ', 32);
+    check(await evaluate("document.querySelector('details').open"), 'what is folded opens at the press of a key');
+  }
 
-  const shown = (selector) => evaluate(`document.querySelector('${selector}').getClientRects().length > 0`);
-  check(await shown('.faults .wide.linear') && !(await shown('.faults .wide.logarithmic')), 'the scale is linear');
-  await evaluate("document.querySelector('.faults .log').focus()");
-  await key(' ', 32);
-  check(!(await shown('.faults .wide.linear')) && await shown('.faults .wide.logarithmic'), 'and logarithmic at the press of a key');
-  await evaluate("document.querySelector('.show-written').click()");
-  check(!(await shown('.map img.written')) && await shown('.map img.read'), 'reads are shown without writes');
-  if (folder) {
-    const { data } = await call('Page.captureScreenshot', { format: 'png' });
-    writeFileSync(join(folder, 'report-logarithmic.png'), Buffer.from(data, 'base64'));
+  if (await evaluate("document.querySelector('.faults') !== null")) {
+    await open(1440, 'light');
+    const isLogarithmic = await evaluate("document.querySelector('.faults .log').checked");
+    if (isLogarithmic) await evaluate("document.querySelector('.faults .log').click()");
+    const heading = () => evaluate("document.querySelector('.faults .wide.linear .heading').textContent");
+    const box = await evaluate(`(() => {
+      const svg = document.querySelector('.faults .wide.linear svg');
+      svg.scrollIntoView({ block: 'center' });
+      const { x, y, width, height } = svg.getBoundingClientRect();
+      return { x, y, width, height };
+    })()`);
+    const values = () => evaluate("[...document.querySelectorAll('.faults .wide.linear .value')].map((value) => value.textContent).join()");
+    const point = (share) => call('Input.dispatchMouseEvent',
+      { type: 'mouseMoved', x: box.x + share * box.width, y: box.y + box.height / 2 });
+    await point(0.3);
+    const [left, leftValues] = [await heading(), await values()];
+    await point(0.8);
+    const [right, rightValues] = [await heading(), await values()];
+    check(left !== right && leftValues !== rightValues, `values follow the pointer: ${left}, ${right}`);
+    const same = await evaluate(`(() => {
+      const chart = document.querySelector('.faults');
+      const size = chart.querySelector('input[type=range]').value;
+      const cells = [...chart.querySelectorAll('tbody tr')[size].children].slice(3);
+      const shown = [...chart.querySelectorAll('.wide.linear .value')];
+      return shown.length === cells.length && shown.every((value) => cells[value.dataset.line].textContent === value.textContent);
+    })()`);
+    check(same, 'the values shown are those of the table');
+
+    // Tab from the start of the page until the slider has the focus, then move it.
+    await evaluate('window.scrollTo(0, 0)');
+    let focused = '';
+    for (let step = 0; step < 20 && focused !== 'range'; step += 1) {
+      await key('Tab', 9);
+      focused = await evaluate("document.activeElement.type || ''");
+    }
+    check(focused === 'range', 'the slider is reached by Tab');
+    await key('Home', 36);
+    const first = await heading();
+    await key('ArrowRight', 39);
+    const second = await heading();
+    check(first !== second, `values follow the keyboard: ${first}, ${second}`);
+    const spoken = await evaluate("document.activeElement.getAttribute('aria-valuetext')");
+    check(spoken.startsWith(second) && spoken.includes('opt '), `a screen reader says: ${spoken}`);
+    const outline = await evaluate("getComputedStyle(document.activeElement).outlineStyle");
+    check(outline !== 'none', 'the focus is seen');
+
+    const shown = (selector) => evaluate(`document.querySelector('${selector}').getClientRects().length > 0`);
+    check(await shown('.faults .wide.linear') && !(await shown('.faults .wide.logarithmic')), 'the scale is linear');
+    await evaluate("document.querySelector('.faults .log').focus()");
+    await key(' ', 32);
+    check(!(await shown('.faults .wide.linear')) && await shown('.faults .wide.logarithmic'), 'and logarithmic at the press of a key');
+    await evaluate("document.querySelector('.show-written').click()");
+    check(!(await shown('.map img.written')) && await shown('.map img.read'), 'reads are shown without writes');
+    if (folder) {
+      const { data } = await call('Page.captureScreenshot', { format: 'png' });
+      writeFileSync(join(folder, 'report-logarithmic.png'), Buffer.from(data, 'base64'));
+    }
   }
   check(said.length === 0, `nothing on the console ${JSON.stringify(said)}`);
   const outside = asked.filter((url) => !/^(file|data|about):/.test(url));

@@ -23,7 +23,7 @@ mod table;
 
 pub use conclusion::{Comparison, Conclusion, Curve, Curves, Enough, NEARLY_ALL, SLACK, Sentences, WORTH_IT};
 pub use multiprogram::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
-pub use page::Page;
+pub use page::{Page, page_style};
 pub use plot::{PictureFormat, plot_distances, plot_faults, plot_pages};
 pub use simulation::{Format, Measure, SimulatedTrace, SimulationReport, SimulationRow, bytes};
 pub use study::{CurveStudy, Distances, ObjectStudy, StudiedObject, Study, short_name};

@@ -101,8 +101,7 @@ impl Page {
         };
         let page = template.render(context! {
             title,
-            colours => style_sheet(),
-            style => STYLE,
+            style => page_style(),
             script => SCRIPT,
             // The heading of a trace: the page's own where there is but one.
             level => if self.studies.len() == 1 { 1 } else { 2 },
@@ -115,6 +114,11 @@ impl Page {
         });
         page.expect("the template takes what it is given")
     }
+}
+
+/// The style of all pages, light and dark.
+pub fn page_style() -> String {
+    style_sheet() + STYLE
 }
 
 /// The variables of every colour, for light and dark.

@@ -1,10 +1,11 @@
 //! Tables of words and numbers.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, presets};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A table with a heading row. The first column is words, the others are numbers and stand to the right.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     /// The headings.
     pub heading: Vec<String>,

@@ -1,0 +1,130 @@
+//! `sweephand reproduce` onto one page: what is measured is kept, what is missing is told, what is killed leaves nothing broken.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// An item that needs no traces of others and little time, and one that needs some.
+const QUICK: &str = "linux-mm/scans";
+const NEEDS_TRACES: &str = "clock-pro/table-1";
+
+fn reproduce(arguments: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sweephand"));
+    command.arg("reproduce").args(arguments).arg("-o").arg(folder);
+    command.env_remove("SWEEPHAND_TRACES").stdin(Stdio::null());
+    command
+}
+
+fn output(arguments: &[&str], folder: &Path) -> Output {
+    reproduce(arguments, folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Every file under a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() { all.extend(files(&path)) } else { all.push(path) }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn what_is_measured_is_kept_and_what_is_missing_does_not_stop_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let first = output(&[NEEDS_TRACES, QUICK, "--page"], folder);
+    let said = text(&first.stdout);
+    assert_eq!(first.status.code(), Some(1), "one is missing: {said}{}", text(&first.stderr));
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(
+        lines[0].starts_with("clock-pro/table-1 ") && lines[0].contains("put it at DIR/lirs/cpp.trace.gz"),
+        "{said}"
+    );
+    assert!(lines[1].starts_with("linux-mm/scans ") && lines[1].contains("measured in "), "{said}");
+    assert!(lines[3].starts_with("1 of 2 items measured; "), "{said}");
+    let results = folder.join("linux-mm-advanced-page-replacement/results");
+    let expected = [folder.join("index.html"), results.join("scans.json"), results.join("scans.md")];
+    assert_eq!(files(folder), expected);
+    let page = fs::read_to_string(folder.join("index.html")).unwrap();
+    assert!(page.contains("Not measured here: trace &#x27;cpp&#x27;") && page.contains("Not run yet."));
+
+    // The same again: kept. Another item of the page is still shown.
+    let again = text(&output(&[QUICK, "--page"], folder).stdout);
+    assert!(again.starts_with("linux-mm/scans ") && again.contains("kept, measured 20"), "{again}");
+    // Damaged, or of another program: measured again.
+    let json = results.join("scans.json");
+    let whole = fs::read_to_string(&json).unwrap();
+    let checksum =
+        serde_json::from_str::<serde_json::Value>(&whole).unwrap()["origin"]["program"]["checksum"].clone();
+    for changed in
+        [whole[..whole.len() / 2].to_string(), whole.replace(checksum.as_str().unwrap(), "0123456789abcdef")]
+    {
+        fs::write(&json, changed).unwrap();
+        let said = text(&output(&[QUICK, "--page"], folder).stdout);
+        assert!(said.contains("measured in "), "{said}");
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_only_whole_files_and_the_next_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut child =
+        reproduce(&["linux-mm/scans", "linux-mm", "--page"], folder).stdout(Stdio::null()).spawn().unwrap();
+    let done = folder.join("linux-mm-advanced-page-replacement/results/scans.json");
+    let start = Instant::now();
+    while !done.exists() {
+        assert!(start.elapsed() < Duration::from_secs(300), "the first item does not end");
+        assert!(child.try_wait().unwrap().is_none(), "it has ended without a result");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for file in files(folder) {
+        let contents = fs::read_to_string(&file).unwrap();
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("html") => assert!(contents.trim_end().ends_with("</html>"), "{}", file.display()),
+            Some("json") => drop(serde_json::from_str::<serde_json::Value>(&contents).unwrap()),
+            Some("md") => assert!(contents.starts_with("# linux-mm: ") && contents.ends_with('\n')),
+            _ => panic!("{} is left behind", file.display()),
+        }
+    }
+    let measured = fs::metadata(&done).unwrap().modified().unwrap();
+    let said = text(&output(&["linux-mm/scans", "--page"], folder).stdout);
+    assert!(said.contains("kept, measured"), "{said}");
+    assert_eq!(fs::metadata(&done).unwrap().modified().unwrap(), measured);
+}
+
+#[test]
+fn a_page_needs_a_place() {
+    for flag in ["--all", "--page"] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_sweephand")).args(["reproduce", flag]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("--output <DIR>"), "{}", text(&output.stderr));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let taken = folder.path().join("taken");
+    fs::write(&taken, "a file").unwrap();
+    let refused = output(&[QUICK, "--page"], &taken);
+    let message = text(&refused.stderr);
+    assert_eq!((refused.status.code(), message.lines().count()), (Some(2), 1), "{message}");
+    assert!(message.starts_with("sweephand: ") && message.contains("taken: cannot be made"), "{message}");
+}
+
+#[test]
+fn without_a_page_a_missing_trace_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = output(&[NEEDS_TRACES], folder.path());
+    let message = text(&output.stderr);
+    assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{message}");
+    assert!(message.starts_with("sweephand: clock-pro/table-1: trace 'cpp' is needed"), "{message}");
+    assert_eq!(files(folder.path()), [] as [PathBuf; 0]);
+}

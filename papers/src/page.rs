@@ -1,0 +1,340 @@
+//! All that was reproduced on one page of HTML: published beside measured, claims, and what each comes from. It needs nothing
+//! else: no network, no script.
+
+use crate::{Nearness, Reproduction, State, all_items, paper};
+use minijinja::value::Serde;
+use minijinja::{Environment, Value, context};
+use serde::Serialize;
+use std::collections::HashMap;
+use sweephand_report::{bytes, grouped, page_style};
+
+const TEMPLATE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+
+/// How near a measured number is: its class in the style sheet, its sign, and what it means.
+const NEARNESS: [(Nearness, &str, &str, &str); 4] = [
+    (Nearness::Equal, "equal", "=", "equal, at the decimals that are published"),
+    (Nearness::Near, "near", "≈", "near: within 2 points, or 10 %"),
+    (Nearness::Off, "off", "≠", "off: within 10 points, or a factor of 2"),
+    (Nearness::Far, "far", "!", "far: further than that"),
+];
+
+fn class(nearness: Nearness) -> &'static (Nearness, &'static str, &'static str, &'static str) {
+    NEARNESS.iter().find(|(known, ..)| *known == nearness).expect("all are listed")
+}
+
+/// A paper, as the template takes it.
+#[derive(Serialize)]
+struct Paper {
+    anchor: &'static str,
+    name: &'static str,
+    citation: String,
+    items: Vec<Shown>,
+    tally: Tally,
+}
+
+/// An item.
+#[derive(Serialize)]
+struct Shown {
+    anchor: String,
+    id: String,
+    title: String,
+    state: State,
+    reason: Option<String>,
+    tally: Tally,
+    method: Vec<Words>,
+    /// Tables with published numbers, or else the first; and the others.
+    tables: [Vec<ShownTable>; 2],
+    claims: Vec<ShownClaim>,
+    notes: Vec<Note>,
+    origin: Option<String>,
+}
+
+/// Words, some of them code.
+type Words = Vec<(bool, String)>;
+
+#[derive(Serialize)]
+struct Note {
+    /// Drawn with letters, to be shown as it is.
+    drawing: bool,
+    words: Words,
+}
+
+#[derive(Serialize)]
+struct ShownClaim {
+    holds: bool,
+    text: Words,
+    measured: Words,
+}
+
+#[derive(Serialize)]
+struct ShownTable {
+    line: Words,
+    heading: Vec<String>,
+    rows: Vec<Vec<Cell>>,
+}
+
+#[derive(Default, Serialize)]
+struct Cell {
+    text: String,
+    /// Whether it is a published number.
+    published: bool,
+    class: Option<&'static str>,
+    sign: &'static str,
+    difference: String,
+    /// For those who do not see the colour.
+    meaning: &'static str,
+}
+
+/// How many there are of each.
+#[derive(Default, Serialize)]
+struct Tally {
+    items: usize,
+    measured: usize,
+    impossible: usize,
+    waiting: usize,
+    yes: usize,
+    no: usize,
+    /// By nearness, in the order of [`NEARNESS`].
+    cells: [usize; 4],
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        self.items += other.items;
+        self.measured += other.measured;
+        self.impossible += other.impossible;
+        self.waiting += other.waiting;
+        self.yes += other.yes;
+        self.no += other.no;
+        self.cells.iter_mut().zip(other.cells).for_each(|(sum, cells)| *sum += cells);
+    }
+}
+
+/// The page with every item of every paper. `found` is what became of them, by [`Reproduction::item`]; the others wait.
+pub fn page(found: &[Reproduction], version: &str) -> String {
+    let by_item: HashMap<&str, &Reproduction> =
+        found.iter().map(|found| (found.item.as_str(), found)).collect();
+    let mut papers: Vec<Paper> = Vec::new();
+    for item in all_items() {
+        if papers.last().is_none_or(|last| last.anchor != item.folder) {
+            let (name, citation) = paper(item.folder).unwrap_or((item.folder, String::new()));
+            let (items, tally) = (Vec::new(), Tally::default());
+            papers.push(Paper { anchor: item.folder, name, citation, items, tally });
+        }
+        let paper = papers.last_mut().expect("there is one now");
+        let shown =
+            by_item.get(item.id).map_or_else(|| show(&Reproduction::waiting(item)), |found| show(found));
+        paper.tally.add(&shown.tally);
+        paper.items.push(shown);
+    }
+    let mut tally = Tally::default();
+    papers.iter().for_each(|paper| tally.add(&paper.tally));
+    let legend: Vec<_> = NEARNESS.iter().map(|(_, class, sign, meaning)| (class, sign, meaning)).collect();
+    let mut environment = Environment::new();
+    environment.add_template("page.html", TEMPLATE).expect("the template that we ship");
+    let template = environment.get_template("page.html").expect("added above");
+    let page = template.render(context! {
+        style => page_style() + STYLE,
+        papers => Value::from(Serde(papers)),
+        tally => Value::from(Serde(tally)),
+        legend => Value::from(Serde(legend)),
+        facts => facts(found),
+        version,
+    });
+    page.expect("the template takes what it is given")
+}
+
+/// When, with what and on what the results were measured: a line each for every program and machine.
+fn facts(found: &[Reproduction]) -> Vec<String> {
+    let origins: Vec<_> = found.iter().filter_map(|found| found.origin.as_ref()).collect();
+    let mut dates: Vec<&str> = origins.iter().map(|origin| &origin.date[..]).collect();
+    dates.sort_unstable();
+    let mut facts = Vec::new();
+    if let (Some(first), Some(last)) = (dates.first(), dates.last()) {
+        let seconds: f64 = origins.iter().map(|origin| origin.seconds).sum();
+        let when = if first == last { format!("on {first}") } else { format!("from {first} to {last}") };
+        let took = match seconds {
+            seconds if seconds < 120.0 => format!("{seconds:.0} seconds"),
+            seconds => format!("{} minutes", grouped((seconds / 60.0).round() as u64)),
+        };
+        facts.push(format!("Measured {when} UTC, in {took} of work."));
+    }
+    let mut add = |fact: String| {
+        if !facts.contains(&fact) {
+            facts.push(fact);
+        }
+    };
+    for origin in &origins {
+        let program = &origin.program;
+        add(format!("Sweephand {}, executable {}.", program.version, program.checksum));
+    }
+    for origin in &origins {
+        let machine = &origin.machine;
+        let memory = bytes(machine.memory_bytes);
+        add(format!(
+            "{} processors ({}), {memory}, {}.",
+            machine.processors, machine.processor, machine.system
+        ));
+    }
+    facts
+}
+
+fn show(found: &Reproduction) -> Shown {
+    let mut tally = Tally { items: 1, ..Tally::default() };
+    match found.state {
+        State::Measured => tally.measured = 1,
+        State::Impossible => tally.impossible = 1,
+        State::Waiting => tally.waiting = 1,
+    }
+    let mut shown = Shown {
+        anchor: found.item.replace('/', "-"),
+        id: found.item.clone(),
+        title: found.title.clone(),
+        state: found.state,
+        reason: found.reason.clone(),
+        tally: Tally::default(),
+        method: Vec::new(),
+        tables: [Vec::new(), Vec::new()],
+        claims: Vec::new(),
+        notes: Vec::new(),
+        origin: None,
+    };
+    if let Some(report) = &found.report {
+        let mut cells: HashMap<(usize, usize, usize), Cell> = HashMap::new();
+        for compared in &report.compared {
+            let (published, measured) = (compared.published, compared.measured);
+            cells.entry((published.table, published.row, published.column)).or_default().published = true;
+            let Some((nearness, difference)) = report.judge(compared) else { continue };
+            let (_, class, sign, meaning) = class(nearness);
+            let cell = cells.entry((measured.table, measured.row, measured.column)).or_default();
+            *cell = Cell { class: Some(class), sign, difference, meaning, ..Cell::default() };
+            tally.cells[nearness as usize] += 1;
+        }
+        let has_published = report.tables.iter().enumerate().map(|(table, _)| {
+            report
+                .compared
+                .iter()
+                .any(|compared| [compared.published.table, compared.measured.table].contains(&table))
+        });
+        let has_published: Vec<bool> = has_published.collect();
+        let none = !has_published.contains(&true);
+        for (index, (line, table)) in report.tables.iter().enumerate() {
+            let rows = table.rows.iter().enumerate().map(|(row, texts)| {
+                let cells = texts.iter().enumerate().map(|(column, text)| Cell {
+                    text: text.clone(),
+                    ..cells.remove(&(index, row, column)).unwrap_or_default()
+                });
+                cells.collect()
+            });
+            let shown_table =
+                ShownTable { line: words(line), heading: table.heading.clone(), rows: rows.collect() };
+            let in_front = has_published[index] || none && index == 0;
+            shown.tables[usize::from(!in_front)].push(shown_table);
+        }
+        shown.method = report.method.lines().map(words).collect();
+        shown.claims = report
+            .claims
+            .iter()
+            .map(|claim| {
+                let (text, measured) = (words(&claim.text), words(&claim.measured));
+                ShownClaim { holds: claim.holds, text, measured }
+            })
+            .collect();
+        tally.yes = report.claims.iter().filter(|claim| claim.holds).count();
+        tally.no = report.claims.len() - tally.yes;
+        // A note holds paragraphs; one that is set off is drawn with letters.
+        let paragraphs = report.notes.iter().flat_map(|note| note.split("\n\n"));
+        shown.notes = paragraphs
+            .map(|note| Note { drawing: note.starts_with("    "), words: words(note.trim_end()) })
+            .collect();
+        shown.origin = found.origin.as_ref().map(|origin| {
+            let inputs = origin.inputs.iter().map(|input| {
+                let folder = if input.bundled { "traces/" } else { "" };
+                format!("{folder}{} ({})", input.file, input.checksum)
+            });
+            let inputs: Vec<_> = inputs.collect();
+            let inputs = match inputs.is_empty() {
+                true => "no file".to_string(),
+                false => inputs.join(", "),
+            };
+            let seeds = report
+                .seeds_in_words()
+                .unwrap_or("no seed but those of policies, which have their defaults".into());
+            format!("{} UTC, {:.1} s; from {inputs}; {seeds}.", origin.date, origin.seconds)
+        });
+    }
+    shown.tally = tally;
+    shown
+}
+
+/// Takes a text apart: what stands between two back quotes is code.
+fn words(text: &str) -> Words {
+    let parts = text.split('`').enumerate().map(|(index, part)| (index % 2 == 1, part.to_string()));
+    parts.filter(|(_, part)| !part.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_legend_says_what_the_limits_are() {
+        use crate::report::{NEAR_POINTS, NEAR_RATIO, OFF_POINTS, OFF_RATIO};
+        let percent = 100.0 * (NEAR_RATIO - 1.0);
+        assert!(NEARNESS[1].3.ends_with(&format!("within {NEAR_POINTS} points, or {percent:.0} %")));
+        assert!(NEARNESS[2].3.ends_with(&format!("within {OFF_POINTS} points, or a factor of {OFF_RATIO}")));
+        for (index, (nearness, ..)) in NEARNESS.iter().enumerate() {
+            assert_eq!(*nearness as usize, index, "the order of tallies");
+        }
+    }
+
+    #[test]
+    fn every_paper_has_a_name_and_a_citation() {
+        for item in all_items() {
+            let (name, citation) = paper(item.folder).unwrap_or_else(|| panic!("{}", item.folder));
+            assert!(!name.is_empty() && citation.len() > 40, "{}: {name}, {citation}", item.folder);
+        }
+    }
+
+    /// Relative luminance and contrast as WCAG 2 has them.
+    fn contrast(a: &str, b: &str) -> f64 {
+        let luminance = |colour: &str| {
+            let part = |at: usize| {
+                let value = u8::from_str_radix(&colour[at..at + 2], 16).unwrap() as f64 / 255.0;
+                if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+            };
+            0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+        };
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn words_stand_out_from_every_colour() {
+        let style = page_style() + STYLE;
+        // Variables are given once for light and once for dark, in this order.
+        let values = |name: &str| -> Vec<&str> {
+            let variable = format!("--{name}:#");
+            let starts = style.match_indices(&variable[..]).map(|(at, found)| at + found.len() - 1);
+            starts.map(|at| &style[at..at + 7]).collect()
+        };
+        let [texts, muted] = [values("text"), values("muted")];
+        for (_, class, ..) in NEARNESS {
+            let grounds = values(class);
+            assert_eq!([grounds.len(), texts.len(), muted.len()], [2; 3], "{class}");
+            for scheme in 0..2 {
+                let ratio = contrast(grounds[scheme], texts[scheme]);
+                assert!(ratio >= 7.0, "{class}: {ratio:.1} ({} on {})", texts[scheme], grounds[scheme]);
+                let ratio = contrast(grounds[scheme], values("ground")[scheme]);
+                assert!(ratio >= 1.1, "{class} is told from the ground: {ratio:.2}");
+            }
+        }
+        for verdict in ["yes", "no"] {
+            for (colour, ground) in values(verdict).iter().zip(values("ground")) {
+                let ratio = contrast(colour, ground);
+                assert!(ratio >= 4.5, "{verdict}: {ratio:.1}");
+            }
+        }
+    }
+}
