@@ -4,9 +4,11 @@
 //! check that failed), 2 an error, told in one line. `record` and `run` pass on the status of the program it ran.
 
 mod advise;
+mod completions;
 mod generate;
 mod import;
 mod info;
+mod man;
 mod multiprogram;
 mod output;
 mod plot;
@@ -18,7 +20,7 @@ mod reproduce;
 mod run;
 mod simulate;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io;
 use std::process::ExitCode;
 
@@ -56,6 +58,10 @@ enum Command {
     Reproduce(reproduce::Args),
     /// List the policies with their parameters
     Policies(policies::Args),
+    /// Print a script with which a shell completes the command's words
+    Completions(completions::Args),
+    /// Make the manual pages
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -72,6 +78,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Policies(args) => policies::run(args),
+        Command::Completions(args) => completions::run(args, Cli::command()),
+        Command::Man(args) => man::run(args, Cli::command()),
     };
     result.unwrap_or_else(|error| {
         // Nobody reads on: that is their choice, not an error.
