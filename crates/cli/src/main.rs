@@ -4,6 +4,7 @@
 //! check that failed), 2 an error, told in one line. `record` and `run` pass on the status of the program it ran.
 
 mod advise;
+mod compare;
 mod completions;
 mod generate;
 mod import;
@@ -54,6 +55,8 @@ enum Command {
     Multiprogram(multiprogram::Args),
     /// Run a program in less memory than it wants, under a policy
     Run(run::Args),
+    /// Run a program with all memory, under the kernel's replacement and under policies, and show them side by side
+    Compare(compare::Args),
     /// Show a paper's published results beside measured ones
     Reproduce(reproduce::Args),
     /// List the policies with their parameters
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Plot(args) => plot::run(args),
         Command::Multiprogram(args) => multiprogram::run(args),
         Command::Run(args) => run::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Policies(args) => policies::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),

@@ -1,4 +1,4 @@
-//! `sweephand run`: run a program in less memory than it wants, under a policy.
+//! `sweephand run`: run a program in less memory than it wants, under a policy, or under the kernel's own replacement.
 //!
 //! The program's streams, exit status and signals are its own: what is said here goes to standard error, and nothing is
 //! said unless asked for, or unless something is wrong.
@@ -16,7 +16,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
-use sweephand_pager::{MOST_PREFETCH_PAGES, Options, PAGE_BYTES, Run, Statistics};
+use sweephand_pager::{
+    KernelMemory, KernelRun, MOST_PREFETCH_PAGES, Options, PAGE_BYTES, Run, Running, Statistics,
+};
 use sweephand_policy::registry::Spec;
 use sweephand_report::{bytes, grouped};
 use sweephand_sim::MemorySize;
@@ -29,11 +31,15 @@ pub(crate) struct Args {
     /// Which pages go; see `sweephand policies`
     #[arg(short, long, default_value = "clock-pro")]
     policy: String,
+    /// Under the kernel's own replacement instead: in a memory cgroup, with a swap file at --swap. Needs root
+    #[arg(long, conflicts_with_all = ["policy", "prefetch", "io"])]
+    kernel: bool,
     /// Where to page to: a directory on a disk, or a file's name in one. The file is never seen under that name, and its
     /// space is free again when the program has ended, however it ends
     #[arg(long, value_name = "FILE", default_value = "/var/tmp")]
     swap: PathBuf,
-    /// Write the counts to a JSON file
+    /// Write the counts to a JSON file. Without the right to make a memory cgroup, cgroup_failcnt is null in it, and
+    /// cgroup_missing says why
     #[arg(long, value_name = "FILE.json")]
     stats: Option<PathBuf>,
     /// Show a live line on standard error, if that is a terminal
@@ -57,19 +63,8 @@ enum InputOutput {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let limit_bytes = match args.memory.parse() {
-        Ok(MemorySize::Bytes(bytes)) => bytes,
-        Ok(MemorySize::Pages(pages)) => pages.saturating_mul(PAGE_BYTES),
-        Ok(_) => bail!("--memory {}: write bytes as in 64MiB or pages as in 16384p", args.memory),
-        Err(error) => bail!("--memory: {error}"),
-    };
-    let prefetch_pages = match args.prefetch.as_str() {
-        "off" => 0,
-        number => match number.parse() {
-            Ok(pages) if pages <= MOST_PREFETCH_PAGES => pages,
-            _ => bail!("--prefetch {number}: write off, or up to {MOST_PREFETCH_PAGES} pages"),
-        },
-    };
+    let limit_bytes = limit_bytes(&args.memory)?;
+    let prefetch_pages = prefetch_pages(&args.prefetch)?;
     let options = Options {
         limit_bytes,
         policy: Spec::parse(&args.policy)?,
@@ -82,10 +77,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ignored = ignored_signals();
     let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals = SignalsInfo::<WithOrigin>::new(signals)?;
-    let mut run = Run::start(&args.command, &options)?;
+    let run: Box<dyn Running> = if args.kernel {
+        let memory = KernelMemory::Limited { limit_bytes, swap: options.swap };
+        Box::new(KernelRun::start(&args.command, &memory, |_| {})?)
+    } else {
+        Box::new(Run::start(&args.command, &options, |_| {})?)
+    };
     pass_signals_on(signals, run.child());
     if args.progress {
-        show(&mut run);
+        show(&*run);
     }
     let ended = run.wait()?;
     if let Some(mut output) = stats {
@@ -96,8 +96,29 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(exit_code(ended.status))
 }
 
+/// Memory for a program, in bytes.
+pub(crate) fn limit_bytes(memory: &str) -> anyhow::Result<u64> {
+    match memory.parse() {
+        Ok(MemorySize::Bytes(bytes)) => Ok(bytes),
+        Ok(MemorySize::Pages(pages)) => Ok(pages.saturating_mul(PAGE_BYTES)),
+        Ok(_) => bail!("--memory {memory}: write bytes as in 64MiB or pages as in 16384p"),
+        Err(error) => bail!("--memory: {error}"),
+    }
+}
+
+/// Most pages to read ahead.
+pub(crate) fn prefetch_pages(prefetch: &str) -> anyhow::Result<u32> {
+    match prefetch {
+        "off" => Ok(0),
+        number => match number.parse() {
+            Ok(pages) if pages <= MOST_PREFETCH_PAGES => Ok(pages),
+            _ => bail!("--prefetch {number}: write off, or up to {MOST_PREFETCH_PAGES} pages"),
+        },
+    }
+}
+
 /// Keeps a line up to date until the program has ended.
-fn show(run: &mut Run) {
+fn show(run: &dyn Running) {
     const EVERY: Duration = Duration::from_millis(250);
     let line = progress::line();
     let (mut before, mut time) = (run.statistics(), Instant::now());
@@ -105,13 +126,15 @@ fn show(run: &mut Run) {
         thread::sleep(EVERY);
         let now = run.statistics();
         let seconds = time.elapsed().as_secs_f64();
-        let rate = |count: fn(&Statistics) -> u64| ((count(&now) - count(&before)) as f64 / seconds) as u64;
+        let rate = |count: fn(&Statistics) -> u64| {
+            (count(&now).saturating_sub(count(&before)) as f64 / seconds) as u64
+        };
         line.set_message(format!(
             "{} resident, {} faults/s, {}/s read, {}/s written",
             bytes(run.resident_pages() * PAGE_BYTES),
             grouped(rate(|counts| counts.faults)),
-            bytes(rate(|counts| counts.pages_read) * PAGE_BYTES),
-            bytes(rate(|counts| counts.pages_written) * PAGE_BYTES),
+            bytes(rate(|counts| counts.pages_read.unwrap_or_default()) * PAGE_BYTES),
+            bytes(rate(|counts| counts.pages_written.unwrap_or_default()) * PAGE_BYTES),
         ));
         line.tick();
         (before, time) = (now, Instant::now());

@@ -10,13 +10,23 @@
 //! The agent does the paging, inside the program, since only there can pages be moved; this side finds out what can be
 //! found out before the program starts, stays its parent, and tells how it ended. Neither outlives the other: when this
 //! process is killed, the agents end theirs.
+//!
+//! [`KernelRun`] runs a program under the kernel's own paging, for comparison. Whatever pages, the program is in a memory
+//! cgroup (`cgroup`), which keeps account; a process of its own (`tidy`) removes that at the end.
 
+mod cgroup;
+mod kernel;
 mod program;
 mod run;
 mod statistics;
+mod swap_file;
+mod tidy;
+mod usage;
 
+pub use cgroup::{CgroupError, kernel_share};
+pub use kernel::{KernelMemory, KernelRun};
 pub use program::ProgramError;
-pub use run::{Ended, Options, Run, RunError};
+pub use run::{Ended, Options, Run, RunError, Running, check_policy};
 pub use statistics::Statistics;
 
 /// Bytes of a page.

@@ -45,7 +45,8 @@ pub(crate) fn find(name: &OsStr) -> Result<PathBuf, ProgramError> {
     Ok(program)
 }
 
-fn locate(name: &OsStr) -> Result<PathBuf, ProgramError> {
+/// The file that a command's name stands for.
+pub(crate) fn locate(name: &OsStr) -> Result<PathBuf, ProgramError> {
     let is_program = |path: &PathBuf| {
         fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     };

@@ -1,18 +1,19 @@
 //! A run: the order for the agents, the program as a child, and how both ended.
 
+use crate::cgroup::{Cgroup, CgroupError, Swap, kernel_share};
 use crate::program::{self, ProgramError};
-use crate::statistics::{self, Statistics};
-use crate::{LEAST_BYTES, MOST_PREFETCH_PAGES, PAGE_BYTES};
+use crate::statistics::Statistics;
+use crate::tidy::Tidy;
+use crate::{LEAST_BYTES, MOST_PREFETCH_PAGES, PAGE_BYTES, usage};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use sweephand_agent::control::{CONTROL_BYTES, Control, MAGIC, Order, Text, VARIABLE};
 use sweephand_policy::registry::{POLICIES, Spec};
 
@@ -83,6 +84,23 @@ pub enum RunError {
         /// Why.
         words: String,
     },
+    /// Only root may do that.
+    #[error("run --kernel makes a memory cgroup and a swap file: that is for root")]
+    Root,
+    /// There is no cgroup where one is needed.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// The cgroup's limit was no longer to be kept.
+    #[error(
+        "{}: the kernel ended it, or a process of it: all its memory, with page tables and files, did not fit the cgroup's \
+         {limit_bytes} bytes; give it more with --memory", .program.display()
+    )]
+    TooLarge {
+        /// The program.
+        program: PathBuf,
+        /// The cgroup's limit.
+        limit_bytes: u64,
+    },
     /// The program ran without its pager.
     #[error("{}: did not load the pager: what it printed was made without a limit", .0.display())]
     NotLoaded(PathBuf),
@@ -97,25 +115,43 @@ pub struct Ended {
     pub statistics: Statistics,
 }
 
-/// A program that is running.
+/// A program that is running, under whichever means.
+pub trait Running {
+    /// The program's process.
+    fn child(&self) -> &Child;
+    /// The counts so far; of processor time and the exit status nothing is known yet.
+    fn statistics(&self) -> Statistics;
+    /// Pages resident now: in the process of the program that said so last, or in its cgroup.
+    fn resident_pages(&self) -> u64;
+    /// Whether the program has ended.
+    fn has_ended(&self) -> bool;
+    /// Waits for the program.
+    fn wait(self: Box<Self>) -> Result<Ended, RunError>;
+}
+
+/// A program that is running under the pager.
 pub struct Run {
     program: PathBuf,
     policy: String,
     child: Child,
     control: &'static Control,
     started: Instant,
+    /// Or why there is none.
+    cgroup: Result<(Cgroup, Tidy), String>,
     /// The library and the control file, which the program names as files of this process.
     _files: [OwnedFd; 2],
 }
 
 impl Run {
-    /// Starts a program: its name, and its arguments.
-    pub fn start(command: &[OsString], options: &Options) -> Result<Self, RunError> {
+    /// Starts a program: its name, and its arguments. `prepare` sees to its streams and whatever else is not paging.
+    pub fn start(
+        command: &[OsString],
+        options: &Options,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Self, RunError> {
         let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         check_policy(&options.policy)?;
-        if options.limit_bytes < LEAST_BYTES {
-            return Err(RunError::TooLittle { bytes: options.limit_bytes });
-        }
+        check_limit(options.limit_bytes)?;
         let directory = check_swap(&options.swap)?;
         let program = program::find(name)?;
         let text = |what: &str| RunError::System {
@@ -123,6 +159,15 @@ impl Run {
             error: io::ErrorKind::InvalidInput.into(),
         };
         let policy = options.policy.to_string();
+        let share_bytes = kernel_share(options.limit_bytes);
+        let cgroup = match Cgroup::new(options.limit_bytes + share_bytes, Swap::Off) {
+            Ok(cgroup) => {
+                let tidy = Tidy::start(&cgroup, None).map_err(system("/bin/sh: cannot be started".into()))?;
+                Ok((cgroup, tidy))
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        let limit_file = cgroup.as_ref().map(|(cgroup, _)| cgroup.limit_file()).unwrap_or_default();
         let order = Order {
             magic: MAGIC,
             supervisor: std::process::id() as i32,
@@ -134,6 +179,11 @@ impl Run {
                 .to_str()
                 .and_then(Text::new)
                 .ok_or_else(|| text("path of the backing store"))?,
+            cgroup_limit: limit_file
+                .to_str()
+                .and_then(Text::new)
+                .ok_or_else(|| text("path of the cgroup"))?,
+            cgroup_share_bytes: share_bytes,
         };
         let library = memory_file("sweephand-pager", PRELOAD)?;
         let control_file = memory_file("sweephand-control", &[0; CONTROL_BYTES])?;
@@ -144,66 +194,75 @@ impl Run {
             preload.push(":");
             preload.push(others);
         }
+        let mut start = Command::new(name);
+        start.args(command.get(1..).unwrap_or_default());
+        start.env("LD_PRELOAD", preload).env(VARIABLE, name_of(&control_file));
+        if let Ok((cgroup, _)) = &cgroup {
+            cgroup.enter(&mut start)?;
+        }
+        prepare(&mut start);
         let started = Instant::now();
-        let child = Command::new(name)
-            .args(command.get(1..).unwrap_or_default())
-            .env("LD_PRELOAD", preload)
-            .env(VARIABLE, name_of(&control_file))
-            .spawn()
-            .map_err(system(format!("{}: cannot be started", program.display())))?;
-        Ok(Self { program, policy, child, control, started, _files: [library, control_file] })
+        let child = start.spawn().map_err(system(format!("{}: cannot be started", program.display())))?;
+        Ok(Self { program, policy, child, control, started, cgroup, _files: [library, control_file] })
     }
+}
 
-    /// The program's process.
-    pub fn child(&self) -> &Child {
+impl Running for Run {
+    fn child(&self) -> &Child {
         &self.child
     }
 
-    /// The counts so far; of processor time and the exit status nothing is known yet.
-    pub fn statistics(&self) -> Statistics {
-        let order = &self.control.order;
-        Statistics::new(&self.control.counters, &self.policy, order.limit_pages, self.started.elapsed())
+    fn statistics(&self) -> Statistics {
+        let Control { order, counters, .. } = self.control;
+        let mut statistics =
+            Statistics::new(counters, &self.policy, order.limit_pages, self.started.elapsed());
+        match &self.cgroup {
+            Ok((cgroup, _)) => statistics.account(cgroup),
+            Err(reason) => statistics.cgroup_missing = Some(reason.clone()),
+        }
+        statistics
     }
 
-    /// Pages resident now, in the process of the program that said so last.
-    pub fn resident_pages(&self) -> u64 {
+    fn resident_pages(&self) -> u64 {
         self.control.counters.resident_pages.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Whether the program has ended.
-    pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().is_ok_and(|status| status.is_some())
+    fn has_ended(&self) -> bool {
+        usage::has_ended(&self.child)
     }
 
-    /// Waits for the program.
-    pub fn wait(mut self) -> Result<Ended, RunError> {
-        let status =
-            self.child.wait().map_err(system(format!("{}: cannot be waited for", self.program.display())))?;
+    fn wait(self: Box<Self>) -> Result<Ended, RunError> {
+        let waited = usage::wait(&self.child);
+        let (status, usage) =
+            waited.map_err(system(format!("{}: cannot be waited for", self.program.display())))?;
         // Processes that it leaves behind go on as they would have.
         self.control.release();
         let mut statistics = self.statistics();
-        let (user, sys, most_resident): (Duration, Duration, u64) = statistics::children();
-        statistics.user_ns = user.as_nanos() as u64;
-        statistics.sys_ns = sys.as_nanos() as u64;
-        statistics.exit_status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
-        if statistics.peak_resident_pages == 0 {
-            statistics.peak_resident_pages = most_resident;
+        statistics.ended(status, &usage);
+        let mut too_large = false;
+        if let Ok((cgroup, tidy)) = self.cgroup {
+            too_large = cgroup.oom_kills() > 0;
+            tidy.finish();
         }
         if let Some(words) = self.control.failure() {
             return Err(RunError::Pager { program: self.program, words: words.to_string() });
         }
-        if statistics.processes == 0 && status.success() {
+        if let (true, Some(limit_bytes)) = (too_large, statistics.cgroup_limit_bytes) {
+            return Err(RunError::TooLarge { program: self.program, limit_bytes });
+        }
+        if statistics.processes == Some(0) && status.success() {
             return Err(RunError::NotLoaded(self.program));
         }
         Ok(Ended { status, statistics })
     }
 }
 
-fn system(what: String) -> impl FnOnce(io::Error) -> RunError {
+pub(crate) fn system(what: String) -> impl FnOnce(io::Error) -> RunError {
     |error| RunError::System { what, error }
 }
 
-fn check_policy(spec: &Spec) -> Result<(), RunError> {
+/// Whether a policy can run live.
+pub fn check_policy(spec: &Spec) -> Result<(), RunError> {
     let entry = POLICIES.iter().find(|entry| entry.info.name == spec.name());
     if entry.is_some_and(|entry| entry.runs_live) {
         return Ok(());
@@ -216,8 +275,12 @@ fn check_policy(spec: &Spec) -> Result<(), RunError> {
     Err(RunError::Policy { policy: spec.to_string(), reason, live: live.join(" ") })
 }
 
-/// The directory to page to, if files without a name and direct I/O can be had there.
-fn check_swap(swap: &Path) -> Result<PathBuf, RunError> {
+pub(crate) fn check_limit(bytes: u64) -> Result<(), RunError> {
+    if bytes < LEAST_BYTES { Err(RunError::TooLittle { bytes }) } else { Ok(()) }
+}
+
+/// The directory that is meant by a directory, or by a file's name in it.
+pub(crate) fn swap_directory(swap: &Path) -> Result<PathBuf, RunError> {
     let directory = match swap.parent() {
         Some(parent) if !swap.is_dir() => {
             if parent.as_os_str().is_empty() {
@@ -229,7 +292,12 @@ fn check_swap(swap: &Path) -> Result<PathBuf, RunError> {
         _ => swap,
     };
     let refused = |reason: String| RunError::Swap { path: directory.to_path_buf(), reason };
-    let directory = directory.canonicalize().map_err(|error| refused(error.to_string()))?;
+    directory.canonicalize().map_err(|error| refused(error.to_string()))
+}
+
+/// The directory to page to, if files without a name and direct I/O can be had there.
+fn check_swap(swap: &Path) -> Result<PathBuf, RunError> {
+    let directory = swap_directory(swap)?;
     let refused = |reason: String| RunError::Swap { path: directory.clone(), reason };
     const TMPFS: i64 = 0x0102_1994;
     const RAMFS: i64 = 0x8584_58f6;

@@ -1,15 +1,18 @@
 //! What the commands print: tables for people, CSV, JSON and Parquet for programs, pictures and a page for both.
 //!
-//! [`SimulationReport`] holds the rows of `sweephand simulate`, [`MultiprogramReport`] those of `sweephand multiprogram`;
+//! [`SimulationReport`] holds the rows of `sweephand simulate`, [`MultiprogramReport`] those of `sweephand multiprogram`,
+//! [`LiveReport`] the runs of `sweephand compare`;
 //! [`Table`] is a table of words and numbers that can be drawn for a terminal or written as Markdown. [`Study`] is all that
 //! a report on a trace shows and [`Page`] the report; [`Conclusion`] is what fault curves come to, in words.
 #![forbid(unsafe_code)]
 
 mod axis;
+
 mod conclusion;
 mod distance_chart;
 mod fault_chart;
 mod ink;
+mod live;
 mod machine_readable;
 mod map_chart;
 mod multiprogram;
@@ -22,6 +25,7 @@ mod study;
 mod table;
 
 pub use conclusion::{Comparison, Conclusion, Curve, Curves, Enough, NEARLY_ALL, SLACK, Sentences, WORTH_IT};
+pub use live::{LiveFormat, LiveReport, LiveRun};
 pub use multiprogram::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
 pub use page::{Page, page_style};
 pub use plot::{PictureFormat, plot_distances, plot_faults, plot_pages};

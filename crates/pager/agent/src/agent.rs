@@ -12,6 +12,7 @@
 //! what is there is counted, and from then on every missing page comes through here.
 
 use crate::bits::{Bits, Sampler};
+use crate::cgroup;
 use crate::control::{Control, add};
 use crate::failure::give_up;
 use crate::io::{self, Direction, Io, Request};
@@ -157,8 +158,9 @@ impl Agent {
     /// Serves the program until it ends.
     pub fn run(&mut self) -> ! {
         MAILBOX.allow(if self.managed { -1 } else { self.room_bytes() });
-        MAILBOX.open(self.doorbells);
         add(&self.control.counters.agents, 1);
+        cgroup::widen(self.control);
+        MAILBOX.open(self.doorbells);
         loop {
             self.read_messages();
             while let Some(message) = self.messages.pop_front() {

@@ -53,6 +53,10 @@ pub struct Order {
     pub policy: Text<256>,
     /// The directory for the backing store.
     pub directory: Text<1024>,
+    /// The file with the limit of the cgroup that the program is in; empty if it is in none of its own.
+    pub cgroup_limit: Text<512>,
+    /// What the cgroup's limit has on top of the processes' own, in bytes.
+    pub cgroup_share_bytes: u64,
 }
 
 /// Counters over all processes of the program since its start.

@@ -20,7 +20,7 @@
 //! | `bits` | reference bits in software |
 //! | `fork` | a child gets an agent of its own |
 //! | `pages`, `regions`, `staging`, `store`, `io`, `readahead` | what they say |
-//! | `own`, `maps`, `thread`, `failure`, `control` | memory of its own, the kernel's view, threads, the end, the command |
+//! | `own`, `maps`, `thread`, `failure`, `control`, `cgroup` | memory of its own, the kernel's view, threads, the end, the command |
 #![cfg_attr(not(test), no_std)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -28,6 +28,7 @@ extern crate alloc;
 
 pub mod agent;
 pub mod bits;
+mod cgroup;
 mod changes;
 pub mod control;
 pub mod failure;

@@ -1,0 +1,276 @@
+//! `sweephand run --kernel`, `sweephand compare`, and the cgroup of all runs: what they tell, and that nothing is left.
+//!
+//! Cgroups and swap files are for root. Where they cannot be had these tests say so, and check that the command says so too.
+
+mod live;
+mod schema;
+
+use live::*;
+use schema::keeps_to;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Whether the kernel's own replacement can be measured here. If not, says why, and that the command says the same.
+fn can_swap() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| {
+        let output = output(&mut run(&["--kernel", "--memory", "16MiB", "--", "true"]));
+        if output.status.success() {
+            return true;
+        }
+        let words = text(&output.stderr);
+        let known = [
+            "that is for root",
+            "there is no memory controller here",
+            "cannot hold a swap file",
+            "does not take it as a swap file",
+            "there is no space for a swap file",
+            "hands the memory controller down",
+        ];
+        assert!(known.iter().any(|known| words.contains(known)) && words.lines().count() == 1, "{words}");
+        assert_eq!(output.status.code(), Some(2));
+        eprintln!("NOT TESTED: the kernel's replacement cannot be measured here: {words}");
+        false
+    })
+}
+
+fn statistics(options: &[&str], command: &[&str]) -> serde_json::Value {
+    let path = workshop().join(format!("{}.{:?}.json", options.join(""), std::thread::current().id()));
+    let output = output(run(options).arg("--stats").arg(&path).arg("--").args(command));
+    assert!(output.status.success(), "{options:?}: {}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "");
+    let document = fs::read_to_string(&path).unwrap();
+    if let Some(Err(error)) = keeps_to("run.json", &document, tempfile::tempdir().unwrap().path()) {
+        panic!("{options:?}: {error}: {document}");
+    }
+    let statistics = serde_json::from_str(&document).unwrap();
+    fs::remove_file(path).unwrap();
+    statistics
+}
+
+#[test]
+fn the_kernels_replacement_is_counted_under_the_pagers_names() {
+    if !can_swap() {
+        return;
+    }
+    let churn = program("churn");
+    let churn = [churn.to_str().unwrap(), "48", "4", "1"];
+    let kernel = statistics(&["--kernel", "--memory", "16MiB"], &churn);
+    let count = |name: &str| kernel[name].as_u64().unwrap_or_else(|| panic!("{name} in {kernel}"));
+    assert_eq!((&kernel["policy"], &kernel["exit_status"]), (&"kernel".into(), &0.into()));
+    // 12,288 pages, of which 16 MiB and what the kernel is given on top hold less than 5,400.
+    assert!(count("faults") > 12_288, "{kernel}");
+    for name in ["refaults", "pages_read", "pages_written", "cgroup_failcnt"] {
+        assert!(count(name) > 5000, "{name} in {kernel}");
+    }
+    assert!(count("major_faults") > 0 && count("major_faults") < count("faults"), "{kernel}");
+    assert!(count("cgroup_peak_bytes") <= count("cgroup_limit_bytes"), "{kernel}");
+    for name in ["rescues", "hand_steps", "evictions", "processes", "cgroup_missing"] {
+        assert!(kernel[name].is_null(), "{name} in {kernel}");
+    }
+    if can_page() {
+        let pager = statistics(&["--memory", "16MiB"], &churn);
+        let names = |statistics: &serde_json::Value| {
+            statistics.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(names(&kernel), names(&pager));
+        assert_eq!(kernel["cgroup_limit_bytes"], pager["cgroup_limit_bytes"]);
+        assert_eq!(pager["cgroup_failcnt"], 0, "{pager}");
+    }
+}
+
+#[test]
+fn nothing_is_left_however_it_ends() {
+    if !can_swap() {
+        return;
+    }
+    let churn = program("churn");
+    let churn = churn.to_str().unwrap();
+    for kernel in [true, false] {
+        if !kernel && !can_page() {
+            continue;
+        }
+        for end in ["TERM", "INT", "KILL", "USR1", "exit"] {
+            let mut command = run(&["--memory", "16MiB"]);
+            if kernel {
+                command.arg("--kernel");
+            }
+            // A shell, so that there is more than one process; its child outlives it when it exits.
+            let script = match end {
+                "exit" => "sleep 2 & exit 0".to_string(),
+                _ => format!("trap 'exit 3' INT TERM; {churn} 32 1000 1 & wait"),
+            };
+            command.args(["--", "sh", "-c", &script]).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut child = command.spawn().unwrap();
+            let start = Instant::now();
+            while program_of(child.id()).is_empty() && child.try_wait().unwrap().is_none() {
+                assert!(start.elapsed() < PATIENCE, "it does not begin");
+                sleep(Duration::from_millis(5));
+            }
+            let mut family = Vec::new();
+            if end != "exit" {
+                sleep(Duration::from_millis(300));
+                family = program_of(child.id());
+                assert!(!family.is_empty() && !left_by(child.id()).is_empty(), "{end}: it has no cgroup");
+                // TERM and INT go to the shell, not to its child; the others end the command itself.
+                signal(child.id(), end);
+            }
+            let start = Instant::now();
+            while child.try_wait().unwrap().is_none() {
+                assert!(start.elapsed() < PATIENCE, "{end}: it does not end");
+                sleep(Duration::from_millis(5));
+            }
+            let start = Instant::now();
+            while !left_by(child.id()).is_empty() {
+                assert!(start.elapsed() < Duration::from_secs(30), "{end}: left: {:?}", left_by(child.id()));
+                sleep(Duration::from_millis(5));
+            }
+            // Whoever is killed takes the program along; who ends in good order leaves its other processes to themselves.
+            let is_killed = matches!(end, "KILL" | "USR1");
+            for &pid in &family {
+                assert!(!is_killed || !is_alive(pid), "{end}: process {pid} goes on");
+                if is_alive(pid) {
+                    signal(pid, "KILL");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_the_cgroup_is_told_in_one_line() {
+    if !can_swap() {
+        return;
+    }
+    // Locked memory goes to no swap.
+    let script = "import ctypes, mmap\nlibc = ctypes.CDLL(None)\nlibc.mlockall(3)\nx = bytearray(b'1') * (200 << 20)\nprint(len(x))";
+    let output = output(run(&["--kernel", "--memory", "32MiB", "--", "python3", "-c"]).arg(script));
+    let words = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{words}");
+    assert!(words.contains("did not fit the cgroup's") && words.lines().count() == 1, "{words}");
+}
+
+#[test]
+fn a_comparison_has_every_variant_in_every_round() {
+    if !can_swap() || !can_page() {
+        return;
+    }
+    let churn = program("churn");
+    let compare = |options: &[&str], command: &[&str]| {
+        let mut compare = Command::new(SWEEPHAND);
+        compare.args(["compare", "--swap"]).arg(workshop()).args(options).arg("--").args(command);
+        output(&mut compare)
+    };
+    let churn = [churn.to_str().unwrap(), "24", "2", "1"];
+    let options = ["--memory", "16MiB,64MiB", "--policy", "clock,fifo", "--rounds", "2", "--format", "csv"];
+    let result = compare(&options, &churn);
+    assert!(result.status.success(), "{}", text(&result.stderr));
+    let csv = text(&result.stdout);
+    let columns = "policy,memory_limit_bytes,round,wall_ns,user_ns,sys_ns,faults,zero_fill_faults,refaults,evictions,\
+                   pages_read,pages_written,peak_resident_pages,hand_steps,exit_status,cgroup_failcnt,\
+                   cgroup_limit_bytes,output";
+    assert_eq!(csv.lines().next().unwrap(), columns);
+    let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let mut expected = Vec::new();
+    let variants = [("16777216", "kernel"), ("16777216", "clock"), ("16777216", "fifo")];
+    let larger = variants.map(|(_, policy)| ("67108864", policy));
+    for (memory, policy) in [("", "native")].into_iter().chain(variants).chain(larger) {
+        expected.extend(["0", "1"].map(|round| [policy, memory, round]));
+    }
+    assert_eq!(rows.iter().map(|row| [row[0], row[1], row[2]]).collect::<Vec<_>>(), expected);
+    for row in &rows {
+        assert_eq!((row[14], row[17]), ("0", rows[0][17]), "{row:?}");
+        let short_of_memory = row[8].parse::<u64>().is_ok_and(|refaults| refaults > 0);
+        assert_eq!(short_of_memory, row[1] == "16777216", "{row:?}");
+    }
+    let json = compare(
+        &["--memory", "16MiB", "--policy", "clock", "--rounds", "1", "--format", "json"],
+        &["sh", "-c", "echo $$; exit 3"],
+    );
+    // A program that does not always print the same: a finding.
+    assert_eq!(json.status.code(), Some(1));
+    assert!(text(&json.stderr).contains("did not always do the same"), "{}", text(&json.stderr));
+    if let Some(Err(error)) =
+        keeps_to("compare.json", &text(&json.stdout), tempfile::tempdir().unwrap().path())
+    {
+        panic!("{error}: {}", text(&json.stdout));
+    }
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["sweephand"]["memory"], "16MiB");
+    assert_eq!(json["runs"].as_array().unwrap().len(), 3);
+    assert_eq!(json["runs"][1]["exit_status"], 3);
+    let table = compare(&["--memory", "16MiB", "--policy", "clock", "--rounds", "1"], &churn);
+    let table = text(&table.stdout);
+    assert!(table.contains("to kernel") && table.contains("20.2 MiB for 16.0 MiB"), "{table}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_told_in_one_line() {
+    let refuse = |arguments: &[&str], expected: &str| {
+        let output = output(Command::new(SWEEPHAND).args(arguments).stdin(Stdio::null()));
+        let words = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {words}");
+        assert!(words.contains(expected) && words.lines().count() == 1, "{arguments:?}: {words}");
+    };
+    refuse(&["compare", "--memory", "25%", "--", "true"], "write bytes as in 64MiB or pages as in 16384p");
+    refuse(&["compare", "--memory", "16MiB", "--policy", "lur", "--", "true"], "there is no such policy");
+    if !can_swap() {
+        return;
+    }
+    refuse(
+        &["compare", "--memory", "16MiB", "--policy", "lru", "--", "true"],
+        "policy 'lru' needs every reference",
+    );
+    refuse(&["compare", "--memory", "16MiB", "--", "/no/such/program"], "there is no such program");
+    refuse(&["run", "--kernel", "--memory", "1MiB", "--", "true"], "give it 4194304 at least");
+    refuse(&["run", "--kernel", "--memory", "16MiB", "--", "/etc/passwd"], "is not an executable file");
+    refuse(
+        &["run", "--kernel", "--memory", "16MiB", "--swap", "/dev/shm", "--", "true"],
+        "cannot hold a swap file",
+    );
+}
+
+/// As another user: no cgroup, so the pager does without and says why, and the others say that they cannot.
+#[test]
+fn who_is_not_root_is_told_so() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("NOT TESTED: changing the user is for root");
+        return;
+    }
+    // Where that user can get at it.
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let copy = directory.path().join("sweephand");
+    fs::copy(SWEEPHAND, &copy).unwrap();
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new(&copy);
+        command.args(arguments).current_dir(directory.path()).uid(65534).gid(65534).stdin(Stdio::null());
+        output(&mut command)
+    };
+    for arguments in [
+        &["run", "--kernel", "--memory", "16MiB", "--", "true"][..],
+        &["compare", "--memory", "16MiB", "--", "true"],
+    ] {
+        let output = as_nobody(arguments);
+        let words = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(words.contains("that is for root") && words.lines().count() == 1, "{words}");
+    }
+    let output =
+        as_nobody(&["run", "--memory", "16MiB", "--swap", ".", "--stats", "stats.json", "--", "true"]);
+    let words = text(&output.stderr);
+    if !output.status.success() {
+        assert!(words.contains("userfaultfd is not allowed here"), "{words}");
+        eprintln!("NOT TESTED: nobody but root can page here: {words}");
+        return;
+    }
+    let stats = fs::read(directory.path().join("stats.json")).unwrap();
+    let stats: serde_json::Value = serde_json::from_slice(&stats).unwrap();
+    assert!(stats["cgroup_failcnt"].is_null(), "{stats}");
+    assert!(stats["cgroup_missing"].as_str().unwrap().contains("that is for root"), "{stats}");
+}

@@ -1,0 +1,150 @@
+//! What the tests of running programs share: programs to run, and running them within bounds.
+// Not every test uses all of it.
+#![allow(dead_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+pub(crate) const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
+/// Longer than any of these takes, however busy the machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+pub(crate) fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../pager/tests/programs")
+}
+
+/// A directory on a disk.
+pub(crate) fn workshop() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run");
+        fs::create_dir_all(&directory).unwrap();
+        directory
+    })
+}
+
+/// One of the programs, compiled.
+pub(crate) fn program(name: &str) -> PathBuf {
+    compiled(name, &[])
+}
+
+pub(crate) fn compiled(name: &str, options: &[&str]) -> PathBuf {
+    let path = workshop().join(format!("{name}{}", options.join("")));
+    // Each process of tests compiles for itself, and puts the result there in one step.
+    let new = workshop().join(format!(
+        "{name}{}.{}.{:?}",
+        options.join(""),
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    let status = Command::new("cc")
+        .args(["-O2", "-pthread", "-o"])
+        .arg(&new)
+        .arg(sources().join(format!("{name}.c")))
+        .args(options)
+        .status()
+        .expect("a C compiler: apt-get install gcc libc6-dev");
+    assert!(status.success(), "{name}.c does not compile");
+    fs::rename(new, &path).unwrap();
+    path
+}
+
+/// `sweephand run` with arguments, its backing store beside the tests.
+pub(crate) fn run(arguments: &[&str]) -> Command {
+    let mut command = Command::new(SWEEPHAND);
+    command.args(["run", "--swap"]).arg(workshop()).args(arguments);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs to the end, within bounds.
+pub(crate) fn output(command: &mut Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    // What these programs print fits a pipe.
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("{command:?} does not end");
+        }
+        sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_string()
+}
+
+/// Whether programs can be paged here. If not, says why, and that the command says the same.
+pub(crate) fn can_page() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| {
+        let output = output(&mut run(&["--memory", "16MiB", "--", "true"]));
+        if output.status.success() {
+            return true;
+        }
+        let words = text(&output.stderr);
+        let known = ["userfaultfd is not allowed here", "Linux 6.8 or later is needed"];
+        assert!(known.iter().any(|known| words.contains(known)), "{words}");
+        assert_eq!(output.status.code(), Some(2));
+        eprintln!("NOT TESTED: programs cannot be paged here: {words}");
+        false
+    })
+}
+
+pub(crate) fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// The children of a process, and theirs.
+pub(crate) fn descendants(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children: Vec<u32> = children.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let deeper: Vec<u32> = children.iter().flat_map(|&child| descendants(child)).collect();
+    [children, deeper].concat()
+}
+
+/// The processes of the program that a command runs: its descendants, but for what removes the cgroup at the end.
+pub(crate) fn program_of(command: u32) -> Vec<u32> {
+    let is_tidy = |pid: &u32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|&byte| byte == 0).any(|word| word == b"sweephand-tidy")
+    };
+    let children = fs::read_to_string(format!("/proc/{command}/task/{command}/children")).unwrap_or_default();
+    let children = children.split_whitespace().map(|word| word.parse().unwrap());
+    children
+        .filter(|child| !is_tidy(child))
+        .flat_map(|child| [vec![child], descendants(child)].concat())
+        .collect()
+}
+
+/// What a command with this process id has made and not removed: cgroups, and swap files, in use or not.
+pub(crate) fn left_by(command: u32) -> Vec<String> {
+    let name = format!("sweephand-{command}-");
+    let mut left = Vec::new();
+    let mut folders = vec![PathBuf::from("/sys/fs/cgroup"), workshop().to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&name) {
+                left.push(entry.path().display().to_string());
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(entry.path());
+            }
+        }
+    }
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    left.extend(swaps.lines().filter(|line| line.contains(&name)).map(String::from));
+    left
+}
+
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state is behind the name, which is in brackets.
+    let state = stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]);
+    !matches!(state, None | Some("Z" | "X"))
+}

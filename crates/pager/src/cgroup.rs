@@ -1,0 +1,289 @@
+//! A memory cgroup around the program and its pager: the kernel's own account of what they use together.
+//!
+//! ```text
+//!   v1   mount/OWN/sweephand-PID-N              where this process is itself
+//!   v2   mount/ANCESTOR/sweephand-PID-N         the nearest above it that hands the memory controller down
+//! ```
+//!
+//! A cgroup counts more than a pager does: page tables, kernel stacks, and the cached pages of files that its processes
+//! read first. So its limit is `--memory` and [`kernel_share`] on top of it, and the same for whatever is compared. The
+//! kernel reclaims cached files when the limit is hit; with its swap off it can take nothing else, and ends a process if
+//! that is not enough. So the limit holds in any case, and a count of hits of 0 says that it was never asked for more.
+
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a cgroup is given beside a program's own memory and the pager's, in bytes: for page tables (a page of them for 512,
+/// twice, since the pager has a place for each page too, of several times the memory that there is), stacks, descriptors
+/// and rings in the kernel, and for what the kernel charges ahead (64 pages for each processor).
+pub fn kernel_share(limit_bytes: u64) -> u64 {
+    (4 << 20) + limit_bytes / 64
+}
+
+/// Why there is no cgroup.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", .path.display())]
+pub struct CgroupError {
+    /// The cgroup, or where it was looked for.
+    path: PathBuf,
+    /// What went wrong.
+    reason: String,
+}
+
+/// Whether a program's anonymous memory may go to the kernel's swap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Swap {
+    Off,
+    On,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    V1,
+    V2,
+}
+
+/// A memory cgroup. Whoever makes it has it removed; see `tidy`.
+#[derive(Debug)]
+pub(crate) struct Cgroup {
+    version: Version,
+    /// The cgroup that this process is in itself.
+    home: PathBuf,
+    path: PathBuf,
+    limit_bytes: u64,
+}
+
+impl Cgroup {
+    /// Makes a cgroup with this limit, if that is allowed here.
+    pub(crate) fn new(limit_bytes: u64, swap: Swap) -> Result<Self, CgroupError> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let (version, home, parent) = place()?;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("sweephand-{}-{number}", std::process::id()));
+        fs::create_dir(&path).map_err(error_at(&path))?;
+        let cgroup = Self { version, home, path, limit_bytes };
+        let limited = match version {
+            Version::V1 => {
+                let off = if swap == Swap::Off { cgroup.write("memory.swappiness", 0) } else { Ok(()) };
+                off.and_then(|()| cgroup.write_limit())
+            }
+            Version::V2 => {
+                // Without the controller for swap there is none to switch off.
+                let off = match swap {
+                    Swap::Off if cgroup.path.join("memory.swap.max").exists() => {
+                        cgroup.write("memory.swap.max", 0)
+                    }
+                    _ => Ok(()),
+                };
+                off.and_then(|()| cgroup.write_limit())
+            }
+        };
+        if let Err(error) = limited {
+            // Nobody is in it.
+            let _ = fs::remove_dir(&cgroup.path);
+            return Err(error);
+        }
+        Ok(cgroup)
+    }
+
+    fn write(&self, name: &str, value: u64) -> Result<(), CgroupError> {
+        let path = self.path.join(name);
+        fs::write(&path, value.to_string()).map_err(error_at(&path))
+    }
+
+    fn write_limit(&self) -> Result<(), CgroupError> {
+        let path = self.limit_file();
+        fs::write(&path, self.limit_bytes.to_string()).map_err(error_at(&path))
+    }
+
+    /// The directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The cgroup that this process is in itself.
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The file with the limit, which a program's pagers raise with every process that it starts.
+    pub(crate) fn limit_file(&self) -> PathBuf {
+        self.path.join(if self.version == Version::V1 { "memory.limit_in_bytes" } else { "memory.max" })
+    }
+
+    /// The limit now.
+    pub(crate) fn limit_bytes(&self) -> u64 {
+        let now = fs::read_to_string(self.limit_file()).ok().and_then(|text| number(&text));
+        now.unwrap_or(self.limit_bytes)
+    }
+
+    /// Has a command begin in the cgroup.
+    pub(crate) fn enter(&self, command: &mut Command) -> Result<(), CgroupError> {
+        let path = self.path.join("cgroup.procs");
+        let members = File::options().write(true).open(&path).map_err(error_at(&path))?;
+        // SAFETY: between fork and exec it makes one system call, on a descriptor that is its own.
+        unsafe {
+            command.pre_exec(move || match rustix::io::write(&members, b"0") {
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.into()),
+            });
+        }
+        Ok(())
+    }
+
+    /// Times that the limit was hit.
+    pub(crate) fn failcnt(&self) -> Option<u64> {
+        match self.version {
+            Version::V1 => number(&self.read("memory.failcnt")?),
+            Version::V2 => field(&self.read("memory.events")?, "max"),
+        }
+    }
+
+    /// Processes that the kernel has ended because the limit left them no memory.
+    pub(crate) fn oom_kills(&self) -> u64 {
+        let file = if self.version == Version::V1 { "memory.oom_control" } else { "memory.events" };
+        self.read(file).and_then(|text| field(&text, "oom_kill")).unwrap_or_default()
+    }
+
+    /// Memory charged now.
+    pub(crate) fn usage_bytes(&self) -> Option<u64> {
+        let file = if self.version == Version::V1 { "memory.usage_in_bytes" } else { "memory.current" };
+        number(&self.read(file)?)
+    }
+
+    /// Most memory charged at a time.
+    pub(crate) fn peak_bytes(&self) -> Option<u64> {
+        let file = if self.version == Version::V1 { "memory.max_usage_in_bytes" } else { "memory.peak" };
+        number(&self.read(file)?)
+    }
+
+    /// A count of `memory.stat`.
+    pub(crate) fn stat(&self, name: &str) -> Option<u64> {
+        field(&self.read("memory.stat")?, name)
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.path.join(name)).ok()
+    }
+}
+
+fn error_at(path: &Path) -> impl FnOnce(io::Error) -> CgroupError {
+    let path = path.to_path_buf();
+    move |error| CgroupError {
+        path,
+        reason: match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
+                "a memory cgroup cannot be made here: that is for root".to_string()
+            }
+            _ => error.to_string(),
+        },
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+/// A number behind its name, one a line.
+pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
+}
+
+/// Where this process is, and where a cgroup can be made beside or below it.
+fn place() -> Result<(Version, PathBuf, PathBuf), CgroupError> {
+    let error = |path: &Path, reason: &str| CgroupError { path: path.into(), reason: reason.into() };
+    let read = |path: &str| fs::read_to_string(path).map_err(error_at(Path::new(path)));
+    let (memberships, mounts) = (read("/proc/self/cgroup")?, read("/proc/self/mountinfo")?);
+    let Some((version, mount, inside)) = find(&memberships, &mounts) else {
+        return Err(error(Path::new("/proc/self/cgroup"), "there is no memory controller here"));
+    };
+    // In a container what is told can lie outside of what can be seen.
+    let own = Some(mount.join(inside)).filter(|own| own.is_dir()).unwrap_or_else(|| mount.clone());
+    if version == Version::V1 {
+        return Ok((version, own.clone(), own));
+    }
+    let hands_down = |path: &&Path| {
+        let controllers = fs::read_to_string(path.join("cgroup.subtree_control")).unwrap_or_default();
+        controllers.split_whitespace().any(|controller| controller == "memory")
+    };
+    let mut above = own.ancestors().take_while(|path| path.starts_with(&mount));
+    match above.find(hands_down) {
+        Some(parent) => Ok((version, own.clone(), parent.to_path_buf())),
+        None => Err(error(&own, "no cgroup above hands the memory controller down (cgroup.subtree_control)")),
+    }
+}
+
+/// From `/proc/self/cgroup` and `/proc/self/mountinfo`: the controller's version, where it is mounted, and this process's
+/// cgroup below that.
+fn find(memberships: &str, mounts: &str) -> Option<(Version, PathBuf, PathBuf)> {
+    let has_memory = |list: &str| list.split(',').any(|controller| controller == "memory");
+    // A line is hierarchy:controllers:path. Version 2 is hierarchy 0 and names no controllers.
+    let line = |wanted: &dyn Fn(&str) -> bool| {
+        memberships.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            wanted(controllers).then_some(path)
+        })
+    };
+    let mounted = |kind: &str, wanted: &dyn Fn(&str) -> bool| {
+        mounts.lines().find_map(|line| {
+            let (place, file_system) = line.split_once(" - ")?;
+            let mut file_system = file_system.split(' ');
+            let options = (file_system.next()? == kind).then(|| file_system.nth(1))??;
+            let mut place = place.split(' ').skip(3);
+            wanted(options).then_some((place.next()?, place.next()?))
+        })
+    };
+    let (version, path, (root, mount)) = match line(&has_memory) {
+        Some(path) => (Version::V1, path, mounted("cgroup", &has_memory)?),
+        None => (Version::V2, line(&str::is_empty)?, mounted("cgroup2", &|_| true)?),
+    };
+    // The mount may show a part of the hierarchy only.
+    let inside = path.strip_prefix(root).unwrap_or(path).trim_start_matches('/');
+    Some((version, PathBuf::from(mount), PathBuf::from(inside)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1: &str = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n\
+                      36 31 0:33 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n";
+    const V2: &str =
+        "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n";
+
+    fn found(memberships: &str, mounts: &str) -> Option<(Version, String, String)> {
+        let text = |path: PathBuf| path.display().to_string();
+        find(memberships, mounts).map(|(version, mount, inside)| (version, text(mount), text(inside)))
+    }
+
+    #[test]
+    fn the_controller_is_found_in_either_version_and_in_both_at_once() {
+        let expect =
+            |version, mount: &str, inside: &str| Some((version, mount.to_string(), inside.to_string()));
+        assert_eq!(
+            found("4:memory:/jobs/7\n1:cpu,cpuacct:/\n0::/\n", &[V2, V1].concat()),
+            expect(Version::V1, "/sys/fs/cgroup/memory", "jobs/7")
+        );
+        assert_eq!(
+            found("1:cpu,cpuacct:/\n0::/user.slice/session-2.scope\n", &[V1, V2].concat()),
+            expect(Version::V2, "/sys/fs/cgroup", "user.slice/session-2.scope")
+        );
+        // A part of the hierarchy, as containers have it.
+        let part = "35 31 0:32 /docker/0a /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+        assert_eq!(found("4:memory:/docker/0a\n", part), expect(Version::V1, "/sys/fs/cgroup/memory", ""));
+        assert_eq!(found("4:memory:/\n", V2), None);
+        assert_eq!(found("", ""), None);
+    }
+
+    #[test]
+    fn numbers_are_found_by_their_whole_name() {
+        let events = "low 0\nmax_other 7\nmax 12\noom_kill 1\n";
+        assert_eq!((field(events, "max"), field(events, "oom_kill")), (Some(12), Some(1)));
+        assert_eq!((field(events, "oom"), field(events, "high")), (None, None));
+    }
+}

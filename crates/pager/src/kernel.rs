@@ -1,0 +1,145 @@
+//! A program under the kernel's own paging: what a run is compared with.
+//!
+//! Limited, it is in a memory cgroup of the size that the pager would get, with a swap file where the pager would have its
+//! backing store. Unlimited, it is as anyone would start it.
+
+use crate::cgroup::{Cgroup, Swap, field, kernel_share};
+use crate::run::{Ended, RunError, Running, check_limit, swap_directory, system};
+use crate::statistics::Statistics;
+use crate::tidy::Tidy;
+use crate::{PAGE_BYTES, program, swap_file, usage};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Instant;
+
+/// Memory for a program under the kernel.
+#[derive(Clone, Debug)]
+pub enum KernelMemory {
+    /// All that there is.
+    Unlimited,
+    /// A memory cgroup with swap. Needs root.
+    Limited {
+        /// What a pager would be given; the cgroup gets [`kernel_share`] on top, as it does for a pager.
+        limit_bytes: u64,
+        /// The directory of the swap file, or a file's name in it.
+        swap: PathBuf,
+    },
+}
+
+/// A program that is running under the kernel.
+pub struct KernelRun {
+    program: PathBuf,
+    child: Child,
+    started: Instant,
+    limited: Option<Limited>,
+}
+
+struct Limited {
+    limit_bytes: u64,
+    cgroup: Cgroup,
+    tidy: Tidy,
+    /// Pages swapped in and out on the whole machine before.
+    before: (Option<u64>, Option<u64>),
+}
+
+impl KernelRun {
+    /// Starts a program: its name, and its arguments. `prepare` sees to its streams and whatever else is not memory.
+    pub fn start(
+        command: &[OsString],
+        memory: &KernelMemory,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Self, RunError> {
+        let name = command.first().cloned().unwrap_or_default();
+        if let KernelMemory::Limited { limit_bytes, .. } = memory {
+            check_limit(*limit_bytes)?;
+        }
+        let program = program::locate(&name)?;
+        let limited = match memory {
+            KernelMemory::Unlimited => None,
+            KernelMemory::Limited { limit_bytes, swap } => Some(Limited::new(*limit_bytes, swap)?),
+        };
+        let mut start = Command::new(&name);
+        start.args(command.get(1..).unwrap_or_default());
+        if let Some(limited) = &limited {
+            limited.cgroup.enter(&mut start)?;
+        }
+        prepare(&mut start);
+        let started = Instant::now();
+        let child = start.spawn().map_err(system(format!("{}: cannot be started", program.display())))?;
+        Ok(Self { program, child, started, limited })
+    }
+}
+
+impl Limited {
+    fn new(limit_bytes: u64, swap: &Path) -> Result<Self, RunError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(RunError::Root);
+        }
+        let directory = swap_directory(swap)?;
+        let cgroup = Cgroup::new(limit_bytes + kernel_share(limit_bytes), Swap::On)?;
+        let swap = swap_file::name(&directory, cgroup.path());
+        let tidy = Tidy::start(&cgroup, Some(&swap)).map_err(system("/bin/sh: cannot be started".into()))?;
+        swap_file::create(&swap)?;
+        Ok(Self { limit_bytes, cgroup, tidy, before: (of_machine("pswpin"), of_machine("pswpout")) })
+    }
+
+    /// Pages moved since the start, by the cgroup's own count where the kernel keeps one, else the machine's.
+    fn swapped(&self, name: &str, before: Option<u64>) -> Option<u64> {
+        self.cgroup.stat(name).or_else(|| Some(of_machine(name)?.saturating_sub(before?)))
+    }
+}
+
+/// A count of the whole machine.
+fn of_machine(name: &str) -> Option<u64> {
+    field(&fs::read_to_string("/proc/vmstat").ok()?, name)
+}
+
+impl Running for KernelRun {
+    fn child(&self) -> &Child {
+        &self.child
+    }
+
+    fn statistics(&self) -> Statistics {
+        let limit_bytes = self.limited.as_ref().map(|limited| limited.limit_bytes);
+        let policy = if limit_bytes.is_some() { "kernel" } else { "native" };
+        let mut statistics = Statistics::of_kernel(policy, limit_bytes, self.started.elapsed());
+        if let Some(limited) = &self.limited {
+            let (read, written) = limited.before;
+            statistics.faults = limited.cgroup.stat("pgfault").unwrap_or_default();
+            statistics.refaults = limited.cgroup.stat("workingset_refault_anon");
+            statistics.pages_read = limited.swapped("pswpin", read);
+            statistics.pages_written = limited.swapped("pswpout", written);
+            statistics.account(&limited.cgroup);
+        }
+        statistics
+    }
+
+    fn resident_pages(&self) -> u64 {
+        let charged = self.limited.as_ref().and_then(|limited| limited.cgroup.usage_bytes());
+        charged.unwrap_or_default() / PAGE_BYTES
+    }
+
+    fn has_ended(&self) -> bool {
+        usage::has_ended(&self.child)
+    }
+
+    fn wait(self: Box<Self>) -> Result<Ended, RunError> {
+        let waited = usage::wait(&self.child);
+        let (status, usage) =
+            waited.map_err(system(format!("{}: cannot be waited for", self.program.display())))?;
+        let mut statistics = self.statistics();
+        statistics.ended(status, &usage);
+        statistics.faults = usage.minor_faults + usage.major_faults;
+        statistics.major_faults = Some(usage.major_faults);
+        if let Some(limited) = self.limited {
+            let (kills, limit_bytes) = (limited.cgroup.oom_kills(), limited.cgroup.limit_bytes());
+            limited.tidy.finish();
+            if kills > 0 {
+                return Err(RunError::TooLarge { program: self.program, limit_bytes });
+            }
+        }
+        Ok(Ended { status, statistics })
+    }
+}
