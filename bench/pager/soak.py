@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Real programs in half their memory, for as long as you like, their output compared byte by byte: see README.md."""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+POLICIES = "clock-pro,clock,car,fifo,lifo-plus,apr,linux24,sieve,mglru,aging,seq,random"
+# The least that a program can be run in.
+LEAST_MIB = 4
+# Runs tests and prints the outcome of each, without times.
+TESTS = """
+import importlib, random, sys, unittest
+class Outcomes(unittest.TestResult):
+    def addSuccess(self, test): print(test.id(), "ok")
+    def addFailure(self, test, error): print(test.id(), "FAILED")
+    def addError(self, test, error): print(test.id(), "ERROR")
+    def addSkip(self, test, reason): print(test.id(), "skipped")
+for name in sys.argv[1:]:
+    random.seed(1)
+    suite = unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module("test." + name))
+    suite.run(Outcomes())
+"""
+SUITES = ["test_dict test_list test_set test_tuple test_sort", "test_bytes test_array test_memoryview",
+          "test_json test_pickle test_zlib", "test_unicode test_re", "test_heapq test_bisect test_deque test_collections",
+          "test_long test_decimal"]
+
+
+def prepare(directory):
+    """Inputs, and the commands by name."""
+    chance = random.Random(1)
+    with open(directory / "lines", "w") as file:
+        for _ in range(600_000):
+            number = chance.getrandbits(64)
+            file.write(f"{number:016x} {number % 977}\n")
+    with open(directory / "large.c", "w") as file:
+        for number in range(3000):
+            file.write(f"int f{number}(int x) {{ int a[8]; for (int i = 0; i < 8; i++) a[i] = x * {number} + i;"
+                       f" return a[x & 7] ? a[x & 3] : f{number}(x + 1); }}\n")
+    (directory / "table.sql").write_text("""
+create table item(id integer primary key, key text, value text);
+insert into item select value, printf('%08x', (value * 2654435761) % 4294967296), hex(zeroblob(40)) from generate_series(1, 250000);
+create index by_key on item(key);
+pragma integrity_check;
+select count(*), sum(length(value)), min(key), max(key) from item;
+select substr(key, 1, 2) as part, count(*), sum(id) from item group by part order by part;
+update item set value = key || value where id % 3 = 0;
+delete from item where id % 7 = 0;
+pragma integrity_check;
+select count(*), sum(length(value)) from item;
+select key, id from item order by key desc limit 1000;
+""")
+    (directory / "tests.py").write_text(TESTS)
+    with open(directory / "points.dat", "w") as file:
+        for number in range(240_000):
+            file.write(f"{number / 1000:.6f} {chance.random():.8f} {chance.random():.8f}\n")
+    jobs = {f"python: {suite}": ["python3", "-W", "ignore", "tests.py", *suite.split()] for suite in SUITES}
+    jobs |= {
+        "sqlite3": ["sqlite3", "-init", "table.sql", ":memory:", ""],
+        "sort": ["sort", "-S", "48M", "--parallel=2", "-k2,2n", "-k1,1", "lines"],
+        "sort, one thread": ["sort", "-S", "48M", "--parallel=1", "-r", "lines"],
+        "gcc": ["gcc", "-O2", "-S", "-o", "/dev/stdout", "large.c"],
+        "xz": ["xz", "-6", "-T1", "-c", "lines"],
+        "gnuplot": ["gnuplot", "-e", "set terminal postscript; plot 'points.dat' using 1:2 with lines, '' using 1:3 with lines"],
+        "gap": ["/usr/lib/x86_64-linux-gnu/gap/gap", "-l", "/usr/lib/gap;/usr/share/gap", "-A", "-q", "--nointeract", "groups.g"],
+    }
+    (directory / "groups.g").write_text("Print(Length(ConjugacyClasses(SymmetricGroup(6))), \"\\n\");\nQUIT;\n")
+    missing = [name for name, command in jobs.items() if not shutil.which(command[0])]
+    for name in missing:
+        print(f"{jobs.pop(name)[0]}: not installed, left out")
+    return jobs
+
+
+def run(command, directory, output, seconds):
+    """Status, or None if it took too long, and most memory in MiB of the largest process."""
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONHASHSEED": "0", "SOURCE_DATE_EPOCH": "0"}
+    with open(output, "wb") as file, open(f"{output}.errors", "wb") as errors:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=errors, cwd=directory,
+                                 env=environment, start_new_session=True)
+        end = time.monotonic() + seconds
+        while True:
+            pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+            if pid:
+                child.returncode = os.waitstatus_to_exitcode(status)
+                return child.returncode, usage.ru_maxrss / 1024
+            if time.monotonic() > end:
+                os.killpg(child.pid, signal.SIGKILL)
+                os.wait4(child.pid, 0)
+                child.returncode = -9
+                return None, 0
+            time.sleep(0.02)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--policies", default=POLICIES)
+    parser.add_argument("--jobs", default="", help="only those whose name contains this")
+    parser.add_argument("--share", type=float, default=0.5, help="of the memory that a program takes by itself")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--bound", type=float, default=300, help="seconds for a run")
+    parser.add_argument("--directory", default="/var/tmp", help="a directory on a disk")
+    parser.add_argument("--sweephand", default=str(ROOT / "target/release/sweephand"))
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
+    chance, policies = random.Random(args.seed), args.policies.split(",")
+    end = time.monotonic() + 60 * args.minutes
+    kept = pathlib.Path(tempfile.mkdtemp(prefix="sweephand-soak-", dir=args.directory))
+    runs, findings, failcnt = collections.Counter(), [], 0
+    try:
+        jobs = {name: command for name, command in prepare(kept).items() if args.jobs in name}
+        expected, memory = {}, {}
+        for name, command in jobs.items():
+            first, second = kept / "expected", kept / "again"
+            status, mib = run(command, kept, first, args.bound)
+            # What does not print the same twice by itself shows nothing.
+            again, _ = run(command, kept, second, args.bound)
+            if (status, first.read_bytes()) != (again, second.read_bytes()):
+                print(f"{name}: does not print the same twice by itself, left out")
+                continue
+            expected[name], memory[name] = (status, first.read_bytes()), max(LEAST_MIB, int(mib * args.share))
+            print(f"{name}: status {status}, {len(expected[name][1])} bytes, {mib:.0f} MiB by itself", flush=True)
+        number = 0
+        while expected and time.monotonic() < end:
+            name = list(expected)[number % len(expected)]
+            policy = policies[number % len(policies)] if number < len(policies) else chance.choice(policies)
+            number += 1
+            options = ["--memory", f"{memory[name]}MiB", "--policy", policy, "--swap", args.directory,
+                       *chance.choice([[], [], ["--prefetch", "off"], ["--prefetch", "8"], ["--io", "sync"]])]
+            output, stats = kept / f"output.{number}", kept / "stats.json"
+            stats.unlink(missing_ok=True)
+            command = [args.sweephand, "run", *options, "--stats", str(stats), "--", *jobs[name]]
+            start = time.monotonic()
+            status, _ = run(command, kept, output, args.bound)
+            seconds = time.monotonic() - start
+            counts = json.loads(stats.read_text()) if stats.exists() else {}
+            is_same = (status, output.read_bytes()) == expected[name]
+            verdict = "same" if is_same else "took too long" if status is None else f"OTHER, status {status}"
+            runs[verdict] += 1
+            failcnt += counts.get("cgroup_failcnt") or 0
+            print(f"{number:4} {name:55} {' '.join(options[1:4:2] + options[6:]):32} {seconds:6.1f} s "
+                  f"{counts.get('refaults', '')!s:>9} refaults  {verdict}", flush=True)
+            if is_same:
+                output.unlink()
+                pathlib.Path(f"{output}.errors").unlink()
+            else:
+                said = pathlib.Path(f"{output}.errors").read_text(errors="replace").strip()[-500:]
+                findings.append(f"cd {kept} && {shlex.join(command)}\n    {verdict}: {said}\n    it printed {output}")
+    finally:
+        print(f"\n{sum(runs.values())} runs: " + ", ".join(f"{count} {verdict}" for verdict, count in runs.items())
+              + f"; the cgroups hit their limits {failcnt} times")
+        for finding in findings:
+            print(finding)
+        if not findings:
+            shutil.rmtree(kept)
+    sys.exit(1 if findings else 0)
+
+
+if __name__ == "__main__":
+    main()
