@@ -37,8 +37,10 @@ impl<T: Copy + Default> PageMap<T> {
         }
     }
 
+    /// By a sixteenth more than asked for: growing costs O(1) a page, and a live pager pays for what is allocated.
     #[cold]
     fn grow(&mut self, len: usize) {
+        self.values.reserve_exact(len + len / 16 + 16 - self.values.len());
         self.values.resize(len, T::default());
     }
 

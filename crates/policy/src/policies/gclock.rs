@@ -6,6 +6,11 @@
 //! A hit adds `increment` to the page's counter, up to `max`; the hand takes 1 off every counter that it passes and
 //! evicts the first page found at 0.
 //!
+//! A virtual memory system does not see hits, only a bit that says whether there were any. So there are two forms:
+//! [`GClock`], as in the papers, for a buffer pool that is called on each access, and [`GClockBits`], which runs live: the hand
+//! adds `increment` to the counter of a page whose bit it finds set, before it takes 1 off. However often a page is used
+//! between two visits of the hand, that counts once.
+//!
 //! What the papers leave open: the counter of a new page (`init`, 1), the increment and the bound, which they treat as
 //! weights to be tuned. With `max=1` this is CLOCK with `init=1`.
 //!
@@ -21,11 +26,19 @@ use crate::arguments::Parameter;
 use crate::collections::{FrameTable, PageMap};
 use crate::interface::ensure;
 use crate::registry::Registered;
-use crate::{ArgumentError, Arguments, ExactModel, Info, Mmu, PageId, Policy, Reference, Violation};
+use crate::{
+    ArgumentError, Arguments, ExactModel, Info, Mmu, Model, PageId, Policy, Reference, Violation, VmModel,
+};
+use core::marker::PhantomData;
 
-/// Generalized CLOCK.
+/// Generalized CLOCK that counts hits.
+pub type GClock = CountingClock<ExactModel>;
+/// Generalized CLOCK that counts the visits of its hand at which a page had been used.
+pub type GClockBits = CountingClock<VmModel>;
+
+/// Generalized CLOCK, in the form for a model.
 #[derive(Debug)]
-pub struct GClock {
+pub struct CountingClock<M> {
     frames: FrameTable,
     /// The next frame to look at.
     hand: usize,
@@ -39,9 +52,10 @@ pub struct GClock {
     max: u32,
     /// Frames looked at by the hand.
     hand_steps: u64,
+    model: PhantomData<M>,
 }
 
-impl Registered for GClock {
+impl<M: Model> Registered for CountingClock<M> {
     const INFO: Info = Info {
         name: "gclock",
         summary: "CLOCK with a counter of hits in place of the reference bit",
@@ -64,29 +78,45 @@ impl Registered for GClock {
             increment: arguments.whole("increment", 0..=65535)? as u32,
             max: max as u32,
             hand_steps: 0,
+            model: PhantomData,
         })
     }
 }
 
-impl Policy for GClock {
-    type Model = ExactModel;
+impl<M> CountingClock<M> {
+    /// Counts a use of a resident page, or several that left one bit.
+    #[inline]
+    fn count(&mut self, page: PageId) {
+        let count = &mut self.count[page];
+        *count = (*count + self.increment).min(self.max);
+    }
+}
 
-    fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
+impl<M: Model> Policy for CountingClock<M> {
+    type Model = M;
+
+    fn victim<U: Mmu>(&mut self, mmu: &mut U) -> Option<PageId> {
         if self.frames.is_empty() {
             return None;
         }
         // Each turn takes 1 off every counter.
-        for _ in 0..=self.frames.used() * (self.max as usize + 1) {
+        let turns = self.frames.used() * (self.max as usize + 1);
+        let mut looks = turns + self.frames.used();
+        loop {
             if let Some(page) = self.frames.page(self.hand) {
                 self.hand_steps += 1;
-                if self.count[page] == 0 {
+                // Were pages used behind the hand all the time, that would never end.
+                if !M::SEES_HITS && looks > 0 && mmu.test_and_clear_referenced(page) {
+                    self.count(page);
+                }
+                if self.count[page] == 0 || looks == 0 {
                     return Some(page);
                 }
                 self.count[page] -= 1;
             }
             self.hand = self.frames.after(self.hand);
+            looks = looks.saturating_sub(1);
         }
-        unreachable!("all counters reach 0")
     }
 
     fn evict(&mut self, page: PageId) {
@@ -96,7 +126,7 @@ impl Policy for GClock {
         self.hand = self.frames.after(self.hand);
     }
 
-    fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
+    fn insert<U: Mmu>(&mut self, reference: Reference, _: &mut U) -> bool {
         self.frames.occupy(reference.page);
         self.count.set(reference.page, self.init);
         false
@@ -104,8 +134,7 @@ impl Policy for GClock {
 
     #[inline]
     fn hit(&mut self, reference: Reference) {
-        let count = &mut self.count[reference.page];
-        *count = (*count + self.increment).min(self.max);
+        self.count(reference.page);
     }
 
     fn remove(&mut self, page: PageId) {
@@ -130,6 +159,7 @@ impl Policy for GClock {
 mod tests {
     use super::*;
     use crate::conformance::{E1, Machine, for_random_strings, run};
+    use crate::policies::Clock;
 
     /// Each page with its counter; brackets mark the hand.
     #[test]
@@ -163,6 +193,52 @@ mod tests {
                 "5:0 1:1 [4:0]", // counted down twice at 5; 3 is the first at 0
             ]
         );
+    }
+
+    /// The same, by bits: `*` marks one.
+    #[test]
+    fn worked_example_by_bits() {
+        let mut machine = Machine::<GClockBits>::new("gclock:init=0", 3);
+        let states = machine.trace(&[1, 2, 3, 1, 1, 4, 1, 5, 1, 6], |machine| {
+            let gclock = machine.policy();
+            let frame = |frame| {
+                let page = gclock.frames.page(frame)?;
+                let bit = if machine.is_referenced(page) { "*" } else { "" };
+                let text = format!("{page}:{}{bit}", gclock.count[page]);
+                Some(if frame == gclock.hand { format!("[{text}]") } else { text })
+            };
+            (0..3).filter_map(frame).collect::<Vec<_>>().join(" ")
+        });
+        assert_eq!(
+            states,
+            [
+                "[1:0]",
+                "[1:0] 2:0",
+                "[1:0] 2:0 3:0",
+                "[1:0*] 2:0 3:0",
+                "[1:0*] 2:0 3:0", // two uses, one bit
+                "1:0 4:0 [3:0]",  // 1 is counted up and down again, 2 goes
+                "1:0* 4:0 [3:0]",
+                "[1:0*] 4:0 5:0",
+                "[1:0*] 4:0 5:0",
+                "1:0 6:0 [5:0]",
+            ]
+        );
+    }
+
+    #[test]
+    fn with_one_bit_the_form_that_runs_live_is_clock() {
+        for_random_strings(|string, frames| {
+            for init in [0, 1] {
+                let faults = |spec: &str| {
+                    let mut machine = Machine::<GClockBits>::new(spec, frames);
+                    string.iter().map(|&page| machine.access(page).victim).collect::<Vec<_>>()
+                };
+                let mut clock = Machine::<Clock>::new(&format!("clock:init={init}"), frames);
+                let clock: Vec<_> = string.iter().map(|&page| clock.access(page).victim).collect();
+                assert_eq!(faults(&format!("gclock:max=1,init={init}")), clock);
+            }
+        });
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub use dip::Dip;
 pub use eelru::Eelru;
 pub use fbr::Fbr;
 pub use fifo::Fifo;
-pub use gclock::GClock;
+pub use gclock::{GClock, GClockBits};
 pub use global_clock::GlobalClock;
 pub use lecar::LeCar;
 pub use lifo::Lifo;
