@@ -13,10 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use sweephand_pager::{
-    KernelMemory, KernelRun, MOST_PREFETCH_PAGES, Options, Run, RunError, Running, Statistics, check_policy,
+    KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, Run, RunError, Running, Statistics,
     kernel_share,
 };
-use sweephand_policy::registry::Spec;
 use sweephand_report::{LiveFormat, LiveReport, LiveRun, bytes};
 
 #[derive(clap::Args)]
@@ -59,14 +58,13 @@ enum FormatName {
 enum Variant {
     Native,
     Kernel(u64),
-    Policy(u64, Spec),
+    Policy(u64, LiveSpec),
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let limits =
         args.memory.split(',').map(|size| limit_bytes(size.trim())).collect::<Result<Vec<_>, _>>()?;
-    let specs = Spec::parse_list(&args.policy)?;
-    specs.iter().try_for_each(check_policy)?;
+    let specs = LiveSpec::parse_list(&args.policy)?;
     let prefetch_pages = prefetch_pages(&args.prefetch)?;
     if !rustix::process::geteuid().is_root() {
         bail!("compare makes memory cgroups and swap files: that is for root");

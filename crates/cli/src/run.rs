@@ -17,9 +17,8 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 use sweephand_pager::{
-    KernelMemory, KernelRun, MOST_PREFETCH_PAGES, Options, PAGE_BYTES, Run, Running, Statistics,
+    KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, PAGE_BYTES, Run, Running, Statistics,
 };
-use sweephand_policy::registry::Spec;
 use sweephand_report::{bytes, grouped};
 use sweephand_sim::MemorySize;
 
@@ -67,7 +66,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let prefetch_pages = prefetch_pages(&args.prefetch)?;
     let options = Options {
         limit_bytes,
-        policy: Spec::parse(&args.policy)?,
+        policy: LiveSpec::parse(&args.policy)?,
         swap: args.swap,
         prefetch_pages,
         use_ring: args.io == InputOutput::Auto,

@@ -12,7 +12,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use sweephand_policy::registry::POLICIES;
 
 /// Runs a test program and expects it to have found everything right.
 fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
@@ -33,7 +32,7 @@ fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
 }
 
 fn live_policies() -> impl Iterator<Item = &'static str> {
-    POLICIES.iter().filter(|entry| entry.runs_live).map(|entry| entry.info.name)
+    sweephand_pager::live_policies()
 }
 
 #[test]
@@ -123,6 +122,38 @@ fn counts_add_up_and_the_limit_holds() {
     assert!(count("hand_steps") >= count("evictions"), "{stats}");
     for name in ["wall_ns", "user_ns", "sys_ns"] {
         assert!(count(name) > 0, "{name} in {stats}");
+    }
+}
+
+/// The counts of a run of a test program.
+fn counts(options: &[&str], name: &str, arguments: &[&str]) -> serde_json::Value {
+    let program = program(name);
+    let stats = workshop().join(format!("counts.{:?}.json", std::thread::current().id()));
+    let mut command = run(options);
+    command.arg("--stats").arg(&stats).arg("--").arg(program).args(arguments);
+    let output = output(&mut command);
+    assert!(output.status.success(), "{command:?}: {} {}", text(&output.stdout), text(&output.stderr));
+    let counts = serde_json::from_slice(&fs::read(&stats).unwrap()).unwrap();
+    fs::remove_file(stats).unwrap();
+    counts
+}
+
+/// A loop over twice as much memory as there is: CLOCK reads every page in every round, LIFO+ and APR, whose pages come
+/// before them one by one however many are read at once, half of them; and what no hand comes to is not unmapped.
+#[test]
+fn a_loop_costs_what_it_should_under_each_policy() {
+    if !can_page() {
+        return;
+    }
+    const PAGES: u64 = 64 * 256;
+    const ROUNDS: u64 = 4;
+    for (policy, most) in [("clock", PAGES), ("lifo-plus", PAGES * 2 / 3), ("apr", PAGES * 2 / 3)] {
+        let options = ["--memory", "32MiB", "--policy", policy];
+        let counts = counts(&options, "../../../../bench/pager/walk", &["loop", "64", "4"]);
+        let read = counts["pages_read"].as_u64().unwrap() / ROUNDS;
+        assert!((PAGES / 2 - 256..=most).contains(&read), "{policy}: {read} pages a round: {counts}");
+        let rescues = counts["rescues"].as_u64().unwrap();
+        assert!(rescues < PAGES / 4, "{policy}: {rescues} rescues: {counts}");
     }
 }
 
@@ -257,8 +288,8 @@ fn what_cannot_be_run_is_told_in_one_line() {
         &["--memory", "16MiB", "--swap", "/dev/shm", "--", "true"],
         "is in memory, where paging saves nothing",
     );
-    refuse(&["--memory", "16MiB", "--policy", "lru", "--", "true"], "policy 'lru' needs every reference");
-    refuse(&["--memory", "16MiB", "--policy", "opt", "--", "true"], "policy 'opt' needs the future");
+    refuse(&["--memory", "16MiB", "--policy", "lru", "--", "true"], "policy 'lru': needs every reference");
+    refuse(&["--memory", "16MiB", "--policy", "opt", "--", "true"], "policy 'opt': needs the future");
     refuse(&["--memory", "16MiB", "--policy", "lur", "--", "true"], "there is no such policy");
     let program = compiled("churn", &["-static"]);
     refuse(

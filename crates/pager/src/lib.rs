@@ -26,8 +26,9 @@ mod usage;
 pub use cgroup::{CgroupError, kernel_share};
 pub use kernel::{KernelMemory, KernelRun};
 pub use program::ProgramError;
-pub use run::{Ended, Options, Run, RunError, Running, check_policy};
+pub use run::{Ended, Options, Run, RunError, Running};
 pub use statistics::Statistics;
+pub use sweephand_agent::live::{LiveSpec, names as live_policies};
 
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Instant;
 use sweephand_agent::control::{CONTROL_BYTES, Control, MAGIC, Order, Text, VARIABLE};
-use sweephand_policy::registry::{POLICIES, Spec};
+use sweephand_agent::live::LiveSpec;
 
 /// The library with the agent.
 static PRELOAD: &[u8] = include_bytes!(env!("SWEEPHAND_PRELOAD"));
@@ -26,7 +26,7 @@ pub struct Options {
     /// Anonymous memory of each process of the program, the pager's own included.
     pub limit_bytes: u64,
     /// Which pages go.
-    pub policy: Spec,
+    pub policy: LiveSpec,
     /// A directory for the backing store, or a file's name in one.
     pub swap: PathBuf,
     /// Most pages to read ahead at once; 0 for none.
@@ -42,16 +42,6 @@ pub enum RunError {
     /// The program is of a kind that cannot be run so.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The policy is for simulation.
-    #[error("policy '{policy}' {reason}; these can run live: {live}")]
-    Policy {
-        /// As typed.
-        policy: String,
-        /// What it would need.
-        reason: &'static str,
-        /// The names of those that can.
-        live: String,
-    },
     /// Nothing can be done in so little memory.
     #[error(
         "{bytes} bytes of memory are too few: the pager itself needs some; give it {LEAST_BYTES} at least"
@@ -150,7 +140,6 @@ impl Run {
         prepare: impl FnOnce(&mut Command),
     ) -> Result<Self, RunError> {
         let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
-        check_policy(&options.policy)?;
         check_limit(options.limit_bytes)?;
         let directory = check_swap(&options.swap)?;
         let program = program::find(name)?;
@@ -259,20 +248,6 @@ impl Running for Run {
 
 pub(crate) fn system(what: String) -> impl FnOnce(io::Error) -> RunError {
     |error| RunError::System { what, error }
-}
-
-/// Whether a policy can run live.
-pub fn check_policy(spec: &Spec) -> Result<(), RunError> {
-    let entry = POLICIES.iter().find(|entry| entry.info.name == spec.name());
-    if entry.is_some_and(|entry| entry.runs_live) {
-        return Ok(());
-    }
-    let live: Vec<_> = POLICIES.iter().filter(|entry| entry.runs_live).map(|entry| entry.info.name).collect();
-    let reason = match entry.map(|entry| entry.model) {
-        Some("offline") => "needs the future and can only be simulated",
-        _ => "needs every reference and can only be simulated",
-    };
-    Err(RunError::Policy { policy: spec.to_string(), reason, live: live.join(" ") })
 }
 
 pub(crate) fn check_limit(bytes: u64) -> Result<(), RunError> {

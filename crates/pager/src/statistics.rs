@@ -45,6 +45,10 @@ pub struct Statistics {
     pub peak_pager_pages: Option<u64>,
     /// Largest number of pages that a process and its pager had together; 0 while everything fits.
     pub peak_memory_pages: Option<u64>,
+    /// Allocations of 40 KiB and more that the policy was told of; 0 if it does not tell them apart.
+    pub objects: Option<u64>,
+    /// Bytes of the pager's arrays for each page of the program that it knows of; 0 while everything fits.
+    pub bookkeeping_bytes_per_page: Option<f64>,
     /// Largest number of pages that could not be paged out in a process.
     pub peak_pinned_pages: Option<u64>,
     /// List entries that the policy's hands looked at.
@@ -83,6 +87,8 @@ impl Statistics {
             peak_resident_pages: counters.peak_resident_pages.load(Relaxed),
             peak_pager_pages: Some(counters.peak_own_pages.load(Relaxed)),
             peak_memory_pages: Some(counters.peak_memory_pages.load(Relaxed)),
+            objects: Some(counters.objects.load(Relaxed)),
+            bookkeeping_bytes_per_page: Some(bytes_per_page(counters)),
             peak_pinned_pages: Some(counters.peak_pinned_pages.load(Relaxed)),
             hand_steps: Some(counters.hand_steps.load(Relaxed)),
             processes: Some(counters.agents.load(Relaxed)),
@@ -116,4 +122,10 @@ impl Statistics {
             self.peak_resident_pages = usage.most_resident_pages;
         }
     }
+}
+
+/// Rounded to tenths.
+fn bytes_per_page(counters: &Counters) -> f64 {
+    let pages = counters.peak_managed_pages.load(Relaxed).max(1);
+    (counters.peak_bookkeeping_bytes.load(Relaxed) as f64 / pages as f64 * 10.0).round() / 10.0
 }

@@ -157,7 +157,7 @@ impl Spec {
 
 /// Cuts a comma list of policies. An item of the form name=value goes to the policy before it; `all` stands for the given
 /// names.
-pub(crate) fn split_list(
+pub fn split_list(
     text: &str,
     all: impl Iterator<Item = &'static str> + Clone,
 ) -> Result<Vec<String>, ArgumentError> {

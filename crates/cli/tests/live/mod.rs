@@ -33,10 +33,11 @@ pub(crate) fn program(name: &str) -> PathBuf {
 }
 
 pub(crate) fn compiled(name: &str, options: &[&str]) -> PathBuf {
-    let path = workshop().join(format!("{name}{}", options.join("")));
+    let name_here = Path::new(name).file_name().unwrap().to_str().unwrap();
+    let path = workshop().join(format!("{name_here}{}", options.join("")));
     // Each process of tests compiles for itself, and puts the result there in one step.
     let new = workshop().join(format!(
-        "{name}{}.{}.{:?}",
+        "{name_here}{}.{}.{:?}",
         options.join(""),
         std::process::id(),
         std::thread::current().id()

@@ -11,15 +11,16 @@
 //! as it always does, and the agent only adds up how much there is. Once it may not fit, all of it is registered,
 //! what is there is counted, and from then on every missing page comes through here.
 
-use crate::bits::{Bits, Sampler};
+use crate::bits::{Arrivals, Bits, Sampler};
 use crate::cgroup;
 use crate::control::{Control, add};
 use crate::failure::give_up;
 use crate::io::{self, Direction, Io, Request};
-use crate::live::{self, LivePolicy};
+use crate::live::{LivePolicy, LiveSpec};
 use crate::mailbox::{MAILBOX, SLOTS};
+use crate::objects::Objects;
 use crate::own;
-use crate::pages::Pages;
+use crate::pages::{Flag, Pages};
 use crate::readahead::ReadAhead;
 use crate::regions::Regions;
 use crate::staging::Staging;
@@ -32,7 +33,6 @@ use core::sync::atomic::Ordering;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use sweephand_policy::registry::Spec;
 use sweephand_policy::{NEVER, PageId, Reference};
 use sweephand_uffd::{
     EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, MOVE, Message, OpenError, PAGE_BYTES,
@@ -41,12 +41,16 @@ use sweephand_uffd::{
 
 /// Batches of the staging area.
 const BATCHES: usize = 16;
+/// Pages, in batches, that have come in so lately that the program may not have used them: two windows read ahead.
+const FRESH_BATCHES: usize = 2;
 /// Pages that the agent takes beside its arrays and staging: stack, doorbells, directory, page tables of all that.
 const FIXED_PAGES: usize = 96;
 /// The least memory that a program can be run in.
 pub const LEAST_PAGES: u64 = 1024;
 /// How often an idle agent looks for memory that nobody told it of, in nanoseconds.
 const WATCH_NS: i64 = 250_000_000;
+/// How often the agent looks for something to do before it sleeps: for the time of a read or two.
+const LOOKS: usize = 128;
 /// Messages read at a time.
 const MESSAGES: usize = 64;
 
@@ -67,6 +71,8 @@ pub struct Agent {
     pub(crate) regions: Regions,
     /// Memory that children do not get, or get wiped.
     pub(crate) not_inherited: Regions,
+    /// Large allocations, where the policy tells them apart.
+    pub(crate) objects: Objects,
     /// Pages that must never be missing: thread descriptors, which the kernel writes to when a thread is gone.
     pub(crate) exempt: BTreeSet<usize>,
     pub(crate) pages: Pages,
@@ -74,6 +80,11 @@ pub struct Agent {
     /// Frames that the policy was made for.
     pub(crate) policy_frames: usize,
     pub(crate) sampler: Sampler,
+    /// Pages that have come in and are not the policy's yet.
+    pub(crate) arrivals: Arrivals,
+    /// Pages that the policy has given up and that have not gone yet. An entry counts while the page has the flag
+    /// `Condemned`.
+    pub(crate) condemned: Vec<PageId>,
     pub(crate) ahead: ReadAhead,
     pub(crate) staging: Staging,
     pub(crate) store: Store,
@@ -94,6 +105,8 @@ pub struct Agent {
     /// Anonymous memory, as the kernel counts it, at the last look for memory that nobody told of.
     pub(crate) watched_pages: usize,
     hand_steps_told: u64,
+    /// Pages of the pager's own arrays before it knew of any page.
+    heap_pages_at_first: usize,
 }
 
 impl Agent {
@@ -104,14 +117,11 @@ impl Agent {
         let batch_pages = (limit / 256).clamp(8, 128);
         let staging_pages = BATCHES * batch_pages;
         // 30 bytes a page, for as much again outside of memory as in it: a first estimate, corrected as arrays grow.
-        let policy_frames = limit - staging_pages - FIXED_PAGES - limit * 60 / PAGE_BYTES;
-        let spec =
-            Spec::parse(order.policy.as_str()).unwrap_or_else(|error| give_up(format_args!("{error}")));
-        let policy = match live::make(&spec, policy_frames) {
-            Ok(Some(policy)) => policy,
-            Ok(None) => give_up(format_args!("policy '{spec}' cannot run live")),
-            Err(error) => give_up(format_args!("{error}")),
-        };
+        let arrivals = Arrivals::new((FRESH_BATCHES + 1) * batch_pages, FRESH_BATCHES * batch_pages);
+        let others = staging_pages + arrivals.most() + batch_pages + FIXED_PAGES;
+        let policy_frames = limit - others - limit * 60 / PAGE_BYTES;
+        let policy = LiveSpec::parse(order.policy.as_str()).and_then(|spec| spec.make(policy_frames));
+        let policy = policy.unwrap_or_else(|error| give_up(format_args!("{error}")));
         let staging = Staging::new(BATCHES, batch_pages).unwrap_or_else(|| no_room("staging"));
         let doorbells = own::map(SLOTS * PAGE_BYTES).unwrap_or_else(|| no_room("doorbells"));
         let agent = Self {
@@ -124,11 +134,14 @@ impl Agent {
             managed: false,
             regions: Regions::new(),
             not_inherited: Regions::new(),
+            objects: Objects::default(),
             exempt: BTreeSet::new(),
             pages: Pages::new(),
             policy,
             policy_frames,
             sampler: Sampler::default(),
+            arrivals,
+            condemned: Vec::with_capacity(2 * batch_pages),
             ahead: ReadAhead::new((order.prefetch_pages as usize).min(batch_pages)),
             staging,
             store: Store::new(open_store(control)),
@@ -141,6 +154,7 @@ impl Agent {
             parked: Vec::new(),
             watched_pages: 0,
             hand_steps_told: 0,
+            heap_pages_at_first: own::heap_pages(),
         };
         agent.register_own();
         agent
@@ -157,6 +171,9 @@ impl Agent {
 
     /// Serves the program until it ends.
     pub fn run(&mut self) -> ! {
+        if self.policy.needs_objects() {
+            MAILBOX.want_objects();
+        }
         MAILBOX.allow(if self.managed { -1 } else { self.room_bytes() });
         add(&self.control.counters.agents, 1);
         cgroup::widen(self.control);
@@ -167,14 +184,31 @@ impl Agent {
                 self.answer(message);
                 self.reap(false);
             }
-            self.calls();
+            if MAILBOX.is_ringing() {
+                self.calls();
+            }
             self.reap(false);
-            // The pager's arrays may have grown.
-            self.make_room(0);
+            // For the next fault, and since the pager's arrays may have grown. Whoever waits for a page has been seen to.
+            self.evict_batch();
+            self.make_room(if self.managed { self.ahead.latest_window() } else { 0 });
             self.io.submit();
             self.tell();
-            self.sleep();
+            if !self.look_about() {
+                self.sleep();
+            }
         }
+    }
+
+    /// Looks for something to do for a short while: a fault seldom comes alone, and to be put to sleep and woken again takes
+    /// longer than the read that it asks for. Returns whether there is.
+    fn look_about(&mut self) -> bool {
+        for _ in 0..LOOKS {
+            if !self.messages.is_empty() || self.io.has_completions() || MAILBOX.is_ringing() {
+                return true;
+            }
+            self.read_messages();
+        }
+        false
     }
 
     /// Waits until there is something to do.
@@ -221,8 +255,12 @@ impl Agent {
         let mut buffer = [Message::EMPTY; MESSAGES];
         loop {
             match self.uffd.read(&mut buffer) {
-                Ok(0) => return,
-                Ok(count) => self.messages.extend(&buffer[..count]),
+                Ok(count) => {
+                    self.messages.extend(&buffer[..count]);
+                    if count < MESSAGES {
+                        return;
+                    }
+                }
                 Err(error) => give_up(format_args!("faults cannot be read: {error}")),
             }
         }
@@ -248,6 +286,15 @@ impl Agent {
             }
         }
         self.messages.append(&mut later);
+    }
+
+    /// Has no mapping moved until [`MAILBOX`] is let go, and knows of all that have been.
+    pub(crate) fn hold_mappings(&mut self) {
+        let is_change = |message: &Message| !matches!(message.event(), Some(Event::Fault { .. }) | None);
+        while !MAILBOX.hold() || self.messages.iter().any(is_change) {
+            MAILBOX.let_go();
+            self.catch_up();
+        }
     }
 
     fn answer(&mut self, message: Message) {
@@ -280,6 +327,7 @@ impl Agent {
     fn call(&mut self, slot: usize) {
         let (call, first, second) = MAILBOX.call_of(slot);
         self.called(call, first, second);
+        MAILBOX.answered();
         self.release(slot);
     }
 
@@ -307,8 +355,7 @@ impl Agent {
 
     /// How many pages the program may have in memory.
     pub(crate) fn room(&self) -> usize {
-        let limit = self.control.order.limit_pages as usize;
-        self.policy_frames.min(limit.saturating_sub(self.own_pages()))
+        (self.control.order.limit_pages as usize).saturating_sub(self.own_pages())
     }
 
     pub(crate) fn room_bytes(&self) -> i64 {
@@ -317,16 +364,46 @@ impl Agent {
 
     /// A page as the policy is shown it.
     pub(crate) fn reference(&self, page: PageId) -> Reference {
-        let page_number = (self.pages.address(page) / PAGE_BYTES) as u64;
-        Reference { page, page_number, object: 0, next_use: NEVER }
+        let address = self.pages.address(page);
+        let page_number = (address / PAGE_BYTES) as u64;
+        Reference { page, page_number, object: self.objects.at(address), next_use: NEVER }
     }
 
-    /// Hands a page that is mapped now to the policy.
+    /// A page is in memory now. The one that has been longest on its way to the policy arrives there.
+    pub(crate) fn arrive(&mut self, page: PageId) {
+        self.arrivals.add(&mut self.pages, page);
+        while let Some(page) = self.arrivals.leave(&mut self.pages, self.arrivals.most()) {
+            self.insert(page);
+        }
+    }
+
+    /// Hands a page to the policy: the fault, the eviction that it calls for, the page itself. (It has not been counted
+    /// as the policy's until now, but is when this is called.)
     pub(crate) fn insert(&mut self, page: PageId) {
         let reference = self.reference(page);
+        self.policy.fault(reference);
+        let most = self.policy_pages();
+        while self.pages.owned() > most && self.condemn() {}
         let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, choosing: false };
-        let referenced = self.policy.insert(reference, &mut bits);
-        self.sampler.loaded(&mut self.pages, page, referenced);
+        if self.policy.insert(reference, &mut bits) {
+            self.pages.mark(page, Flag::Referenced, true);
+        }
+    }
+
+    /// Has the policy choose a page to go. Returns false if it has none.
+    pub(crate) fn condemn(&mut self) -> bool {
+        let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, choosing: true };
+        let Some(page) = self.policy.victim(&mut bits) else { return false };
+        self.policy.evict(page);
+        self.pages.mark(page, Flag::Condemned, true);
+        self.condemned.push(page);
+        true
+    }
+
+    /// How many pages the policy may have: the others have just come in, or are about to go.
+    fn policy_pages(&self) -> usize {
+        let others = self.arrivals.most() + self.staging.batch_pages();
+        self.policy_frames.min(self.room().saturating_sub(others))
     }
 
     /// Reads a slot of the store to the scratch page, at once.
@@ -368,6 +445,9 @@ impl Agent {
         if self.managed {
             counters.peak_memory_pages.fetch_max((resident + own) as u64, Ordering::Relaxed);
         }
+        let bookkeeping = own::heap_pages().saturating_sub(self.heap_pages_at_first) * PAGE_BYTES;
+        counters.peak_bookkeeping_bytes.fetch_max(bookkeeping as u64, Ordering::Relaxed);
+        counters.peak_managed_pages.fetch_max(u64::from(self.pages.ids()), Ordering::Relaxed);
         counters.peak_pinned_pages.fetch_max(self.pages.pinned() as u64, Ordering::Relaxed);
         let steps = self.policy.hand_steps();
         add(&counters.hand_steps, steps - self.hand_steps_told);

@@ -6,84 +6,151 @@
 //! hands, and only for pages that are in use.
 //!
 //! Not every page with a clear bit can be in limbo: one that has just been loaded is about to be used by the access that
-//! faulted. So pages whose bits are cleared, or come in clear, wait in a queue, the sampler's, and are unmapped from its
-//! front, twice as many as are evicted, while some always stay behind at its end. The bit then tells whether a page
-//! has been used since it left the queue. Nothing is unmapped for policies that never ask for a bit.
+//! faulted, and one that was read ahead by accesses to come. So a page that comes in is left alone for a while, then
+//! watched for a while, and only then handed to the policy (see [`Arrivals`]). A page that has been touched stays mapped until
+//! the policy clears its bit: what no hand comes to costs one fault and no more. Nothing is unmapped for policies that
+//! never ask for a bit.
 //!
-//! A page read ahead reads as referenced while the program may not have come to it yet: the access that it was read for
-//! is as good as made.
+//! Pages that were there before the first question, or whose bits were cleared in crowds, are found by a sweep over all
+//! ids; it goes on by a few pages whenever the policy has asked about one that nobody had looked at.
 
 use crate::pages::{Flag, Pages, State};
 use alloc::collections::VecDeque;
 use sweephand_policy::{Mmu, PageId};
 
-/// Entries of pages that have left that the sampler's queue may hold beside twice as many as there are pages.
-const SPARE_ENTRIES: usize = 4096;
+/// Most pages that wait to be unmapped. Those beyond are left to the sweep.
+const MOST_QUEUED: usize = 4096;
+/// Pages that the sweep may unmap for each answer given about a page that nobody had looked at.
+const SWEPT_PER_BLIND_ANSWER: usize = 4;
+/// Most pages that the sweep may owe.
+const MOST_OWED: usize = 4096;
+/// Ids that one step of the sweep looks at.
+const SWEEP_STEP: u32 = 256;
 
-/// The sampler.
-#[derive(Debug, Default)]
-pub struct Sampler {
-    /// Pages with a clear bit that are mapped, by the time when that began. An entry counts while the page has the flag
-    /// `Queued`, which it loses with its state.
+/// Pages that have come in lately, in order: the policy does not know of them yet.
+///
+/// ```text
+///   newest                                                  oldest
+///   | fresh: about to be used | watched: unmapped, in limbo | ---> the policy's
+/// ```
+///
+/// For the policy a page comes in when it leaves here, with the bit that has been seen; until then it is as if it were in
+/// use. This is also what puts the pages of a window read ahead before the policy one by one, each with the eviction that
+/// it calls for, when the program has come by.
+#[derive(Debug)]
+pub struct Arrivals {
+    /// An entry counts while the page has the flag `Arriving`.
     queue: VecDeque<u32>,
-    /// Pages read ahead lately.
-    recent: VecDeque<u32>,
-    /// Whether the policy has ever asked for a bit to choose a victim by.
-    wanted: bool,
+    /// Entries at the front that have been watched.
+    watched: usize,
+    /// Entries at the end that are fresh.
+    fresh: usize,
+    /// Most entries.
+    most: usize,
 }
 
-impl Sampler {
-    /// A page has come in, mapped, with this reference bit.
-    pub fn loaded(&mut self, pages: &mut Pages, page: PageId, referenced: bool) {
-        if referenced {
-            pages.mark(page, Flag::Referenced, true);
-        } else {
-            self.enqueue(pages, page);
-        }
+impl Arrivals {
+    /// None yet; at most `most`, of which the newest `fresh` are left alone.
+    pub fn new(most: usize, fresh: usize) -> Self {
+        Self { queue: VecDeque::with_capacity(most + 1), watched: 0, fresh, most }
     }
 
-    fn enqueue(&mut self, pages: &mut Pages, page: PageId) {
-        if !pages.mark(page, Flag::Queued, true) {
-            self.queue.push_back(page.0);
-        }
-        if self.queue.len() > 2 * pages.resident() + SPARE_ENTRIES {
-            self.compact(pages);
-        }
+    /// Most pages here at a time.
+    pub fn most(&self) -> usize {
+        self.most
     }
 
-    /// Drops the entries of pages that have left, or that come again later in the queue.
-    fn compact(&mut self, pages: &mut Pages) {
-        self.queue.retain(|&page| pages.mark(PageId(page), Flag::Queued, false));
-        for &page in &self.queue {
-            pages.mark(PageId(page), Flag::Queued, true);
-        }
+    /// A page has come in.
+    pub fn add(&mut self, pages: &mut Pages, page: PageId) {
+        pages.mark(page, Flag::Arriving, true);
+        self.queue.push_back(page.0);
     }
 
-    /// A page has been read ahead. At most `most` count as recent.
-    pub fn read_ahead(&mut self, pages: &mut Pages, page: PageId, most: usize) {
-        if !pages.mark(page, Flag::Recent, true) {
-            self.recent.push_back(page.0);
-        }
-        while self.recent.len() > most {
-            if let Some(old) = self.recent.pop_front() {
-                pages.mark(PageId(old), Flag::Recent, false);
-            }
-        }
-    }
-
-    /// The next page to unmap, if more than `keep` wait.
-    pub fn next(&mut self, pages: &mut Pages, keep: usize) -> Option<PageId> {
-        while self.wanted && self.queue.len() > keep {
+    /// The oldest page, if more than `keep` are here: it is the policy's now.
+    pub fn leave(&mut self, pages: &mut Pages, keep: usize) -> Option<PageId> {
+        while self.queue.len() > keep {
             let page = PageId(self.queue.pop_front()?);
-            if pages.mark(page, Flag::Queued, false) && pages.state(page) == State::Resident {
-                if pages.has(page, Flag::Recent) {
-                    self.enqueue(pages, page);
-                    return None;
-                }
+            self.watched = self.watched.saturating_sub(1);
+            if pages.mark(page, Flag::Arriving, false) {
                 return Some(page);
             }
         }
         None
+    }
+
+    /// The next page to watch.
+    fn next(&mut self, pages: &Pages) -> Option<PageId> {
+        while self.watched + self.fresh < self.queue.len() {
+            let page = PageId(self.queue[self.watched]);
+            self.watched += 1;
+            if pages.has(page, Flag::Arriving)
+                && !pages.has(page, Flag::Referenced)
+                && pages.state(page) == State::Resident
+            {
+                return Some(page);
+            }
+        }
+        None
+    }
+}
+
+/// The sampler.
+#[derive(Debug, Default)]
+pub struct Sampler {
+    /// Pages whose bits the policy has cleared, to be unmapped. An entry counts while the page has the flag `Queued`, which
+    /// it loses with its state.
+    queue: VecDeque<u32>,
+    /// Whether the policy has ever asked for a bit to choose a victim by.
+    wanted: bool,
+    /// Pages that the sweep may unmap.
+    owed: usize,
+    /// The id that the sweep goes on from.
+    sweep: u32,
+}
+
+impl Sampler {
+    fn enqueue(&mut self, pages: &mut Pages, page: PageId) {
+        if self.wanted && self.queue.len() < MOST_QUEUED && !pages.mark(page, Flag::Queued, true) {
+            self.queue.push_back(page.0);
+        }
+    }
+
+    /// The next page to unmap.
+    pub fn next(&mut self, pages: &mut Pages, arrivals: &mut Arrivals) -> Option<PageId> {
+        if !self.wanted {
+            return None;
+        }
+        if let Some(page) = arrivals.next(pages) {
+            return Some(page);
+        }
+        while let Some(page) = self.queue.pop_front().map(PageId) {
+            if pages.mark(page, Flag::Queued, false)
+                && pages.state(page) == State::Resident
+                && !pages.has(page, Flag::Referenced)
+            {
+                return Some(page);
+            }
+        }
+        self.swept(pages)
+    }
+
+    /// A page with a clear bit that is mapped and in no queue, if any are owed and one is near.
+    fn swept(&mut self, pages: &Pages) -> Option<PageId> {
+        let ids = pages.ids();
+        for _ in 0..SWEEP_STEP.min(if self.owed > 0 { ids } else { 0 }) {
+            let page = PageId(self.sweep % ids);
+            self.sweep = page.0 + 1;
+            if pages.is_unwatched(page) {
+                self.owed -= 1;
+                return Some(page);
+            }
+        }
+        None
+    }
+
+    /// The policy has chosen by the bit of a page that was not being watched.
+    fn answered_blindly(&mut self) {
+        self.owed = (self.owed + SWEPT_PER_BLIND_ANSWER).min(MOST_OWED);
     }
 }
 
@@ -94,20 +161,107 @@ pub struct Bits<'a> {
     pub pages: &'a mut Pages,
     /// The sampler.
     pub sampler: &'a mut Sampler,
-    /// Whether a victim is being chosen: only then do pages read ahead read as referenced.
+    /// Whether a victim is being chosen: only then is it worth while to have looked.
     pub choosing: bool,
 }
 
 impl Mmu for Bits<'_> {
     fn test_and_clear_referenced(&mut self, page: PageId) -> bool {
         self.sampler.wanted |= self.choosing;
-        if self.choosing && self.pages.has(page, Flag::Recent) {
-            return true;
+        if self.choosing && self.pages.is_unwatched(page) {
+            self.sampler.answered_blindly();
         }
         let referenced = self.pages.mark(page, Flag::Referenced, false);
         if referenced && self.pages.state(page) == State::Resident {
             self.sampler.enqueue(self.pages, page);
         }
         referenced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn resident(count: usize) -> (Pages, Vec<PageId>) {
+        let mut pages = Pages::new();
+        let ids = (0..count).map(|number| pages.meet(0x10_0000 + number * 0x1000)).collect::<Vec<_>>();
+        ids.iter().for_each(|&page| pages.set(page, State::Resident, 0));
+        (pages, ids)
+    }
+
+    /// A sampler whose policy has asked for a bit.
+    fn asked(pages: &mut Pages, page: PageId) -> Sampler {
+        let mut sampler = Sampler::default();
+        Bits { pages, sampler: &mut sampler, choosing: true }.test_and_clear_referenced(page);
+        sampler
+    }
+
+    #[test]
+    fn a_page_is_left_alone_then_watched_then_the_policys() {
+        let (mut pages, ids) = resident(6);
+        let mut arrivals = Arrivals::new(4, 2);
+        let mut sampler = asked(&mut pages, ids[5]);
+        sampler.owed = 0;
+        for (step, &page) in ids[..5].iter().enumerate() {
+            arrivals.add(&mut pages, page);
+            let watched = sampler.next(&mut pages, &mut arrivals);
+            assert_eq!(watched, step.checked_sub(2).map(|before| ids[before]));
+            assert_eq!(sampler.next(&mut pages, &mut arrivals), None);
+            let leaving = arrivals.leave(&mut pages, arrivals.most());
+            assert_eq!(leaving, step.checked_sub(4).map(|before| ids[before]));
+        }
+        assert_eq!(pages.owned(), 2, "the one that has left, and the one that was never here");
+    }
+
+    #[test]
+    fn pages_that_are_gone_or_in_use_are_not_watched() {
+        let (mut pages, ids) = resident(4);
+        let mut arrivals = Arrivals::new(8, 0);
+        let mut sampler = asked(&mut pages, ids[3]);
+        sampler.owed = 0;
+        ids[..3].iter().for_each(|&page| arrivals.add(&mut pages, page));
+        pages.set(ids[0], State::Absent, 0);
+        pages.mark(ids[1], Flag::Referenced, true);
+        assert_eq!(sampler.next(&mut pages, &mut arrivals), Some(ids[2]));
+        assert_eq!(arrivals.leave(&mut pages, 0), Some(ids[1]));
+        assert_eq!(arrivals.leave(&mut pages, 0), Some(ids[2]));
+        assert_eq!(arrivals.leave(&mut pages, 0), None);
+    }
+
+    #[test]
+    fn nothing_is_unmapped_for_a_policy_that_never_asks() {
+        let (mut pages, ids) = resident(3);
+        let (mut arrivals, mut sampler) = (Arrivals::new(8, 0), Sampler::default());
+        ids.iter().for_each(|&page| arrivals.add(&mut pages, page));
+        assert_eq!(sampler.next(&mut pages, &mut arrivals), None);
+    }
+
+    #[test]
+    fn a_cleared_bit_is_watched_and_a_blind_answer_sends_the_sweep_on() {
+        let (mut pages, ids) = resident(20);
+        let mut arrivals = Arrivals::new(8, 0);
+        pages.mark(ids[7], Flag::Referenced, true);
+        let mut sampler = asked(&mut pages, ids[7]);
+        assert!(!pages.has(ids[7], Flag::Referenced));
+        let next = |sampler: &mut Sampler, pages: &mut Pages, arrivals: &mut Arrivals| {
+            let page = sampler.next(pages, arrivals)?;
+            pages.set(page, State::Limbo, 0);
+            Some(page)
+        };
+        // Asked about a page that was known to be in use: it is watched from now on, and no others.
+        sampler.owed = 0;
+        assert_eq!(next(&mut sampler, &mut pages, &mut arrivals), Some(ids[7]));
+        assert_eq!(next(&mut sampler, &mut pages, &mut arrivals), None);
+        let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, choosing: true };
+        assert!(!bits.test_and_clear_referenced(ids[12]));
+        let swept: Vec<_> = (0..5).map(|_| next(&mut sampler, &mut pages, &mut arrivals)).collect();
+        assert_eq!(swept[..SWEPT_PER_BLIND_ANSWER], [0, 1, 2, 3].map(|number| Some(ids[number])));
+        assert_eq!(swept[SWEPT_PER_BLIND_ANSWER], None);
+        // A page in limbo that nobody has touched is an answer.
+        let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, choosing: true };
+        assert!(!bits.test_and_clear_referenced(ids[0]));
+        assert_eq!(sampler.owed, 0);
     }
 }

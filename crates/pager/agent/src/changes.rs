@@ -1,6 +1,8 @@
 //! Changes that the program makes to its address space, told by the kernel, and memory that it gets.
 
 use crate::agent::Agent;
+use crate::bits::Bits;
+use crate::control::add;
 use crate::failure::give_up;
 use crate::mailbox::{Call, MAILBOX};
 use crate::maps;
@@ -60,10 +62,37 @@ impl Agent {
         self.drop_contents(start, end);
         self.pages.forget_chunks(start, end);
         self.regions.remove(start, end);
+        let ended = self.objects.remove(start, end);
+        self.end_objects(&ended);
         let stacks: Vec<usize> = self.exempt.range(start..end).copied().collect();
         stacks.iter().for_each(|page| {
             self.exempt.remove(page);
         });
+    }
+
+    /// Objects are gone, and their pages with them or handed to others.
+    fn end_objects(&mut self, ended: &[u32]) {
+        ended.iter().for_each(|&object| self.policy.free_object(object));
+    }
+
+    /// The program has an object at `start`, new or with another end.
+    fn object(&mut self, call: Call, start: usize, end: usize) {
+        // Changes at this address that came before must be known before what came after.
+        if self.managed {
+            self.catch_up();
+        }
+        let ended = match call {
+            Call::Object => self.objects.add(start, end),
+            _ => self.objects.extend(start, end),
+        };
+        add(&self.control.counters.objects, u64::from(call == Call::Object));
+        // Where there are pages already (they were mapped in place of others), they are the object's.
+        for page in self.known(start, end) {
+            let object = self.objects.at(start);
+            let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, choosing: false };
+            self.policy.assign(page, object, &mut bits);
+        }
+        self.end_objects(&ended);
     }
 
     /// The program has moved a range. Its pages are new to the policy where they are now.
@@ -71,6 +100,8 @@ impl Agent {
         let managed = |(start, end): (usize, usize)| (start.max(from), end.min(from + length));
         let moved: Vec<_> = self.regions.iter().map(managed).filter(|(start, end)| start < end).collect();
         self.drop_contents(to, to + length);
+        let ended = self.objects.relocate(from, to, length);
+        self.end_objects(&ended);
         for (start, end) in moved {
             self.regions.remove(start, end);
             self.regions.add(start - from + to, end - from + to);
@@ -88,10 +119,8 @@ impl Agent {
             self.pages.set(new, state, place);
             match state {
                 State::Resident | State::Limbo => {
-                    let reference = self.reference(new);
-                    self.policy.fault(reference);
-                    self.insert(new);
                     self.pages.mark(new, Flag::Referenced, referenced);
+                    self.arrive(new);
                 }
                 State::Writing | State::Reading => {
                     let (batch, index) = self.staging.batch_of(place);
@@ -118,6 +147,7 @@ impl Agent {
             }
             Some(Call::NotInherited) => self.not_inherited.add(first, first + second),
             Some(Call::Inherited) => self.not_inherited.remove(first, first + second),
+            Some(call @ (Call::Object | Call::Resized)) => self.object(call, first, first + second),
             Some(Call::BeforeFork) => self.before_fork(first, second),
             // `park` has waited for it.
             Some(Call::AfterFork) | None => {}
@@ -211,11 +241,9 @@ impl Agent {
                 for address in (region.start as usize..region.end as usize).step_by(PAGE_BYTES) {
                     let page = self.pages.meet(address);
                     if self.pages.state(page) == State::Absent {
-                        let reference = self.reference(page);
-                        self.policy.fault(reference);
                         self.make_room(1);
                         self.pages.set(page, State::Resident, 0);
-                        self.insert(page);
+                        self.arrive(page);
                     }
                 }
             }

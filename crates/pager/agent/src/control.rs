@@ -91,6 +91,12 @@ pub struct Counters {
     pub peak_pinned_pages: AtomicU64,
     /// List entries that the policy's hands looked at.
     pub hand_steps: AtomicU64,
+    /// Allocations of 40 KiB and more, where the policy tells them apart.
+    pub objects: AtomicU64,
+    /// Most bytes that a process's page table and policy took.
+    pub peak_bookkeeping_bytes: AtomicU64,
+    /// Most pages that a process's page table had at that.
+    pub peak_managed_pages: AtomicU64,
     /// Pages resident now, in the process that said so last.
     pub resident_pages: AtomicU64,
 }

@@ -5,7 +5,7 @@ use crate::control::add;
 use crate::failure::give_up;
 use crate::io::{Direction, Request};
 use crate::pages::{Flag, State, page_start};
-use crate::readahead::TRIGGERED_PAGES;
+use crate::readahead::{StreamId, TRIGGERED_PAGES};
 use crate::staging::Phase;
 use crate::store;
 use rustix::fd::AsFd;
@@ -54,7 +54,8 @@ impl Agent {
             State::Reading => {
                 add(&counters.faults, 1);
                 if self.pages.mark(page, Flag::Trigger, false) {
-                    self.read_on(address);
+                    let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
+                    self.read_on(address, window, stream);
                 }
             }
             State::Resident | State::Pinned => self.check_presence(page, address),
@@ -150,11 +151,6 @@ impl Agent {
             count += 1;
         }
         self.ahead.expect(stream, address / PAGE_BYTES + count);
-        for index in 0..count {
-            let page = self.pages.meet(address + index * PAGE_BYTES);
-            let reference = self.reference(page);
-            self.policy.fault(reference);
-        }
         self.make_room(count);
         let mut done = 0;
         while done < count {
@@ -182,29 +178,64 @@ impl Agent {
             for index in done..done + filled {
                 let page = self.pages.meet(address + index * PAGE_BYTES);
                 self.pages.set(page, State::Resident, 0);
-                self.insert(page);
-                if index > 0 {
-                    self.sampler.read_ahead(&mut self.pages, page, 2 * self.staging.batch_pages());
-                }
+                self.arrive(page);
             }
             done += filled;
         }
     }
 
-    /// A page in limbo has been touched: it is mapped again, and counts as referenced.
+    /// A page in limbo has been touched: it is mapped again, and counts as referenced. So do the pages behind it that are
+    /// in limbo too, if the program goes through its memory in order.
     fn rescue(&mut self, page: PageId, address: usize) {
         let triggered = self.pages.mark(page, Flag::Trigger, false);
-        if self.map_from_limbo(page) {
+        let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
+        let mut next = address;
+        for rescued in 0..self.rescue_run(page, window) {
+            let page = PageId(page.0 + rescued as u32);
             self.pages.mark(page, Flag::Referenced, true);
+            // Given up too early: for the policy it comes in anew.
+            if self.pages.mark(page, Flag::Condemned, false) {
+                self.arrive(page);
+            }
+            next += PAGE_BYTES;
         }
+        self.ahead.expect(stream, next.max(address + PAGE_BYTES) / PAGE_BYTES);
         if triggered {
-            self.read_on(address);
+            self.read_on(address, window, stream);
         }
     }
 
+    /// Maps a page in limbo again, and up to a window of its neighbours there. Returns how many.
+    fn rescue_run(&mut self, page: PageId, window: usize) -> usize {
+        let address = self.pages.address(page);
+        let limbo = self.limbo(page);
+        let mut count = 1;
+        while count < window {
+            let next = PageId(page.0 + count as u32);
+            if self.pages.find(address + count * PAGE_BYTES) != Some(next)
+                || self.pages.state(next) != State::Limbo
+                || self.pages.has(next, Flag::Trigger)
+                || self.limbo(next) != limbo + count * PAGE_BYTES
+            {
+                break;
+            }
+            count += 1;
+        }
+        // SAFETY: the pages' own contents, to where they belong.
+        let progress = unsafe { self.uffd.move_pages(address, limbo, count * PAGE_BYTES) };
+        if progress.error.is_some() {
+            // One page, with care.
+            return usize::from(self.map_from_limbo(page));
+        }
+        let moved = progress.bytes / PAGE_BYTES;
+        for id in page.0..page.0 + moved as u32 {
+            self.pages.set(PageId(id), State::Resident, 0);
+        }
+        moved
+    }
+
     /// The program has come to the first page of a window read ahead: time for the one behind it.
-    fn read_on(&mut self, address: usize) {
-        let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
+    fn read_on(&mut self, address: usize, window: usize, stream: StreamId) {
         let mut next = address + PAGE_BYTES;
         let farthest = address + 2 * self.staging.batch_pages() * PAGE_BYTES;
         while next < farthest && !matches!(self.pages.state_at(next), State::Stored | State::Absent) {
@@ -229,8 +260,6 @@ impl Agent {
 
     /// A page that is on its way to the store is touched: it comes back from there.
     fn take_back(&mut self, page: PageId, address: usize) {
-        let reference = self.reference(page);
-        self.policy.fault(reference);
         let (_, stream) = self.ahead.fault(address / PAGE_BYTES);
         self.ahead.expect(stream, address / PAGE_BYTES + 1);
         self.make_room(1);
@@ -265,10 +294,10 @@ impl Agent {
         }
         // The slot is freed when the write is done.
         self.pages.set(page, State::Resident, 0);
-        self.insert(page);
+        self.arrive(page);
     }
 
-    /// A page's state has changed while room was made for it. Its policy has been told of the fault already.
+    /// A page's state has changed while room was made for it.
     fn retry(&mut self, page: PageId, address: usize) {
         if self.pages.state(page) == State::Stored {
             self.refault(page, address);
@@ -325,8 +354,6 @@ impl Agent {
         slots.clear();
         for index in 0..count {
             let page = self.pages.meet(address + index * PAGE_BYTES);
-            let reference = self.reference(page);
-            self.policy.fault(reference);
             slots.push(self.pages.place(page));
             self.staging.batches[batch].pages.push(page);
             self.pages.set(page, State::Reading, self.staging.place(batch, index));
@@ -426,10 +453,7 @@ impl Agent {
             self.store.free(self.staging.batches[batch].slots[index]);
             self.incoming -= 1;
             self.pages.set(page, State::Resident, 0);
-            self.insert(page);
-            if index > 0 {
-                self.sampler.read_ahead(&mut self.pages, page, 2 * self.staging.batch_pages());
-            }
+            self.arrive(page);
         }
         moved
     }
@@ -443,8 +467,8 @@ impl Agent {
         self.store.free(slot);
         self.incoming -= 1;
         self.pages.set(page, State::Limbo, 0);
-        self.insert(page);
         self.pages.mark(page, Flag::Trigger, true);
+        self.arrive(page);
         self.wake(self.pages.address(page));
     }
 

@@ -178,10 +178,7 @@ impl Agent {
             let page = PageId(id);
             if self.pages.state(page) == State::Limbo {
                 self.pages.mark(page, Flag::Trigger, false);
-                if self.map_from_limbo(page) {
-                    // It was unmapped to see whether it is in use, and was not; so it goes on waiting.
-                    self.sampler.loaded(&mut self.pages, page, false);
-                }
+                self.map_from_limbo(page);
             }
         }
     }
@@ -382,8 +379,6 @@ impl Agent {
 
     /// A page that the parent's agent has brought in for this child.
     fn answered_by_parent(&mut self, page: PageId) {
-        let reference = self.reference(page);
-        self.policy.fault(reference);
         self.make_room(1);
         match self.pages.state(page) {
             State::Stored => self.store.free(self.pages.place(page)),
@@ -391,7 +386,7 @@ impl Agent {
             _ => return,
         }
         self.pages.set(page, State::Resident, 0);
-        self.insert(page);
+        self.arrive(page);
     }
 
     /// A child's descriptor without a fork that was announced.

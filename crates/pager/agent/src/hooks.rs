@@ -6,6 +6,7 @@
 //! A program that makes the system calls by itself is found out later (see `changes.rs`, `watch`).
 
 use crate::mailbox::{Call, MAILBOX};
+use crate::objects::LEAST_BYTES;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -35,6 +36,20 @@ pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a call of the dynamic linker's with a string.
     let address = unsafe { dlsym(RTLD_NEXT, name.as_ptr()) };
     (!address.is_null()).then_some(address)
+}
+
+/// Has the C library's `malloc` map what is an object, and go on mapping it whatever the program frees. Libraries that
+/// cannot be told map from some size on by themselves.
+pub(crate) fn map_objects() {
+    const M_MMAP_THRESHOLD: c_int = -3;
+    if let Some(mallopt) = symbol(c"mallopt") {
+        // SAFETY: the C library's function of that name, with this type.
+        unsafe {
+            let mallopt: extern "C" fn(c_int, c_int) -> c_int = core::mem::transmute(mallopt);
+            // A chunk's header comes with it.
+            mallopt(M_MMAP_THRESHOLD, LEAST_BYTES as c_int);
+        }
+    }
 }
 
 /// Replaces the C library's functions. Returns the name of one that is missing or cannot be overwritten.
@@ -81,7 +96,7 @@ fn overwrite(at: usize, to: usize) -> Result<(), Errno> {
 ///
 /// # Safety
 /// As the system call asks for.
-unsafe fn call(number: u32, arguments: [usize; 6]) -> isize {
+pub(crate) unsafe fn call(number: u32, arguments: [usize; 6]) -> isize {
     let result: isize;
     // SAFETY: the x86-64 convention; the caller vouches for the call.
     unsafe {
@@ -138,7 +153,9 @@ extern "C" fn hook_mmap(
             MAILBOX.call(Call::Stack, end - PAGE_BYTES, 0);
         }
         if protection as u32 & raw::PROT_WRITE != 0 {
-            MAILBOX.grown(result as usize, length.next_multiple_of(PAGE_BYTES));
+            let length = length.next_multiple_of(PAGE_BYTES);
+            MAILBOX.object(Call::Object, result as usize, length);
+            MAILBOX.grown(result as usize, length);
         }
     }
     c_result(result)
@@ -146,9 +163,11 @@ extern "C" fn hook_mmap(
 
 extern "C" fn hook_mremap(old: usize, old_length: usize, length: usize, flags: c_int, new: usize) -> isize {
     // SAFETY: the program's own call. (The fifth argument counts only with MREMAP_FIXED or MREMAP_DONTUNMAP.)
-    let result = unsafe { call(raw::__NR_mremap, [old, old_length, length, flags as usize, new, 0]) };
+    let arguments = [old, old_length, length, flags as usize, new, 0];
+    let result = MAILBOX.move_mapping(|| unsafe { call(raw::__NR_mremap, arguments) });
     let (old_length, length) = (old_length.next_multiple_of(PAGE_BYTES), length.next_multiple_of(PAGE_BYTES));
     if result > 0 && length > old_length {
+        MAILBOX.object(Call::Resized, result as usize, length);
         MAILBOX.grown(result as usize + old_length, length - old_length);
     }
     c_result(result)

@@ -103,6 +103,14 @@ impl Io {
         }
     }
 
+    /// Whether there are completions to reap.
+    pub fn has_completions(&self) -> bool {
+        match self {
+            Io::OneByOne(done) => !done.is_empty(),
+            Io::Ring(ring) => !ring.aside.is_empty() || ring.is_filled(),
+        }
+    }
+
     /// What is readable when there are completions.
     pub fn descriptor(&self) -> Option<&OwnedFd> {
         match self {
@@ -261,12 +269,18 @@ impl Ring {
         self.aside.pop_front().or_else(|| self.take())
     }
 
+    /// Whether the kernel has put a completion into the ring.
+    fn is_filled(&self) -> bool {
+        let head = self.completion(self.params.cq_off.head).load(Ordering::Relaxed);
+        head != self.completion(self.params.cq_off.tail).load(Ordering::Acquire)
+    }
+
     /// The next completion in the ring.
     fn take(&mut self) -> Option<Completion> {
-        let head = self.completion(self.params.cq_off.head).load(Ordering::Relaxed);
-        if head == self.completion(self.params.cq_off.tail).load(Ordering::Acquire) {
+        if !self.is_filled() {
             return None;
         }
+        let head = self.completion(self.params.cq_off.head).load(Ordering::Relaxed);
         let mask = self.completion(self.params.cq_off.ring_mask).load(Ordering::Relaxed);
         let cqes = self.completion.wrapping_add(self.params.cq_off.cqes as usize).cast::<io_uring_cqe>();
         // SAFETY: the kernel wrote this entry before it moved the tail.

@@ -18,7 +18,9 @@
 //! | `faults` | zero-fill, refault, rescue, read-ahead |
 //! | `reclaim` | room for pages to come: victims, writes, pinned pages |
 //! | `bits` | reference bits in software |
+//! | `live`, `clock` | the policy; processor time, for one that wants it |
 //! | `fork` | a child gets an agent of its own |
+//! | `objects` | large allocations, for policies that tell them apart |
 //! | `pages`, `regions`, `staging`, `store`, `io`, `readahead` | what they say |
 //! | `own`, `maps`, `thread`, `failure`, `control`, `cgroup` | memory of its own, the kernel's view, threads, the end, the command |
 #![cfg_attr(not(test), no_std)]
@@ -30,6 +32,7 @@ pub mod agent;
 pub mod bits;
 mod cgroup;
 mod changes;
+mod clock;
 pub mod control;
 pub mod failure;
 mod faults;
@@ -39,6 +42,7 @@ pub mod io;
 pub mod live;
 pub mod mailbox;
 pub mod maps;
+pub mod objects;
 pub mod own;
 pub mod pages;
 pub mod readahead;

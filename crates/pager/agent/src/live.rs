@@ -1,9 +1,23 @@
 //! The policy, behind one door: the agent is compiled once, the policies each for themselves.
+//!
+//! A policy runs live that needs faults and reference bits only ([`Model::SEES_HITS`](sweephand_policy::Model::SEES_HITS) says so). Two more do, in a form of
+//! their own: GCLOCK counts the visits of its hand at which a page had been used, not the hits ([`GClockBits`]); and
+//! WSCLOCK has the program for its only task ([`OneTask`]).
 
 use crate::bits::Bits;
+use crate::clock;
 use alloc::boxed::Box;
-use sweephand_policy::registry::{Registered, Spec, Visitor};
-use sweephand_policy::{ArgumentError, Model, PageId, Policy, Reference};
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::fmt;
+use sweephand_policy::policies::{GClockBits, WsClock};
+use sweephand_policy::registry::{POLICIES, Registered, Spec, Visitor, split_list};
+use sweephand_policy::task_registry::{RegisteredTaskPolicy, TaskSpec};
+use sweephand_policy::{
+    ArgumentError, Arguments, Mmu, PageId, Policy, Reclaim, Reference, TaskId, TaskMmu, TaskPolicy,
+    VirtualTime,
+};
 
 /// What the agent asks of a policy; see [`Policy`].
 pub trait LivePolicy {
@@ -17,6 +31,18 @@ pub trait LivePolicy {
     fn insert(&mut self, reference: Reference, bits: &mut Bits) -> bool;
     /// See [`Policy::remove`].
     fn remove(&mut self, page: PageId);
+    /// See [`Policy::assign`].
+    fn assign(&mut self, page: PageId, object: u32, bits: &mut Bits) {
+        let _ = (page, object, bits);
+    }
+    /// See [`Policy::free_object`].
+    fn free_object(&mut self, object: u32) {
+        let _ = object;
+    }
+    /// See [`Policy::NEEDS_OBJECTS`].
+    fn needs_objects(&self) -> bool {
+        false
+    }
     /// See [`Policy::hand_steps`].
     fn hand_steps(&self) -> u64;
 }
@@ -37,22 +63,313 @@ impl<P: Policy> LivePolicy for P {
     fn remove(&mut self, page: PageId) {
         Policy::remove(self, page);
     }
+    fn assign(&mut self, page: PageId, object: u32, bits: &mut Bits) {
+        Policy::assign(self, page, object, bits);
+    }
+    fn free_object(&mut self, object: u32) {
+        Policy::free_object(self, object);
+    }
+    fn needs_objects(&self) -> bool {
+        P::NEEDS_OBJECTS
+    }
     fn hand_steps(&self) -> u64 {
         Policy::hand_steps(self)
     }
 }
 
-/// Makes the policy that a spec names, for so many frames; `None` if it has to see every reference or the future.
-pub fn make(spec: &Spec, frames: usize) -> Result<Option<Box<dyn LivePolicy>>, ArgumentError> {
-    struct Make<'a>(&'a Spec, usize);
-    impl Visitor for Make<'_> {
-        type Output = Result<Option<Box<dyn LivePolicy>>, ArgumentError>;
-        fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
-            if P::Model::SEES_HITS {
-                return Ok(None);
+/// A policy that runs live and its arguments, as typed.
+#[derive(Clone, Debug)]
+pub enum LiveSpec {
+    /// One that a simulation drives in the same way.
+    Ordinary(Spec),
+    /// WSCLOCK.
+    OneTask(TaskSpec),
+}
+
+impl LiveSpec {
+    /// Reads one policy, `name` or `name:parameter=value,...`; refuses those that cannot run live.
+    pub fn parse(text: &str) -> Result<Self, ArgumentError> {
+        let name = text.split_once(':').map_or(text, |(name, _)| name);
+        if name == WSCLOCK {
+            let spec = TaskSpec::parse(text)?;
+            // Its values are checked by making it.
+            one_task(&spec, 1000)?;
+            return Ok(Self::OneTask(spec));
+        }
+        let entry = POLICIES.iter().find(|entry| entry.info.name == name);
+        let reason = match entry.map(|entry| (entry.runs_live || name == GCLOCK, entry.model)) {
+            None | Some((true, _)) => return Spec::parse(text).map(Self::Ordinary),
+            Some((false, "offline")) => "needs the future",
+            Some((false, _)) => "needs every reference",
+        };
+        let live: Vec<_> = names().collect();
+        let reason = format!("{reason} and can only be simulated; these can run live: {}", live.join(" "));
+        Err(ArgumentError { policy: text.to_string(), reason })
+    }
+
+    /// Reads a comma list of policies, as [`Spec::parse_list`] does; `all` stands for those that run live.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, ArgumentError> {
+        split_list(text, names())?.iter().map(|spec| Self::parse(spec)).collect()
+    }
+
+    /// Makes the policy for so many frames.
+    pub fn make(&self, frames: usize) -> Result<Box<dyn LivePolicy>, ArgumentError> {
+        struct Make<'a>(&'a Arguments, usize);
+        impl Visitor for Make<'_> {
+            type Output = Result<Box<dyn LivePolicy>, ArgumentError>;
+            fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
+                Ok(Box::new(P::configure(self.1, self.0)?))
             }
-            Ok(Some(Box::new(P::configure(self.1, self.0.arguments())?)))
+        }
+        match self {
+            Self::OneTask(spec) => Ok(Box::new(one_task(spec, frames)?)),
+            Self::Ordinary(spec) if spec.name() == GCLOCK => {
+                Make(spec.arguments(), frames).visit::<GClockBits>()
+            }
+            Self::Ordinary(spec) => spec.visit(Make(spec.arguments(), frames)),
         }
     }
-    spec.visit(Make(spec, frames))
+}
+
+/// As it was typed.
+impl fmt::Display for LiveSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ordinary(spec) => spec.fmt(f),
+            Self::OneTask(spec) => spec.fmt(f),
+        }
+    }
+}
+
+const GCLOCK: &str = "gclock";
+const WSCLOCK: &str = "wsclock";
+
+/// The names of the policies that run live.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+    let ordinary = POLICIES.iter().filter(|entry| entry.runs_live || entry.info.name == GCLOCK);
+    ordinary.map(|entry| entry.info.name).chain([WSCLOCK])
+}
+
+fn one_task(spec: &TaskSpec, frames: usize) -> Result<OneTask, ArgumentError> {
+    let policy = <WsClock as RegisteredTaskPolicy<Task>>::configure(frames, spec.arguments())?;
+    Ok(OneTask { policy, now: clock::program_us, time: 0, until_look: 0 })
+}
+
+/// WSCLOCK with one task: the program. Its virtual time is the processor time, in microseconds, that the process has used
+/// (the paper's machine made about one reference in each).
+///
+/// To the policy every page is clean and none is busy: what it names leaves the program's memory at once, and is written
+/// from the staging area while the frame serves another page, so there is nothing to wait for. And the one task
+/// is always active: where all of memory is its working set, the page goes that was used longest ago.
+#[derive(Debug)]
+pub struct OneTask {
+    policy: WsClock,
+    /// The clock.
+    now: fn() -> VirtualTime,
+    /// The virtual time at the last look at the clock.
+    time: VirtualTime,
+    /// Calls until the next look: a system call costs more than most calls, and a microsecond does not matter.
+    until_look: u32,
+}
+
+/// Calls of the policy between two looks at the clock.
+const CALLS_A_LOOK: u32 = 32;
+
+impl OneTask {
+    fn task<'a>(&mut self, bits: &'a mut Bits) -> Task<'a> {
+        if self.until_look == 0 {
+            self.time = (self.now)().max(self.time);
+            self.until_look = CALLS_A_LOOK;
+        }
+        self.until_look -= 1;
+        let Bits { pages, sampler, choosing } = bits;
+        Task { bits: Bits { pages, sampler, choosing: *choosing }, time: self.time }
+    }
+}
+
+impl LivePolicy for OneTask {
+    fn fault(&mut self, _: Reference) {}
+
+    fn victim(&mut self, bits: &mut Bits) -> Option<PageId> {
+        let mut task = self.task(bits);
+        let mut answer = self.policy.reclaim(&mut task);
+        if answer == Reclaim::Overcommitted {
+            answer = self.policy.reclaim_anyway(&mut task);
+        }
+        match answer {
+            Reclaim::Evict(page) => Some(page),
+            Reclaim::Wait | Reclaim::Overcommitted => None,
+        }
+    }
+
+    fn evict(&mut self, page: PageId) {
+        TaskPolicy::<Task>::evict(&mut self.policy, page);
+    }
+
+    fn insert(&mut self, reference: Reference, bits: &mut Bits) -> bool {
+        let mut task = self.task(bits);
+        self.policy.insert(reference.page, &mut task)
+    }
+
+    fn remove(&mut self, page: PageId) {
+        TaskPolicy::<Task>::remove(&mut self.policy, page);
+    }
+
+    fn hand_steps(&self) -> u64 {
+        TaskPolicy::<Task>::hand_steps(&self.policy).unwrap_or_default()
+    }
+}
+
+/// What a policy for many tasks sees of the one.
+#[derive(Debug)]
+struct Task<'a> {
+    bits: Bits<'a>,
+    time: VirtualTime,
+}
+
+impl Mmu for Task<'_> {
+    fn test_and_clear_referenced(&mut self, page: PageId) -> bool {
+        self.bits.test_and_clear_referenced(page)
+    }
+}
+
+impl TaskMmu for Task<'_> {
+    fn owner(&self, _: PageId) -> TaskId {
+        TaskId(0)
+    }
+
+    fn virtual_time(&self, _: TaskId) -> VirtualTime {
+        self.time
+    }
+
+    fn is_active(&self, _: TaskId) -> bool {
+        true
+    }
+
+    fn is_dirty(&self, _: PageId) -> bool {
+        false
+    }
+
+    fn is_busy(&self, _: PageId) -> bool {
+        false
+    }
+
+    fn start_cleaning(&mut self, _: PageId) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bits::Sampler;
+    use crate::pages::{Flag, Pages, State};
+
+    #[test]
+    fn those_that_cannot_run_say_why_and_which_can() {
+        let message = |text: &str| LiveSpec::parse(text).unwrap_err().to_string();
+        let lru = message("lru");
+        assert!(lru.starts_with(
+            "policy 'lru': needs every reference and can only be simulated; these can run live: fifo"
+        ));
+        for name in ["clock", "gclock", "clock-pro", "car", "seq", "apr", "lifo-plus", "wsclock"] {
+            assert!(lru.split(' ').any(|word| word == name), "{name} in {lru}");
+            assert!(LiveSpec::parse(name).unwrap().make(10).is_ok(), "{name}");
+        }
+        assert!(message("opt").contains("needs the future"));
+        assert!(message("lur").contains("there is no such policy"));
+        assert!(message("gclock:max=0").contains("max=0"));
+        assert!(message("wsclock:theta=0").contains("theta=0"));
+        assert!(message("ws").contains("is for many tasks"));
+    }
+
+    /// Pages that are all mapped, with bits set by hand.
+    #[derive(Default)]
+    struct Memory {
+        pages: Pages,
+        sampler: Sampler,
+    }
+
+    impl Memory {
+        fn bits(&mut self, choosing: bool) -> Bits<'_> {
+            Bits { pages: &mut self.pages, sampler: &mut self.sampler, choosing }
+        }
+
+        /// Loads a page; it has been used when the access that faulted is done, if the policy counts that.
+        fn load(&mut self, policy: &mut dyn LivePolicy, number: usize) -> PageId {
+            let page = self.pages.meet(0x10_0000 + number * 0x1000);
+            self.pages.set(page, State::Resident, 0);
+            let reference = Reference { page, page_number: 0, object: 0, next_use: sweephand_policy::NEVER };
+            policy.fault(reference);
+            let referenced = policy.insert(reference, &mut self.bits(false));
+            self.pages.mark(page, Flag::Referenced, referenced);
+            page
+        }
+
+        fn victim(&mut self, policy: &mut dyn LivePolicy) -> PageId {
+            let page = policy.victim(&mut self.bits(true)).unwrap();
+            policy.evict(page);
+            self.pages.set(page, State::Absent, 0);
+            page
+        }
+    }
+
+    /// A page that the hand finds used twice stays one turn longer than it is used, and under CLOCK no longer.
+    #[test]
+    fn gclock_counts_the_visits_that_found_a_page_used() {
+        let outlasts = |policy: &str| {
+            let mut policy = LiveSpec::parse(policy).unwrap().make(3).unwrap();
+            let (policy, mut memory) = (policy.as_mut(), Memory::default());
+            let hot = memory.load(policy, 0);
+            memory.load(policy, 1);
+            memory.load(policy, 2);
+            memory.pages.mark(hot, Flag::Referenced, true);
+            let mut victims = Vec::new();
+            for number in 3..8 {
+                victims.push(memory.victim(policy));
+                memory.load(policy, number);
+            }
+            victims.iter().position(|&victim| victim == hot)
+        };
+        assert_eq!(outlasts("clock"), Some(2));
+        assert_eq!(outlasts("gclock:init=0"), Some(2));
+        assert_eq!(outlasts("gclock:init=0,increment=2"), Some(4));
+    }
+
+    /// Theta is 100 us. The first page is used again at 150; at 200 the second has left the working set and goes. Then all
+    /// pages are in it, and the one used longest ago goes.
+    #[test]
+    fn wsclock_goes_by_the_time_that_it_is_given() {
+        use core::sync::atomic::{AtomicU64, Ordering};
+        static NOW: AtomicU64 = AtomicU64::new(0);
+        let LiveSpec::OneTask(spec) = LiveSpec::parse("wsclock:theta=100").unwrap() else { panic!() };
+        let mut policy = OneTask { now: || NOW.load(Ordering::Relaxed), ..one_task(&spec, 3).unwrap() };
+        let mut memory = Memory::default();
+        let at = |policy: &mut OneTask, time| {
+            NOW.store(time, Ordering::Relaxed);
+            policy.until_look = 0;
+        };
+        let pages = [(0, 0), (1, 10), (2, 120)].map(|(number, time)| {
+            at(&mut policy, time);
+            let page = memory.load(&mut policy, number);
+            // The use that every load is for has been seen.
+            memory.pages.mark(page, Flag::Referenced, false);
+            page
+        });
+        memory.pages.mark(pages[0], Flag::Referenced, true);
+        at(&mut policy, 150);
+        assert_eq!(memory.victim(&mut policy), pages[1]);
+        assert!(!memory.pages.has(pages[0], Flag::Referenced), "the hand has passed it");
+        at(&mut policy, 160);
+        let new = memory.load(&mut policy, 3);
+        memory.pages.mark(new, Flag::Referenced, false);
+        assert_eq!(memory.victim(&mut policy), pages[2]);
+    }
+
+    #[test]
+    fn the_programs_time_is_without_the_agents() {
+        let before = clock::program_us();
+        let other =
+            std::thread::spawn(|| (0..20_000_000_u64).fold(0, |sum, n| std::hint::black_box(sum ^ n)));
+        other.join().unwrap();
+        assert!(clock::program_us() > before);
+    }
 }

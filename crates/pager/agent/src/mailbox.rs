@@ -5,7 +5,8 @@
 //! No descriptor is needed that the program could close, and no signal. Threads of the program and the agent share
 //! this block; everything else of the agent's is its own.
 
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use crate::objects;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use sweephand_uffd::PAGE_BYTES;
 
 /// Calls that may be under way at a time.
@@ -27,6 +28,10 @@ pub enum Call {
     NotInherited = 5,
     /// They are to get it again.
     Inherited = 6,
+    /// There is a new object: at this address, so many bytes.
+    Object = 7,
+    /// The object at this address has so many bytes now.
+    Resized = 8,
 }
 
 const FREE: u32 = 0;
@@ -46,6 +51,14 @@ pub struct Mailbox {
     native_bytes: AtomicI64,
     /// How many there may be before the agent has to be asked.
     allowance_bytes: AtomicI64,
+    /// Calls made and not answered yet.
+    ringing: AtomicU32,
+    /// Threads that are about to move mappings, or doing so.
+    moving: AtomicU32,
+    /// Whether the agent is taking pages away: no mapping is moved meanwhile.
+    held: AtomicBool,
+    /// Whether the agent wants to be told of objects.
+    wants_objects: AtomicBool,
     slots: [Slot; SLOTS],
 }
 
@@ -54,6 +67,10 @@ pub static MAILBOX: Mailbox = Mailbox {
     doorbells: AtomicUsize::new(0),
     native_bytes: AtomicI64::new(0),
     allowance_bytes: AtomicI64::new(0),
+    ringing: AtomicU32::new(0),
+    moving: AtomicU32::new(0),
+    held: AtomicBool::new(false),
+    wants_objects: AtomicBool::new(false),
     slots: [const {
         Slot {
             state: AtomicU32::new(FREE),
@@ -67,6 +84,9 @@ impl Mailbox {
     /// The agent answers from now on, at these doorbells. No call is under way.
     pub fn open(&self, doorbells: usize) {
         self.slots.iter().for_each(|slot| slot.state.store(FREE, Ordering::Relaxed));
+        self.ringing.store(0, Ordering::Relaxed);
+        self.moving.store(0, Ordering::Relaxed);
+        self.held.store(false, Ordering::Relaxed);
         self.doorbells.store(doorbells, Ordering::Release);
     }
 
@@ -88,6 +108,54 @@ impl Mailbox {
         }
     }
 
+    /// Makes a system call that moves mappings. The kernel tells of it when it is done; were a page taken away by the agent
+    /// in between, from the place that the mapping has come to, it would be taken for what was there before.
+    pub fn move_mapping<R>(&self, call: impl FnOnce() -> R) -> R {
+        loop {
+            self.moving.fetch_add(1, Ordering::SeqCst);
+            if !self.held.load(Ordering::SeqCst) {
+                break;
+            }
+            self.moving.fetch_sub(1, Ordering::SeqCst);
+            rustix::thread::sched_yield();
+        }
+        let result = call();
+        self.moving.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+
+    /// For the agent: no mapping is moved from now on, if this returns true.
+    pub fn hold(&self) -> bool {
+        self.held.store(true, Ordering::SeqCst);
+        let is_still = self.moving.load(Ordering::SeqCst) == 0;
+        if !is_still {
+            self.let_go();
+        }
+        is_still
+    }
+
+    /// For the agent: mappings may be moved again.
+    pub fn let_go(&self) {
+        self.held.store(false, Ordering::SeqCst);
+    }
+
+    /// A thread of the program has a new object, or one that has grown.
+    pub fn object(&self, call: Call, address: usize, bytes: usize) {
+        if bytes >= objects::LEAST_BYTES && self.wants_objects() {
+            self.call(call, address, bytes);
+        }
+    }
+
+    /// Whether the agent wants to be told of objects.
+    pub fn wants_objects(&self) -> bool {
+        self.wants_objects.load(Ordering::Acquire)
+    }
+
+    /// For the agent: tell of objects.
+    pub fn want_objects(&self) {
+        self.wants_objects.store(true, Ordering::Release);
+    }
+
     /// Calls the agent and waits for its answer. Does nothing if there is none.
     pub fn call(&self, call: Call, first: usize, second: usize) {
         let doorbells = self.doorbells.load(Ordering::Acquire);
@@ -107,12 +175,23 @@ impl Mailbox {
         slot.call.store(call as u32, Ordering::Relaxed);
         slot.arguments[0].store(first, Ordering::Relaxed);
         slot.arguments[1].store(second, Ordering::Release);
+        self.ringing.fetch_add(1, Ordering::Release);
         let bell = doorbells + index * PAGE_BYTES;
         // SAFETY: the doorbells are mapped readable; the read returns when the agent has put a page there.
         unsafe { core::ptr::read_volatile(bell as *const u8) };
         // SAFETY: the page that the agent put there, for this slot alone.
         let _ = unsafe { rustix::mm::madvise(bell as *mut _, PAGE_BYTES, rustix::mm::Advice::LinuxDontNeed) };
         slot.state.store(FREE, Ordering::Release);
+    }
+
+    /// For the agent: whether a thread has called, or is about to.
+    pub fn is_ringing(&self) -> bool {
+        self.ringing.load(Ordering::Acquire) != 0
+    }
+
+    /// For the agent: a call has been answered.
+    pub fn answered(&self) {
+        self.ringing.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// For the agent: the call of a slot, with its arguments.
@@ -126,6 +205,8 @@ impl Mailbox {
             4 => Some(Call::AfterFork),
             5 => Some(Call::NotInherited),
             6 => Some(Call::Inherited),
+            7 => Some(Call::Object),
+            8 => Some(Call::Resized),
             _ => None,
         };
         (call, slot.arguments[0].load(Ordering::Relaxed), second)

@@ -59,8 +59,9 @@ pub enum State {
 const STATE_BITS: u8 = 0x07;
 const REFERENCED: u8 = 0x08;
 const QUEUED: u8 = 0x10;
-const RECENT: u8 = 0x20;
+const ARRIVING: u8 = 0x20;
 const TRIGGER: u8 = 0x40;
+const CONDEMNED: u8 = 0x80;
 
 /// Something known of a page beside its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,10 +71,12 @@ pub enum Flag {
     Referenced = REFERENCED,
     /// In the sampler's queue: to be unmapped when its turn comes.
     Queued = QUEUED,
-    /// Read ahead a short while ago; the program may not have come to it yet.
-    Recent = RECENT,
+    /// Has come in lately, and is not the policy's yet.
+    Arriving = ARRIVING,
     /// First page of a window read ahead: its rescue asks for the next window.
     Trigger = TRIGGER,
+    /// The policy has given it up, and it has not gone yet.
+    Condemned = CONDEMNED,
 }
 
 /// The page table.
@@ -92,6 +95,8 @@ pub struct Pages {
     resident: usize,
     /// Pages `Pinned`.
     pinned: usize,
+    /// Pages with the flag `Arriving` or `Condemned`, or both.
+    unowned: usize,
 }
 
 /// The address of the page that an address is in.
@@ -116,6 +121,7 @@ impl Pages {
             place: Vec::new(),
             resident: 0,
             pinned: 0,
+            unowned: 0,
         }
     }
 
@@ -140,8 +146,14 @@ impl Pages {
         let chunk = self.free_chunks.pop().unwrap_or_else(|| {
             let chunk = self.chunk_address.len() as u32;
             self.chunk_address.push(0);
-            self.status.resize(self.status.len() + CHUNK_PAGES, 0);
-            self.place.resize(self.place.len() + CHUNK_PAGES, 0);
+            // By a sixteenth at a time: what is allocated counts as used.
+            let ids = self.status.len() + CHUNK_PAGES;
+            if ids > self.status.capacity() {
+                self.status.reserve_exact(CHUNK_PAGES + ids / 16);
+                self.place.reserve_exact(CHUNK_PAGES + ids / 16);
+            }
+            self.status.resize(ids, 0);
+            self.place.resize(ids, 0);
             chunk
         });
         self.chunk_address[chunk as usize] = start;
@@ -185,10 +197,16 @@ impl Pages {
         let old = self.state(page);
         self.resident = self.resident + usize::from(takes_frame(state)) - usize::from(takes_frame(old));
         self.pinned = self.pinned + usize::from(state == State::Pinned) - usize::from(old == State::Pinned);
-        let status = &mut self.status[page.index()];
-        let flags = if takes_frame(state) && takes_frame(old) { *status & !STATE_BITS } else { 0 };
-        *status = flags | state as u8;
+        let status = self.status[page.index()];
+        let flags = if takes_frame(state) && takes_frame(old) { status & !STATE_BITS } else { 0 };
+        self.set_status(page, flags | state as u8);
         self.place[page.index()] = place;
+    }
+
+    fn set_status(&mut self, page: PageId, status: u8) {
+        let is_unowned = |status: u8| status & (ARRIVING | CONDEMNED) != 0;
+        let old = core::mem::replace(&mut self.status[page.index()], status);
+        self.unowned = self.unowned + usize::from(is_unowned(status)) - usize::from(is_unowned(old));
     }
 
     /// Whether a flag is set.
@@ -198,15 +216,25 @@ impl Pages {
 
     /// Sets or clears a flag; returns what it was.
     pub fn mark(&mut self, page: PageId, flag: Flag, on: bool) -> bool {
-        let status = &mut self.status[page.index()];
-        let was = *status & flag as u8 != 0;
-        *status = *status & !(flag as u8) | if on { flag as u8 } else { 0 };
-        was
+        let status = self.status[page.index()];
+        self.set_status(page, status & !(flag as u8) | if on { flag as u8 } else { 0 });
+        status & flag as u8 != 0
+    }
+
+    /// Whether a page is mapped with a clear reference bit, and nothing has been done to see whether it is in use.
+    pub fn is_unwatched(&self, page: PageId) -> bool {
+        let flags = self.status[page.index()] & (REFERENCED | QUEUED | ARRIVING | CONDEMNED);
+        self.state(page) == State::Resident && flags == 0
     }
 
     /// Pages that take frames where the program has them, or did when they were unmapped to limbo.
     pub fn resident(&self) -> usize {
         self.resident
+    }
+
+    /// Pages that take frames and are the policy's.
+    pub fn owned(&self) -> usize {
+        self.resident - self.pinned - self.unowned
     }
 
     /// Pages that cannot be moved.
@@ -240,17 +268,21 @@ impl Pages {
         }
     }
 
-    /// Gives back the ids of the chunks that lie wholly in a range; their pages must be absent.
+    /// Gives back the ids of the chunks that a range touches, but for those with pages that something is known of.
     pub fn forget_chunks(&mut self, start: usize, end: usize) {
-        let mut address = start.next_multiple_of(CHUNK_BYTES);
-        while address + CHUNK_BYTES <= end {
+        let mut address = start & !(CHUNK_BYTES - 1);
+        while address < end {
             let Some(Some(leaf)) = self.directory.get_mut(address >> LEAF_BITS) else {
                 address = ((address >> LEAF_BITS) + 1) << LEAF_BITS;
                 continue;
             };
-            let chunk = core::mem::replace(&mut leaf[address / CHUNK_BYTES % LEAF_CHUNKS], NO_CHUNK);
-            if chunk != NO_CHUNK {
-                self.free_chunks.push(chunk - 1);
+            let entry = &mut leaf[address / CHUNK_BYTES % LEAF_CHUNKS];
+            if let Some(chunk) = entry.checked_sub(1) {
+                let ids = chunk as usize * CHUNK_PAGES..(chunk as usize + 1) * CHUNK_PAGES;
+                if self.status[ids].iter().all(|status| status & STATE_BITS == State::Absent as u8) {
+                    *entry = NO_CHUNK;
+                    self.free_chunks.push(chunk);
+                }
             }
             address += CHUNK_BYTES;
         }
@@ -317,7 +349,9 @@ mod tests {
         let mut met = 0;
         pages.for_each_in(0x7f00_0001_0000, 0x7f00_0008_0000, |_, _| met += 1);
         assert_eq!(met, 2 * CHUNK_PAGES - 16);
-        pages.forget_chunks(0x7f00_0001_0000, 0x7f00_0008_0000);
+        // Something is known of a page beside the range, in a chunk that it touches.
+        pages.set(kept, State::Stored, 5);
+        pages.forget_chunks(0x7f00_0001_0000, 0x7f00_0007_0000);
         assert_eq!(pages.find(0x7f00_0004_0000), None);
         assert_eq!(pages.find(0x7f00_0000_0000), Some(kept));
         assert_eq!(pages.meet(0x1_0000_0000).0 / CHUNK_PAGES as u32, old.0 / CHUNK_PAGES as u32);

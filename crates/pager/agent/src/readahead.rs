@@ -29,6 +29,8 @@ pub struct ReadAhead {
     most: usize,
     /// Faults so far.
     time: u64,
+    /// Pages of the latest window.
+    latest: usize,
 }
 
 /// A stream that a fault belongs to.
@@ -38,7 +40,7 @@ pub struct StreamId(usize);
 impl ReadAhead {
     /// No streams yet; windows of at most `most` pages.
     pub fn new(most: usize) -> Self {
-        Self { streams: [Stream::default(); STREAMS], most: most.max(1), time: 0 }
+        Self { streams: [Stream::default(); STREAMS], most: most.max(1), time: 0, latest: 1 }
     }
 
     /// A fault on a page, by page number: how many pages to bring in, and the stream to tell where they ended.
@@ -56,8 +58,14 @@ impl ReadAhead {
             }
         };
         let window = window.min(self.most);
+        self.latest = window;
         self.streams[index] = Stream { next: page_number + 1, window, time: self.time };
         (window, StreamId(index))
+    }
+
+    /// Pages of the latest window: the next is likely to be as large.
+    pub fn latest_window(&self) -> usize {
+        self.latest
     }
 
     /// The next fault of a stream is expected at this page number.

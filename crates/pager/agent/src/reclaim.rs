@@ -5,11 +5,11 @@
 //! tried again: it is pinned.
 
 use crate::agent::Agent;
-use crate::bits::Bits;
 use crate::control::add;
 use crate::failure::give_up;
 use crate::io::{Completion, Direction};
-use crate::pages::State;
+use crate::mailbox::MAILBOX;
+use crate::pages::{Flag, State};
 use crate::staging::Phase;
 use alloc::vec::Vec;
 use core::ffi::c_void;
@@ -20,8 +20,8 @@ use rustix::mm::{Advice, madvise};
 use sweephand_policy::PageId;
 use sweephand_uffd::PAGE_BYTES;
 
-/// Pages unmapped to see whether they are in use, for each page evicted.
-const SAMPLED_PER_EVICTION: usize = 2;
+/// Most pages unmapped to see whether they are in use, for each page evicted.
+const SAMPLED_PER_EVICTION: usize = 4;
 /// Times that nothing is found to evict before that is taken for final.
 const PATIENCE: usize = 64;
 
@@ -36,8 +36,9 @@ impl Agent {
                 return;
             }
             let batch = self.staging.batch_pages();
-            let count = wanted.max(batch.min(room / 32)).min(batch);
-            if self.evict(count) > 0 {
+            self.condemn_some(wanted.min(batch));
+            // Pages that turn out to be gone make room too.
+            if self.evict() > 0 || self.pages.resident() + self.incoming + pages < room + wanted {
                 in_vain = 0;
             } else {
                 in_vain += 1;
@@ -45,18 +46,45 @@ impl Agent {
                 if self.incoming > 0 {
                     self.reap_one();
                 } else if in_vain > PATIENCE {
-                    let mib = (self.pages.pinned() * PAGE_BYTES) >> 20;
-                    give_up(format_args!(
-                        "{mib} MiB of the program's memory cannot be paged out (locked, in use by a device, or not both \
-                         readable and writable): the limit is too small for it"
-                    ));
+                    self.no_more_room();
                 }
             }
         }
     }
 
-    /// Evicts up to so many pages; returns how many it has.
-    fn evict(&mut self, count: usize) -> usize {
+    /// Nothing more can be evicted, and that is not enough.
+    fn no_more_room(&self) -> ! {
+        let mib = |pages: usize| (pages * PAGE_BYTES) >> 20;
+        let (own, pinned) = (self.own_pages(), self.pages.pinned());
+        give_up(format_args!(
+            "the limit is too small: the pager itself needs {} MiB, and {} MiB of the program's memory cannot be paged out \
+             (locked, in use by a device, or not both readable and writable)",
+            mib(own),
+            mib(pinned)
+        ))
+    }
+
+    /// Sees to it that so many pages are condemned; if the policy has none to give, those go to it that are on their way.
+    fn condemn_some(&mut self, count: usize) {
+        while self.condemned.len() < count {
+            if !self.condemn() {
+                match self.arrivals.leave(&mut self.pages, 0) {
+                    Some(page) => self.insert(page),
+                    None => return,
+                }
+            }
+        }
+    }
+
+    /// Evicts condemned pages if that fills a batch.
+    pub(crate) fn evict_batch(&mut self) {
+        if self.condemned.len() >= self.staging.batch_pages() {
+            self.evict();
+        }
+    }
+
+    /// Evicts pages that are condemned, up to a batch; returns how many.
+    fn evict(&mut self) -> usize {
         let batch = loop {
             match self.staging.take_empty() {
                 Some(batch) => break batch,
@@ -64,19 +92,18 @@ impl Agent {
             }
         };
         self.staging.batches[batch].phase = Phase::Writing;
-        let mut victims = Vec::with_capacity(count);
-        while victims.len() < count {
-            let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, choosing: true };
-            let Some(page) = self.policy.victim(&mut bits) else { break };
-            self.policy.evict(page);
-            victims.push(page);
-        }
+        self.hold_mappings();
+        let count = self.condemned.len().min(self.staging.batch_pages());
+        let mut victims: Vec<PageId> = self.condemned.drain(..count).collect();
+        victims.retain(|&page| self.pages.has(page, Flag::Condemned));
         // In the order of addresses, whatever the policy's: neighbours move by one call, and are read back by one request.
         victims.sort_unstable_by_key(|&page| self.pages.address(page));
         let mut next = 0;
         while next < victims.len() {
             next += self.move_out(&victims[next..], batch);
         }
+        self.sample(SAMPLED_PER_EVICTION * count);
+        MAILBOX.let_go();
         let evicted = self.staging.batches[batch].pages.len();
         if evicted == 0 {
             self.staging.batches[batch].phase = Phase::Free;
@@ -84,16 +111,16 @@ impl Agent {
         }
         add(&self.control.counters.evictions, evicted as u64);
         self.write(batch);
-        self.sample(SAMPLED_PER_EVICTION * evicted);
         if self.pages.pinned() > 0 {
             self.unpin(1);
         }
         evicted
     }
 
-    /// The address where a page in memory is, mapped or in limbo.
+    /// The address where a condemned page is, mapped or in limbo. (Its number may be another page's by now.)
     fn whereabouts(&mut self, page: PageId) -> Option<usize> {
         match self.pages.state(page) {
+            _ if !self.pages.has(page, Flag::Condemned) => None,
             State::Resident => Some(self.pages.address(page)),
             State::Limbo => Some(self.limbo(page)),
             _ => None,
@@ -147,6 +174,7 @@ impl Agent {
     /// A page that cannot be moved stays where it is, out of the policy's sight.
     fn pin(&mut self, page: PageId) {
         self.policy.remove(page);
+        self.pages.mark(page, Flag::Condemned, false);
         self.pages.set(page, State::Pinned, 0);
         self.pinned.push_back(page.0);
     }
@@ -157,9 +185,7 @@ impl Agent {
             let Some(page) = self.pinned.pop_front().map(PageId) else { break };
             if self.pages.state(page) == State::Pinned {
                 self.pages.set(page, State::Resident, 0);
-                let reference = self.reference(page);
-                self.policy.fault(reference);
-                self.insert(page);
+                self.arrive(page);
             }
         }
     }
@@ -262,10 +288,9 @@ impl Agent {
 
     /// Unmaps pages whose reference bits are clear, to see whether they are in use.
     fn sample(&mut self, count: usize) {
-        let keep = 2 * self.staging.batch_pages();
         let mut run: Vec<PageId> = Vec::with_capacity(self.staging.batch_pages());
         for _ in 0..count {
-            let Some(page) = self.sampler.next(&mut self.pages, keep) else { break };
+            let Some(page) = self.sampler.next(&mut self.pages, &mut self.arrivals) else { break };
             let follows = run.last().is_some_and(|last| {
                 last.0 + 1 == page.0 && self.pages.address(*last) + PAGE_BYTES == self.pages.address(page)
             });

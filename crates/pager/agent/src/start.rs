@@ -46,6 +46,9 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
         give_up(format_args!("the pager cannot have a thread"));
     }
     wait_for_agent();
+    if MAILBOX.wants_objects() {
+        hooks::map_objects();
+    }
     // What the kernel and the C library keep for this thread.
     let descriptor: usize;
     // SAFETY: on x86-64 the first word of a thread's descriptor is its own address.

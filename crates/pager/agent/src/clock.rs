@@ -1,0 +1,17 @@
+//! Processor time.
+
+use crate::hooks::call;
+use linux_raw_sys::general as raw;
+
+/// A clock of the kernel's, in microseconds.
+fn microseconds(clock: u32) -> u64 {
+    let mut time = [0_i64; 2];
+    // SAFETY: clock_gettime(2) writes a struct of two words.
+    unsafe { call(raw::__NR_clock_gettime, [clock as usize, &raw mut time as usize, 0, 0, 0, 0]) };
+    time[0] as u64 * 1_000_000 + time[1] as u64 / 1000
+}
+
+/// Processor time that the process has used, without that of the calling thread: the agent's.
+pub(crate) fn program_us() -> u64 {
+    microseconds(raw::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(microseconds(raw::CLOCK_THREAD_CPUTIME_ID))
+}
