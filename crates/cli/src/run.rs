@@ -24,7 +24,9 @@ use sweephand_sim::MemorySize;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Memory for each process of the program: bytes (64MiB) or pages (16384p); the pager's own is included
+    /// Memory for each process of the program: bytes (64MiB) or pages (16384p). It covers the process's anonymous memory (heap,
+    /// stacks, mappings without a file) and the pager's own; not files, shared memory, or the other processes of
+    /// the program, each of which may have as much
     #[arg(short, long, value_name = "SIZE")]
     memory: String,
     /// Which pages go; see `sweephand policies`
@@ -91,6 +93,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         serde_json::to_writer_pretty(&mut output, &ended.statistics)?;
         writeln!(output)?;
         output.commit()?;
+    }
+    let unpaged = match ended.statistics.unpaged_programs.unwrap_or_default() {
+        0 => None,
+        1 => Some("a program".to_string()),
+        count => Some(format!("{count} programs")),
+    };
+    if let Some(unpaged) = unpaged {
+        eprintln!(
+            "sweephand: warning: {}: {unpaged} that it started ran without a limit: statically linked, setuid, or begun \
+             without LD_PRELOAD in the environment",
+            args.command[0].display()
+        );
     }
     Ok(exit_code(ended.status))
 }

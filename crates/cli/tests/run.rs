@@ -73,6 +73,9 @@ fn unmapped_dropped_moved_and_protected_memory_is_what_it_should_be() {
         expect_right(&["--memory", "16MiB", "--policy", "clock-pro"], "changes", &["32", "400", seed]);
     }
     expect_right(&["--memory", "16MiB", "--policy", "car", "--io", "sync"], "changes", &["32", "400", "5"]);
+    // Evicts what is newest; has objects.
+    expect_right(&["--memory", "16MiB", "--policy", "lifo-plus"], "changes", &["32", "400", "6"]);
+    expect_right(&["--memory", "16MiB", "--policy", "apr"], "changes", &["32", "400", "3"]);
 }
 
 #[test]
@@ -265,6 +268,79 @@ fn a_full_store_ends_the_program_with_a_message() {
     let words = text(&output.stderr);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{words}");
     assert!(words.contains("the backing store is full") && words.lines().count() == 1, "{words}");
+}
+
+/// The store is cut short behind the pager's back. Whoever touches what was there gets a SIGBUS, and no other bytes.
+#[test]
+fn what_cannot_be_read_back_is_never_taken_for_something_else() {
+    if !can_page() {
+        return;
+    }
+    let mut command = run(&["--memory", "16MiB", "--policy", "clock", "--"]);
+    command.arg(program("waits")).arg("32").stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = [0; 5];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
+    // All that the agent has to do is done.
+    sleep(Duration::from_millis(500));
+    let tasks = fs::read_dir(format!("/proc/{}/task", descendants(child.id())[0])).unwrap();
+    let files = tasks.flat_map(|task| fs::read_dir(task.unwrap().path().join("fd")).unwrap());
+    let is_store = |path: &PathBuf| {
+        fs::read_link(path).is_ok_and(|name| {
+            name.starts_with(workshop()) && name.ends_with(" (deleted)") || {
+                name.to_string_lossy().contains("/#")
+            }
+        })
+    };
+    let mut stores: Vec<PathBuf> = files.map(|file| file.unwrap().path()).filter(is_store).collect();
+    assert_eq!(stores.len(), 1, "{stores:?}");
+    let store = fs::OpenOptions::new().write(true).open(stores.remove(0)).unwrap();
+    assert!(store.metadata().unwrap().len() >= 16 << 20);
+    store.set_len(0).unwrap();
+    drop(store);
+    child.stdin.take().unwrap().write_all(b"on\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let words = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{words}");
+    assert!(words.contains("the backing store cannot be read") && words.lines().count() == 1, "{words}");
+    assert!(words.contains(workshop().canonicalize().unwrap().to_str().unwrap()), "{words}");
+}
+
+#[test]
+fn programs_that_begin_without_a_pager_are_told_of() {
+    if !can_page() {
+        return;
+    }
+    let program = compiled("churn", &["-static"]);
+    let script = format!("{} 1 1 1; env -i true; true & wait; exit 3", program.display());
+    let stats = workshop().join("unpaged.json");
+    let mut command = run(&["--memory", "16MiB", "--stats"]);
+    command.arg(&stats).args(["--", "sh", "-c", &script]);
+    let output = output(&mut command);
+    let words = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), "right".to_string()), "{words}");
+    assert!(words.contains("sh: 2 programs that it started ran without a limit"), "{words}");
+    assert_eq!(words.lines().count(), 1, "{words}");
+    let stats: serde_json::Value = serde_json::from_slice(&fs::read(stats).unwrap()).unwrap();
+    assert_eq!(stats["unpaged_programs"], 2, "{stats}");
+}
+
+/// One array is gone through in order, the other used at random. APR decides for each by itself if they are allocations of
+/// their own; in one allocation they are one object to it.
+#[test]
+fn apr_tells_allocations_apart() {
+    if !can_page() {
+        return;
+    }
+    let run = |how| counts(&["--memory", "20MiB", "--policy", "apr"], "objects", &[how, "16", "8"]);
+    let (apart, together) = (run("apart"), run("together"));
+    let count = |counts: &serde_json::Value, name: &str| counts[name].as_u64().unwrap();
+    assert!(count(&apart, "objects") > count(&together, "objects"), "{apart} {together}");
+    let (fewer, more) = (count(&apart, "refaults"), count(&together, "refaults"));
+    assert!(fewer * 20 < more * 19, "{fewer} refaults apart, {more} together");
+    // To a policy that does not tell them apart nothing is said.
+    let clock = counts(&["--memory", "20MiB", "--policy", "clock"], "objects", &["apart", "16", "1"]);
+    assert_eq!(count(&clock, "objects"), 0);
 }
 
 #[test]

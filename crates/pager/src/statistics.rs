@@ -55,6 +55,9 @@ pub struct Statistics {
     pub hand_steps: Option<u64>,
     /// Processes of the program that had a pager.
     pub processes: Option<u64>,
+    /// Programs that processes of the program became (execve) and that began without a pager: statically linked or setuid
+    /// ones, and those given an environment without LD_PRELOAD.
+    pub unpaged_programs: Option<u64>,
     /// The program's exit status; 128 and the signal's number if a signal ended it.
     pub exit_status: i32,
     /// Times that the memory cgroup hit its limit; none if there was no cgroup.
@@ -92,6 +95,7 @@ impl Statistics {
             peak_pinned_pages: Some(counters.peak_pinned_pages.load(Relaxed)),
             hand_steps: Some(counters.hand_steps.load(Relaxed)),
             processes: Some(counters.agents.load(Relaxed)),
+            unpaged_programs: Some(unpaged_programs(counters)),
             ..Self::default()
         }
     }
@@ -128,4 +132,8 @@ impl Statistics {
 fn bytes_per_page(counters: &Counters) -> f64 {
     let pages = counters.peak_managed_pages.load(Relaxed).max(1);
     (counters.peak_bookkeeping_bytes.load(Relaxed) as f64 / pages as f64 * 10.0).round() / 10.0
+}
+
+fn unpaged_programs(counters: &Counters) -> u64 {
+    (counters.execs.load(Relaxed) + 1).saturating_sub(counters.begun.load(Relaxed).max(1))
 }

@@ -40,6 +40,7 @@ const REGISTER: Opcode = opcode::read_write::<raw::uffdio_register>(GROUP, raw::
 const WAKE: Opcode = opcode::read::<raw::uffdio_range>(GROUP, raw::_UFFDIO_WAKE as u8);
 const COPY: Opcode = opcode::read_write::<raw::uffdio_copy>(GROUP, raw::_UFFDIO_COPY as u8);
 const MOVE_PAGES: Opcode = opcode::read_write::<raw::uffdio_move>(GROUP, raw::_UFFDIO_MOVE as u8);
+const POISON: Opcode = opcode::read_write::<raw::uffdio_poison>(GROUP, raw::_UFFDIO_POISON as u8);
 const NEW: Opcode = opcode::none(GROUP, 0);
 const PAGEMAP_SCAN: Opcode = opcode::read_write::<raw::pm_scan_arg>(b'f', 16);
 
@@ -235,6 +236,15 @@ impl Userfaultfd {
         // SAFETY: the opcode takes this struct; the addresses are the caller's promise.
         let result = unsafe { ioctl::ioctl(&self.fd, Updater::<COPY, _>::new(&mut copy)) };
         progress(result, copy.copy, length)
+    }
+
+    /// Has threads that touch missing pages of a range, or wait for them, get a SIGBUS (Linux 6.6). The pages stay so until
+    /// they are unmapped.
+    pub fn poison(&self, start: usize, length: usize) -> Result<(), Errno> {
+        let range = raw::uffdio_range { start: start as u64, len: length as u64 };
+        let mut poison = raw::uffdio_poison { range, mode: 0, updated: 0 };
+        // SAFETY: the opcode takes this struct.
+        unsafe { ioctl::ioctl(&self.fd, Updater::<POISON, _>::new(&mut poison)) }
     }
 
     /// Takes the pages at `from` out of there and puts them at `to`, which must be missing and registered with this

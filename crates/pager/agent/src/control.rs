@@ -91,6 +91,10 @@ pub struct Counters {
     pub peak_pinned_pages: AtomicU64,
     /// List entries that the policy's hands looked at.
     pub hand_steps: AtomicU64,
+    /// Programs that processes of the program have become by `execve`.
+    pub execs: AtomicU64,
+    /// Programs that were begun with the pager: the first, and those by `execve`.
+    pub begun: AtomicU64,
     /// Allocations of 40 KiB and more, where the policy tells them apart.
     pub objects: AtomicU64,
     /// Most bytes that a process's page table and policy took.

@@ -15,14 +15,24 @@ pub fn set_control(control: &'static Control) {
     CONTROL.store((control as *const Control).cast_mut(), Ordering::Release);
 }
 
-/// Leaves last words and ends the process, at once and with all its threads.
-pub fn give_up(words: Arguments<'_>) -> ! {
+/// The block, if there is one.
+pub(crate) fn control() -> Option<&'static Control> {
     // SAFETY: null or a block that stays mapped.
-    if let Some(control) = unsafe { CONTROL.load(Ordering::Acquire).as_ref() } {
+    unsafe { CONTROL.load(Ordering::Acquire).as_ref() }
+}
+
+/// Leaves words for the command to end with; the process goes on, as far as it can.
+pub(crate) fn tell(words: Arguments<'_>) {
+    if let Some(control) = control() {
         control.fail(|text| {
             let _ = text.write_fmt(words);
         });
     }
+}
+
+/// Leaves last words and ends the process, at once and with all its threads.
+pub fn give_up(words: Arguments<'_>) -> ! {
+    tell(words);
     loop {
         let _ = kill_process(getpid(), Signal::KILL);
     }

@@ -421,7 +421,7 @@ impl Agent {
         self.staging.drop_frames(batch, filled);
     }
 
-    fn is_being_read(&self, batch: usize, index: usize) -> bool {
+    pub(crate) fn is_being_read(&self, batch: usize, index: usize) -> bool {
         let page = self.staging.batches[batch].pages[index];
         self.pages.state(page) == State::Reading && self.pages.place(page) == self.staging.place(batch, index)
     }

@@ -5,6 +5,8 @@
 //! every caller is caught. Ours make the same system call and tell the agent. They run on the program's threads.
 //! A program that makes the system calls by itself is found out later (see `changes.rs`, `watch`).
 
+use crate::control::add;
+use crate::failure;
 use crate::mailbox::{Call, MAILBOX};
 use crate::objects::LEAST_BYTES;
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -58,13 +60,14 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
     ERRNO.store(errno, Ordering::Relaxed);
     // Libraries other than GNU's keep no such variable.
     BREAK.store(symbol(c"__curbrk").map_or(ptr::null_mut(), <*mut c_void>::cast), Ordering::Relaxed);
-    let hooks: [(&CStr, *const c_void); 6] = [
+    let hooks: [(&CStr, *const c_void); 7] = [
         (c"mmap", hook_mmap as *const c_void),
         (c"mmap64", hook_mmap as *const c_void),
         (c"mremap", hook_mremap as *const c_void),
         (c"mprotect", hook_mprotect as *const c_void),
         (c"madvise", hook_madvise as *const c_void),
         (c"brk", hook_brk as *const c_void),
+        (c"execve", hook_execve as *const c_void),
     ];
     for (name, hook) in hooks {
         match symbol(name) {
@@ -201,6 +204,22 @@ extern "C" fn hook_madvise(address: usize, length: usize, advice: c_int) -> isiz
         }
     }
     c_result(result)
+}
+
+/// What is begun is counted, so that the command can tell of programs that began without a pager. The C library's other
+/// ways (`execvp`, `posix_spawn`, `system`) lead here.
+extern "C" fn hook_execve(path: usize, arguments: usize, environment: usize) -> c_int {
+    let execs = failure::control().map(|control| &control.counters.execs);
+    if let Some(execs) = execs {
+        add(execs, 1);
+    }
+    // SAFETY: the program's own call.
+    let result = unsafe { call(raw::__NR_execve, [path, arguments, environment, 0, 0, 0]) };
+    // Still here: it has failed.
+    if let Some(execs) = execs {
+        execs.fetch_sub(1, Ordering::Relaxed);
+    }
+    c_result(result) as c_int
 }
 
 extern "C" fn hook_brk(wanted: usize) -> c_int {

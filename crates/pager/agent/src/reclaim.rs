@@ -6,7 +6,7 @@
 
 use crate::agent::Agent;
 use crate::control::add;
-use crate::failure::give_up;
+use crate::failure::{give_up, tell};
 use crate::io::{Completion, Direction};
 use crate::mailbox::MAILBOX;
 use crate::pages::{Flag, State};
@@ -247,13 +247,17 @@ impl Agent {
         let (place, pages) = (completion.tag & 0xf_ffff, completion.tag >> 20);
         let (batch, _) = self.staging.batch_of(place);
         let phase = self.staging.batches[batch].phase;
-        let what = if phase == Phase::Reading { "read" } else { "written" };
-        match completion.result {
-            Ok(bytes) if bytes as usize == pages as usize * PAGE_BYTES => {}
+        let error = match completion.result {
+            Ok(bytes) if bytes as usize == pages as usize * PAGE_BYTES => None,
             // A write that ends early has run out of space.
-            Ok(_) if phase == Phase::Writing => self.store_failed(what, Errno::NOSPC),
-            Ok(_) => self.store_failed(what, Errno::IO),
-            Err(error) => self.store_failed(what, error),
+            Ok(_) if phase == Phase::Writing => Some(Errno::NOSPC),
+            Ok(_) => Some(Errno::IO),
+            Err(error) => Some(error),
+        };
+        match error {
+            None => {}
+            Some(error) if phase == Phase::Reading => self.poison(place, pages as usize, error),
+            Some(error) => self.store_failed("written", error),
         }
         self.staging.batches[batch].requests -= 1;
         if self.staging.batches[batch].requests > 0 {
@@ -263,6 +267,33 @@ impl Agent {
             Phase::Reading => self.read_done(batch),
             Phase::Writing => self.write_done(batch),
             Phase::Free => unreachable!("a request of a free batch"),
+        }
+    }
+
+    /// Pages cannot be read: whoever touches them gets a SIGBUS, and the command tells why. What they held is lost, and so
+    /// are their slots.
+    fn poison(&mut self, place: u32, pages: usize, error: Errno) {
+        let directory = self.control.order.directory.as_str();
+        tell(format_args!("{directory}: the backing store cannot be read: {error}; what was there is lost"));
+        for place in place..place + pages as u32 {
+            let (batch, index) = self.staging.batch_of(place);
+            if !self.is_being_read(batch, index) {
+                continue;
+            }
+            let page = self.staging.batches[batch].pages[index];
+            let address = self.pages.address(page);
+            loop {
+                match self.uffd.poison(address, PAGE_BYTES) {
+                    Err(Errno::AGAIN) => self.settle(),
+                    Ok(()) | Err(Errno::EXIST | Errno::NOENT) => break,
+                    // A kernel without poison: the program must not read anything else.
+                    Err(_) => self.store_failed("read", error),
+                }
+            }
+            self.incoming -= 1;
+            self.policy.remove(page);
+            self.pages.set(page, State::Absent, 0);
+            self.wake(address);
         }
     }
 

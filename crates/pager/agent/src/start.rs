@@ -1,7 +1,7 @@
 //! The beginning: from the dynamic linker's call of the preload library to an agent that serves the program.
 
 use crate::agent::Agent;
-use crate::control::{CONTROL_BYTES, Control, MAGIC, VARIABLE};
+use crate::control::{CONTROL_BYTES, Control, MAGIC, VARIABLE, add};
 use crate::failure::{give_up, set_control};
 use crate::mailbox::{Call, MAILBOX};
 use crate::{fork, hooks, own, thread};
@@ -35,6 +35,7 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
         refuse(b"sweephand: the pager's control file cannot be mapped\n")
     };
     set_control(control);
+    add(&control.counters.begun, 1);
     if let Err(name) = hooks::install() {
         let name = name.to_str().unwrap_or_default();
         give_up(format_args!("{name}: the C library's function cannot be replaced"));

@@ -69,18 +69,21 @@ fn bytes_a_page(policy: &str) -> f64 {
     (most - DIRECTORY_BYTES) as f64 / PAGES as f64
 }
 
-/// At most 32 bytes, but for two: APR keeps each page in three lists and knows when it was named, and SEQ keeps a tree
-/// of the resident pages by address.
+/// At most 32 bytes, but for three: APR keeps each page in three lists and knows when it was named, SEQ keeps a tree of the
+/// resident pages by address, and clock-page-table one in the order of its hand.
 #[test]
 fn bookkeeping_takes_at_most_32_bytes_a_page_under_most_policies() {
+    let mut exceeded = false;
     for policy in names() {
         let bytes = bytes_a_page(policy);
         let most = match policy {
             "apr" => 54.0,
             "seq" => 76.0,
+            "clock-page-table" => 42.0,
             _ => 32.0,
         };
         println!("{policy}: {bytes:.1} bytes a page");
-        assert!(bytes <= most, "{policy}: {bytes:.1} bytes a page");
+        exceeded |= bytes > most;
     }
+    assert!(!exceeded, "more than that: see above");
 }
