@@ -51,6 +51,8 @@ pub const LEAST_PAGES: u64 = 1024;
 const WATCH_NS: i64 = 250_000_000;
 /// How often the agent looks for something to do before it sleeps: for the time of a read or two.
 const LOOKS: usize = 128;
+/// How often the agent looks whether a mapping is still being moved, before it goes on all the same.
+const HELD_LOOKS: usize = 1000;
 /// Messages read at a time.
 const MESSAGES: usize = 64;
 
@@ -288,12 +290,17 @@ impl Agent {
         self.messages.append(&mut later);
     }
 
-    /// Has no mapping moved until [`MAILBOX`] is let go, and knows of all that have been.
+    /// Has no mapping moved until [`MAILBOX`] is let go, and knows of all that have been. A thread that is held up by a fault
+    /// or a signal handler just before it moves one is not waited for: what it waits for may be us.
     pub(crate) fn hold_mappings(&mut self) {
         let is_change = |message: &Message| !matches!(message.event(), Some(Event::Fault { .. }) | None);
-        while !MAILBOX.hold() || self.messages.iter().any(is_change) {
+        for _ in 0..HELD_LOOKS {
+            if MAILBOX.hold() && !self.messages.iter().any(is_change) {
+                return;
+            }
             MAILBOX.let_go();
             self.catch_up();
+            rustix::thread::sched_yield();
         }
     }
 
