@@ -165,9 +165,11 @@ extern "C" fn hook_mmap(
 }
 
 extern "C" fn hook_mremap(old: usize, old_length: usize, length: usize, flags: c_int, new: usize) -> isize {
-    // SAFETY: the program's own call. (The fifth argument counts only with MREMAP_FIXED or MREMAP_DONTUNMAP.)
     let arguments = [old, old_length, length, flags as usize, new, 0];
-    let result = MAILBOX.move_mapping(|| unsafe { call(raw::__NR_mremap, arguments) });
+    let result = MAILBOX.move_mapping(|| {
+        // SAFETY: the program's own call. (The fifth argument counts only with MREMAP_FIXED or MREMAP_DONTUNMAP.)
+        unsafe { call(raw::__NR_mremap, arguments) }
+    });
     let (old_length, length) = (old_length.next_multiple_of(PAGE_BYTES), length.next_multiple_of(PAGE_BYTES));
     if result > 0 && length > old_length {
         MAILBOX.object(Call::Resized, result as usize, length);
