@@ -71,7 +71,7 @@ select key, id from item order by key desc limit 1000;
         "sort, one thread": ["sort", "-S", "48M", "--parallel=1", "-r", "lines"],
         "gcc": ["gcc", "-O2", "-S", "-o", "/dev/stdout", "large.c"],
         "xz": ["xz", "-6", "-T1", "-c", "lines"],
-        "gnuplot": ["gnuplot", "-e", "set terminal postscript; plot 'points.dat' using 1:2 with lines, '' using 1:3 with lines"],
+        "gnuplot": ["gnuplot", "-e", "set terminal svg; plot 'points.dat' using 1:2 with lines, '' using 1:3 with lines"],
         "gap": ["/usr/lib/x86_64-linux-gnu/gap/gap", "-l", "/usr/lib/gap;/usr/share/gap", "-A", "-q", "--nointeract", "groups.g"],
     }
     (directory / "groups.g").write_text("Print(Length(ConjugacyClasses(SymmetricGroup(6))), \"\\n\");\nQUIT;\n")

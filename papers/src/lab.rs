@@ -1,5 +1,6 @@
 //! What experiments share: where traces are, and running policies on them.
 
+use crate::live::Counts;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
@@ -52,6 +53,25 @@ pub enum Error {
         /// The system's answer.
         error: io::Error,
     },
+    /// Live experiments run the command itself.
+    #[error("this is measured by running programs live: use `sweephand reproduce`")]
+    NoCommand,
+    /// A program that is to be run is not here.
+    #[error("{program} is needed: apt-get install {package}")]
+    NoProgram {
+        /// Its name.
+        program: &'static str,
+        /// Debian's package.
+        package: &'static str,
+    },
+    /// A live run failed.
+    #[error("{what}: {said}")]
+    Live {
+        /// What was run.
+        what: String,
+        /// What it said.
+        said: String,
+    },
     /// The simulation failed.
     #[error(transparent)]
     Sweep(#[from] sweephand_sim::SweepError),
@@ -90,6 +110,10 @@ pub struct Lab {
     inputs: Mutex<Vec<Input>>,
     /// Checksums of files, by path.
     checksums: Mutex<HashMap<PathBuf, String>>,
+    /// The `sweephand` command, for live experiments.
+    sweephand: Option<PathBuf>,
+    /// What has been measured live, by name.
+    measured: Mutex<HashMap<&'static str, Arc<Vec<Counts>>>>,
 }
 
 /// What has been simulated: the checksum of the trace, the policy, the frames.
@@ -114,6 +138,32 @@ impl Lab {
     #[must_use]
     pub fn watched(self, progress: impl Fn(&str, u64, u64) + Send + Sync + 'static) -> Self {
         Self { progress: Some(Box::new(progress)), ..self }
+    }
+
+    /// The same, which can run programs live, by this `sweephand` command.
+    #[must_use]
+    pub fn live(self, sweephand: PathBuf) -> Self {
+        Self { sweephand: Some(sweephand), ..self }
+    }
+
+    /// The command.
+    pub(crate) fn sweephand(&self) -> Result<&Path, Error> {
+        self.sweephand.as_deref().ok_or(Error::NoCommand)
+    }
+
+    /// What `measure` measures, once: items that show the same runs share them.
+    pub(crate) fn measured(
+        &self,
+        name: &'static str,
+        measure: impl FnOnce() -> Result<Vec<Counts>, Error>,
+    ) -> Result<Arc<Vec<Counts>>, Error> {
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = measured.get(name) {
+            return Ok(Arc::clone(known));
+        }
+        let result = Arc::new(measure()?);
+        measured.insert(name, Arc::clone(&result));
+        Ok(result)
     }
 
     /// Opens one of the classic traces of file system and database caches that came with LIRS.

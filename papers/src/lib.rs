@@ -1,18 +1,21 @@
 //! The experiments of the papers behind Sweephand: what was published beside what we measure.
 //!
 //! Each paper has a folder here with its published numbers (CSV), its experiments (Rust) and their latest results
-//! (Markdown). `sweephand reproduce` runs [`all_items`].
+//! (Markdown). `sweephand reproduce` runs [`all_items`], and those of [`measured_items`] that it is given by name.
 #![forbid(unsafe_code)]
 
 #[path = "../apr-2020/experiments.rs"]
 mod apr_2020;
 #[path = "../clock-pro-2005/experiments.rs"]
 mod clock_pro_2005;
+#[path = "../clock-pro-2005/live.rs"]
+mod clock_pro_2005_live;
 #[path = "../clock-pro-2005/programs.rs"]
 mod clock_pro_2005_programs;
 mod lab;
 #[path = "../linux-mm-advanced-page-replacement/experiments.rs"]
 mod linux_mm;
+mod live;
 mod page;
 mod published;
 mod report;
@@ -74,20 +77,31 @@ const PAPERS: &[&[Item]] = &[
     linux_mm::ITEMS,
 ];
 
-/// Everything that can be reproduced, paper by paper.
+/// Items that run programs live: measured on a machine. Their results are the machine's, and of the day.
+const MEASURED: &[&[Item]] = &[clock_pro_2005_live::ITEMS];
+
+/// Everything that comes out the same wherever it is run, paper by paper.
 pub fn all_items() -> impl Iterator<Item = &'static Item> {
     PAPERS.iter().copied().flatten()
 }
 
-/// The items that `names` stand for: an item (`clock-pro/table-1`), a paper (`clock-pro`), or everything if there are none.
+/// Everything that is measured on the machine that it is run on. It takes minutes, root's rights and Debian's programs, so it is
+/// not among [`all_items`], nor what a paper's name stands for.
+pub fn measured_items() -> impl Iterator<Item = &'static Item> {
+    MEASURED.iter().copied().flatten()
+}
+
+/// The items that `names` stand for: an item (`clock-pro/table-1`), what comes out the same everywhere of a paper
+/// (`clock-pro`), or of all if there are no names.
 pub fn items(names: &[String]) -> Result<Vec<&'static Item>, Error> {
     let mut items: Vec<&Item> = Vec::new();
     for name in names {
         let name = name.trim_end_matches('/');
         let of_paper = |item: &&Item| item.id == name || item.id.split('/').next() == Some(name);
-        let found: Vec<_> = all_items().filter(of_paper).collect();
+        let measured = measured_items().filter(|item| item.id == name);
+        let found: Vec<_> = all_items().filter(of_paper).chain(measured).collect();
         if found.is_empty() {
-            let known: Vec<_> = all_items().map(|item| item.id).collect();
+            let known: Vec<_> = all_items().chain(measured_items()).map(|item| item.id).collect();
             return Err(Error::UnknownItem { name: name.to_string(), known: known.join(" ") });
         }
         items.extend(found);

@@ -14,7 +14,7 @@ use sweephand_trace::{AllocKind, Chunk, EndTotals, Event, Metadata, Sink, Trace,
 const LEVEL: i32 = 1;
 
 /// A trace made and kept in memory.
-fn in_memory(
+pub(crate) fn in_memory(
     fill: impl FnOnce(&mut Writer<Cursor<Vec<u8>>>) -> Result<EndTotals, sweephand_trace::Error>,
 ) -> Result<Trace, Error> {
     let mut writer = Writer::with_level(Cursor::new(Vec::new()), Metadata::default(), LEVEL)?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
-use sweephand_papers::{Error, Lab, Report, all_items, items};
+use sweephand_papers::{Error, Lab, Report, all_items, items, measured_items};
 
 /// The lab of all tests, so that nothing is simulated twice; `None` if the traces are not here.
 static LAB: LazyLock<Option<Lab>> = LazyLock::new(|| {
@@ -71,6 +71,25 @@ fn the_committed_results_are_what_comes_out() {
         "other results than those committed; look at: sweephand reproduce {}",
         stale.join(" ")
     );
+}
+
+/// What is measured depends on the machine and the day, so it is not compared; but it says which they were.
+#[test]
+fn what_is_measured_on_a_machine_is_run_only_when_named_in_full() {
+    for item in measured_items() {
+        let found = items(&[item.id.to_string()]).unwrap();
+        assert_eq!(found.iter().map(|found| found.id).collect::<Vec<_>>(), [item.id]);
+        let paper = item.id.split('/').next().unwrap();
+        for others in [items(&[]).unwrap(), items(&[paper.to_string()]).unwrap()] {
+            assert!(others.iter().all(|other| other.id != item.id), "{}", item.id);
+        }
+        assert!(matches!((item.run)(&Lab::default()), Err(Error::NoCommand)), "{}", item.id);
+        let name = item.id.rsplit('/').next().unwrap();
+        let path = format!("{}/{}/results/{name}.md", env!("CARGO_MANIFEST_DIR"), item.folder);
+        let result = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert!(result.starts_with(&format!("# {}\n", item.title)), "{path}: {result}");
+        assert!(result.contains("\nMeasured on 20") && result.contains(" processors, "), "{path}: {result}");
+    }
 }
 
 #[test]

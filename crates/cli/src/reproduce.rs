@@ -10,12 +10,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_papers::{
-    Item, Lab, Machine, Program, Report, Reproduction, State, all_items, checksum, items, page,
+    Item, Lab, Machine, Program, Report, Reproduction, State, all_items, checksum, items, measured_items,
+    page,
 };
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Papers or items, such as clock-pro or clock-pro/table-1; all if none are named
+    /// Papers or items, such as clock-pro or clock-pro/table-1; all if none are named. What is measured by running programs
+    /// live (see --list) has to be named in full
     names: Vec<String>,
     /// List what can be reproduced
     #[arg(long)]
@@ -50,6 +52,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         for item in all_items() {
             writeln!(stdout, "{:<20} {}", item.id, item.title)?;
         }
+        writeln!(stdout, "\nmeasured on this machine, when named in full; for root, some minutes each:")?;
+        for item in measured_items() {
+            writeln!(stdout, "{:<32} {}", item.id, item.title)?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let items = items(&args.names)?;
@@ -61,6 +67,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         watch.set_message(trace.to_string());
         watch.set_position(done);
     });
+    let lab = match std::env::current_exe() {
+        Ok(sweephand) => lab.live(sweephand),
+        Err(_) => lab,
+    };
     let bench = Bench { lab, program: this_program()?, machine: Machine::this() };
     let results = match &args.output {
         Some(folder) if on_one_page => onto_a_page(&items, &bench, folder, &bars, args.format)?,
