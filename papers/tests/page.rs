@@ -104,7 +104,7 @@ fn what_cannot_be_measured_says_where_to_get_what_is_missing() {
     );
     let reason = found.reason.as_deref().unwrap();
     assert!(reason.contains("put it at DIR/lirs/cpp.trace.gz"), "{reason}");
-    let page = page(&[found.clone()], "1.2.3");
+    let page = page(std::slice::from_ref(&found), "1.2.3");
     assert!(page.contains("Not measured here: trace &#x27;cpp&#x27; is needed"), "{reason}");
 }
 
