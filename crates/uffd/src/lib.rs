@@ -33,10 +33,17 @@ pub const EVENT_REMOVE: u64 = raw::UFFD_FEATURE_EVENT_REMOVE as u64;
 pub const EVENT_UNMAP: u64 = raw::UFFD_FEATURE_EVENT_UNMAP as u64;
 /// [`Userfaultfd::move_pages`] works (Linux 6.8).
 pub const MOVE: u64 = raw::UFFD_FEATURE_MOVE as u64;
+/// [`Userfaultfd::register_shared`] works, and the kernel itself lifts the protection of a page that is written to: no
+/// event, but [`scan`] tells (Linux 6.7).
+pub const SHARED: u64 = (raw::UFFD_FEATURE_MISSING_SHMEM
+    | raw::UFFD_FEATURE_PAGEFAULT_FLAG_WP
+    | raw::UFFD_FEATURE_WP_HUGETLBFS_SHMEM
+    | raw::UFFD_FEATURE_WP_ASYNC) as u64;
 
 const GROUP: u8 = 0xAA;
 const API: Opcode = opcode::read_write::<raw::uffdio_api>(GROUP, raw::_UFFDIO_API as u8);
 const REGISTER: Opcode = opcode::read_write::<raw::uffdio_register>(GROUP, raw::_UFFDIO_REGISTER as u8);
+const UNREGISTER: Opcode = opcode::read::<raw::uffdio_range>(GROUP, raw::_UFFDIO_UNREGISTER as u8);
 const WAKE: Opcode = opcode::read::<raw::uffdio_range>(GROUP, raw::_UFFDIO_WAKE as u8);
 const COPY: Opcode = opcode::read_write::<raw::uffdio_copy>(GROUP, raw::_UFFDIO_COPY as u8);
 const MOVE_PAGES: Opcode = opcode::read_write::<raw::uffdio_move>(GROUP, raw::_UFFDIO_MOVE as u8);
@@ -62,6 +69,16 @@ pub struct Progress {
     pub bytes: usize,
     /// What stopped it there; `None` if all is done or if a further call may go on.
     pub error: Option<Errno>,
+}
+
+/// How pages are put where they are missing.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Copied {
+    /// Write-protected, so that [`scan`] tells whether they have been written to since; needs
+    /// [`Userfaultfd::register_shared`].
+    pub protected: bool,
+    /// Who waits for them is left waiting.
+    pub asleep: bool,
 }
 
 /// What the kernel tells.
@@ -210,13 +227,30 @@ impl Userfaultfd {
 
     /// Makes missing pages of a range fault to this descriptor. Ranges registered with it before may be among it.
     pub fn register(&self, start: usize, length: usize) -> Result<(), Errno> {
+        self.register_for(start, length, raw::UFFDIO_REGISTER_MODE_MISSING)
+    }
+
+    /// The same for memory of a file in memory that is mapped shared; besides, pages can be put there write-protected,
+    /// and a touched page maps none of its neighbours. Needs [`SHARED`].
+    pub fn register_shared(&self, start: usize, length: usize) -> Result<(), Errno> {
+        self.register_for(start, length, raw::UFFDIO_REGISTER_MODE_MISSING | raw::UFFDIO_REGISTER_MODE_WP)
+    }
+
+    fn register_for(&self, start: usize, length: usize, modes: u32) -> Result<(), Errno> {
         let mut register = raw::uffdio_register {
             range: raw::uffdio_range { start: start as u64, len: length as u64 },
-            mode: 1, // UFFDIO_REGISTER_MODE_MISSING
+            mode: u64::from(modes),
             ioctls: 0,
         };
         // SAFETY: the opcode takes this struct.
         unsafe { ioctl::ioctl(&self.fd, Updater::<REGISTER, _>::new(&mut register)) }
+    }
+
+    /// Leaves the missing pages of a range to the kernel again, and lets who waits for them go on.
+    pub fn unregister(&self, start: usize, length: usize) -> Result<(), Errno> {
+        let range = raw::uffdio_range { start: start as u64, len: length as u64 };
+        // SAFETY: the opcode takes this struct and writes nothing.
+        unsafe { ioctl::ioctl(&self.fd, Setter::<UNREGISTER, _>::new(range)) }
     }
 
     /// Lets the threads go on that wait for pages of a range, to try again.
@@ -231,8 +265,24 @@ impl Userfaultfd {
     /// # Safety
     /// `from` must be readable for `length` bytes, and what is at `to` must not be relied on to stay missing.
     pub unsafe fn copy(&self, to: usize, from: usize, length: usize) -> Progress {
-        let mut copy =
-            raw::uffdio_copy { dst: to as u64, src: from as u64, len: length as u64, mode: 0, copy: 0 };
+        // SAFETY: as the caller promises.
+        unsafe { self.copy_as(to, from, length, Copied::default()) }
+    }
+
+    /// The same, in a special way.
+    ///
+    /// # Safety
+    /// As for [`Userfaultfd::copy`].
+    pub unsafe fn copy_as(&self, to: usize, from: usize, length: usize, how: Copied) -> Progress {
+        let protected = if how.protected { raw::UFFDIO_COPY_MODE_WP } else { 0 };
+        let asleep = if how.asleep { raw::UFFDIO_COPY_MODE_DONTWAKE } else { 0 };
+        let mut copy = raw::uffdio_copy {
+            dst: to as u64,
+            src: from as u64,
+            len: length as u64,
+            mode: u64::from(protected | asleep),
+            copy: 0,
+        };
         // SAFETY: the opcode takes this struct; the addresses are the caller's promise.
         let result = unsafe { ioctl::ioctl(&self.fd, Updater::<COPY, _>::new(&mut copy)) };
         progress(result, copy.copy, length)
@@ -291,8 +341,14 @@ fn progress(result: Result<(), Errno>, done: i64, length: usize) -> Progress {
     }
 }
 
-/// A run of pages that are in memory or in the kernel's swap.
+/// A run of pages that were found.
 pub type Region = raw::page_region;
+
+/// Mapped now.
+pub const PRESENT: u64 = raw::PAGE_IS_PRESENT as u64;
+/// Not write-protected: written to, or never put there protected. What was put there protected says so even when it is
+/// not mapped any more, until it is.
+pub const WRITTEN: u64 = raw::PAGE_IS_WRITTEN as u64;
 
 /// Finds the pages in `start..end` that are not missing. Fills `found` with runs and returns how many, and the address up
 /// to which was looked: go on there until it is `end`. `pagemap` is `/proc/self/pagemap`.
@@ -300,6 +356,17 @@ pub fn scan_present(
     pagemap: impl AsFd,
     start: usize,
     end: usize,
+    found: &mut [Region],
+) -> Result<(usize, usize), Errno> {
+    scan(pagemap, start, end, PRESENT | u64::from(raw::PAGE_IS_SWAPPED), found)
+}
+
+/// Finds the pages in `start..end` that are of any of some categories ([`PRESENT`], [`WRITTEN`]), as [`scan_present`] does.
+pub fn scan(
+    pagemap: impl AsFd,
+    start: usize,
+    end: usize,
+    categories: u64,
     found: &mut [Region],
 ) -> Result<(usize, usize), Errno> {
     struct Scan<'a>(&'a mut raw::pm_scan_arg);
@@ -320,7 +387,6 @@ pub fn scan_present(
             Ok(out as usize)
         }
     }
-    let categories = u64::from(raw::PAGE_IS_PRESENT | raw::PAGE_IS_SWAPPED);
     let mut scan = raw::pm_scan_arg {
         size: size_of::<raw::pm_scan_arg>() as u64,
         flags: 0,
