@@ -31,6 +31,7 @@ def main():
     parser.add_argument("--limit-mib", type=int, default=256)
     parser.add_argument("--workloads", default="loop,random,fits")
     parser.add_argument("--policies", default="fifo,clock,clock-pro,lifo-plus")
+    parser.add_argument("--backend", default="anon", choices=["anon", "memfd"], help="of sweephand run")
     parser.add_argument("--directory", default="/var/tmp", help="where to page to, by whichever means")
     parser.add_argument("-o", "--output")
     args = parser.parse_args()
@@ -48,7 +49,9 @@ def main():
             if variant == "native":
                 return measure(program), {}
             how = ["--kernel"] if variant == "kernel" else ["--policy", variant]
-            options = ["run", "--memory", f"{memory_mib}MiB", *how, "--swap", args.directory, "--stats", stats, "--"]
+            backend = [] if variant == "kernel" else ["--backend", args.backend]
+            options = ["run", "--memory", f"{memory_mib}MiB", *how, *backend, "--swap", args.directory, "--stats", stats,
+                       "--"]
             seconds = measure([sweephand, *options, *program])
             return seconds, json.loads(stats.read_text())
 
@@ -65,10 +68,13 @@ def main():
                     else:
                         loops, counts = run(variant, limit, workload, 2 * limit, 4)
                         seconds = statistics.median(loops)
+                    # Rows of one file tell the backends apart by the variant.
+                    is_plain = args.backend == "anon" or variant in ("native", "kernel")
+                    name = variant if is_plain else f"{variant} {args.backend}"
                     rows.append({
                         "date": datetime.date.today().isoformat(), "machine": platform.node(),
                         "cpus": os.cpu_count(), "kernel": platform.release(), "workload": workload,
-                        "variant": variant, "limit_mib": limit, "round": number, "seconds": f"{seconds:.6f}",
+                        "variant": name, "limit_mib": limit, "round": number, "seconds": f"{seconds:.6f}",
                         "failcnt": counts.get("cgroup_failcnt", ""),
                         "pages_read": counts.get("pages_read", ""),
                         "pages_written": counts.get("pages_written", ""),

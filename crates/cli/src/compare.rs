@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use sweephand_pager::{
-    KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, Run, RunError, Running, Statistics,
-    kernel_share,
+    Backend, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, Run, RunError, Running,
+    Statistics, kernel_share,
 };
 use sweephand_report::{LiveFormat, LiveReport, LiveRun, bytes};
 
@@ -170,6 +170,7 @@ impl Variant {
                     swap: args.swap.clone(),
                     prefetch_pages,
                     use_ring: true,
+                    backend: Backend::Anon,
                 };
                 Run::start(command, &options, prepare).map(boxed)
             }

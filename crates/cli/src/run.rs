@@ -17,7 +17,8 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 use sweephand_pager::{
-    KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, PAGE_BYTES, Run, Running, Statistics,
+    Backend, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, PAGE_BYTES, Run, Running,
+    Statistics,
 };
 use sweephand_report::{bytes, grouped};
 use sweephand_sim::MemorySize;
@@ -52,6 +53,11 @@ pub(crate) struct Args {
     /// How to get at the backing store: through io_uring where there is one, or by a system call at a time
     #[arg(long, value_enum, default_value = "auto")]
     io: InputOutput,
+    /// How pages are taken from the program: anon moves them, whatever the program does; memfd makes its memory shared, which
+    /// gives policies exact reference bits, and writes no page twice that has not changed, but a program that forks
+    /// while it is paged is ended, and direct I/O and io_uring are refused to it
+    #[arg(long, value_enum, default_value = "anon")]
+    backend: PagingBackend,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM ARG")]
     command: Vec<OsString>,
@@ -63,6 +69,12 @@ enum InputOutput {
     Sync,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum PagingBackend {
+    Anon,
+    Memfd,
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let limit_bytes = limit_bytes(&args.memory)?;
     let prefetch_pages = prefetch_pages(&args.prefetch)?;
@@ -72,6 +84,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         swap: args.swap,
         prefetch_pages,
         use_ring: args.io == InputOutput::Auto,
+        backend: match args.backend {
+            PagingBackend::Anon => Backend::Anon,
+            PagingBackend::Memfd => Backend::Memfd,
+        },
     };
     let stats = args.stats.as_deref().map(Output::create).transpose()?;
     // As `record` does: handlers, and none where the signal is ignored already.

@@ -28,6 +28,7 @@ pub use kernel::{KernelMemory, KernelRun};
 pub use program::ProgramError;
 pub use run::{Ended, Options, Run, RunError, Running};
 pub use statistics::Statistics;
+pub use sweephand_agent::control::Backend;
 pub use sweephand_agent::live::{LiveSpec, names as live_policies};
 
 /// Bytes of a page.

@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Instant;
-use sweephand_agent::control::{CONTROL_BYTES, Control, MAGIC, Order, Text, VARIABLE};
+use sweephand_agent::control::{Backend, CONTROL_BYTES, Control, MAGIC, Order, Text, VARIABLE};
 use sweephand_agent::live::LiveSpec;
 
 /// The library with the agent.
@@ -33,6 +33,8 @@ pub struct Options {
     pub prefetch_pages: u32,
     /// Whether to use io_uring where there is one.
     pub use_ring: bool,
+    /// How pages are taken from the program.
+    pub backend: Backend,
 }
 
 /// Why a run did not start, or did not come to its own end.
@@ -163,6 +165,7 @@ impl Run {
             limit_pages: options.limit_bytes / PAGE_BYTES,
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
+            backend: options.backend as u32,
             policy: Text::new(&policy).ok_or_else(|| text("policy"))?,
             directory: directory
                 .to_str()
@@ -205,6 +208,7 @@ impl Running for Run {
         let Control { order, counters, .. } = self.control;
         let mut statistics =
             Statistics::new(counters, &self.policy, order.limit_pages, self.started.elapsed());
+        statistics.backend = Some(if order.is_memfd() { "memfd" } else { "anon" }.to_string());
         match &self.cgroup {
             Ok((cgroup, _)) => statistics.account(cgroup),
             Err(reason) => statistics.cgroup_missing = Some(reason.clone()),

@@ -14,6 +14,8 @@ use sweephand_agent::control::Counters;
 pub struct Statistics {
     /// The policy, as typed; `kernel` for the kernel's own in a cgroup, `native` for a program with all memory.
     pub policy: String,
+    /// How pages were taken from the program: `anon` or `memfd`.
+    pub backend: Option<String>,
     /// Memory of each process of the program, the pager's own included.
     pub memory_limit_bytes: Option<u64>,
     /// From start to end.

@@ -18,6 +18,7 @@ use crate::failure::give_up;
 use crate::io::{self, Direction, Io, Request};
 use crate::live::{LivePolicy, LiveSpec};
 use crate::mailbox::{MAILBOX, SLOTS};
+use crate::memfd::{self, Memfd, open_direct};
 use crate::objects::Objects;
 use crate::own;
 use crate::pages::{Flag, Pages};
@@ -27,6 +28,7 @@ use crate::staging::Staging;
 use crate::store::{self, Store};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::ffi::CString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -87,6 +89,8 @@ pub struct Agent {
     /// Pages that the policy has given up and that have not gone yet. An entry counts while the page has the flag
     /// `Condemned`.
     pub(crate) condemned: Vec<PageId>,
+    /// The memfd backend; none: the program's memory stays anonymous.
+    pub(crate) memfd: Option<Memfd>,
     pub(crate) ahead: ReadAhead,
     pub(crate) staging: Staging,
     pub(crate) store: Store,
@@ -119,16 +123,20 @@ impl Agent {
         let batch_pages = (limit / 256).clamp(8, 128);
         let staging_pages = BATCHES * batch_pages;
         // 30 bytes a page, for as much again outside of memory as in it: a first estimate, corrected as arrays grow.
-        let arrivals = Arrivals::new((FRESH_BATCHES + 1) * batch_pages, FRESH_BATCHES * batch_pages);
+        // What the memfd backend lets in is the policy's at once: its bits need no time to be seen.
+        let (most, fresh) = match order.is_memfd() {
+            false => ((FRESH_BATCHES + 1) * batch_pages, FRESH_BATCHES * batch_pages),
+            true => (0, 0),
+        };
+        let arrivals = Arrivals::new(most, fresh);
         let others = staging_pages + arrivals.most() + batch_pages + FIXED_PAGES;
         let policy_frames = limit - others - limit * 60 / PAGE_BYTES;
-        let policy = LiveSpec::parse(order.policy.as_str()).and_then(|spec| spec.make(policy_frames));
-        let policy = policy.unwrap_or_else(|error| give_up(format_args!("{error}")));
+        let policy = make_policy(control, policy_frames);
         let staging = Staging::new(BATCHES, batch_pages).unwrap_or_else(|| no_room("staging"));
         let doorbells = own::map(SLOTS * PAGE_BYTES).unwrap_or_else(|| no_room("doorbells"));
         let agent = Self {
             control,
-            uffd: open_uffd(EVENT_FORK | EVENT_REMAP | EVENT_REMOVE | EVENT_UNMAP | MOVE),
+            uffd: open_uffd(features(control)),
             staging_uffd: open_uffd(MOVE),
             supervisor: Some(supervisor),
             pagemap: open_pagemap(),
@@ -144,6 +152,7 @@ impl Agent {
             sampler: Sampler::default(),
             arrivals,
             condemned: Vec::with_capacity(2 * batch_pages),
+            memfd: order.is_memfd().then(|| Memfd::open(batch_pages)),
             ahead: ReadAhead::new((order.prefetch_pages as usize).min(batch_pages)),
             staging,
             store: Store::new(open_store(control)),
@@ -190,6 +199,7 @@ impl Agent {
                 self.calls();
             }
             self.reap(false);
+            self.unmap_cleared();
             // For the next fault, and since the pager's arrays may have grown. Whoever waits for a page has been seen to.
             self.evict_batch();
             self.make_room(if self.managed { self.ahead.latest_window() } else { 0 });
@@ -332,8 +342,8 @@ impl Agent {
     }
 
     fn call(&mut self, slot: usize) {
-        let (call, first, second) = MAILBOX.call_of(slot);
-        self.called(call, first, second);
+        let (call, arguments) = MAILBOX.call_of(slot);
+        MAILBOX.answer(slot, self.called(call, arguments));
         MAILBOX.answered();
         self.release(slot);
     }
@@ -357,12 +367,14 @@ impl Agent {
 
     /// Pages of the pager's own.
     pub(crate) fn own_pages(&self) -> usize {
-        self.staging.pages() + own::heap_pages() + FIXED_PAGES
+        let pinned = self.memfd.as_ref().map_or(0, Memfd::own_pages);
+        self.staging.pages() + own::heap_pages() + FIXED_PAGES + pinned
     }
 
     /// How many pages the program may have in memory.
     pub(crate) fn room(&self) -> usize {
-        (self.control.order.limit_pages as usize).saturating_sub(self.own_pages())
+        let native = self.memfd.as_ref().map_or(0, |memfd| memfd.native_pages);
+        (self.control.order.limit_pages as usize).saturating_sub(self.own_pages() + native)
     }
 
     pub(crate) fn room_bytes(&self) -> i64 {
@@ -384,6 +396,14 @@ impl Agent {
         }
     }
 
+    /// A page is in memory now, where nothing was. `awaited`: a thread waits for it.
+    pub(crate) fn came_in(&mut self, page: PageId, awaited: bool) {
+        if let Some(memfd) = self.memfd.as_mut().filter(|_| awaited) {
+            memfd.awaited(&mut self.pages, page);
+        }
+        self.arrive(page);
+    }
+
     /// Hands a page to the policy: the fault, the eviction that it calls for, the page itself. (It has not been counted
     /// as the policy's until now, but is when this is called.)
     pub(crate) fn insert(&mut self, page: PageId) {
@@ -391,7 +411,8 @@ impl Agent {
         self.policy.fault(reference);
         let most = self.policy_pages();
         while self.pages.owned() > most && self.condemn() {}
-        let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, choosing: false };
+        let exact = self.memfd.as_mut().map(|memfd| memfd.bits(&self.pagemap));
+        let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, exact, choosing: false };
         if self.policy.insert(reference, &mut bits) {
             self.pages.mark(page, Flag::Referenced, true);
         }
@@ -399,11 +420,15 @@ impl Agent {
 
     /// Has the policy choose a page to go. Returns false if it has none.
     pub(crate) fn condemn(&mut self) -> bool {
-        let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, choosing: true };
+        let exact = self.memfd.as_mut().map(|memfd| memfd.bits(&self.pagemap));
+        let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, exact, choosing: true };
         let Some(page) = self.policy.victim(&mut bits) else { return false };
         self.policy.evict(page);
         self.pages.mark(page, Flag::Condemned, true);
         self.condemned.push(page);
+        if let Some(memfd) = &mut self.memfd {
+            memfd.condemned(&mut self.pages, page);
+        }
         true
     }
 
@@ -450,7 +475,8 @@ impl Agent {
         let own = self.own_pages();
         counters.peak_own_pages.fetch_max(own as u64, Ordering::Relaxed);
         if self.managed {
-            counters.peak_memory_pages.fetch_max((resident + own) as u64, Ordering::Relaxed);
+            let native = self.memfd.as_ref().map_or(0, |memfd| memfd.native_pages);
+            counters.peak_memory_pages.fetch_max((resident + own + native) as u64, Ordering::Relaxed);
         }
         let bookkeeping = own::heap_pages().saturating_sub(self.heap_pages_at_first) * PAGE_BYTES;
         counters.peak_bookkeeping_bytes.fetch_max(bookkeeping as u64, Ordering::Relaxed);
@@ -464,6 +490,20 @@ impl Agent {
 
 fn no_room(what: &str) -> ! {
     give_up(format_args!("no address space for the pager's {what}; raise ulimit -v"))
+}
+
+/// The policy asked for, for so many frames.
+pub(crate) fn make_policy(control: &Control, frames: usize) -> Box<dyn LivePolicy> {
+    let policy = LiveSpec::parse(control.order.policy.as_str()).and_then(|spec| spec.make(frames));
+    policy.unwrap_or_else(|error| give_up(format_args!("{error}")))
+}
+
+/// What the userfaultfd of the program's memory has to do.
+pub(crate) fn features(control: &Control) -> u64 {
+    if control.order.is_memfd() {
+        return memfd::FEATURES;
+    }
+    EVENT_FORK | EVENT_REMAP | EVENT_REMOVE | EVENT_UNMAP | MOVE
 }
 
 pub(crate) fn open_uffd(features: u64) -> Userfaultfd {
@@ -487,10 +527,11 @@ pub(crate) fn open_pagemap() -> OwnedFd {
 
 /// A new backing store file, without a name: its space is free again when the last process has closed it.
 pub(crate) fn open_store(control: &Control) -> OwnedFd {
-    use rustix::fs::{Mode, OFlags, open};
+    use rustix::fs::{Mode, OFlags};
     let directory = control.order.directory.as_str();
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE | OFlags::DIRECT;
-    open(directory, flags, Mode::RUSR | Mode::WUSR).unwrap_or_else(|error| {
+    let path = CString::new(directory).unwrap_or_default();
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
+    open_direct(&path, flags, Mode::RUSR | Mode::WUSR).unwrap_or_else(|error| {
         give_up(format_args!(
             "{directory}: no backing store can be made there: {error}; name another place with --swap"
         ))

@@ -14,6 +14,7 @@
 //! Pages that were there before the first question, or whose bits were cleared in crowds, are found by a sweep over all
 //! ids; it goes on by a few pages whenever the policy has asked about one that nobody had looked at.
 
+use crate::memfd::ExactBits;
 use crate::pages::{Flag, Pages, State};
 use alloc::collections::VecDeque;
 use sweephand_policy::{Mmu, PageId};
@@ -161,6 +162,8 @@ pub struct Bits<'a> {
     pub pages: &'a mut Pages,
     /// The sampler.
     pub sampler: &'a mut Sampler,
+    /// The bits themselves, where the backend can read them; the sampler has nothing to do then.
+    pub exact: Option<ExactBits<'a>>,
     /// Whether a victim is being chosen: only then is it worth while to have looked.
     pub choosing: bool,
 }
@@ -172,6 +175,9 @@ impl Mmu for Bits<'_> {
             self.sampler.answered_blindly();
         }
         let referenced = self.pages.mark(page, Flag::Referenced, false);
+        if let Some(exact) = &mut self.exact {
+            return exact.test_and_clear(self.pages, page) || referenced;
+        }
         if referenced && self.pages.state(page) == State::Resident {
             self.sampler.enqueue(self.pages, page);
         }
@@ -194,7 +200,7 @@ mod tests {
     /// A sampler whose policy has asked for a bit.
     fn asked(pages: &mut Pages, page: PageId) -> Sampler {
         let mut sampler = Sampler::default();
-        Bits { pages, sampler: &mut sampler, choosing: true }.test_and_clear_referenced(page);
+        Bits { pages, sampler: &mut sampler, exact: None, choosing: true }.test_and_clear_referenced(page);
         sampler
     }
 
@@ -254,13 +260,13 @@ mod tests {
         sampler.owed = 0;
         assert_eq!(next(&mut sampler, &mut pages, &mut arrivals), Some(ids[7]));
         assert_eq!(next(&mut sampler, &mut pages, &mut arrivals), None);
-        let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, choosing: true };
+        let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, exact: None, choosing: true };
         assert!(!bits.test_and_clear_referenced(ids[12]));
         let swept: Vec<_> = (0..5).map(|_| next(&mut sampler, &mut pages, &mut arrivals)).collect();
         assert_eq!(swept[..SWEPT_PER_BLIND_ANSWER], [0, 1, 2, 3].map(|number| Some(ids[number])));
         assert_eq!(swept[SWEPT_PER_BLIND_ANSWER], None);
         // A page in limbo that nobody has touched is an answer.
-        let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, choosing: true };
+        let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, exact: None, choosing: true };
         assert!(!bits.test_and_clear_referenced(ids[0]));
         assert_eq!(sampler.owed, 0);
     }

@@ -4,8 +4,9 @@ use crate::agent::Agent;
 use crate::bits::Bits;
 use crate::control::add;
 use crate::failure::give_up;
-use crate::mailbox::{Call, MAILBOX};
+use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
 use crate::maps;
+use crate::memfd;
 use crate::own;
 use crate::pages::{Flag, State};
 use crate::regions::Regions;
@@ -35,6 +36,11 @@ impl Agent {
             // Its slot is freed when it is written.
             State::Writing | State::Resident | State::Pinned => {}
         }
+        if let (State::Resident | State::Limbo, Some(slot)) =
+            (self.pages.state(page), self.pages.kept_slot(page))
+        {
+            self.store.free(slot);
+        }
         self.policy.remove(page);
         self.pages.set(page, State::Absent, 0);
     }
@@ -52,6 +58,9 @@ impl Agent {
 
     /// The program drops the contents of a range, which stays mapped.
     pub(crate) fn drop_contents(&mut self, start: usize, end: usize) {
+        if let Some(memfd) = &self.memfd {
+            memfd.punch(start, end - start);
+        }
         for page in self.known(start, end) {
             self.forget(page);
         }
@@ -68,10 +77,13 @@ impl Agent {
         stacks.iter().for_each(|page| {
             self.exempt.remove(page);
         });
+        if let Some(memfd) = &mut self.memfd {
+            memfd.stacks.remove(start, end);
+        }
     }
 
     /// Objects are gone, and their pages with them or handed to others.
-    fn end_objects(&mut self, ended: &[u32]) {
+    pub(crate) fn end_objects(&mut self, ended: &[u32]) {
         ended.iter().for_each(|&object| self.policy.free_object(object));
     }
 
@@ -89,7 +101,9 @@ impl Agent {
         // Where there are pages already (they were mapped in place of others), they are the object's.
         for page in self.known(start, end) {
             let object = self.objects.at(start);
-            let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, choosing: false };
+            let exact = self.memfd.as_mut().map(|memfd| memfd.bits(&self.pagemap));
+            let mut bits =
+                Bits { pages: &mut self.pages, sampler: &mut self.sampler, exact, choosing: false };
             self.policy.assign(page, object, &mut bits);
         }
         self.end_objects(&ended);
@@ -97,6 +111,9 @@ impl Agent {
 
     /// The program has moved a range. Its pages are new to the policy where they are now.
     pub(crate) fn remapped(&mut self, from: usize, to: usize, length: usize) {
+        if self.memfd.is_some() {
+            give_up(format_args!("{}", memfd::UNSEEN_REMAP));
+        }
         let managed = |(start, end): (usize, usize)| (start.max(from), end.min(from + length));
         let moved: Vec<_> = self.regions.iter().map(managed).filter(|(start, end)| start < end).collect();
         self.drop_contents(to, to + length);
@@ -134,8 +151,12 @@ impl Agent {
     }
 
     /// A thread of the program has called.
-    pub(crate) fn called(&mut self, call: Option<Call>, first: usize, second: usize) {
+    pub(crate) fn called(&mut self, call: Option<Call>, arguments: [usize; ARGUMENTS]) -> isize {
+        let [first, second, ..] = arguments;
         match call {
+            Some(Call::Grown) if self.managed && self.memfd.is_some() => {
+                self.convert(first, first + second, arguments[2] as u32);
+            }
             Some(Call::Grown) if self.managed => {
                 // Changes at this address that came before must be known before what came after.
                 self.catch_up();
@@ -144,14 +165,20 @@ impl Agent {
             Some(Call::Grown) => self.count_or_manage(),
             Some(Call::Stack) => {
                 self.exempt.insert(first);
+                if let Some(memfd) = &mut self.memfd {
+                    memfd.stacks.add(first + PAGE_BYTES - second, first + PAGE_BYTES);
+                }
             }
             Some(Call::NotInherited) => self.not_inherited.add(first, first + second),
             Some(Call::Inherited) => self.not_inherited.remove(first, first + second),
             Some(call @ (Call::Object | Call::Resized)) => self.object(call, first, first + second),
             Some(Call::BeforeFork) => self.before_fork(first, second),
+            Some(Call::Drop) => return self.drop_private(first, second, arguments[2] as u32),
+            Some(Call::Remap) => return self.remap(arguments),
             // `park` has waited for it.
             Some(Call::AfterFork) | None => {}
         }
+        0
     }
 
     /// What has been told of may not fit: look what there is, and manage it all if it does not.
@@ -167,8 +194,12 @@ impl Agent {
     /// Looks for memory that nobody told of: from system calls that are not made through the C library.
     pub(crate) fn watch(&mut self) {
         let Some(anonymous) = maps::anonymous_pages() else { return };
-        let known =
-            if self.managed { self.pages.resident() } else { MAILBOX.native_bytes() as usize / PAGE_BYTES };
+        let known = match (&self.memfd, self.managed) {
+            (_, false) => MAILBOX.native_bytes() as usize / PAGE_BYTES,
+            (None, true) => self.pages.resident(),
+            // What is managed is not anonymous any more.
+            (Some(memfd), true) => memfd.native_pages,
+        };
         if anonymous > self.watched_pages.max(known + self.own_pages()) + STRAY_PAGES {
             self.watched_pages = anonymous;
             if self.managed { self.manage_all() } else { self.count_or_manage() }
@@ -176,7 +207,7 @@ impl Agent {
     }
 
     /// The program's writable anonymous memory that is not managed.
-    fn native(&self) -> Vec<(usize, usize)> {
+    pub(crate) fn native(&self) -> Vec<(usize, usize)> {
         let Some((mappings, text)) = maps::read() else {
             give_up(format_args!("/proc/self/maps: cannot be read"))
         };
@@ -193,6 +224,9 @@ impl Agent {
         MAILBOX.allow(-1);
         // Pages are what is managed; huge ones would only be split. A kernel without them refuses, and that is well.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
+        if self.memfd.is_some() {
+            return self.convert_all();
+        }
         self.catch_up();
         for (start, end) in self.native() {
             self.manage(start, end);
@@ -229,7 +263,7 @@ impl Agent {
     }
 
     /// Hands the pages that are there, in a range just registered, to the policy.
-    fn take_stock(&mut self, start: usize, end: usize) {
+    pub(crate) fn take_stock(&mut self, start: usize, end: usize) {
         let mut from = start;
         while from < end {
             let mut found = [Region { start: 0, end: 0, categories: 0 }; 64];

@@ -35,6 +35,16 @@ impl<const N: usize> Text<N> {
     }
 }
 
+/// How pages are taken from the program and given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Backend {
+    /// Private anonymous memory stays what it is; its pages are moved.
+    Anon = 0,
+    /// Memory becomes a shared mapping of a file in memory; reference and dirty bits are exact.
+    Memfd = 1,
+}
+
 /// What the command asks for. Written before the program starts, read only from then on.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -49,6 +59,8 @@ pub struct Order {
     pub prefetch_pages: u32,
     /// 0: no io_uring even where there is one.
     pub use_ring: u32,
+    /// How pages are taken from the program: a [`Backend`].
+    pub backend: u32,
     /// The policy and its arguments, as typed.
     pub policy: Text<256>,
     /// The directory for the backing store.
@@ -122,6 +134,13 @@ const _: () = assert!(size_of::<Control>() <= CONTROL_BYTES);
 
 // SAFETY: `words` is written by whoever turned `state` from 0 to 1, and read only after it has turned to 2.
 unsafe impl Sync for Control {}
+
+impl Order {
+    /// Whether memory is to be paged through a file in memory.
+    pub fn is_memfd(&self) -> bool {
+        self.backend == Backend::Memfd as u32
+    }
+}
 
 impl Control {
     /// A block with an order.

@@ -26,6 +26,7 @@ enum Need {
 impl Agent {
     /// A thread waits for the page at this address.
     pub(crate) fn fault(&mut self, address: usize) {
+        self.end_accesses();
         let address = page_start(address);
         let page = self.pages.meet(address);
         let counters = &self.control.counters;
@@ -104,11 +105,14 @@ impl Agent {
         let mut attempts = 0;
         loop {
             // SAFETY: the page's own contents to where they belong.
-            let mut error = match unsafe { self.uffd.move_pages(address, from, PAGE_BYTES) }.error {
-                None => return true,
-                Some(error) => error,
+            let progress = unsafe {
+                match self.memfd {
+                    None => self.uffd.move_pages(address, from, PAGE_BYTES),
+                    Some(_) => self.copy_in(address, from, PAGE_BYTES, true),
+                }
             };
-            if error == Errno::INVAL {
+            let Some(mut error) = progress.error else { return true };
+            if error == Errno::INVAL && self.memfd.is_none() {
                 // Frames change hands only between memory that is used in the same way. This is not writable, or locked.
                 // SAFETY: as above.
                 error = match unsafe { self.uffd.copy(address, from, PAGE_BYTES) }.error {
@@ -152,11 +156,18 @@ impl Agent {
         }
         self.ahead.expect(stream, address / PAGE_BYTES + count);
         self.make_room(count);
+        self.hold();
         let mut done = 0;
         while done < count {
             let at = address + done * PAGE_BYTES;
+            let (zeros, length) = (self.staging.zeros(), (count - done) * PAGE_BYTES);
             // SAFETY: zeros to pages that are missing where the program expects zeros.
-            let progress = unsafe { self.uffd.copy(at, self.staging.zeros(), (count - done) * PAGE_BYTES) };
+            let progress = unsafe {
+                match self.memfd {
+                    None => self.uffd.copy(at, zeros, length),
+                    Some(_) => self.dirty_in(at, zeros, length, done == 0),
+                }
+            };
             let filled = match progress.error {
                 None => progress.bytes / PAGE_BYTES,
                 Some(Errno::AGAIN) => {
@@ -178,10 +189,11 @@ impl Agent {
             for index in done..done + filled {
                 let page = self.pages.meet(address + index * PAGE_BYTES);
                 self.pages.set(page, State::Resident, 0);
-                self.arrive(page);
+                self.came_in(page, index == 0);
             }
             done += filled;
         }
+        self.let_go();
     }
 
     /// A page in limbo has been touched: it is mapped again, and counts as referenced. So do the pages behind it that are
@@ -207,6 +219,9 @@ impl Agent {
 
     /// Maps a page in limbo again, and up to a window of its neighbours there. Returns how many.
     fn rescue_run(&mut self, page: PageId, window: usize) -> usize {
+        if self.memfd.is_some() {
+            return usize::from(self.map_from_limbo(page));
+        }
         let address = self.pages.address(page);
         let limbo = self.limbo(page);
         let mut count = 1;
@@ -251,7 +266,10 @@ impl Agent {
         let address = self.pages.address(page);
         let put = self.put(page, limbo);
         if put {
-            self.pages.set(page, State::Resident, 0);
+            if self.memfd.is_some() {
+                self.staging.drop_pages(limbo, 1);
+            }
+            self.pages.set(page, State::Resident, self.pages.place(page));
         } else {
             self.wake(address);
         }
@@ -395,6 +413,7 @@ impl Agent {
 
     /// A window has been read: its pages go where they belong.
     pub(crate) fn read_done(&mut self, batch: usize) {
+        self.hold();
         let count = self.staging.batches[batch].pages.len();
         let mut filled = count;
         let mut index = 0;
@@ -417,8 +436,11 @@ impl Agent {
         let entry = &mut self.staging.batches[batch];
         entry.phase = Phase::Free;
         entry.pages.clear();
-        // What was not moved out is behind what was: frames are kept only if they are in front.
-        self.staging.drop_frames(batch, filled);
+        // What was not moved out is behind what was: frames are kept only if they are in front. What was copied is there.
+        if self.memfd.is_none() {
+            self.staging.drop_frames(batch, filled);
+        }
+        self.let_go();
     }
 
     pub(crate) fn is_being_read(&self, batch: usize, index: usize) -> bool {
@@ -437,8 +459,14 @@ impl Agent {
         };
         let end = (first + 1..pages.len()).find(|index| !follows(index)).unwrap_or(pages.len());
         let from = self.staging.address(batch, first);
+        let length = (end - first) * PAGE_BYTES;
         // SAFETY: the pages' contents, just read, to where they belong.
-        let progress = unsafe { self.uffd.move_pages(address, from, (end - first) * PAGE_BYTES) };
+        let progress = unsafe {
+            match self.memfd {
+                None => self.uffd.move_pages(address, from, length),
+                Some(_) => self.copy_in(address, from, length, first == 0),
+            }
+        };
         let moved = match progress.error {
             None => progress.bytes / PAGE_BYTES,
             Some(Errno::AGAIN | Errno::BUSY) => {
@@ -450,10 +478,10 @@ impl Agent {
         };
         for index in first..first + moved {
             let page = self.staging.batches[batch].pages[index];
-            self.store.free(self.staging.batches[batch].slots[index]);
+            let kept = self.keep_or_free(self.staging.batches[batch].slots[index]);
             self.incoming -= 1;
-            self.pages.set(page, State::Resident, 0);
-            self.arrive(page);
+            self.pages.set(page, State::Resident, kept);
+            self.came_in(page, index == 0);
         }
         moved
     }
@@ -463,10 +491,14 @@ impl Agent {
     fn leave_trigger(&mut self, page: PageId, batch: usize) {
         let (slot, from) = (self.staging.batches[batch].slots[0], self.staging.address(batch, 0));
         let limbo = self.limbo(page);
-        self.move_own(limbo, from);
-        self.store.free(slot);
+        match self.memfd {
+            None => self.move_own(limbo, from),
+            Some(_) => self.copy_own(limbo, from),
+        }
+        let kept = self.keep_or_free(slot);
         self.incoming -= 1;
-        self.pages.set(page, State::Limbo, 0);
+        self.pages.set(page, State::Limbo, kept);
+        self.insert(page);
         self.pages.mark(page, Flag::Trigger, true);
         self.arrive(page);
         self.wake(self.pages.address(page));
@@ -483,6 +515,16 @@ impl Agent {
                 Some(error) => give_up(format_args!("a page cannot be moved to limbo: {error}")),
             }
         }
+    }
+
+    /// What the page of a slot that has been read has to remember: the slot, where it is known whether the page has been
+    /// written to when it goes again; otherwise nothing, and the slot is free.
+    fn keep_or_free(&mut self, slot: u32) -> u32 {
+        if self.memfd.is_some() {
+            return slot + 1;
+        }
+        self.store.free(slot);
+        0
     }
 
     pub(crate) fn limbo(&mut self, page: PageId) -> usize {

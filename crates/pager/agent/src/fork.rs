@@ -18,11 +18,13 @@
 //! child made by a bare system call, which none of this knows of, is left waiting at its first missing page, and the
 //! program ended with a message.
 
-use crate::agent::{Agent, open_pagemap, open_store, open_uffd};
+use crate::agent::{Agent, features, open_pagemap, open_store, open_uffd};
 use crate::failure::give_up;
+use crate::gate::GATE;
 use crate::hooks;
 use crate::io::Io;
 use crate::mailbox::{Call, MAILBOX, SLOTS};
+use crate::memfd::{self, Memfd};
 use crate::pages::{Flag, State, page_start};
 use crate::staging::Phase;
 use crate::start;
@@ -41,7 +43,7 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use sweephand_policy::PageId;
 use sweephand_uffd::Userfaultfd;
-use sweephand_uffd::{EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, MOVE, Message, PAGE_BYTES};
+use sweephand_uffd::{Event, MOVE, Message, PAGE_BYTES};
 
 /// Messages that may come while a fork is under way.
 const MOST_MESSAGES: usize = 4096;
@@ -108,6 +110,7 @@ extern "C" fn after_in_parent() {
 
 extern "C" fn after_in_child() {
     drop(take_socket(0));
+    GATE.forget_others();
     if let Some(socket) = take_socket(1) {
         MAILBOX.close();
         if !start::start_thread(child_main, socket.as_raw_fd() as usize) {
@@ -151,6 +154,9 @@ impl Handover {
 impl Agent {
     /// A thread is about to fork: nothing may be under way while its memory is copied.
     pub(crate) fn before_fork(&mut self, descriptor: usize, thread: usize) {
+        if self.memfd.is_some() && self.managed {
+            give_up(format_args!("{}", memfd::FORKED));
+        }
         self.forking = fetch_descriptor(descriptor, thread);
         while self.staging.batches.iter().any(|batch| batch.phase != Phase::Free) {
             self.reap_one();
@@ -344,12 +350,16 @@ impl Agent {
             .flatten();
         // What the copied state holds are numbers of the parent's table. They must not be closed here.
         let uffd = match handover.has_uffd {
-            0 => open_uffd(EVENT_FORK | EVENT_REMAP | EVENT_REMOVE | EVENT_UNMAP | MOVE),
+            0 => open_uffd(features(self.control)),
             _ => Userfaultfd::from(descriptors.next().unwrap_or_else(|| lost(Errno::BADF))),
         };
         forget(replace(&mut self.uffd, uffd));
         forget(replace(&mut self.staging_uffd, open_uffd(MOVE)));
         forget(replace(&mut self.pagemap, open_pagemap()));
+        if let Some(memfd) = &mut self.memfd {
+            // Nothing is managed yet, or there would be no child.
+            forget(replace(memfd, Memfd::open(self.staging.batch_pages())));
+        }
         forget(replace(&mut self.io, Io::new(self.control.order.use_ring != 0)));
         forget(self.supervisor.replace(start::open_supervisor(self.control)));
         forget(self.forking.take());
@@ -391,6 +401,10 @@ impl Agent {
 
     /// A child's descriptor without a fork that was announced.
     pub(crate) fn forked(&mut self, descriptor: i32) {
+        if self.memfd.is_some() {
+            // The thread that forks waits for this message to be read, and is killed before its child is anything.
+            give_up(format_args!("{}", memfd::FORKED));
+        }
         // SAFETY: the kernel has just put it into our table.
         self.orphans.push(Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) }));
     }

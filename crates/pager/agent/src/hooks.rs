@@ -7,7 +7,8 @@
 
 use crate::control::add;
 use crate::failure;
-use crate::mailbox::{Call, MAILBOX};
+use crate::gate::GATE;
+use crate::mailbox::{Call, MAILBOX, NEW};
 use crate::objects::LEAST_BYTES;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
@@ -60,7 +61,8 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
     ERRNO.store(errno, Ordering::Relaxed);
     // Libraries other than GNU's keep no such variable.
     BREAK.store(symbol(c"__curbrk").map_or(ptr::null_mut(), <*mut c_void>::cast), Ordering::Relaxed);
-    let hooks: [(&CStr, *const c_void); 7] = [
+    let hooks: [(&CStr, *const c_void); 8] = [
+        (c"munmap", hook_munmap as *const c_void),
         (c"mmap", hook_mmap as *const c_void),
         (c"mmap64", hook_mmap as *const c_void),
         (c"mremap", hook_mremap as *const c_void),
@@ -70,6 +72,9 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
         (c"execve", hook_execve as *const c_void),
     ];
     for (name, hook) in hooks {
+        if name == c"munmap" && !GATE.is_in_use() {
+            continue;
+        }
         match symbol(name) {
             Some(function) => overwrite(function as usize, hook as usize).map_err(|_| name)?,
             None if name == c"mmap64" => {}
@@ -119,6 +124,15 @@ pub(crate) unsafe fn call(number: u32, arguments: [usize; 6]) -> isize {
     result
 }
 
+/// A system call of the program's that changes its address space.
+///
+/// # Safety
+/// As the system call asks for.
+unsafe fn change(number: u32, arguments: [usize; 6]) -> isize {
+    // SAFETY: as the caller promises.
+    GATE.pass(|| unsafe { call(number, arguments) })
+}
+
 /// The result as C has it: -1 and `errno` for an error.
 fn c_result(result: isize) -> isize {
     if !(-4095..0).contains(&result) {
@@ -148,41 +162,60 @@ extern "C" fn hook_mmap(
     let flags = if anonymous { bits & !raw::MAP_POPULATE } else { bits };
     let arguments = [address, length, protection as usize, flags as usize, file as usize, offset];
     // SAFETY: the program's own call.
-    let result = unsafe { call(raw::__NR_mmap, arguments) };
+    let result = unsafe { change(raw::__NR_mmap, arguments) };
     if anonymous && result > 0 {
+        let length = length.next_multiple_of(PAGE_BYTES);
         if bits & raw::MAP_STACK != 0 {
             // The thread's descriptor is in the last page.
-            let end = result as usize + length.next_multiple_of(PAGE_BYTES);
-            MAILBOX.call(Call::Stack, end - PAGE_BYTES, 0);
+            MAILBOX.call(Call::Stack, result as usize + length - PAGE_BYTES, length);
         }
-        if protection as u32 & raw::PROT_WRITE != 0 {
-            let length = length.next_multiple_of(PAGE_BYTES);
+        // With a memfd stacks, locked memory and code stay native; they are counted.
+        let native = GATE.is_in_use()
+            && (bits & (raw::MAP_STACK | raw::MAP_GROWSDOWN | raw::MAP_LOCKED) != 0
+                || protection as u32 & raw::PROT_EXEC != 0);
+        if protection as u32 & raw::PROT_WRITE != 0 && !native {
             MAILBOX.object(Call::Object, result as usize, length);
-            MAILBOX.grown(result as usize, length);
+            MAILBOX.grown(result as usize, length, protection as u32 | NEW);
         }
     }
     c_result(result)
 }
 
+/// Only with a memfd: the kernel tells of it by itself, but the agent has to know when it happens.
+extern "C" fn hook_munmap(address: usize, length: usize) -> isize {
+    // SAFETY: the program's own call.
+    let result = unsafe { change(raw::__NR_munmap, [address, length, 0, 0, 0, 0]) };
+    c_result(result)
+}
+
 extern "C" fn hook_mremap(old: usize, old_length: usize, length: usize, flags: c_int, new: usize) -> isize {
+    // With a memfd the agent has to make it.
+    let made = match GATE.is_in_use() {
+        true => MAILBOX.ask(Call::Remap, [old, old_length, length, flags as usize, new]),
+        false => None,
+    };
     let arguments = [old, old_length, length, flags as usize, new, 0];
-    let result = MAILBOX.move_mapping(|| {
-        // SAFETY: the program's own call. (The fifth argument counts only with MREMAP_FIXED or MREMAP_DONTUNMAP.)
-        unsafe { call(raw::__NR_mremap, arguments) }
-    });
+    let make = || {
+        MAILBOX.move_mapping(|| {
+            // SAFETY: the program's own call. (The fifth argument counts only with MREMAP_FIXED or MREMAP_DONTUNMAP.)
+            unsafe { call(raw::__NR_mremap, arguments) }
+        })
+    };
+    let result = made.unwrap_or_else(make);
     let (old_length, length) = (old_length.next_multiple_of(PAGE_BYTES), length.next_multiple_of(PAGE_BYTES));
     if result > 0 && length > old_length {
         MAILBOX.object(Call::Resized, result as usize, length);
-        MAILBOX.grown(result as usize + old_length, length - old_length);
+        MAILBOX.grown(result as usize + old_length, length - old_length, 0);
     }
     c_result(result)
 }
 
 extern "C" fn hook_mprotect(address: usize, length: usize, protection: c_int) -> isize {
     // SAFETY: the program's own call.
-    let result = unsafe { call(raw::__NR_mprotect, [address, length, protection as usize, 0, 0, 0]) };
-    if result == 0 && protection as u32 & raw::PROT_WRITE != 0 {
-        MAILBOX.grown(address, length.next_multiple_of(PAGE_BYTES));
+    let result = unsafe { change(raw::__NR_mprotect, [address, length, protection as usize, 0, 0, 0]) };
+    let native = GATE.is_in_use() && protection as u32 & raw::PROT_EXEC != 0;
+    if result == 0 && protection as u32 & raw::PROT_WRITE != 0 && !native {
+        MAILBOX.grown(address, length.next_multiple_of(PAGE_BYTES), protection as u32);
     }
     c_result(result)
 }
@@ -193,8 +226,19 @@ extern "C" fn hook_madvise(address: usize, length: usize, advice: c_int) -> isiz
         raw::MADV_FREE => raw::MADV_DONTNEED,
         advice => advice,
     };
+    let taken_over = match advice as u32 {
+        _ if !GATE.is_in_use() => None,
+        // What is shared is not what it seems: the agent knows.
+        raw::MADV_DONTNEED | raw::MADV_REMOVE => {
+            MAILBOX.ask(Call::Drop, [address, length, advice as usize, 0, 0])
+        }
+        // Pages are what is managed. And where a fork ends the program, no child gets anything.
+        raw::MADV_HUGEPAGE | raw::MADV_COLLAPSE => Some(0),
+        _ => None,
+    };
     // SAFETY: the program's own call.
-    let result = unsafe { call(raw::__NR_madvise, [address, length, advice as usize, 0, 0, 0]) };
+    let make = || unsafe { call(raw::__NR_madvise, [address, length, advice as usize, 0, 0, 0]) };
+    let result = taken_over.unwrap_or_else(make);
     if result == 0 {
         let told = match advice {
             raw::MADV_DONTFORK | raw::MADV_WIPEONFORK => Some(Call::NotInherited),
@@ -227,7 +271,7 @@ extern "C" fn hook_execve(path: usize, arguments: usize, environment: usize) -> 
 extern "C" fn hook_brk(wanted: usize) -> c_int {
     // SAFETY: the program's own call; asking for 0 tells where the break is.
     let (old, now) = unsafe {
-        (call(raw::__NR_brk, [0; 6]) as usize, call(raw::__NR_brk, [wanted, 0, 0, 0, 0, 0]) as usize)
+        (call(raw::__NR_brk, [0; 6]) as usize, change(raw::__NR_brk, [wanted, 0, 0, 0, 0, 0]) as usize)
     };
     let variable = BREAK.load(Ordering::Relaxed);
     if !variable.is_null() {
@@ -239,7 +283,7 @@ extern "C" fn hook_brk(wanted: usize) -> c_int {
     }
     let (from, to) = (old.next_multiple_of(PAGE_BYTES), now.next_multiple_of(PAGE_BYTES));
     if to > from {
-        MAILBOX.grown(from, to - from);
+        MAILBOX.grown(from, to - from, raw::PROT_READ | raw::PROT_WRITE);
     }
     0
 }

@@ -1,6 +1,7 @@
 //! Reads and writes of the backing store, behind the program's back: through io_uring, or one by one where that is
 //! not to be had.
 
+use crate::memfd::ring_setup;
 use alloc::collections::VecDeque;
 use core::ffi::c_void;
 use core::mem;
@@ -10,7 +11,7 @@ use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::io_uring::{
     IORING_OFF_CQ_RING, IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringEnterFlags, IoringOp, io_uring_cqe,
-    io_uring_enter, io_uring_params, io_uring_ptr, io_uring_setup, io_uring_sqe,
+    io_uring_enter, io_uring_params, io_uring_ptr, io_uring_sqe,
 };
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
@@ -165,7 +166,7 @@ impl Ring {
     fn new() -> Option<Self> {
         let mut params = io_uring_params::default();
         // SAFETY: default parameters ask for nothing special.
-        let fd = unsafe { io_uring_setup(ENTRIES, &mut params) }.ok()?;
+        let fd = unsafe { ring_setup(ENTRIES, (&raw mut params).cast()) }.ok()?;
         let map = |bytes: u32, offset| {
             let (protection, flags) =
                 (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);

@@ -21,6 +21,8 @@
 //! | `live`, `clock` | the policy; processor time, for one that wants it |
 //! | `fork` | a child gets an agent of its own |
 //! | `objects` | large allocations, for policies that tell them apart |
+//! | `memfd` | the other backend: shared memory, exact bits |
+//! | `gate` | how the agent keeps the program's threads off changes while it makes one |
 //! | `pages`, `regions`, `staging`, `store`, `io`, `readahead` | what they say |
 //! | `own`, `maps`, `thread`, `failure`, `control`, `cgroup` | memory of its own, the kernel's view, threads, the end, the command |
 #![cfg_attr(not(test), no_std)]
@@ -37,11 +39,13 @@ pub mod control;
 pub mod failure;
 mod faults;
 mod fork;
+pub mod gate;
 mod hooks;
 pub mod io;
 pub mod live;
 pub mod mailbox;
 pub mod maps;
+pub mod memfd;
 pub mod objects;
 pub mod own;
 pub mod pages;

@@ -6,6 +6,7 @@
 
 use crate::bits::Bits;
 use crate::clock;
+use crate::memfd::ExactBits;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
@@ -182,8 +183,9 @@ impl OneTask {
             self.until_look = CALLS_A_LOOK;
         }
         self.until_look -= 1;
-        let Bits { pages, sampler, choosing } = bits;
-        Task { bits: Bits { pages, sampler, choosing: *choosing }, time: self.time }
+        let Bits { pages, sampler, exact, choosing } = bits;
+        let exact = exact.as_mut().map(ExactBits::again);
+        Task { bits: Bits { pages, sampler, exact, choosing: *choosing }, time: self.time }
     }
 }
 
@@ -290,7 +292,7 @@ mod tests {
 
     impl Memory {
         fn bits(&mut self, choosing: bool) -> Bits<'_> {
-            Bits { pages: &mut self.pages, sampler: &mut self.sampler, choosing }
+            Bits { pages: &mut self.pages, sampler: &mut self.sampler, exact: None, choosing }
         }
 
         /// Loads a page; it has been used when the access that faulted is done, if the policy counts that.

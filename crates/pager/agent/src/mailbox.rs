@@ -6,7 +6,7 @@
 //! this block; everything else of the agent's is its own.
 
 use crate::objects;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 use sweephand_uffd::PAGE_BYTES;
 
 /// Calls that may be under way at a time.
@@ -16,9 +16,9 @@ pub const SLOTS: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Call {
-    /// The program has more writable memory: at this address, so many bytes.
+    /// The program has more writable memory: at this address, so many bytes, with this protection (0: unknown).
     Grown = 1,
-    /// A thread's stack: the end of it, where its descriptor is, must stay in memory.
+    /// A thread's stack: the end of it, where its descriptor is, must stay in memory; and how many bytes it has.
     Stack = 2,
     /// A fork is about to be made; the agent's end of a socket for the child.
     BeforeFork = 3,
@@ -32,7 +32,16 @@ pub enum Call {
     Object = 7,
     /// The object at this address has so many bytes now.
     Resized = 8,
+    /// With a memfd: the program drops what so many bytes from this address on hold. The answer is that of `madvise`.
+    Drop = 9,
+    /// With a memfd: an `mremap`, with its arguments. The answer is the system call's.
+    Remap = 10,
 }
+
+/// In a protection: what was there before is gone. (A bit that no protection has.)
+pub const NEW: u32 = 1 << 31;
+/// Most arguments of a call.
+pub const ARGUMENTS: usize = 5;
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
@@ -40,7 +49,8 @@ const TAKEN: u32 = 1;
 struct Slot {
     state: AtomicU32,
     call: AtomicU32,
-    arguments: [AtomicUsize; 2],
+    arguments: [AtomicUsize; ARGUMENTS],
+    answer: AtomicIsize,
 }
 
 /// The block.
@@ -75,7 +85,8 @@ pub static MAILBOX: Mailbox = Mailbox {
         Slot {
             state: AtomicU32::new(FREE),
             call: AtomicU32::new(0),
-            arguments: [const { AtomicUsize::new(0) }; 2],
+            arguments: [const { AtomicUsize::new(0) }; ARGUMENTS],
+            answer: AtomicIsize::new(0),
         }
     }; SLOTS],
 };
@@ -101,10 +112,10 @@ impl Mailbox {
     }
 
     /// A thread of the program has got so much more writable memory.
-    pub fn grown(&self, address: usize, bytes: usize) {
+    pub fn grown(&self, address: usize, bytes: usize, protection: u32) {
         let before = self.native_bytes.fetch_add(bytes as i64, Ordering::AcqRel);
         if before + bytes as i64 > self.allowance_bytes.load(Ordering::Acquire) {
-            self.call(Call::Grown, address, bytes);
+            self.ask(Call::Grown, [address, bytes, protection as usize, 0, 0]);
         }
     }
 
@@ -158,9 +169,14 @@ impl Mailbox {
 
     /// Calls the agent and waits for its answer. Does nothing if there is none.
     pub fn call(&self, call: Call, first: usize, second: usize) {
+        self.ask(call, [first, second, 0, 0, 0]);
+    }
+
+    /// Calls the agent and waits for its answer; `None` if there is no agent.
+    pub fn ask(&self, call: Call, arguments: [usize; ARGUMENTS]) -> Option<isize> {
         let doorbells = self.doorbells.load(Ordering::Acquire);
         if doorbells == 0 {
-            return;
+            return None;
         }
         let take = |slot: &&Slot| {
             slot.state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -172,16 +188,20 @@ impl Mailbox {
                 None => rustix::thread::sched_yield(),
             }
         };
-        slot.call.store(call as u32, Ordering::Relaxed);
-        slot.arguments[0].store(first, Ordering::Relaxed);
-        slot.arguments[1].store(second, Ordering::Release);
+        for (place, argument) in slot.arguments.iter().zip(arguments) {
+            place.store(argument, Ordering::Relaxed);
+        }
+        slot.answer.store(0, Ordering::Relaxed);
+        slot.call.store(call as u32, Ordering::Release);
         self.ringing.fetch_add(1, Ordering::Release);
         let bell = doorbells + index * PAGE_BYTES;
         // SAFETY: the doorbells are mapped readable; the read returns when the agent has put a page there.
         unsafe { core::ptr::read_volatile(bell as *const u8) };
         // SAFETY: the page that the agent put there, for this slot alone.
         let _ = unsafe { rustix::mm::madvise(bell as *mut _, PAGE_BYTES, rustix::mm::Advice::LinuxDontNeed) };
+        let answer = slot.answer.load(Ordering::Acquire);
         slot.state.store(FREE, Ordering::Release);
+        Some(answer)
     }
 
     /// For the agent: whether a thread has called, or is about to.
@@ -195,10 +215,9 @@ impl Mailbox {
     }
 
     /// For the agent: the call of a slot, with its arguments.
-    pub fn call_of(&self, slot: usize) -> (Option<Call>, usize, usize) {
+    pub fn call_of(&self, slot: usize) -> (Option<Call>, [usize; ARGUMENTS]) {
         let slot = &self.slots[slot];
-        let second = slot.arguments[1].load(Ordering::Acquire);
-        let call = match slot.call.load(Ordering::Relaxed) {
+        let call = match slot.call.load(Ordering::Acquire) {
             1 => Some(Call::Grown),
             2 => Some(Call::Stack),
             3 => Some(Call::BeforeFork),
@@ -207,9 +226,20 @@ impl Mailbox {
             6 => Some(Call::Inherited),
             7 => Some(Call::Object),
             8 => Some(Call::Resized),
+            9 => Some(Call::Drop),
+            10 => Some(Call::Remap),
             _ => None,
         };
-        (call, slot.arguments[0].load(Ordering::Relaxed), second)
+        let mut arguments = [0; ARGUMENTS];
+        for (argument, place) in arguments.iter_mut().zip(&slot.arguments) {
+            *argument = place.load(Ordering::Relaxed);
+        }
+        (call, arguments)
+    }
+
+    /// For the agent: answers the call of a slot, before its thread is let go on.
+    pub fn answer(&self, slot: usize, answer: isize) {
+        self.slots[slot].answer.store(answer, Ordering::Release);
     }
 
     /// For the agent: bytes told of so far.

@@ -2,6 +2,7 @@
 
 use crate::agent::filled;
 use alloc::vec::Vec;
+use linux_raw_sys::general as raw;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read as read_file};
@@ -13,6 +14,10 @@ pub struct Mapping {
     pub start: usize,
     /// First address behind.
     pub end: usize,
+    /// How it may be used, as `mmap` has it.
+    pub protection: u32,
+    /// Whether it is the first thread's stack.
+    pub is_stack: bool,
 }
 
 fn open_file(path: &core::ffi::CStr) -> Option<OwnedFd> {
@@ -23,9 +28,30 @@ fn open_file(path: &core::ffi::CStr) -> Option<OwnedFd> {
 /// of the pager's own mappings covers all of them that are in the list: memory that is given back could have become
 /// anything meanwhile.
 pub fn read() -> Option<(Vec<Mapping>, Vec<u8>)> {
+    let mut mappings = Vec::with_capacity(4096);
+    let text = for_each_line(|line| mappings.extend(parse(line)))?;
+    Some((mappings, text))
+}
+
+/// How a range may be used, if that is the same all over it.
+pub fn protection_of(start: usize, end: usize) -> Option<u32> {
+    let (mut from, mut protection) = (start, None);
+    for_each_line(|line| {
+        let Some((mapping, _)) = parse_any(line) else { return };
+        let goes_on = protection.is_none_or(|known| known == mapping.protection);
+        if (mapping.start..mapping.end).contains(&from) && from < end && goes_on {
+            from = mapping.end;
+            protection = Some(mapping.protection);
+        }
+    })?;
+    protection.filter(|_| from >= end)
+}
+
+/// Visits the lines that tell of mappings; returns the buffer that they were read through.
+fn for_each_line(mut visit: impl FnMut(&[u8])) -> Option<Vec<u8>> {
     let file = open_file(c"/proc/self/maps")?;
     let mut text = filled(0_u8, 64 << 10);
-    let (mut length, mut mappings) = (0, Vec::with_capacity(4096));
+    let mut length = 0;
     loop {
         match read_file(&file, &mut text[length..]) {
             Ok(0) => break,
@@ -35,18 +61,25 @@ pub fn read() -> Option<(Vec<Mapping>, Vec<u8>)> {
         }
         // Whole lines are dealt with, the rest waits for its end.
         let whole = text[..length].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        mappings.extend(text[..whole].split(|&byte| byte == b'\n').filter_map(parse));
+        text[..whole].split(|&byte| byte == b'\n').for_each(&mut visit);
         text.copy_within(whole..length, 0);
         length -= whole;
         if length == text.len() {
             return None;
         }
     }
-    Some((mappings, text))
+    Some(text)
+}
+
+/// A mapping of private, anonymous, writable memory.
+fn parse(line: &[u8]) -> Option<Mapping> {
+    let (mapping, is_private) = parse_any(line)?;
+    (is_private && mapping.protection & raw::PROT_WRITE != 0).then_some(mapping)
 }
 
 /// `7ffc1000-7ffc3000 rw-p 00000000 00:00 0    [stack]`: start, end, permissions, offset, device, inode, name.
-fn parse(line: &[u8]) -> Option<Mapping> {
+/// Returns besides whether it is private and anonymous, and not one of the kernel's own.
+fn parse_any(line: &[u8]) -> Option<(Mapping, bool)> {
     let line = core::str::from_utf8(line).ok()?;
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -54,11 +87,13 @@ fn parse(line: &[u8]) -> Option<Mapping> {
     let inode = words.nth(2)?;
     let name = words.next().unwrap_or_default();
     let is_kernels = name.starts_with("[v");
-    if permissions.get(1) != Some(&b'w') || permissions.get(3) != Some(&b'p') || inode != "0" || is_kernels {
-        return None;
-    }
+    let bit = |at: usize, letter: u8, bit: u32| if permissions.get(at) == Some(&letter) { bit } else { 0 };
+    let protection =
+        bit(0, b'r', raw::PROT_READ) | bit(1, b'w', raw::PROT_WRITE) | bit(2, b'x', raw::PROT_EXEC);
+    let is_private = permissions.get(3) == Some(&b'p') && inode == "0" && !is_kernels;
     let address = |text| usize::from_str_radix(text, 16).ok();
-    Some(Mapping { start: address(start)?, end: address(end)? })
+    let (start, end) = (address(start)?, address(end)?);
+    Some((Mapping { start, end, protection, is_stack: name == "[stack]" }, is_private))
 }
 
 /// Anonymous pages in memory, as the kernel counts them for the process: within some of what is true.
@@ -81,8 +116,9 @@ mod tests {
         let mapping = |line: &str| parse(line.as_bytes());
         assert_eq!(
             mapping("55d0-56d0 rw-p 00000000 00:00 0                          [heap]"),
-            Some(Mapping { start: 0x55d0, end: 0x56d0 })
+            Some(Mapping { start: 0x55d0, end: 0x56d0, protection: 3, is_stack: false })
         );
+        assert!(mapping("7ffc1000-7ffc3000 rw-p 00000000 00:00 0    [stack]").unwrap().is_stack);
         assert!(mapping("7000-8000 rwxp 00000000 00:00 0 ").is_some());
         assert_eq!(mapping("7000-8000 r--p 00000000 00:00 0 "), None);
         assert_eq!(mapping("7000-8000 rw-s 00000000 00:00 0 "), None);
@@ -97,6 +133,8 @@ mod tests {
         let address = &raw const here as usize;
         let (mappings, _) = read().unwrap();
         assert!(mappings.iter().any(|mapping| (mapping.start..mapping.end).contains(&address)));
+        assert_eq!(protection_of(address, address + 1), Some(3));
+        assert_eq!(protection_of(address, usize::MAX / 2), None);
         assert!(anonymous_pages().unwrap() > 0);
     }
 }

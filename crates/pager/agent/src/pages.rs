@@ -42,7 +42,7 @@ const NO_CHUNK: u32 = 0;
 pub enum State {
     /// Never touched, or dropped: it reads as zeros.
     Absent,
-    /// Mapped where the program expects it.
+    /// Mapped where the program expects it. Place: its slot in the store plus one, if what is there is still right.
     Resident,
     /// In memory, but unmapped: the next touch tells that it is in use.
     Limbo,
@@ -69,7 +69,7 @@ const CONDEMNED: u8 = 0x80;
 pub enum Flag {
     /// Known to have been referenced since the policy last looked.
     Referenced = REFERENCED,
-    /// In the sampler's queue: to be unmapped when its turn comes.
+    /// In the sampler's queue: to be unmapped when its turn comes. With a memfd: to be unmapped soon; its bit reads as clear.
     Queued = QUEUED,
     /// Has come in lately, and is not the policy's yet.
     Arriving = ARRIVING,
@@ -186,7 +186,12 @@ impl Pages {
         self.find(address).map_or(State::Absent, |page| self.state(page))
     }
 
-    /// The place of a page that is `Writing`, `Stored` or `Reading`.
+    /// The slot of the store that a page in memory keeps, if it does.
+    pub fn kept_slot(&self, page: PageId) -> Option<u32> {
+        self.place(page).checked_sub(1)
+    }
+
+    /// The place of a page; what it is depends on the state.
     pub fn place(&self, page: PageId) -> u32 {
         self.place[page.index()]
     }

@@ -9,6 +9,7 @@ use crate::control::add;
 use crate::failure::{give_up, tell};
 use crate::io::{Completion, Direction};
 use crate::mailbox::MAILBOX;
+use crate::memfd::Memfd;
 use crate::pages::{Flag, State};
 use crate::staging::Phase;
 use alloc::vec::Vec;
@@ -85,32 +86,44 @@ impl Agent {
 
     /// Evicts pages that are condemned, up to a batch; returns how many.
     fn evict(&mut self) -> usize {
+        let count = self.condemned.len().min(self.staging.batch_pages());
         let batch = loop {
-            match self.staging.take_empty() {
+            let taken = match self.memfd {
+                None => self.staging.take_empty(),
+                Some(_) => self.staging.take_filled(count, &self.staging_uffd),
+            };
+            match taken {
                 Some(batch) => break batch,
                 None => self.reap_one(),
             }
         };
         self.staging.batches[batch].phase = Phase::Writing;
         self.hold_mappings();
-        let count = self.condemned.len().min(self.staging.batch_pages());
         let mut victims: Vec<PageId> = self.condemned.drain(..count).collect();
         victims.retain(|&page| self.pages.has(page, Flag::Condemned));
+        self.spare_touched(&mut victims);
         // In the order of addresses, whatever the policy's: neighbours move by one call, and are read back by one request.
         victims.sort_unstable_by_key(|&page| self.pages.address(page));
         let mut next = 0;
         while next < victims.len() {
             next += self.move_out(&victims[next..], batch);
         }
-        self.sample(SAMPLED_PER_EVICTION * count);
+        match self.memfd {
+            None => self.sample(SAMPLED_PER_EVICTION * count),
+            Some(_) => self.unmap_cleared(),
+        }
         MAILBOX.let_go();
-        let evicted = self.staging.batches[batch].pages.len();
-        if evicted == 0 {
+        let to_write = self.staging.batches[batch].pages.len();
+        let evicted = to_write + self.memfd.as_mut().map_or(0, Memfd::take_dropped);
+        if to_write > 0 {
+            self.write(batch);
+        } else {
             self.staging.batches[batch].phase = Phase::Free;
+        }
+        if evicted == 0 {
             return 0;
         }
         add(&self.control.counters.evictions, evicted as u64);
-        self.write(batch);
         if self.pages.pinned() > 0 {
             self.unpin(1);
         }
@@ -130,6 +143,9 @@ impl Agent {
     /// Moves the first of the victims, and those behind it that are its neighbours, to the end of a batch. Returns how
     /// many of them are dealt with.
     fn move_out(&mut self, victims: &[PageId], batch: usize) -> usize {
+        if self.memfd.is_some() {
+            return self.take_out(victims, batch);
+        }
         let Some(from) = self.whereabouts(victims[0]) else { return 1 };
         let mut run = 1;
         while run < victims.len() && self.whereabouts(victims[run]) == Some(from + run * PAGE_BYTES) {
@@ -314,7 +330,7 @@ impl Agent {
         let entry = &mut self.staging.batches[batch];
         entry.pages.clear();
         entry.phase = Phase::Free;
-        entry.filled = count;
+        entry.filled = entry.filled.max(count);
     }
 
     /// Unmaps pages whose reference bits are clear, to see whether they are in use.

@@ -3,8 +3,9 @@
 use crate::agent::Agent;
 use crate::control::{CONTROL_BYTES, Control, MAGIC, VARIABLE, add};
 use crate::failure::{give_up, set_control};
+use crate::gate::GATE;
 use crate::mailbox::{Call, MAILBOX};
-use crate::{fork, hooks, own, thread};
+use crate::{fork, hooks, memfd, own, thread};
 use alloc::boxed::Box;
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
@@ -36,6 +37,9 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
     };
     set_control(control);
     add(&control.counters.begun, 1);
+    if control.order.is_memfd() {
+        GATE.put_in_use();
+    }
     if let Err(name) = hooks::install() {
         let name = name.to_str().unwrap_or_default();
         give_up(format_args!("{name}: the C library's function cannot be replaced"));
@@ -55,6 +59,9 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
     // SAFETY: on x86-64 the first word of a thread's descriptor is its own address.
     unsafe { asm!("mov {}, fs:0", out(reg) descriptor, options(nostack, readonly)) };
     MAILBOX.call(Call::Stack, descriptor & !(PAGE_BYTES - 1), 0);
+    if control.order.is_memfd() {
+        memfd::refuse_direct_io();
+    }
 }
 
 /// Ends the process before its program has begun. There is nowhere else to leave a word.

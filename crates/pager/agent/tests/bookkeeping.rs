@@ -52,14 +52,14 @@ fn bytes_a_page(policy: &str) -> f64 {
             Reference { page, page_number: 0x7_0000_0000 + number as u64, object: 0, next_use: NEVER };
         policy.fault(reference);
         if resident == FRAMES {
-            let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, choosing: true };
+            let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, exact: None, choosing: true };
             let victim = policy.victim(&mut bits).unwrap();
             policy.evict(victim);
             pages.set(victim, State::Stored, 0);
             resident -= 1;
         }
         pages.set(page, State::Resident, 0);
-        let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, choosing: false };
+        let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, exact: None, choosing: false };
         if policy.insert(reference, &mut bits) {
             pages.mark(page, Flag::Referenced, true);
         }

@@ -1,0 +1,114 @@
+//! The gate: how the agent keeps the program's threads off changes to the address space while it makes one itself.
+//!
+//! Only the memfd backend needs it. There the agent maps memory over memory of the program's, and unmaps pages by address:
+//! what it has looked up must still be so when it acts. The hooks of the functions that change mappings pass through
+//! the gate; the agent shuts it, waits until nobody is within, reads what they have changed, and acts.
+//!
+//! Passing is counted, not locked, so a signal handler may pass while its thread is within. A thread within waits for
+//! nothing but the kernel, and perhaps for its event to be read: that the agent does while it waits.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The gate of this process.
+pub static GATE: Gate =
+    Gate { in_use: AtomicBool::new(false), shut: AtomicBool::new(false), within: AtomicUsize::new(0) };
+
+/// The gate.
+#[derive(Debug)]
+pub struct Gate {
+    in_use: AtomicBool,
+    shut: AtomicBool,
+    within: AtomicUsize,
+}
+
+impl Gate {
+    /// From now on it keeps order; before the program has threads.
+    pub fn put_in_use(&self) {
+        self.in_use.store(true, Ordering::Release);
+    }
+
+    /// Whether the backend is one that needs it.
+    pub fn is_in_use(&self) -> bool {
+        self.in_use.load(Ordering::Acquire)
+    }
+
+    /// For threads of the program: makes a change while the gate is open.
+    pub fn pass<R>(&self, change: impl FnOnce() -> R) -> R {
+        if !self.is_in_use() {
+            return change();
+        }
+        loop {
+            self.within.fetch_add(1, Ordering::SeqCst);
+            if !self.shut.load(Ordering::SeqCst) {
+                break;
+            }
+            self.within.fetch_sub(1, Ordering::SeqCst);
+            rustix::thread::sched_yield();
+        }
+        let result = change();
+        self.within.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+
+    /// For the agent: lets nobody in any more. Some may still be within.
+    pub fn shut(&self) {
+        self.shut.store(true, Ordering::SeqCst);
+    }
+
+    /// For the agent: lets everybody in again. (A child begins so: whoever was within is not in that process.)
+    pub fn open(&self) {
+        self.shut.store(false, Ordering::SeqCst);
+    }
+
+    /// For the agent: whether a change is being made.
+    pub fn is_passed(&self) -> bool {
+        self.within.load(Ordering::SeqCst) > 0
+    }
+
+    /// In a child: whoever was within is in the parent.
+    pub fn forget_others(&self) {
+        self.within.store(0, Ordering::SeqCst);
+        self.open();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_within_while_it_is_shut() {
+        let gate =
+            Gate { in_use: AtomicBool::new(true), shut: AtomicBool::new(false), within: AtomicUsize::new(0) };
+        let (inside, stop, passed) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        gate.pass(|| {
+                            inside.fetch_add(1, Ordering::SeqCst);
+                            std::thread::yield_now();
+                            inside.fetch_sub(1, Ordering::SeqCst);
+                        });
+                        passed.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            for _ in 0..200 {
+                gate.shut();
+                while gate.is_passed() {
+                    std::thread::yield_now();
+                }
+                for _ in 0..20 {
+                    assert_eq!(inside.load(Ordering::SeqCst), 0);
+                }
+                gate.open();
+                std::thread::yield_now();
+            }
+            while passed.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}

@@ -1,0 +1,508 @@
+//! The memfd backend: the program's memory as a shared mapping of a file in memory, for reference and dirty bits that are
+//! exact. The page at address A is the page at offset A of the file, wherever in the address space that is: mappings
+//! that touch become one again, and no table says what is where.
+//!
+//! ```text
+//!                      in the file, mapped         in the file, not mapped          not in the file
+//!   put in    ------>  referenced       <------->  not referenced      ---------->  in the store, or zeros
+//!   (write-protected)  touched: kernel maps it     punched: the next touch faults to the agent
+//!                      zapped: bit is cleared
+//! ```
+//!
+//! **Referenced** is *mapped*. To clear the bit is to unmap the page (`MADV_DONTNEED`, which leaves a file's page where it
+//! is); the kernel maps it again at the next touch, without a word to us. Memory is registered for write protection as
+//! well, which keeps the kernel from mapping neighbours along.
+//!
+//! **Dirty** is *not write-protected*. What comes from the store is put in write-protected and keeps its slot; the kernel
+//! itself lifts the protection at the first write, and remembers it in a marker when the page is unmapped. A page whose
+//! protection is still on when it is evicted is in the store already, and is not written again.
+//!
+//! **Eviction** loses no write: the page is pinned (spliced into a pipe), then punched out of the file, which unmaps it
+//! everywhere, and only then copied from the pin; by then nobody can write to it.
+//!
+//! A page that comes in with its bit clear is about to be used by the access that faulted. That access, up to the next
+//! fault of the program, is not counted: the page is unmapped when the next fault is answered. So of a reference string's
+//! references a page's first is the fault, and those right behind it, with no fault between, go with it. References made
+//! while the hands look (microseconds) count as made before.
+//!
+//! # What it cannot do
+//! Memory that is shared has limits that private memory has not. Each is enforced:
+//! * **fork** would leave parent and child with the same pages. While everything fits, nothing is shared and fork is as
+//!   ever; from the moment that memory is paged a fork ends the program, with a line, before there is a child.
+//!   (Refusing it was the other way. But many programs take a failed fork for a passing lack of memory and try again for
+//!   ever, and one made by a bare `clone` cannot be refused, only ended.) `vfork` and `posix_spawn`, whose children
+//!   run in the parent's memory until they execute another program, work; such a program gets a pager of its own.
+//! * **madvise** with `MADV_DONTNEED` or `MADV_FREE` would drop the mapping and not the contents: it is taken over, and drops
+//!   both. `MADV_REMOVE` is refused, as for private memory. Advice on huge pages is ignored.
+//! * **mremap** would leave a page at another address than its offset: it is taken over, and moves pages by copies where
+//!   memory cannot be enlarged in place. One made past the C library's function ends the program.
+//! * **Direct I/O** into memory that is being punched would be lost; see `direct`.
+//! * **The rest** stays native, and is counted: stacks, locked memory, code, memory under DMA while it is taken over, and
+//!   what is in a program's files. The brk heap and .bss are no exception: they are taken over as any other memory.
+//!
+//! Memory becomes shared only when it may not fit; then each mapping is taken over piece by piece (`takeover`): its pages are
+//! moved out, written to the file, and the file is mapped in their place. A thread that touches them meanwhile waits. (A
+//! futex that processes could share, in private memory, must not be waited on just then: its name changes.)
+
+mod direct;
+mod remap;
+mod takeover;
+
+pub(crate) use direct::{open_direct, refuse_direct_io, ring_setup};
+
+use crate::agent::Agent;
+use crate::control::add;
+use crate::failure::give_up;
+use crate::gate::GATE;
+use crate::pages::{Flag, Pages, State};
+use crate::regions::Regions;
+use alloc::vec::Vec;
+use core::ffi::c_void;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, ftruncate, memfd_create, open};
+use rustix::io::Errno;
+use rustix::mm::{Advice, madvise};
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice};
+use sweephand_policy::PageId;
+use sweephand_uffd::{
+    Copied, EVENT_FORK, EVENT_REMAP, EVENT_UNMAP, PAGE_BYTES, PRESENT, Progress, Region, SHARED, WRITTEN,
+    scan,
+};
+
+/// What the userfaultfd of shared memory has to do. Not to tell of `madvise`: it is the agent's own way to clear bits.
+pub const FEATURES: u64 = EVENT_FORK | EVENT_REMAP | EVENT_UNMAP | SHARED;
+/// Bits of a user's address: the file is as long.
+const ADDRESS_BITS: u32 = 47;
+/// Times that the program's changes are waited for before those that wait for us get a turn.
+const PATIENCE: usize = 1 << 16;
+
+/// Why a program ends that forks.
+pub const FORKED: &str = "has forked, but memory that is paged through a memfd would be shared with its child; give it more \
+                          memory, or run it with --backend anon";
+/// Why a program ends that moves memory in a way that is not seen in time.
+pub const UNSEEN_REMAP: &str = "has moved memory by a bare system call, which cannot be followed while it is paged through \
+                                a memfd; run it with --backend anon";
+
+/// The backend's own state.
+#[derive(Debug)]
+pub struct Memfd {
+    /// The program's memory, by address.
+    file: OwnedFd,
+    /// Where pages are pinned: the end to read from, and the end to write to.
+    pins: (OwnedFd, OwnedFd),
+    /// How many pages can be pinned at a time.
+    most_pins: usize,
+    /// Pages put in with a clear bit for an access that is being made. They, and `cleared`, have the flag `Queued`.
+    awaited: Vec<u32>,
+    /// Pages whose bits have been cleared, to be unmapped when the hands are at rest.
+    cleared: Vec<u32>,
+    /// Pages evicted lately that did not have to be written.
+    dropped: usize,
+    /// How often the gate has been shut, less how often opened.
+    held: usize,
+    /// Stacks of threads, as far as known.
+    pub(crate) stacks: Regions,
+    /// Pages of the program's anonymous memory that are not managed, at the last count.
+    pub(crate) native_pages: usize,
+}
+
+/// The reference bits, for as long as a policy looks at them.
+#[derive(Debug)]
+pub struct ExactBits<'a> {
+    pagemap: BorrowedFd<'a>,
+    cleared: &'a mut Vec<u32>,
+}
+
+impl ExactBits<'_> {
+    /// The same, for a shorter time.
+    pub fn again(&mut self) -> ExactBits<'_> {
+        ExactBits { pagemap: self.pagemap, cleared: self.cleared }
+    }
+
+    /// Whether a page has been referenced since this was last asked.
+    pub fn test_and_clear(&mut self, pages: &mut Pages, page: PageId) -> bool {
+        if pages.state(page) != State::Resident || pages.has(page, Flag::Queued) {
+            return false;
+        }
+        let address = pages.address(page);
+        let mut found = [NOTHING];
+        let referenced = scan(self.pagemap, address, address + PAGE_BYTES, PRESENT, &mut found)
+            .map_or(true, |(count, _)| count > 0);
+        if referenced {
+            pages.mark(page, Flag::Queued, true);
+            self.cleared.push(page.0);
+        }
+        referenced
+    }
+}
+
+const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
+
+impl Memfd {
+    /// Makes the file, with nothing in it yet.
+    pub fn open(batch_pages: usize) -> Self {
+        refuse_huge_pages();
+        let no_file = |error| -> ! {
+            give_up(format_args!(
+                "a file in memory cannot be made for the memfd backend: {error}{}",
+                if error == Errno::FBIG { "; lift the limit of file sizes (ulimit -f)" } else { "" }
+            ))
+        };
+        let file =
+            memfd_create(c"sweephand-memory", MemfdFlags::CLOEXEC).unwrap_or_else(|error| no_file(error));
+        ftruncate(&file, 1 << ADDRESS_BITS).unwrap_or_else(|error| no_file(error));
+        let pins = pipe_with(PipeFlags::CLOEXEC).unwrap_or_else(|error| no_file(error));
+        // Unprivileged users may get less than they ask for, or nothing more.
+        let _ = fcntl_setpipe_size(&pins.1, batch_pages * PAGE_BYTES);
+        let pipe_bytes = fcntl_getpipe_size(&pins.1).unwrap_or(PAGE_BYTES);
+        Self {
+            file,
+            pins,
+            most_pins: (pipe_bytes / PAGE_BYTES).clamp(1, batch_pages),
+            awaited: Vec::new(),
+            cleared: Vec::new(),
+            dropped: 0,
+            held: 0,
+            stacks: Regions::new(),
+            native_pages: 0,
+        }
+    }
+
+    /// Pages that are in memory for the backend's own sake: pinned while they are copied.
+    pub(crate) fn own_pages(&self) -> usize {
+        self.most_pins
+    }
+
+    /// The reference bits, for a policy to look at.
+    pub(crate) fn bits<'a>(&'a mut self, pagemap: &'a OwnedFd) -> ExactBits<'a> {
+        ExactBits { pagemap: pagemap.as_fd(), cleared: &mut self.cleared }
+    }
+
+    /// A page has come in, mapped, for an access that is about to be made.
+    pub(crate) fn awaited(&mut self, pages: &mut Pages, page: PageId) {
+        if !pages.mark(page, Flag::Queued, true) {
+            self.awaited.push(page.0);
+        }
+    }
+
+    /// The policy has given a page up. Until it goes it is watched for a touch.
+    pub(crate) fn condemned(&mut self, pages: &mut Pages, page: PageId) {
+        if pages.state(page) == State::Resident && !pages.mark(page, Flag::Queued, true) {
+            self.cleared.push(page.0);
+        }
+    }
+
+    /// How many pages have been evicted without a write since this was last asked.
+    pub(crate) fn take_dropped(&mut self) -> usize {
+        core::mem::take(&mut self.dropped)
+    }
+
+    /// Takes pages out of the file. They are missing then wherever they were mapped.
+    pub(crate) fn punch(&self, start: usize, length: usize) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        loop {
+            match fallocate(&self.file, flags, start as u64, length as u64) {
+                Ok(()) => return,
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(error) => give_up(format_args!("memory cannot be taken from the program: {error}")),
+            }
+        }
+    }
+
+    /// Holds on to pages of the file, at most `most_pins`, so that they outlive being punched out of it. What is not there
+    /// reads as zeros.
+    fn pin(&self, start: usize, length: usize) {
+        let (mut offset, end) = (start as u64, (start + length) as u64);
+        while offset < end {
+            let left = (end - offset) as usize;
+            match splice(&self.file, Some(&mut offset), &self.pins.1, None, left, SpliceFlags::empty()) {
+                Ok(0) => give_up(format_args!("a page of the program's file in memory cannot be read")),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => give_up(format_args!("a page of the program's file in memory: {error}")),
+            }
+        }
+    }
+
+    /// Copies pinned pages, the oldest first, to memory of the pager's own, and lets them go.
+    fn unpin(&self, to: usize, length: usize) {
+        let mut done = 0;
+        while done < length {
+            // SAFETY: the pager's own memory, which is there and used by nobody else.
+            let bytes = unsafe { core::slice::from_raw_parts_mut((to + done) as *mut u8, length - done) };
+            match rustix::io::read(&self.pins.0, bytes) {
+                Ok(0) => give_up(format_args!("pinned pages are gone")),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(error) => give_up(format_args!("pinned pages cannot be read: {error}")),
+            }
+        }
+    }
+}
+
+/// Huge pages of files in memory would come in where single ones are counted.
+fn refuse_huge_pages() {
+    const SETTING: &core::ffi::CStr = c"/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    let Ok(file) = open(SETTING, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else { return };
+    let mut text = [0_u8; 128];
+    let length = rustix::io::read(&file, &mut text).unwrap_or(0);
+    let text = core::str::from_utf8(&text[..length]).unwrap_or_default();
+    if ["[always]", "[within_size]", "[force]"].iter().any(|setting| text.contains(setting)) {
+        give_up(format_args!(
+            "huge pages are on for files in memory, which the memfd backend cannot page: write never to {}",
+            SETTING.to_str().unwrap_or_default()
+        ));
+    }
+}
+
+impl Agent {
+    /// Keeps the program's threads off changes to the address space until [`Agent::let_go`], and learns of those that
+    /// have been made. Other backends need no such thing.
+    pub(crate) fn hold(&mut self) {
+        let Some(memfd) = &mut self.memfd else { return };
+        memfd.held += 1;
+        if memfd.held > 1 {
+            return;
+        }
+        GATE.shut();
+        let mut in_vain = 0;
+        while GATE.is_passed() {
+            self.settle();
+            in_vain += 1;
+            // A signal handler on a thread that is within may want to pass.
+            if in_vain % PATIENCE == 0 {
+                GATE.open();
+                rustix::thread::sched_yield();
+                GATE.shut();
+            }
+        }
+        self.catch_up();
+    }
+
+    /// The program's threads may change the address space again.
+    pub(crate) fn let_go(&mut self) {
+        let Some(memfd) = &mut self.memfd else { return };
+        memfd.held -= 1;
+        if memfd.held == 0 {
+            GATE.open();
+        }
+    }
+
+    /// A thread has come to its next fault: the accesses that earlier ones were for have been made.
+    pub(crate) fn end_accesses(&mut self) {
+        let Some(memfd) = &mut self.memfd else { return };
+        let awaited = core::mem::take(&mut memfd.awaited);
+        let awaited = self.unmap_queued(awaited);
+        if let Some(memfd) = &mut self.memfd {
+            memfd.awaited = awaited;
+        }
+    }
+
+    /// Unmaps the pages whose bits the hands have cleared.
+    pub(crate) fn unmap_cleared(&mut self) {
+        let Some(memfd) = &mut self.memfd else { return };
+        let cleared = core::mem::take(&mut memfd.cleared);
+        let cleared = self.unmap_queued(cleared);
+        if let Some(memfd) = &mut self.memfd {
+            memfd.cleared = cleared;
+        }
+    }
+
+    /// Takes those out of the victims that have been touched since the policy gave them up. For the policy they come in
+    /// anew, as they would have if they had been gone already.
+    pub(crate) fn spare_touched(&mut self, victims: &mut Vec<PageId>) {
+        if self.memfd.is_none() {
+            return;
+        }
+        let touched = |page: &PageId| {
+            let address = self.pages.address(*page);
+            self.pages.has(*page, Flag::Condemned)
+                && self.pages.state(*page) == State::Resident
+                && !self.pages.has(*page, Flag::Queued)
+                && scan(&self.pagemap, address, address + PAGE_BYTES, PRESENT, &mut [NOTHING])
+                    .is_ok_and(|(count, _)| count > 0)
+        };
+        let spared: Vec<PageId> = victims.extract_if(.., |page| touched(page)).collect();
+        for page in spared {
+            add(&self.control.counters.rescues, 1);
+            self.pages.mark(page, Flag::Condemned, false);
+            self.came_in(page, true);
+        }
+    }
+
+    /// Unmaps pages that have the flag for it, neighbours by one call. Returns the list, empty.
+    fn unmap_queued(&mut self, mut list: Vec<u32>) -> Vec<u32> {
+        if list.is_empty() {
+            return list;
+        }
+        self.hold();
+        let pages = &mut self.pages;
+        list.retain(|&page| {
+            pages.mark(PageId(page), Flag::Queued, false) && pages.state(PageId(page)) == State::Resident
+        });
+        list.sort_unstable_by_key(|&page| pages.address(PageId(page)));
+        let follows = |one: &u32, other: &u32| {
+            pages.address(PageId(*one)) + PAGE_BYTES == pages.address(PageId(*other))
+        };
+        for run in list.chunk_by(follows) {
+            zap(pages.address(PageId(run[0])), run.len() * PAGE_BYTES);
+        }
+        self.let_go();
+        list.clear();
+        list
+    }
+
+    /// Copies the contents of pages that keep their slots to where the program expects them, as clean. If the first is
+    /// `awaited` by a thread, it is left mapped.
+    ///
+    /// # Safety
+    /// As for [`sweephand_uffd::Userfaultfd::copy`].
+    pub(crate) unsafe fn copy_in(&self, to: usize, from: usize, length: usize, awaited: bool) -> Progress {
+        // SAFETY: as the caller promises.
+        unsafe { self.copy_and_unmap(to, from, length, awaited, true) }
+    }
+
+    /// The same for what the store does not have: zeros where nothing was, or what has been written to.
+    ///
+    /// # Safety
+    /// As for [`sweephand_uffd::Userfaultfd::copy`].
+    pub(crate) unsafe fn dirty_in(&self, to: usize, from: usize, length: usize, awaited: bool) -> Progress {
+        // SAFETY: as the caller promises.
+        unsafe { self.copy_and_unmap(to, from, length, awaited, false) }
+    }
+
+    /// The kernel maps what it copies; what nobody waits for is unmapped again before anybody is woken.
+    unsafe fn copy_and_unmap(
+        &self,
+        to: usize,
+        from: usize,
+        length: usize,
+        awaited: bool,
+        protected: bool,
+    ) -> Progress {
+        // SAFETY: as the caller promises.
+        let progress = unsafe { self.uffd.copy_as(to, from, length, Copied { protected, asleep: true }) };
+        if progress.bytes > 0 {
+            let mapped = if awaited { PAGE_BYTES } else { 0 };
+            if progress.bytes > mapped {
+                zap(to + mapped, progress.bytes - mapped);
+            }
+            let _ = self.uffd.wake(to, progress.bytes);
+        }
+        progress
+    }
+
+    /// Takes the first of the victims out of memory, and those behind it that are its neighbours: what has been written to
+    /// goes to the end of a batch, what has not is in the store already. Returns how many are dealt with.
+    pub(crate) fn take_out(&mut self, victims: &[PageId], batch: usize) -> usize {
+        let first = victims[0];
+        match self.pages.state(first) {
+            // Its number may be another page's by now.
+            _ if !self.pages.has(first, Flag::Condemned) => return 1,
+            State::Resident => {}
+            State::Limbo => {
+                self.take_out_of_limbo(first, batch);
+                return 1;
+            }
+            _ => return 1,
+        }
+        let Some(memfd) = &self.memfd else { return 0 };
+        let from = self.pages.address(first);
+        let mut run = 1;
+        while run < victims.len().min(memfd.most_pins)
+            && self.pages.has(victims[run], Flag::Condemned)
+            && self.pages.state(victims[run]) == State::Resident
+            && self.pages.address(victims[run]) == from + run * PAGE_BYTES
+        {
+            run += 1;
+        }
+        memfd.pin(from, run * PAGE_BYTES);
+        memfd.punch(from, run * PAGE_BYTES);
+        let written = self.written(from, run);
+        let is_clean = |index: usize| !written[index] && self.pages.kept_slot(victims[index]).is_some();
+        let clean: Vec<bool> = (0..run).map(is_clean).collect();
+        let mut index = 0;
+        for part in clean.chunk_by(|one, other| one == other) {
+            // What is clean is written over by what comes next: there is no other way to get past it.
+            let end = self.staging.batches[batch].pages.len();
+            if let Some(memfd) = &self.memfd {
+                memfd.unpin(self.staging.address(batch, end), part.len() * PAGE_BYTES);
+            }
+            for &page in &victims[index..index + part.len()] {
+                self.leaves(page, batch, part[0]);
+            }
+            index += part.len();
+        }
+        run
+    }
+
+    /// A page is out of memory: clean, so that it is in its slot, or copied to the end of a batch.
+    fn leaves(&mut self, page: PageId, batch: usize, clean: bool) {
+        match self.pages.kept_slot(page) {
+            Some(slot) if clean => {
+                self.pages.set(page, State::Stored, slot);
+                if let Some(memfd) = &mut self.memfd {
+                    memfd.dropped += 1;
+                }
+                return;
+            }
+            Some(slot) => self.store.free(slot),
+            None => {}
+        }
+        let index = self.staging.batches[batch].pages.len();
+        self.pages.set(page, State::Writing, self.staging.place(batch, index));
+        self.staging.batches[batch].pages.push(page);
+    }
+
+    /// A page in limbo was read ahead and never touched.
+    fn take_out_of_limbo(&mut self, page: PageId, batch: usize) {
+        let limbo = self.limbo(page);
+        let clean = self.pages.kept_slot(page).is_some();
+        if !clean {
+            let end = self.staging.batches[batch].pages.len();
+            let to = self.staging.address(batch, end) as *mut u8;
+            // SAFETY: two pages of the pager's own, both there.
+            unsafe { core::ptr::copy_nonoverlapping(limbo as *const u8, to, PAGE_BYTES) };
+        }
+        self.staging.drop_pages(limbo, 1);
+        self.leaves(page, batch, clean);
+    }
+
+    /// Whether a page is in the slot that it keeps as it was in memory.
+    fn is_clean(&self, page: PageId) -> bool {
+        self.pages.kept_slot(page).is_some() && !self.written(self.pages.address(page), 1)[0]
+    }
+
+    /// Which of so many pages from an address on have been written to since they were put in.
+    fn written(&self, from: usize, count: usize) -> Vec<bool> {
+        let mut written = alloc::vec![false; count];
+        let (mut start, end) = (from, from + count * PAGE_BYTES);
+        while start < end {
+            let mut found = [NOTHING; 32];
+            let Ok((regions, to)) = scan(&self.pagemap, start, end, WRITTEN, &mut found) else {
+                // To be on the safe side.
+                written[(start - from) / PAGE_BYTES..].fill(true);
+                break;
+            };
+            for region in &found[..regions] {
+                let index = |address: u64| (address as usize - from) / PAGE_BYTES;
+                written[index(region.start)..index(region.end)].fill(true);
+            }
+            start = to.max(start + PAGE_BYTES);
+        }
+        written
+    }
+
+    /// Copies a page of the pager's own to where it is missing.
+    pub(crate) fn copy_own(&self, to: usize, from: usize) {
+        // SAFETY: the pager's own areas.
+        if let Some(error) = unsafe { self.staging_uffd.copy(to, from, PAGE_BYTES) }.error {
+            give_up(format_args!("a page cannot be copied to limbo: {error}"));
+        }
+    }
+}
+
+/// Unmaps pages of the file; the next touch maps them again. Locked memory stays mapped: it is in use for good.
+fn zap(start: usize, length: usize) {
+    // SAFETY: contents stay in the file, and the mapping is the file's: the gate is shut.
+    let _ = unsafe { madvise(start as *mut c_void, length, Advice::LinuxDontNeed) };
+}

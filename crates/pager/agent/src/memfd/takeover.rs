@@ -1,0 +1,253 @@
+//! How private memory becomes shared.
+
+use super::NOTHING;
+use crate::agent::{Agent, make_policy};
+use crate::failure::give_up;
+use crate::mailbox::NEW;
+use crate::maps::{self, Mapping};
+use crate::pages::State;
+use crate::regions::Regions;
+use alloc::vec::Vec;
+use core::ffi::c_void;
+use linux_raw_sys::general as raw;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
+use sweephand_uffd::{PAGE_BYTES, scan_present};
+
+/// Times that a page under DMA is asked for again before its memory is left native.
+const PATIENCE: usize = 64;
+/// The fewest frames that a program can be run in.
+const LEAST_FRAMES: usize = 64;
+
+impl Agent {
+    /// From now on all memory of the program that can be shared comes through here.
+    pub(crate) fn convert_all(&mut self) {
+        self.hold();
+        if self.regions.iter().next().is_none() {
+            // The policy has seen nothing yet, and now it is known how many frames it will have.
+            self.count_native(|mapping| mapping.can_be_shared());
+            let native = self.memfd.as_ref().map_or(0, |memfd| memfd.native_pages);
+            self.policy_frames = self.policy_frames.saturating_sub(native);
+            if self.policy_frames < LEAST_FRAMES {
+                give_up(format_args!(
+                    "{} MiB of stacks and the like cannot be paged: the limit is too small for them",
+                    (native * PAGE_BYTES) >> 20
+                ));
+            }
+            self.policy = make_policy(self.control, self.policy_frames);
+        }
+        for mapping in self.mappings().into_iter().filter(Mapping::can_be_shared) {
+            self.convert(mapping.start, mapping.end, mapping.protection);
+        }
+        self.count_native(|_| false);
+        self.let_go();
+    }
+
+    /// Makes a range of the program's memory shared, but for what is already, and for stacks. `protection` is 0 if it is
+    /// not known.
+    pub(crate) fn convert(&mut self, start: usize, end: usize, protection: u32) {
+        let end = end.next_multiple_of(PAGE_BYTES);
+        self.hold();
+        if let Some(memfd) = self.memfd.as_mut().filter(|_| protection & NEW != 0) {
+            // Stacks go without a word.
+            memfd.stacks.remove(start, end);
+        }
+        let protection = protection & !NEW;
+        let mut parts = Regions::new();
+        self.regions.gaps(start, end).into_iter().for_each(|(start, end)| parts.add(start, end));
+        if let Some(memfd) = &self.memfd {
+            memfd.stacks.iter().for_each(|(start, end)| parts.remove(start, end));
+        }
+        self.exempt.iter().for_each(|&page| parts.remove(page, page + PAGE_BYTES));
+        for (start, end) in parts.iter().collect::<Vec<_>>() {
+            let protection = match protection {
+                0 => self.protection_of(start, end),
+                known => Some(known),
+            };
+            if let Some(protection) = protection {
+                self.share(start, end, protection);
+            }
+        }
+        self.let_go();
+    }
+
+    /// Makes a range shared that is one mapping. What cannot be moved stays private.
+    fn share(&mut self, start: usize, end: usize, protection: u32) {
+        // From here on a page that is not there stays so.
+        match self.staging_uffd.register(start, end - start) {
+            Ok(()) => {}
+            // Not anonymous, or gone again: it is no business of ours.
+            Err(Errno::INVAL | Errno::NOENT | Errno::PERM | Errno::BUSY) => return,
+            Err(error) => cannot_be_shared(start, error),
+        }
+        let mut from = start;
+        while from < end {
+            let mut found = [NOTHING];
+            let (count, to) = match scan_present(&self.pagemap, from, end, &mut found) {
+                Ok(result) => result,
+                Err(error) => give_up(format_args!("/proc/self/pagemap: cannot be scanned: {error}")),
+            };
+            let first = if count > 0 { found[0].start as usize } else { to };
+            if first > from {
+                self.map_file(from, first - from, protection);
+                self.take_stock(from, first);
+                from = first;
+                continue;
+            }
+            let pages = ((found[0].end as usize - from) / PAGE_BYTES).min(self.staging.batch_pages());
+            self.make_room(pages);
+            if !self.move_to_file(from, pages, protection) {
+                // Left to the kernel, with all that comes behind.
+                let _ = self.staging_uffd.unregister(from, end - from);
+                break;
+            }
+            from += pages * PAGE_BYTES;
+        }
+        let _ = self.staging_uffd.wake(start, end - start);
+    }
+
+    /// Moves pages that are there to the file, and maps that in their place. Returns false if they cannot be moved: they
+    /// are where they were.
+    fn move_to_file(&mut self, from: usize, pages: usize, protection: u32) -> bool {
+        let batch = loop {
+            match self.staging.take_empty() {
+                Some(batch) => break batch,
+                None => self.reap_one(),
+            }
+        };
+        let (staged, length) = (self.staging.address(batch, 0), pages * PAGE_BYTES);
+        let (mut done, mut attempts) = (0, 0);
+        while done < length {
+            // SAFETY: pages of the program, which waits for those it touches, to a place that is missing.
+            let progress = unsafe { self.staging_uffd.move_pages(staged + done, from + done, length - done) };
+            match progress.error {
+                None => done += progress.bytes,
+                Some(Errno::AGAIN) => rustix::thread::sched_yield(),
+                Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
+                Some(Errno::BUSY) if attempts < PATIENCE => {
+                    attempts += 1;
+                    // Shared with a parent or a child: a copy of its own can be moved.
+                    // SAFETY: contents stay as they are; the page is there, and does not fault to us.
+                    let _ = unsafe {
+                        madvise((from + done) as *mut c_void, PAGE_BYTES, Advice::LinuxPopulateWrite)
+                    };
+                }
+                Some(_) => {
+                    self.move_back(from, staged, done);
+                    return false;
+                }
+            }
+        }
+        // SAFETY: the batch, whose frames are there.
+        let bytes = unsafe { core::slice::from_raw_parts(staged as *const u8, length) };
+        let Some(memfd) = &self.memfd else { return false };
+        let mut written = 0;
+        while written < length {
+            match rustix::io::pwrite(&memfd.file, &bytes[written..], (from + written) as u64) {
+                Ok(count) if count > 0 => written += count,
+                Err(Errno::INTR) => {}
+                Ok(_) => cannot_be_shared(from, Errno::IO),
+                Err(error) => cannot_be_shared(from, error),
+            }
+        }
+        self.staging.batches[batch].filled = pages;
+        self.map_file(from, length, protection);
+        for address in (from..from + length).step_by(PAGE_BYTES) {
+            let page = self.pages.meet(address);
+            self.pages.set(page, State::Resident, 0);
+            self.arrive(page);
+        }
+        true
+    }
+
+    /// Pages that have been moved out for nothing.
+    fn move_back(&self, to: usize, from: usize, length: usize) {
+        let mut done = 0;
+        while done < length {
+            // SAFETY: pages that came from there.
+            let progress = unsafe { self.staging_uffd.move_pages(to + done, from + done, length - done) };
+            match progress.error {
+                None => done += progress.bytes,
+                Some(Errno::AGAIN | Errno::BUSY) => rustix::thread::sched_yield(),
+                Some(error) => give_up(format_args!("pages cannot be put back to {to:#x}: {error}")),
+            }
+        }
+    }
+
+    /// Maps the file where private memory was.
+    pub(super) fn map_file(&mut self, start: usize, length: usize, protection: u32) {
+        let Some(memfd) = &self.memfd else { return };
+        let (at, flags) = (start as *mut c_void, MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE);
+        let protection = ProtFlags::from_bits_retain(protection);
+        // SAFETY: private memory of the program, which the file now holds the contents of; the gate is shut.
+        let mapped = unsafe { mmap(at, length, protection, flags, &memfd.file, start as u64) };
+        if let Err(error) = mapped {
+            cannot_be_shared(start, error);
+        }
+        // SAFETY: advice. A kernel without huge pages refuses, and that is well.
+        let _ = unsafe { madvise(at, length, Advice::LinuxNoHugepage) };
+        if let Err(error) = self.uffd.register_shared(start, length) {
+            cannot_be_shared(start, error);
+        }
+        self.regions.add(start, start + length);
+    }
+
+    /// The program's private anonymous writable memory, but for the pager's own.
+    fn mappings(&self) -> Vec<Mapping> {
+        let Some((mappings, text)) = maps::read() else {
+            give_up(format_args!("/proc/self/maps: cannot be read"))
+        };
+        let mut own = Regions::new();
+        crate::own::mappings().chain(crate::own::library()).for_each(|(start, end)| own.add(start, end));
+        drop(text);
+        let parts = |mapping: Mapping| {
+            own.gaps(mapping.start, mapping.end).into_iter().map(move |(start, end)| Mapping {
+                start,
+                end,
+                ..mapping
+            })
+        };
+        mappings.into_iter().flat_map(parts).collect()
+    }
+
+    /// Counts the pages of memory that is not managed, but for such as is on its way to be.
+    pub(crate) fn count_native(&mut self, is_not_counted: impl Fn(&Mapping) -> bool) {
+        let mut native_pages = 0;
+        for mapping in self.mappings().into_iter().filter(|mapping| !is_not_counted(mapping)) {
+            let mut from = mapping.start;
+            while from < mapping.end {
+                let mut found = [NOTHING; 32];
+                // What has gone meanwhile has no pages.
+                let Ok((count, to)) = scan_present(&self.pagemap, from, mapping.end, &mut found) else {
+                    break;
+                };
+                let pages =
+                    |region: &sweephand_uffd::Region| (region.end - region.start) as usize / PAGE_BYTES;
+                native_pages += found[..count].iter().map(pages).sum::<usize>();
+                from = to.max(from + PAGE_BYTES);
+            }
+        }
+        if let Some(memfd) = &mut self.memfd {
+            memfd.native_pages = native_pages;
+        }
+    }
+
+    /// The protection of a range that is in one mapping.
+    pub(super) fn protection_of(&self, start: usize, end: usize) -> Option<u32> {
+        maps::protection_of(start, end)
+    }
+}
+
+fn cannot_be_shared(start: usize, error: Errno) -> ! {
+    give_up(format_args!(
+        "memory at {start:#x} cannot be managed: {error}{}",
+        if error == Errno::NOMEM { "; raise the sysctl vm.max_map_count" } else { "" }
+    ))
+}
+
+impl Mapping {
+    /// Whether nothing in it has to stay where it is: it is neither the main stack nor code.
+    fn can_be_shared(&self) -> bool {
+        !self.is_stack && self.protection & raw::PROT_EXEC == 0
+    }
+}
