@@ -94,6 +94,140 @@ fn direct_io_and_system_calls_see_memory_as_it_is() {
     expect_right(&["--memory", "16MiB", "--policy", "clock"], "direct", &[file, "32", "1000"]);
 }
 
+/// What a program that found everything right counted under these options.
+fn counts_of(options: &[&str], name: &str, arguments: &[&str]) -> serde_json::Value {
+    let stats = workshop().join(format!("{name}.{}.json", arguments.join(".")));
+    let options = [options, &["--stats", stats.to_str().unwrap()]].concat();
+    expect_right(&options, name, arguments);
+    serde_json::from_slice(&fs::read(&stats).unwrap()).unwrap()
+}
+
+const MEMFD: [&str; 4] = ["--backend", "memfd", "--memory", "16MiB"];
+
+#[test]
+fn with_a_memfd_contents_are_right_under_every_policy() {
+    for policy in live_policies() {
+        expect_right(&[&MEMFD[..], &["--policy", policy]].concat(), "churn", &["24", "4", "1"]);
+    }
+    let options: [&[&str]; 3] = [
+        &["--backend", "memfd", "--memory", "16MiB", "--policy", "clock", "--io", "sync"],
+        &["--backend", "memfd", "--memory", "16MiB", "--policy", "car", "--prefetch", "off"],
+        &["--backend", "memfd", "--memory", "4MiB", "--policy", "clock-pro"],
+    ];
+    for options in options {
+        expect_right(options, "churn", &["24", "3", "2"]);
+    }
+    // Taken over when half of it is there already, as huge pages.
+    expect_right(&["--backend", "memfd", "--memory", "24MiB"], "churn", &["48", "2", "3", "huge"]);
+}
+
+#[test]
+fn with_a_memfd_threads_lose_no_write_and_memory_changes_as_private_memory_does() {
+    for policy in ["clock", "clock-pro"] {
+        expect_right(&[&MEMFD[..], &["--policy", policy]].concat(), "threads", &["32", "4", "10000"]);
+    }
+    for seed in ["1", "2", "3"] {
+        expect_right(&MEMFD, "changes", &["32", "300", seed]);
+    }
+    expect_right(&MEMFD, "limits", &["32", "advice"]);
+}
+
+#[test]
+fn with_a_memfd_children_that_share_nothing_go_on_and_direct_io_is_refused() {
+    for what in ["spawn", "early", "direct"] {
+        expect_right(&MEMFD, "limits", &["32", what]);
+    }
+    expect_right(&["--backend", "memfd", "--memory", "256MiB"], "forks", &["8", "3", "2"]);
+    if !can_page() {
+        return;
+    }
+    // What refuses direct I/O to a program outlives its execution of another, whose pager has its own ways.
+    let program = program("limits");
+    let script = format!("{0} 32 direct && exec {0} 32 spawn", program.display());
+    let output = output(run(&MEMFD).args(["--", "sh", "-c", &script]));
+    assert_eq!(text(&output.stdout), "right\nright", "{}", text(&output.stderr));
+}
+
+#[test]
+fn with_a_memfd_what_would_share_memory_ends_the_program_before_anything_is_wrong() {
+    if !can_page() {
+        return;
+    }
+    let program = program("limits");
+    for (what, words) in
+        [("fork", "has forked"), ("clone", "has forked"), ("remap", "has moved memory by a bare system call")]
+    {
+        let output = output(run(&MEMFD).arg("--").arg(&program).args(["32", what]));
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{what}: {said}");
+        assert!(
+            said.contains(words) && said.contains("--backend anon") && said.lines().count() == 1,
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn with_a_memfd_clean_pages_are_not_written_again() {
+    if !can_page() {
+        return;
+    }
+    let pages = 32 * 256;
+    // Beside the program's pages a few of the C library's come and go.
+    let few = 64;
+    let count = |counts: &serde_json::Value, name: &str| counts[name].as_u64().unwrap();
+    let counts = counts_of(&MEMFD, "reader", &["32", "4", "0"]);
+    assert!(count(&counts, "evictions") > 3 * pages, "{counts}");
+    assert!(count(&counts, "pages_written") < pages + few, "{counts}");
+    // Of the pages written to in each round, each is written once a round at most.
+    let counts = counts_of(&MEMFD, "reader", &["32", "4", "8"]);
+    let most = pages + 4 * pages / 8 + few;
+    assert!((pages..most).contains(&count(&counts, "pages_written")), "{counts}");
+}
+
+/// The same references under the same policy in the same memory, simulated and live. What is between them are batches of
+/// evictions (16 frames here are free when a page comes in, as many as none), and the pages of the C library.
+#[test]
+fn with_a_memfd_faults_are_those_of_the_simulation() {
+    if !can_page() {
+        return;
+    }
+    let (pages, hot, rounds) = (6000, 500, 3);
+    let mut references: Vec<usize> = (0..pages).collect();
+    let scan = (0..rounds).flat_map(|_| hot..pages).enumerate();
+    references.extend(scan.flat_map(|(turn, page)| [page, turn % hot]));
+    let trace = workshop().join("hotscan.txt");
+    let lines: Vec<String> = references.iter().map(usize::to_string).collect();
+    fs::write(&trace, lines.join("\n")).unwrap();
+    for policy in ["fifo", "clock", "car", "clock-pro"] {
+        let options = [&MEMFD[..], &["--policy", policy, "--prefetch", "off"]].concat();
+        let counts = counts_of(
+            &options,
+            "hotscan",
+            &[pages, hot, rounds].map(|n| n.to_string()).each_ref().map(|n| &**n),
+        );
+        let live = counts["refaults"].as_u64().unwrap() as f64;
+        let frames = counts["peak_resident_pages"].as_u64().unwrap();
+        let simulated = |frames: u64| {
+            let mut command = Command::new(SWEEPHAND);
+            command.arg("simulate").arg(&trace).args(["--policy", policy, "--format", "csv"]);
+            let output = output(command.args(["--memory", &format!("{frames}p")]));
+            let table = text(&output.stdout);
+            let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+            let column = |name: &str| {
+                let index = rows[0].iter().position(|title| *title == name).unwrap();
+                rows[1][index].parse::<f64>().unwrap()
+            };
+            column("faults") - column("first_touch_faults")
+        };
+        let (least, most) = (simulated(frames), simulated(frames - 40));
+        assert!(
+            live > 0.98 * least && live < 1.02 * most,
+            "{policy}: {live} refaults, simulated {least} to {most} in {frames} frames"
+        );
+    }
+}
+
 #[test]
 fn counts_add_up_and_the_limit_holds() {
     if !can_page() {

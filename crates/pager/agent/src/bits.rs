@@ -13,6 +13,8 @@
 //!
 //! Pages that were there before the first question, or whose bits were cleared in crowds, are found by a sweep over all
 //! ids; it goes on by a few pages whenever the policy has asked about one that nobody had looked at.
+//!
+//! With the memfd backend bits can be read, and none of this is used: see `memfd`.
 
 use crate::memfd::ExactBits;
 use crate::pages::{Flag, Pages, State};

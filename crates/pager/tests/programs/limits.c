@@ -25,6 +25,16 @@ static void in_child(void)
 int main(int count, char **arguments)
 {
     const char *what = arguments[2];
+    if (!strcmp(what, "early")) {
+        /* While everything fits a fork is as ever, and the child may then grow. */
+        pid_t child = fork();
+        int status;
+        if (child) {
+            EXPECT(waitpid(child, &status, 0) == child);
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 4;
+        }
+        what = "spawn";
+    }
     pages = strtoul(arguments[1], 0, 10) * 256;
     memory = map_pages(pages);
     for (size_t page = 0; page < pages; page++) fill(memory + page * PAGE, page, 0);

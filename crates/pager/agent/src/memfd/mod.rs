@@ -37,8 +37,9 @@
 //! * **mremap** would leave a page at another address than its offset: it is taken over, and moves pages by copies where
 //!   memory cannot be enlarged in place. One made past the C library's function ends the program.
 //! * **Direct I/O** into memory that is being punched would be lost; see `direct`.
-//! * **The rest** stays native, and is counted: stacks, locked memory, code, memory under DMA while it is taken over, and
-//!   what is in a program's files. The brk heap and .bss are no exception: they are taken over as any other memory.
+//! * **The rest** stays native, and is counted: stacks, code, and memory that is locked or under DMA while it is taken over.
+//!   The brk heap and .bss are no exception: they are taken over as any other memory. (Memory that is locked later is paged
+//!   all the same: what it holds is right, but it may have to be waited for.)
 //!
 //! Memory becomes shared only when it may not fit; then each mapping is taken over piece by piece (`takeover`): its pages are
 //! moved out, written to the file, and the file is mapped in their place. A thread that touches them meanwhile waits. (A
@@ -73,6 +74,8 @@ use sweephand_uffd::{
 pub const FEATURES: u64 = EVENT_FORK | EVENT_REMAP | EVENT_UNMAP | SHARED;
 /// Bits of a user's address: the file is as long.
 const ADDRESS_BITS: u32 = 47;
+/// Faults between two counts of native memory: stacks grow, and threads come and go, without a word.
+const COUNTED_EVERY: usize = 4096;
 /// Times that the program's changes are waited for before those that wait for us get a turn.
 const PATIENCE: usize = 1 << 16;
 
@@ -104,6 +107,8 @@ pub struct Memfd {
     pub(crate) stacks: Regions,
     /// Pages of the program's anonymous memory that are not managed, at the last count.
     pub(crate) native_pages: usize,
+    /// Faults since that count.
+    uncounted: usize,
 }
 
 /// The reference bits, for as long as a policy looks at them.
@@ -165,6 +170,7 @@ impl Memfd {
             held: 0,
             stacks: Regions::new(),
             native_pages: 0,
+            uncounted: 0,
         }
     }
 
@@ -290,10 +296,15 @@ impl Agent {
     /// A thread has come to its next fault: the accesses that earlier ones were for have been made.
     pub(crate) fn end_accesses(&mut self) {
         let Some(memfd) = &mut self.memfd else { return };
+        memfd.uncounted += 1;
+        let is_time = memfd.uncounted >= COUNTED_EVERY;
         let awaited = core::mem::take(&mut memfd.awaited);
         let awaited = self.unmap_queued(awaited);
         if let Some(memfd) = &mut self.memfd {
             memfd.awaited = awaited;
+        }
+        if is_time {
+            self.count_native(|_| false);
         }
     }
 

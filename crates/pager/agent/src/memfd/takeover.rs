@@ -229,6 +229,7 @@ impl Agent {
         }
         if let Some(memfd) = &mut self.memfd {
             memfd.native_pages = native_pages;
+            memfd.uncounted = 0;
         }
     }
 
