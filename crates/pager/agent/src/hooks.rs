@@ -9,6 +9,7 @@ use crate::control::add;
 use crate::failure;
 use crate::gate::GATE;
 use crate::mailbox::{Call, MAILBOX, NEW};
+use crate::memfd::advise;
 use crate::objects::LEAST_BYTES;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
@@ -237,7 +238,7 @@ extern "C" fn hook_madvise(address: usize, length: usize, advice: c_int) -> isiz
         _ => None,
     };
     // SAFETY: the program's own call.
-    let make = || unsafe { call(raw::__NR_madvise, [address, length, advice as usize, 0, 0, 0]) };
+    let make = || unsafe { advise(address, length, advice as u32) };
     let result = taken_over.unwrap_or_else(make);
     if result == 0 {
         let told = match advice {

@@ -5,8 +5,10 @@
 //! No descriptor is needed that the program could close, and no signal. Threads of the program and the agent share
 //! this block; everything else of the agent's is its own.
 
+use crate::memfd::advise;
 use crate::objects;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
+use linux_raw_sys::general::MADV_DONTNEED;
 use sweephand_uffd::PAGE_BYTES;
 
 /// Calls that may be under way at a time.
@@ -198,7 +200,7 @@ impl Mailbox {
         // SAFETY: the doorbells are mapped readable; the read returns when the agent has put a page there.
         unsafe { core::ptr::read_volatile(bell as *const u8) };
         // SAFETY: the page that the agent put there, for this slot alone.
-        let _ = unsafe { rustix::mm::madvise(bell as *mut _, PAGE_BYTES, rustix::mm::Advice::LinuxDontNeed) };
+        let _ = unsafe { advise(bell, PAGE_BYTES, MADV_DONTNEED) };
         let answer = slot.answer.load(Ordering::Acquire);
         slot.state.store(FREE, Ordering::Release);
         Some(answer)

@@ -7,12 +7,12 @@
 //! Limbo is address space beside it, a place for every page id: a page unmapped to see whether it is still in use goes
 //! there with its frame. It has segments of 256 MiB, mapped when the first id of one is met.
 
+use crate::memfd::advise;
 use crate::own;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ffi::c_void;
+use linux_raw_sys::general::MADV_DONTNEED;
 use rustix::io::Errno;
-use rustix::mm::{Advice, madvise};
 use sweephand_policy::PageId;
 use sweephand_uffd::{PAGE_BYTES, Userfaultfd};
 
@@ -173,6 +173,6 @@ impl Staging {
     /// Makes pages of the pager's own areas missing.
     pub fn drop_pages(&self, address: usize, pages: usize) {
         // SAFETY: the pager's own pages, whose contents nobody needs.
-        let _ = unsafe { madvise(address as *mut c_void, pages * PAGE_BYTES, Advice::LinuxDontNeed) };
+        let _ = unsafe { advise(address, pages * PAGE_BYTES, MADV_DONTNEED) };
     }
 }

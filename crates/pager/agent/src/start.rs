@@ -60,7 +60,7 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
     unsafe { asm!("mov {}, fs:0", out(reg) descriptor, options(nostack, readonly)) };
     MAILBOX.call(Call::Stack, descriptor & !(PAGE_BYTES - 1), 0);
     if control.order.is_memfd() {
-        memfd::refuse_direct_io();
+        memfd::refuse_unseen();
     }
 }
 

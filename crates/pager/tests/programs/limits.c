@@ -81,6 +81,8 @@ int main(int count, char **arguments)
             fill(memory + page * PAGE, page, 0);
             fill(memory + (pages - 1 - page) * PAGE, pages - 1 - page, 0);
         }
+        /* Where the pager cannot see it the answer is no, rather than that nothing is dropped. */
+        EXPECT(syscall(SYS_madvise, memory, PAGE, MADV_DONTNEED) < 0 && errno == EINVAL);
         EXPECT(mremap(memory, 0, pages * PAGE, MREMAP_MAYMOVE) == MAP_FAILED && errno == EINVAL);
         char *moved = mremap(memory, pages * PAGE, pages * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
         EXPECT(moved != MAP_FAILED && moved != memory);

@@ -33,10 +33,10 @@
 //!   ever, and one made by a bare `clone` cannot be refused, only ended.) `vfork` and `posix_spawn`, whose children
 //!   run in the parent's memory until they execute another program, work; such a program gets a pager of its own.
 //! * **madvise** with `MADV_DONTNEED` or `MADV_FREE` would drop the mapping and not the contents: it is taken over, and drops
-//!   both. `MADV_REMOVE` is refused, as for private memory. Advice on huge pages is ignored.
+//!   both. `MADV_REMOVE` is refused, as for private memory, and so are bare system calls. Advice on huge pages is ignored.
 //! * **mremap** would leave a page at another address than its offset: it is taken over, and moves pages by copies where
 //!   memory cannot be enlarged in place. One made past the C library's function ends the program.
-//! * **Direct I/O** into memory that is being punched would be lost; see `direct`.
+//! * **Direct I/O** into memory that is being punched would be lost: it is refused, see `filter`.
 //! * **The rest** stays native, and is counted: stacks, code, and memory that is locked or under DMA while it is taken over.
 //!   The brk heap and .bss are no exception: they are taken over as any other memory. (Memory that is locked later is paged
 //!   all the same: what it holds is right, but it may have to be waited for.)
@@ -45,11 +45,11 @@
 //! moved out, written to the file, and the file is mapped in their place. A thread that touches them meanwhile waits. (A
 //! futex that processes could share, in private memory, must not be waited on just then: its name changes.)
 
-mod direct;
+mod filter;
 mod remap;
 mod takeover;
 
-pub(crate) use direct::{open_direct, refuse_direct_io, ring_setup};
+pub(crate) use filter::{advise, open_direct, refuse_unseen, ring_setup};
 
 use crate::agent::Agent;
 use crate::control::add;
@@ -58,11 +58,10 @@ use crate::gate::GATE;
 use crate::pages::{Flag, Pages, State};
 use crate::regions::Regions;
 use alloc::vec::Vec;
-use core::ffi::c_void;
+use linux_raw_sys::general::MADV_DONTNEED;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, ftruncate, memfd_create, open};
 use rustix::io::Errno;
-use rustix::mm::{Advice, madvise};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice};
 use sweephand_policy::PageId;
 use sweephand_uffd::{
@@ -515,5 +514,5 @@ impl Agent {
 /// Unmaps pages of the file; the next touch maps them again. Locked memory stays mapped: it is in use for good.
 fn zap(start: usize, length: usize) {
     // SAFETY: contents stay in the file, and the mapping is the file's: the gate is shut.
-    let _ = unsafe { madvise(start as *mut c_void, length, Advice::LinuxDontNeed) };
+    let _ = unsafe { advise(start, length, MADV_DONTNEED) };
 }

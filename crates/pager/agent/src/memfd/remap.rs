@@ -5,6 +5,7 @@ use crate::agent::Agent;
 use crate::failure::give_up;
 use crate::hooks::call;
 use crate::mailbox::ARGUMENTS;
+use crate::memfd::advise;
 use crate::pages::State;
 use crate::regions::Regions;
 use alloc::vec::Vec;
@@ -42,8 +43,7 @@ impl Agent {
             }
             for (start, end) in gaps {
                 // SAFETY: what the program asks for, of memory that is left to the kernel.
-                let answer =
-                    unsafe { call(raw::__NR_madvise, [start, end - start, advice as usize, 0, 0, 0]) };
+                let answer = unsafe { advise(start, end - start, advice) };
                 result = if answer < 0 { answer } else { result };
             }
         }

@@ -1,10 +1,13 @@
-//! Direct I/O into shared memory is refused.
+//! What a filter of system calls refuses a program that runs with a memfd: direct I/O, and bare calls of `madvise`.
 //!
 //! A page that a device writes to cannot be told from others. Punched out of the file it would be evicted with what it held
 //! before the device was done. So while a program runs with a memfd, the kernel refuses it what such transfers begin
 //! with, by a filter of system calls: files opened with `O_DIRECT` (`EINVAL`, as file systems say that cannot do it), and
 //! io_uring (`ENOSYS`, as kernels say that have none), whose registered buffers are pinned for good. `openat2`, whose flags a
 //! filter cannot see, is not there either. Programs know all three answers, and do without.
+//!
+//! `madvise` that would drop contents is refused (`EINVAL`) where it does not come through the C library's function, which
+//! the agent has taken over: of shared memory the kernel would drop nothing.
 //!
 //! The filter holds for all threads and children, as the backend does. The pager's own calls are told from the
 //! program's by a number in an argument that the kernel does not look at. What it cannot see: files that were opened so
@@ -55,7 +58,10 @@ enum Test {
 type Rule = (u32, &'static [(u32, Test)], Errno);
 
 const PROGRAMS: (u32, Test) = (4, Test::IsNot(PASS));
-const RULES: [Rule; 6] = [
+const RULES: [Rule; 9] = [
+    (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_DONTNEED)), PROGRAMS], Errno::INVAL),
+    (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_FREE)), PROGRAMS], Errno::INVAL),
+    (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_REMOVE)), PROGRAMS], Errno::INVAL),
     (raw::__NR_open, &[(1, Test::HasBit(raw::O_DIRECT))], Errno::INVAL),
     (raw::__NR_openat, &[(2, Test::HasBit(raw::O_DIRECT)), PROGRAMS], Errno::INVAL),
     (raw::__NR_open_by_handle_at, &[(2, Test::HasBit(raw::O_DIRECT))], Errno::INVAL),
@@ -104,7 +110,7 @@ fn filter() -> Vec<Instruction> {
 }
 
 /// Makes the filter that is described above, for this thread and those that it will start.
-pub(crate) fn refuse_direct_io() {
+pub(crate) fn refuse_unseen() {
     let filter = filter();
     if probe() == Errno::INVAL {
         // There is one already, from before this program was executed.
@@ -132,6 +138,15 @@ pub(crate) fn refuse_direct_io() {
 /// How the kernel refuses to open a file of no name for direct I/O.
 fn probe() -> Errno {
     rustix::fs::open(c"", OFlags::RDONLY | OFlags::DIRECT, Mode::empty()).err().unwrap_or(Errno::EXIST)
+}
+
+/// `madvise` by the pager itself, or on behalf of the program. Returns the system call's answer.
+///
+/// # Safety
+/// As for the system call.
+pub(crate) unsafe fn advise(start: usize, length: usize, advice: u32) -> isize {
+    // SAFETY: as the caller promises.
+    unsafe { call(raw::__NR_madvise, [start, length, advice as usize, 0, PASS as usize, 0]) }
 }
 
 /// Opens a file for direct I/O, for the pager itself.
