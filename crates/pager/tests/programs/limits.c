@@ -43,7 +43,9 @@ int main(int count, char **arguments)
     } else if (!strcmp(what, "clone")) {
         if (!syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)) in_child();
     } else if (!strcmp(what, "remap")) {
-        syscall(SYS_mremap, memory, pages * PAGE, pages * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, map_pages(pages));
+        char *target = map_pages(pages);
+        syscall(SYS_mremap, memory, pages * PAGE, pages * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, target);
+        memory = target;
     } else if (!strcmp(what, "spawn")) {
         pid_t child;
         int status;
