@@ -301,8 +301,10 @@ impl Agent {
             loop {
                 match self.uffd.poison(address, PAGE_BYTES) {
                     Err(Errno::AGAIN) => self.settle(),
-                    Ok(()) | Err(Errno::EXIST | Errno::NOENT) => break,
-                    // A kernel without poison: the program must not read anything else.
+                    Ok(()) | Err(Errno::NOENT) => break,
+                    Err(Errno::EXIST) if self.memfd.is_none() => break,
+                    // A kernel without poison, or a marker that says the page was clean: the program must not read
+                    // anything else.
                     Err(_) => self.store_failed("read", error),
                 }
             }
