@@ -62,8 +62,11 @@ enum Variant {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let limits =
-        args.memory.split(',').map(|size| limit_bytes(size.trim())).collect::<Result<Vec<_>, _>>()?;
+    let limits = args
+        .memory
+        .split(',')
+        .map(|size| limit_bytes("--memory", size.trim()))
+        .collect::<Result<Vec<_>, _>>()?;
     let specs = LiveSpec::parse_list(&args.policy)?;
     let prefetch_pages = prefetch_pages(&args.prefetch)?;
     if !rustix::process::geteuid().is_root() {

@@ -19,6 +19,7 @@ mod record;
 mod report;
 mod reproduce;
 mod run;
+mod run_tasks;
 mod simulate;
 
 use clap::{CommandFactory, Parser, Subcommand};

@@ -27,23 +27,33 @@ use sweephand_sim::MemorySize;
 pub(crate) struct Args {
     /// Memory for each process of the program: bytes (64MiB) or pages (16384p). It covers the process's anonymous memory (heap,
     /// stacks, mappings without a file) and the pager's own; not files, shared memory, or the other processes of
-    /// the program, each of which may have as much
-    #[arg(short, long, value_name = "SIZE")]
-    memory: String,
-    /// Which pages go; see `sweephand policies`
-    #[arg(short, long, default_value = "clock-pro")]
-    policy: String,
+    /// the program, each of which may have as much. Of tasks: for all of their processes together
+    #[arg(short, long, value_name = "SIZE", required_unless_present_any = ["tasks", "print_tasks"])]
+    pub(crate) memory: Option<String>,
+    /// Which pages go; see `sweephand policies` [default: clock-pro; of tasks: what their file says]
+    #[arg(short, long)]
+    pub(crate) policy: Option<String>,
+    /// Run the programs of a TOML file together, under one limit and one policy, with load control
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["command", "progress", "kernel"])]
+    pub(crate) tasks: Option<PathBuf>,
+    /// With --tasks: who may be active, whatever the file says. `policy`: by working sets, or by feedback where the policy
+    /// knows none; `none`: all at once; `serial`: one after another
+    #[arg(long, value_enum, requires = "tasks", value_name = "RULE")]
+    pub(crate) load_control: Option<crate::run_tasks::Rule>,
+    /// Print an example of a file for --tasks, with every key and its default
+    #[arg(long, exclusive = true)]
+    print_tasks: bool,
     /// Under the kernel's own replacement instead: in a memory cgroup, with a swap file at --swap. Needs root
     #[arg(long, conflicts_with_all = ["policy", "prefetch", "io"])]
     kernel: bool,
     /// Where to page to: a directory on a disk, or a file's name in one. The file is never seen under that name, and its
     /// space is free again when the program has ended, however it ends
     #[arg(long, value_name = "FILE", default_value = "/var/tmp")]
-    swap: PathBuf,
+    pub(crate) swap: PathBuf,
     /// Write the counts to a JSON file. Without the right to make a memory cgroup, cgroup_failcnt is null in it, and
     /// cgroup_missing says why
     #[arg(long, value_name = "FILE.json")]
-    stats: Option<PathBuf>,
+    pub(crate) stats: Option<PathBuf>,
     /// Show a live line on standard error, if that is a terminal
     #[arg(long)]
     progress: bool,
@@ -59,7 +69,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "anon")]
     backend: PagingBackend,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM ARG")]
+    #[arg(last = true, required_unless_present_any = ["tasks", "print_tasks"], value_name = "PROGRAM ARG")]
     command: Vec<OsString>,
 }
 
@@ -75,12 +85,31 @@ enum PagingBackend {
     Memfd,
 }
 
+impl Args {
+    /// Most pages to read ahead.
+    pub(crate) fn prefetch_pages(&self) -> anyhow::Result<u32> {
+        prefetch_pages(&self.prefetch)
+    }
+
+    /// Whether to use io_uring where there is one.
+    pub(crate) fn use_ring(&self) -> bool {
+        self.io == InputOutput::Auto
+    }
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let limit_bytes = limit_bytes(&args.memory)?;
+    if args.print_tasks {
+        print!("{}", sweephand_pager::tasks::EXAMPLE);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.tasks.is_some() {
+        return crate::run_tasks::run(args);
+    }
+    let limit_bytes = limit_bytes("--memory", args.memory.as_deref().unwrap_or_default())?;
     let prefetch_pages = prefetch_pages(&args.prefetch)?;
     let options = Options {
         limit_bytes,
-        policy: LiveSpec::parse(&args.policy)?,
+        policy: LiveSpec::parse(args.policy.as_deref().unwrap_or("clock-pro"))?,
         swap: args.swap,
         prefetch_pages,
         use_ring: args.io == InputOutput::Auto,
@@ -125,13 +154,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(exit_code(ended.status))
 }
 
-/// Memory for a program, in bytes.
-pub(crate) fn limit_bytes(memory: &str) -> anyhow::Result<u64> {
-    match memory.parse() {
+/// Bytes of memory, as given at some place.
+pub(crate) fn limit_bytes(place: &str, text: &str) -> anyhow::Result<u64> {
+    match text.parse() {
         Ok(MemorySize::Bytes(bytes)) => Ok(bytes),
         Ok(MemorySize::Pages(pages)) => Ok(pages.saturating_mul(PAGE_BYTES)),
-        Ok(_) => bail!("--memory {memory}: write bytes as in 64MiB or pages as in 16384p"),
-        Err(error) => bail!("--memory: {error}"),
+        Ok(_) => bail!("{place} {text}: write bytes as in 64MiB or pages as in 16384p"),
+        Err(error) => bail!("{place}: {error}"),
     }
 }
 

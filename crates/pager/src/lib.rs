@@ -20,6 +20,7 @@ mod program;
 mod run;
 mod statistics;
 mod swap_file;
+pub mod tasks;
 mod tidy;
 mod usage;
 

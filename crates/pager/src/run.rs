@@ -18,7 +18,7 @@ use sweephand_agent::control::{Backend, CONTROL_BYTES, Control, MAGIC, Order, Te
 use sweephand_agent::live::LiveSpec;
 
 /// The library with the agent.
-static PRELOAD: &[u8] = include_bytes!(env!("SWEEPHAND_PRELOAD"));
+pub(crate) static PRELOAD: &[u8] = include_bytes!(env!("SWEEPHAND_PRELOAD"));
 
 /// How to run a program.
 #[derive(Clone, Debug)]
@@ -44,6 +44,14 @@ pub enum RunError {
     /// The program is of a kind that cannot be run so.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// The policy is for simulation.
+    #[error("policy '{policy}' needs every reference and can only be simulated; these can run live: {live}")]
+    Policy {
+        /// As typed.
+        policy: String,
+        /// The names of those that can.
+        live: String,
+    },
     /// Nothing can be done in so little memory.
     #[error(
         "{bytes} bytes of memory are too few: the pager itself needs some; give it {LEAST_BYTES} at least"
@@ -176,6 +184,8 @@ impl Run {
                 .and_then(Text::new)
                 .ok_or_else(|| text("path of the cgroup"))?,
             cgroup_share_bytes: share_bytes,
+            lender: Text::default(),
+            task: 0,
         };
         let library = memory_file("sweephand-pager", PRELOAD)?;
         let control_file = memory_file("sweephand-control", &[0; CONTROL_BYTES])?;
@@ -275,7 +285,7 @@ pub(crate) fn swap_directory(swap: &Path) -> Result<PathBuf, RunError> {
 }
 
 /// The directory to page to, if files without a name and direct I/O can be had there.
-fn check_swap(swap: &Path) -> Result<PathBuf, RunError> {
+pub(crate) fn check_swap(swap: &Path) -> Result<PathBuf, RunError> {
     let directory = swap_directory(swap)?;
     let refused = |reason: String| RunError::Swap { path: directory.clone(), reason };
     const TMPFS: i64 = 0x0102_1994;
@@ -294,7 +304,7 @@ fn check_swap(swap: &Path) -> Result<PathBuf, RunError> {
     }
 }
 
-fn memory_file(name: &str, contents: &[u8]) -> Result<OwnedFd, RunError> {
+pub(crate) fn memory_file(name: &str, contents: &[u8]) -> Result<OwnedFd, RunError> {
     use io::Write;
     let context = || system("a file in memory cannot be made for the pager".to_string());
     let file = memfd_create(name, MemfdFlags::CLOEXEC).map_err(|error| context()(error.into()))?;
@@ -303,7 +313,7 @@ fn memory_file(name: &str, contents: &[u8]) -> Result<OwnedFd, RunError> {
     Ok(file.into())
 }
 
-fn map_control(file: &OwnedFd, order: Order) -> Result<&'static Control, RunError> {
+pub(crate) fn map_control(file: &OwnedFd, order: Order) -> Result<&'static Control, RunError> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping of a file of that size, which is never unmapped.
     let block = unsafe {

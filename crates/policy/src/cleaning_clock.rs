@@ -72,6 +72,11 @@ impl CleaningClock {
         }
     }
 
+    /// The page in a frame.
+    pub fn page(&self, frame: usize) -> Option<PageId> {
+        self.frames.page(frame)
+    }
+
     /// The pages with their frames, by frame.
     pub fn pages(&self) -> impl Iterator<Item = (usize, PageId)> {
         (0..self.frames.used()).filter_map(|frame| Some((frame, self.frames.page(frame)?)))

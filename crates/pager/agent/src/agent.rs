@@ -14,7 +14,7 @@
 use crate::bits::{Arrivals, Bits, Sampler};
 use crate::cgroup;
 use crate::control::{Control, add};
-use crate::failure::give_up;
+use crate::failure::{give_up, orphaned};
 use crate::io::{self, Direction, Io, Request};
 use crate::live::{LivePolicy, LiveSpec};
 use crate::mailbox::{MAILBOX, SLOTS};
@@ -26,6 +26,7 @@ use crate::readahead::ReadAhead;
 use crate::regions::Regions;
 use crate::staging::Staging;
 use crate::store::{self, Store};
+use crate::tenant::Tenant;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::ffi::CString;
@@ -120,18 +121,26 @@ impl Agent {
     pub fn new(control: &'static Control, supervisor: OwnedFd) -> Self {
         let order = &control.order;
         let limit = order.limit_pages as usize;
-        let batch_pages = (limit / 256).clamp(8, 128);
+        let lends = !order.lender.as_str().is_empty();
+        // What is shared by several has to do with less for each.
+        let batch_pages = if lends { (limit / 1024).clamp(8, 64) } else { (limit / 256).clamp(8, 128) };
         let staging_pages = BATCHES * batch_pages;
         // 30 bytes a page, for as much again outside of memory as in it: a first estimate, corrected as arrays grow.
-        // What the memfd backend lets in is the policy's at once: its bits need no time to be seen.
-        let (most, fresh) = match order.is_memfd() {
+        // What the memfd backend lets in is the policy's at once: its bits need no time to be seen. So is what comes in where
+        // the policy is the command's, which waits by itself.
+        let (most, fresh) = match order.is_memfd() || lends {
             false => ((FRESH_BATCHES + 1) * batch_pages, FRESH_BATCHES * batch_pages),
             true => (0, 0),
         };
         let arrivals = Arrivals::new(most, fresh);
         let others = staging_pages + arrivals.most() + batch_pages + FIXED_PAGES;
         let policy_frames = limit - others - limit * 60 / PAGE_BYTES;
-        let policy = make_policy(control, policy_frames);
+        let mut policy = match lends {
+            false => make_policy(control, policy_frames),
+            true => Box::new(Tenant::connect(control, 0)),
+        };
+        let mut pages = Pages::new();
+        pages.board = policy.tenant().map(|tenant| tenant.board);
         let staging = Staging::new(BATCHES, batch_pages).unwrap_or_else(|| no_room("staging"));
         let doorbells = own::map(SLOTS * PAGE_BYTES).unwrap_or_else(|| no_room("doorbells"));
         let agent = Self {
@@ -146,7 +155,7 @@ impl Agent {
             not_inherited: Regions::new(),
             objects: Objects::default(),
             exempt: BTreeSet::new(),
-            pages: Pages::new(),
+            pages,
             policy,
             policy_frames,
             sampler: Sampler::default(),
@@ -185,12 +194,14 @@ impl Agent {
         if self.policy.needs_objects() {
             MAILBOX.want_objects();
         }
+        self.make_room(0);
         MAILBOX.allow(if self.managed { -1 } else { self.room_bytes() });
         add(&self.control.counters.agents, 1);
         cgroup::widen(self.control);
         MAILBOX.open(self.doorbells);
         loop {
             self.read_messages();
+            self.heed();
             while let Some(message) = self.messages.pop_front() {
                 self.answer(message);
                 self.reap(false);
@@ -202,9 +213,11 @@ impl Agent {
             self.unmap_cleared();
             // For the next fault, and since the pager's arrays may have grown. Whoever waits for a page has been seen to.
             self.evict_batch();
-            self.make_room(if self.managed { self.ahead.latest_window() } else { 0 });
+            let is_lent = self.policy.granted().is_some();
+            self.make_room(if self.managed && !is_lent { self.ahead.latest_window() } else { 0 });
             self.io.submit();
             self.tell();
+            self.report(false);
             if !self.look_about() {
                 self.sleep();
             }
@@ -228,13 +241,15 @@ impl Agent {
         if !self.messages.is_empty() {
             return;
         }
-        let mut descriptors = Vec::with_capacity(4 + self.orphans.len());
+        let mut descriptors = Vec::with_capacity(5 + self.orphans.len());
+        let orders = self.policy.tenant().map(Tenant::orders);
         let mut watch = |fd| descriptors.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
         watch(self.uffd.as_fd());
         watch(self.staging_uffd.as_fd());
         self.io.descriptor().map(AsFd::as_fd).map(&mut watch);
         self.orphans.iter().map(AsFd::as_fd).for_each(&mut watch);
         self.supervisor.as_ref().map(AsFd::as_fd).map(&mut watch);
+        orders.map(&mut watch);
         let timeout = Timespec { tv_sec: 0, tv_nsec: WATCH_NS };
         let ready = match poll(&mut descriptors, Some(&timeout)) {
             Ok(ready) => ready,
@@ -252,12 +267,13 @@ impl Agent {
         }
         if descriptors.get(behind_orphans).is_some_and(is_ready) {
             if !self.control.is_released() {
-                give_up(format_args!("sweephand run is gone"));
+                orphaned();
             }
             drop(descriptors);
             self.supervisor = None;
         }
         if ready == 0 {
+            self.report(true);
             self.watch();
         }
     }
@@ -374,7 +390,8 @@ impl Agent {
     /// How many pages the program may have in memory.
     pub(crate) fn room(&self) -> usize {
         let native = self.memfd.as_ref().map_or(0, |memfd| memfd.native_pages);
-        (self.control.order.limit_pages as usize).saturating_sub(self.own_pages() + native)
+        let limit = self.policy.granted().unwrap_or(self.control.order.limit_pages as usize);
+        limit.saturating_sub(self.own_pages() + native)
     }
 
     pub(crate) fn room_bytes(&self) -> i64 {
@@ -434,6 +451,9 @@ impl Agent {
 
     /// How many pages the policy may have: the others have just come in, or are about to go.
     fn policy_pages(&self) -> usize {
+        if self.policy.granted().is_some() {
+            return usize::MAX;
+        }
         let others = self.arrivals.most() + self.staging.batch_pages();
         self.policy_frames.min(self.room().saturating_sub(others))
     }

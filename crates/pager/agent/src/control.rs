@@ -20,6 +20,12 @@ pub struct Text<const N: usize> {
     bytes: [u8; N],
 }
 
+impl<const N: usize> Default for Text<N> {
+    fn default() -> Self {
+        Self { length: 0, bytes: [0; N] }
+    }
+}
+
 impl<const N: usize> Text<N> {
     /// As much of `text` as fits; `None` if that is not all.
     pub fn new(text: &str) -> Option<Self> {
@@ -69,6 +75,10 @@ pub struct Order {
     pub cgroup_limit: Text<512>,
     /// What the cgroup's limit has on top of the processes' own, in bytes.
     pub cgroup_share_bytes: u64,
+    /// The name of the command's socket, if it lends memory to several programs; empty if the limit is this one's alone.
+    pub lender: Text<100>,
+    /// Which of the programs this is.
+    pub task: u32,
 }
 
 /// Counters over all processes of the program since its start.

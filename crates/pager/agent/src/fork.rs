@@ -373,6 +373,7 @@ impl Agent {
         let number = self.store.current();
         drop(self.store.replace_descriptor(number, open_store(self.control)));
         self.register_own();
+        self.take_over_lease();
         for &page in &handover.pages[..handover.answered as usize] {
             self.answered_by_parent(PageId(page));
         }

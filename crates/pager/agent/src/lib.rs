@@ -23,6 +23,7 @@
 //! | `objects` | large allocations, for policies that tell them apart |
 //! | `memfd` | the other backend: shared memory, exact bits |
 //! | `gate` | how the agent keeps the program's threads off changes while it makes one |
+//! | `tenant`, `lease` | several programs, one limit: frames lent by the command, which has the policy |
 //! | `pages`, `regions`, `staging`, `store`, `io`, `readahead` | what they say |
 //! | `own`, `maps`, `thread`, `failure`, `control`, `cgroup` | memory of its own, the kernel's view, threads, the end, the command |
 #![cfg_attr(not(test), no_std)]
@@ -42,6 +43,7 @@ mod fork;
 pub mod gate;
 mod hooks;
 pub mod io;
+pub mod lease;
 pub mod live;
 pub mod mailbox;
 pub mod maps;
@@ -55,4 +57,5 @@ pub mod regions;
 pub mod staging;
 pub mod start;
 pub mod store;
+mod tenant;
 mod thread;

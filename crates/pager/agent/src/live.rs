@@ -7,6 +7,7 @@
 use crate::bits::Bits;
 use crate::clock;
 use crate::memfd::ExactBits;
+use crate::tenant::Tenant;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
@@ -46,6 +47,14 @@ pub trait LivePolicy {
     }
     /// See [`Policy::hand_steps`].
     fn hand_steps(&self) -> u64;
+    /// Frames that this process may use, if the command lends them.
+    fn granted(&self) -> Option<usize> {
+        None
+    }
+    /// This, if the policy is the command's.
+    fn tenant(&mut self) -> Option<&mut Tenant> {
+        None
+    }
 }
 
 impl<P: Policy> LivePolicy for P {

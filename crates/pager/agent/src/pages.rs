@@ -19,6 +19,7 @@
 //!
 //! [`Pages::set`] is the one function that changes a page's state.
 
+use crate::lease::{self, Board};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -97,6 +98,8 @@ pub struct Pages {
     pinned: usize,
     /// Pages with the flag `Arriving` or `Condemned`, or both.
     unowned: usize,
+    /// Where the command sees bits, if the policy is the command's.
+    pub(crate) board: Option<&'static Board>,
 }
 
 /// The address of the page that an address is in.
@@ -122,6 +125,7 @@ impl Pages {
             resident: 0,
             pinned: 0,
             unowned: 0,
+            board: None,
         }
     }
 
@@ -205,6 +209,9 @@ impl Pages {
         let status = self.status[page.index()];
         let flags = if takes_frame(state) && takes_frame(old) { status & !STATE_BITS } else { 0 };
         self.set_status(page, flags | state as u8);
+        if let Some(board) = self.board.filter(|_| flags == 0) {
+            board.clear(page.index(), u8::MAX);
+        }
         self.place[page.index()] = place;
     }
 
@@ -223,6 +230,10 @@ impl Pages {
     pub fn mark(&mut self, page: PageId, flag: Flag, on: bool) -> bool {
         let status = self.status[page.index()];
         self.set_status(page, status & !(flag as u8) | if on { flag as u8 } else { 0 });
+        if let Some(board) = self.board.filter(|_| flag == Flag::Referenced && on) {
+            // The command may have cleared it there.
+            board.set(page.index(), lease::REFERENCED);
+        }
         status & flag as u8 != 0
     }
 

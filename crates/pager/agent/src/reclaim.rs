@@ -29,6 +29,9 @@ const PATIENCE: usize = 64;
 impl Agent {
     /// Sees to it that so many more pages fit.
     pub(crate) fn make_room(&mut self, pages: usize) {
+        if self.policy.granted().is_some() {
+            return self.borrow_room(pages);
+        }
         let mut in_vain = 0;
         loop {
             let room = self.room();
@@ -85,7 +88,7 @@ impl Agent {
     }
 
     /// Evicts pages that are condemned, up to a batch; returns how many.
-    fn evict(&mut self) -> usize {
+    pub(crate) fn evict(&mut self) -> usize {
         let count = self.condemned.len().min(self.staging.batch_pages());
         let batch = loop {
             let taken = match self.memfd {
@@ -353,7 +356,7 @@ impl Agent {
     }
 
     /// Unmaps neighbours to limbo. Those that will not go stay mapped, and read as not referenced.
-    fn unmap(&mut self, run: &[PageId]) {
+    pub(crate) fn unmap(&mut self, run: &[PageId]) {
         let mut next = 0;
         while next < run.len() {
             let page = run[next];

@@ -12,6 +12,7 @@ use core::ffi::{CStr, c_char};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use linux_raw_sys::general as raw;
+use rustix::event::Timespec;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
@@ -112,8 +113,15 @@ pub(crate) fn start_thread(main: extern "C" fn(usize) -> !, argument: usize) -> 
 
 /// Waits for an agent that has just been started. If it cannot begin, the process is ended.
 pub(crate) fn wait_for_agent() {
+    let mut turns = 0;
     while !MAILBOX.is_open() {
-        rustix::thread::sched_yield();
+        turns += 1;
+        if turns < 1000 {
+            rustix::thread::sched_yield();
+        } else {
+            // The memory to begin with may have to be waited for.
+            let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 });
+        }
     }
 }
 

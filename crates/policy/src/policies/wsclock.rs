@@ -43,7 +43,13 @@ pub struct WsClock {
     last_reference: Vec<VirtualTime>,
     /// Pages whose cleaning is done, the oldest in front, if that list is kept. Some may have gone since.
     clean_list: Option<VecDeque<PageId>>,
+    /// Where a lone task needs more than memory: LR, frame and page of those with the smallest LR, these at the end, as
+    /// of some earlier look; see [`WsClock::oldest`].
+    oldest: Vec<(VirtualTime, usize, PageId)>,
 }
+
+/// Pages found at a look for those that were used longest ago.
+const OLDEST: usize = 256;
 
 impl TaskInfo for WsClock {
     const INFO: Info = Info {
@@ -73,6 +79,7 @@ impl<M: TaskMmu> RegisteredTaskPolicy<M> for WsClock {
             clock: CleaningClock::new(frames),
             last_reference: alloc::vec![0; frames],
             clean_list: arguments.switch("clean-list")?.then(VecDeque::new),
+            oldest: Vec::new(),
         })
     }
 }
@@ -99,6 +106,35 @@ impl WsClock {
         for (frame, page) in self.clock.pages() {
             in_working_set(page, &mut self.last_reference[frame], self.theta, mmu);
         }
+    }
+
+    /// The page with the smallest LR that is not busy; of several, that in the first frame.
+    ///
+    /// One look at all frames finds [`OLDEST`] pages. LR never gets smaller while a page is in its frame, so the others stay
+    /// behind these, and of these those are right whose LR is what it was.
+    fn oldest<M: TaskMmu>(&mut self, mmu: &M) -> Option<PageId> {
+        let Self { clock, last_reference, oldest, .. } = self;
+        for look in 0..2 {
+            oldest.retain(|&(last, frame, page)| {
+                clock.page(frame) == Some(page) && last_reference[frame] == last
+            });
+            if let Some(&(_, _, page)) = oldest.iter().rev().find(|&&(_, _, page)| !mmu.is_busy(page)) {
+                return Some(page);
+            }
+            if look == 0 {
+                oldest.clear();
+                oldest.extend(clock.pages().map(|(frame, page)| (last_reference[frame], frame, page)));
+                // Busy pages are few, unless all are.
+                let busy = oldest.iter().filter(|&&(_, _, page)| mmu.is_busy(page)).count();
+                let most = OLDEST + busy;
+                if oldest.len() > most {
+                    oldest.select_nth_unstable(most);
+                    oldest.truncate(most);
+                }
+                oldest.sort_unstable_by(|one, other| other.cmp(one));
+            }
+        }
+        None
     }
 
     /// The oldest page on the clean list that can be replaced as it is.
@@ -134,9 +170,8 @@ impl<M: TaskMmu> TaskPolicy<M> for WsClock {
     }
 
     fn reclaim_anyway(&mut self, mmu: &mut M) -> Reclaim {
-        let pages = self.clock.pages().filter(|&(_, page)| !mmu.is_busy(page));
-        match pages.min_by_key(|&(frame, _)| self.last_reference[frame]) {
-            Some((_, page)) if available(page, mmu) => Reclaim::Evict(page),
+        match self.oldest(mmu) {
+            Some(page) if available(page, mmu) => Reclaim::Evict(page),
             _ => Reclaim::Wait,
         }
     }
@@ -147,7 +182,12 @@ impl<M: TaskMmu> TaskPolicy<M> for WsClock {
 
     fn insert(&mut self, page: PageId, mmu: &mut M) -> bool {
         let frame = self.clock.insert(page);
-        self.last_reference[frame] = mmu.virtual_time(mmu.owner(page));
+        let now = mmu.virtual_time(mmu.owner(page));
+        self.last_reference[frame] = now;
+        // The clock of another task may show less than what was looked at.
+        if self.oldest.first().is_some_and(|&(last, other, _)| (now, frame) < (last, other)) {
+            self.oldest.clear();
+        }
         true
     }
 
@@ -269,6 +309,48 @@ mod tests {
         assert_eq!(desk.cleaning(), [page], "it is written once");
         desk.finish_cleaning();
         assert_eq!(policy.reclaim(&mut desk), Reclaim::Evict(page));
+    }
+
+    /// Against a look at all frames each time, with hands that move, pages that come and go, and busy ones.
+    #[test]
+    fn forced_replacement_takes_the_smallest_last_reference() {
+        use crate::SplitMix64;
+        for seed in 0..20 {
+            let mut random = SplitMix64::new(seed);
+            let mut desk = Desk::default();
+            desk.tasks([(0, true), (0, true)]);
+            let mut policy = wsclock(&mut desk, "theta=100000", 700);
+            let (mut now, mut pages) = ([0; 2], Vec::new());
+            for _ in 0..3000 {
+                let task = random.below(2) as usize;
+                now[task] += random.below(20);
+                desk.tasks([(now[0], true), (now[1], true)]);
+                if pages.len() == 700 {
+                    let page = pages[random.below(700) as usize];
+                    if random.below(4) == 0 && !desk.is_busy(page) {
+                        desk.dirty(page);
+                        desk.start_cleaning(page);
+                    }
+                    let frames = policy.clock.pages().filter(|&(_, page)| !desk.is_busy(page));
+                    let expected =
+                        frames.min_by_key(|&(frame, _)| policy.last_reference[frame]).map(|(_, page)| page);
+                    assert_eq!(policy.oldest(&desk), expected, "seed {seed}");
+                    let victim = expected.unwrap();
+                    TaskPolicy::<Desk>::evict(&mut policy, victim);
+                    pages.retain(|&page| page != victim);
+                    if random.below(8) == 0 {
+                        desk.finish_cleaning();
+                    }
+                }
+                let page = desk.load(task as u32);
+                policy.insert(page, &mut desk);
+                pages.push(page);
+                desk.reference(pages[random.below(pages.len() as u64) as usize]);
+                if random.below(50) == 0 {
+                    let _ = policy.reclaim(&mut desk);
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,108 @@
+//! `sweephand run --tasks`: several programs under one limit and one policy.
+//!
+//! Exit status: 0 if that of every task was 0; 1 if some task's was not, told in a line for each; 2 if a pager could not go on.
+
+use crate::output::Output;
+use crate::record::ignored_signals;
+use crate::run::{Args, limit_bytes};
+use anyhow::bail;
+use rustix::pipe::{PipeFlags, pipe_with};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::thread;
+use sweephand_pager::tasks::{Control, LoadControlOptions, TaskFile, TaskOptions, run_tasks};
+use sweephand_policy::task_registry::TaskSpec;
+
+/// Who may be active.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Rule {
+    Policy,
+    Feedback,
+    None,
+    Serial,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let path = args.tasks.as_deref().expect("the caller looked");
+    let file = TaskFile::open(path)?;
+    let limit_bytes = match (&args.memory, &file.memory) {
+        (Some(text), _) => limit_bytes("--memory", text)?,
+        (None, Some(text)) => limit_bytes(&format!("{}: memory =", path.display()), text)?,
+        (None, None) => bail!("{}: says nothing of memory; give it there, or with --memory", path.display()),
+    };
+    let policy = match &args.policy {
+        Some(text) => TaskSpec::parse(text)?,
+        None => {
+            TaskSpec::parse(&file.policy).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?
+        }
+    };
+    let options = TaskOptions {
+        limit_bytes,
+        policy: policy.with_theta(Some(file.theta_ms.saturating_mul(1000))),
+        load_control: load_control(&file, args.load_control),
+        swap: args.swap.clone(),
+        prefetch_pages: args.prefetch_pages()?,
+        use_ring: args.use_ring(),
+    };
+    let stats = args.stats.as_deref().map(Output::create).transpose()?;
+    let statistics = run_tasks(&file.jobs(), &options, pass_signals_on()?)?;
+    if let Some(mut output) = stats {
+        serde_json::to_writer_pretty(&mut output, &statistics)?;
+        writeln!(output)?;
+        output.commit()?;
+    }
+    let mut worst = 0;
+    for task in &statistics.tasks {
+        let (words, status) = match (&task.failure, task.exit_status) {
+            (Some(failure), _) => (failure.clone(), 2),
+            (None, None) => ("was not started".to_string(), 1),
+            (None, Some(0)) => continue,
+            (None, Some(status)) => (format!("exit status {status}"), 1),
+        };
+        eprintln!("sweephand: task '{}': {words}", task.name);
+        worst = worst.max(status);
+    }
+    if statistics.left_behind > 0 {
+        eprintln!("sweephand: {} processes that tasks had left behind were ended", statistics.left_behind);
+    }
+    Ok(ExitCode::from(worst))
+}
+
+fn load_control(file: &TaskFile, rule: Option<Rule>) -> LoadControlOptions {
+    let of_file = file.load_control.clone();
+    match rule {
+        None => of_file,
+        Some(Rule::Policy) => LoadControlOptions { control: Control::Policy, ..of_file },
+        Some(Rule::Feedback) => LoadControlOptions { control: Control::Feedback, ..of_file },
+        Some(Rule::None) => {
+            LoadControlOptions { control: Control::None, lt_rt: false, most_active: 0, ..of_file }
+        }
+        Some(Rule::Serial) => {
+            LoadControlOptions { control: Control::None, lt_rt: false, most_active: 1, ..of_file }
+        }
+    }
+}
+
+/// A descriptor to read the numbers of signals from that some process has sent us: they are meant for the tasks. The
+/// terminal sends its own to all by itself; of those only a 0 is told.
+fn pass_signals_on() -> anyhow::Result<OwnedFd> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let ignored = ignored_signals();
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let mut signals = SignalsInfo::<WithOrigin>::new(signals)?;
+    let mut write = File::from(write);
+    thread::spawn(move || {
+        for origin in signals.forever() {
+            let number = if origin.process.is_some() { origin.signal as u8 } else { 0 };
+            if write.write_all(&[number]).is_err() {
+                break;
+            }
+        }
+    });
+    Ok(read)
+}

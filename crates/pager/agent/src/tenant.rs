@@ -1,0 +1,393 @@
+//! The agent's side where several programs share one limit: frames are borrowed from the command, which has the policy.
+//!
+//! To the rest of the agent a [`Tenant`] is a policy: it takes note of what it is told, and as victims it names those that
+//! the command has named. See [`lease`](crate::lease) for what is said, and why.
+//!
+//! An agent that waits for frames, or whose task is held, does nothing but what the command orders: a task is suspended
+//! by leaving its faults unanswered, while its pages can still be taken.
+
+use crate::agent::{Agent, filled};
+use crate::bits::Bits;
+use crate::control::Control;
+use crate::failure::{give_up, orphaned};
+use crate::lease::{BOARD_BYTES, Board, FIRST_FRAMES, HELLO, MESSAGE_WORDS, MOST_PAGES, Order, Report};
+use crate::live::LivePolicy;
+use crate::mailbox::MAILBOX;
+use crate::pages::{Flag, State};
+use crate::staging::Phase;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::mem::{self, MaybeUninit};
+use core::sync::atomic::Ordering;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::{Errno, IoSlice};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recv, send, sendmsg, socket_with,
+};
+use rustix::time::{ClockId, clock_gettime};
+use sweephand_policy::{PageId, Reference};
+use sweephand_uffd::PAGE_BYTES;
+
+/// Reports that are not sent before more have come, unless something has to be asked.
+const PATIENT_WORDS: usize = 128;
+/// Fewest frames asked for beside those that are needed at once.
+const LEAST_SPARE: usize = 4;
+
+/// A process that lives on frames lent by the command.
+#[derive(Debug)]
+pub struct Tenant {
+    socket: OwnedFd,
+    /// Bits of pages, for both sides to see.
+    pub(crate) board: &'static Board,
+    /// Frames lent and not given back.
+    granted: usize,
+    /// What has not been sent yet.
+    outbox: Vec<u32>,
+    /// Pages that have to go.
+    victims: VecDeque<PageId>,
+    /// Whether a question waits for its answer.
+    asked: bool,
+    /// Whether the task is not active.
+    held: bool,
+    /// For messages that are read.
+    inbox: Vec<u32>,
+}
+
+impl Tenant {
+    /// Calls the command. The process has `granted` frames already.
+    pub(crate) fn connect(control: &Control, granted: usize) -> Self {
+        let refused =
+            |error| -> ! { give_up(format_args!("sweephand run cannot be asked for memory: {error}")) };
+        let (socket, board) = call(control, granted).unwrap_or_else(|error| refused(error));
+        Self {
+            socket,
+            board,
+            granted,
+            outbox: Vec::with_capacity(MESSAGE_WORDS),
+            victims: VecDeque::new(),
+            asked: false,
+            held: false,
+            inbox: filled(0, MESSAGE_WORDS),
+        }
+    }
+
+    /// In a child, whose copy of the parent's lease is worth nothing: calls for itself.
+    fn reconnect(&mut self, control: &Control, granted: usize) {
+        // The socket's number is one of the parent's table, and must not be closed here.
+        mem::forget(mem::replace(self, Self::connect(control, granted)).socket);
+    }
+
+    /// What becomes readable when the command has an order.
+    pub(crate) fn orders(&mut self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn tell(&mut self, word: u32) {
+        if self.outbox.len() >= MESSAGE_WORDS {
+            self.flush();
+        }
+        self.outbox.push(word);
+    }
+
+    /// Sends what is to be told.
+    fn flush(&mut self) {
+        if self.outbox.is_empty() {
+            return;
+        }
+        loop {
+            match send(&self.socket, words_as_bytes(&self.outbox), SendFlags::NOSIGNAL) {
+                Ok(_) => break self.outbox.clear(),
+                Err(Errno::INTR) => {}
+                Err(Errno::NOBUFS | Errno::NOMEM) => rustix::thread::sched_yield(),
+                Err(_) => orphaned(),
+            }
+        }
+    }
+
+    /// The next message, if there is one. It is given back with [`Tenant::inbox`].
+    fn receive(&mut self) -> Option<Vec<u32>> {
+        let mut inbox = mem::take(&mut self.inbox);
+        inbox.resize(MESSAGE_WORDS, 0);
+        loop {
+            match recv(&self.socket, words_as_bytes_mut(&mut inbox), RecvFlags::DONTWAIT) {
+                Ok((0, _)) => orphaned(),
+                Ok((bytes, _)) => {
+                    inbox.truncate(bytes / size_of::<u32>());
+                    return Some(inbox);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(_) => orphaned(),
+            }
+        }
+        self.inbox = inbox;
+        None
+    }
+}
+
+fn call(control: &Control, granted: usize) -> Result<(OwnedFd, &'static Board), Errno> {
+    let file = memfd_create(c"sweephand-board", MemfdFlags::CLOEXEC)?;
+    ftruncate(&file, BOARD_BYTES as u64)?;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping, which stays.
+    let board = unsafe { mmap(core::ptr::null_mut(), BOARD_BYTES, protection, MapFlags::SHARED, &file, 0) }?;
+    // A child gets a board of its own.
+    // SAFETY: advice on our own mapping.
+    unsafe { madvise(board, BOARD_BYTES, Advice::LinuxDontFork) }?;
+    // SAFETY: zeros are a board, whose parts are atomic.
+    let board = unsafe { &*board.cast::<Board>() };
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    connect(&socket, &SocketAddrUnix::new_abstract_name(control.order.lender.as_str().as_bytes())?)?;
+    let hello = [HELLO, control.order.task, granted as u32];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let files = [file.as_fd()];
+    ancillary.push(SendAncillaryMessage::ScmRights(&files));
+    sendmsg(&socket, &[IoSlice::new(words_as_bytes(&hello))], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok((socket, board))
+}
+
+fn words_as_bytes(words: &[u32]) -> &[u8] {
+    // SAFETY: plain data.
+    unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+}
+
+fn words_as_bytes_mut(words: &mut [u32]) -> &mut [u8] {
+    // SAFETY: plain data, of which any bytes are a value.
+    unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
+}
+
+impl LivePolicy for Tenant {
+    fn fault(&mut self, reference: Reference) {
+        self.tell(Report::Fault.word(reference.page.index()));
+    }
+
+    /// They are named by orders.
+    fn victim(&mut self, _: &mut Bits) -> Option<PageId> {
+        None
+    }
+
+    fn evict(&mut self, _: PageId) {}
+
+    /// The policy's answer would come too late: the page counts as referenced, until the command clears the bit.
+    fn insert(&mut self, reference: Reference, _: &mut Bits) -> bool {
+        if reference.page.index() >= MOST_PAGES {
+            give_up(format_args!("a program among others can have {} GiB of addresses", MOST_PAGES >> 18));
+        }
+        self.tell(Report::Insert.word(reference.page.index()));
+        true
+    }
+
+    fn remove(&mut self, page: PageId) {
+        self.tell(Report::Remove.word(page.index()));
+    }
+
+    fn hand_steps(&self) -> u64 {
+        0
+    }
+
+    fn granted(&self) -> Option<usize> {
+        Some(self.granted)
+    }
+
+    fn tenant(&mut self) -> Option<&mut Tenant> {
+        Some(self)
+    }
+}
+
+impl Agent {
+    fn tenant(&mut self) -> &mut Tenant {
+        self.policy.tenant().expect("memory is lent")
+    }
+
+    /// Frames that this process takes, with so many pages more.
+    fn frames_needed(&self, pages: usize) -> usize {
+        self.pages.resident() + self.incoming + self.frames_apart() + pages
+    }
+
+    /// Frames that are not for managed pages.
+    fn frames_apart(&self) -> usize {
+        self.own_pages() + if self.managed { 0 } else { FIRST_FRAMES }
+    }
+
+    /// What `make_room` is where memory is lent: asks for frames, and gives back those that are too many.
+    pub(crate) fn borrow_room(&mut self, pages: usize) {
+        let batch = self.staging.batch_pages();
+        loop {
+            let (needed, apart) = (self.frames_needed(pages), self.frames_apart());
+            let tenant = self.tenant();
+            if !tenant.asked {
+                let spare = (tenant.granted / 32).clamp(LEAST_SPARE, batch);
+                if needed <= tenant.granted {
+                    let idle = tenant.granted - needed;
+                    // Between faults only: what is being taken under management is yet to be counted page by page.
+                    if pages == 0 && idle > 2 * batch {
+                        tenant.granted -= idle - spare;
+                        tenant.tell(Report::Give.word(idle - spare));
+                        tenant.flush();
+                    }
+                    return;
+                }
+                tenant.asked = true;
+                tenant.tell(Report::Own.word(apart));
+                tenant.tell(Report::Ask.word(needed - tenant.granted + spare));
+                tenant.flush();
+            }
+            self.wait_for_orders();
+        }
+    }
+
+    /// Does what the command orders, and goes no further while the task is not active.
+    pub(crate) fn heed(&mut self) {
+        if self.policy.tenant().is_none() {
+            return;
+        }
+        self.follow();
+        while self.tenant().held {
+            self.wait_for_orders();
+        }
+    }
+
+    /// Lets the command know how things are. What it is told matters when it next looks for a victim, and need not be sent at
+    /// once.
+    pub(crate) fn report(&mut self, at_once: bool) {
+        let reading = self.staging.batches.iter().filter(|batch| batch.phase == Phase::Reading).count();
+        let Some(tenant) = self.policy.tenant() else { return };
+        tenant.board.reading.store(reading as u32, Ordering::Relaxed);
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        let time_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+        tenant.board.agent_ns.store(time_ns, Ordering::Relaxed);
+        if at_once || tenant.outbox.len() >= PATIENT_WORDS {
+            tenant.flush();
+        }
+    }
+
+    /// Waits until the command has ordered something; reads and writes go on meanwhile.
+    fn wait_for_orders(&mut self) {
+        self.io.submit();
+        self.report(true);
+        let socket = self.policy.tenant().expect("memory is lent").socket.as_fd();
+        let ring = self.io.descriptor().map(AsFd::as_fd);
+        let count = 1 + usize::from(ring.is_some());
+        let mut descriptors =
+            [socket, ring.unwrap_or(socket)].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        match poll(&mut descriptors[..count], None) {
+            Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(error) => give_up(format_args!("the pager cannot wait for memory: {error}")),
+        }
+        self.follow();
+        self.reap(false);
+    }
+
+    /// Does what the command has ordered so far.
+    fn follow(&mut self) {
+        while let Some(message) = self.tenant().receive() {
+            let mut watched = Vec::new();
+            for &word in &message {
+                let Some((order, operand)) = Order::parse(word) else {
+                    give_up(format_args!("sweephand run is of another version"))
+                };
+                match order {
+                    Order::Grant => self.tenant().granted += operand as usize,
+                    Order::Evict if operand < self.pages.ids() => {
+                        self.tenant().victims.push_back(PageId(operand));
+                    }
+                    Order::Give => self.give(operand as usize),
+                    Order::Watch if operand < self.pages.ids() => watched.push(PageId(operand)),
+                    // Ids are never taken back, so this cannot be.
+                    Order::Evict | Order::Watch => {}
+                    Order::Hold => self.tenant().held = true,
+                    Order::Release => self.tenant().held = false,
+                    Order::Freeze => self.freeze(),
+                    Order::Answered => {
+                        self.evict_named();
+                        self.tenant().asked = false;
+                    }
+                    Order::Refuse => give_up(format_args!(
+                        "the memory that the tasks share is too small: no page can be taken from them any more"
+                    )),
+                }
+            }
+            self.evict_named();
+            self.unmap_pages(watched);
+            self.tenant().inbox = message;
+        }
+    }
+
+    /// Evicts what the command has named.
+    fn evict_named(&mut self) {
+        while let Some(page) = self.tenant().victims.pop_front() {
+            self.tenant().tell(Report::Evicted.word(page.index()));
+            let is_here = matches!(self.pages.state(page), State::Resident | State::Limbo);
+            if is_here && !self.pages.mark(page, Flag::Condemned, true) {
+                self.condemned.push(page);
+            }
+            self.evict_batch();
+        }
+        while !self.condemned.is_empty() {
+            self.evict();
+        }
+    }
+
+    /// Gives frames to others: those of the pages just evicted, or others that are idle.
+    fn give(&mut self, frames: usize) {
+        self.evict_named();
+        let needed = self.frames_needed(0);
+        let tenant = self.tenant();
+        let given = frames.min(tenant.granted.saturating_sub(needed));
+        tenant.granted -= given;
+        tenant.tell(Report::Give.word(given));
+        tenant.tell(Report::Done.word(frames));
+        tenant.flush();
+    }
+
+    /// Unmaps pages, so that their next touch is seen.
+    fn unmap_pages(&mut self, mut pages: Vec<PageId>) {
+        if pages.is_empty() {
+            return;
+        }
+        self.hold_mappings();
+        pages.sort_unstable();
+        let mut rest = pages.as_slice();
+        while let Some(&first) = rest.first() {
+            let address = self.pages.address(first);
+            let follows = |index: &usize| {
+                rest[*index].0 == first.0 + *index as u32
+                    && self.pages.address(rest[*index]) == address + index * PAGE_BYTES
+            };
+            let end = (1..rest.len()).find(|index| !follows(index)).unwrap_or(rest.len());
+            let (run, behind) = rest.split_at(end);
+            self.unmap(run);
+            rest = behind;
+        }
+        MAILBOX.let_go();
+    }
+
+    /// Unmaps all pages: whoever goes on faults, and waits.
+    fn freeze(&mut self) {
+        if !self.managed {
+            self.manage_all();
+        }
+        let mapped = (0..self.pages.ids()).map(PageId);
+        let mapped: Vec<PageId> = mapped.filter(|&page| self.pages.state(page) == State::Resident).collect();
+        self.unmap_pages(mapped);
+    }
+
+    /// In a child: a lease of its own, over the pages that it has.
+    pub(crate) fn take_over_lease(&mut self) {
+        let (granted, control) = (self.frames_needed(0), self.control);
+        let Some(tenant) = self.policy.tenant() else { return };
+        tenant.reconnect(control, granted);
+        self.pages.board = Some(tenant.board);
+        for page in (0..self.pages.ids()).map(PageId) {
+            if matches!(self.pages.state(page), State::Resident | State::Limbo) {
+                self.insert(page);
+                self.pages.mark(page, Flag::Referenced, true);
+            }
+        }
+    }
+}
