@@ -59,6 +59,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
+    #[expect(clippy::zombie_processes, reason = "it is `wait` of this file that waits")]
     fn each_child_is_counted_by_itself() {
         let start = |script: &str| Command::new("sh").args(["-c", script]).spawn().unwrap();
         let large = start("head -c 40000000 /dev/zero | tail -c 39999999 > /dev/null");

@@ -56,6 +56,8 @@ const WATCH_NS: i64 = 250_000_000;
 const LOOKS: usize = 128;
 /// How often the agent looks whether a mapping is still being moved, before it goes on all the same.
 const HELD_LOOKS: usize = 1000;
+/// After so many of these it sleeps in between: the thread that moves the mapping may have to wait for a processor.
+const HELD_LOOKS_AWAKE: usize = 100;
 /// Messages read at a time.
 const MESSAGES: usize = 64;
 
@@ -320,13 +322,18 @@ impl Agent {
     /// or a signal handler just before it moves one is not waited for: what it waits for may be us.
     pub(crate) fn hold_mappings(&mut self) {
         let is_change = |message: &Message| !matches!(message.event(), Some(Event::Fault { .. }) | None);
-        for _ in 0..HELD_LOOKS {
+        for look in 0..HELD_LOOKS {
             if MAILBOX.hold() && !self.messages.iter().any(is_change) {
                 return;
             }
             MAILBOX.let_go();
             self.catch_up();
-            rustix::thread::sched_yield();
+            if look < HELD_LOOKS_AWAKE {
+                rustix::thread::sched_yield();
+            } else {
+                let pause = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+                let _ = poll(&mut [], Some(&pause));
+            }
         }
     }
 

@@ -227,7 +227,7 @@ extern "C" fn hook_madvise(address: usize, length: usize, advice: c_int) -> isiz
         raw::MADV_FREE => raw::MADV_DONTNEED,
         advice => advice,
     };
-    let taken_over = match advice as u32 {
+    let taken_over = match advice {
         _ if !GATE.is_in_use() => None,
         // What is shared is not what it seems: the agent knows.
         raw::MADV_DONTNEED | raw::MADV_REMOVE => {
@@ -238,7 +238,7 @@ extern "C" fn hook_madvise(address: usize, length: usize, advice: c_int) -> isiz
         _ => None,
     };
     // SAFETY: the program's own call.
-    let make = || unsafe { advise(address, length, advice as u32) };
+    let make = || unsafe { advise(address, length, advice) };
     let result = taken_over.unwrap_or_else(make);
     if result == 0 {
         let told = match advice {

@@ -19,7 +19,7 @@ fn refused(error: Errno) -> isize {
 }
 
 fn is_page_start(address: usize) -> bool {
-    address % PAGE_BYTES == 0
+    address.is_multiple_of(PAGE_BYTES)
 }
 
 impl Agent {
