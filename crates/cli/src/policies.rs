@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use sweephand_pager::live_policies;
 use sweephand_policy::Info;
 use sweephand_policy::registry::{Entry, POLICIES, Spec};
 use sweephand_policy::task_registry::{self, TASK_POLICIES, TaskEntry};
@@ -66,18 +67,28 @@ impl Listing {
             "exact" => "every reference",
             _ => "every reference and the next use of its page",
         };
-        let runs = if entry.runs_live { "simulated or live" } else { "simulated" };
-        Self { info: entry.info, needs, runs, runs_live: entry.runs_live }
+        let runs_live = runs_live(entry.info);
+        let runs = if runs_live { "simulated or live" } else { "simulated" };
+        Self { info: entry.info, needs, runs, runs_live }
     }
 
     fn of_tasks(entry: &TaskEntry) -> Self {
         Self {
             info: entry.info,
             needs: entry.needs,
-            runs: "with many tasks (multiprogram)",
-            runs_live: false,
+            runs: if runs_live(entry.info) {
+                "with many tasks (multiprogram) or live"
+            } else {
+                "with many tasks (multiprogram)"
+            },
+            runs_live: runs_live(entry.info),
         }
     }
+}
+
+/// Whether `sweephand run` takes it.
+fn runs_live(info: &Info) -> bool {
+    live_policies().any(|name| name == info.name)
 }
 
 fn text(entry: &Listing) -> String {

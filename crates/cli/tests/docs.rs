@@ -139,7 +139,7 @@ fn policy_list(entries: &[Value]) -> String {
 /// The table of contents.
 fn summary(entries: &[Value]) -> String {
     let mut text = "# Summary\n\n[The book](README.md)\n\n- [Tutorial](tutorial.md)\n- [What a report says](report.md)\n- [The live \
-                    pager](pager.md)\n- [The papers, reproduced](papers.md)\n- [Output for other programs](formats.md)\n- [How to add a trace format](trace-formats.md)\n- [How \
+                    pager](pager.md)\n- [What is limited, and what is counted](run.md)\n- [The papers, reproduced](papers.md)\n- [Output for other programs](formats.md)\n- [How to add a trace format](trace-formats.md)\n- [How \
                     to make a machine of your own](configurations.md)\n- [Policies](policies/README.md)\n"
         .to_string();
     for entry in entries {
