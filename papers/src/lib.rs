@@ -91,6 +91,11 @@ pub fn measured_items() -> impl Iterator<Item = &'static Item> {
     MEASURED.iter().copied().flatten()
 }
 
+/// Every item: [`all_items`], then [`measured_items`].
+pub fn every_item() -> impl Iterator<Item = &'static Item> {
+    all_items().chain(measured_items())
+}
+
 /// The items that `names` stand for: an item (`clock-pro/table-1`), what comes out the same everywhere of a paper
 /// (`clock-pro`), or of all if there are no names.
 pub fn items(names: &[String]) -> Result<Vec<&'static Item>, Error> {
@@ -101,7 +106,7 @@ pub fn items(names: &[String]) -> Result<Vec<&'static Item>, Error> {
         let measured = measured_items().filter(|item| item.id == name);
         let found: Vec<_> = all_items().filter(of_paper).chain(measured).collect();
         if found.is_empty() {
-            let known: Vec<_> = all_items().chain(measured_items()).map(|item| item.id).collect();
+            let known: Vec<_> = every_item().map(|item| item.id).collect();
             return Err(Error::UnknownItem { name: name.to_string(), known: known.join(" ") });
         }
         items.extend(found);

@@ -1,7 +1,7 @@
 //! All that was reproduced on one page of HTML: published beside measured, claims, and what each comes from. It needs nothing
 //! else: no network, no script.
 
-use crate::{Nearness, Reproduction, State, all_items, paper};
+use crate::{Nearness, Reproduction, State, every_item, paper};
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
@@ -116,13 +116,15 @@ pub fn page(found: &[Reproduction], version: &str) -> String {
     let by_item: HashMap<&str, &Reproduction> =
         found.iter().map(|found| (found.item.as_str(), found)).collect();
     let mut papers: Vec<Paper> = Vec::new();
-    for item in all_items() {
-        if papers.last().is_none_or(|last| last.anchor != item.folder) {
+    for item in every_item() {
+        let known = papers.iter().position(|paper| paper.anchor == item.folder);
+        let index = known.unwrap_or_else(|| {
             let (name, citation) = paper(item.folder).unwrap_or((item.folder, String::new()));
             let (items, tally) = (Vec::new(), Tally::default());
             papers.push(Paper { anchor: item.folder, name, citation, items, tally });
-        }
-        let paper = papers.last_mut().expect("there is one now");
+            papers.len() - 1
+        });
+        let paper = &mut papers[index];
         let shown =
             by_item.get(item.id).map_or_else(|| show(&Reproduction::waiting(item)), |found| show(found));
         paper.tally.add(&shown.tally);
@@ -291,7 +293,7 @@ mod tests {
 
     #[test]
     fn every_paper_has_a_name_and_a_citation() {
-        for item in all_items() {
+        for item in every_item() {
             let (name, citation) = paper(item.folder).unwrap_or_else(|| panic!("{}", item.folder));
             assert!(!name.is_empty() && citation.len() > 40, "{}: {name}, {citation}", item.folder);
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use sweephand_papers::{
     Compared, Error, Item, Lab, Machine, Nearness, Place, Program, Report, Reproduction, Scale, State,
-    all_items, items, page,
+    every_item, items, page,
 };
 use sweephand_report::Table;
 
@@ -114,10 +114,10 @@ fn the_page_has_every_item_with_what_became_of_it() {
     let found = measure(&TINY, &Lab::new(Some(folder.path().to_path_buf())));
     let page = page(&[found], "1.2.3");
     assert!(page.starts_with("<!doctype html>\n<html lang=\"en\">") && page.trim_end().ends_with("</html>"));
-    for item in all_items() {
+    for item in every_item() {
         assert!(page.contains(&format!("<h3 id=\"{}\">", item.id.replace('/', "-"))), "{}", item.id);
     }
-    assert_eq!(page.matches("<p class=\"note\">Not run yet.</p>").count(), all_items().count() - 1);
+    assert_eq!(page.matches("<p class=\"note\">Not run yet.</p>").count(), every_item().count() - 1);
     // Published beside measured: marked by colour, sign, words and difference.
     assert!(page.contains("<td class=\"published\">50.0</td>"));
     assert!(page.contains(

@@ -10,8 +10,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_papers::{
-    Item, Lab, Machine, Program, Report, Reproduction, State, all_items, checksum, items, measured_items,
-    page,
+    Item, Lab, Machine, Program, Report, Reproduction, State, all_items, checksum, every_item, items,
+    measured_items, page,
 };
 
 #[derive(clap::Args)]
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// List what can be reproduced
     #[arg(long)]
     list: bool,
-    /// Everything, on one page (as --page)
+    /// Everything, on one page (as --page), what is measured live on this machine last
     #[arg(long, requires = "output", conflicts_with_all = ["names", "list"])]
     all: bool,
     /// Also write DIR/index.html, a page with all items of all papers. What DIR holds from the same program and the same
@@ -58,7 +58,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let items = items(&args.names)?;
+    let items = if args.all { every_item().collect() } else { items(&args.names)? };
     let on_one_page = args.all || args.page;
     let bars = Bars::new(items.len());
     let watch = bars.references.clone();
@@ -145,7 +145,7 @@ fn onto_a_page(
     format: Format,
 ) -> anyhow::Result<Vec<Done>> {
     // The page has every item. What nobody asked for is shown if it is in the folder.
-    let mut found: Vec<Reproduction> = all_items().filter_map(|item| kept(folder, item, bench)).collect();
+    let mut found: Vec<Reproduction> = every_item().filter_map(|item| kept(folder, item, bench)).collect();
     let write_page = |found: &[Reproduction]| {
         write_file(&folder.join("index.html"), page(found, env!("CARGO_PKG_VERSION")).as_bytes())
     };
