@@ -277,7 +277,7 @@ fn counts(options: &[&str], name: &str, arguments: &[&str]) -> serde_json::Value
 }
 
 /// A loop over twice as much memory as there is: CLOCK reads every page in every round, LIFO+ and APR, whose pages come
-/// before them one by one however many are read at once, half of them; and what no hand comes to is not unmapped.
+/// before them one by one however many are read at once, little more than do not fit; and what no hand comes to is not unmapped.
 #[test]
 fn a_loop_costs_what_it_should_under_each_policy() {
     if !can_page() {
@@ -285,7 +285,7 @@ fn a_loop_costs_what_it_should_under_each_policy() {
     }
     const PAGES: u64 = 64 * 256;
     const ROUNDS: u64 = 4;
-    for (policy, most) in [("clock", PAGES), ("lifo-plus", PAGES * 2 / 3), ("apr", PAGES * 2 / 3)] {
+    for (policy, most) in [("clock", PAGES + 256), ("lifo-plus", PAGES * 3 / 4), ("apr", PAGES * 3 / 4)] {
         let options = ["--memory", "32MiB", "--policy", policy];
         let counts = counts(&options, "../../../../bench/pager/walk", &["loop", "64", "4"]);
         let read = counts["pages_read"].as_u64().unwrap() / ROUNDS;
@@ -418,15 +418,11 @@ fn what_cannot_be_read_back_is_never_taken_for_something_else() {
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
     // All that the agent has to do is done.
     sleep(Duration::from_millis(500));
-    let tasks = fs::read_dir(format!("/proc/{}/task", descendants(child.id())[0])).unwrap();
+    let family = descendants(child.id()).into_iter();
+    let tasks = family.flat_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).unwrap());
     let files = tasks.flat_map(|task| fs::read_dir(task.unwrap().path().join("fd")).unwrap());
-    let is_store = |path: &PathBuf| {
-        fs::read_link(path).is_ok_and(|name| {
-            name.starts_with(workshop()) && name.ends_with(" (deleted)") || {
-                name.to_string_lossy().contains("/#")
-            }
-        })
-    };
+    let is_store =
+        |path: &PathBuf| fs::read_link(path).is_ok_and(|name| name.to_string_lossy().contains("/#"));
     let mut stores: Vec<PathBuf> = files.map(|file| file.unwrap().path()).filter(is_store).collect();
     assert_eq!(stores.len(), 1, "{stores:?}");
     let store = fs::OpenOptions::new().write(true).open(stores.remove(0)).unwrap();
