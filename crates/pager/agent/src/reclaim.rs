@@ -70,6 +70,8 @@ impl Agent {
 
     /// Sees to it that so many pages are condemned; if the policy has none to give, those go to it that are on their way.
     fn condemn_some(&mut self, count: usize) {
+        // Those that have gone or moved meanwhile may be many, and make no room.
+        self.condemned.retain(|&page| self.pages.has(page, Flag::Condemned));
         while self.condemned.len() < count {
             if !self.condemn() {
                 match self.arrivals.leave(&mut self.pages, 0) {

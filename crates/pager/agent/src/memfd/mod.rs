@@ -115,12 +115,38 @@ pub struct Memfd {
 pub struct ExactBits<'a> {
     pagemap: BorrowedFd<'a>,
     cleared: &'a mut Vec<u32>,
+    /// What was seen of the pages from an address on: how many were looked at, and a bit for each that was mapped.
+    seen: (usize, usize, u64),
+    /// The page behind the one asked about last. Hands mostly go in the order of addresses, as pages came in.
+    next: usize,
 }
 
 impl ExactBits<'_> {
     /// The same, for a shorter time.
     pub fn again(&mut self) -> ExactBits<'_> {
-        ExactBits { pagemap: self.pagemap, cleared: self.cleared }
+        ExactBits { pagemap: self.pagemap, cleared: self.cleared, seen: self.seen, next: self.next }
+    }
+
+    /// Whether a page is mapped. Of pages in a row many are looked at by one call.
+    fn is_mapped(&mut self, address: usize) -> bool {
+        let (from, count, _) = self.seen;
+        if !(from..from + count * PAGE_BYTES).contains(&address) {
+            let count = if address == self.next { MOST_SEEN } else { 1 };
+            self.seen = (address, count, self.look(address, count));
+        }
+        self.next = address + PAGE_BYTES;
+        let (from, _, mapped) = self.seen;
+        mapped >> ((address - from) / PAGE_BYTES) & 1 != 0
+    }
+
+    /// Which of at most 64 pages are mapped, a bit each. Where that cannot be told they are taken for mapped.
+    fn look(&self, from: usize, count: usize) -> u64 {
+        let mut found = [NOTHING; MOST_SEEN];
+        let end = from + count * PAGE_BYTES;
+        let Ok((regions, _)) = scan(self.pagemap, from, end, PRESENT, &mut found) else { return u64::MAX };
+        let index = |address: u64| (address as usize - from) / PAGE_BYTES;
+        let pages = found[..regions].iter().flat_map(|region| index(region.start)..index(region.end));
+        pages.fold(0, |mapped, page| mapped | 1 << page)
     }
 
     /// Whether a page has been referenced since this was last asked.
@@ -128,10 +154,7 @@ impl ExactBits<'_> {
         if pages.state(page) != State::Resident || pages.has(page, Flag::Queued) {
             return false;
         }
-        let address = pages.address(page);
-        let mut found = [NOTHING];
-        let referenced = scan(self.pagemap, address, address + PAGE_BYTES, PRESENT, &mut found)
-            .map_or(true, |(count, _)| count > 0);
+        let referenced = self.is_mapped(pages.address(page));
         if referenced {
             pages.mark(page, Flag::Queued, true);
             self.cleared.push(page.0);
@@ -140,6 +163,8 @@ impl ExactBits<'_> {
     }
 }
 
+/// Most pages that are looked at together: as many as a word has bits.
+const MOST_SEEN: usize = 64;
 const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
 
 impl Memfd {
@@ -180,7 +205,7 @@ impl Memfd {
 
     /// The reference bits, for a policy to look at.
     pub(crate) fn bits<'a>(&'a mut self, pagemap: &'a OwnedFd) -> ExactBits<'a> {
-        ExactBits { pagemap: pagemap.as_fd(), cleared: &mut self.cleared }
+        ExactBits { pagemap: pagemap.as_fd(), cleared: &mut self.cleared, seen: (0, 0, 0), next: 0 }
     }
 
     /// A page has come in, mapped, for an access that is about to be made.
