@@ -498,7 +498,6 @@ impl Agent {
         let kept = self.keep_or_free(slot);
         self.incoming -= 1;
         self.pages.set(page, State::Limbo, kept);
-        self.insert(page);
         self.pages.mark(page, Flag::Trigger, true);
         self.arrive(page);
         self.wake(self.pages.address(page));
