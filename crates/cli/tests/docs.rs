@@ -138,10 +138,22 @@ fn policy_list(entries: &[Value]) -> String {
 
 /// The table of contents.
 fn summary(entries: &[Value]) -> String {
-    let mut text = "# Summary\n\n[The book](README.md)\n\n- [Tutorial](tutorial.md)\n- [What a report says](report.md)\n- [The live \
-                    pager](pager.md)\n- [What is limited, and what is counted](run.md)\n- [The papers, reproduced](papers.md)\n- [Output for other programs](formats.md)\n- [How to add a trace format](trace-formats.md)\n- [How \
-                    to make a machine of your own](configurations.md)\n- [Policies](policies/README.md)\n"
-        .to_string();
+    let chapters = [
+        ("Tutorial", "tutorial.md"),
+        ("What a report says", "report.md"),
+        ("The live pager", "pager.md"),
+        ("What is limited, and what is counted", "run.md"),
+        ("Several programs under one limit", "tasks.md"),
+        ("The papers, reproduced", "papers.md"),
+        ("Output for other programs", "formats.md"),
+        ("How to add a trace format", "trace-formats.md"),
+        ("How to make a machine of your own", "configurations.md"),
+        ("Policies", "policies/README.md"),
+    ];
+    let mut text = "# Summary\n\n[The book](README.md)\n\n".to_string();
+    for (title, file) in chapters {
+        text += &format!("- [{title}]({file})\n");
+    }
     for entry in entries {
         let name = words(entry, "name");
         text += &format!("  - [{name}](policies/{name}.md)\n");
