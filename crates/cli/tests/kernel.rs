@@ -224,7 +224,7 @@ fn what_cannot_be_compared_is_told_in_one_line() {
     }
     refuse(
         &["compare", "--memory", "16MiB", "--policy", "lru", "--", "true"],
-        "policy 'lru' needs every reference",
+        "policy 'lru': needs every reference",
     );
     refuse(&["compare", "--memory", "16MiB", "--", "/no/such/program"], "there is no such program");
     refuse(&["run", "--kernel", "--memory", "1MiB", "--", "true"], "give it 4194304 at least");
