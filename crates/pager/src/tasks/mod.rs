@@ -14,7 +14,7 @@
 //! itself, since all it uses is in memory, has its pages unmapped: then it does. Shells see no stopped jobs, signals stay the
 //! program's own, and children are held as their parents are.
 //!
-//! Start reading at [`supervisor`].
+//! Start reading at `supervisor`.
 
 mod file;
 mod ledger;
