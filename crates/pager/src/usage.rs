@@ -73,7 +73,8 @@ mod tests {
         assert!(has_ended(&small), "looking does not take it away");
         let (status, usage) = wait(&small).unwrap();
         assert_eq!(status.code(), Some(3));
-        assert!(usage.most_resident_pages < 5000 && usage.minor_faults < 5000, "{usage:?}");
+        // (Of memory it is told of the most since before its exec, when it was a copy of this process.)
+        assert!(usage.minor_faults < 5000, "{usage:?}");
         assert!(wait(&small).is_err());
     }
 }

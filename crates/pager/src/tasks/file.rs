@@ -376,7 +376,7 @@ mod tests {
         };
         assert!(error("stdout", "sdtout").starts_with("line 4: unknown field `sdtout`, expected one of"));
         assert!(error("memory = '64MiB'", "theta_ms = 'x'").starts_with("line 1: invalid type"));
-        assert!(error("['sort', 'in.{n}']", "[").starts_with("line 3: "));
+        assert!(error("command =", "command").starts_with("line 3: "));
         assert_eq!(error("count = 2", "count = 0"), "task 1: count = 0: it is run once at least");
         assert_eq!(
             error("['sort', 'in.{n}']", "[]"),
