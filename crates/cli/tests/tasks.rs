@@ -2,6 +2,9 @@
 //!
 //! Where userfaultfd is not allowed (these tests want root) they say so.
 
+mod schema;
+
+use schema::keeps_to;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -47,8 +50,13 @@ fn run(name: &str, text: &str, options: &[&str]) -> Command {
     command
 }
 
+/// The counts of a run, which keep to their schema.
 fn counts(name: &str) -> serde_json::Value {
-    serde_json::from_slice(&fs::read(workshop().join(name).join("stats.json")).unwrap()).unwrap()
+    let document = fs::read_to_string(workshop().join(name).join("stats.json")).unwrap();
+    if let Some(Err(error)) = keeps_to("run-tasks.json", &document, tempfile::tempdir().unwrap().path()) {
+        panic!("{error}: {document}");
+    }
+    serde_json::from_str(&document).unwrap()
 }
 
 fn number(value: &serde_json::Value, name: &str) -> u64 {
