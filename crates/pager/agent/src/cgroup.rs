@@ -19,7 +19,7 @@ pub(crate) fn widen(control: &Control) {
     while processes() > known {
         known = processes();
         let limit_bytes =
-            known * control.order.limit_pages * PAGE_BYTES as u64 + control.order.cgroup_share_bytes;
+            known * (control.order.limit_pages * PAGE_BYTES as u64 + control.order.cgroup_share_bytes);
         // A program that has given up root's rights keeps the limit that there is.
         let Ok(file) = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) else { return };
         let _ = rustix::io::write(file, format!("{limit_bytes}").as_bytes());

@@ -73,7 +73,7 @@ pub struct Order {
     pub directory: Text<1024>,
     /// The file with the limit of the cgroup that the program is in; empty if it is in none of its own.
     pub cgroup_limit: Text<512>,
-    /// What the cgroup's limit has on top of the processes' own, in bytes.
+    /// What the cgroup's limit has on top for each process, in bytes: each has page tables, stacks and a ring of its own.
     pub cgroup_share_bytes: u64,
     /// The name of the command's socket, if it lends memory to several programs; empty if the limit is this one's alone.
     pub lender: Text<100>,
