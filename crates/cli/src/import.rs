@@ -40,6 +40,16 @@ enum FormatName {
     Text,
     /// What the recorder sends
     Pgtr,
+    /// What valgrind --tool=lackey --trace-mem=yes prints, without the output of the program
+    Lackey,
+    /// What DynamoRIO's view tool prints of a drmemtrace trace
+    Drmemtrace,
+    /// Requests to disks: unit,block,size,R or W,time (Storage Performance Council)
+    Spc,
+    /// Requests to disks: time,host,disk,Read or Write,offset,size,response time (MSR Cambridge)
+    Msr,
+    /// Requests for objects, binary (libCacheSim); not found by content
+    OracleGeneral,
 }
 
 impl FormatName {
@@ -48,6 +58,11 @@ impl FormatName {
             Self::Auto => None,
             Self::Text => Some(Format::Text),
             Self::Pgtr => Some(Format::Pgtr),
+            Self::Lackey => Some(Format::Lackey),
+            Self::Drmemtrace => Some(Format::Drmemtrace),
+            Self::Spc => Some(Format::Spc),
+            Self::Msr => Some(Format::Msr),
+            Self::OracleGeneral => Some(Format::OracleGeneral),
         }
     }
 }

@@ -227,6 +227,9 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
         ("reproduce table-9", "'table-9' is no paper or item; known: clock-pro/table-1"),
         ("info missing.swt", "missing.swt: No such file or directory"),
         ("import words.txt -o words.swt", "words.txt: line 3"),
+        ("import words.txt --format spc -o words.swt", "words.txt: line 1 (byte 0): not unit,block,size"),
+        ("import words.txt --format lackey -o words.swt", "words.txt: line 1 (byte 0): not an access"),
+        ("import words.txt --format oracle-general -o words.swt", "words.txt: ends too soon, at byte 10"),
         ("generate loop --pages 0 --references 10 -o zero.swt", ""),
     ] {
         let error = sandbox.error(arguments);
@@ -395,6 +398,46 @@ fn what_cannot_be_recorded_is_said_in_one_line() {
     );
     assert!(sandbox.error("record -o missing/t.swt -- true").starts_with("missing/t.swt: cannot be created"));
     assert!(sandbox.files().is_empty());
+}
+
+/// What Valgrind's own tool prints is the string that a few lines of plain code make of it.
+#[test]
+fn what_lackey_prints_is_imported_reference_for_reference() {
+    if !valgrind_is_here() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mut lackey = Command::new("valgrind");
+    lackey.args(["--tool=lackey", "--trace-mem=yes", "--log-file=true.lackey", "true"]);
+    assert!(lackey.current_dir(sandbox.path(".")).status().unwrap().success());
+    let printed = fs::read_to_string(sandbox.path("true.lackey")).unwrap();
+    let mut pages = String::new();
+    let mut add = |address: u64, bytes: u64| {
+        (address / 4096..=(address + bytes - 1) / 4096).for_each(|page| pages += &format!("{page}\n"));
+    };
+    for line in printed.lines().filter(|line| !line.starts_with("==")) {
+        let (address, bytes) = line[3..].split_once(',').unwrap();
+        let (address, bytes) = (u64::from_str_radix(address, 16).unwrap(), bytes.parse().unwrap());
+        let times = if line.starts_with(" M") { 2 } else { 1 };
+        (0..times).for_each(|_| add(address, bytes));
+    }
+    sandbox.write("true.pages", &pages);
+    sandbox.stdout("import --format lackey true.lackey -o lackey.swt");
+    let counts = |trace: &str| {
+        let csv =
+            sandbox.stdout(&format!("simulate {trace} --policy lru,clock --memory 10p,30p --format csv"));
+        let rows: Vec<_> =
+            csv.lines().skip(1).map(|row| row.split(',').collect::<Vec<_>>()[1..10].join(",")).collect();
+        assert_eq!(rows.len(), 4);
+        rows
+    };
+    assert_eq!(counts("lackey.swt"), counts("true.pages"));
+    assert_eq!(counts("true.lackey"), counts("true.pages"));
+    let info: serde_json::Value =
+        serde_json::from_str(&sandbox.stdout("info lackey.swt --format json --verify")).unwrap();
+    let executed = printed.lines().find_map(|line| line.split_once("guest instrs:")).unwrap().1;
+    assert_eq!(info["totals"]["instructions"].to_string(), executed.trim().replace(',', ""));
+    assert_eq!(info["metadata"]["program"], "true");
 }
 
 /// A configuration of two small programs with write flags.

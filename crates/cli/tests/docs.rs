@@ -146,7 +146,7 @@ fn summary(entries: &[Value]) -> String {
         ("Several programs under one limit", "tasks.md"),
         ("The papers, reproduced", "papers.md"),
         ("Output for other programs", "formats.md"),
-        ("How to add a trace format", "trace-formats.md"),
+        ("Trace formats, and how to add one", "trace-formats.md"),
         ("How to make a machine of your own", "configurations.md"),
         ("Policies", "policies/README.md"),
     ];

@@ -32,8 +32,8 @@ pub enum Error {
     },
     /// It is something else.
     #[error(
-        "{}is {found}, not a trace: .swt, PGTR and text (a page number a line) are read, \
-             plain or compressed by gzip, xz or zstd",
+        "{}is {found}, not a trace: .swt, PGTR, text (a page number a line), lackey, drmemtrace's view, SPC and MSR are \
+             read, plain or compressed by gzip, xz or zstd; oracleGeneral by `sweephand import --format oracle-general`",
         named(path)
     )]
     Unrecognised {
@@ -81,7 +81,7 @@ pub enum Error {
         /// What is wrong there.
         reason: String,
     },
-    /// A PGTR stream's record makes no sense.
+    /// A record of a PGTR stream, or of another binary format, makes no sense.
     #[error("{}record {record} at byte {offset}: {reason}", named(path))]
     Record {
         /// The file.
@@ -93,7 +93,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// A line of a text file is not a page number.
+    /// A line of a text file is not what its format has.
     #[error("{}line {line} (byte {offset}): {reason}: {found:?}", named(path))]
     Line {
         /// The file.

@@ -1,14 +1,16 @@
 //! What must hold of any bytes whatever: the fuzz target, and the stable test that runs it on damage.
 
-use std::io::Cursor;
+use std::io::{self, Cursor, Read};
 use std::path::Path;
 
+use crate::bytes::ByteStream;
 use crate::codec::{self, Encoder};
+use crate::import::convert;
 use crate::irim;
-use crate::{Chunk, EndTotals, Metadata, Trace, Writer};
+use crate::{AllocKind, Chunk, EndTotals, Error, Format, Metadata, Sink, Trace, Writer};
 
-/// Reads `data` as a trace of any format, as an IRIM string, and as a raw chunk of our own. Each is refused with an error, or
-/// is consistent. Panics if it is not.
+/// Reads `data` as a trace of the format that it seems to have, as one of each format that is converted, as an IRIM string, and as
+/// a raw chunk of our own. Each is refused with an error, or is consistent. Panics if it is not.
 #[doc(hidden)]
 pub fn fuzz_reader(data: &[u8]) {
     if let Ok(trace) = Trace::from_reader(data, Path::new("data")) {
@@ -19,6 +21,23 @@ pub fn fuzz_reader(data: &[u8]) {
         {
             assert_eq!(checksum, trace.header().checksum);
             trace.verify(&mut |_| {}).expect("a converted trace is sound");
+        }
+    }
+    // As each format, whatever it looks like: the same however the bytes arrive.
+    for format in Format::ALL {
+        let mut references = [const { Vec::new() }; 2];
+        let [whole, pieces] = &mut references;
+        let whole = convert(format, ByteStream::new(data), &mut Bounded(whole), true, &mut |_| {});
+        let in_pieces = ByteStream::new(Pieces(data));
+        let pieces = convert(format, in_pieces, &mut Bounded(pieces), true, &mut |_| {});
+        assert_eq!(references[0], references[1], "{format:?}");
+        match (whole, pieces) {
+            (Ok(whole), Ok(pieces)) => {
+                assert_eq!(format!("{whole:?}"), format!("{pieces:?}"));
+                assert!(whole.page_size.is_power_of_two());
+            }
+            (Err(whole), Err(pieces)) => assert_eq!(whole.to_string(), pieces.to_string(), "{format:?}"),
+            (whole, pieces) => panic!("{format:?}: {whole:?}, in pieces {pieces:?}"),
         }
     }
     // As an IRIM string.
@@ -60,4 +79,46 @@ fn check(chunk: &Chunk) {
     assert_eq!(chunk.first_new_page as usize + chunk.new_pages.len(), chunk.pages as usize);
     assert!(chunk.events.is_sorted_by_key(|(at, _)| *at));
     assert!(chunk.events.iter().all(|(at, _)| *at as usize <= chunk.references.len()));
+}
+
+/// Gives a few bytes at a time, as a pipe may.
+struct Pieces<'a>(&'a [u8]);
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = buffer.len().min(7);
+        self.0.read(&mut buffer[..most])
+    }
+}
+
+/// Keeps references, and refuses to take many: a record of a few bytes may be a request for a million pages.
+struct Bounded<'a>(&'a mut Vec<(u64, bool)>);
+
+impl Bounded<'_> {
+    const MOST: usize = 1 << 12;
+}
+
+impl Sink for Bounded<'_> {
+    fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
+        self.0.push((page_number, write));
+        if self.0.len() < Self::MOST { Ok(()) } else { Err(Error::too_many_pages()) }
+    }
+    fn alloc(&mut self, _address: u64, _length: u64, _kind: AllocKind) -> Result<(), Error> {
+        Ok(())
+    }
+    fn free(&mut self, _address: u64) -> Result<(), Error> {
+        Ok(())
+    }
+    fn mark(&mut self, _instructions: u64, _references: u64) -> Result<(), Error> {
+        Ok(())
+    }
+    fn map(&mut self, _first_page: u64, _pages: u64) -> Result<(), Error> {
+        Ok(())
+    }
+    fn unmap(&mut self, _first_page: u64, _pages: u64) -> Result<(), Error> {
+        Ok(())
+    }
+    fn remap(&mut self, _from: u64, _to: u64, _pages: u64) -> Result<(), Error> {
+        Ok(())
+    }
 }

@@ -1,7 +1,8 @@
 //! Every format there is to read: decompression, detection by content, and the way to each importer.
 //!
 //! Names are not looked at. Compression is known by its magic bytes and may be nested; what comes out is
-//! PGTR or our own format by theirs, and otherwise text if its first bytes could be text.
+//! PGTR or our own format by theirs, and otherwise, if its first bytes could be text, what its first line
+//! looks like. What cannot be known so ([`Format::OracleGeneral`]) has to be asked for.
 
 use std::io::{BufReader, Cursor, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use liblzma::stream::{CONCATENATED, Stream};
 use crate::bytes::{ByteStream, read_error};
 use crate::format::{FixedHeader, MAGIC};
 use crate::reduce::Reducer;
-use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer, irim, pgtr, text};
+use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer};
+use crate::{drmemtrace, irim, lackey, msr, oracle_general, pgtr, spc, text};
 
 /// How much memory an xz file may ask for (its largest preset asks for 65 MiB).
 const XZ_MEMORY: u64 = 256 << 20;
@@ -31,6 +33,22 @@ pub enum Format {
     Pgtr,
     /// Page numbers, one a line ([`crate::text`]).
     Text,
+    /// What Valgrind's lackey prints ([`crate::lackey`]).
+    Lackey,
+    /// What DynamoRIO's view tool prints of a drmemtrace trace ([`crate::drmemtrace`]).
+    Drmemtrace,
+    /// Requests to disks, as the Storage Performance Council has them ([`crate::spc`]).
+    Spc,
+    /// Requests to disks, as Microsoft Research Cambridge has them ([`crate::msr`]).
+    Msr,
+    /// Requests for objects, as libCacheSim has them ([`crate::oracle_general`]); never found by content.
+    OracleGeneral,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 7] =
+        [Self::Pgtr, Self::Text, Self::Lackey, Self::Drmemtrace, Self::Spc, Self::Msr, Self::OracleGeneral];
 }
 
 /// How to import.
@@ -93,6 +111,11 @@ impl Imported {
     }
 }
 
+/// Whether bytes could be text.
+fn is_text(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r'))
+}
+
 /// A file's name up to its first dot.
 fn stem(name: &Path) -> String {
     let name = name.file_name().unwrap_or_default().to_string_lossy();
@@ -134,8 +157,10 @@ impl<'a> Input<'a> {
     fn look(mut rest: Box<dyn Read + 'a>) -> Result<Self, Error> {
         let mut head = vec![0; HEAD];
         let mut length = 0;
-        // A live pipe may have little to give: what tells formats apart is enough.
-        while length < MAGIC.len() {
+        // A live pipe may have little to give: what tells formats apart is enough. Of text that is the first line.
+        while length < MAGIC.len()
+            || (length < HEAD && is_text(&head[..length]) && !head[..length].contains(&b'\n'))
+        {
             match rest.read(&mut head[length..]) {
                 Ok(0) => break,
                 Ok(bytes) => length += bytes,
@@ -189,8 +214,15 @@ impl<'a> Input<'a> {
             Ok(Format::Pgtr)
         } else if let Some((_, found)) = known.iter().find(|(magic, _)| head.starts_with(magic)) {
             Err(Error::unrecognised(*found))
-        } else if head.iter().all(|byte| *byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r')) {
-            Ok(Format::Text)
+        } else if is_text(head) {
+            let first_line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            Ok(match () {
+                () if lackey::is(head) => Format::Lackey,
+                () if drmemtrace::is(head) => Format::Drmemtrace,
+                () if spc::is(first_line) => Format::Spc,
+                () if msr::is(first_line) => Format::Msr,
+                () => Format::Text,
+            })
         } else {
             Err(Error::unrecognised("binary data of no known format"))
         }
@@ -207,6 +239,7 @@ impl<'a> Input<'a> {
             return import_trace(&trace, writer, options.window, progress);
         }
         let format = match options.format {
+            Some(_) if self.head.is_empty() => return Err(Error::empty()),
             Some(format) => format,
             None => self.detect()?,
         };
@@ -228,7 +261,8 @@ impl<'a> Input<'a> {
     }
 }
 
-fn convert(
+/// Reads a stream of a format into `sink`.
+pub(crate) fn convert(
     format: Format,
     stream: ByteStream<impl Read>,
     sink: &mut impl Sink,
@@ -238,6 +272,11 @@ fn convert(
     match format {
         Format::Pgtr => pgtr::read(stream, sink, tolerate_missing_end, progress),
         Format::Text => text::read(stream, sink, progress),
+        Format::Lackey => lackey::read(stream, sink, progress),
+        Format::Drmemtrace => drmemtrace::read(stream, sink, progress),
+        Format::Spc => spc::read(stream, sink, progress),
+        Format::Msr => msr::read(stream, sink, progress),
+        Format::OracleGeneral => oracle_general::read(stream, sink, progress),
     }
 }
 

@@ -25,10 +25,12 @@
 //! # Ok::<(), sweephand_trace::Error>(())
 //! ```
 
+mod accesses;
 mod bytes;
 mod chunk;
 mod codec;
 mod content;
+pub mod drmemtrace;
 mod error;
 pub mod format;
 mod fuzz;
@@ -36,8 +38,12 @@ pub mod generate;
 mod header;
 pub mod import;
 pub mod irim;
+pub mod lackey;
+mod lines;
 pub mod merge;
+pub mod msr;
 pub mod objects;
+pub mod oracle_general;
 mod pages;
 pub mod pgtr;
 pub mod picture;
@@ -45,6 +51,7 @@ mod reader;
 mod record;
 pub mod reduce;
 mod replay;
+pub mod spc;
 pub mod text;
 mod varint;
 mod virtual_time;

@@ -6,63 +6,43 @@
 //! collapsed. How large a page is, the file does not say: 4 KiB is assumed.
 
 use std::io::Read;
-use std::path::PathBuf;
 
 use crate::bytes::ByteStream;
 use crate::import::{Imported, Progress};
+use crate::lines::{self, Lines, Refused};
 use crate::{Error, Sink};
 
-/// How much of a line an error shows.
-const SHOWN: usize = 40;
+struct Text<'a, S> {
+    sink: &'a mut S,
+    references: u64,
+}
 
 /// Reads a stream into `sink`.
 pub(crate) fn read<R: Read>(
-    mut stream: ByteStream<R>,
+    stream: ByteStream<R>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
-    let mut line = 0;
-    let mut records = 0;
-    loop {
-        // Whole lines, as many as are buffered.
-        let bytes = stream.buffered();
-        let mut start = 0;
-        while let Some(length) = bytes[start..].iter().position(|byte| *byte == b'\n') {
-            line += 1;
-            let content = &bytes[start..start + length];
-            match parse(content) {
-                Ok(Some(page)) => {
-                    sink.reference(page, false)?;
-                    records += 1;
-                }
-                Ok(None) => {}
-                Err(reason) => return Err(wrong(line, stream.offset() + start as u64, reason, content)),
-            }
-            start += length + 1;
+    let mut text = Text { sink, references: 0 };
+    lines::read(stream, &mut text, progress)?;
+    if text.references == 0 {
+        return Err(Error::unrecognised("text without a single page number"));
+    }
+    Ok(Imported { page_size: 4096, source: "text", ..Imported::default() })
+}
+
+impl<S: Sink> Lines for Text<'_, S> {
+    #[inline]
+    fn line(&mut self, line: &[u8]) -> Result<(), Refused> {
+        if let Some(page) = parse(line)? {
+            self.sink.reference(page, false)?;
+            self.references += 1;
         }
-        stream.consume(start);
-        progress(Progress { bytes: stream.offset(), records, instructions: 0 });
-        if !stream.ended() {
-            if stream.full() {
-                return Err(wrong(line + 1, stream.offset(), "an endless line", stream.buffered()));
-            }
-            stream.fill()?;
-            continue;
-        }
-        // The last line need not end.
-        let content = stream.buffered();
-        match parse(content) {
-            Ok(Some(page)) => {
-                sink.reference(page, false)?;
-                records += 1;
-            }
-            Ok(None) => {}
-            Err(reason) => return Err(wrong(line + 1, stream.offset(), reason, content)),
-        }
-        if records == 0 {
-            return Err(Error::unrecognised("text without a single page number"));
-        }
-        return Ok(Imported { page_size: 4096, source: "text", ..Imported::default() });
+        Ok(())
+    }
+
+    fn counts(&self) -> (u64, u64) {
+        (self.references, 0)
     }
 }
 
@@ -90,15 +70,6 @@ fn parse(line: &[u8]) -> Result<Option<u64>, &'static str> {
         .try_fold(0u64, |page, digit| page.checked_mul(radix.into())?.checked_add(digit))
         .map(Some)
         .ok_or("a page number that does not fit 64 bits")
-}
-
-fn wrong(line: u64, offset: u64, reason: &'static str, content: &[u8]) -> Error {
-    let content = content.trim_ascii();
-    let mut found = String::from_utf8_lossy(&content[..content.len().min(SHOWN)]).into_owned();
-    if content.len() > SHOWN {
-        found.push('…');
-    }
-    Error::Line { path: PathBuf::new(), line, offset, reason, found }
 }
 
 #[cfg(test)]

@@ -1,0 +1,100 @@
+//! MSR: the traces of disks in servers of Microsoft Research Cambridge (Narayanan, Donnelly, Rowstron, *Write Off-Loading*, FAST 2008).
+//!
+//! ```text
+//! 128166372003061629,hm,0,Read,383496192,32768,331
+//! ```
+//!
+//! A line is a request: time (Windows file time), host, disk number, `Read` or `Write`, offset in bytes, size in bytes, response time. Every
+//! page that a request covers is one reference; a request of no bytes is none. Each disk of each host has pages of its own, of 4 KiB. Times are
+//! not kept. A first line with the names of the columns is skipped. (README of the distribution at SNIA IOTTA, set 388.)
+
+use std::io::Read;
+
+use rustc_hash::FxHashMap;
+
+use crate::accesses::Accesses;
+use crate::bytes::ByteStream;
+use crate::import::{Imported, Progress};
+use crate::lines::{self, Lines, Refused, decimal};
+use crate::{Error, Sink};
+
+/// The names of the columns begin like this, where a file has them.
+const NAMES: &[u8] = b"Timestamp,";
+
+struct Msr<'a, S> {
+    accesses: Accesses<'a, S>,
+    /// Numbers of disks by `host,disk`, in the order of their first requests.
+    disks: FxHashMap<Vec<u8>, u64>,
+}
+
+/// Whether a stream whose first line is this is MSR.
+pub(crate) fn is(first_line: &[u8]) -> bool {
+    first_line.starts_with(NAMES) || parse(first_line).is_ok()
+}
+
+/// Reads a stream into `sink`.
+pub(crate) fn read<R: Read>(
+    stream: ByteStream<R>,
+    sink: &mut impl Sink,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Imported, Error> {
+    let mut msr = Msr { accesses: Accesses::new(sink), disks: FxHashMap::default() };
+    lines::read(stream, &mut msr, progress)?;
+    let page_size = msr.accesses.page_size();
+    let end = msr.accesses.finish("an MSR trace")?;
+    Ok(Imported { end, page_size, source: "msr", ..Imported::default() })
+}
+
+impl<S: Sink> Lines for Msr<'_, S> {
+    fn line(&mut self, line: &[u8]) -> Result<(), Refused> {
+        if line.trim_ascii().is_empty() || (self.disks.is_empty() && line.starts_with(NAMES)) {
+            return Ok(());
+        }
+        let Request { disk, write, offset, bytes } = parse(line)?;
+        let number = match self.disks.get(disk) {
+            Some(number) => *number,
+            None => {
+                let number = self.disks.len() as u64;
+                *self.disks.entry(disk.to_vec()).or_insert(number)
+            }
+        };
+        self.accesses.request(number, offset, bytes, write)
+    }
+
+    fn counts(&self) -> (u64, u64) {
+        self.accesses.counts()
+    }
+}
+
+struct Request<'a> {
+    /// Host and number, with the comma between.
+    disk: &'a [u8],
+    write: bool,
+    offset: u64,
+    bytes: u64,
+}
+
+fn parse(line: &[u8]) -> Result<Request<'_>, &'static str> {
+    let mut fields = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let mut field = || fields.next().filter(|field| !field.is_empty()).ok_or("not seven fields, as MSR has");
+    let [time, _host, disk, kind, offset, bytes, response] =
+        [field()?, field()?, field()?, field()?, field()?, field()?, field()?];
+    if fields.next().is_some() {
+        return Err("more than seven fields");
+    }
+    decimal(time).ok_or("not a time in the first field")?;
+    decimal(disk).ok_or("not the number of a disk in the third field")?;
+    decimal(response).ok_or("not a time in the seventh field")?;
+    let mut commas = (0..line.len()).filter(|at| line[*at] == b',');
+    let [before_host, _, after_disk] = [(); 3].map(|()| commas.next().expect("seven fields"));
+    Ok(Request {
+        disk: &line[before_host + 1..after_disk],
+        write: match kind {
+            kind if kind.eq_ignore_ascii_case(b"read") => false,
+            kind if kind.eq_ignore_ascii_case(b"write") => true,
+            _ => return Err("neither Read nor Write in the fourth field"),
+        },
+        offset: decimal(offset).ok_or("not an offset in the fifth field")?,
+        bytes: decimal(bytes).ok_or("not a number of bytes in the sixth field")?,
+    })
+}

@@ -1,0 +1,84 @@
+//! SPC: traces of disks in the format of the Storage Performance Council, such as Financial1 and WebSearch1.
+//!
+//! ```text
+//! 0,20941264,8192,W,0.551706,...
+//! ```
+//!
+//! A line is a request: application-specific unit (a disk), logical block address, size in bytes, `R` or `W` in either case, time in seconds;
+//! further fields are optional, as is white space around a field. Blocks have 512 bytes. Every page that a request covers is one
+//! reference; a request of no bytes is none. Each unit has pages of its own, of 4 KiB. Times are not kept. (SPC Trace File Format Specification,
+//! revision 1.0.1, 2002, which leaves the block size to the trace's description: all those in circulation have 512.)
+
+use std::io::Read;
+
+use crate::accesses::Accesses;
+use crate::bytes::ByteStream;
+use crate::import::{Imported, Progress};
+use crate::lines::{self, Lines, Refused, decimal};
+use crate::{Error, Sink};
+
+const BLOCK_BYTES: u64 = 512;
+
+struct Spc<'a, S> {
+    accesses: Accesses<'a, S>,
+}
+
+/// Whether a stream whose first line is this is SPC.
+pub(crate) fn is(first_line: &[u8]) -> bool {
+    parse(first_line).is_ok()
+}
+
+/// Reads a stream into `sink`.
+pub(crate) fn read<R: Read>(
+    stream: ByteStream<R>,
+    sink: &mut impl Sink,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Imported, Error> {
+    let mut spc = Spc { accesses: Accesses::new(sink) };
+    lines::read(stream, &mut spc, progress)?;
+    let page_size = spc.accesses.page_size();
+    let end = spc.accesses.finish("an SPC trace")?;
+    Ok(Imported { end, page_size, source: "spc", ..Imported::default() })
+}
+
+impl<S: Sink> Lines for Spc<'_, S> {
+    fn line(&mut self, line: &[u8]) -> Result<(), Refused> {
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let Request { unit, block, bytes, write } = parse(line)?;
+        let offset = block.checked_mul(BLOCK_BYTES).ok_or("a block behind the end of any disk")?;
+        self.accesses.request(unit, offset, bytes, write)
+    }
+
+    fn counts(&self) -> (u64, u64) {
+        self.accesses.counts()
+    }
+}
+
+struct Request {
+    unit: u64,
+    block: u64,
+    bytes: u64,
+    write: bool,
+}
+
+fn parse(line: &[u8]) -> Result<Request, &'static str> {
+    let mut fields = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let mut field =
+        || fields.next().filter(|field| !field.is_empty()).ok_or("not unit,block,size,R or W,time");
+    let [unit, block, bytes, opcode, time] = [field()?, field()?, field()?, field()?, field()?];
+    if !time[0].is_ascii_digit() && time[0] != b'.' {
+        return Err("not a time in the fifth field");
+    }
+    Ok(Request {
+        unit: decimal(unit).ok_or("not a unit in the first field")?,
+        block: decimal(block).ok_or("not a block in the second field")?,
+        bytes: decimal(bytes).ok_or("not a number of bytes in the third field")?,
+        write: match opcode {
+            b"R" | b"r" => false,
+            b"W" | b"w" => true,
+            _ => return Err("neither R nor W in the fourth field"),
+        },
+    })
+}

@@ -1,0 +1,352 @@
+//! Formats of others: small samples, written from the documentation of each, with every reference that comes of them.
+
+mod common;
+
+use std::io::{Cursor, Read, Write};
+use std::path::PathBuf;
+
+use common::{Random, decoded};
+use sweephand_trace::{
+    Error, Event, Format, Header, ImportOptions, Metadata, Trace, Writer, fuzz_reader, import,
+};
+
+const LACKEY: &str = "\
+==17096== Lackey, an example Valgrind tool
+==17096== Using Valgrind-3.19.0 and LibVEX; rerun with -h for copyright info
+==17096== Command: /usr/bin/env true
+==17096==
+I  0401ab70,3
+ S 1fff000758,8
+I  0401affe,5
+ L 1fff001ffc,8
+ M 0421c7f0,4
+--17096-- warning: something of valgrind's own
+==17096== Counted 0 calls to main()
+";
+
+const DRMEMTRACE: &str = "\
+Output format:
+<--record#-> <--instr#->: <---tid---> <record details>
+------------------------------------------------------------
+           1           0:     2765542 <marker: version 5>
+           5           0:     2765542 <marker: page size 4096>
+           6           1:     2765542 ifetch       8 byte(s) @ 0x0000000000402ffc 48 8b 5c 24 08 00 00 mov    0x08(%rsp)[8byte] -> %rbx
+           6           1:     2765542                                              00
+           7           1:     2765542 read         8 byte(s) @ 0x00007fdf64e2adc8 by PC 0x0000000000402ffc
+           8           1:     2765542 pref-r-L1    1 byte(s) @ 0x0000000000999000 by PC 0x0000000000402ffc
+           9           1:     2765542 dflush      64 byte(s) @ 0x0000000000999000 by PC 0x0000000000402ffc
+------------------------------------------------------------
+          10           1:     2765543 <marker: timestamp 13334804716609227>
+          11           2:     2765543 ifetch       2 byte(s) @ 0x0000000000404a94 0f 05                syscall  -> %rcx %r11
+          12           2:     2765543 write        4 byte(s) @ 0x00007fdf64e2b000 by PC 0x0000000000404a94
+          13           2:     2765543 <thread 2765543 exited>
+View tool results:
+              2 : total instructions
+";
+
+const SPC: &str = "\
+0,15,512,R,0.000000
+0,20941264,8192,W,0.551706,17,optional
+1, 15, 512, r, 0.026214
+0,16,0,w,0.9
+0,7,4097,w,1
+";
+
+const MSR: &str = "\
+128166372003061629,hm,0,Read,383496192,4096,331
+128166372016382155,hm,1,Write,2822144,4097,1101
+128166372026382245,hm,0,read,383500000,8192,1
+128166372026382245,src1,0,Write,383496192,512,1
+";
+
+/// Pages with their write flags, in order.
+fn references(trace: &Trace) -> Vec<(u64, bool)> {
+    let mut numbers = Vec::new();
+    let mut chunk = sweephand_trace::Chunk::new();
+    for index in 0..trace.chunks() {
+        trace.read_chunk(index, &mut chunk).unwrap();
+        numbers.extend_from_slice(&chunk.new_pages);
+    }
+    decoded(trace).0.into_iter().map(|(id, write)| (numbers[id as usize], write)).collect()
+}
+
+/// Imports as `format`, or as what is found by content.
+fn imported(input: impl Read, format: Option<Format>) -> Result<(Trace, Header), Error> {
+    let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+    let options = ImportOptions { name: PathBuf::from("a.trace"), format, ..ImportOptions::default() };
+    let end = import(input, &mut writer, &options, &mut |_| {})?;
+    let (out, header) = writer.finish(end)?;
+    Ok((Trace::from_bytes(out.into_inner())?, header))
+}
+
+/// A record of oracleGeneral.
+fn record(object: u64, bytes: u32, next: i64) -> [u8; 24] {
+    let mut record = [0; 24];
+    record[..4].copy_from_slice(&7u32.to_le_bytes());
+    record[4..12].copy_from_slice(&object.to_le_bytes());
+    record[12..16].copy_from_slice(&bytes.to_le_bytes());
+    record[16..].copy_from_slice(&next.to_le_bytes());
+    record
+}
+
+fn oracle_general() -> Vec<u8> {
+    let records =
+        [(u64::MAX, 512, 2), (5, 4097, -1), (u64::MAX, 512, i64::MAX), (6, 0, 4), (6, 8192, i64::MAX)];
+    records.iter().flat_map(|&(object, bytes, next)| record(object, bytes, next)).collect()
+}
+
+/// A format, a file of it, and the references that it stands for.
+type Sample = (Format, Vec<u8>, Vec<(u64, bool)>);
+
+fn samples() -> Vec<Sample> {
+    let (stack, disk) = (0x1fff000, 1 << 40);
+    let offset = 383_496_192 / 4096;
+    vec![
+        (
+            Format::Lackey,
+            LACKEY.into(),
+            vec![
+                (0x401a, false),
+                (stack, true),
+                (0x401a, false),
+                (0x401b, false),
+                (stack + 1, false),
+                (stack + 2, false),
+                (0x421c, false),
+                (0x421c, true),
+            ],
+        ),
+        (
+            Format::Drmemtrace,
+            DRMEMTRACE.into(),
+            vec![
+                (0x402, false),
+                (0x403, false),
+                (0x7_fdf6_4e2a, false),
+                (0x404, false),
+                (0x7_fdf6_4e2b, true),
+            ],
+        ),
+        (
+            Format::Spc,
+            SPC.into(),
+            vec![
+                (1, false),
+                (20_941_264 / 8, true),
+                (20_941_264 / 8 + 1, true),
+                (disk + 1, false),
+                (0, true),
+                (1, true),
+            ],
+        ),
+        (
+            Format::Msr,
+            MSR.into(),
+            vec![
+                (offset, false),
+                (disk + 689, true),
+                (disk + 690, true),
+                (offset, false),
+                (offset + 1, false),
+                (offset + 2, false),
+                (2 * disk + offset, true),
+            ],
+        ),
+        (
+            Format::OracleGeneral,
+            oracle_general(),
+            // Each object begins 4 GiB after the one before.
+            vec![
+                (0, false),
+                (1 << 20, false),
+                (1 << 20 | 1, false),
+                (0, false),
+                (2 << 20, false),
+                (2 << 20, false),
+                (2 << 20 | 1, false),
+            ],
+        ),
+    ]
+}
+
+#[test]
+fn samples_become_the_references_they_stand_for() {
+    for (format, sample, expected) in samples() {
+        let (trace, header) = imported(&sample[..], Some(format)).unwrap();
+        assert_eq!(references(&trace), expected, "{format:?}");
+        assert_eq!(header.totals.references, expected.len() as u64, "{format:?}");
+        assert_eq!(header.metadata.page_size, 4096, "{format:?}");
+        trace.verify(&mut |_| {}).unwrap();
+        // The last line need not end, and lines may end as in MS-DOS.
+        if format != Format::OracleGeneral {
+            let text = String::from_utf8(sample).unwrap();
+            for text in [text.trim_end().to_owned(), text.replace('\n', "\r\n")] {
+                let (again, _) = imported(text.as_bytes(), Some(format)).unwrap();
+                assert_eq!(references(&again), expected, "{format:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn samples_are_known_by_content_through_compression_and_slow_pipes() {
+    struct Slow<'a>(&'a [u8]);
+    impl Read for Slow<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let most = buffer.len().min(1);
+            self.0.read(&mut buffer[..most])
+        }
+    }
+    for (format, sample, expected) in samples() {
+        let named = (format == Format::OracleGeneral).then_some(format);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        gzip.write_all(&sample).unwrap();
+        let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 6);
+        xz.write_all(&sample).unwrap();
+        let zstd = zstd::encode_all(&sample[..], 3).unwrap();
+        for bytes in [&sample, &gzip.finish().unwrap(), &xz.finish().unwrap(), &zstd] {
+            assert_eq!(references(&imported(&bytes[..], named).unwrap().0), expected, "{format:?}");
+            assert_eq!(references(&imported(Slow(bytes), named).unwrap().0), expected, "{format:?}");
+        }
+        if named.is_none() {
+            assert_eq!(references(&Trace::from_bytes(sample).unwrap()), expected, "{format:?}");
+        }
+    }
+    // A file of page numbers stays one, and MSR may name its columns.
+    let numbers = imported(&b"1\n2\n"[..], None).unwrap().0;
+    assert_eq!(references(&numbers), [(1, false), (2, false)]);
+    let titled = format!("Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n{MSR}");
+    assert_eq!(references(&imported(titled.as_bytes(), None).unwrap().0).len(), 7);
+}
+
+#[test]
+fn programs_and_instructions_are_kept() {
+    let (trace, header) = imported(LACKEY.as_bytes(), None).unwrap();
+    assert_eq!((header.metadata.program.as_str(), header.metadata.source.as_str()), ("env", "lackey"));
+    assert!(header.metadata.instruction_fetches);
+    assert_eq!(header.totals.instructions, Some(2));
+    assert_eq!(decoded(&trace).1, [(8, Event::Mark { instructions: 2, references: 8 })]);
+    let (_, header) = imported(DRMEMTRACE.as_bytes(), None).unwrap();
+    assert_eq!((header.totals.instructions, header.metadata.program.as_str()), (Some(2), "a"));
+    let (_, header) = imported(SPC.as_bytes(), None).unwrap();
+    assert_eq!((header.totals.instructions, header.metadata.instruction_fetches), (None, false));
+}
+
+#[test]
+fn a_mark_stands_after_every_million_instructions() {
+    let line = b"I  0401ab70,3\n";
+    let (trace, header) = imported(&line.repeat(2_500_000)[..], None).unwrap();
+    let marks = decoded(&trace).1;
+    let mark = |instructions: u64| Event::Mark { instructions, references: instructions };
+    let expected = [1_000_000, 1_000_000, 500_000].map(mark);
+    assert_eq!(marks.iter().map(|(_, mark)| mark.clone()).collect::<Vec<_>>(), expected);
+    assert_eq!(marks[0].0, 1_000_000);
+    assert_eq!(header.totals.instructions, Some(2_500_000));
+}
+
+#[test]
+fn pages_are_as_large_as_the_view_tool_says() {
+    let large = DRMEMTRACE.replace("page size 4096", "page size 65536");
+    let (trace, header) = imported(large.as_bytes(), None).unwrap();
+    assert_eq!(header.metadata.page_size, 65536);
+    let pages = [(0x40, false), (0x7fdf_64e2, false), (0x40, false), (0x7fdf_64e2, true)];
+    assert_eq!(references(&trace), pages);
+}
+
+#[test]
+fn what_is_wrong_has_a_place() {
+    let error = |format, input: &[u8]| imported(input, Some(format)).unwrap_err().to_string();
+    // Behind a sample: the line after its last, at the byte after its last.
+    for (format, sample, line, expected) in [
+        (Format::Lackey, LACKEY, "hello", "not an access as lackey prints it"),
+        (Format::Lackey, LACKEY, " X 1,1", "not I, L, S or M"),
+        (Format::Lackey, LACKEY, " L 12g,4", "not an address and a length"),
+        (Format::Lackey, LACKEY, " L 12", "not an address and a length"),
+        (Format::Lackey, LACKEY, " L 12,65536", "not an address and a length"),
+        (Format::Lackey, LACKEY, " L ffffffffffffffff,2", "an access past the end of the address space"),
+        (Format::Drmemtrace, DRMEMTRACE, "hello", "not a record of the view tool"),
+        (Format::Drmemtrace, DRMEMTRACE, "14 2: 17 jump", "not a record of the view tool"),
+        (Format::Drmemtrace, DRMEMTRACE, "14 2: 17", "a record without details"),
+        (
+            Format::Drmemtrace,
+            DRMEMTRACE,
+            "14 2: 17 read 8 bytes @ 0x12",
+            "not a number of bytes and an address",
+        ),
+        (Format::Drmemtrace, DRMEMTRACE, "14 2: 17 <marker: page size 4095>", "not the size of a page"),
+        (
+            Format::Drmemtrace,
+            DRMEMTRACE,
+            "14 2: 17 <marker: page size 8192>",
+            "another page size than that of the references before",
+        ),
+        (
+            Format::Drmemtrace,
+            DRMEMTRACE,
+            "14 2: W1.T9 read 8 byte(s) @ 0x12",
+            "another program: import one at a time",
+        ),
+        (Format::Spc, SPC, "0,1,512,R", "not unit,block,size,R or W,time"),
+        (Format::Spc, SPC, "0,1,512,X,0.5", "neither R nor W in the fourth field"),
+        (Format::Spc, SPC, "0,1,4294967296,R,0.5", "a request for 4 GiB or more"),
+        (Format::Spc, SPC, "0,8796093022208,512,R,0.5", "a request behind the first 4 PiB of a disk"),
+        (Format::Spc, SPC, "0,36028797018963968,512,R,0.5", "a block behind the end of any disk"),
+        (Format::Spc, SPC, "0,99999999999999999999,512,R,0.5", "not a block in the second field"),
+        (Format::Spc, SPC, "4096,1,512,R,0.5", "a disk beyond the first 4096"),
+        (Format::Msr, MSR, "1,hm,0,Reed,0,1,1", "neither Read nor Write in the fourth field"),
+        (Format::Msr, MSR, "1,hm,0,Read,0,1", "not seven fields, as MSR has"),
+        (Format::Msr, MSR, "1,hm,0,Read,-5,1,1", "not an offset in the fifth field"),
+        (
+            Format::Msr,
+            MSR,
+            "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime",
+            "not a time in the first field",
+        ),
+    ] {
+        let (place, number) = (sample.len(), sample.lines().count() + 1);
+        let shown: String = line.trim().chars().take(40).chain((line.len() > 40).then_some('…')).collect();
+        let expected = format!("a.trace: line {number} (byte {place}): {expected}: {shown:?}");
+        assert_eq!(error(format, format!("{sample}{line}\n").as_bytes()), expected);
+    }
+    let oracle = oracle_general();
+    let past = [&oracle[..], &record(9, 1, 1)].concat();
+    for (format, input, expected) in [
+        (Format::Lackey, &b"==1== Command: x\n"[..], "is a lackey trace without a single reference"),
+        (Format::Spc, b"0,1,0,r,0.1\n", "is an SPC trace without a single reference"),
+        (Format::OracleGeneral, &oracle[..50], "ends too soon, at byte 50, inside record 2"),
+        (
+            Format::OracleGeneral,
+            &past,
+            "record 5 at byte 120: request 1 wants the object next, which lies in the past",
+        ),
+    ] {
+        let error = error(format, input);
+        assert!(error.starts_with(&format!("a.trace: {expected}")), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    for format in Format::ALL {
+        assert_eq!(error(format, b""), "a.trace: is empty: there is no trace in it");
+    }
+}
+
+#[test]
+fn damage_never_panics_and_pieces_are_the_same_as_the_whole() {
+    let mut random = Random(11);
+    for (_, sample, _) in samples() {
+        for length in 0..sample.len() {
+            fuzz_reader(&sample[..length]);
+        }
+        for _ in 0..500 {
+            let mut bytes = sample.clone();
+            for _ in 0..1 + random.below(4) {
+                let at = random.below(bytes.len() as u64) as usize;
+                match random.below(3) {
+                    0 => bytes[at] = random.next() as u8,
+                    1 => drop(bytes.remove(at)),
+                    _ => bytes.insert(at, b"0123456789abcdef, \n"[random.below(19) as usize]),
+                }
+            }
+            fuzz_reader(&bytes);
+        }
+    }
+}
