@@ -21,6 +21,8 @@ mod reproduce;
 mod run;
 mod run_tasks;
 mod simulate;
+#[cfg(feature = "parquet")]
+mod sweep;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io;
@@ -46,6 +48,13 @@ enum Command {
     Generate(generate::Args),
     /// Count the page faults of a trace under every policy, at every memory size
     Simulate(simulate::Args),
+    /// Count page faults for every trace, policy and memory size of a plan, on all processors
+    #[cfg(feature = "parquet")]
+    Sweep(sweep::Args),
+    /// What the processes of a sweep do
+    #[cfg(feature = "parquet")]
+    #[command(hide = true)]
+    SweepWorker,
     /// Write a page about a trace: curves, pictures, objects, how much memory is enough
     Report(report::Args),
     /// Say in five lines how much memory is enough and which policy is best
@@ -75,6 +84,10 @@ fn main() -> ExitCode {
         Command::Import(args) => import::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Simulate(args) => simulate::run(args),
+        #[cfg(feature = "parquet")]
+        Command::Sweep(args) => sweep::run(args),
+        #[cfg(feature = "parquet")]
+        Command::SweepWorker => sweep::work(),
         Command::Report(args) => report::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Plot(args) => plot::run(args),

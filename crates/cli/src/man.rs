@@ -27,7 +27,10 @@ pub(crate) fn run(args: Args, command: Command) -> anyhow::Result<ExitCode> {
     // Subcommands learn what they are called in full.
     let mut command = command;
     command.build();
-    let subcommands = command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help");
+    let subcommands = command.get_subcommands().filter(|subcommand| {
+        // What is hidden is for our own processes.
+        subcommand.get_name() != "help" && !subcommand.is_hide_set()
+    });
     let subcommands = subcommands.cloned().map(|subcommand| {
         let name = format!("{name}-{}", subcommand.get_name());
         (name.clone(), subcommand.display_name(name))

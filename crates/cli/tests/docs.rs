@@ -144,6 +144,7 @@ fn summary(entries: &[Value]) -> String {
         ("The live pager", "pager.md"),
         ("What is limited, and what is counted", "run.md"),
         ("Several programs under one limit", "tasks.md"),
+        ("Sweeps: many traces, every policy, every size", "sweep.md"),
         ("The papers, reproduced", "papers.md"),
         ("Output for other programs", "formats.md"),
         ("Trace formats, and how to add one", "trace-formats.md"),

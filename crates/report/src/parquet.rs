@@ -5,8 +5,14 @@ use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::record::Field as Read;
 use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::Type;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -42,61 +48,140 @@ impl<R> Field<R> {
 
 /// Writes a file with one row group.
 pub(crate) fn write<R>(columns: &[Column<R>], rows: &[R], out: impl Write + Send) -> io::Result<()> {
-    write_rows(columns, rows, out).map_err(|error| match error {
+    let rows: Vec<&R> = rows.iter().collect();
+    let group = Columns { columns, rows: &rows };
+    write_groups(&[&group], out).map_err(io_error)
+}
+
+/// Writes rows that have two parts, the columns of the first before those of the second.
+pub(crate) fn write_pairs<A, B>(
+    first: (&[Column<A>], &[&A]),
+    second: (&[Column<B>], &[&B]),
+    out: impl Write + Send,
+) -> io::Result<()> {
+    let first = Columns { columns: first.0, rows: first.1 };
+    let second = Columns { columns: second.0, rows: second.1 };
+    write_groups(&[&first, &second], out).map_err(io_error)
+}
+
+/// What the disk said, where it was the disk.
+fn io_error(error: ParquetError) -> io::Error {
+    match error {
         ParquetError::External(error) => match error.downcast::<io::Error>() {
             Ok(error) => *error,
             Err(error) => io::Error::other(error),
         },
         error => io::Error::other(error),
-    })
+    }
 }
 
-fn write_rows<R>(columns: &[Column<R>], rows: &[R], out: impl Write + Send) -> Result<()> {
-    let fields: String = columns
-        .iter()
-        .map(|(name, field)| {
-            let (before, after) = field.schema();
-            format!("{before} {name} {after};")
-        })
-        .collect();
+/// Neighbouring columns that are filled from rows of one type.
+trait ColumnGroup {
+    /// The columns' part of the schema.
+    fn schema(&self) -> String;
+    /// Writes the columns, in order.
+    fn write(&self, group: &mut SerializedRowGroupWriter<'_, &mut (dyn Write + Send)>) -> Result<()>;
+}
+
+struct Columns<'a, R> {
+    columns: &'a [Column<R>],
+    rows: &'a [&'a R],
+}
+
+fn write_groups(groups: &[&dyn ColumnGroup], mut out: impl Write + Send) -> Result<()> {
+    let fields: String = groups.iter().map(|group| group.schema()).collect();
     let schema = Arc::new(parse_message_type(&format!("message rows {{ {fields} }}"))?);
     let producer = concat!("sweephand ", env!("CARGO_PKG_VERSION")).to_string();
     let properties = WriterProperties::builder()
         .set_compression(Compression::UNCOMPRESSED)
         .set_created_by(producer)
         .build();
+    let out: &mut (dyn Write + Send) = &mut out;
     let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
-    let mut group = file.next_row_group()?;
-    for (_, field) in columns {
-        let mut column = group.next_column()?.expect("a column of the schema");
-        match (column.untyped(), field) {
-            (ColumnWriter::ByteArrayColumnWriter(writer), Field::Text(of)) => {
-                let values: Vec<ByteArray> = rows.iter().map(|row| ByteArray::from(of(row))).collect();
-                writer.write_batch(&values, None, None)?;
-            }
-            (ColumnWriter::Int64ColumnWriter(writer), Field::Count(of)) => {
-                let values: Vec<i64> = rows.iter().map(|row| signed(of(row))).collect();
-                writer.write_batch(&values, None, None)?;
-            }
-            (ColumnWriter::Int64ColumnWriter(writer), Field::OptionalCount(of)) => {
-                let values: Vec<i64> = rows.iter().filter_map(of).map(signed).collect();
-                writer.write_batch(&values, Some(&presence(rows, |row| of(row).is_some())), None)?;
-            }
-            (ColumnWriter::DoubleColumnWriter(writer), Field::Ratio(of)) => {
-                let values: Vec<f64> = rows.iter().map(of).collect();
-                writer.write_batch(&values, None, None)?;
-            }
-            (ColumnWriter::DoubleColumnWriter(writer), Field::OptionalRatio(of)) => {
-                let values: Vec<f64> = rows.iter().filter_map(of).collect();
-                writer.write_batch(&values, Some(&presence(rows, |row| of(row).is_some())), None)?;
-            }
-            _ => unreachable!("the schema is made of the fields"),
-        }
-        column.close()?;
+    let mut row_group = file.next_row_group()?;
+    for group in groups {
+        group.write(&mut row_group)?;
     }
-    group.close()?;
+    row_group.close()?;
     file.close()?;
     Ok(())
+}
+
+impl<R> ColumnGroup for Columns<'_, R> {
+    fn schema(&self) -> String {
+        let field = |(name, field): &Column<R>| {
+            let (before, after) = field.schema();
+            format!("{before} {name} {after};")
+        };
+        self.columns.iter().map(field).collect()
+    }
+
+    fn write(&self, group: &mut SerializedRowGroupWriter<'_, &mut (dyn Write + Send)>) -> Result<()> {
+        let rows = || self.rows.iter().copied();
+        for (_, field) in self.columns {
+            let mut column = group.next_column()?.expect("a column of the schema");
+            match (column.untyped(), field) {
+                (ColumnWriter::ByteArrayColumnWriter(writer), Field::Text(of)) => {
+                    let values: Vec<ByteArray> = rows().map(|row| ByteArray::from(of(row))).collect();
+                    writer.write_batch(&values, None, None)?;
+                }
+                (ColumnWriter::Int64ColumnWriter(writer), Field::Count(of)) => {
+                    let values: Vec<i64> = rows().map(|row| signed(of(row))).collect();
+                    writer.write_batch(&values, None, None)?;
+                }
+                (ColumnWriter::Int64ColumnWriter(writer), Field::OptionalCount(of)) => {
+                    let values: Vec<i64> = rows().filter_map(of).map(signed).collect();
+                    writer.write_batch(
+                        &values,
+                        Some(&presence(rows().map(|row| of(row).is_some()))),
+                        None,
+                    )?;
+                }
+                (ColumnWriter::DoubleColumnWriter(writer), Field::Ratio(of)) => {
+                    let values: Vec<f64> = rows().map(of).collect();
+                    writer.write_batch(&values, None, None)?;
+                }
+                (ColumnWriter::DoubleColumnWriter(writer), Field::OptionalRatio(of)) => {
+                    let values: Vec<f64> = rows().filter_map(of).collect();
+                    writer.write_batch(
+                        &values,
+                        Some(&presence(rows().map(|row| of(row).is_some()))),
+                        None,
+                    )?;
+                }
+                _ => unreachable!("the schema is made of the fields"),
+            }
+            column.close()?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the rows of a file by the names of their columns: all of them, or those of one column.
+pub(crate) fn read<R: DeserializeOwned>(file: File, only: Option<&str>) -> io::Result<Vec<R>> {
+    let reader = SerializedFileReader::new(file).map_err(io_error)?;
+    let whole = reader.metadata().file_metadata().schema();
+    let projection = only.map(|name| {
+        let fields = whole.get_fields().iter().filter(|field| field.name() == name).cloned().collect();
+        Type::group_type_builder(whole.name()).with_fields(fields).build()
+    });
+    let rows = reader.get_row_iter(projection.transpose().map_err(io_error)?).map_err(io_error)?;
+    rows.map(|row| {
+        let named =
+            row.map_err(io_error)?.into_columns().into_iter().map(|(name, value)| (name, json(value)));
+        serde_json::from_value(Value::Object(named.collect())).map_err(io::Error::other)
+    })
+    .collect()
+}
+
+/// A value of one of the types that are written.
+fn json(value: Read) -> Value {
+    match value {
+        Read::Str(text) => text.into(),
+        Read::ULong(count) => count.into(),
+        Read::Double(number) => number.into(),
+        _ => Value::Null,
+    }
 }
 
 /// Parquet keeps unsigned numbers in the bits of signed ones.
@@ -105,15 +190,13 @@ fn signed(count: u64) -> i64 {
 }
 
 /// By row: 1 where there is a value, 0 where there is none.
-fn presence<R>(rows: &[R], is_there: impl Fn(&R) -> bool) -> Vec<i16> {
-    rows.iter().map(|row| i16::from(is_there(row))).collect()
+fn presence(is_there: impl Iterator<Item = bool>) -> Vec<i16> {
+    is_there.map(i16::from).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::Field as Read;
 
     struct Row {
         name: &'static str,

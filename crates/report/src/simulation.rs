@@ -4,13 +4,13 @@ use crate::machine_readable::{write_csv, write_json};
 #[cfg(feature = "parquet")]
 use crate::parquet::{Column, Field};
 use crate::{Table, grouped};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use sweephand_sim::Outcome;
 use sweephand_trace::Trace;
 
 /// One policy with one memory size on one trace. The fields are the columns of the CSV, in this order.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SimulationRow {
     /// The trace, as it was named.
     pub trace: String,
@@ -139,7 +139,7 @@ pub enum Measure {
 
 /// The columns of a Parquet file: those of the CSV.
 #[cfg(feature = "parquet")]
-const PARQUET_COLUMNS: [Column<SimulationRow>; 12] = [
+pub(crate) const PARQUET_COLUMNS: [Column<SimulationRow>; 12] = [
     ("trace", Field::Text(|row| &row.trace)),
     ("policy", Field::Text(|row| &row.policy)),
     ("memory_pages", Field::Count(|row| row.memory_pages)),

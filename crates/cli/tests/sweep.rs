@@ -1,0 +1,352 @@
+//! `sweephand sweep`: the same rows as `simulate`, whatever is killed on the way.
+
+mod schema;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::Duration;
+use sweephand_report::SweepRow;
+
+const POLICIES: [&str; 13] = [
+    "fifo",
+    "lru",
+    "clock",
+    "clock:init=1",
+    "2q",
+    "arc",
+    "car",
+    "lirs",
+    "clock-pro",
+    "sieve",
+    "s3-fifo",
+    "mq",
+    "opt",
+];
+const MEMORY: [&str; 8] = ["5%", "10%", "20%", "30%", "50%", "70%", "128p", "1MiB"];
+/// What the test plan comes to: two traces.
+const CELLS: usize = 2 * POLICIES.len() * MEMORY.len();
+
+/// The rows of the test plan.
+static UNDISTURBED: LazyLock<BTreeMap<String, Counts>> = LazyLock::new(|| {
+    let sandbox = Sandbox::new();
+    sandbox.stdout("sweep plan.toml -o out");
+    sandbox.rows("out")
+});
+
+/// The counts of a row; the time that it took is another one each time.
+type Counts = Vec<String>;
+
+struct Sandbox {
+    directory: tempfile::TempDir,
+}
+
+impl Sandbox {
+    /// With a plan over a trace that takes long enough to be killed in the middle, and a short one.
+    fn new() -> Self {
+        let sandbox = Self { directory: tempfile::tempdir().unwrap() };
+        for (trace, name) in [("tasks/tcc.swt", "a-tcc.swt"), ("scan-cyclic.swt", "b-scan.swt")] {
+            fs::copy(bundled(trace), sandbox.path(name)).unwrap();
+        }
+        sandbox.plan("*.swt", &POLICIES, &MEMORY);
+        sandbox
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn plan(&self, traces: &str, policies: &[&str], memory: &[&str]) {
+        let text = format!("traces = [{traces:?}]\npolicies = {policies:?}\nmemory = {memory:?}\n");
+        fs::write(self.path("plan.toml"), text).unwrap();
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sweephand"));
+        command.args(arguments.split_whitespace()).current_dir(self.directory.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &str) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Standard output of a command that succeeds.
+    fn stdout(&self, arguments: &str) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    fn error(&self, arguments: &str) -> String {
+        let output = self.run(arguments);
+        let message = text(&output.stderr);
+        assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{arguments}: {message}");
+        message.trim_end().strip_prefix("sweephand: ").unwrap().to_string()
+    }
+
+    fn start(&self, arguments: &str) -> Child {
+        self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The rows of a dataset by cell; no cell has two.
+    fn rows(&self, dataset: &str) -> BTreeMap<String, Counts> {
+        let mut rows = BTreeMap::new();
+        for part in fs::read_dir(self.path(dataset).join("results")).unwrap() {
+            for row in SweepRow::read_parquet(fs::File::open(part.unwrap().path()).unwrap()).unwrap() {
+                let key = row.cell.cell.clone();
+                assert!(rows.insert(key, counts(row)).is_none(), "a cell with two rows");
+            }
+        }
+        rows
+    }
+
+    /// Waits until the journal of a running sweep has that many rows.
+    fn wait_for_rows(&self, dataset: &str, rows: usize) {
+        let journal = self.path(dataset).join("_journal.jsonl");
+        while fs::read(&journal).map_or(0, |text| text.iter().filter(|byte| **byte == b'\n').count()) < rows {
+            sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn bundled(trace: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces").join(trace)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn counts(row: SweepRow) -> Counts {
+    let row = serde_json::to_value(SweepRow {
+        cell: sweephand_report::CellColumns { seconds: 0.0, ..row.cell },
+        ..row
+    });
+    row.unwrap().as_object().unwrap().iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+/// The processes that a process has started.
+fn children(process: u32) -> Vec<i32> {
+    let mut children = Vec::new();
+    for task in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
+        let list = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        children.extend(list.split_whitespace().map(|pid| pid.parse::<i32>().unwrap()));
+    }
+    children
+}
+
+fn kill(process: i32, signal: rustix::process::Signal) {
+    let process = rustix::process::Pid::from_raw(process).unwrap();
+    let _ = rustix::process::kill_process(process, signal);
+}
+
+/// `200` of `208 cells: 200 computed, 8 there before, 0 failed: …`.
+fn number_before(summary: &str, word: &str) -> usize {
+    let words: Vec<_> = summary.lines().last().unwrap().split_whitespace().collect();
+    let at = words.iter().position(|found| found.trim_end_matches([',', ':']) == word);
+    words[at.unwrap_or_else(|| panic!("{word} in {summary}")) - 1].parse().unwrap()
+}
+
+#[test]
+fn rows_are_those_of_simulate() {
+    let sandbox = Sandbox::new();
+    let summary = sandbox.stdout("sweep plan.toml -o out --workers 2");
+    assert_eq!(summary, format!("{CELLS} cells: {CELLS} computed, 0 there before, 0 failed: out/results\n"));
+    let simulated = sandbox.stdout(&format!(
+        "simulate a-tcc.swt b-scan.swt --format csv -p {} -m {}",
+        POLICIES.join(","),
+        MEMORY.join(",")
+    ));
+    let mut lines: Vec<&str> = simulated.lines().skip(1).collect();
+    assert_eq!(lines.len(), CELLS);
+    let mut swept = Vec::new();
+    for part in fs::read_dir(sandbox.path("out/results")).unwrap() {
+        let rows = SweepRow::read_parquet(fs::File::open(part.unwrap().path()).unwrap()).unwrap();
+        swept.extend(rows.into_iter().map(|SweepRow { simulation: row, .. }| {
+            let six_decimals =
+                |number: Option<f64>| number.map_or(String::new(), |number| format!("{number:.6}"));
+            format!(
+                "{},{},{},{},{},{},{},{},{},{},{},{}",
+                row.trace,
+                row.policy,
+                row.memory_pages,
+                row.references,
+                row.distinct_pages,
+                row.faults,
+                row.first_touch_faults,
+                row.warmup_faults,
+                row.evictions,
+                six_decimals(row.hit_ratio),
+                six_decimals(row.faults_per_million_instructions),
+                row.hand_steps
+            )
+        }));
+    }
+    lines.sort_unstable();
+    swept.sort_unstable();
+    assert_eq!(swept, lines);
+}
+
+#[test]
+fn a_worker_that_is_killed_loses_nothing() {
+    let sandbox = Sandbox::new();
+    let sweep = sandbox.start("sweep plan.toml -o out --workers 2");
+    let mut killed = Vec::new();
+    for rows in [5, 20, 35] {
+        sandbox.wait_for_rows("out", rows);
+        let worker = children(sweep.id()).into_iter().find(|worker| !killed.contains(worker)).unwrap();
+        kill(worker, rustix::process::Signal::KILL);
+        killed.push(worker);
+    }
+    let output = sweep.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(number_before(&text(&output.stdout), "computed"), CELLS);
+    assert_eq!(sandbox.rows("out"), *UNDISTURBED);
+}
+
+#[test]
+fn a_driver_that_is_killed_goes_on_with_what_is_missing() {
+    let sandbox = Sandbox::new();
+    let mut sweep = sandbox.start("sweep plan.toml -o out --workers 2");
+    sandbox.wait_for_rows("out", 10);
+    let workers = children(sweep.id());
+    assert_eq!(workers.len(), 2);
+    sweep.kill().unwrap();
+    sweep.wait().unwrap();
+    // Its workers go with it.
+    for worker in workers {
+        let ended = |state: String| state.contains("State:\tZ");
+        while !fs::read_to_string(format!("/proc/{worker}/status")).map_or(true, ended) {
+            sleep(Duration::from_millis(1));
+        }
+    }
+    let journal = fs::read_to_string(sandbox.path("out/_journal.jsonl")).unwrap();
+    let there = journal.matches('\n').count();
+    assert!((10..CELLS).contains(&there), "{there}");
+    let summary = sandbox.stdout("sweep plan.toml -o out");
+    assert_eq!(number_before(&summary, "computed"), CELLS - there);
+    assert_eq!(sandbox.rows("out"), *UNDISTURBED);
+    assert_eq!(number_before(&sandbox.stdout("sweep plan.toml -o out"), "computed"), 0);
+}
+
+#[test]
+fn ctrl_c_leaves_a_dataset_that_can_be_read_and_resumed() {
+    let sandbox = Sandbox::new();
+    let sweep = sandbox.start("sweep plan.toml -o out --workers 1");
+    sandbox.wait_for_rows("out", 3);
+    kill(sweep.id() as i32, rustix::process::Signal::INT);
+    let output = sweep.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let summary = text(&output.stdout);
+    let (computed, left) = (number_before(&summary, "computed"), number_before(&summary, "left"));
+    assert!(computed >= 3 && computed + left == CELLS, "{summary}");
+    assert_eq!(sandbox.rows("out").len(), computed);
+    assert_eq!(number_before(&sandbox.stdout("sweep plan.toml -o out"), "computed"), left);
+}
+
+#[test]
+fn a_changed_plan_reuses_what_it_can() {
+    let sandbox = Sandbox::new();
+    sandbox.plan("b-scan.swt", &["lru", "clock"], &["10%", "20%"]);
+    sandbox.stdout("sweep plan.toml -o out");
+    sandbox.plan("b-scan.swt", &["lru", "fifo"], &["10%", "20%", "30%"]);
+    let output = sandbox.run("sweep plan.toml -o out");
+    assert_eq!(text(&output.stdout), "6 cells: 4 computed, 2 there before, 0 failed: out/results\n");
+    assert_eq!(
+        text(&output.stderr),
+        "sweephand: note: out/results: 2 rows are of cells that this plan does not have; --prune removes them\n"
+    );
+    assert_eq!(sandbox.rows("out").len(), 8);
+    let pruned = sandbox.run("sweep plan.toml -o out --prune");
+    assert_eq!(
+        (text(&pruned.stdout), text(&pruned.stderr)).0,
+        "6 cells: 0 computed, 6 there before, 0 failed: out/results\n"
+    );
+    assert_eq!(sandbox.rows("out").len(), 6);
+    // Another file of the same name is another trace.
+    fs::copy(bundled("scan-once.swt"), sandbox.path("b-scan.swt")).unwrap();
+    let changed = sandbox.run("sweep plan.toml -o out");
+    assert_eq!(number_before(&text(&changed.stdout), "computed"), 6);
+}
+
+#[test]
+fn cells_that_fail_are_tried_again_told_and_tried_by_the_next_run() {
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path("c.swt"), "one\ntwo\n").unwrap();
+    sandbox.plan("[bc]*.swt", &["lru"], &["10%", "20%"]);
+    for _ in 0..2 {
+        let output = sandbox.run("sweep plan.toml -o out --retries 1");
+        assert_eq!(output.status.code(), Some(1));
+        let summary = text(&output.stdout);
+        assert!(summary.starts_with("c.swt, lru, 10%: "), "{summary}");
+        assert!(summary.lines().next().unwrap().ends_with(" (tried 2 times)"), "{summary}");
+        assert_eq!(number_before(&summary, "failed"), 2);
+        let failures = fs::read_to_string(sandbox.path("out/_failures.jsonl")).unwrap();
+        assert_eq!(failures.lines().count(), 2);
+        for line in failures.lines() {
+            let kept = schema::keeps_to("sweep-failure.json", line, sandbox.directory.path());
+            assert_eq!(kept.unwrap_or(Ok(())), Ok(()), "{line}");
+        }
+    }
+    assert_eq!(sandbox.rows("out").len(), 2);
+    fs::write(sandbox.path("c.swt"), "1\n2\n").unwrap();
+    let summary = sandbox.stdout("sweep plan.toml -o out");
+    assert_eq!(summary, "4 cells: 2 computed, 2 there before, 0 failed: out/results\n");
+    assert_eq!(fs::read_to_string(sandbox.path("out/_failures.jsonl")).unwrap(), "");
+}
+
+#[test]
+fn what_is_wrong_is_told_before_anything_is_written() {
+    let sandbox = Sandbox::new();
+    assert!(sandbox.error("sweep none.toml -o out").starts_with("none.toml: No such file"));
+    sandbox.plan("b-scan.swt", &["lur"], &["10%"]);
+    assert!(
+        sandbox
+            .error("sweep plan.toml -o out")
+            .starts_with("plan.toml: policies: policy 'lur': there is no such policy")
+    );
+    sandbox.plan("s3://bucket/t.swt", &["lru"], &["10%"]);
+    assert!(
+        sandbox
+            .error("sweep plan.toml -o out")
+            .starts_with("s3://bucket/t.swt: the command reads local files")
+    );
+    sandbox.plan("*.gz", &["lru"], &["10%"]);
+    assert!(sandbox.error("sweep plan.toml -o out").starts_with("*.gz: no file matches"));
+    assert!(!sandbox.path("out").exists());
+    sandbox.plan("b-scan.swt", &["lru"], &["10%"]);
+    assert!(sandbox.error("sweep plan.toml -o .").starts_with(".: is not empty, and no dataset of a sweep"));
+    let text = "traces = [{ file = 'b-scan.swt', hash = 'xxh3:0123456789abcdef' }]\npolicies = ['lru']\nmemory = ['10%']\n";
+    fs::write(sandbox.path("plan.toml"), text).unwrap();
+    let output = sandbox.run("sweep plan.toml -o out --retries 0");
+    let summary = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        summary.starts_with("b-scan.swt, lru, 10%: b-scan.swt: is not the file that was planned with: xxh3:0123456789abcdef was expected"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn the_plan_in_the_book_is_one() {
+    let page = fs::read_to_string(bundled("../docs/sweep.md")).unwrap();
+    let plan = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    sweephand_sweep::Plan::parse(plan, Path::new("")).unwrap();
+}
+
+#[test]
+fn two_sweeps_do_not_write_to_one_dataset() {
+    let sandbox = Sandbox::new();
+    let mut first = sandbox.start("sweep plan.toml -o out --workers 1");
+    sandbox.wait_for_rows("out", 1);
+    let error = sandbox.error("sweep plan.toml -o out");
+    assert!(
+        error.starts_with(&format!("out: another sweep is writing to it (process {} on ", first.id())),
+        "{error}"
+    );
+    first.kill().unwrap();
+    first.wait().unwrap();
+}

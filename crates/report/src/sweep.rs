@@ -1,0 +1,118 @@
+//! The rows of `sweephand sweep`: those of `simulate`, and what tells one cell of a plan from all others.
+
+use crate::SimulationRow;
+use crate::parquet::{self, Column, Field};
+use crate::simulation::PARQUET_COLUMNS;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Write};
+
+/// The result of one cell: a policy with one memory size on one trace.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SweepRow {
+    /// What `sweephand simulate` says of it.
+    #[serde(flatten)]
+    pub simulation: SimulationRow,
+    /// What makes it this row of the plan.
+    #[serde(flatten)]
+    pub cell: CellColumns,
+}
+
+/// The columns behind those of [`SimulationRow`], in this order.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CellColumns {
+    /// The memory size as the plan has it: `25%`.
+    pub memory: String,
+    /// The window that the trace was reduced with (1: repeated references collapsed, 0: not reduced).
+    pub window: u64,
+    /// The hash of the trace's file: `xxh3:…` or `sha256:…`.
+    pub trace_hash: String,
+    /// The version of Sweephand that computed it.
+    pub version: String,
+    /// Seconds that it took, by the clock.
+    pub seconds: f64,
+    /// The key of the cell: equal keys stand for equal counts.
+    pub cell: String,
+}
+
+const CELL_COLUMNS: [Column<CellColumns>; 6] = [
+    ("memory", Field::Text(|row| &row.memory)),
+    ("window", Field::Count(|row| row.window)),
+    ("trace_hash", Field::Text(|row| &row.trace_hash)),
+    ("version", Field::Text(|row| &row.version)),
+    ("seconds", Field::Ratio(|row| row.seconds)),
+    ("cell", Field::Text(|row| &row.cell)),
+];
+
+impl SweepRow {
+    /// Writes rows as a Parquet file.
+    pub fn write_parquet(rows: &[Self], out: impl Write + Send) -> io::Result<()> {
+        let simulations: Vec<_> = rows.iter().map(|row| &row.simulation).collect();
+        let cells: Vec<_> = rows.iter().map(|row| &row.cell).collect();
+        parquet::write_pairs((&PARQUET_COLUMNS, &simulations), (&CELL_COLUMNS, &cells), out)
+    }
+
+    /// Reads such a file.
+    pub fn read_parquet(file: File) -> io::Result<Vec<Self>> {
+        parquet::read(file, None)
+    }
+
+    /// Reads the keys in such a file, and nothing else of it.
+    pub fn read_keys(file: File) -> io::Result<Vec<String>> {
+        #[derive(Deserialize)]
+        struct Key {
+            cell: String,
+        }
+        Ok(parquet::read::<Key>(file, Some("cell"))?.into_iter().map(|key| key.cell).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(policy: &str, hit_ratio: Option<f64>) -> SweepRow {
+        let simulation = SimulationRow {
+            trace: "t".into(),
+            policy: policy.into(),
+            memory_pages: 3,
+            references: 4,
+            distinct_pages: 5,
+            faults: u64::MAX,
+            first_touch_faults: 7,
+            warmup_faults: 8,
+            evictions: 9,
+            hit_ratio,
+            faults_per_million_instructions: None,
+            hand_steps: 12,
+        };
+        let cell = CellColumns {
+            memory: "25%".into(),
+            window: 13,
+            trace_hash: "xxh3:14".into(),
+            version: "15".into(),
+            seconds: 0.1 + 0.2,
+            cell: format!("key of {policy}"),
+        };
+        SweepRow { simulation, cell }
+    }
+
+    #[test]
+    fn rows_come_back_from_parquet_and_json_as_they_were() {
+        let rows = vec![row("clock", Some(0.123456)), row("lru", None)];
+        let mut file = tempfile::tempfile().unwrap();
+        SweepRow::write_parquet(&rows, &mut file).unwrap();
+        assert_eq!(SweepRow::read_parquet(file.try_clone().unwrap()).unwrap(), rows);
+        assert_eq!(SweepRow::read_keys(file).unwrap(), ["key of clock", "key of lru"]);
+        let json = serde_json::to_string(&rows).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<SweepRow>>(&json).unwrap(), rows);
+    }
+
+    #[test]
+    fn the_columns_are_the_fields() {
+        let json = serde_json::to_value(row("clock", None)).unwrap();
+        let simulation = PARQUET_COLUMNS.iter().map(|(name, _)| *name);
+        let columns: Vec<_> = simulation.chain(CELL_COLUMNS.iter().map(|(name, _)| *name)).collect();
+        assert_eq!(json.as_object().unwrap().keys().collect::<Vec<_>>(), columns);
+    }
+}

@@ -1,0 +1,97 @@
+//! One cell: everything that a result depends on.
+
+use crate::{Hash, TraceFile};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The version of Sweephand, which is part of every key: another one might count otherwise.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A policy with one memory size on one trace. As JSON it is what executors hand to workers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cell {
+    /// The trace.
+    pub trace: TraceFile,
+    /// The policy, as on the command line.
+    pub policy: String,
+    /// The memory size, as on the command line.
+    pub memory: String,
+    /// The version of Sweephand that planned it.
+    pub version: String,
+}
+
+/// The key of a cell: a hash of everything that its row says or depends on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CellKey(u128);
+
+impl Cell {
+    /// Its key. Where the trace lies is no part of it, what it is called and holds is.
+    pub fn key(&self) -> CellKey {
+        #[derive(Serialize)]
+        struct Identity<'a> {
+            name: &'a str,
+            hash: &'a Hash,
+            policy: &'a str,
+            memory: &'a str,
+            version: &'a str,
+        }
+        let Self { trace, policy, memory, version } = self;
+        let identity = Identity { name: &trace.name, hash: &trace.hash, policy, memory, version };
+        CellKey(xxh3_128(&serde_json::to_vec(&identity).expect("words only")))
+    }
+}
+
+impl fmt::Display for CellKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for CellKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let key = u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32);
+        key.map(Self).ok_or_else(|| format!("'{text}' is no key of a cell"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_the_same_wherever_the_trace_lies_and_another_for_anything_else() {
+        let cell = Cell {
+            trace: TraceFile {
+                name: "a.swt".into(),
+                location: "/x/a.swt".into(),
+                hash: "xxh3:0123456789abcdef".parse().unwrap(),
+            },
+            policy: "clock:init=1".into(),
+            memory: "25%".into(),
+            version: "0.1.0".into(),
+        };
+        // Written down: keys of datasets that exist must not change.
+        assert_eq!(cell.key().to_string(), "888eb9d957a64220b5954809e56fc6b1");
+        assert_eq!(cell.key().to_string().parse(), Ok(cell.key()));
+        let mut elsewhere = cell.clone();
+        elsewhere.trace.location = "s3://b/a.swt".into();
+        assert_eq!(elsewhere.key(), cell.key());
+        let changes: [fn(&mut Cell); 5] = [
+            |cell| cell.trace.name.push('x'),
+            |cell| cell.trace.hash = "xxh3:1123456789abcdef".parse().unwrap(),
+            |cell| cell.policy.push('x'),
+            |cell| cell.memory.push('x'),
+            |cell| cell.version.push('x'),
+        ];
+        for change in changes {
+            let mut other = cell.clone();
+            change(&mut other);
+            assert_ne!(other.key(), cell.key(), "{other:?}");
+        }
+    }
+}

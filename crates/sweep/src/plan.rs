@@ -1,0 +1,290 @@
+//! What to sweep over: a TOML file.
+//!
+//! ```toml
+//! traces = ["recorded/*.swt", "s3://traces/web.swt", { file = "db.swt", hash = "sha256:…" }]
+//! policies = ["lru", "clock", "clock-pro:cold=5%"]      # as on the command line; "all" too
+//! memory = ["10%", "25%", "64MiB"]                      # likewise, but "all"
+//! ```
+
+use crate::error::InFile;
+use crate::{Cell, Error, Hash, VERSION};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use sweephand_policy::registry::Spec;
+use sweephand_sim::MemorySize;
+
+/// A plan.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    traces: Vec<TraceEntry>,
+    policies: Vec<String>,
+    memory: Vec<String>,
+    /// Where relative paths begin.
+    folder: PathBuf,
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanFile {
+    traces: Vec<TraceEntry>,
+    policies: Vec<String>,
+    memory: Vec<String>,
+}
+
+/// An entry of the list of traces.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "a trace is a path, a pattern, a URL, or { file = \"…\", hash = \"xxh3:…\" }")]
+enum TraceEntry {
+    Name(String),
+    Hashed(HashedEntry),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HashedEntry {
+    file: String,
+    hash: Hash,
+}
+
+/// A trace that the plan names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedTrace {
+    /// What it is called in results: as the plan names it, patterns filled in.
+    pub name: String,
+    /// The path, or the URL (a pattern still, where it has a `*`).
+    pub location: String,
+    /// Its hash, where the plan has it.
+    pub hash: Option<Hash>,
+}
+
+/// A trace, and what has to be in it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceFile {
+    /// What it is called in results.
+    pub name: String,
+    /// The path, or the URL.
+    pub location: String,
+    /// The hash of the file.
+    pub hash: Hash,
+}
+
+/// Whether a location is a URL, such as `s3://bucket/key`, rather than a path.
+pub fn is_url(location: &str) -> bool {
+    location.split_once("://").is_some_and(|(scheme, _)| {
+        !scheme.is_empty()
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.:".contains(&byte))
+    })
+}
+
+fn is_pattern(location: &str) -> bool {
+    location.contains(['*', '?', '['])
+}
+
+impl Plan {
+    /// Reads a TOML file. Traces are looked for beside it.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path).in_file(path)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Self::parse(&text, folder).map_err(|reason| Error::file(path, reason))
+    }
+
+    /// Reads the text of a TOML file; relative paths of traces begin in `folder`.
+    pub fn parse(text: &str, folder: &Path) -> Result<Self, String> {
+        let PlanFile { traces, policies, memory } = toml::from_str(text).map_err(|error| {
+            let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            let message = error.message().replace('\n', ", ");
+            line.map_or(message.clone(), |line| format!("line {line}: {message}"))
+        })?;
+        for (list, is_empty) in
+            [("traces", traces.is_empty()), ("policies", policies.is_empty()), ("memory", memory.is_empty())]
+        {
+            if is_empty {
+                return Err(format!("{list} is empty: give at least one"));
+            }
+        }
+        let specs = policies.iter().map(|list| Spec::parse_list(list)).collect::<Result<Vec<_>, _>>();
+        let specs = specs.map_err(|error| format!("policies: {error}"))?;
+        let mut sizes = Vec::new();
+        for item in memory.iter().flat_map(|list| list.split(',')).map(str::trim) {
+            match item.parse::<MemorySize>() {
+                Err(error) => return Err(format!("memory: {error}")),
+                Ok(MemorySize::All) => {
+                    return Err("memory: 'all' is no single size, and a cell has one; list the sizes".into());
+                }
+                Ok(_) => sizes.push(item.to_string()),
+            }
+        }
+        Ok(Self {
+            traces,
+            policies: once_each(specs.into_iter().flatten().map(|spec| spec.to_string())),
+            memory: once_each(sizes.into_iter()),
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// The traces, patterns of paths filled in, in the plan's order, each once.
+    pub fn traces(&self) -> Result<Vec<NamedTrace>, Error> {
+        let mut traces = Vec::new();
+        for entry in &self.traces {
+            let (name, hash) = match entry {
+                TraceEntry::Name(name) => (name, None),
+                TraceEntry::Hashed(HashedEntry { file, hash }) => (file, Some(hash.clone())),
+            };
+            if is_pattern(name) && hash.is_some() {
+                return Err(Error::Other(format!(
+                    "{name}: one hash is not for many files; name them one by one"
+                )));
+            }
+            if is_url(name) {
+                traces.push(NamedTrace { name: name.clone(), location: name.clone(), hash });
+            } else if is_pattern(name) {
+                traces.extend(self.matching(name)?);
+            } else {
+                let location = self.location(Path::new(name))?;
+                traces.push(NamedTrace { name: name.clone(), location, hash });
+            }
+        }
+        let mut seen = HashSet::new();
+        traces.retain(|trace| seen.insert(trace.name.clone()));
+        Ok(traces)
+    }
+
+    /// The files that a pattern stands for, by name.
+    fn matching(&self, pattern: &str) -> Result<Vec<NamedTrace>, Error> {
+        let wrong = |reason: &dyn ToString| Error::Other(format!("{pattern}: {}", reason.to_string()));
+        // What is special in the folder's own name is not meant.
+        let folder = glob::Pattern::escape(&self.folder.to_string_lossy());
+        let paths =
+            glob::glob(&Path::new(&folder).join(pattern).to_string_lossy()).map_err(|error| wrong(&error))?;
+        let mut traces = Vec::new();
+        for path in paths {
+            let path = path.map_err(|error| wrong(&error))?;
+            if path.is_file() {
+                let name = path.strip_prefix(&self.folder).unwrap_or(&path).display().to_string();
+                let location = self.location(Path::new(&name))?;
+                traces.push(NamedTrace { name, location, hash: None });
+            }
+        }
+        if traces.is_empty() {
+            return Err(wrong(&"no file matches; patterns begin in the plan's folder"));
+        }
+        Ok(traces)
+    }
+
+    /// A path that means the same wherever a worker runs on this machine.
+    fn location(&self, name: &Path) -> Result<String, Error> {
+        let path = self.folder.join(name);
+        let path = std::path::absolute(&path).in_file(&path)?;
+        let not_text = || Error::file(&path, "its name is no UTF-8; rename it");
+        path.to_str().map(str::to_string).ok_or_else(not_text)
+    }
+
+    /// The cells, by trace, policy and memory size.
+    pub fn cells(&self, traces: &[TraceFile]) -> Vec<Cell> {
+        let cell = |trace: &TraceFile, policy: &String, memory: &String| Cell {
+            trace: trace.clone(),
+            policy: policy.clone(),
+            memory: memory.clone(),
+            version: VERSION.to_string(),
+        };
+        let of_trace = |trace| {
+            let of_policy = move |policy| self.memory.iter().map(move |memory| cell(trace, policy, memory));
+            self.policies.iter().flat_map(of_policy)
+        };
+        traces.iter().flat_map(of_trace).collect()
+    }
+}
+
+fn once_each(items: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    items.filter(|item| seen.insert(item.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> Result<Plan, String> {
+        Plan::parse(text, Path::new("somewhere"))
+    }
+
+    #[test]
+    fn cells_are_the_product_in_order_each_once() {
+        let plan = plan("traces = ['a']\npolicies = ['lru,clock:init=1', 'lru']\nmemory = ['10%, 3p', '3p']")
+            .unwrap();
+        let hash: Hash = "xxh3:0123456789abcdef".parse().unwrap();
+        let traces =
+            ["a", "b"].map(|name| TraceFile { name: name.into(), location: name.into(), hash: hash.clone() });
+        let cells: Vec<_> = plan
+            .cells(&traces)
+            .into_iter()
+            .map(|cell| format!("{} {} {}", cell.trace.name, cell.policy, cell.memory))
+            .collect();
+        assert_eq!(
+            cells,
+            [
+                "a lru 10%",
+                "a lru 3p",
+                "a clock:init=1 10%",
+                "a clock:init=1 3p",
+                "b lru 10%",
+                "b lru 3p",
+                "b clock:init=1 10%",
+                "b clock:init=1 3p"
+            ]
+        );
+    }
+
+    #[test]
+    fn patterns_are_filled_in_and_names_stay_as_the_plan_has_them() {
+        let folder = tempfile::Builder::new().prefix("odd[1]").tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sub")).unwrap();
+        for name in ["b.swt", "a.swt", "c.txt", "sub/d.swt"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        let traces = |list: &str| {
+            let text = format!("traces = {list}\npolicies = ['lru']\nmemory = ['3p']");
+            Plan::parse(&text, folder.path()).unwrap().traces()
+        };
+        let names = |list: &str| -> Vec<String> {
+            traces(list).unwrap().into_iter().map(|trace| trace.name).collect()
+        };
+        assert_eq!(
+            names("['*.swt', 'a.swt', '*/*.swt', 's3://b/*.swt']"),
+            ["a.swt", "b.swt", "sub/d.swt", "s3://b/*.swt"]
+        );
+        let location = folder.path().join("a.swt").display().to_string();
+        assert_eq!(traces("['a.swt']").unwrap()[0].location, location);
+        let error = |list: &str| traces(list).unwrap_err().to_string();
+        assert_eq!(error("['*.gz']"), "*.gz: no file matches; patterns begin in the plan's folder");
+        let hashed = "[{ file = '*.swt', hash = 'xxh3:0123456789abcdef' }]";
+        assert_eq!(error(hashed), "*.swt: one hash is not for many files; name them one by one");
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_place() {
+        let error = |text: &str| plan(text).unwrap_err();
+        let lists = |traces: &str, policies: &str, memory: &str| {
+            error(&format!("traces = {traces}\npolicies = {policies}\nmemory = {memory}"))
+        };
+        assert_eq!(lists("[]", "['lru']", "['3p']"), "traces is empty: give at least one");
+        assert!(
+            lists("['a']", "['lur']", "['3p']")
+                .starts_with("policies: policy 'lur': there is no such policy")
+        );
+        assert!(lists("['a']", "['lru']", "['3']").starts_with("memory: memory size '3': give it a unit"));
+        assert!(lists("['a']", "['lru']", "['all']").starts_with("memory: 'all' is no single size"));
+        assert!(error("trace = []").starts_with("line 1: unknown field `trace`"));
+        let wrong_hash = lists("[{ file = 'a', hash = 'md5:1' }]", "['lru']", "['3p']");
+        assert!(wrong_hash.starts_with("line 1: a trace is a path"), "{wrong_hash}");
+    }
+
+    #[test]
+    fn urls_are_told_from_paths() {
+        assert!(["s3://b/k", "https://h/x", "simplecache::s3://b"].into_iter().all(is_url));
+        assert!(!["/a/b", "a:b", "C:/x", "://x", "a/b://c"].into_iter().any(is_url));
+    }
+}

@@ -1,0 +1,86 @@
+//! What a worker does with a cell.
+
+use crate::{Cell, Error, VERSION};
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
+use sweephand_policy::registry::Spec;
+use sweephand_report::{CellColumns, SimulatedTrace, SweepRow};
+use sweephand_sim::{MemorySize, Sweep};
+use sweephand_trace::Trace;
+
+/// Computes cells, one after the other, on one processor. It keeps the last trace open: cells of one trace come together.
+#[derive(Default)]
+pub struct Runner {
+    last: Option<(PathBuf, FileState, Trace)>,
+    /// Files that have been hashed, with what they were like then and what they had to be.
+    checked: HashMap<PathBuf, (FileState, String)>,
+}
+
+/// What a file is like without reading it.
+type FileState = (u64, SystemTime);
+
+impl Runner {
+    /// Computes a cell whose trace lies at `path`.
+    pub fn run(&mut self, cell: &Cell, path: &Path) -> Result<SweepRow, Error> {
+        let start = Instant::now();
+        if cell.version != VERSION {
+            return Err(Error::Other(format!(
+                "this worker has sweephand {VERSION}, the plan was made with {}: install the same version everywhere",
+                cell.version
+            )));
+        }
+        let [spec] = &Spec::parse_list(&cell.policy)?[..] else {
+            return Err(Error::Other(format!("policy '{}': a cell has one", cell.policy)));
+        };
+        let size: MemorySize = cell.memory.parse()?;
+        let trace = self.open(cell, path)?;
+        let described = SimulatedTrace { trace: cell.trace.name.clone(), ..SimulatedTrace::of(trace) };
+        if described.records == 0 {
+            return Err(Error::Other(format!("{}: has no references to simulate", cell.trace.name)));
+        }
+        let [frames] = size.frames(described.distinct_pages, described.page_bytes)[..] else {
+            return Err(Error::Other(format!("memory '{}': a cell has one size", cell.memory)));
+        };
+        let sweep =
+            Sweep { cells: vec![sweephand_sim::Cell { spec: spec.clone(), frames }], ..Sweep::default() };
+        // A worker has one processor; what else runs on the machine are other workers.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+        let pool = pool.map_err(|error| Error::Other(format!("no thread to simulate with: {error}")))?;
+        let outcomes = pool.install(|| sweep.run(trace, &|_| ()))?;
+        Ok(SweepRow {
+            simulation: described.row(spec, frames, &outcomes[0].0),
+            cell: CellColumns {
+                memory: cell.memory.clone(),
+                window: described.window,
+                trace_hash: cell.trace.hash.to_string(),
+                version: cell.version.clone(),
+                seconds: start.elapsed().as_secs_f64(),
+                cell: cell.key().to_string(),
+            },
+        })
+    }
+
+    /// Opens the cell's trace, unless it is open, and checks that it is the one that was planned with.
+    fn open(&mut self, cell: &Cell, path: &Path) -> Result<&Trace, Error> {
+        let file = |error| Error::file(Path::new(&cell.trace.name), error);
+        let state = state(&path.metadata().map_err(file)?).map_err(file)?;
+        let expected = cell.trace.hash.to_string();
+        let is_checked = self.checked.get(path).is_some_and(|(at, hash)| *at == state && *hash == expected);
+        if !is_checked {
+            cell.trace.hash.check(path, &cell.trace.name)?;
+            self.checked.insert(path.to_owned(), (state, expected));
+        }
+        if !self.last.as_ref().is_some_and(|(last, at, _)| last == path && *at == state) {
+            // One at a time: a trace of another format is held in memory.
+            self.last = None;
+            self.last = Some((path.to_owned(), state, Trace::open(path)?));
+        }
+        Ok(&self.last.as_ref().expect("it was opened").2)
+    }
+}
+
+fn state(metadata: &Metadata) -> std::io::Result<FileState> {
+    Ok((metadata.len(), metadata.modified()?))
+}

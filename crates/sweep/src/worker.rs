@@ -1,0 +1,59 @@
+//! A worker process: cells in, rows out, a line of JSON each.
+//!
+//! ```text
+//! driver                          worker
+//!        <-- {"ready":"0.1.0"}
+//!   cell -->
+//!        <-- {"row":{…}} or {"error":"…"}
+//! ```
+//!
+//! It ends when its input does, or its driver.
+
+use crate::{Cell, Error, Runner, VERSION};
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
+use sweephand_report::SweepRow;
+
+/// What a worker says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// It can take cells; its version.
+    Ready(String),
+    /// The row of a cell.
+    Row(Box<SweepRow>),
+    /// Why there is none.
+    Error(String),
+}
+
+/// Takes cells until there are no more. `fetch` says where a cell's trace lies on this machine.
+pub fn serve(
+    input: impl BufRead,
+    mut output: impl Write,
+    mut fetch: impl FnMut(&Cell) -> Result<PathBuf, String>,
+) -> io::Result<()> {
+    // A driver that is killed takes its workers along.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let mut runner = Runner::default();
+    say(&mut output, &Answer::Ready(VERSION.to_string()))?;
+    for line in input.lines() {
+        let mut run = |line: &str| -> Result<SweepRow, String> {
+            let cell: Cell = serde_json::from_str(line).map_err(|error| format!("no cell: {error}"))?;
+            let path = fetch(&cell)?;
+            runner.run(&cell, &path).map_err(|error: Error| error.to_string())
+        };
+        let answer = match run(&line?) {
+            Ok(row) => Answer::Row(Box::new(row)),
+            Err(error) => Answer::Error(error),
+        };
+        say(&mut output, &answer)?;
+    }
+    Ok(())
+}
+
+fn say(output: &mut impl Write, answer: &Answer) -> io::Result<()> {
+    serde_json::to_writer(&mut *output, answer)?;
+    writeln!(output)?;
+    output.flush()
+}
