@@ -3,7 +3,7 @@
 use crate::control::Control;
 use alloc::format;
 use core::sync::atomic::Ordering;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use sweephand_uffd::PAGE_BYTES;
 
 /// Makes room in the cgroup for one process more, before its program begins: the limit is for each of them, and the kernel
@@ -14,14 +14,14 @@ pub(crate) fn widen(control: &Control) {
         return;
     }
     let processes = || control.counters.agents.load(Ordering::Relaxed);
-    let mut known = 1;
-    // Again if another process has come meanwhile, whose larger limit this may have replaced.
-    while processes() > known {
-        known = processes();
-        let limit_bytes =
-            known * (control.order.limit_pages * PAGE_BYTES as u64 + control.order.cgroup_share_bytes);
-        // A program that has given up root's rights keeps the limit that there is.
-        let Ok(file) = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) else { return };
-        let _ = rustix::io::write(file, format!("{limit_bytes}").as_bytes());
+    if processes() == 1 {
+        return;
     }
+    // A program that has given up root's rights keeps the limit that there is.
+    let Ok(file) = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) else { return };
+    // One at a time, and counted with the lock held: so the limit only ever grows.
+    let _ = flock(&file, FlockOperation::LockExclusive);
+    let limit_bytes =
+        processes() * (control.order.limit_pages * PAGE_BYTES as u64 + control.order.cgroup_share_bytes);
+    let _ = rustix::io::write(file, format!("{limit_bytes}").as_bytes());
 }
