@@ -87,6 +87,14 @@ fn parents_and_children_have_memory_of_their_own() {
     expect_right(&["--memory", "256MiB", "--policy", "clock"], "forks", &["8", "3", "2"]);
 }
 
+/// Whoever forks waits for locks of the C library; who holds them waits for pages.
+#[test]
+fn a_fork_waits_for_threads_that_wait_for_the_pager() {
+    for policy in ["clock", "lifo-plus"] {
+        expect_right(&["--memory", "16MiB", "--policy", policy], "forklocks", &["32", "30"]);
+    }
+}
+
 #[test]
 fn direct_io_and_system_calls_see_memory_as_it_is() {
     let file = workshop().join("direct.data");

@@ -15,9 +15,10 @@ use crate::bits::{Arrivals, Bits, Sampler};
 use crate::cgroup;
 use crate::control::{Control, add};
 use crate::failure::{give_up, orphaned};
+use crate::fork::Note;
 use crate::io::{self, Direction, Io, Request};
 use crate::live::{LivePolicy, LiveSpec};
-use crate::mailbox::{MAILBOX, SLOTS};
+use crate::mailbox::{Call, MAILBOX, SLOTS};
 use crate::memfd::{self, Memfd, open_direct};
 use crate::objects::Objects;
 use crate::own;
@@ -111,6 +112,8 @@ pub struct Agent {
     pub(crate) forking: Option<OwnedFd>,
     /// Messages read while a fork is under way.
     pub(crate) parked: Vec<Message>,
+    /// What was done meanwhile, to be made up for.
+    pub(crate) notes: Vec<Note>,
     /// Anonymous memory, as the kernel counts it, at the last look for memory that nobody told of.
     pub(crate) watched_pages: usize,
     hand_steps_told: u64,
@@ -174,6 +177,7 @@ impl Agent {
             orphans: Vec::new(),
             forking: None,
             parked: Vec::new(),
+            notes: Vec::new(),
             watched_pages: 0,
             hand_steps_told: 0,
             heap_pages_at_first: own::heap_pages(),
@@ -337,7 +341,7 @@ impl Agent {
         }
     }
 
-    fn answer(&mut self, message: Message) {
+    pub(crate) fn answer(&mut self, message: Message) {
         match message.event() {
             Some(Event::Fault { address }) => self.fault(address),
             Some(Event::Remove { start, end }) => self.drop_contents(start, end),
@@ -355,8 +359,11 @@ impl Agent {
             Ok(count) => count,
             Err(error) => give_up(format_args!("calls cannot be read: {error}")),
         };
-        for message in &buffer[..count] {
-            let Some(slot) = self.slot_of(message) else { continue };
+        let mut slots: Vec<usize> =
+            buffer[..count].iter().filter_map(|message| self.slot_of(message)).collect();
+        // Whoever forks comes last: it may wait for locks that the others hold.
+        slots.sort_by_key(|&slot| MAILBOX.call_of(slot).0 == Some(Call::BeforeFork));
+        for slot in slots {
             self.call(slot);
             // Calls that came while a fork was under way; none of them announces another.
             let waiting = self.park();
@@ -366,9 +373,8 @@ impl Agent {
 
     fn call(&mut self, slot: usize) {
         let (call, arguments) = MAILBOX.call_of(slot);
-        MAILBOX.answer(slot, self.called(call, arguments));
-        MAILBOX.answered();
-        self.release(slot);
+        let answer = self.called(call, arguments);
+        self.release(slot, answer);
     }
 
     /// The slot whose doorbell a message is about.
@@ -381,8 +387,10 @@ impl Agent {
         }
     }
 
-    /// Lets a thread go on that has called.
-    pub(crate) fn release(&self, slot: usize) {
+    /// Answers a thread that has called, and lets it go on.
+    pub(crate) fn release(&self, slot: usize, answer: isize) {
+        MAILBOX.answer(slot, answer);
+        MAILBOX.answered();
         let bell = self.doorbells + slot * PAGE_BYTES;
         // SAFETY: zeros to a doorbell, which is missing: its thread waits for just that.
         let _ = unsafe { self.staging_uffd.copy(bell, self.staging.zeros(), PAGE_BYTES) };

@@ -40,6 +40,22 @@ pub enum Call {
     Remap = 10,
 }
 
+impl Call {
+    /// Whether a thread can go on before its call has been seen to: there is no answer to wait for, and nothing is taken
+    /// from memory meanwhile.
+    pub(crate) fn can_be_late(self) -> bool {
+        match self {
+            Self::Grown
+            | Self::Stack
+            | Self::NotInherited
+            | Self::Inherited
+            | Self::Object
+            | Self::Resized => true,
+            Self::BeforeFork | Self::AfterFork | Self::Drop | Self::Remap => false,
+        }
+    }
+}
+
 /// In a protection: what was there before is gone. (A bit that no protection has.)
 pub const NEW: u32 = 1 << 31;
 /// Most arguments of a call.
