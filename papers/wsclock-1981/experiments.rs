@@ -10,6 +10,7 @@ use sweephand_machine::configuration::{Deactivate, Discipline};
 use sweephand_machine::{Cell, Configuration, Job, Outcome, Workload};
 use sweephand_policy::task_registry::TaskSpec;
 use sweephand_report::Table;
+use sweephand_trace::Interrupt;
 
 const FOLDER: &str = "wsclock-1981";
 
@@ -111,7 +112,7 @@ fn workload(configuration: usize, change: impl FnOnce(&mut Configuration)) -> Re
         Some(jobs) => jobs.clone(),
         None => made.insert(Workload::open(configuration.clone())?.jobs).clone(),
     };
-    Ok(Workload { configuration, jobs })
+    Ok(Workload { configuration, jobs, interrupt: Interrupt::default() })
 }
 
 /// Runs a policy with every theta and seed. The results are by theta.

@@ -142,7 +142,7 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
         "refaults": "faults on pages that had been evicted; under the kernel pages that came back from the swap file",
         "cgroup_limit_bytes": "memory, and what the kernel itself needs: the same for all",
     });
-    crate::output::header(options, conventions)
+    sweephand_report::header(options, conventions)
 }
 
 impl Variant {

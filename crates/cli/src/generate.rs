@@ -2,11 +2,13 @@
 
 use crate::output::Output;
 use crate::progress;
-use anyhow::{Context, bail};
+use anyhow::Context;
+use clap::{Args as _, FromArgMatches};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use sweephand_trace::generate::{Generator, Pattern};
-use sweephand_trace::{EndTotals, Metadata, Writer};
+use sweephand_trace::Metadata;
+use sweephand_trace::generate::{Pattern, Synthesis, SynthesisError};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -103,60 +105,54 @@ struct Common {
     output: PathBuf,
 }
 
-/// The zstd level: random references compress no better at a higher one, and loops well at any.
-const LEVEL: i32 = 1;
-
-/// References between two looks at the progress bar.
-const STEP: u64 = 1 << 20;
-
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (name, parameters, pattern, default, common) = resolve(args.pattern);
-    let references = match common.references {
-        Some(references) => references,
-        None => default.context("too many references")?,
-    };
-    if references == 0 {
-        bail!("0 references: there must be at least one");
-    }
-    let mut generator = Generator::new(&pattern, common.seed, common.writes)?;
-
-    let mut command = vec!["sweephand".to_owned(), "generate".to_owned(), name.to_owned()];
-    let general = [
-        ("--references", references.to_string()),
-        ("--seed", common.seed.to_string()),
-        ("--writes", common.writes.to_string()),
-    ];
-    for (option, value) in parameters.into_iter().chain(general) {
-        command.push(option.to_owned());
-        command.extend((!value.is_empty()).then_some(value));
-    }
-    let metadata =
-        Metadata { program: name.to_owned(), command, source: "generator".to_owned(), ..Metadata::default() };
-
-    let in_output = |error: sweephand_trace::Error| error.in_output(&common.output);
-    let out = Output::create(&common.output)?;
-    let mut writer = Writer::with_level(out, metadata, LEVEL).map_err(in_output)?;
+    let (synthesis, path) = args.resolve()?;
+    let references = synthesis.references;
+    let out = Output::create(&path)?;
     let bar = progress::bar(references, "references");
-    let mut left = references;
-    while left > 0 {
-        let now = left.min(STEP);
-        for (page, write) in generator.by_ref().take(now as usize) {
-            writer.reference(page, write).map_err(in_output)?;
-        }
-        left -= now;
-        bar.set_position(references - left);
-    }
-    let (out, header) = writer.finish(EndTotals::default()).map_err(in_output)?;
+    let mut progress = |done| {
+        bar.set_position(done);
+        true
+    };
+    let (out, header) = synthesis.write(out, &mut progress).map_err(|error| match error {
+        SynthesisError::Write(error) => SynthesisError::Write(error.in_output(&path)),
+        error => error,
+    })?;
     bar.finish_and_clear();
     out.commit()?;
     let totals = &header.totals;
-    eprintln!(
-        "{}: {} references to {} pages",
-        common.output.display(),
-        totals.records,
-        totals.distinct_pages
-    );
+    eprintln!("{}: {} references to {} pages", path.display(), totals.records, totals.distinct_pages);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What words such as `zipf --pages 100 --references 20k` ask for.
+pub fn synthesis(words: impl IntoIterator<Item = OsString>) -> anyhow::Result<Synthesis> {
+    // Who asks says where it goes to.
+    let command = ["generate".into()].into_iter().chain(words).chain(["--output=-".into()]);
+    let matches = Args::augment_args(clap::Command::new("generate")).try_get_matches_from(command)?;
+    Ok(Args::from_arg_matches(&matches)?.resolve()?.0)
+}
+
+impl Args {
+    /// What to make, and the name of the file for it.
+    fn resolve(self) -> anyhow::Result<(Synthesis, PathBuf)> {
+        let (name, parameters, pattern, default, common) = resolve(self.pattern);
+        let Common { references, seed, writes, output } = common;
+        let references = references.or(default).context("too many references")?;
+        let mut command = vec!["sweephand".to_owned(), "generate".to_owned(), name.to_owned()];
+        let general = [
+            ("--references", references.to_string()),
+            ("--seed", seed.to_string()),
+            ("--writes", writes.to_string()),
+        ];
+        for (option, value) in parameters.into_iter().chain(general) {
+            command.push(option.to_owned());
+            command.extend((!value.is_empty()).then_some(value));
+        }
+        let (program, source) = (name.to_owned(), "generator".to_owned());
+        let metadata = Metadata { program, command, source, ..Metadata::default() };
+        Ok((Synthesis { metadata, pattern, references, seed, writes }, output))
+    }
 }
 
 /// Name, parameters, pattern, references unless asked for otherwise (`None` if that is too many), the rest.

@@ -1,12 +1,12 @@
 //! `sweephand multiprogram`: many tasks, one memory.
 
-use crate::output::{self, Output};
+use crate::output::Output;
 use crate::progress;
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use sweephand_machine::{Cell, Configuration, Sample, Workload};
+use sweephand_machine::{Configuration, Line, Sample, Workload};
 use sweephand_policy::task_registry::TaskSpec;
 use sweephand_report::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
 
@@ -113,30 +113,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     for (configuration, policies) in configurations.into_iter().zip(&policies) {
         let workload = Workload::open(configuration)?;
         let configuration = &workload.configuration;
-        // Policies without a theta of the sweep's, or with their own, are run once.
-        let lines: Vec<(&TaskSpec, Option<u64>)> = policies
-            .iter()
-            .flat_map(|policy| match policy.takes_theta() {
-                true => configuration.theta.iter().map(|&theta| (policy, Some(theta))).collect(),
-                false => vec![(policy, policy.theta())],
-            })
-            .collect();
-        let cells: Vec<Cell> = lines
-            .iter()
-            .flat_map(|(policy, theta)| {
-                configuration.seeds.iter().map(|&seed| Cell { policy: policy.with_theta(*theta), seed })
-            })
-            .collect();
-        warn_of_small_windows(configuration);
+        let lines = workload.lines(policies);
+        let cells = workload.cells(&lines);
+        configuration.note_on_small_windows().iter().for_each(|note| eprintln!("sweephand: note: {note}"));
         let bar = progress::bar(cells.len() as u64, "runs");
         bar.set_message(configuration.name.clone());
         let results = workload.run_all(&cells, sample_refs, &|| bar.inc(1))?;
         bar.finish_and_clear();
-        warn_of_force(configuration, results.iter().map(|(outcome, _)| outcome.forced_replacements).sum());
+        let outcomes: Vec<_> = results.iter().map(|(outcome, _)| *outcome).collect();
+        configuration.note_on_force(&outcomes).iter().for_each(|note| eprintln!("sweephand: note: {note}"));
         let runs_of_a_line = configuration.seeds.len();
-        for ((policy, theta), results) in lines.into_iter().zip(results.chunks(runs_of_a_line)) {
+        for (Line { policy, theta_refs: theta }, results) in
+            lines.into_iter().zip(results.chunks(runs_of_a_line))
+        {
             let runs = results.iter().map(|(outcome, _)| *outcome).collect();
-            report.rows.push(MultiprogramRow::new(&configuration.name, policy, theta, runs));
+            report.rows.push(MultiprogramRow::new(&configuration.name, &policy, theta, runs));
             if let Some(csv) = &mut timeline {
                 for ((_, samples), seed) in results.iter().zip(&configuration.seeds) {
                     let theta = theta.map_or(String::new(), |theta| theta.to_string());
@@ -157,57 +148,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Intervals stand for references where windows are far longer than omega.
-fn warn_of_small_windows(configuration: &Configuration) {
-    let Configuration { name, irim, theta, .. } = configuration;
-    if let Some(theta) = theta.iter().find(|theta| **theta < 5 * irim) {
-        eprintln!(
-            "sweephand: note: {name}: theta {theta} is not far above the intervals' omega of {irim}: give --irim 0 for every reference"
-        );
-    }
-}
-
-/// A task that is larger than memory runs all the same, when it is alone: that is worth knowing.
-fn warn_of_force(configuration: &Configuration, forced: u64) {
-    if forced > 0 {
-        eprintln!(
-            "sweephand: note: {}: a task alone used more than the {} frames there are; {forced} pages were replaced while in use",
-            configuration.name, configuration.frames
-        );
-    }
-}
-
 /// A built-in configuration, or a file, with what the command line sets.
 fn configuration(name: &str, args: &Args) -> anyhow::Result<Configuration> {
-    let mut configuration = match Configuration::built_in(name) {
-        Some(configuration) => configuration,
-        None if !Path::new(name).exists() && !name.contains(['.', '/']) => {
-            let known: Vec<_> = Configuration::built_in_names().collect();
-            bail!("configuration '{name}': is not built in (those are {}) and no file", known.join(" "));
-        }
-        None => Configuration::open(Path::new(name))?,
-    };
-    if !args.theta.is_empty() {
-        configuration.theta.clone_from(&args.theta);
-    }
-    if !args.seed.is_empty() {
-        configuration.seeds.clone_from(&args.seed);
-    }
-    configuration.irim = args.irim.unwrap_or(configuration.irim);
-    configuration.check().map_err(|reason| anyhow!("{name}: {reason}"))?;
+    let mut configuration = Configuration::named(name)?;
+    configuration.set(&args.theta, &args.seed, args.irim)?;
     Ok(configuration)
 }
 
 /// The policies of the command line, or of the configuration.
 fn policies(configuration: &Configuration, args: &Args) -> anyhow::Result<Vec<TaskSpec>> {
-    let policies = match &args.policy {
+    Ok(match &args.policy {
         Some(list) => TaskSpec::parse_list(list)?,
-        None => {
-            let of_configuration = configuration.policies.iter().map(|policy| TaskSpec::parse(policy));
-            of_configuration.collect::<Result<_, _>>().with_context(|| configuration.name.clone())?
-        }
-    };
-    Ok(policies)
+        None => configuration.task_specs()?,
+    })
 }
 
 fn print(args: &Args) -> anyhow::Result<ExitCode> {
@@ -226,16 +179,8 @@ fn print(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// What the results depend on besides the configurations.
 fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
-    let conventions = json!({
-        "time": "real and virtual time in references; the processor executes one in each unit of time",
-        "utilization": "references executed by time elapsed, from empty memory to the end of the last task",
-        "deactivations": "by load control; ends of time slices do not count",
-        "page_faults": "requests to read; a page referenced again before its frame was taken is none",
-        "pointer_travel_per_replacement": "pages looked at by the hand for each page replaced",
-        "seeds": "a row is the mean over them; runs has each",
-    });
     let options = [("configurations", json!(args.configurations)), ("policy", json!(args.policy))];
-    output::header(options, conventions)
+    MultiprogramReport::header(options)
 }
 
 fn line(of: &[String; 4], sample: &Sample) -> Vec<String> {

@@ -1,7 +1,6 @@
 //! Where results go: standard output, or a file that appears only when it is whole.
 
 use anyhow::{Context, bail};
-use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 ///
 /// Until then it has no name at all, so whatever ends the program leaves nothing behind. It is opened before a long run
 /// starts, so a path that cannot be written is found out at once.
-pub(crate) struct Output {
+pub struct Output {
     file: BufWriter<File>,
     path: PathBuf,
     /// What the contents are copied to instead of taking a name.
@@ -23,7 +22,7 @@ pub(crate) struct Output {
 
 impl Output {
     /// Opens an output that will be called `path`.
-    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+    pub fn create(path: &Path) -> anyhow::Result<Self> {
         if path.is_dir() {
             bail!("{}: is a directory; name a file", path.display());
         }
@@ -43,7 +42,7 @@ impl Output {
     }
 
     /// Gives the file its name, replacing what was there, or copies it to standard output.
-    pub(crate) fn commit(self) -> anyhow::Result<()> {
+    pub fn commit(self) -> anyhow::Result<()> {
         let Self { file, path, sink, named } = self;
         let context = || format!("{}: cannot be written", path.display());
         let mut file = file.into_inner().map_err(io::IntoInnerError::into_error).with_context(context)?;
@@ -57,16 +56,6 @@ impl Output {
             None => give_name(&file, &path).with_context(context),
         }
     }
-}
-
-/// What stands in front of results in JSON: the version, the options that they depend on, how they are counted.
-pub(crate) fn header(
-    options: impl IntoIterator<Item = (&'static str, Value)>,
-    conventions: Value,
-) -> Map<String, Value> {
-    let options = options.into_iter().map(|(name, value)| (name.to_string(), value));
-    let version = ("version".to_string(), Value::from(env!("CARGO_PKG_VERSION")));
-    [version].into_iter().chain(options).chain([("conventions".to_string(), conventions)]).collect()
 }
 
 fn directory_of(path: &Path) -> PathBuf {

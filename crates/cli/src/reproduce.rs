@@ -1,7 +1,7 @@
 //! `sweephand reproduce`: a paper's published results beside measured ones.
 
 use crate::output::Output;
-use crate::progress;
+use crate::{Home, progress};
 use anyhow::{Context, bail};
 use indicatif::{MultiProgress, ProgressBar};
 use serde_json::json;
@@ -46,7 +46,7 @@ enum Format {
     Json,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
     if args.list {
         let mut stdout = io::stdout().lock();
         for item in all_items() {
@@ -67,11 +67,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         watch.set_message(trace.to_string());
         watch.set_position(done);
     });
-    let lab = match std::env::current_exe() {
-        Ok(sweephand) => lab.live(sweephand),
-        Err(_) => lab,
-    };
-    let bench = Bench { lab, program: this_program()?, machine: Machine::this() };
+    let bench =
+        Bench { lab: lab.live(home.command.clone()), program: this_program(home)?, machine: Machine::this() };
     let results = match &args.output {
         Some(folder) if on_one_page => onto_a_page(&items, &bench, folder, &bars, args.format)?,
         folder => one_by_one(&items, &bench, folder.as_deref(), &bars, args.format)?,
@@ -238,9 +235,8 @@ fn write_file(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
     file.commit()
 }
 
-fn this_program() -> anyhow::Result<Program> {
-    let executable = Path::new("/proc/self/exe");
-    let checksum = checksum(executable).context("the command's own file cannot be read")?;
+fn this_program(home: &Home) -> anyhow::Result<Program> {
+    let checksum = checksum(&home.code).context("the command's own file cannot be read")?;
     Ok(Program { version: env!("CARGO_PKG_VERSION").into(), checksum })
 }
 

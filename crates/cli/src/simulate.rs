@@ -1,16 +1,20 @@
 //! `sweephand simulate`: page faults by policy and memory size.
 
-use crate::output::{self, Output};
+use crate::output::Output;
 use crate::progress;
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_policy::registry::Spec;
 use sweephand_report::{Format, Measure, SimulatedTrace, SimulationReport};
-use sweephand_sim::{Cell, MemorySize, Sweep, Trajectory};
+use sweephand_sim::{Cell, MemorySize, Sweep, SweepError, Trajectory};
 use sweephand_trace::Trace;
+
+/// Policies to simulate unless others are asked for.
+pub const POLICIES: &str = "opt,lru,clock,car,lirs,clock-pro";
+/// Memory sizes to simulate them at.
+pub const SIZES: &str = "10%,20%,30%,40%,50%,60%,70%,80%,90%";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -18,10 +22,10 @@ pub(crate) struct Args {
     #[arg(required = true)]
     traces: Vec<PathBuf>,
     /// Policies, comma list; `all`, or names with parameters as in clock-pro:cold=5%
-    #[arg(short, long, default_value = "opt,lru,clock,car,lirs,clock-pro", value_name = "LIST")]
+    #[arg(short, long, default_value = POLICIES, value_name = "LIST")]
     policy: String,
     /// Memory sizes, comma list: pages (300p), bytes (64MiB), shares of the trace's pages (25%), or all sizes
-    #[arg(short, long, default_value = "10%,20%,30%,40%,50%,60%,70%,80%,90%", value_name = "LIST")]
+    #[arg(short, long, default_value = SIZES, value_name = "LIST")]
     memory: String,
     /// Hide references that repeat the one before them from the policies (they still count)
     #[arg(long)]
@@ -70,8 +74,6 @@ const TRAJECTORY_COLUMNS: [&str; 7] = [
     "cold_target_pages",
 ];
 
-/// More bytes of page table than this are refused: `--memory all` is for policies that take all sizes in one pass.
-const MOST_STATE_BYTES: u64 = 4 << 30;
 /// A table for people has no more columns than this.
 const MOST_COLUMNS: usize = 40;
 
@@ -106,26 +108,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut report = SimulationReport { sweephand: header(&args), traces: Vec::new(), rows: Vec::new() };
     for path in &args.traces {
         let trace = open(path)?;
+        let sweep = Sweep::over(&trace, &specs, &sizes).map_err(|error| match error {
+            SweepError::TooManySizes { .. } => anyhow!("--memory: {error}"),
+            error => error.into(),
+        })?;
         let totals = &trace.header().totals;
-        if totals.records == 0 {
-            bail!("{}: has no references to simulate", path.display());
-        }
         let described = describe(path, &trace);
-        let frames = memory_sizes(&sizes, &described);
-        let cells: Vec<Cell> = specs
-            .iter()
-            .flat_map(|spec| frames.iter().map(|&frames| Cell { spec: spec.clone(), frames }))
-            .collect();
-        let simulations = Sweep::simulations(&cells, &trace);
-        if simulations as u64 * described.distinct_pages > MOST_STATE_BYTES {
-            bail!(
-                "--memory: {simulations} simulations of {} pages; only lru, and opt where nothing is unmapped, take all sizes in \
-                 one pass",
-                described.distinct_pages
-            );
-        }
-        if matches!(format, Format::Table(_)) && frames.len() > MOST_COLUMNS {
-            bail!("--memory: {} sizes are too many for a table; use --format csv", frames.len());
+        let columns = sweep.cells.len() / specs.len();
+        if matches!(format, Format::Table(_)) && columns > MOST_COLUMNS {
+            bail!("--memory: {columns} sizes are too many for a table; use --format csv");
         }
         let sample_records = match (&trajectory, args.trajectory_step) {
             (None, _) => 0,
@@ -133,8 +124,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             (Some(_), Some(step)) => step,
             (Some(_), None) => (totals.records / 1000).max(1),
         };
-        warn_of_small_memories(&described, &cells);
-        let sweep = Sweep { cells, collapse: args.collapse, sample_records, ..Sweep::default() };
+        if let Some(note) = sweep.note_on_small_memories(&trace) {
+            eprintln!("sweephand: note: {note}");
+        }
+        let sweep = Sweep { collapse: args.collapse, sample_records, ..sweep };
         let bar = progress::bar(totals.records, "references");
         bar.set_message(described.trace.clone());
         let results = sweep.run(&trace, &|records| bar.set_position(records))?;
@@ -171,42 +164,11 @@ fn describe(path: &Path, trace: &Trace) -> SimulatedTrace {
     SimulatedTrace { trace: path.display().to_string(), ..SimulatedTrace::of(trace) }
 }
 
-/// The sizes in pages, in the order given, each once.
-fn memory_sizes(sizes: &[MemorySize], trace: &SimulatedTrace) -> Vec<usize> {
-    let mut seen = HashSet::new();
-    let frames = sizes.iter().flat_map(|size| size.frames(trace.distinct_pages, trace.page_bytes));
-    frames.filter(|frames| seen.insert(*frames)).collect()
-}
-
-/// Reduction with a window of K keeps LRU's and OPT's counts from K frames up; reference bits want some times that.
-fn warn_of_small_memories(trace: &SimulatedTrace, cells: &[Cell]) {
-    let (least, least_others) = (trace.window, 8 * trace.window);
-    let too_small = |cell: &Cell| {
-        let frames = cell.frames as u64;
-        frames < least || (frames < least_others && !matches!(cell.spec.name(), "lru" | "opt"))
-    };
-    if trace.window > 1 && cells.iter().any(too_small) {
-        eprintln!(
-            "sweephand: note: {} is reduced with a window of {least}: counts are exact for lru and opt from {least} pages up, and \
-             nearly so for the others from about {least_others} up",
-            trace.trace
-        );
-    }
-}
-
 /// What the results depend on besides the traces.
 fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
-    let conventions = json!({
-        "references": "what the program made; for a reduced trace more than the records simulated",
-        "faults": "all references to pages that are not resident, first touches among them",
-        "first_touch_faults": "the first reference to a page, or the first after its mapping was dropped",
-        "warmup_faults": "faults taken while a frame was free",
-        "initial_reference_bit": "clear, unless a policy's parameters say otherwise",
-        "percentages_of_memory": "of the trace's distinct pages, to the nearest page, at least one",
-    });
     let options =
         [("policy", json!(args.policy)), ("memory", json!(args.memory)), ("collapse", json!(args.collapse))];
-    output::header(options, conventions)
+    SimulationReport::header(options)
 }
 
 fn write_trajectory(

@@ -1,6 +1,6 @@
 //! `sweephand sweep`: traces x policies x memory sizes, on all processors, going on where it stopped.
 
-use crate::progress;
+use crate::{Home, progress};
 use anyhow::{Context, bail};
 use std::io::{self, Write};
 use std::num::NonZero;
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     prune: bool,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
     let plan = Plan::open(&args.plan)?;
     let traces = plan.traces()?;
     if let Some(trace) = traces.iter().find(|trace| is_url(&trace.location)) {
@@ -59,7 +59,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         workers: args.workers.map_or_else(processors, NonZero::get),
         retries: args.retries,
-        command: vec![std::env::current_exe()?.into(), "sweep-worker".into()],
+        command: vec![home.command.clone().into(), "sweep-worker".into()],
     };
     let bar = progress::bar(missing.len() as u64, "cells");
     bar.set_message(args.plan.display().to_string());

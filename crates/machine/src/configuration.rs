@@ -2,8 +2,11 @@
 //!
 //! What the paper leaves open has its default here, beside the sentence that says so.
 
+use crate::outcome::Outcome;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use sweephand_policy::ArgumentError;
+use sweephand_policy::task_registry::TaskSpec;
 
 /// A virtual-memory computer and the work that it is given. Times are in references: the processor executes one in
 /// each unit of time.
@@ -310,6 +313,62 @@ impl Configuration {
     pub fn built_in(name: &str) -> Option<Self> {
         let configuration = Self::parse(Self::built_in_text(name)?);
         Some(configuration.expect("it comes with the project").with_traces_in(Path::new(BUNDLED)))
+    }
+
+    /// A built-in configuration by its name, or the TOML file of that name.
+    pub fn named(name: &str) -> Result<Self, ConfigurationError> {
+        match Self::built_in(name) {
+            Some(configuration) => Ok(configuration),
+            None if !Path::new(name).exists() && !name.contains(['.', '/']) => {
+                let known: Vec<_> = Self::built_in_names().collect();
+                let reason = format!("is not built in (those are {}) and no file", known.join(" "));
+                Err(ConfigurationError { path: format!("configuration '{name}'").into(), reason })
+            }
+            None => Self::open(Path::new(name)),
+        }
+    }
+
+    /// Sets windows and seeds, where some are given, and the omega of the intervals.
+    pub fn set(&mut self, theta: &[u64], seeds: &[u64], irim: Option<u64>) -> Result<(), ConfigurationError> {
+        if !theta.is_empty() {
+            self.theta = theta.to_vec();
+        }
+        if !seeds.is_empty() {
+            self.seeds = seeds.to_vec();
+        }
+        self.irim = irim.unwrap_or(self.irim);
+        self.check().map_err(|reason| ConfigurationError { path: self.name.clone().into(), reason })
+    }
+
+    /// What a reader of the results has to know where windows are small: intervals stand for references where windows are
+    /// far longer than omega.
+    pub fn note_on_small_windows(&self) -> Option<String> {
+        let Self { name, irim, theta, .. } = self;
+        let theta = theta.iter().find(|theta| **theta < 5 * irim)?;
+        Some(format!(
+            "{name}: theta {theta} is not far above the intervals' omega of {irim}: give --irim 0 for every reference"
+        ))
+    }
+
+    /// What a reader has to know where a task is larger than memory: it runs all the same, when it is alone.
+    pub fn note_on_force(&self, outcomes: &[Outcome]) -> Option<String> {
+        let forced: u64 = outcomes.iter().map(|outcome| outcome.forced_replacements).sum();
+        (forced > 0).then(|| {
+            format!(
+                "{}: a task alone used more than the {} frames there are; {forced} pages were replaced while in use",
+                self.name, self.frames
+            )
+        })
+    }
+
+    /// The policies that it names.
+    pub fn task_specs(&self) -> Result<Vec<TaskSpec>, ConfigurationError> {
+        let specs = self.policies.iter().map(|policy| TaskSpec::parse(policy));
+        let error = |error: ArgumentError| ConfigurationError {
+            path: self.name.clone().into(),
+            reason: error.to_string(),
+        };
+        specs.collect::<Result<_, _>>().map_err(error)
     }
 
     /// Looks for traces that are named by relative paths in a folder.

@@ -35,4 +35,4 @@ pub use machine::{Job, Machine};
 pub use memory::Memory;
 pub use outcome::{Outcome, Sample};
 pub use program::{Program, ProgramError, ReferenceString};
-pub use sweep::{Cell, MachineError, Workload};
+pub use sweep::{Cell, Line, MachineError, Workload};

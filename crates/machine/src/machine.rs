@@ -25,6 +25,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use sweephand_policy::{PageId, Reclaim, SplitMix64, TaskPolicy};
+use sweephand_trace::Interrupt;
 
 /// Streams of random numbers are kept apart, so that one more draw from one does not change the others.
 const SERVICE_STREAM: u64 = 0x5345_5256_4943_4501;
@@ -150,6 +151,16 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
     pub fn run(mut self) -> (Outcome, Vec<Sample>) {
         while self.step() {}
         (self.outcome(), self.samples)
+    }
+
+    /// The same; `None` if it is interrupted.
+    pub(crate) fn run_unless(mut self, interrupt: &Interrupt) -> Option<(Outcome, Vec<Sample>)> {
+        while self.step() {
+            if interrupt.is_raised() {
+                return None;
+            }
+        }
+        Some((self.outcome(), self.samples))
     }
 
     /// Goes on to the next event or the end of the next burst, whichever comes first. Returns whether there is more to come.
@@ -805,7 +816,11 @@ mod tests {
                         configuration.processor.slice_refs = 100_000;
                         let job = Job { program: program.clone(), io_interval_refs: 0 };
                         let spec = TaskSpec::parse(name).unwrap();
-                        let workload = crate::Workload { configuration, jobs: vec![job; tasks] };
+                        let workload = crate::Workload {
+                            configuration,
+                            jobs: vec![job; tasks],
+                            interrupt: Interrupt::default(),
+                        };
                         let runs = [1, 2, 3, 4].map(|seed| {
                             workload.run(&crate::Cell { policy: spec.clone(), seed }, 0).unwrap().0
                         });

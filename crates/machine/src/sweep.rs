@@ -11,6 +11,7 @@ use std::sync::Arc;
 use sweephand_policy::policies::Vmin;
 use sweephand_policy::task_registry::{TaskInfo, TaskSpec, TaskVisitor};
 use sweephand_policy::{ArgumentError, SplitMix64, TaskPolicy};
+use sweephand_trace::Interrupt;
 
 /// Why a run cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,9 @@ pub enum MachineError {
         /// What it needs.
         reason: &'static str,
     },
+    /// It was asked to stop.
+    #[error("was interrupted")]
+    Interrupted,
 }
 
 /// A configuration with its programs in memory, and its sequence of tasks.
@@ -36,6 +40,17 @@ pub struct Workload {
     pub configuration: Configuration,
     /// The tasks in the order in which they become ready: the same for all runs.
     pub jobs: Vec<Job>,
+    /// Has runs given up.
+    pub interrupt: Interrupt,
+}
+
+/// A policy with one theta: what a line of results is about.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The policy, as it was named.
+    pub policy: TaskSpec,
+    /// Window of the working set in references; `None` for policies without one.
+    pub theta_refs: Option<u64>,
 }
 
 /// A run of a [`Workload`].
@@ -70,12 +85,35 @@ impl Workload {
                 Job { program: programs[choice].clone(), io_interval_refs }
             })
             .collect();
-        Self { configuration, jobs }
+        Self { configuration, jobs, interrupt: Interrupt::default() }
     }
 
     /// References that a run executes.
     pub fn references(&self) -> u64 {
         self.jobs.iter().map(|job| job.program.references).sum()
+    }
+
+    /// The lines that come of some policies: one for each theta of the configuration. Policies without a theta, or with
+    /// their own, have one.
+    pub fn lines(&self, policies: &[TaskSpec]) -> Vec<Line> {
+        let thetas = |policy: &TaskSpec| match policy.takes_theta() {
+            true => self.configuration.theta.iter().copied().map(Some).collect(),
+            false => vec![policy.theta()],
+        };
+        let line = |(policy, theta_refs): (&TaskSpec, _)| Line { policy: policy.clone(), theta_refs };
+        let lines =
+            policies.iter().flat_map(|policy| thetas(policy).into_iter().map(move |theta| (policy, theta)));
+        lines.map(line).collect()
+    }
+
+    /// The runs of some lines: one for each seed of the configuration, by line.
+    pub fn cells(&self, lines: &[Line]) -> Vec<Cell> {
+        let seeds = &self.configuration.seeds;
+        let cells = |line: &Line| {
+            let policy = line.policy.with_theta(line.theta_refs);
+            seeds.iter().map(move |&seed| Cell { policy: policy.clone(), seed })
+        };
+        lines.iter().flat_map(cells).collect()
     }
 
     /// Runs cells in parallel; results are in their order. `done` is called after each.
@@ -100,7 +138,7 @@ impl Workload {
             return Ok((self.look_ahead(cell)?, Vec::new()));
         }
         let run = Run { workload: self, cell, sample_refs };
-        Ok(cell.policy.visit::<Memory, _>(self.configuration.frames, run)?)
+        cell.policy.visit::<Memory, _>(self.configuration.frames, run)?.ok_or(MachineError::Interrupted)
     }
 
     /// VMIN: the single task alone, in as much memory as it wants, by closed form.
@@ -138,13 +176,13 @@ struct Run<'a> {
 }
 
 impl TaskVisitor<Memory> for Run<'_> {
-    type Output = (Outcome, Vec<Sample>);
+    type Output = Option<(Outcome, Vec<Sample>)>;
 
     fn visit<P: TaskPolicy<Memory> + Send>(self, policy: P) -> Self::Output {
-        let Workload { configuration, jobs } = self.workload;
+        let Workload { configuration, jobs, interrupt } = self.workload;
         let limits_loading = self.cell.policy.limits_loading().unwrap_or(configuration.load_control.lt_rt);
         let mut machine = Machine::new(configuration, policy, jobs, self.cell.seed, limits_loading);
         machine.sample_every(self.sample_refs);
-        machine.run()
+        machine.run_unless(interrupt)
     }
 }

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod axis;
-
+mod columns;
 mod conclusion;
 mod distance_chart;
 mod fault_chart;
@@ -26,8 +26,10 @@ mod study;
 mod sweep;
 mod table;
 
+pub use columns::{Column, Field};
 pub use conclusion::{Comparison, Conclusion, Curve, Curves, Enough, NEARLY_ALL, SLACK, Sentences, WORTH_IT};
 pub use live::{LiveFormat, LiveReport, LiveRun};
+pub use machine_readable::{header, json};
 pub use multiprogram::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
 pub use page::{Page, page_style};
 pub use plot::{PictureFormat, plot_distances, plot_faults, plot_pages};

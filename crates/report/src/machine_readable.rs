@@ -1,6 +1,7 @@
 //! Results for other programs: CSV with a line of names, JSON.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::io::{self, Write};
 
 /// Writes rows of named values, the names in the first line.
@@ -22,4 +23,19 @@ pub(crate) fn write_csv<const COLUMNS: usize>(
 pub(crate) fn write_json(object: &impl Serialize, mut out: impl Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut out, object).map_err(io::Error::from)?;
     writeln!(out)
+}
+
+/// An object on one line.
+pub fn json(object: &impl Serialize) -> String {
+    serde_json::to_string(object).expect("plain data")
+}
+
+/// What stands in front of results: the version, the options that they depend on, how they are counted.
+pub fn header(
+    options: impl IntoIterator<Item = (&'static str, Value)>,
+    conventions: Value,
+) -> Map<String, Value> {
+    let options = options.into_iter().map(|(name, value)| (name.to_string(), value));
+    let version = ("version".to_string(), Value::from(env!("CARGO_PKG_VERSION")));
+    [version].into_iter().chain(options).chain([("conventions".to_string(), conventions)]).collect()
 }

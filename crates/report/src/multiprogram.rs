@@ -1,10 +1,10 @@
 //! The rows of `sweephand multiprogram`, as a table, CSV, JSON or Parquet.
 
-use crate::machine_readable::{write_csv, write_json};
-#[cfg(feature = "parquet")]
-use crate::parquet::{Column, Field};
+use crate::columns::{Column, Field, named};
+use crate::machine_readable::{header, json, write_csv, write_json};
 use crate::{Table, grouped};
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use sweephand_machine::{Configuration, Outcome};
 
@@ -35,6 +35,19 @@ pub struct MultiprogramRow {
 }
 
 impl MultiprogramRow {
+    /// Its columns, in order.
+    pub const COLUMNS: [Column<Self>; 9] = [
+        ("configuration", Field::Text(|row| &row.configuration)),
+        ("policy", Field::Text(|row| &row.policy)),
+        ("theta_refs", Field::OptionalCount(|row| row.theta_refs)),
+        ("utilization", Field::Ratio(|row| row.utilization)),
+        ("mean_mpl", Field::Ratio(|row| row.mean_mpl)),
+        ("deactivations", Field::Count(|row| row.deactivations)),
+        ("page_faults", Field::Count(|row| row.page_faults)),
+        ("pointer_travel_per_replacement", Field::OptionalRatio(|row| row.pointer_travel_per_replacement)),
+        ("ws_scans", Field::Count(|row| row.ws_scans)),
+    ];
+
     /// The row of the runs of one cell, one for each seed, at least one.
     pub fn new(
         configuration: &str,
@@ -60,29 +73,13 @@ impl MultiprogramRow {
             runs,
         }
     }
-
-    /// The columns of the CSV, in order; empty where a value does not exist.
-    fn columns(&self) -> [(&'static str, String); 9] {
-        let travel = self.pointer_travel_per_replacement;
-        [
-            ("configuration", self.configuration.clone()),
-            ("policy", self.policy.clone()),
-            ("theta_refs", self.theta_refs.map_or(String::new(), |theta| theta.to_string())),
-            ("utilization", format!("{:.6}", self.utilization)),
-            ("mean_mpl", format!("{:.6}", self.mean_mpl)),
-            ("deactivations", self.deactivations.to_string()),
-            ("page_faults", self.page_faults.to_string()),
-            ("pointer_travel_per_replacement", travel.map_or(String::new(), |travel| format!("{travel:.6}"))),
-            ("ws_scans", self.ws_scans.to_string()),
-        ]
-    }
 }
 
 /// The results of a `multiprogram` command.
 #[derive(Clone, Debug, Serialize)]
 pub struct MultiprogramReport {
     /// Version, options, conventions.
-    pub sweephand: serde_json::Map<String, serde_json::Value>,
+    pub sweephand: Map<String, Value>,
     /// The configurations, in order, with every parameter.
     pub configurations: Vec<Configuration>,
     /// The results: by configuration, policy and theta, in that order.
@@ -103,29 +100,35 @@ pub enum MultiprogramFormat {
     Parquet,
 }
 
-/// The columns of a Parquet file: those of the CSV.
-#[cfg(feature = "parquet")]
-const PARQUET_COLUMNS: [Column<MultiprogramRow>; 9] = [
-    ("configuration", Field::Text(|row| &row.configuration)),
-    ("policy", Field::Text(|row| &row.policy)),
-    ("theta_refs", Field::OptionalCount(|row| row.theta_refs)),
-    ("utilization", Field::Ratio(|row| row.utilization)),
-    ("mean_mpl", Field::Ratio(|row| row.mean_mpl)),
-    ("deactivations", Field::Count(|row| row.deactivations)),
-    ("page_faults", Field::Count(|row| row.page_faults)),
-    ("pointer_travel_per_replacement", Field::OptionalRatio(|row| row.pointer_travel_per_replacement)),
-    ("ws_scans", Field::Count(|row| row.ws_scans)),
-];
-
 impl MultiprogramReport {
+    /// What the results depend on besides the configurations: version, options, conventions.
+    pub fn header(options: impl IntoIterator<Item = (&'static str, Value)>) -> Map<String, Value> {
+        let conventions = json!({
+            "time": "real and virtual time in references; the processor executes one in each unit of time",
+            "utilization": "references executed by time elapsed, from empty memory to the end of the last task",
+            "deactivations": "by load control; ends of time slices do not count",
+            "page_faults": "requests to read; a page referenced again before its frame was taken is none",
+            "pointer_travel_per_replacement": "pages looked at by the hand for each page replaced",
+            "seeds": "a row is the mean over them; runs has each",
+        });
+        header(options, conventions)
+    }
+
+    /// What the rows depend on, as JSON: the report without them.
+    pub fn origin(&self) -> String {
+        json(&json!({ "sweephand": self.sweephand, "configurations": self.configurations }))
+    }
+
     /// Writes the report.
     pub fn write(&self, format: MultiprogramFormat, out: impl Write + Send) -> io::Result<()> {
         match format {
             MultiprogramFormat::Table => self.write_tables(out),
-            MultiprogramFormat::Csv => write_csv(self.rows.iter().map(MultiprogramRow::columns), out),
+            MultiprogramFormat::Csv => {
+                write_csv(self.rows.iter().map(|row| named(&MultiprogramRow::COLUMNS, row)), out)
+            }
             MultiprogramFormat::Json => write_json(self, out),
             #[cfg(feature = "parquet")]
-            MultiprogramFormat::Parquet => crate::parquet::write(&PARQUET_COLUMNS, &self.rows, out),
+            MultiprogramFormat::Parquet => crate::parquet::write(&MultiprogramRow::COLUMNS, &self.rows, out),
         }
     }
 
@@ -191,38 +194,5 @@ impl MultiprogramReport {
             ]);
         }
         table
-    }
-}
-
-#[cfg(all(test, feature = "parquet"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parquet_has_the_columns_of_the_csv() {
-        let row = MultiprogramRow {
-            configuration: "A".into(),
-            policy: "ws".into(),
-            theta_refs: Some(500),
-            utilization: 0.515625,
-            mean_mpl: 1.203125,
-            deactivations: 1,
-            page_faults: 2,
-            pointer_travel_per_replacement: Some(7.015625),
-            ws_scans: 3,
-            runs: Vec::new(),
-        };
-        assert_eq!(row.columns().map(|(name, _)| name), PARQUET_COLUMNS.map(|(name, _)| name));
-        // The values too: each column takes its own field.
-        for ((name, text), (_, field)) in row.columns().into_iter().zip(&PARQUET_COLUMNS) {
-            let value = match field {
-                Field::Text(of) => of(&row).to_string(),
-                Field::Count(of) => of(&row).to_string(),
-                Field::OptionalCount(of) => of(&row).expect("given").to_string(),
-                Field::Ratio(of) => of(&row).to_string(),
-                Field::OptionalRatio(of) => of(&row).expect("given").to_string(),
-            };
-            assert_eq!(value, text, "{name}");
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Rows as a Parquet file: the columns of the CSV, with types.
 
+use crate::columns::{Column, Field};
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -15,23 +16,6 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
-
-/// A column of rows of type `R`: its name, and what a row has there.
-pub(crate) type Column<R> = (&'static str, Field<R>);
-
-/// What a row has in a column.
-pub(crate) enum Field<R> {
-    /// Words.
-    Text(fn(&R) -> &str),
-    /// An unsigned number of 64 bits.
-    Count(fn(&R) -> u64),
-    /// The same, where there is one.
-    OptionalCount(fn(&R) -> Option<u64>),
-    /// A number with decimals.
-    Ratio(fn(&R) -> f64),
-    /// The same, where there is one.
-    OptionalRatio(fn(&R) -> Option<f64>),
-}
 
 impl<R> Field<R> {
     /// The column's type in a Parquet schema, before its name and after it.

@@ -1,10 +1,10 @@
 //! The rows of `sweephand simulate`, as a table, CSV, JSON or Parquet.
 
-use crate::machine_readable::{write_csv, write_json};
-#[cfg(feature = "parquet")]
-use crate::parquet::{Column, Field};
+use crate::columns::{Column, Field, named};
+use crate::machine_readable::{header, json, write_csv, write_json};
 use crate::{Table, grouped};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use sweephand_sim::Outcome;
 use sweephand_trace::Trace;
@@ -36,6 +36,24 @@ pub struct SimulationRow {
     pub faults_per_million_instructions: Option<f64>,
     /// Entries that the policy's hands looked at.
     pub hand_steps: u64,
+}
+
+impl SimulationRow {
+    /// Its columns, in order.
+    pub const COLUMNS: [Column<Self>; 12] = [
+        ("trace", Field::Text(|row| &row.trace)),
+        ("policy", Field::Text(|row| &row.policy)),
+        ("memory_pages", Field::Count(|row| row.memory_pages)),
+        ("references", Field::Count(|row| row.references)),
+        ("distinct_pages", Field::Count(|row| row.distinct_pages)),
+        ("faults", Field::Count(|row| row.faults)),
+        ("first_touch_faults", Field::Count(|row| row.first_touch_faults)),
+        ("warmup_faults", Field::Count(|row| row.warmup_faults)),
+        ("evictions", Field::Count(|row| row.evictions)),
+        ("hit_ratio", Field::OptionalRatio(|row| row.hit_ratio)),
+        ("faults_per_million_instructions", Field::OptionalRatio(|row| row.faults_per_million_instructions)),
+        ("hand_steps", Field::Count(|row| row.hand_steps)),
+    ];
 }
 
 /// What the rows on one trace have in common.
@@ -103,7 +121,7 @@ impl SimulatedTrace {
 #[derive(Clone, Debug, Serialize)]
 pub struct SimulationReport {
     /// Version, options, conventions.
-    pub sweephand: serde_json::Map<String, serde_json::Value>,
+    pub sweephand: Map<String, Value>,
     /// The traces, in order.
     pub traces: Vec<SimulatedTrace>,
     /// The results: by trace, policy and memory size, in that order.
@@ -137,32 +155,33 @@ pub enum Measure {
     Refaults,
 }
 
-/// The columns of a Parquet file: those of the CSV.
-#[cfg(feature = "parquet")]
-pub(crate) const PARQUET_COLUMNS: [Column<SimulationRow>; 12] = [
-    ("trace", Field::Text(|row| &row.trace)),
-    ("policy", Field::Text(|row| &row.policy)),
-    ("memory_pages", Field::Count(|row| row.memory_pages)),
-    ("references", Field::Count(|row| row.references)),
-    ("distinct_pages", Field::Count(|row| row.distinct_pages)),
-    ("faults", Field::Count(|row| row.faults)),
-    ("first_touch_faults", Field::Count(|row| row.first_touch_faults)),
-    ("warmup_faults", Field::Count(|row| row.warmup_faults)),
-    ("evictions", Field::Count(|row| row.evictions)),
-    ("hit_ratio", Field::OptionalRatio(|row| row.hit_ratio)),
-    ("faults_per_million_instructions", Field::OptionalRatio(|row| row.faults_per_million_instructions)),
-    ("hand_steps", Field::Count(|row| row.hand_steps)),
-];
-
 impl SimulationReport {
+    /// What the results depend on besides the traces: version, options, conventions.
+    pub fn header(options: impl IntoIterator<Item = (&'static str, Value)>) -> Map<String, Value> {
+        let conventions = json!({
+            "references": "what the program made; for a reduced trace more than the records simulated",
+            "faults": "all references to pages that are not resident, first touches among them",
+            "first_touch_faults": "the first reference to a page, or the first after its mapping was dropped",
+            "warmup_faults": "faults taken while a frame was free",
+            "initial_reference_bit": "clear, unless a policy's parameters say otherwise",
+            "percentages_of_memory": "of the trace's distinct pages, to the nearest page, at least one",
+        });
+        header(options, conventions)
+    }
+
+    /// What the rows depend on, as JSON: the report without them.
+    pub fn origin(&self) -> String {
+        json(&json!({ "sweephand": self.sweephand, "traces": self.traces }))
+    }
+
     /// Writes the report.
     pub fn write(&self, format: Format, out: impl Write + Send) -> io::Result<()> {
         match format {
             Format::Table(measure) => self.write_tables(measure, out),
-            Format::Csv => write_csv(self.rows.iter().map(SimulationRow::columns), out),
+            Format::Csv => write_csv(self.rows.iter().map(|row| named(&SimulationRow::COLUMNS, row)), out),
             Format::Json => write_json(self, out),
             #[cfg(feature = "parquet")]
-            Format::Parquet => crate::parquet::write(&PARQUET_COLUMNS, &self.rows, out),
+            Format::Parquet => crate::parquet::write(&SimulationRow::COLUMNS, &self.rows, out),
         }
     }
 
@@ -259,60 +278,4 @@ pub fn bytes(bytes: u64) -> String {
         value /= 1024.0;
     }
     format!("{value:.1} TiB")
-}
-
-impl SimulationRow {
-    /// The columns of the CSV, in order. Ratios have six decimals, and are empty where they are unknown.
-    pub(crate) fn columns(&self) -> [(&'static str, String); 12] {
-        let six_decimals =
-            |number: Option<f64>| number.map_or(String::new(), |number| format!("{number:.6}"));
-        [
-            ("trace", self.trace.clone()),
-            ("policy", self.policy.clone()),
-            ("memory_pages", self.memory_pages.to_string()),
-            ("references", self.references.to_string()),
-            ("distinct_pages", self.distinct_pages.to_string()),
-            ("faults", self.faults.to_string()),
-            ("first_touch_faults", self.first_touch_faults.to_string()),
-            ("warmup_faults", self.warmup_faults.to_string()),
-            ("evictions", self.evictions.to_string()),
-            ("hit_ratio", six_decimals(self.hit_ratio)),
-            ("faults_per_million_instructions", six_decimals(self.faults_per_million_instructions)),
-            ("hand_steps", self.hand_steps.to_string()),
-        ]
-    }
-}
-
-#[cfg(all(test, feature = "parquet"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parquet_has_the_columns_of_the_csv() {
-        let row = SimulationRow {
-            trace: "t".into(),
-            policy: "clock".into(),
-            memory_pages: 3,
-            references: 4,
-            distinct_pages: 5,
-            faults: 6,
-            first_touch_faults: 7,
-            warmup_faults: 8,
-            evictions: 9,
-            hit_ratio: None,
-            faults_per_million_instructions: None,
-            hand_steps: 12,
-        };
-        assert_eq!(row.columns().map(|(name, _)| name), PARQUET_COLUMNS.map(|(name, _)| name));
-        // The values too: each column takes its own field.
-        for ((name, text), (_, field)) in row.columns().into_iter().zip(&PARQUET_COLUMNS) {
-            let value = match field {
-                Field::Text(of) => of(&row).to_string(),
-                Field::Count(of) => of(&row).to_string(),
-                Field::OptionalRatio(of) => of(&row).map_or(String::new(), |ratio| ratio.to_string()),
-                Field::OptionalCount(_) | Field::Ratio(_) => unreachable!("no such column"),
-            };
-            assert_eq!(value, text, "{name}");
-        }
-    }
 }

@@ -1,8 +1,7 @@
 //! The rows of `sweephand sweep`: those of `simulate`, and what tells one cell of a plan from all others.
 
-use crate::SimulationRow;
-use crate::parquet::{self, Column, Field};
-use crate::simulation::PARQUET_COLUMNS;
+use crate::columns::{Column, Field};
+use crate::{SimulationRow, parquet};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Write};
@@ -35,21 +34,24 @@ pub struct CellColumns {
     pub cell: String,
 }
 
-const CELL_COLUMNS: [Column<CellColumns>; 6] = [
-    ("memory", Field::Text(|row| &row.memory)),
-    ("window", Field::Count(|row| row.window)),
-    ("trace_hash", Field::Text(|row| &row.trace_hash)),
-    ("version", Field::Text(|row| &row.version)),
-    ("seconds", Field::Ratio(|row| row.seconds)),
-    ("cell", Field::Text(|row| &row.cell)),
-];
+impl CellColumns {
+    /// Its columns, in order.
+    pub const COLUMNS: [Column<Self>; 6] = [
+        ("memory", Field::Text(|row| &row.memory)),
+        ("window", Field::Count(|row| row.window)),
+        ("trace_hash", Field::Text(|row| &row.trace_hash)),
+        ("version", Field::Text(|row| &row.version)),
+        ("seconds", Field::Ratio(|row| row.seconds)),
+        ("cell", Field::Text(|row| &row.cell)),
+    ];
+}
 
 impl SweepRow {
     /// Writes rows as a Parquet file.
     pub fn write_parquet(rows: &[Self], out: impl Write + Send) -> io::Result<()> {
         let simulations: Vec<_> = rows.iter().map(|row| &row.simulation).collect();
         let cells: Vec<_> = rows.iter().map(|row| &row.cell).collect();
-        parquet::write_pairs((&PARQUET_COLUMNS, &simulations), (&CELL_COLUMNS, &cells), out)
+        parquet::write_pairs((&SimulationRow::COLUMNS, &simulations), (&CellColumns::COLUMNS, &cells), out)
     }
 
     /// Reads such a file.
@@ -111,8 +113,8 @@ mod tests {
     #[test]
     fn the_columns_are_the_fields() {
         let json = serde_json::to_value(row("clock", None)).unwrap();
-        let simulation = PARQUET_COLUMNS.iter().map(|(name, _)| *name);
-        let columns: Vec<_> = simulation.chain(CELL_COLUMNS.iter().map(|(name, _)| *name)).collect();
+        let simulation = SimulationRow::COLUMNS.iter().map(|(name, _)| *name);
+        let columns: Vec<_> = simulation.chain(CellColumns::COLUMNS.iter().map(|(name, _)| *name)).collect();
         assert_eq!(json.as_object().unwrap().keys().collect::<Vec<_>>(), columns);
     }
 }

@@ -8,7 +8,7 @@ use crate::stretches::{Stretch, advance, stretches};
 use crate::sweep::future_of;
 use crate::{Cell, SweepError, simulation};
 use rayon::prelude::*;
-use sweephand_trace::{Chunk, Event, Trace};
+use sweephand_trace::{Chunk, Event, Interrupt, Trace};
 
 /// What one object was to a program and to some simulations of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub fn attribute(
         runs.push((simulation(spec, *frames, false, page_bytes)?, Vec::<ObjectFaults>::new()));
     }
     let needs_future = runs.iter().any(|(simulation, _)| simulation.needs_future());
-    let future = if needs_future { Some(future_of(trace)?) } else { None };
+    let future = if needs_future { Some(future_of(trace, &Interrupt::default())?) } else { None };
     let mut owners = Owners::new(page_bytes);
     let mut chunk = Chunk::new();
     for index in 0..trace.chunks() {

@@ -54,7 +54,7 @@ impl Sweep {
         }
         let needs_future = runs.iter().any(|run| run.simulation.needs_future());
         let take = |run: &mut Run, chunk: &Chunk, next_uses: &[u32]| run.take(chunk, next_uses, &class_of);
-        feed(trace, &mut runs, needs_future, &take, &|_| {})?;
+        feed(trace, &mut runs, needs_future, &take, &|_| {}, &self.interrupt)?;
 
         // The class of each page's last reference, once for all runs.
         let mut last_class = vec![0; trace.header().totals.page_ids as usize];

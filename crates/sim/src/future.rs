@@ -1,7 +1,7 @@
 //! The next use of every reference, which offline policies are told.
 
 use sweephand_policy::NEVER;
-use sweephand_trace::{Chunk, Error, Event, Trace};
+use sweephand_trace::{Chunk, Error, Event, Interrupt, Trace};
 
 /// For each record of a trace the number of the first record of its page after the present run of records of that
 /// page, or [`NEVER`] if there is none or the page's contents are dropped before it. 4 bytes a record.
@@ -21,6 +21,14 @@ pub struct TooLong {
 impl Future {
     /// Reads a trace backwards, chunk by chunk.
     pub fn of(trace: &Trace) -> Result<Result<Self, TooLong>, Error> {
+        Self::of_interruptible(trace, &Interrupt::default())
+    }
+
+    /// The same, but that it stops, and knows less of the future, when it is interrupted.
+    pub(crate) fn of_interruptible(
+        trace: &Trace,
+        interrupt: &Interrupt,
+    ) -> Result<Result<Self, TooLong>, Error> {
         let records = trace.header().totals.records;
         if records >= u64::from(NEVER) {
             return Ok(Err(TooLong { records }));
@@ -31,7 +39,7 @@ impl Future {
         // The page of the record after this one, unless its contents were dropped between them.
         let mut following = None;
         let mut chunk = Chunk::new();
-        for index in (0..trace.chunks()).rev() {
+        for index in (0..trace.chunks()).rev().take_while(|_| !interrupt.is_raised()) {
             trace.read_chunk(index, &mut chunk)?;
             let mut events = chunk.events.iter().rev().peekable();
             for offset in (0..=chunk.references.len()).rev() {

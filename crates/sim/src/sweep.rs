@@ -4,19 +4,22 @@
 //! the trace is decoded once, whatever the number of policies and sizes, and memory holds a batch, not the trace.
 
 use crate::engine::{observed, simulation};
-use crate::{Future, LruStack, OptStack, Outcome, RefaultObserver, Simulation, TooLong};
+use crate::{Future, LruStack, MemorySize, OptStack, Outcome, RefaultObserver, Simulation, TooLong};
 use rayon::prelude::*;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use sweephand_policy::registry::Spec;
 use sweephand_policy::{ArgumentError, ColdAllocation};
-use sweephand_trace::{Chunk, Trace, VirtualTime};
+use sweephand_trace::{Chunk, Interrupt, Trace, VirtualTime};
 
 /// Chunks decoded together where several simulations share processors: enough for one to work on before the next takes
 /// its cache. A lone simulation takes one at a time, fresh from the decoder.
 const BATCH: usize = 8;
 /// From so many sizes on, one pass for all is cheaper than a simulation of each.
 const STACK_SIZES: usize = 4;
+/// More bytes of page table than this are refused: `all` sizes are for policies that take them in one pass.
+const MOST_STATE_BYTES: u64 = 4 << 30;
 /// Policies that one pass can simulate at all sizes.
 const ONE_PASS: [&str; 2] = ["lru", "opt"];
 
@@ -62,6 +65,25 @@ pub enum SweepError {
         /// How long it is.
         source: TooLong,
     },
+    /// There is nothing to simulate.
+    #[error("{}: has no references to simulate", path.display())]
+    Empty {
+        /// The trace.
+        path: PathBuf,
+    },
+    /// More simulations at once than there is memory for.
+    #[error(
+        "{simulations} simulations of {pages} pages; only lru, and opt where nothing is unmapped, take all sizes in one pass"
+    )]
+    TooManySizes {
+        /// Simulations with a page table of their own.
+        simulations: usize,
+        /// Pages of the trace.
+        pages: u64,
+    },
+    /// It was asked to stop.
+    #[error("was interrupted")]
+    Interrupted,
 }
 
 /// What to simulate, and how.
@@ -75,9 +97,48 @@ pub struct Sweep {
     pub sample_records: u64,
     /// Whether refault distances are measured: slower, and nothing is done for all sizes in one pass.
     pub refault_distances: bool,
+    /// Has the sweep given up, between two chunks of the trace.
+    pub interrupt: Interrupt,
 }
 
 impl Sweep {
+    /// Every policy with every memory size of a trace, in this order. Sizes that come to the same number of pages are one.
+    pub fn over(trace: &Trace, specs: &[Spec], sizes: &[MemorySize]) -> Result<Self, SweepError> {
+        let (totals, page_bytes) = (&trace.header().totals, trace.header().metadata.page_size);
+        if totals.records == 0 {
+            return Err(SweepError::Empty { path: trace.name().to_owned() });
+        }
+        let mut seen = HashSet::new();
+        let frames = sizes.iter().flat_map(|size| size.frames(totals.distinct_pages, page_bytes));
+        let frames: Vec<usize> = frames.filter(|frames| seen.insert(*frames)).collect();
+        let cells =
+            specs.iter().flat_map(|spec| frames.iter().map(|&frames| Cell { spec: spec.clone(), frames }));
+        let cells: Vec<Cell> = cells.collect();
+        let (simulations, pages) = (Self::simulations(&cells, trace), totals.distinct_pages);
+        if simulations as u64 * pages > MOST_STATE_BYTES {
+            return Err(SweepError::TooManySizes { simulations, pages });
+        }
+        Ok(Self { cells, ..Self::default() })
+    }
+
+    /// What a reader of the results has to know where the trace is reduced and memories are small. Reduction with a window
+    /// of K keeps LRU's and OPT's counts from K frames up; reference bits want some times that.
+    pub fn note_on_small_memories(&self, trace: &Trace) -> Option<String> {
+        let window = trace.header().metadata.window;
+        let (least, least_others) = (window, 8 * window);
+        let too_small = |cell: &Cell| {
+            let frames = cell.frames as u64;
+            frames < least || (frames < least_others && !ONE_PASS.contains(&cell.spec.name()))
+        };
+        (window > 1 && self.cells.iter().any(too_small)).then(|| {
+            format!(
+                "{} is reduced with a window of {least}: counts are exact for lru and opt from {least} pages up, and nearly so \
+                 for the others from about {least_others} up",
+                trace.name().display()
+            )
+        })
+    }
+
     /// Runs it. Results are in the order of the cells. `progress` is called after each batch with the number of records
     /// of the trace that are done.
     pub fn run(
@@ -90,7 +151,7 @@ impl Sweep {
         let advance = |run: &mut Run, chunk: &Chunk, next_uses: &[u32]| {
             run.advance(chunk, next_uses, self.sample_records);
         };
-        feed(trace, &mut runs, needs_future, &advance, progress)?;
+        feed(trace, &mut runs, needs_future, &advance, progress, &self.interrupt)?;
         let mut results = vec![<(Outcome, Trajectory)>::default(); self.cells.len()];
         for run in runs {
             run.report(&self.cells, &mut results);
@@ -153,9 +214,9 @@ impl Sweep {
 }
 
 /// What offline policies are told of a trace.
-pub(crate) fn future_of(trace: &Trace) -> Result<Future, SweepError> {
+pub(crate) fn future_of(trace: &Trace, interrupt: &Interrupt) -> Result<Future, SweepError> {
     let path = trace.name().to_owned();
-    Future::of(trace)?.map_err(|source| SweepError::TooLong { path, source })
+    Future::of_interruptible(trace, interrupt)?.map_err(|source| SweepError::TooLong { path, source })
 }
 
 /// Gives a trace to all of `runs`, batch by batch, in parallel. Next uses come along if one of them needs the future.
@@ -165,8 +226,9 @@ pub(crate) fn feed<R: Send>(
     needs_future: bool,
     advance: &(impl Fn(&mut R, &Chunk, &[u32]) + Sync),
     progress: &dyn Fn(u64),
+    interrupt: &Interrupt,
 ) -> Result<(), SweepError> {
-    let future = if needs_future { Some(future_of(trace)?) } else { None };
+    let future = if needs_future { Some(future_of(trace, interrupt)?) } else { None };
     let mut batch: Vec<Chunk> = Vec::new();
     batch.resize_with(if runs.len() == 1 { 1 } else { BATCH }, Chunk::new);
     for first in (0..trace.chunks()).step_by(batch.len()) {
@@ -177,10 +239,16 @@ pub(crate) fn feed<R: Send>(
         // One at a time, so that a slow run does not take others along to its processor.
         runs.par_iter_mut().with_max_len(1).for_each(|run| {
             for chunk in &*chunks {
+                if interrupt.is_raised() {
+                    return;
+                }
                 let next_uses = future.as_ref().map_or(&[][..], |future| future.of_chunk(chunk));
                 advance(run, chunk, next_uses);
             }
         });
+        if interrupt.is_raised() {
+            return Err(SweepError::Interrupted);
+        }
         let last = chunks.last().expect("a batch has a chunk");
         progress(last.first_record + last.references.len() as u64);
     }

@@ -6,9 +6,12 @@
 //! down. Write flags are drawn from a stream of their own, so asking for writes does not change the pages.
 
 use std::fmt;
+use std::io::{Seek, Write};
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+
+use crate::{EndTotals, Error, Header, Metadata, Writer};
 
 /// A rule for the next page.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +68,67 @@ impl Pattern {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Invalid(String);
+
+/// A trace that is to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Synthesis {
+    /// What it is called, and the command that would make it.
+    pub metadata: Metadata,
+    /// The rule.
+    pub pattern: Pattern,
+    /// How many references.
+    pub references: u64,
+    /// The seed of the randomness.
+    pub seed: u64,
+    /// Share of the references that write, 0 to 1.
+    pub writes: f64,
+}
+
+/// Why a trace cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SynthesisError {
+    /// It is not well defined.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(#[from] Error),
+    /// It was given up.
+    #[error("was interrupted")]
+    Interrupted,
+}
+
+/// The zstd level: random references compress no better at a higher one, and loops well at any.
+const LEVEL: i32 = 1;
+/// References between two reports of progress.
+const STEP: u64 = 1 << 20;
+
+impl Synthesis {
+    /// Makes it. `progress` is called now and then with the number of references made, and says whether to go on.
+    pub fn write<W: Write + Seek>(
+        self,
+        out: W,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<(W, Header), SynthesisError> {
+        if self.references == 0 {
+            return Err(Invalid("0 references: there must be at least one".into()).into());
+        }
+        let mut generator = Generator::new(&self.pattern, self.seed, self.writes)?;
+        let mut writer = Writer::with_level(out, self.metadata, LEVEL)?;
+        let mut left = self.references;
+        while left > 0 {
+            let now = left.min(STEP);
+            for (page, write) in generator.by_ref().take(now as usize) {
+                writer.reference(page, write)?;
+            }
+            left -= now;
+            if !progress(self.references - left) {
+                return Err(SynthesisError::Interrupted);
+            }
+        }
+        Ok(writer.finish(EndTotals::default())?)
+    }
+}
 
 /// Most pages a Zipf distribution can have: its table takes 12 bytes or more a page.
 const MAX_ZIPF_PAGES: u64 = 1 << 28;

@@ -186,6 +186,12 @@ impl Trace {
         &self.name
     }
 
+    /// The same trace under another name.
+    #[must_use]
+    pub fn with_name(self, name: &Path) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
     /// The number of chunks.
     pub fn chunks(&self) -> usize {
         self.index.len() - 1

@@ -1,0 +1,133 @@
+//! The `sweephand` command, a file a subcommand, for a program of its own and for the Python package that carries it.
+//!
+//! Results go to standard output or to `-o FILE`, talk goes to standard error. Exit status: 0 done, 1 a finding (a
+//! check that failed), 2 an error, told in one line. `record` and `run` pass on the status of the program it ran.
+
+mod advise;
+mod compare;
+mod completions;
+pub mod generate;
+mod import;
+mod info;
+mod man;
+mod multiprogram;
+pub mod output;
+mod plot;
+mod policies;
+mod progress;
+mod record;
+mod report;
+mod reproduce;
+mod run;
+mod run_tasks;
+pub mod simulate;
+#[cfg(feature = "parquet")]
+mod sweep;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Record which pages a program touches, and see how many page faults it takes in less memory.
+#[derive(Parser)]
+#[command(name = "sweephand", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a program and record the pages it touches
+    Record(record::Args),
+    /// Show what is in a trace
+    Info(info::Args),
+    /// Turn a trace of another format into one of ours
+    Import(import::Args),
+    /// Make a synthetic trace
+    Generate(generate::Args),
+    /// Count the page faults of a trace under every policy, at every memory size
+    Simulate(simulate::Args),
+    /// Count page faults for every trace, policy and memory size of a plan, on all processors
+    #[cfg(feature = "parquet")]
+    Sweep(sweep::Args),
+    /// What the processes of a sweep do
+    #[cfg(feature = "parquet")]
+    #[command(hide = true)]
+    SweepWorker,
+    /// Write a page about a trace: curves, pictures, objects, how much memory is enough
+    Report(report::Args),
+    /// Say in five lines how much memory is enough and which policy is best
+    Advise(advise::Args),
+    /// Draw one picture of a trace
+    Plot(plot::Args),
+    /// Run many tasks in one memory, on a simulated computer with paging devices and load control
+    Multiprogram(multiprogram::Args),
+    /// Run a program in less memory than it wants, under a policy
+    Run(run::Args),
+    /// Run a program with all memory, under the kernel's replacement and under policies, and show them side by side
+    Compare(compare::Args),
+    /// Show a paper's published results beside measured ones
+    Reproduce(reproduce::Args),
+    /// List the policies with their parameters
+    Policies(policies::Args),
+    /// Print a script with which a shell completes the command's words
+    Completions(completions::Args),
+    /// Make the manual pages
+    Man(man::Args),
+}
+
+/// Where the command is at home: its program, or the package that carries it.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// The file that starts the command, for what has to start it again.
+    pub command: PathBuf,
+    /// The file that holds its code, by whose checksum it is known.
+    pub code: PathBuf,
+}
+
+/// Does what the words of a command line say, the first of which is the command's own name.
+pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode {
+    let command = match Cli::try_parse_from(words) {
+        Ok(cli) => cli.command,
+        Err(error) => {
+            // Help is no error; a terminal that is gone is nobody to tell.
+            let _ = error.print();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    let result = match command {
+        Command::Record(args) => record::run(args),
+        Command::Info(args) => info::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Generate(args) => generate::run(args),
+        Command::Simulate(args) => simulate::run(args),
+        #[cfg(feature = "parquet")]
+        Command::Sweep(args) => sweep::run(args, home),
+        #[cfg(feature = "parquet")]
+        Command::SweepWorker => sweep::work(),
+        Command::Report(args) => report::run(args),
+        Command::Advise(args) => advise::run(args),
+        Command::Plot(args) => plot::run(args),
+        Command::Multiprogram(args) => multiprogram::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Reproduce(args) => reproduce::run(args, home),
+        Command::Policies(args) => policies::run(args),
+        Command::Completions(args) => completions::run(args, Cli::command()),
+        Command::Man(args) => man::run(args, Cli::command()),
+    };
+    result.unwrap_or_else(|error| {
+        // Nobody reads on: that is their choice, not an error.
+        let pipe_closed = |cause: &(dyn std::error::Error + 'static)| {
+            cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        };
+        if error.chain().any(pipe_closed) {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("sweephand: {error:#}");
+        ExitCode::from(2)
+    })
+}

@@ -1,0 +1,33 @@
+//! Errors as Python sees them.
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyUserWarning};
+use pyo3::prelude::*;
+use std::error::Error;
+use std::ffi::CString;
+
+create_exception!(
+    sweephand,
+    SweephandError,
+    PyException,
+    "What Sweephand cannot do, in the words of the command: which file or policy, where, and what to do."
+);
+
+/// An exception with an error's words.
+pub(crate) fn raise(error: impl Into<Box<dyn Error + Send + Sync>>) -> PyErr {
+    SweephandError::new_err(error.into().to_string())
+}
+
+/// Says what the reader of a result has to know.
+pub(crate) fn warn(py: Python<'_>, note: String) -> PyResult<()> {
+    // To whoever called the function in `sweephand` that called this one.
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(note)?, 3)
+}
+
+/// An exception with the words that the command prints for an error.
+pub(crate) fn raise_command(error: &anyhow::Error) -> PyErr {
+    // The command line's own errors come with usage and hints, below a line that says what is wrong.
+    let words = format!("{error:#}");
+    let first = words.lines().next().unwrap_or_default();
+    SweephandError::new_err(first.strip_prefix("error: ").unwrap_or(first).to_string())
+}

@@ -1,0 +1,39 @@
+//! The extension module of the Python package `sweephand`: what the command does, from Python.
+//!
+//! `python/sweephand` has what people call, with its documentation; this has what that calls, `_sweephand.pyi` its types. The
+//! interpreter is left to others while traces are read and simulated ([`wait`]), results are columns ([`table`]), and
+//! errors are exceptions with the words that the command has for them ([`error`]).
+
+mod command;
+mod error;
+mod generate;
+mod multiprogram;
+mod simulate;
+mod table;
+mod trace;
+mod wait;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _sweephand {
+    #[pymodule_export]
+    use crate::command::main;
+    #[pymodule_export]
+    use crate::error::SweephandError;
+    #[pymodule_export]
+    use crate::generate::generate;
+    #[pymodule_export]
+    use crate::multiprogram::multiprogram;
+    #[pymodule_export]
+    use crate::simulate::{reuse_distances, simulate};
+    #[pymodule_export]
+    use crate::trace::Trace;
+
+    #[pymodule_export]
+    const POLICIES: &str = sweephand_cli::simulate::POLICIES;
+    #[pymodule_export]
+    const SIZES: &str = sweephand_cli::simulate::SIZES;
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,81 @@
+//! Long work: it is done on threads of its own while this one keeps an eye on Ctrl-C and on the progress bar.
+
+use crate::error::raise;
+use pyo3::prelude::*;
+use rayon::ThreadPoolBuilder;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+use sweephand_trace::Interrupt;
+
+/// Time between two looks at signals and progress.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// How the work is watched.
+#[derive(Default)]
+pub(crate) struct Watch {
+    /// Processors to work on; all of them unless it is said.
+    pub(crate) threads: Option<usize>,
+    /// Called with the steps done and the steps there are.
+    pub(crate) progress: Option<Py<PyAny>>,
+    /// Steps done.
+    pub(crate) done: AtomicU64,
+    /// Steps there are, once that is known.
+    pub(crate) total: AtomicU64,
+    /// Asks the work to stop.
+    pub(crate) interrupt: Interrupt,
+}
+
+impl Watch {
+    /// Does `work`, without the interpreter. Ctrl-C, or an error in the progress bar, interrupts it and is raised.
+    ///
+    /// The threads are this call's own: a process that was forked has none of those that its parent had.
+    pub(crate) fn over<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+        let pool = ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build().map_err(raise)?;
+        let (sender, mut receiver) = sync_channel(1);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let result = catch_unwind(AssertUnwindSafe(|| pool.install(work)));
+                // Somebody waits for it below, whatever happens.
+                let _ = sender.send(result);
+            });
+            let mut reported = 0;
+            let mut trouble = None;
+            loop {
+                let receiver = &mut receiver;
+                match py.detach(move || receiver.recv_timeout(EVERY)) {
+                    Ok(result) => {
+                        self.report(py, &mut reported).unwrap_or_else(|error| trouble = Some(error));
+                        return match (trouble, result) {
+                            (Some(error), _) => Err(error),
+                            (None, Ok(result)) => Ok(result),
+                            (None, Err(panic)) => resume_unwind(panic),
+                        };
+                    }
+                    Err(RecvTimeoutError::Disconnected) => unreachable!("a panic is sent, too"),
+                    Err(RecvTimeoutError::Timeout) if trouble.is_some() => {}
+                    Err(RecvTimeoutError::Timeout) => {
+                        let seen = py.check_signals().and_then(|()| self.report(py, &mut reported));
+                        if let Err(error) = seen {
+                            trouble = Some(error);
+                            self.interrupt.raise();
+                        }
+                    }
+                }
+            }
+        })
+    }
+
+    fn report(&self, py: Python<'_>, reported: &mut u64) -> PyResult<()> {
+        let done = self.done.load(Ordering::Relaxed);
+        match &self.progress {
+            Some(progress) if done > *reported => {
+                *reported = done;
+                progress.call1(py, (done, self.total.load(Ordering::Relaxed))).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+}

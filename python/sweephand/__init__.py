@@ -1,0 +1,33 @@
+"""Sweephand from Python: what a program would do with less memory, and whether another replacement policy would help.
+
+>>> import sweephand
+>>> trace = sweephand.Trace.open("numpy.swt")
+>>> table = sweephand.simulate(trace, "lru,clock-pro,opt", "25%,50%,75%")
+>>> table.to_pandas()
+
+Results are Arrow tables, with one row for each trace, policy and memory size. What cannot be done is a `SweephandError`, in the
+words that the command has for it; notes on results are warnings.
+"""
+
+from sweephand import plot
+from sweephand._multiprogram import multiprogram
+from sweephand._progress import Progress
+from sweephand._record import record
+from sweephand._simulate import ReuseDistances, reuse_distances, simulate
+from sweephand._sweephand import VERSION as __version__
+from sweephand._sweephand import SweephandError, Trace
+from sweephand._synthesis import generate
+
+__all__ = [
+    "Progress",
+    "ReuseDistances",
+    "SweephandError",
+    "Trace",
+    "__version__",
+    "generate",
+    "multiprogram",
+    "plot",
+    "record",
+    "reuse_distances",
+    "simulate",
+]

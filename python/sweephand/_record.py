@@ -1,0 +1,84 @@
+"""Recording."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from os import PathLike, fspath
+from pathlib import Path
+
+from sweephand._sweephand import SweephandError, Trace
+
+
+def record(
+    command: Sequence[str | PathLike[str]],
+    output: str | PathLike[str] | None = None,
+    *,
+    window: int | None = None,
+    min_object: str | None = None,
+) -> Trace:
+    """Runs a program under the recorder and returns the pages that it touches, as `sweephand record` does.
+
+    command: the program and its arguments.
+    output: the trace file to write; without one the trace has no name, and its file is gone when nobody reads it any more.
+    window: keep only the first and last run of each page in every stretch of so many distinct pages; 0 keeps every reference.
+    min_object: record allocations of this size and more as objects, as in `40KiB`.
+
+    Recording needs Valgrind with its headers and a C compiler, and takes 5 to 25 times the program's own processor time. Ctrl-C
+    ends the program and keeps what there is. What the program writes to standard error is written to `sys.stderr`; its exit
+    status is not looked at.
+    """
+    if output is not None:
+        _run(command, Path(output), window, min_object)
+        return Trace.open(output)
+    with tempfile.TemporaryDirectory(prefix="sweephand-") as folder:
+        path = Path(folder, "recorded.swt")
+        _run(command, path, window, min_object)
+        return Trace.open(path, name=Path(command[0]).name)
+
+
+def _run(command: Sequence[str | PathLike[str]], path: Path, window: int | None, min_object: str | None) -> None:
+    """Has the command do it, in a process of its own: it has signals to mind."""
+    before = _written(path)
+    options = {"--window": window, "--min-object": min_object}
+    given = [f"{name}={value}" for name, value in options.items() if value is not None]
+    words = [
+        sys.executable,
+        "-m",
+        "sweephand",
+        "record",
+        "--quiet",
+        "-o",
+        fspath(path),
+        *given,
+        "--",
+        *(fspath(word) for word in command),
+    ]
+    last_words = ""
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, errors="replace") as process:
+        assert process.stderr is not None
+        while True:
+            try:
+                for line in process.stderr:
+                    if line.startswith("sweephand: "):
+                        last_words = line.removeprefix("sweephand: ").rstrip()
+                    sys.stderr.write(line)
+                break
+            except KeyboardInterrupt:
+                # A terminal has sent it to the program as well.
+                if not sys.stdin.isatty():
+                    process.send_signal(signal.SIGINT)
+    if _written(path) == before:
+        raise SweephandError(last_words or f"{command[0]}: cannot be recorded")
+
+
+def _written(path: Path) -> tuple[int, int] | None:
+    """Which file has this name."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns

@@ -1,0 +1,78 @@
+"""Simulations of one reference string at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from sweephand import _sweephand
+from sweephand._progress import Progress, watched
+from sweephand._sweephand import POLICIES, SIZES, Trace
+from sweephand._table import table
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+Item = TypeVar("Item", str, str | int)
+
+
+def simulate(
+    traces: Trace | str | PathLike[str] | Iterable[Trace | str | PathLike[str]],
+    policies: str | Sequence[str] = POLICIES,
+    memory: str | int | Sequence[str | int] = SIZES,
+    *,
+    collapse: bool = False,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> pa.Table:
+    """Counts the page faults of every policy at every memory size on every trace, as `sweephand simulate` does.
+
+    traces: one or more: a `Trace`, or the path of one.
+    policies: names with parameters as in `clock-pro:cold=5%`, in a comma list or a sequence; `all` are all of them.
+    memory: sizes, in a comma list or a sequence: pages (`300p`, or the number 300), bytes (`64MiB`), shares of the trace's pages
+        (`25%`), or `all`.
+    collapse: hide references that repeat the one before them from the policies (they still count).
+    threads: processors to use; all of them unless it is said.
+    progress: see `sweephand.Progress`.
+
+    Returns one row for each trace, policy and memory size, in that order; the columns are those of the command's CSV:
+    `trace`, `policy`, `memory_pages`, `references`, `distinct_pages`, `faults`, `first_touch_faults`, `warmup_faults`,
+    `evictions`, `hit_ratio` (1 - faults / references), `faults_per_million_instructions` (null where instructions are not
+    known), `hand_steps`. The schema's metadata has, under `sweephand`, version, options, conventions and traces as JSON.
+    """
+    opened = [trace if isinstance(trace, Trace) else Trace.open(trace) for trace in _several(traces)]
+    sizes = [f"{size}p" if isinstance(size, int) else size for size in _listed(memory)]
+    with watched(progress, "ref") as show:
+        return table(*_sweephand.simulate(opened, _listed(policies), sizes, collapse, threads, show))
+
+
+class ReuseDistances(NamedTuple):
+    """How far back references look."""
+
+    counts: npt.NDArray[np.uint64]
+    """By LRU stack distance d, in pages, from 0: how many references find their page at that depth of the LRU stack. LRU hits
+    them with d pages of memory or more, so `counts[: m + 1].sum()` are its hits in m pages. `counts[0]` is 0."""
+    first_touches: int
+    """References to pages for the first time, or for the first time since their contents were dropped."""
+
+
+def reuse_distances(trace: Trace | str | PathLike[str], *, progress: Progress = None) -> ReuseDistances:
+    """Counts the references of a trace by their LRU stack distance: the number of different pages referenced since the
+    reference before to the same page, that page included.
+
+    In a reduced trace (`trace.window` > 0) the references left out, all at distances up to the window, are not counted.
+    """
+    opened = trace if isinstance(trace, Trace) else Trace.open(trace)
+    with watched(progress, "ref") as show:
+        return ReuseDistances(*_sweephand.reuse_distances(opened, show))
+
+
+def _several(traces: Trace | str | PathLike[str] | Iterable[Trace | str | PathLike[str]]) -> list[Trace | str | PathLike[str]]:
+    return [traces] if isinstance(traces, Trace | str | PathLike) else list(traces)
+
+
+def _listed(items: Item | Sequence[Item]) -> list[Item]:
+    return [items] if isinstance(items, str | int) else list(items)

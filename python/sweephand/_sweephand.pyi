@@ -1,0 +1,76 @@
+"""Types of the extension module."""
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+
+import numpy as np
+import numpy.typing as npt
+
+POLICIES: str
+SIZES: str
+VERSION: str
+
+Progress = Callable[[int, int], object]
+Column = tuple[str, str, list[str] | npt.NDArray[np.uint64] | npt.NDArray[np.float64], npt.NDArray[np.bool_] | None]
+
+class SweephandError(Exception): ...
+
+class Trace:
+    @staticmethod
+    def open(path: str | PathLike[str], *, name: str | None = None) -> Trace: ...
+    @staticmethod
+    def from_numpy(
+        pages: npt.ArrayLike,
+        writes: npt.ArrayLike | None = None,
+        instructions: int | None = None,
+        *,
+        page_bytes: int = 4096,
+        name: str = "array",
+    ) -> Trace: ...
+    def to_numpy(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]: ...
+    def page_ids(self) -> npt.NDArray[np.uint32]: ...
+    def save(self, path: str | PathLike[str]) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def header_json(self) -> str: ...
+    @property
+    def checksum(self) -> str: ...
+    @property
+    def records(self) -> int: ...
+    @property
+    def references(self) -> int: ...
+    @property
+    def distinct_pages(self) -> int: ...
+    @property
+    def instructions(self) -> int | None: ...
+    @property
+    def page_bytes(self) -> int: ...
+    @property
+    def window(self) -> int: ...
+    @property
+    def program(self) -> str: ...
+    @property
+    def command(self) -> list[str]: ...
+    def __len__(self) -> int: ...
+
+def main(words: Sequence[str], command: PathLike[str], code: PathLike[str]) -> int: ...
+def generate(words: Sequence[str], output: str | PathLike[str] | None) -> Trace: ...
+def simulate(
+    traces: Sequence[Trace],
+    policies: Sequence[str],
+    memory: Sequence[str],
+    collapse: bool,
+    threads: int | None,
+    progress: Progress | None,
+) -> tuple[list[Column], str]: ...
+def reuse_distances(trace: Trace, progress: Progress | None) -> tuple[npt.NDArray[np.uint64], int]: ...
+def multiprogram(
+    configurations: Sequence[str],
+    policies: Sequence[str] | None,
+    theta: Sequence[int],
+    seeds: Sequence[int],
+    irim: int | None,
+    threads: int | None,
+    progress: Progress | None,
+) -> tuple[list[Column], str]: ...

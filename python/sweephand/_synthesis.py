@@ -1,0 +1,37 @@
+"""Synthetic traces."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from sweephand import _sweephand
+from sweephand._sweephand import Trace
+
+
+def generate(
+    pattern: str,
+    *,
+    references: int | None = None,
+    seed: int | None = None,
+    writes: float | None = None,
+    output: str | PathLike[str] | None = None,
+    **parameters: float | bool,
+) -> Trace:
+    """Makes a synthetic trace, as `sweephand generate` does: the same rule and seed give the same references everywhere.
+
+    pattern: `loop`, `scan`, `zipf`, `uniform`, `indexed-database` or `mixed`.
+    references: how many.
+    seed: of the randomness.
+    writes: share of the references that write, 0 to 1.
+    output: the file to write; without one the trace is in memory.
+    parameters: those of the pattern, by the command's names: `generate("zipf", pages=10_000, exponent=0.8)`,
+        `generate("loop", pages=500, rounds=20)`, `generate("mixed", zipf_pages=1000, loop_pages=200, alternate=True)`.
+        `sweephand generate PATTERN --help` lists them.
+    """
+    given = {"references": references, "seed": seed, "writes": writes, **parameters}
+    words = [pattern]
+    for name, value in given.items():
+        if value is not None and value is not False:
+            option = "--" + name.replace("_", "-")
+            words.append(option if value is True else f"{option}={value}")
+    return _sweephand.generate(words, output)
