@@ -21,7 +21,7 @@ pub(crate) fn raise(error: impl Into<Box<dyn Error + Send + Sync>>) -> PyErr {
 /// Says what the reader of a result has to know.
 pub(crate) fn warn(py: Python<'_>, note: String) -> PyResult<()> {
     // To whoever called the function in `sweephand` that called this one.
-    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(note)?, 3)
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(note)?, 2)
 }
 
 /// An exception with the words that the command prints for an error.

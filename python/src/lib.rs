@@ -1,13 +1,14 @@
 //! The extension module of the Python package `sweephand`: what the command does, from Python.
 //!
 //! `python/sweephand` has what people call, with its documentation; this has what that calls, `_sweephand.pyi` its types. The
-//! interpreter is left to others while traces are read and simulated ([`wait`]), results are columns ([`table`]), and
-//! errors are exceptions with the words that the command has for them ([`error`]).
+//! interpreter is left to others while traces are read and simulated (`wait`), results are columns (`table`), and
+//! errors are exceptions with the words that the command has for them (`error`).
 
 mod command;
 mod error;
 mod generate;
 mod multiprogram;
+mod policy;
 mod simulate;
 mod table;
 mod trace;
@@ -25,6 +26,8 @@ mod _sweephand {
     use crate::generate::generate;
     #[pymodule_export]
     use crate::multiprogram::multiprogram;
+    #[pymodule_export]
+    use crate::policy::{Mmu, PyReference, check};
     #[pymodule_export]
     use crate::simulate::{reuse_distances, simulate};
     #[pymodule_export]

@@ -1,6 +1,7 @@
 //! Simulations of one reference string: page faults by policy and memory size, reuse distances.
 
 use crate::error::{raise, warn};
+use crate::policy::Policies;
 use crate::table::{PyColumn, columns};
 use crate::trace::Trace;
 use crate::wait::Watch;
@@ -8,7 +9,6 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use sweephand_policy::registry::Spec;
 use sweephand_report::{SimulatedTrace, SimulationReport, SimulationRow};
 use sweephand_sim::{LruStack, MemorySize, Sweep};
 use sweephand_trace::{Chunk, Error};
@@ -19,16 +19,18 @@ use sweephand_trace::{Chunk, Error};
 pub(crate) fn simulate(
     py: Python<'_>,
     traces: Vec<Py<Trace>>,
-    policies: Vec<String>,
+    policies: Vec<Bound<'_, PyAny>>,
     memory: Vec<String>,
     collapse: bool,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<PyColumn>, String)> {
-    let specs = Spec::parse_list(&policies.join(",")).map_err(raise)?;
+    let watch = Watch { threads, progress, ..Watch::default() };
+    let policies = Policies::new(&policies, &watch.interrupt)?;
+    let specs = &policies.specs;
     let sizes = MemorySize::parse_list(&memory.join(",")).map_err(raise)?;
     let options = [
-        ("policy", policies.join(",").into()),
+        ("policy", specs.iter().map(ToString::to_string).collect::<Vec<_>>().join(",").into()),
         ("memory", memory.join(",").into()),
         ("collapse", collapse.into()),
     ];
@@ -38,9 +40,8 @@ pub(crate) fn simulate(
         rows: Vec::new(),
     };
     let traces: Vec<_> = traces.iter().map(|trace| Arc::clone(&trace.get().trace)).collect();
-    let watch = Watch { threads, progress, ..Watch::default() };
     // Everything that can be wrong before the first long run.
-    let sweeps = traces.iter().map(|trace| Sweep::over(trace, &specs, &sizes));
+    let sweeps = traces.iter().map(|trace| Sweep::over(trace, specs, &sizes));
     let sweeps = sweeps.collect::<Result<Vec<_>, _>>().map_err(raise)?;
     watch.total.store(traces.iter().map(|trace| trace.header().totals.records).sum(), Ordering::Relaxed);
     for (trace, sweep) in traces.iter().zip(&sweeps) {
@@ -52,7 +53,9 @@ pub(crate) fn simulate(
         let sweep = Sweep { collapse, interrupt: watch.interrupt.clone(), ..sweep };
         let before = watch.done.load(Ordering::Relaxed);
         let progress = |records| watch.done.store(before + records, Ordering::Relaxed);
-        let results = watch.over(py, || sweep.run(trace, &progress))?.map_err(raise)?;
+        let results = watch.over(py, || sweep.run(trace, &progress));
+        let results = results.and_then(|results| results.map_err(raise));
+        let results = results.map_err(|error| policies.trouble().unwrap_or(error))?;
         let described = SimulatedTrace::of(trace);
         for (cell, (outcome, _)) in sweep.cells.iter().zip(&results) {
             report.rows.push(described.row(&cell.spec, cell.frames, outcome));

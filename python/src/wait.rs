@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
+use sweephand_policy::plugin::Failed;
 use sweephand_trace::Interrupt;
 
 /// Time between two looks at signals and progress.
@@ -51,7 +52,10 @@ impl Watch {
                         return match (trouble, result) {
                             (Some(error), _) => Err(error),
                             (None, Ok(result)) => Ok(result),
-                            (None, Err(panic)) => resume_unwind(panic),
+                            (None, Err(panic)) => match panic.downcast::<Failed>() {
+                                Ok(failed) => Err(raise(failed.0)),
+                                Err(panic) => resume_unwind(panic),
+                            },
                         };
                     }
                     Err(RecvTimeoutError::Disconnected) => unreachable!("a panic is sent, too"),

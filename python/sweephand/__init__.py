@@ -17,13 +17,18 @@ from sweephand._simulate import ReuseDistances, reuse_distances, simulate
 from sweephand._sweephand import VERSION as __version__
 from sweephand._sweephand import SweephandError, Trace
 from sweephand._synthesis import generate
+from sweephand.policy import Mmu, Policy, Reference, check
 
 __all__ = [
+    "Mmu",
+    "Policy",
     "Progress",
+    "Reference",
     "ReuseDistances",
     "SweephandError",
     "Trace",
     "__version__",
+    "check",
     "generate",
     "multiprogram",
     "plot",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from sweephand import _sweephand
 from sweephand._progress import Progress, watched
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-Item = TypeVar("Item", str, str | int)
+    from sweephand.policy import PolicyMaker
 
 
 def simulate(
     traces: Trace | str | PathLike[str] | Iterable[Trace | str | PathLike[str]],
-    policies: str | Sequence[str] = POLICIES,
+    policies: str | PolicyMaker | Sequence[str | PolicyMaker] = POLICIES,
     memory: str | int | Sequence[str | int] = SIZES,
     *,
     collapse: bool = False,
@@ -31,7 +31,8 @@ def simulate(
     """Counts the page faults of every policy at every memory size on every trace, as `sweephand simulate` does.
 
     traces: one or more: a `Trace`, or the path of one.
-    policies: names with parameters as in `clock-pro:cold=5%`, in a comma list or a sequence; `all` are all of them.
+    policies: names with parameters as in `clock-pro:cold=5%`, in a comma list or a sequence; `all` are all of them. Policies of
+        one's own by their class, or by a function that makes one for a number of frames: see `sweephand.Policy`.
     memory: sizes, in a comma list or a sequence: pages (`300p`, or the number 300), bytes (`64MiB`), shares of the trace's pages
         (`25%`), or `all`.
     collapse: hide references that repeat the one before them from the policies (they still count).
@@ -44,9 +45,11 @@ def simulate(
     known), `hand_steps`. The schema's metadata has, under `sweephand`, version, options, conventions and traces as JSON.
     """
     opened = [trace if isinstance(trace, Trace) else Trace.open(trace) for trace in _several(traces)]
-    sizes = [f"{size}p" if isinstance(size, int) else size for size in _listed(memory)]
+    listed = [memory] if isinstance(memory, str | int) else memory
+    sizes = [f"{size}p" if isinstance(size, int) else size for size in listed]
+    asked = [policies] if isinstance(policies, str) or callable(policies) else list(policies)
     with watched(progress, "ref") as show:
-        return table(*_sweephand.simulate(opened, _listed(policies), sizes, collapse, threads, show))
+        return table(*_sweephand.simulate(opened, asked, sizes, collapse, threads, show))
 
 
 class ReuseDistances(NamedTuple):
@@ -72,7 +75,3 @@ def reuse_distances(trace: Trace | str | PathLike[str], *, progress: Progress = 
 
 def _several(traces: Trace | str | PathLike[str] | Iterable[Trace | str | PathLike[str]]) -> list[Trace | str | PathLike[str]]:
     return [traces] if isinstance(traces, Trace | str | PathLike) else list(traces)
-
-
-def _listed(items: Item | Sequence[Item]) -> list[Item]:
-    return [items] if isinstance(items, str | int) else list(items)

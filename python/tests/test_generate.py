@@ -26,7 +26,7 @@ def test_a_rule_and_a_seed_give_the_same_trace_as_the_command(tmp_path: Path) ->
     [
         ({"pattern": "zop"}, "unrecognized subcommand 'zop'"),
         ({"pattern": "zipf", "page": 3}, "unexpected argument '--page' found"),
-        ({"pattern": "loop", "pages": 0}, "0 pages: there must be at least one"),
+        ({"pattern": "loop", "pages": 0, "references": 10}, "0 pages: there must be at least one"),
         ({"pattern": "zipf", "writes": 2}, "a share of writes of 2: it lies between 0 and 1"),
         ({"pattern": "zipf", "references": 0}, "0 references: there must be at least one"),
     ],

@@ -21,7 +21,7 @@ def test_distances_by_powers_of_two(e1: Trace) -> None:
     for of in (e1, sweephand.reuse_distances(e1)):
         (stairs,) = plot.distances(of).patches
         # Distances 1, 2 to 3, 4 to 7.
-        assert stairs.get_data().values.tolist() == [0, 4, 3]
+        assert stairs.get_data().values.tolist() == [0, 2, 5]
         assert stairs.get_data().edges.tolist() == [1, 2, 4, 8]
 
 

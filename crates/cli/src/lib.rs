@@ -88,6 +88,15 @@ pub struct Home {
     pub code: PathBuf,
 }
 
+impl Home {
+    /// That of a program of its own: this one.
+    pub fn of_this_program() -> Self {
+        let code = PathBuf::from("/proc/self/exe");
+        let command = std::env::current_exe().unwrap_or_else(|_| code.clone());
+        Self { command, code }
+    }
+}
+
 /// Does what the words of a command line say, the first of which is the command's own name.
 pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode {
     let command = match Cli::try_parse_from(words) {

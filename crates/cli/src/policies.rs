@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 use sweephand_pager::live_policies;
 use sweephand_policy::Info;
-use sweephand_policy::registry::{Entry, POLICIES, Spec};
+use sweephand_policy::registry::{self, Entry, Spec};
 use sweephand_policy::task_registry::{self, TASK_POLICIES, TaskEntry};
 
 #[derive(clap::Args)]
@@ -33,7 +33,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         false => Spec::parse_list(&others.join(","))?.iter().map(Spec::name).collect(),
     };
     let named = |entry: &&TaskEntry| all || for_tasks.iter().any(|name| name.trim() == entry.info.name);
-    let entries: Vec<Listing> = POLICIES
+    let known = registry::entries();
+    let entries: Vec<Listing> = known
         .iter()
         .filter(|entry| names.contains(&entry.info.name))
         .map(Listing::of)

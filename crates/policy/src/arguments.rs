@@ -1,8 +1,10 @@
 //! What a policy is called, where it comes from, and the parameters it takes: `clock-pro:cold=5%,history=3`.
 
+use crate::plugin::Plugin;
 use alloc::{
     format,
     string::{String, ToString},
+    sync::Arc,
     vec::Vec,
 };
 use core::fmt;
@@ -54,12 +56,14 @@ const PRESET: &str = "preset";
 pub struct Arguments {
     info: &'static Info,
     given: Vec<(String, String)>,
+    /// Where the policy comes from, if it is none of this crate's.
+    plugin: Option<Arc<dyn Plugin>>,
 }
 
 impl Arguments {
     /// Reads `name=value,name=value` (or nothing) for a policy.
     pub fn parse(info: &'static Info, text: &str) -> Result<Self, ArgumentError> {
-        let mut arguments = Self { info, given: Vec::new() };
+        let mut arguments = Self { info, given: Vec::new(), plugin: None };
         for item in text.split(',').filter(|item| !item.is_empty()) {
             let Some((name, value)) = item.split_once('=') else {
                 return Err(arguments.error(format!("'{item}' is not of the form name=value")));
@@ -86,6 +90,17 @@ impl Arguments {
         // The driver's argument is nobody's to read but ours, so it is checked here.
         arguments.collapse()?;
         Ok(arguments)
+    }
+
+    /// Reads the same for a policy from elsewhere.
+    pub(crate) fn parse_plugged(plugin: Arc<dyn Plugin>, text: &str) -> Result<Self, ArgumentError> {
+        let arguments = Self::parse(plugin.info(), text)?;
+        Ok(Self { plugin: Some(plugin), ..arguments })
+    }
+
+    /// Where the policy comes from, if it is none of this crate's.
+    pub(crate) fn plugin(&self) -> Option<&Arc<dyn Plugin>> {
+        self.plugin.as_ref()
     }
 
     /// The policy that the arguments are for.

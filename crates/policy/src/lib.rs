@@ -20,8 +20,10 @@
 //! Start reading at [`interface`](Policy), then [`policies::fifo`] (the smallest) and [`policies::clock_pro`]
 //! (the largest). [`registry`] and [`task_registry`] are the lists of all of them; `conformance` (a feature) is the suite they all pass.
 //!
+//! Policies of other crates and languages come in through [`plugin`].
+//!
 //! The crate has no dependencies and needs `alloc` only.
-#![cfg_attr(not(any(test, feature = "conformance")), no_std)]
+#![cfg_attr(not(any(test, feature = "conformance", feature = "registration")), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
@@ -34,6 +36,7 @@ pub mod conformance;
 mod fading;
 mod interface;
 mod math;
+pub mod plugin;
 pub mod policies;
 mod random;
 pub mod registry;

@@ -1,14 +1,18 @@
 //! The list of all policies, and policies by name.
 //!
+//! Those from elsewhere ([`plugin`](crate::plugin)) can be added to it while the program runs, with `register` (a feature).
+//!
 //! A policy is registered by one line in [`policies!`](self). That line puts it on the command line, in
 //! `sweephand policies`, and through the whole conformance suite.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
+use crate::plugin::{Plugged, Plugin, Shown};
 use crate::policies::*;
-use crate::{Model, Policy, task_registry};
+use crate::{ExactModel, Model, OfflineModel, Policy, VmModel, task_registry};
 use alloc::{
     format,
     string::{String, ToString},
+    sync,
     vec::Vec,
 };
 use core::fmt;
@@ -99,6 +103,47 @@ policies! {
     Mglru,
 }
 
+impl Entry {
+    fn of_plugin(plugin: &dyn Plugin) -> Self {
+        // The live pager is a library of its own, made of this crate's policies.
+        Self { info: plugin.info(), model: plugin.shown().name(), runs_live: false }
+    }
+}
+
+/// Every policy there is to name: [`POLICIES`], and those that were registered.
+pub fn entries() -> Vec<Entry> {
+    let registered = registered();
+    POLICIES.iter().copied().chain(registered.iter().map(|plugin| Entry::of_plugin(&**plugin))).collect()
+}
+
+#[cfg(feature = "registration")]
+static REGISTERED: std::sync::RwLock<Vec<sync::Arc<dyn Plugin>>> = std::sync::RwLock::new(Vec::new());
+
+/// Adds a policy of another crate to those that can be named in this process.
+///
+/// Panics if there is one of that name.
+#[cfg(feature = "registration")]
+pub fn register<P: Registered + Send + 'static>() {
+    register_plugin(sync::Arc::new(crate::plugin::plugin::<P>()));
+}
+
+/// Adds a policy from elsewhere, as [`register`] does.
+#[cfg(feature = "registration")]
+pub fn register_plugin(plugin: sync::Arc<dyn Plugin>) {
+    let name = plugin.info().name;
+    let taken = entries().iter().any(|entry| entry.info.name == name) || task_registry::find(name).is_some();
+    assert!(!taken, "there is a policy '{name}' already");
+    REGISTERED.write().expect("nobody panics with it").push(plugin);
+}
+
+/// The policies that were registered, in their order.
+fn registered() -> Vec<sync::Arc<dyn Plugin>> {
+    #[cfg(feature = "registration")]
+    return REGISTERED.read().expect("nobody panics with it").clone();
+    #[cfg(not(feature = "registration"))]
+    Vec::new()
+}
+
 /// A policy and its arguments, as typed: `clock`, `clock:init=1`.
 #[derive(Clone, Debug)]
 pub struct Spec {
@@ -110,6 +155,9 @@ impl Spec {
     /// Reads one policy, `name` or `name:parameter=value,...`.
     pub fn parse(text: &str) -> Result<Self, ArgumentError> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        if let Some(plugin) = registered().into_iter().find(|plugin| plugin.info().name == name) {
+            return Self::plugged(plugin, text);
+        }
         let Some(entry) = POLICIES.iter().find(|entry| entry.info.name == name) else {
             if task_registry::find(name).is_some() {
                 return Err(ArgumentError {
@@ -119,29 +167,55 @@ impl Spec {
                     ),
                 });
             }
-            let known: Vec<_> = POLICIES.iter().map(|entry| entry.info.name).collect();
+            let known: Vec<_> = entries().iter().map(|entry| entry.info.name).collect();
             return Err(ArgumentError {
                 policy: name.to_string(),
                 reason: format!("there is no such policy; known: {}", known.join(" ")),
             });
         };
         let arguments = Arguments::parse(entry.info, rest)?;
-        let spec = Self { text: text.to_string(), arguments };
-        // Values are checked by the policy itself; any memory size will do for that.
-        visit(name, Configure { frames: 1000, arguments: &spec.arguments }).expect("listed above")?;
-        Ok(spec)
+        Self { text: text.to_string(), arguments }.checked()
+    }
+
+    /// A policy from elsewhere, with the arguments in `text`: `name` or `name:parameter=value,...`, whatever the name is.
+    pub fn plugged(plugin: sync::Arc<dyn Plugin>, text: &str) -> Result<Self, ArgumentError> {
+        let rest = text.split_once(':').map_or("", |(_, rest)| rest);
+        let arguments = Arguments::parse_plugged(plugin, rest)?;
+        Self { text: text.to_string(), arguments }.checked()
+    }
+
+    /// Values are checked by the policy itself; any memory size will do for that.
+    fn checked(self) -> Result<Self, ArgumentError> {
+        self.visit(Configure { frames: 1000, arguments: &self.arguments })?;
+        Ok(self)
     }
 
     /// Reads a comma list of policies; `all` stands for every policy with its defaults. In
     /// `clock:init=1,fill-init=0,lru` an item of the form name=value goes to the policy before it.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, ArgumentError> {
-        let all = POLICIES.iter().map(|entry| entry.info.name);
-        split_list(text, all)?.iter().map(|spec| Self::parse(spec)).collect()
+        let entries = entries();
+        split_list(text, entries.iter().map(|entry| entry.info.name))?
+            .iter()
+            .map(|spec| Self::parse(spec))
+            .collect()
     }
 
     /// The policy's name without arguments.
     pub fn name(&self) -> &'static str {
         self.arguments.info().name
+    }
+
+    /// Where the policy comes from, if it is none of this crate's.
+    pub fn plugin(&self) -> Option<&sync::Arc<dyn Plugin>> {
+        self.arguments.plugin()
+    }
+
+    /// What a listing says of the policy.
+    pub fn entry(&self) -> Entry {
+        match self.plugin() {
+            Some(plugin) => Entry::of_plugin(&**plugin),
+            None => *POLICIES.iter().find(|entry| entry.info.name == self.name()).expect("it is registered"),
+        }
     }
 
     /// The arguments.
@@ -151,7 +225,17 @@ impl Spec {
 
     /// Calls the visitor with the policy's type.
     pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
-        visit(self.name(), visitor).expect("a spec names a registered policy")
+        let Some(plugin) = self.plugin() else {
+            return visit(self.name(), visitor).expect("a spec names a registered policy");
+        };
+        match (plugin.shown(), plugin.needs_places()) {
+            (Shown::Faults, false) => visitor.visit::<Plugged<VmModel, false>>(),
+            (Shown::Faults, true) => visitor.visit::<Plugged<VmModel, true>>(),
+            (Shown::Hits, false) => visitor.visit::<Plugged<ExactModel, false>>(),
+            (Shown::Hits, true) => visitor.visit::<Plugged<ExactModel, true>>(),
+            (Shown::Future, false) => visitor.visit::<Plugged<OfflineModel, false>>(),
+            (Shown::Future, true) => visitor.visit::<Plugged<OfflineModel, true>>(),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{Conclusion, Curve, Curves, SimulatedTrace, grouped};
 use rayon::join;
 use sweephand_policy::NEVER;
-use sweephand_policy::registry::{POLICIES, Spec};
+use sweephand_policy::registry::Spec;
 use sweephand_sim::{Cell, LruStack, MemorySize, ObjectCounts, Sweep, SweepError, attribute};
 use sweephand_trace::objects::{Object, objects};
 use sweephand_trace::picture::{Part, Picture};
@@ -104,7 +104,7 @@ impl CurveStudy {
         let mut notes = Vec::new();
         let mut specs = specs;
         if records >= u64::from(NEVER) {
-            specs.retain(|spec| entry(spec).model != "offline");
+            specs.retain(|spec| spec.entry().model != "offline");
             notes.push(format!("OPT is left out: it can be told the future of {NEVER} references at most."));
         }
         let all = described.distinct_pages.max(1) as usize;
@@ -147,8 +147,8 @@ impl CurveStudy {
                 .zip(outcomes.chunks(frames.len()))
                 .map(|(spec, outcomes)| Curve {
                     policy: spec.to_string(),
-                    runs_live: entry(spec).runs_live,
-                    offline: entry(spec).model == "offline",
+                    runs_live: spec.entry().runs_live,
+                    offline: spec.entry().model == "offline",
                     faults: outcomes.iter().map(|(outcome, _)| outcome.faults).collect(),
                 })
                 .collect(),
@@ -187,10 +187,6 @@ pub fn short_name(trace: &Trace) -> String {
     let file = path.file_name().filter(|_| path.exists()).unwrap_or_default().to_string_lossy();
     let stem = file.split('.').next().unwrap_or_default();
     if stem.is_empty() { trace.header().metadata.program.clone() } else { stem.to_string() }
-}
-
-fn entry(spec: &Spec) -> &'static sweephand_policy::registry::Entry {
-    POLICIES.iter().find(|entry| entry.info.name == spec.name()).expect("a spec names a registered policy")
 }
 
 impl Study {

@@ -7,6 +7,8 @@ use crate::Outcome;
 use crate::live_objects::LiveObjects;
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+use sweephand_policy::plugin::Plugin;
 use sweephand_policy::registry::{Registered, Spec, Visitor};
 use sweephand_policy::{ArgumentError, Mmu, Model, NEVER, PageId, Policy, Reference};
 use sweephand_trace::{Chunk, Event, PackedReference};
@@ -302,6 +304,30 @@ impl<P: Policy + Send, O: Observer + Send> Simulation for Engine<P, O> {
     }
 }
 
+/// A simulation of a policy from elsewhere, which may have to get ready for a chunk.
+struct OfPlugin {
+    plugin: Arc<dyn Plugin>,
+    simulation: Box<dyn Simulation>,
+}
+
+impl Simulation for OfPlugin {
+    fn advance(&mut self, chunk: &Chunk, range: Range<usize>, next_uses: &[u32]) {
+        self.plugin.during(&mut || self.simulation.advance(chunk, range.clone(), next_uses));
+    }
+
+    fn outcome(&self) -> Outcome {
+        self.simulation.outcome()
+    }
+
+    fn is_resident(&self, page: PageId) -> bool {
+        self.simulation.is_resident(page)
+    }
+
+    fn needs_future(&self) -> bool {
+        self.simulation.needs_future()
+    }
+}
+
 /// Cuts a range of a chunk at its events: each segment comes with the event that follows it, the last with none.
 pub(crate) fn for_each_segment(
     chunk: &Chunk,
@@ -350,5 +376,9 @@ pub fn observed<O: Observer + Send + 'static>(
         }
     }
     let collapse = spec.arguments().collapse()?.unwrap_or(collapse);
-    spec.visit(Build(spec, frames, collapse, page_bytes, observer))
+    let simulation = spec.visit(Build(spec, frames, collapse, page_bytes, observer))?;
+    Ok(match spec.plugin() {
+        None => simulation,
+        Some(plugin) => Box::new(OfPlugin { plugin: Arc::clone(plugin), simulation }),
+    })
 }

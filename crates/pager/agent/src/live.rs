@@ -108,7 +108,10 @@ impl LiveSpec {
         }
         let entry = POLICIES.iter().find(|entry| entry.info.name == name);
         let reason = match entry.map(|entry| (entry.runs_live || name == GCLOCK, entry.model)) {
-            None | Some((true, _)) => return Spec::parse(text).map(Self::Ordinary),
+            None | Some((true, _)) => match Spec::parse(text)? {
+                spec if spec.plugin().is_none() => return Ok(Self::Ordinary(spec)),
+                _ => "is not one of the pager's own",
+            },
             Some((false, "offline")) => "needs the future",
             Some((false, _)) => "needs every reference",
         };

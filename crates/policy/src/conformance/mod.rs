@@ -17,6 +17,7 @@ pub mod naive;
 pub use machine::{Machine, Step};
 
 use crate::arguments::Rounding;
+use crate::plugin::Failed;
 use crate::registry::{POLICIES, Registered, Spec, Visitor};
 use crate::{Arguments, Model, SplitMix64, Violation};
 use alloc::{format, string::String, vec::Vec};
@@ -48,14 +49,46 @@ pub fn outcome(steps: &[Step]) -> String {
 
 /// Puts a policy through the suite. `Err` names the string, the memory size and the rule that was broken.
 pub fn conform(spec: &Spec) -> Result<(), Violation> {
-    for code in 0..4_u32.pow(8) {
-        let string: Vec<u32> = (0..8).map(|place| code >> (2 * place) & 3).collect();
+    conform_to(spec, Extent::WHOLE)
+}
+
+/// How much of the suite.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// The length of the strings of which every one is tried.
+    pub length: u32,
+    /// How many random strings.
+    pub strings: u32,
+    /// How many random sequences of operations; see [`operate`].
+    pub operations: u32,
+}
+
+impl Extent {
+    /// All of it; operations come besides, from the fuzz target.
+    pub const WHOLE: Self = Self { length: 8, strings: 400, operations: 0 };
+    /// For policies that are slow to call.
+    pub const QUICK: Self = Self { length: 5, strings: 60, operations: 60 };
+}
+
+/// Puts a policy through a part of the suite.
+pub fn conform_to(spec: &Spec, extent: Extent) -> Result<(), Violation> {
+    for code in 0..4_u32.pow(extent.length) {
+        let string: Vec<u32> = (0..extent.length).map(|place| code >> (2 * place) & 3).collect();
         for frames in 1..=5 {
             conform_on(spec, &string, frames)?;
         }
     }
     let mut random = SplitMix64::new(1);
-    for round in 0..400 {
+    for round in 0..u64::from(extent.operations) {
+        let (frames, length) = (1 + round as usize % 16, random.below(200));
+        let operations: Vec<u8> = (0..length).map(|_| random.next_u64() as u8).collect();
+        let operated = caught(|| operate_on(spec, frames, &operations));
+        operated.map_err(|Violation(what)| {
+            Violation(format!("{spec}, {frames} frames, operations {operations:02x?}: {what}"))
+        })?;
+    }
+    let mut random = SplitMix64::new(1);
+    for round in 0..extent.strings {
         // Small alphabets meet every corner, larger ones let history build up; some strings are mostly loops.
         let pages = 2 + random.below(if round % 4 == 0 { 40 } else { 12 });
         let frames = 1 + random.below(16) as usize;
@@ -139,6 +172,9 @@ fn squeeze_hits(references: &[u32], steps: &[Step]) -> Vec<u32> {
 /// What the [`naive`] model of a policy does, for the policies that have one.
 pub fn naive_model(spec: &Spec, references: &[u32], frames: usize) -> Option<Vec<Step>> {
     let arguments = spec.arguments();
+    if spec.plugin().is_some() {
+        return None;
+    }
     let on = |name| arguments.switch(name).unwrap_or_default();
     let whole = |name| arguments.whole(name, 0..=u64::MAX).expect("checked by the spec");
     let factor = |name| arguments.factor(name).expect("checked by the spec");
@@ -347,6 +383,15 @@ fn count_faults(steps: &[Step]) -> usize {
     steps.iter().filter(|step| step.fault).count()
 }
 
+/// What a policy from elsewhere cannot do is a rule that it breaks.
+fn caught<T>(work: impl FnOnce() -> Result<T, Violation>) -> Result<T, Violation> {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    result.unwrap_or_else(|payload| match payload.downcast::<Failed>() {
+        Ok(failed) => Err(Violation(failed.0)),
+        Err(payload) => std::panic::resume_unwind(payload),
+    })
+}
+
 fn run_spec(spec: &Spec, references: &[u32], frames: usize) -> Result<Vec<Step>, Violation> {
     struct Run<'a>(&'a Spec, &'a [u32], usize);
     impl Visitor for Run<'_> {
@@ -356,7 +401,7 @@ fn run_spec(spec: &Spec, references: &[u32], frames: usize) -> Result<Vec<Step>,
             Machine::<P>::with_arguments(spec.arguments(), frames).run(references)
         }
     }
-    spec.visit(Run(spec, references, frames))
+    caught(|| spec.visit(Run(spec, references, frames)))
 }
 
 struct IdsMatterModulo;
@@ -403,29 +448,35 @@ pub fn fuzz(data: &[u8]) {
 
 /// Does the operations of [`fuzz`], a byte each, with one policy.
 pub fn operate(arguments: &Arguments, frames: usize, operations: &[u8]) -> Result<(), Violation> {
-    struct Operate<'a>(&'a Arguments, usize, &'a [u8]);
-    impl Visitor for Operate<'_> {
-        type Output = Result<(), Violation>;
-        fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
-            let Operate(arguments, frames, operations) = self;
-            let machine = Machine::<P>::with_arguments(arguments, frames);
-            // Three objects, each with a run of pages.
-            let mut machine = machine.with_objects(|page| page / 11);
-            for operation in operations {
-                let page = u32::from(operation & 31);
-                match operation >> 5 {
-                    0..=4 => drop(machine.try_access(page)?),
-                    5 => machine.unmap(page)?,
-                    6 => machine.evict_ahead(page as usize % frames)?,
-                    _ if page < 16 => machine.lose_race()?,
-                    // The objects by number, and others that are allocated over runs of four pages.
-                    _ if page < 24 => machine.free_object(1 + page % 4)?,
-                    _ => machine.allocate(1 + page % 4, 4 * (page - 24)..4 * (page - 23))?,
-                }
-            }
-            Ok(())
-        }
-    }
     crate::registry::visit(arguments.info().name, Operate(arguments, frames, operations))
         .expect("arguments are those of a registered policy")
+}
+
+fn operate_on(spec: &Spec, frames: usize, operations: &[u8]) -> Result<(), Violation> {
+    spec.visit(Operate(spec.arguments(), frames, operations))
+}
+
+struct Operate<'a>(&'a Arguments, usize, &'a [u8]);
+
+impl Visitor for Operate<'_> {
+    type Output = Result<(), Violation>;
+    fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
+        let Operate(arguments, frames, operations) = self;
+        let machine = Machine::<P>::with_arguments(arguments, frames);
+        // Three objects, each with a run of pages.
+        let mut machine = machine.with_objects(|page| page / 11);
+        for operation in operations {
+            let page = u32::from(operation & 31);
+            match operation >> 5 {
+                0..=4 => drop(machine.try_access(page)?),
+                5 => machine.unmap(page)?,
+                6 => machine.evict_ahead(page as usize % frames)?,
+                _ if page < 16 => machine.lose_race()?,
+                // The objects by number, and others that are allocated over runs of four pages.
+                _ if page < 24 => machine.free_object(1 + page % 4)?,
+                _ => machine.allocate(1 + page % 4, 4 * (page - 24)..4 * (page - 23))?,
+            }
+        }
+        Ok(())
+    }
 }

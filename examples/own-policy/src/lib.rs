@@ -1,0 +1,126 @@
+//! A policy of one's own: CLOCK that takes in a page evicted not long ago with its reference bit set.
+//!
+//! A page that comes back has shown that it is used again, which CLOCK forgets at the moment of eviction. So this one
+//! remembers as many evicted pages as there are frames, oldest first out, and spares those that come back for one turn of
+//! the hand more. Like CLOCK it needs faults and reference bits only.
+//!
+//! Cost: hit nothing; fault amortised O(1).
+
+use std::collections::{HashSet, VecDeque};
+use sweephand_policy::collections::FrameTable;
+use sweephand_policy::registry::Registered;
+use sweephand_policy::{
+    ArgumentError, Arguments, Info, Mmu, PageId, Parameter, Policy, Reference, Violation, VmModel,
+};
+
+/// CLOCK that remembers what it evicted.
+#[derive(Debug)]
+pub struct Comeback {
+    frames: FrameTable,
+    /// The next frame to look at.
+    hand: usize,
+    /// Evicted pages that are remembered.
+    ghosts: HashSet<PageId>,
+    /// The same in the order of their eviction, with some that have come back or are gone since.
+    evicted: VecDeque<PageId>,
+    /// Evictions remembered at most.
+    most: usize,
+    hand_steps: u64,
+}
+
+impl Registered for Comeback {
+    const INFO: Info = Info {
+        name: "comeback",
+        summary: "CLOCK that spares pages which come back",
+        paper: "none: the example of a policy outside of Sweephand",
+        parameters: &[Parameter {
+            name: "memory",
+            default: "1",
+            meaning: "evictions remembered, as a multiple of the frames",
+        }],
+        presets: &[],
+    };
+
+    fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
+        let most = (arguments.factor("memory")? * frames as f64) as usize;
+        Ok(Self {
+            frames: FrameTable::new(frames),
+            hand: 0,
+            ghosts: HashSet::new(),
+            evicted: VecDeque::new(),
+            most,
+            hand_steps: 0,
+        })
+    }
+}
+
+impl Policy for Comeback {
+    type Model = VmModel;
+
+    fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
+        if self.frames.is_empty() {
+            return None;
+        }
+        // One turn clears every bit; should some be set meanwhile, the page where the second turn ends goes.
+        let mut looks = 2 * self.frames.used();
+        loop {
+            if let Some(page) = self.frames.page(self.hand) {
+                self.hand_steps += 1;
+                if !mmu.test_and_clear_referenced(page) || looks == 0 {
+                    return Some(page);
+                }
+            }
+            self.hand = self.frames.after(self.hand);
+            looks = looks.saturating_sub(1);
+        }
+    }
+
+    fn evict(&mut self, page: PageId) {
+        // The hand rests on the victim.
+        self.frames.vacate(self.hand);
+        self.hand = self.frames.after(self.hand);
+        self.ghosts.insert(page);
+        self.evicted.push_back(page);
+        while self.evicted.len() > self.most {
+            let oldest = self.evicted.pop_front().expect("there are more than that");
+            self.ghosts.remove(&oldest);
+        }
+    }
+
+    fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
+        self.frames.occupy(reference.page);
+        self.forget(reference.page)
+    }
+
+    fn remove(&mut self, page: PageId) {
+        if let Some(frame) = self.frames.frame_of(page) {
+            self.frames.vacate(frame);
+        }
+        self.forget(page);
+    }
+
+    fn hand_steps(&self) -> u64 {
+        self.hand_steps
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        self.frames.check()?;
+        match self.evicted.len() == self.ghosts.len() && self.ghosts.len() <= self.most {
+            true => Ok(()),
+            false => {
+                Err(Violation(format!("{} ghosts, {} evictions", self.ghosts.len(), self.evicted.len())))
+            }
+        }
+    }
+}
+
+impl Comeback {
+    /// Whether the page was remembered. Linear in the memory where it was.
+    fn forget(&mut self, page: PageId) -> bool {
+        let remembered = self.ghosts.remove(&page);
+        if remembered {
+            self.evicted.retain(|evicted| *evicted != page);
+        }
+        remembered
+    }
+}
