@@ -144,6 +144,8 @@ fn summary(entries: &[Value]) -> String {
         ("The live pager", "pager.md"),
         ("What is limited, and what is counted", "run.md"),
         ("Several programs under one limit", "tasks.md"),
+        ("From Python", "python.md"),
+        ("A policy of your own", "own-policies.md"),
         ("Sweeps: many traces, every policy, every size", "sweep.md"),
         ("The papers, reproduced", "papers.md"),
         ("Output for other programs", "formats.md"),
