@@ -59,6 +59,8 @@ struct Listing {
     /// Where it runs, in words.
     runs: &'static str,
     runs_live: bool,
+    /// Why it cannot be told from a sample of the pages, if it cannot.
+    not_sampled: Option<&'static str>,
 }
 
 impl Listing {
@@ -70,7 +72,7 @@ impl Listing {
         };
         let runs_live = runs_live(entry.info);
         let runs = if runs_live { "simulated or live" } else { "simulated" };
-        Self { info: entry.info, needs, runs, runs_live }
+        Self { info: entry.info, needs, runs, runs_live, not_sampled: entry.not_sampled }
     }
 
     fn of_tasks(entry: &TaskEntry) -> Self {
@@ -83,6 +85,7 @@ impl Listing {
                 "with many tasks (multiprogram)"
             },
             runs_live: runs_live(entry.info),
+            not_sampled: None,
         }
     }
 }
@@ -98,6 +101,9 @@ fn text(entry: &Listing) -> String {
     let mut line = |name: &str, value: &str| writeln!(text, "    {name:<10} {value}").expect("a string");
     line("needs", entry.needs);
     line("runs", entry.runs);
+    if let Some(reason) = entry.not_sampled {
+        line("sampled", &format!("no: {reason}"));
+    }
     line("paper", info.paper);
     for parameter in info.parameters {
         line("parameter", &format!("{}={}  {}", parameter.name, parameter.default, parameter.meaning));

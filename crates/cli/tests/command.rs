@@ -91,6 +91,56 @@ fn csv_has_the_columns_that_other_tools_read() {
 }
 
 #[test]
+fn a_sample_says_that_it_is_one() {
+    let sandbox = Sandbox::new();
+    sandbox.stdout("generate zipf --pages 20000 --references 100000 --seed 7 -o zipf.swt");
+    let csv = sandbox.stdout("simulate zipf.swt -p lru,clock -m 50% --sample 10% --format csv");
+    let mut lines = csv.lines();
+    let columns = "trace,policy,memory_pages,references,distinct_pages,faults,first_touch_faults,warmup_faults,evictions,hit_ratio,\
+                   faults_per_million_instructions,hand_steps,sampled_pages,hit_ratio_error";
+    assert_eq!(lines.next().unwrap(), columns);
+    let full = sandbox.stdout("simulate zipf.swt -p lru,clock -m 50% --format csv");
+    assert_eq!(full.lines().next().unwrap(), columns.strip_suffix(",sampled_pages,hit_ratio_error").unwrap());
+    for (estimate, exact) in lines.zip(full.lines().skip(1)) {
+        let (estimate, exact): (Vec<_>, Vec<_>) = (estimate.split(',').collect(), exact.split(',').collect());
+        // What the trace says of itself is exact.
+        assert_eq!(estimate[..5], exact[..5]);
+        let number = |text: &str| text.parse::<f64>().unwrap();
+        let error = number(estimate[13]);
+        assert!(
+            error > 0.0 && (number(estimate[9]) - number(exact[9])).abs() < 5.0 * error,
+            "{estimate:?} {exact:?}"
+        );
+        assert_eq!(estimate[12], ((number(exact[4]) / 10.0).round()).to_string());
+    }
+    let table = sandbox.stdout("simulate zipf.swt -p lru,clock -m 50% --sample 10%");
+    assert!(table.contains("\nan estimate, from 1,"), "{table}");
+    assert!(table.contains("\n off by, in points of hit ratio "), "{table}");
+    let all = sandbox.stdout("simulate zipf.swt -p lru,clock -m 50% --sample 100% --format csv");
+    for (all, exact) in all.lines().skip(1).zip(full.lines().skip(1)) {
+        assert_eq!(all.strip_prefix(exact).unwrap().rsplit(',').next(), Some("0.000000"));
+    }
+    let sizes = sandbox.stdout("simulate zipf.swt -p lru -m all --sample 10% --format csv");
+    assert!((1000..2000).contains(&sizes.lines().count()), "{}", sizes.lines().count());
+    for (arguments, message) in [
+        ("simulate zipf.swt --sample 1%", "zipf.swt: --sample 1%: 1"),
+        (
+            "simulate zipf.swt --sample 10% -m 20p",
+            "zipf.swt: --sample 10%: 2 of 20 pages of memory are too few",
+        ),
+        (
+            "simulate zipf.swt --sample 10% -p lru,seq",
+            "--sample: seq cannot be told from a sample of the pages: it looks for",
+        ),
+    ] {
+        let error = sandbox.error(arguments);
+        assert!(error.starts_with(message), "{arguments}: {error}");
+    }
+    let policy = sandbox.stdout("policies apr");
+    assert!(policy.contains("\n    sampled    no: an object's stack"), "{policy}");
+}
+
+#[test]
 fn json_has_the_same_names_behind_version_options_and_conventions() {
     let sandbox = Sandbox::new();
     sandbox.write("e1.txt", E1);

@@ -270,8 +270,10 @@ fn json_keeps_to_its_schema() {
     fs::write(path.join("machine.toml"), MACHINE).unwrap();
     stdout(path, TASK);
     stdout(path, "import --irim 100 loop.pt -o loop.irim");
+    stdout(path, "generate zipf --pages 3000 --references 20000 -o zipf.swt");
     let commands = [
         ("simulate.json", "simulate loop.pt flat.txt -p opt,lru,clock-pro -m 20%,50% --format json"),
+        ("simulate.json", "simulate zipf.swt -p opt,lru -m 20%,50% --sample 20% --format json"),
         ("advise.json", "advise loop.pt --format json"),
         ("advise.json", "advise flat.txt -p clock -m 2p --format json"),
         ("info.json", "info loop.pt --format json --verify"),

@@ -58,12 +58,17 @@ pub struct Arguments {
     given: Vec<(String, String)>,
     /// Where the policy comes from, if it is none of this crate's.
     plugin: Option<Arc<dyn Plugin>>,
+    /// The share of the pages that the policy is shown: 1 unless they are sampled.
+    sampled: f64,
 }
+
+/// A number of references that a sample leaves fewer of than this is no time any more.
+const LEAST_REFERENCES: f64 = 16.0;
 
 impl Arguments {
     /// Reads `name=value,name=value` (or nothing) for a policy.
     pub fn parse(info: &'static Info, text: &str) -> Result<Self, ArgumentError> {
-        let mut arguments = Self { info, given: Vec::new(), plugin: None };
+        let mut arguments = Self { info, given: Vec::new(), plugin: None, sampled: 1.0 };
         for item in text.split(',').filter(|item| !item.is_empty()) {
             let Some((name, value)) = item.split_once('=') else {
                 return Err(arguments.error(format!("'{item}' is not of the form name=value")));
@@ -140,7 +145,8 @@ impl Arguments {
         }
     }
 
-    /// A number of pages (`20` or `20p`) or a share of `frames` (`5%`, rounded to the nearest page by `rounding`).
+    /// A number of pages (`20` or `20p`) or a share of `frames` (`5%`, rounded to the nearest page by `rounding`). Of a sample's pages
+    /// the number is in proportion, rounded to the nearest, but at least 1 unless it was 0.
     pub fn pages(&self, name: &str, frames: usize, rounding: Rounding) -> Result<usize, ArgumentError> {
         let value = self.value(name);
         let parsed = match value.strip_suffix('%') {
@@ -148,7 +154,9 @@ impl Arguments {
                 let share = share.parse().ok().filter(|share| (0.0..=100.0).contains(share));
                 share.map(|share: f64| rounding.apply(share * frames as f64 / 100.0))
             }
-            None => value.strip_suffix('p').unwrap_or(value).parse().ok(),
+            None => {
+                value.strip_suffix('p').unwrap_or(value).parse().ok().map(|pages| self.sampled_pages(pages))
+            }
         };
         parsed.ok_or_else(|| self.bad(name, value, "a number of pages (20p) or a share of memory (5%)"))
     }
@@ -165,6 +173,44 @@ impl Arguments {
             };
             self.bad(name, value, &wanted)
         })
+    }
+
+    fn sampled_pages(&self, pages: usize) -> usize {
+        if self.sampled < 1.0 && pages > 0 {
+            Rounding::Nearest.apply(pages as f64 * self.sampled).max(1)
+        } else {
+            pages
+        }
+    }
+
+    /// A time in references: of those to a sample's pages, in proportion. An error if these are too few.
+    pub fn references(&self, name: &str) -> Result<u64, ArgumentError> {
+        let references = self.whole(name, 0..=u64::MAX)?;
+        if self.sampled == 1.0 || references == 0 {
+            return Ok(references);
+        }
+        let sampled = references as f64 * self.sampled;
+        if sampled < LEAST_REFERENCES {
+            let value = self.value(name);
+            let share = 100.0 * self.sampled;
+            return Err(self.error(format!(
+                "{name}={value}: a sample of {share:.3}% of the pages has too few references in that time; sample more"
+            )));
+        }
+        Ok((sampled + 0.5) as u64)
+    }
+
+    /// A rate for each reference: larger for those to a sample's pages, which are fewer.
+    pub fn per_reference(&self, rate: f64) -> f64 {
+        rate / self.sampled
+    }
+
+    /// The arguments of the same policy when it is shown the references to a share of the pages only (above 0, up to 1), in a memory
+    /// smaller in proportion: what is given in pages or references becomes fewer, and `collapse` is off, as what repeats the reference before
+    /// it is known before the others are left out.
+    #[must_use]
+    pub fn sampled(self, share: f64) -> Self {
+        Self { sampled: share, ..self.with(COLLAPSE, "off".to_string()) }
     }
 
     /// A factor, at least 0, such as `1.5`.

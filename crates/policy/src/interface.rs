@@ -113,6 +113,12 @@ pub trait Policy {
     /// not look at their values.
     const IDS_MATTER_MODULO: u32 = 1;
 
+    /// Why a sample of the pages, with a memory smaller in proportion, does not tell how this policy does on all of them; `None` if
+    /// it does. It does where the policy goes by the order of pages and by shares of memory, and what it gives in pages or
+    /// references is read with [`Arguments::pages`](crate::Arguments::pages) and its like. It does not where neighbours, objects or single
+    /// frames decide.
+    const NOT_SAMPLED: Option<&'static str> = None;
+
     /// A reference to a page that is not resident, before room is made for it: called once a fault, where
     /// [`victim`](Policy::victim) may be called several times or, with a frame free, not at all.
     #[inline]

@@ -43,6 +43,8 @@ pub struct Entry {
     pub model: &'static str,
     /// Whether it can run against real hardware: needs faults and reference bits only.
     pub runs_live: bool,
+    /// [`Policy::NOT_SAMPLED`]: why a sample of the pages does not tell how it does on all of them, if it does not.
+    pub not_sampled: Option<&'static str>,
 }
 
 macro_rules! policies {
@@ -52,6 +54,7 @@ macro_rules! policies {
             info: &<$policy as Registered>::INFO,
             model: <<$policy as Policy>::Model as Model>::NAME,
             runs_live: !<<$policy as Policy>::Model as Model>::SEES_HITS,
+            not_sampled: <$policy as Policy>::NOT_SAMPLED,
         }),+];
 
         /// Calls the visitor with the type of the policy of that name.
@@ -106,7 +109,7 @@ policies! {
 impl Entry {
     fn of_plugin(plugin: &dyn Plugin) -> Self {
         // The live pager is a library of its own, made of this crate's policies.
-        Self { info: plugin.info(), model: plugin.shown().name(), runs_live: false }
+        Self { info: plugin.info(), model: plugin.shown().name(), runs_live: false, not_sampled: None }
     }
 }
 
@@ -221,6 +224,17 @@ impl Spec {
     /// The arguments.
     pub fn arguments(&self) -> &Arguments {
         &self.arguments
+    }
+
+    /// The same policy for a share of the pages; see [`Arguments::sampled`].
+    #[must_use]
+    pub fn sampled(&self, share: f64) -> Self {
+        Self { text: self.text.clone(), arguments: self.arguments.clone().sampled(share) }
+    }
+
+    /// Why a sample of the pages does not tell how the policy does on all of them, if it does not.
+    pub fn not_sampled(&self) -> Option<&'static str> {
+        POLICIES.iter().find(|entry| entry.info.name == self.name()).and_then(|entry| entry.not_sampled)
     }
 
     /// Calls the visitor with the policy's type.

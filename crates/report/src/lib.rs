@@ -33,7 +33,9 @@ pub use machine_readable::{header, json};
 pub use multiprogram::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
 pub use page::{Page, page_style};
 pub use plot::{PictureFormat, plot_distances, plot_faults, plot_pages};
-pub use simulation::{Format, Measure, SimulatedTrace, SimulationReport, SimulationRow, bytes};
+pub use simulation::{
+    Format, Measure, SimulatedSample, SimulatedTrace, SimulationReport, SimulationRow, bytes,
+};
 pub use study::{CurveStudy, Distances, ObjectStudy, StudiedObject, Study, short_name};
 #[cfg(feature = "parquet")]
 pub use sweep::{CellColumns, SweepRow};

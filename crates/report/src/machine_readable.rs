@@ -4,13 +4,14 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 
-/// Writes rows of named values, the names in the first line.
-pub(crate) fn write_csv<const COLUMNS: usize>(
-    rows: impl Iterator<Item = [(&'static str, String); COLUMNS]>,
+/// Writes rows of named values, the names in the first line. All rows have the same names.
+pub(crate) fn write_csv<R: AsRef<[(&'static str, String)]>>(
+    rows: impl Iterator<Item = R>,
     out: impl Write,
 ) -> io::Result<()> {
     let mut csv = csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(out);
     for (index, columns) in rows.enumerate() {
+        let columns = columns.as_ref();
         if index == 0 {
             csv.write_record(columns.iter().map(|(name, _)| name)).map_err(io::Error::from)?;
         }

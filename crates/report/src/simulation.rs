@@ -6,10 +6,11 @@ use crate::{Table, grouped};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
-use sweephand_sim::Outcome;
+use sweephand_sim::{Estimate, Estimates, MeasuredError, Outcome};
 use sweephand_trace::Trace;
 
-/// One policy with one memory size on one trace. The fields are the columns of the CSV, in this order.
+/// One policy with one memory size on one trace. The fields are the columns of the CSV, in this order; the last two are there only if
+/// pages were sampled, and all counts but the first three are estimates then.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SimulationRow {
     /// The trace, as it was named.
@@ -36,6 +37,12 @@ pub struct SimulationRow {
     pub faults_per_million_instructions: Option<f64>,
     /// Entries that the policy's hands looked at.
     pub hand_steps: u64,
+    /// Pages that were simulated, where a sample of them was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled_pages: Option<u64>,
+    /// Standard error of `hit_ratio`, to six decimals, where pages were sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_ratio_error: Option<f64>,
 }
 
 impl SimulationRow {
@@ -53,6 +60,12 @@ impl SimulationRow {
         ("hit_ratio", Field::OptionalRatio(|row| row.hit_ratio)),
         ("faults_per_million_instructions", Field::OptionalRatio(|row| row.faults_per_million_instructions)),
         ("hand_steps", Field::Count(|row| row.hand_steps)),
+    ];
+
+    /// Those behind them where pages were sampled.
+    pub const SAMPLE_COLUMNS: [Column<Self>; 2] = [
+        ("sampled_pages", Field::OptionalCount(|row| row.sampled_pages)),
+        ("hit_ratio_error", Field::OptionalRatio(|row| row.hit_ratio_error)),
     ];
 }
 
@@ -75,6 +88,20 @@ pub struct SimulatedTrace {
     pub instructions: Option<u64>,
     /// The window that it was reduced with (1: repeated references collapsed, 0: not reduced).
     pub window: u64,
+    /// The sample that was simulated, if not all of it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<SimulatedSample>,
+}
+
+/// The sample of a trace's pages that was simulated.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SimulatedSample {
+    /// Pages in it.
+    pub pages: u64,
+    /// Pages of the trace as far as they have contents of their own: those that the sample was taken from.
+    pub of_pages: u64,
+    /// References kept to them.
+    pub records: u64,
 }
 
 impl SimulatedTrace {
@@ -90,12 +117,30 @@ impl SimulatedTrace {
             page_bytes: header.metadata.page_size,
             instructions: header.totals.instructions,
             window: header.metadata.window,
+            sample: None,
+        }
+    }
+
+    /// Notes which sample was simulated.
+    pub fn sampled(&mut self, estimates: &Estimates) {
+        self.sample = Some(SimulatedSample {
+            pages: estimates.sampled_pages.into(),
+            of_pages: estimates.pages.into(),
+            records: estimates.sampled_records,
+        });
+    }
+
+    /// The row of an estimate from the sample that was [noted](Self::sampled).
+    pub fn estimated_row(&self, policy: impl ToString, frames: usize, estimate: &Estimate) -> SimulationRow {
+        SimulationRow {
+            sampled_pages: self.sample.map(|sample| sample.pages),
+            hit_ratio_error: Some(six_decimals(estimate.hit_ratio_error)),
+            ..self.row(policy, frames, &estimate.outcome)
         }
     }
 
     /// The row of an outcome.
     pub fn row(&self, policy: impl ToString, frames: usize, outcome: &Outcome) -> SimulationRow {
-        let six_decimals = |number: f64| (number * 1e6).round() / 1e6;
         let share = |of: u64| (of > 0).then(|| outcome.faults as f64 / of as f64);
         SimulationRow {
             trace: self.trace.clone(),
@@ -113,8 +158,14 @@ impl SimulatedTrace {
                 .and_then(share)
                 .map(|faults| six_decimals(1e6 * faults)),
             hand_steps: outcome.hand_steps,
+            sampled_pages: None,
+            hit_ratio_error: None,
         }
     }
+}
+
+fn six_decimals(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
 }
 
 /// The results of a `simulate` command.
@@ -178,11 +229,32 @@ impl SimulationReport {
     pub fn write(&self, format: Format, out: impl Write + Send) -> io::Result<()> {
         match format {
             Format::Table(measure) => self.write_tables(measure, out),
+            Format::Csv if self.is_sampled() => {
+                let columns = |row: &SimulationRow| {
+                    let [mut all, sample] = [
+                        named(&SimulationRow::COLUMNS, row).to_vec(),
+                        named(&SimulationRow::SAMPLE_COLUMNS, row).to_vec(),
+                    ];
+                    all.extend(sample);
+                    all
+                };
+                write_csv(self.rows.iter().map(columns), out)
+            }
             Format::Csv => write_csv(self.rows.iter().map(|row| named(&SimulationRow::COLUMNS, row)), out),
             Format::Json => write_json(self, out),
             #[cfg(feature = "parquet")]
+            Format::Parquet if self.is_sampled() => {
+                let rows: Vec<_> = self.rows.iter().collect();
+                let (columns, sample) = (&SimulationRow::COLUMNS, &SimulationRow::SAMPLE_COLUMNS);
+                crate::parquet::write_pairs((columns, &rows), (sample, &rows), out)
+            }
+            #[cfg(feature = "parquet")]
             Format::Parquet => crate::parquet::write(&SimulationRow::COLUMNS, &self.rows, out),
         }
+    }
+
+    fn is_sampled(&self) -> bool {
+        self.traces.iter().any(|trace| trace.sample.is_some())
     }
 
     fn write_tables(&self, measure: Measure, mut out: impl Write) -> io::Result<()> {
@@ -202,6 +274,16 @@ impl SimulationReport {
                     .instructions
                     .map_or(String::new(), |count| format!(", {} instructions", grouped(count)))
             )?;
+            if let Some(sample) = &trace.sample {
+                writeln!(
+                    out,
+                    "an estimate, from {} of its {} pages ({:.3}%) and {} references to them",
+                    grouped(sample.pages),
+                    grouped(sample.of_pages),
+                    100.0 * sample.pages as f64 / sample.of_pages as f64,
+                    grouped(sample.records)
+                )?;
+            }
             writeln!(out, "{}:\n", measure.heading())?;
             write!(out, "{}", self.table(trace, &rows, measure))?;
             if let (Measure::Faults, Some(row)) = (measure, rows.first()) {
@@ -210,6 +292,9 @@ impl SimulationReport {
                     "\n{} of the faults in each cell are first touches (of a page, or of one unmapped since): no disk read.",
                     grouped(row.first_touch_faults)
                 )?;
+            }
+            if let Some(sample) = &trace.sample {
+                write_errors(sample, &rows, &mut out)?;
             }
         }
         Ok(())
@@ -243,6 +328,46 @@ impl SimulationReport {
         }
         table
     }
+}
+
+/// How far estimates may be off: what the sample tells of itself, and what was measured against full runs.
+fn write_errors(sample: &SimulatedSample, rows: &[&SimulationRow], out: &mut impl Write) -> io::Result<()> {
+    let points = |share: f64| format!("{:.2}", 100.0 * share);
+    let mut policies: Vec<&str> = Vec::new();
+    for row in rows {
+        if !policies.contains(&row.policy.as_str()) {
+            policies.push(&row.policy);
+        }
+    }
+    let columns =
+        ["off by, in points of hit ratio", "std. error", "largest", "measured", "largest", "of the faults"];
+    let mut table = Table::new(columns);
+    let mut least = None;
+    for policy in policies {
+        let errors = rows.iter().filter(|row| row.policy == policy).filter_map(|row| row.hit_ratio_error);
+        let (sum, most, count) =
+            errors.fold((0.0, 0.0, 0), |(sum, most, count), error| (sum + error, error.max(most), count + 1));
+        let own = [policy.to_string(), points(sum / f64::from(count.max(1))), points(most)];
+        let measured = MeasuredError::of(policy.split(':').next().unwrap_or(policy), sample.pages);
+        least = least.or(measured.map(|error| error.sampled_pages));
+        let measured = match measured {
+            Some(error) => {
+                [points(error.mean), points(error.largest), format!("{:.1}%", 100.0 * error.mean_of_faults)]
+            }
+            None => ["-", "-", "-"].map(String::from),
+        };
+        table.row(own.into_iter().chain(measured));
+    }
+    write!(out, "\n{table}")?;
+    writeln!(out, "std. error: as far as this sample tells, mean over the sizes.")?;
+    if let Some(least) = least {
+        writeln!(
+            out,
+            "measured: mean over full runs of other traces, where samples had {} pages (bench/sampling).",
+            grouped(least)
+        )?;
+    }
+    Ok(())
 }
 
 impl Measure {

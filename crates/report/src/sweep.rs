@@ -87,6 +87,8 @@ mod tests {
             hit_ratio,
             faults_per_million_instructions: None,
             hand_steps: 12,
+            sampled_pages: None,
+            hit_ratio_error: None,
         };
         let cell = CellColumns {
             memory: "25%".into(),

@@ -8,7 +8,8 @@
 //! [`Engine`] runs one policy with one memory size, with static dispatch per reference and dynamic dispatch per chunk.
 //! [`Sweep`] drives many of them in parallel, and tells their counts apart by class of reference if asked to; [`attribute`]
 //! tells them apart by object. [`Future`] holds what offline policies are told. An [`Observer`] watches a simulation without
-//! being paid for by those that nobody watches; [`RefaultObserver`] measures refault distances.
+//! being paid for by those that nobody watches; [`RefaultObserver`] measures refault distances. [`Sampling`] estimates what a sweep would
+//! count from a sample of the pages.
 #![forbid(unsafe_code)]
 
 mod attribution;
@@ -21,6 +22,7 @@ mod memory;
 mod opt_stack;
 mod outcome;
 mod refault;
+mod sampling;
 mod stretches;
 mod sweep;
 
@@ -33,4 +35,8 @@ pub use memory::{MemorySize, MemorySizeError};
 pub use opt_stack::OptStack;
 pub use outcome::Outcome;
 pub use refault::{RefaultDistances, RefaultObserver};
+pub use sampling::{
+    Estimate, Estimates, GROUPS, LEAST_FRAMES, LEAST_PAGES, MeasuredError, SampleSize, SampleSizeError,
+    Sampling, SamplingError,
+};
 pub use sweep::{Cell, Sweep, SweepError, Trajectory, TrajectoryPoint};

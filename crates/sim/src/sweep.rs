@@ -15,7 +15,7 @@ use sweephand_trace::{Chunk, Interrupt, Trace, VirtualTime};
 
 /// Chunks decoded together where several simulations share processors: enough for one to work on before the next takes
 /// its cache. A lone simulation takes one at a time, fresh from the decoder.
-const BATCH: usize = 8;
+pub(crate) const BATCH: usize = 8;
 /// From so many sizes on, one pass for all is cheaper than a simulation of each.
 const STACK_SIZES: usize = 4;
 /// More bytes of page table than this are refused: `all` sizes are for policies that take them in one pass.

@@ -418,6 +418,8 @@ mod tests {
                 hit_ratio: Some(0.5),
                 faults_per_million_instructions: None,
                 hand_steps: 0,
+                sampled_pages: None,
+                hit_ratio_error: None,
             },
             cell: CellColumns {
                 memory: cell.memory.clone(),

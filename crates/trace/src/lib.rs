@@ -2,7 +2,7 @@
 //!
 //! [`Trace::open`] opens a trace of any format and gives chunks of references to dense page ids;
 //! [`Writer`] takes page numbers and writes a trace; [`import()`] connects the two for foreign formats;
-//! [`generate`] makes reference strings, [`reduce`] makes them shorter, [`irim`] keeps only when the use of each page
+//! [`generate`] makes reference strings, [`reduce`] makes them shorter, [`sample`] leaves some pages only, [`irim`] keeps only when the use of each page
 //! changes, [`mod@merge`] puts a stream among a program's references. The format itself is described in
 //! [`format`](mod@format).
 //!
@@ -52,6 +52,7 @@ mod reader;
 mod record;
 pub mod reduce;
 mod replay;
+pub mod sample;
 pub mod spc;
 pub mod text;
 mod varint;
@@ -68,5 +69,6 @@ pub use interrupt::Interrupt;
 pub use irim::{Irim, PageState, Transition};
 pub use reader::Trace;
 pub use record::{AllocKind, Event, MAX_PAGES, PackedReference};
+pub use sample::{PageSample, Repeats, SampleWriter};
 pub use virtual_time::VirtualTime;
 pub use writer::{EndTotals, Sink, Writer};

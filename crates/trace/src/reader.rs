@@ -106,6 +106,11 @@ impl Trace {
         }
     }
 
+    /// What a writer has made in memory, under a name.
+    pub(crate) fn in_memory(bytes: Vec<u8>, name: &Path) -> Result<Trace, Error> {
+        Self::native(Source::Memory(bytes), name)
+    }
+
     fn read(reader: impl Read, name: &Path) -> Result<Trace, Error> {
         let input = Input::new(reader)?;
         if input.is_native() {

@@ -422,6 +422,8 @@ impl Policy for Apr {
     type Model = VmModel;
 
     const NEEDS_OBJECTS: bool = true;
+    const NOT_SAMPLED: Option<&'static str> =
+        Some("an object's stack and scores decide, and of most objects a sample has no page or two");
 
     fn fault(&mut self, reference: Reference) {
         let Page { status, named_at, .. } = self.pages.get(reference.page);

@@ -43,6 +43,9 @@ impl Registered for Lifo {
 impl Policy for Lifo {
     type Model = VmModel;
 
+    const NOT_SAMPLED: Option<&'static str> =
+        Some("the frame filled last decides, and one frame of a sample's memory stands for many");
+
     fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
         self.resident.back(STACK)
     }

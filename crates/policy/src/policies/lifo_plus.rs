@@ -132,6 +132,8 @@ impl Policy for LifoPlus {
     type Model = VmModel;
 
     const NEEDS_OBJECTS: bool = true;
+    const NOT_SAMPLED: Option<&'static str> =
+        Some("an object's stack decides, and of most objects a sample has no page or two");
 
     fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
         if self.clock.is_empty() {

@@ -70,6 +70,7 @@ impl Registered for Lrfu {
             return Err(arguments.bad("lambda", arguments.value("lambda"), "a number from 0 to 1"));
         }
         let retain = arguments.switch("retain")?;
+        let lambda = arguments.per_reference(lambda);
         Ok(Self { frames, entries: PageMap::new(), order: BTreeSet::new(), lambda, retain, time: 0 })
     }
 }

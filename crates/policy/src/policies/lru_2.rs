@@ -83,7 +83,7 @@ impl Registered for Lru2 {
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let unlimited = |name| arguments.value(name) == "unlimited";
         let retained_refs =
-            if unlimited("retained") { u64::MAX } else { arguments.whole("retained", 0..=u64::MAX)? };
+            if unlimited("retained") { u64::MAX } else { arguments.references("retained")? };
         let history_pages = if unlimited("history") {
             usize::MAX
         } else {
@@ -92,7 +92,7 @@ impl Registered for Lru2 {
         Ok(Self {
             frames,
             k: arguments.whole("k", 1..=16)? as usize,
-            correlated_period_refs: arguments.whole("crp", 0..=u64::MAX)?,
+            correlated_period_refs: arguments.references("crp")?,
             retained_refs,
             history_pages,
             time: 0,

@@ -42,6 +42,9 @@ impl Registered for Mru {
 impl Policy for Mru {
     type Model = ExactModel;
 
+    const NOT_SAMPLED: Option<&'static str> =
+        Some("the frame used last decides, and one frame of a sample's memory stands for many");
+
     fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
         self.resident.back(STACK)
     }

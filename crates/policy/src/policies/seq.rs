@@ -256,6 +256,8 @@ impl<D: Policy> Policy for Seq<D> {
 
     const NEEDS_PAGE_NUMBERS: bool = true;
     const NEEDS_OBJECTS: bool = true;
+    const NOT_SAMPLED: Option<&'static str> =
+        Some("it looks for faults on neighbouring pages, and a sample has no neighbours");
 
     fn fault(&mut self, reference: Reference) {
         self.default.fault(reference);

@@ -232,6 +232,8 @@ impl Policy for Ubm {
 
     const NEEDS_PAGE_NUMBERS: bool = true;
     const NEEDS_OBJECTS: bool = true;
+    const NOT_SAMPLED: Option<&'static str> =
+        Some("it looks for references to neighbouring pages, and a sample has no neighbours");
 
     fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
         let least_recent = self.other.front(OLD);
