@@ -10,6 +10,7 @@ mod generate;
 mod multiprogram;
 mod policy;
 mod simulate;
+mod sweep;
 mod table;
 mod trace;
 mod wait;
@@ -30,6 +31,8 @@ mod _sweephand {
     use crate::policy::{Mmu, PyReference, check};
     #[pymodule_export]
     use crate::simulate::{reuse_distances, simulate};
+    #[pymodule_export]
+    use crate::sweep::{Dataset, Plan, check_hash, is_url, run_cell, serve};
     #[pymodule_export]
     use crate::trace::Trace;
 

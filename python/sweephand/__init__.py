@@ -14,6 +14,7 @@ from sweephand._multiprogram import multiprogram
 from sweephand._progress import Progress
 from sweephand._record import record
 from sweephand._simulate import ReuseDistances, reuse_distances, simulate
+from sweephand._sweep import Sweep, sweep
 from sweephand._sweephand import VERSION as __version__
 from sweephand._sweephand import SweephandError, Trace
 from sweephand._synthesis import generate
@@ -25,6 +26,7 @@ __all__ = [
     "Progress",
     "Reference",
     "ReuseDistances",
+    "Sweep",
     "SweephandError",
     "Trace",
     "__version__",
@@ -35,4 +37,5 @@ __all__ = [
     "record",
     "reuse_distances",
     "simulate",
+    "sweep",
 ]

@@ -9,7 +9,7 @@ import pytest
 mpl.use("agg")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/own-policies.md", "python/README.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/own-policies.md", "docs/sweep.md", "python/README.md"])
 def test_python_on_a_page_runs(
     page: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

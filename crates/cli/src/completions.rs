@@ -12,8 +12,11 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(crate) fn run(args: Args, mut command: Command) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, command: Command) -> anyhow::Result<ExitCode> {
     let name = command.get_name().to_string();
+    // What is hidden is for our own processes; clap would complete it all the same.
+    let shown = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned();
+    let mut command = Command::new("sweephand").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
     // Into memory first: a reader that goes away is no error.
     let mut script = Vec::new();
     generate(args.shell, &mut command, name, &mut script);

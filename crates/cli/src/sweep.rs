@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use sweephand_sweep::local::{self, Options, Summary};
-use sweephand_sweep::{Cell, Dataset, Failure, Plan, is_url, worker};
+use sweephand_sweep::{Cells, Dataset, Failure, Plan, is_url, worker};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -40,7 +40,7 @@ pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
         );
     }
     let mut dataset = Dataset::open(&args.output)?;
-    let cells = plan.cells(&dataset.identify(&traces)?);
+    let cells = plan.cells(dataset.identify(&traces)?);
     let missing = dataset.missing(&cells);
     if args.prune {
         dataset.prune(&cells)?;
@@ -57,9 +57,10 @@ pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
         signal_hook::flag::register_usize(signal, Arc::clone(&signals), signal as usize)?;
     }
     let options = Options {
-        workers: args.workers.map_or_else(processors, NonZero::get),
+        workers: args.workers.map_or_else(local::processors, NonZero::get),
         retries: args.retries,
         command: vec![home.command.clone().into(), "sweep-worker".into()],
+        environment: Vec::new(),
     };
     let bar = progress::bar(missing.len() as u64, "cells");
     bar.set_message(args.plan.display().to_string());
@@ -79,12 +80,7 @@ pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
 /// Failures that are printed; the rest are counted.
 const MOST_FAILURES: usize = 20;
 
-/// One a processor that this process may use.
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZero::get)
-}
-
-fn report(cells: &[Cell], missing: &[usize], summary: &Summary, dataset: &Dataset) -> io::Result<()> {
+fn report(cells: &Cells, missing: &[usize], summary: &Summary, dataset: &Dataset) -> io::Result<()> {
     let Summary { computed, failures, stopped } = summary;
     let mut out = io::stdout().lock();
     if !failures.is_empty() {

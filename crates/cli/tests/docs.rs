@@ -307,6 +307,7 @@ fn manual_pages_and_completions_know_every_subcommand() {
         for command in &commands {
             assert!(script.contains(command), "{shell}: {command}");
         }
+        assert!(!script.contains("sweep-worker"), "{shell}: what is hidden stays so");
     }
     let mut bash = Command::new("bash").arg("-n").stdin(Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut bash.stdin.take().unwrap(), stdout(&["completions", "bash"]).as_bytes())

@@ -14,7 +14,7 @@
 //! cell is missing. The last part is written again with more rows until it is full, so parts are few.
 
 use crate::error::InFile;
-use crate::{Algorithm, Cell, CellKey, Error, Hash, NamedTrace, TraceFile, is_url};
+use crate::{Algorithm, Cell, CellKey, Cells, Error, Hash, NamedTrace, TraceFile, is_url};
 use rayon::prelude::*;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -155,35 +155,29 @@ impl Dataset {
     }
 
     /// Which of the cells have no row, by their places.
-    pub fn missing(&self, cells: &[Cell]) -> Vec<usize> {
-        // A plan has each cell once; files of the same name and contents may still give one twice.
-        let mut seen = HashSet::new();
-        let is_missing = |cell: &Cell| {
-            let key = cell.key();
-            !self.done.contains(&key) && seen.insert(key)
-        };
-        let missing = cells.iter().map(is_missing).collect::<Vec<_>>();
-        (0..cells.len()).filter(|&at| missing[at]).collect()
+    pub fn missing(&self, cells: &Cells) -> Vec<usize> {
+        let keys = cells.keys();
+        (0..cells.len()).filter(|&place| !self.done.contains(&keys[place])).collect()
     }
 
     /// How many rows there are of cells that are not among these: of an earlier plan, of traces that have changed since.
-    pub fn others(&self, cells: &[Cell]) -> usize {
-        let keys: HashSet<CellKey> = cells.iter().map(Cell::key).collect();
+    pub fn others(&self, cells: &Cells) -> usize {
+        let keys: HashSet<CellKey> = cells.keys().into_iter().collect();
         self.done.iter().filter(|key| !keys.contains(key)).count()
     }
 
     /// Removes the rows of all cells but these.
-    pub fn prune(&mut self, cells: &[Cell]) -> Result<(), Error> {
-        let keep: HashSet<String> = cells.iter().map(|cell| cell.key().to_string()).collect();
+    pub fn prune(&mut self, cells: &Cells) -> Result<(), Error> {
+        let keep: HashSet<CellKey> = cells.keys().into_iter().collect();
         self.fold()?;
         for part in 0..self.parts.len() {
             let mut rows = self.read_part(part)?;
-            rows.retain(|row| keep.contains(&row.cell.cell));
+            rows.retain(|row| row.cell.cell.parse().is_ok_and(|key| keep.contains(&key)));
             if rows.len() < self.parts[part] {
                 self.write_part(part, &rows)?;
             }
         }
-        self.done.retain(|key| keep.contains(&key.to_string()));
+        self.done.retain(|key| keep.contains(key));
         Ok(())
     }
 
@@ -389,21 +383,22 @@ mod tests {
     use super::*;
     use sweephand_report::{CellColumns, SimulationRow};
 
-    fn cell(number: usize) -> Cell {
-        Cell {
-            trace: TraceFile {
-                name: format!("t{number}"),
-                location: "t".into(),
-                hash: "xxh3:0123456789abcdef".parse().unwrap(),
-            },
-            policy: "lru".into(),
-            memory: "3p".into(),
-            version: "0".into(),
+    /// The cells of traces with these numbers.
+    fn cells_of(numbers: impl IntoIterator<Item = usize>) -> Cells {
+        let trace = |number| TraceFile {
+            name: format!("t{number}"),
+            location: "t".into(),
+            hash: "xxh3:0123456789abcdef".parse().unwrap(),
+        };
+        Cells {
+            traces: numbers.into_iter().map(trace).collect(),
+            policies: vec!["lru".into()],
+            memory: vec!["3p".into()],
         }
     }
 
     fn row(number: usize) -> SweepRow {
-        let cell = cell(number);
+        let cell = cells_of([number]).get(0);
         SweepRow {
             simulation: SimulationRow {
                 trace: cell.trace.name.clone(),
@@ -432,8 +427,8 @@ mod tests {
         }
     }
 
-    fn cells(count: usize) -> Vec<Cell> {
-        (0..count).map(cell).collect()
+    fn cells(count: usize) -> Cells {
+        cells_of(0..count)
     }
 
     fn rows(numbers: std::ops::Range<usize>) -> Vec<SweepRow> {
@@ -527,7 +522,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut dataset = Dataset::open(folder.path()).unwrap();
         dataset.add(rows(0..5)).unwrap();
-        let plan: Vec<Cell> = [1, 3, 7, 7].map(cell).into();
+        let plan = cells_of([1, 3, 7]);
         assert_eq!(dataset.missing(&plan), [2]);
         assert_eq!(dataset.others(&plan), 3);
         dataset.prune(&plan).unwrap();

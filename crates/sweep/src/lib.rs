@@ -25,5 +25,5 @@ pub use cell::{Cell, CellKey, VERSION};
 pub use dataset::{Dataset, Failure};
 pub use error::Error;
 pub use hash::{Algorithm, Hash};
-pub use plan::{NamedTrace, Plan, TraceFile, is_url};
+pub use plan::{Cells, NamedTrace, Plan, TraceFile, is_url};
 pub use runner::Runner;

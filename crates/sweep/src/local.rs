@@ -5,10 +5,11 @@
 //! rows in.
 
 use crate::worker::Answer;
-use crate::{Cell, Dataset, Error, Failure, VERSION};
+use crate::{Cell, Cells, Dataset, Error, Failure, VERSION};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
+use std::num::NonZero;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -29,6 +30,8 @@ pub struct Options {
     pub retries: u32,
     /// The program that does [`crate::worker::serve`], and its arguments.
     pub command: Vec<OsString>,
+    /// What they find in their environment besides what this process has.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 /// What came of it.
@@ -42,10 +45,15 @@ pub struct Summary {
     pub stopped: bool,
 }
 
+/// As many workers as this process may use processors.
+pub fn processors() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
 /// Computes the cells at these places. `watch` is called now and then with what has been done so far; it says whether to go
 /// on. Whatever ends this, the rows that came in are in the dataset.
 pub fn run(
-    cells: &[Cell],
+    cells: &Cells,
     missing: &[usize],
     dataset: &mut Dataset,
     options: &Options,
@@ -59,7 +67,7 @@ pub fn run(
         retries: options.retries,
         queue: missing.iter().map(|&cell| Task { cell, attempts: 0 }).collect(),
         in_flight: vec![None; workers],
-        crew: (0..workers).map(|number| Worker::new(number, &options.command, &say)).collect(),
+        crew: (0..workers).map(|number| Worker::new(number, options, &say)).collect(),
         summary: Summary::default(),
     };
     let result = driver.drive(&answers, watch);
@@ -92,7 +100,7 @@ enum Outcome {
 
 /// What the caller's thread has in its hands.
 struct Driver<'a> {
-    cells: &'a [Cell],
+    cells: &'a Cells,
     dataset: &'a mut Dataset,
     retries: u32,
     queue: VecDeque<Task>,
@@ -128,7 +136,7 @@ impl Driver<'_> {
     fn hand_out(&mut self, worker: usize) {
         self.in_flight[worker] = self.queue.pop_front();
         if let Some(task) = self.in_flight[worker] {
-            self.crew[worker].give(&self.cells[task.cell]);
+            self.crew[worker].give(&self.cells.get(task.cell));
         }
     }
 
@@ -144,7 +152,7 @@ impl Driver<'_> {
                     self.queue.push_back(Task { attempts: task.attempts + 1, ..task });
                 }
                 Outcome::Failed(error) => {
-                    let failure = Failure::of(&self.cells[task.cell], task.attempts + 1, error);
+                    let failure = Failure::of(&self.cells.get(task.cell), task.attempts + 1, error);
                     self.dataset.fail(&failure)?;
                     self.summary.failures.push(failure);
                 }
@@ -168,17 +176,17 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(number: usize, command: &[OsString], say: &Sender<Said>) -> Self {
+    fn new(number: usize, options: &Options, say: &Sender<Said>) -> Self {
         let (cells, lines) = channel::<String>();
         let process = Arc::new(Mutex::new(None));
-        let (command, say) = (command.to_vec(), say.clone());
+        let (options, say) = (options.clone(), say.clone());
         let thread = {
             let process = Arc::clone(&process);
             // The process ends with the thread that started it, so the thread stays.
             thread::spawn(move || {
                 let mut pipes = None;
                 for line in lines {
-                    if say.send((number, compute(&line, &mut pipes, &process, &command))).is_err() {
+                    if say.send((number, compute(&line, &mut pipes, &process, &options))).is_err() {
                         break;
                     }
                 }
@@ -215,10 +223,10 @@ fn compute(
     line: &str,
     pipes: &mut Option<Pipes>,
     process: &Mutex<Option<Child>>,
-    command: &[OsString],
+    options: &Options,
 ) -> Outcome {
     if pipes.is_none() {
-        match start(command, process) {
+        match start(options, process) {
             Ok(started) => *pipes = Some(started),
             Err(outcome) => return outcome,
         }
@@ -236,10 +244,12 @@ fn compute(
 }
 
 /// Starts a process and waits until it is ready.
-fn start(command: &[OsString], process: &Mutex<Option<Child>>) -> Result<Pipes, Outcome> {
+fn start(options: &Options, process: &Mutex<Option<Child>>) -> Result<Pipes, Outcome> {
+    let Options { command, environment, .. } = options;
     let program = command[0].to_string_lossy();
     let mut child = Command::new(&command[0])
         .args(&command[1..])
+        .envs(environment.iter().cloned())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         // Ctrl-C is for the driver, which ends its workers.

@@ -7,7 +7,8 @@
 //! ```
 
 use crate::error::InFile;
-use crate::{Cell, Error, Hash, VERSION};
+use crate::{Cell, CellKey, Error, Hash, VERSION};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -93,11 +94,22 @@ impl Plan {
 
     /// Reads the text of a TOML file; relative paths of traces begin in `folder`.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, String> {
-        let PlanFile { traces, policies, memory } = toml::from_str(text).map_err(|error| {
+        let plan = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
             let message = error.message().replace('\n', ", ");
             line.map_or(message.clone(), |line| format!("line {line}: {message}"))
         })?;
+        Self::check(plan, folder)
+    }
+
+    /// Reads the same as JSON.
+    pub fn parse_json(text: &str, folder: &Path) -> Result<Self, String> {
+        let plan = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        Self::check(plan, folder)
+    }
+
+    fn check(plan: PlanFile, folder: &Path) -> Result<Self, String> {
+        let PlanFile { traces, policies, memory } = plan;
         for (list, is_empty) in
             [("traces", traces.is_empty()), ("policies", policies.is_empty()), ("memory", memory.is_empty())]
         {
@@ -183,18 +195,49 @@ impl Plan {
     }
 
     /// The cells, by trace, policy and memory size.
-    pub fn cells(&self, traces: &[TraceFile]) -> Vec<Cell> {
-        let cell = |trace: &TraceFile, policy: &String, memory: &String| Cell {
-            trace: trace.clone(),
-            policy: policy.clone(),
-            memory: memory.clone(),
+    pub fn cells(&self, traces: Vec<TraceFile>) -> Cells {
+        Cells { traces, policies: self.policies.clone(), memory: self.memory.clone() }
+    }
+}
+
+/// The cells of a plan: every trace under every policy at every memory size. There may be millions: each is made when it is
+/// asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Cells {
+    pub(crate) traces: Vec<TraceFile>,
+    pub(crate) policies: Vec<String>,
+    pub(crate) memory: Vec<String>,
+}
+
+impl Cells {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.traces.len() * self.policies.len() * self.memory.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One of them; 0 is the first.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn get(&self, place: usize) -> Cell {
+        let (of_policies, memory) = (place / self.memory.len(), place % self.memory.len());
+        let (trace, policy) = (of_policies / self.policies.len(), of_policies % self.policies.len());
+        Cell {
+            trace: self.traces[trace].clone(),
+            policy: self.policies[policy].clone(),
+            memory: self.memory[memory].clone(),
             version: VERSION.to_string(),
-        };
-        let of_trace = |trace| {
-            let of_policy = move |policy| self.memory.iter().map(move |memory| cell(trace, policy, memory));
-            self.policies.iter().flat_map(of_policy)
-        };
-        traces.iter().flat_map(of_trace).collect()
+        }
+    }
+
+    /// Their keys, in order.
+    pub(crate) fn keys(&self) -> Vec<CellKey> {
+        (0..self.len()).into_par_iter().map(|place| self.get(place).key()).collect()
     }
 }
 
@@ -218,9 +261,9 @@ mod tests {
         let hash: Hash = "xxh3:0123456789abcdef".parse().unwrap();
         let traces =
             ["a", "b"].map(|name| TraceFile { name: name.into(), location: name.into(), hash: hash.clone() });
-        let cells: Vec<_> = plan
-            .cells(&traces)
-            .into_iter()
+        let cells = plan.cells(traces.into());
+        let cells: Vec<_> = (0..cells.len())
+            .map(|place| cells.get(place))
             .map(|cell| format!("{} {} {}", cell.trace.name, cell.policy, cell.memory))
             .collect();
         assert_eq!(

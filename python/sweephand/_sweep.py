@@ -1,0 +1,419 @@
+"""Sweeps: traces x policies x memory sizes as independent cells, computed here or on a cluster.
+
+What a cell is, what is missing and what becomes of rows is the extension module's business, for all executors alike. This has
+what is Python's: handing cells to executors and fetching traces.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import math
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sweephand import _sweephand
+from sweephand._progress import Progress, watched
+from sweephand._sweephand import SweephandError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Plan = str | PathLike[str] | Mapping[str, Any]
+"""A plan: the path of its TOML file, or `dict(traces=[...], policies=[...], memory=[...])`."""
+
+Answer = tuple[int, str | BaseException]
+"""Which of the missing cells, and its row as JSON, or why there is none."""
+
+HASHERS = 16
+"""Traces that are read at once to hash them."""
+
+FEWEST_IN_FLIGHT = 1000
+"""Tasks that an executor holds at least, so that a cluster that grows with its work can see some. There is no need for it to hold
+millions."""
+
+IN_FLIGHT_PER_PROCESSOR = 8
+"""Tasks that an executor holds for each processor, so that none waits for the next."""
+
+LOOK_SECONDS = 0.1
+"""Time between two looks at what Ray has done."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What came of a sweep."""
+
+    results: Path
+    """The folder of the Parquet dataset, for anything that reads one."""
+    cells: int
+    """Cells of the plan."""
+    computed: int
+    """Those computed now; the others were there before, or failed."""
+    failures: list[dict[str, Any]]
+    """The cells that failed: `cell`, `trace`, `policy`, `memory`, `attempts`, `error`. The next run tries them again."""
+
+    def table(self) -> pa.Table:
+        """All rows of the dataset, in no particular order."""
+        import pyarrow.dataset as dataset
+
+        return dataset.dataset(self.results, format="parquet").to_table()
+
+
+def sweep(
+    plan: Plan,
+    output: str | PathLike[str],
+    executor: Any = "local",
+    *,
+    workers: int | None = None,
+    retries: int = 2,
+    prune: bool = False,
+    cache: str | PathLike[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress = None,
+) -> Sweep:
+    """Counts the page faults of every policy at every memory size on every trace of a plan, as `sweephand sweep` does, here or on
+    a cluster, and keeps them as a Parquet dataset. What is in it already is not computed again.
+
+    plan: the path of a TOML file, or a dictionary with the same lists: `traces` (paths and patterns, relative to the plan's
+        folder or the current one; URLs that fsspec knows, such as `s3://bucket/*.swt`; `{"file": ..., "hash": "sha256:..."}`),
+        `policies` and `memory` (as for `simulate`, but not `all` sizes).
+    output: the directory of the dataset, on this machine.
+    executor: `"local"`: worker processes of this machine. `"dask"`: the current client of Dask distributed, or a cluster on this
+        machine. A `distributed.Client`. `"ray"`: the Ray that is initialised, or one on this machine.
+    workers: processes, where they are started here; otherwise one for each processor.
+    retries: how often a cell that failed, or took its worker along, is tried again.
+    prune: remove rows of cells that the plan does not have (any more).
+    cache: where workers keep fetched traces, by hash; unless it is said, `sweephand/traces` in the cache directory of their user.
+    storage_options: for fsspec; what it finds in its own configuration and the environment need not be said again.
+    progress: see `sweephand.Progress`.
+
+    A trace is fetched once by each machine that has a cell of it, and checked by its hash: the one in the plan, or that of what
+    was there when the sweep was started. Ctrl-C keeps what there is. Cells that failed are in the result, and a warning.
+    """
+    read = _read(plan)
+    options = dict(storage_options or {})
+    task = Task(None if cache is None else os.path.abspath(cache), options)
+    with closing(_sweephand.Dataset(output)) as dataset:
+        traces = _identified(read, dataset, options)
+        cells, missing, others = dataset.want(read, traces, prune)
+        results = Path(output, "results")
+        if others:
+            warnings.warn(
+                f"{results}: {others} rows are of cells that this plan does not have; prune=True removes them", stacklevel=2
+            )
+        with watched(progress, "cell") as show:
+            if executor == "local":
+                environment = [(ENVIRONMENT, json.dumps([task.cache, task.storage_options]))]
+                computed, records = dataset.run_local(workers, retries, WORKER, environment, show)
+            else:
+                batches = _batches(executor, dataset.cell, missing, workers, retries, task)
+                computed, records = _taken_in(dataset, batches, missing, retries, show)
+    failures = [json.loads(record) for record in records]
+    if failures:
+        first = failures[0]
+        warnings.warn(
+            f"{len(failures)} of {cells} cells failed, such as {first['trace']}, {first['policy']}, {first['memory']}: "
+            f"{first['error']}",
+            stacklevel=2,
+        )
+    return Sweep(results, cells, computed, failures)
+
+
+def _read(plan: Plan) -> _sweephand.Plan:
+    if not isinstance(plan, Mapping):
+        return _sweephand.Plan.open(plan)
+
+    def listed(value: Any) -> list[Any]:
+        value = [value] if isinstance(value, str | PathLike | int | Mapping) else list(value)
+        return [os.fspath(item) if isinstance(item, PathLike) else item for item in value]
+
+    lists = {name: listed(value) for name, value in plan.items()}
+    if "memory" in lists:
+        lists["memory"] = [f"{size}p" if isinstance(size, int) else size for size in lists["memory"]]
+    return _sweephand.Plan.parse_json(json.dumps(lists), os.getcwd())
+
+
+def _taken_in(
+    dataset: _sweephand.Dataset,
+    batches: Generator[list[Answer]],
+    missing: int,
+    retries: int,
+    show: Callable[[int, int], object] | None,
+) -> tuple[int, list[str]]:
+    """Puts rows into the dataset as they come."""
+    computed, failures = 0, []
+    with closing(batches):
+        # With nothing to do no cluster is started.
+        for answers in batches if missing else ():
+            rows = [row for _, row in answers if isinstance(row, str)]
+            dataset.add(rows)
+            computed += len(rows)
+            for number, error in answers:
+                if isinstance(error, BaseException):
+                    failures.append(dataset.fail(number, retries + 1, _words(error)))
+            if show and answers:
+                show(computed + len(failures), missing)
+    return computed, failures
+
+
+def _words(error: BaseException) -> str:
+    """What went wrong, in one line."""
+    # Ray packs exceptions of tasks into its own.
+    error = getattr(error, "cause", None) or error
+    words = " ".join(str(error).split())
+    return words if isinstance(error, SweephandError) else f"{type(error).__name__}: {words}"
+
+
+# Executors. Scheduling, retries and dashboards are theirs; here, tasks are given to them, not too many at once.
+
+
+@dataclass(frozen=True)
+class Task:
+    """What an executor calls with a cell. Workers unpickle it, so they need this package."""
+
+    cache: str | None = None
+    storage_options: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, cell: str) -> str:
+        """Computes a cell: its row, as JSON."""
+        return _sweephand.run_cell(cell, self.fetch(cell))
+
+    def fetch(self, cell: str) -> str:
+        """The path of a cell's trace on this machine, fetched if need be."""
+        return _fetched(json.loads(cell)["trace"], self.cache, self.storage_options)
+
+
+def _batches(
+    executor: Any, cell: Callable[[int], str], missing: int, workers: int | None, retries: int, task: Task
+) -> Generator[list[Answer]]:
+    if executor == "ray":
+        return _on_ray(cell, missing, workers, retries, task)
+    if executor == "dask" or type(executor).__module__.partition(".")[0] == "distributed":
+        return _on_dask(executor, cell, missing, workers, retries, task)
+    raise SweephandError(f"executor {executor!r}: is none; there are 'local', 'dask' or a distributed.Client, and 'ray'")
+
+
+def _upto(missing: int, given: int, in_flight: int, processors: int) -> int:
+    """How many cells an executor may have been given by now."""
+    return min(missing, given + max(FEWEST_IN_FLIGHT, IN_FLIGHT_PER_PROCESSOR * processors) - in_flight)
+
+
+def _on_dask(
+    executor: Any, cell: Callable[[int], str], missing: int, workers: int | None, retries: int, task: Task
+) -> Generator[list[Answer]]:
+    try:
+        from distributed import as_completed
+    except ImportError as error:
+        raise SweephandError("executor 'dask': it is not installed; pip install 'sweephand[dask]'") from error
+    with _dask_client(executor, workers) as client:
+        run = os.urandom(8).hex()
+        numbers: dict[Any, int] = {}
+        given = 0
+        completed = as_completed(with_results=True, raise_errors=False)
+        try:
+            processors, looked = 0, -math.inf
+            while given < missing or numbers:
+                # A cluster may grow; asking the scheduler costs as much as a cell.
+                if time.monotonic() - looked > 1:
+                    processors, looked = sum(client.nthreads().values()), time.monotonic()
+                for number in range(given, _upto(missing, given, len(numbers), processors)):
+                    key = f"sweephand-cell-{number}-{run}"
+                    future = client.submit(task, cell(number), key=key, retries=retries, pure=False)
+                    numbers[future] = number
+                    completed.add(future)
+                    given = number + 1
+                # What failed comes as type, exception and traceback.
+                yield [
+                    (numbers.pop(future), result if future.status == "finished" else result[1])
+                    for future, result in completed.next_batch()
+                ]
+        finally:
+            client.cancel(list(numbers))
+
+
+@contextmanager
+def _dask_client(executor: Any, workers: int | None) -> Iterator[Any]:
+    from distributed import Client, LocalCluster, get_client
+
+    if executor != "dask":
+        yield executor
+        return
+    try:
+        client = get_client()
+    except ValueError:
+        with LocalCluster(n_workers=workers, threads_per_worker=1) as cluster, Client(cluster) as client:
+            yield client
+    else:
+        yield client
+
+
+def _on_ray(cell: Callable[[int], str], missing: int, workers: int | None, retries: int, task: Task) -> Generator[list[Answer]]:
+    try:
+        import ray
+    except ImportError as error:
+        raise SweephandError("executor 'ray': it is not installed; pip install 'sweephand[ray]'") from error
+    numbers: dict[Any, int] = {}
+    started = not ray.is_initialized()
+    if started:
+        ray.init(num_cpus=workers, log_to_driver=False)
+    try:
+        # It fails for good when it failed so often, by an exception or with its worker.
+        simulate = ray.remote(num_cpus=1, max_retries=retries, retry_exceptions=True)(_simulated)
+        shared = ray.put(task)
+        given = 0
+        while given < missing or numbers:
+            processors = int(ray.cluster_resources().get("CPU", 1))
+            for number in range(given, _upto(missing, given, len(numbers), processors)):
+                numbers[simulate.remote(shared, cell(number))] = number
+                given = number + 1
+            # Looking costs something for each task in flight, so it is done now and then, for all that have come in.
+            ready, _ = ray.wait(list(numbers), num_returns=len(numbers), timeout=LOOK_SECONDS)
+            yield list(zip((numbers.pop(answer) for answer in ready), _got(ray, ready), strict=True))
+    finally:
+        for answer in numbers:
+            ray.cancel(answer)
+        if started:
+            ray.shutdown()
+
+
+def _simulated(task: Task, cell: str) -> str:
+    return task(cell)
+
+
+def _got(ray: Any, answers: list[Any]) -> list[str | BaseException]:
+    try:
+        return list(ray.get(answers))
+    except ray.exceptions.RayError as error:
+        # Some of them is none: they are asked for one by one.
+        return [error] if len(answers) == 1 else [got for answer in answers for got in _got(ray, [answer])]
+
+
+ENVIRONMENT = "SWEEPHAND_WORKER"
+"""The variable that tells worker processes of this machine where to fetch traces: not their command line, which others see."""
+
+WORKER = [sys.executable, "-c", "from sweephand import _sweep; _sweep.work()"]
+"""How such a process is started."""
+
+
+def work() -> None:
+    """What such a process does."""
+    cache, storage_options = json.loads(os.environ[ENVIRONMENT])
+    _sweephand.serve(Task(cache, storage_options).fetch)
+
+
+# Traces that lie elsewhere.
+
+
+def _identified(
+    plan: _sweephand.Plan, dataset: _sweephand.Dataset, options: Mapping[str, Any]
+) -> list[tuple[str, str, str | None]]:
+    """The plan's traces, patterns of URLs filled in, each URL with a hash."""
+    traces: list[tuple[str, str, str | None]] = []
+    for name, location, known in plan.traces():
+        if _sweephand.is_url(location) and "*" in location:
+            traces += [(url, url, None) for url in _matching(location, options)]
+        else:
+            traces.append((name, location, known))
+
+    def identified(trace: tuple[str, str, str | None]) -> tuple[str, str, str | None, str]:
+        name, location, known = trace
+        token = ""
+        if known is None and _sweephand.is_url(location):
+            with _telling(location):
+                filesystem, path = _filesystem(location, options)
+                token = _token(filesystem.info(path))
+                known = dataset.known_hash(location, token) if token else None
+                known = known or _sha256(filesystem, path)
+        return name, location, known, token
+
+    with ThreadPoolExecutor(HASHERS) as pool:
+        found = list(pool.map(identified, traces))
+    dataset.remember_hashes([(location, token, known) for _, location, known, token in found if token and known])
+    return [(name, location, known) for name, location, known, _ in found]
+
+
+def _matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
+    with _telling(pattern):
+        filesystem, path = _filesystem(pattern, options)
+        found = [filesystem.unstrip_protocol(name) for name in sorted(filesystem.glob(path))]
+    if not found:
+        raise SweephandError(f"{pattern}: no file matches")
+    return found
+
+
+def _token(info: Mapping[str, Any]) -> str:
+    """What a file is known to be the same by without reading it; empty where nothing is said but its length."""
+    names = ("ETag", "etag", "md5Hash", "generation", "LastModified", "last_modified", "mtime")
+    said = {name: str(info[name]) for name in names if info.get(name)}
+    return json.dumps({"size": info.get("size"), **said}) if said else ""
+
+
+def _sha256(filesystem: Any, path: str) -> str:
+    digest = hashlib.sha256()
+    with filesystem.open(path, "rb") as file:
+        while block := file.read(1 << 22):
+            digest.update(block)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _fetched(trace: Mapping[str, str], cache: str | None, options: Mapping[str, Any]) -> str:
+    """The path of a trace on this machine. The first process that needs it fetches it; the others wait."""
+    location, expected = trace["location"], trace["hash"]
+    if not _sweephand.is_url(location):
+        return location
+    folder = Path(cache) if cache else _cache_folder()
+    path = folder / expected.replace(":", "-")
+    if path.exists():
+        return str(path)
+    with _telling(location):
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(f"{path}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                # Who is killed leaves it to the next one, who has the lock then.
+                part = Path(f"{path}.part")
+                filesystem, name = _filesystem(location, options)
+                filesystem.get_file(name, str(part))
+                try:
+                    _sweephand.check_hash(part, expected, location)
+                except SweephandError:
+                    part.unlink()
+                    raise
+                part.replace(path)
+    return str(path)
+
+
+def _cache_folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME")
+    return Path(home or Path.home() / ".cache", "sweephand", "traces")
+
+
+def _filesystem(location: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise SweephandError(f"{location}: reading it takes fsspec; pip install 'sweephand[s3]', or gcs, or http") from error
+    filesystem, path = fsspec.url_to_fs(location, **options)
+    return filesystem, path
+
+
+@contextmanager
+def _telling(location: str) -> Iterator[None]:
+    """Names the trace in whatever goes wrong with it."""
+    try:
+        yield
+    except SweephandError:
+        raise
+    except Exception as error:
+        words = " ".join(str(error).split())
+        raise SweephandError(f"{location}: cannot be fetched: {type(error).__name__}: {words}") from error

@@ -1,0 +1,382 @@
+"""Sweeps: the same rows on every executor, whatever is killed on the way, and traces that lie elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sweephand
+
+TRACES = Path(__file__).parents[2] / "traces"
+POLICIES = ["fifo", "lru", "clock", "clock:init=1", "2q", "arc", "car", "lirs", "clock-pro", "sieve", "s3-fifo", "mq", "opt"]
+MEMORY = ["5%", "10%", "20%", "30%", "50%", "70%", 128, "1MiB"]
+CELLS = 2 * len(POLICIES) * len(MEMORY)
+EXECUTORS = ["local", "dask", "ray"]
+
+
+@pytest.fixture(scope="session")
+def dask_cluster() -> Iterator[Any]:
+    import distributed
+
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def ray_address() -> Iterator[str]:
+    import ray
+
+    context = ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield context.address_info["address"]
+    ray.shutdown()
+
+
+@pytest.fixture(params=EXECUTORS)
+def executor(request: pytest.FixtureRequest) -> Iterator[Any]:
+    if request.param == "dask":
+        from distributed import Client
+
+        with Client(request.getfixturevalue("dask_cluster")) as client:
+            client.wait_for_workers(2)
+            yield client
+    else:
+        if request.param == "ray":
+            request.getfixturevalue("ray_address")
+        yield request.param
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two traces, one that takes a while and one that does not."""
+    folder = tmp_path_factory.mktemp("traces")
+    shutil.copy(TRACES / "tasks/tcc.swt", folder / "a-tcc.swt")
+    shutil.copy(TRACES / "scan-cyclic.swt", folder / "b-scan.swt")
+    return folder
+
+
+def plan_over(*traces: object) -> dict[str, Any]:
+    return {"traces": list(traces), "policies": POLICIES, "memory": MEMORY}
+
+
+def rows(swept: sweephand.Sweep) -> list[dict[str, Any]]:
+    """All that a row says but how long it took, in a fixed order. No cell has two rows."""
+    table = swept.table().drop_columns(["seconds"]).to_pylist()
+    assert len({row["cell"] for row in table}) == len(table)
+    return sorted(table, key=lambda row: row["cell"])
+
+
+@pytest.fixture(scope="session")
+def undisturbed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return rows(sweephand.sweep(plan_over(folder / "*.swt"), tmp_path_factory.mktemp("undisturbed"), workers=2))
+
+
+def test_rows_are_those_of_simulate(folder: Path, undisturbed: list[dict[str, Any]]) -> None:
+    simulated = sweephand.simulate(sorted(folder.glob("*.swt")), POLICIES, MEMORY).to_pylist()
+    columns = list(simulated[0])
+    swept = [{name: row[name] for name in columns} for row in undisturbed]
+
+    def ordered(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(table, key=lambda row: (row["trace"], row["policy"], row["memory_pages"]))
+
+    assert len(swept) == CELLS >= 200
+    assert ordered(swept) == ordered(simulated)
+
+
+def test_every_executor_gives_the_same_rows(
+    executor: Any, folder: Path, undisturbed: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    swept = sweephand.sweep(plan_over(folder / "*.swt"), tmp_path / "out", executor, workers=2)
+    assert (swept.cells, swept.computed, swept.failures) == (CELLS, CELLS, [])
+    assert rows(swept) == undisturbed
+    again = sweephand.sweep(plan_over(folder / "*.swt"), tmp_path / "out", executor, workers=2)
+    assert (again.computed, rows(again)) == (0, undisturbed)
+
+
+def processes() -> Iterator[tuple[int, int, str]]:
+    """Every process that can be seen: its number, its parent's, its command line."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                yield int(entry.name), parent, (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+
+
+def a_busy_worker(executor: Any) -> int:
+    if executor == "local":
+        return next(number for number, parent, words in processes() if parent == os.getpid() and "_sweep.work()" in words)
+    if executor == "ray":
+        # Ray says in the name of a process what it is busy with. Between two cells it is none.
+        while True:
+            for number, _, words in processes():
+                if words.startswith("ray::_simulated"):
+                    return number
+    workers: dict[str, int] = executor.run(os.getpid)
+    return next(iter(workers.values()))
+
+
+def test_a_worker_that_is_killed_loses_nothing(
+    executor: Any, folder: Path, undisturbed: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    killed: list[int] = []
+
+    def kill(done: int, total: int) -> None:
+        if not killed and done < total:
+            killed.append(a_busy_worker(executor))
+            os.kill(killed[0], signal.SIGKILL)
+
+    swept = sweephand.sweep(plan_over(folder / "*.swt"), tmp_path / "out", executor, workers=2, progress=kill)
+    assert len(killed) == 1
+    assert (swept.computed, swept.failures) == (CELLS, [])
+    assert rows(swept) == undisturbed
+
+
+DRIVER = """
+import sys, sweephand
+kind, address, output, plan = sys.argv[1:]
+executor = kind
+if kind == "dask":
+    from distributed import Client
+    executor = Client(address)
+elif kind == "ray":
+    import ray
+    ray.init(address=address, log_to_driver=False)
+import json
+sweephand.sweep(json.loads(plan), output, executor, workers=2)
+"""
+
+
+@pytest.mark.parametrize("kind", EXECUTORS)
+def test_a_driver_that_is_killed_goes_on_with_what_is_missing(
+    kind: str, folder: Path, undisturbed: list[dict[str, Any]], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    address, executor = "", kind
+    if kind == "dask":
+        from distributed import Client
+
+        address = request.getfixturevalue("dask_cluster").scheduler_address
+        executor = Client(address)
+    elif kind == "ray":
+        address = request.getfixturevalue("ray_address")
+    plan = plan_over(str(folder / "*.swt"))
+    output = tmp_path / "out"
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, kind, address, str(output), json.dumps(plan)])
+    journal = output / "_journal.jsonl"
+    while not journal.exists() or journal.read_bytes().count(b"\n") < 10:
+        assert driver.poll() is None
+        time.sleep(0.001)
+    driver.kill()
+    driver.wait()
+    there = journal.read_bytes().count(b"\n")
+    assert 10 <= there < CELLS
+    swept = sweephand.sweep(plan, output, executor, workers=2)
+    assert swept.computed == CELLS - there
+    assert rows(swept) == undisturbed
+    if kind == "dask":
+        executor.close()
+
+
+def test_what_interrupts_a_sweep_leaves_what_there_is(
+    executor: Any, folder: Path, undisturbed: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweephand.sweep(plan_over(folder / "*.swt"), tmp_path / "out", executor, workers=2, progress=interrupt)
+    swept = sweephand.sweep(plan_over(folder / "*.swt"), tmp_path / "out", executor, workers=2)
+    assert 0 < swept.computed < CELLS
+    assert rows(swept) == undisturbed
+
+
+def test_cells_that_fail_are_told_and_tried_again(executor: Any, folder: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.txt"
+    bad.write_text("one\n")
+    plan = {"traces": [folder / "b-scan.swt", bad], "policies": ["lru"], "memory": ["10%", "20%"]}
+    for computed in (2, 0):
+        with pytest.warns(UserWarning, match=r"2 of 4 cells failed, such as .*bad\.txt, lru, \d0%: .*not a page number"):
+            swept = sweephand.sweep(plan, tmp_path / "out", executor, retries=1)
+        assert (swept.computed, [failure["attempts"] for failure in swept.failures]) == (computed, [2, 2])
+        recorded = (tmp_path / "out/_failures.jsonl").read_text().splitlines()
+        assert sorted(json.loads(line)["memory"] for line in recorded) == ["10%", "20%"]
+    bad.write_text("1\n")
+    assert sweephand.sweep(plan, tmp_path / "out", executor).computed == 2
+
+
+# Traces that lie elsewhere.
+
+
+@pytest.fixture(scope="session")
+def s3(folder: Path) -> Iterator[dict[str, Any]]:
+    """A server that speaks S3, with the traces in a bucket: fsspec's options for it."""
+    import s3fs
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    options = {"endpoint_url": f"http://{host}:{port}", "key": "k", "secret": "s"}
+    filesystem = s3fs.S3FileSystem(**options)
+    filesystem.mkdir("bucket")
+    for path in folder.iterdir():
+        filesystem.put_file(str(path), f"bucket/{path.name}")
+    yield options
+    server.stop()
+
+
+def test_traces_come_from_s3(executor: Any, s3: dict[str, Any], undisturbed: list[dict[str, Any]], tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    swept = sweephand.sweep(
+        plan_over("s3://bucket/*.swt"), tmp_path / "out", executor, workers=2, cache=cache, storage_options=s3
+    )
+    assert (swept.computed, swept.failures) == (CELLS, [])
+
+    def counts(table: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        # The same files by another name, hashed in another way.
+        names = [name for name in table[0] if name not in ("trace", "trace_hash", "cell")]
+        return sorted((Path(row["trace"]).name, *(row[name] for name in names)) for row in table)
+
+    assert counts(rows(swept)) == counts(undisturbed)
+    assert sum(path.suffix not in (".lock", ".part") for path in cache.iterdir()) == 2
+    assert not list(cache.glob("*.part"))
+    again = sweephand.sweep(plan_over("s3://bucket/*.swt"), tmp_path / "out", executor, storage_options=s3)
+    assert again.computed == 0
+
+
+class Counting(SimpleHTTPRequestHandler):
+    """Serves files and counts how often they are asked for."""
+
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        time.sleep(0.2)  # Long enough for the other worker to want the same.
+        super().do_GET()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def http(tmp_path: Path) -> Iterator[tuple[str, Path, list[str]]]:
+    """A server of a folder: its address, the folder, what was asked for."""
+    served = tmp_path / "served"
+    served.mkdir()
+    asked: list[str] = []
+
+    def handler(*arguments: Any) -> Counting:
+        return type("Handler", (Counting,), {"asked": asked})(*arguments, directory=str(served))
+
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}", served, asked
+        server.shutdown()
+
+
+def sha256(path: Path) -> str:
+    import hashlib
+
+    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+def test_a_trace_is_fetched_once_and_checked(http: tuple[str, Path, list[str]], folder: Path, tmp_path: Path) -> None:
+    address, served, asked = http
+    shutil.copy(folder / "b-scan.swt", served / "t.swt")
+    trace = {"file": f"{address}/t.swt", "hash": sha256(served / "t.swt")}
+    plan = {"traces": trace, "policies": ["lru", "clock"], "memory": ["10%", "20%"]}
+    cache = tmp_path / "cache"
+    swept = sweephand.sweep(plan, tmp_path / "out", workers=2, cache=cache)
+    assert (swept.computed, asked) == (4, ["/t.swt"])
+
+    # Another file in its place is not taken for it, and nothing of it is kept.
+    shutil.rmtree(cache)
+    shutil.copy(folder / "a-tcc.swt", served / "t.swt")
+    with pytest.warns(UserWarning, match=r"http://.*/t\.swt: is not the file that was planned with: sha256:"):
+        swept = sweephand.sweep(plan, tmp_path / "other", workers=1, cache=cache, retries=0)
+    assert (swept.computed, len(swept.failures)) == (0, 4)
+    assert [path.suffix for path in cache.iterdir()] == [".lock"]
+
+
+def test_a_trace_that_changes_where_it_lies_is_another(http: tuple[str, Path, list[str]], folder: Path, tmp_path: Path) -> None:
+    address, served, _ = http
+    plan = {"traces": f"{address}/t.swt", "policies": "lru", "memory": ["10%", "20%"]}
+
+    def computed() -> int:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".* rows are of cells that this plan does not have")
+            return sweephand.sweep(plan, tmp_path / "out", workers=1, cache=tmp_path / "cache").computed
+
+    shutil.copy(folder / "b-scan.swt", served / "t.swt")
+    assert [computed(), computed()] == [2, 0]
+    shutil.copy(folder / "a-tcc.swt", served / "t.swt")
+    assert [computed(), computed()] == [2, 0]
+
+
+# The rest.
+
+
+def test_the_dataset_can_be_read_as_it_is(undisturbed: list[dict[str, Any]], folder: Path, tmp_path: Path) -> None:
+    import pandas
+    import polars
+
+    results = sweephand.sweep(plan_over(folder / "b-scan.swt"), tmp_path / "out", workers=2).results
+    faults = sum(row["faults"] for row in undisturbed if row["trace"].endswith("b-scan.swt"))
+    assert pandas.read_parquet(results)["faults"].sum() == faults
+    assert pandas.read_parquet(tmp_path / "out")["faults"].sum() == faults
+    assert polars.read_parquet(results)["faults"].sum() == faults
+
+
+def test_a_plan_can_be_a_file_and_a_changed_one_reuses_rows(folder: Path, tmp_path: Path) -> None:
+    plan = folder / "plan.toml"
+    plan.write_text("traces = ['b-scan.swt']\npolicies = ['lru,clock']\nmemory = ['10%', '20%']\n")
+    assert sweephand.sweep(plan, tmp_path / "out", workers=1).computed == 4
+    plan.write_text("traces = ['b-scan.swt']\npolicies = ['lru']\nmemory = ['10%', '20%', '30%']\n")
+    with pytest.warns(UserWarning, match="2 rows are of cells that this plan does not have; prune=True removes them"):
+        assert sweephand.sweep(plan, tmp_path / "out", workers=1).computed == 1
+    pruned = sweephand.sweep(plan, tmp_path / "out", workers=1, prune=True)
+    assert (pruned.computed, len(rows(pruned))) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"policies": "lur"}, "plan: policies: policy 'lur': there is no such policy"),
+        ({"memory": "all"}, "plan: memory: 'all' is no single size"),
+        ({"tracs": "x"}, "plan: unknown field `tracs`"),
+        ({"traces": "*.none"}, r"\*.none: no file matches"),
+        ({"traces": "nowhere://x/t.swt"}, "nowhere://x/t.swt: cannot be fetched: ValueError: Protocol not known: nowhere"),
+    ],
+)
+def test_what_is_wrong_with_a_plan_is_said_in_a_line(change: dict[str, str], words: str, tmp_path: Path) -> None:
+    plan = {"traces": "t.swt", "policies": "lru", "memory": "10%", **change}
+    with pytest.raises(sweephand.SweephandError, match=words):
+        sweephand.sweep(plan, tmp_path / "out")
+
+
+def test_what_is_no_executor_is_told_those_that_are(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(sweephand.SweephandError, match="executor 'slurm': is none; there are 'local', 'dask'"):
+        sweephand.sweep(plan_over(folder / "b-scan.swt"), tmp_path / "out", "slurm")
+
+
+def test_two_sweeps_do_not_write_to_one_dataset(folder: Path, tmp_path: Path) -> None:
+    plan = plan_over(folder / "b-scan.swt")
+
+    def another(done: int, total: int) -> None:
+        sweephand.sweep(plan, tmp_path / "out")
+
+    with pytest.raises(sweephand.SweephandError, match=r"another sweep is writing to it \(process "):
+        sweephand.sweep(plan, tmp_path / "out", workers=1, progress=another)
