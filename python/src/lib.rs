@@ -1,6 +1,6 @@
 //! The extension module of the Python package `sweephand`: what the command does, from Python.
 //!
-//! `python/sweephand` has what people call, with its documentation; this has what that calls, `_sweephand.pyi` its types. The
+//! `python/package/sweephand` has what people call, with its documentation; this has what that calls, `_sweephand.pyi` its types. The
 //! interpreter is left to others while traces are read and simulated (`wait`), results are columns (`table`), and
 //! errors are exceptions with the words that the command has for them (`error`).
 
