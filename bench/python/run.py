@@ -108,6 +108,7 @@ def main():
                 each = [run["cpu"] / count * 1e6 for run in theirs]
                 rows.append(row(common, name, "python", in_python, "cpu_us_per_fault", statistics.median(each), each))
                 rows.append(row(common, name, "python", in_python, "faults_per_reference", count / references, [count / references]))
+    output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("w", newline="") as file:
         table = csv.DictWriter(file, rows[0], lineterminator="\n")
         table.writeheader()
