@@ -136,16 +136,7 @@ impl Trace {
         let watch = Watch::default();
         let saved = watch.over(py, || -> anyhow::Result<()> {
             let in_output = |error: Error| error.in_output(&path);
-            let (totals, metadata) = (self.totals(), self.trace.header().metadata.clone());
-            let end = EndTotals {
-                references: Some(totals.references),
-                runs: Some(totals.runs),
-                instructions: totals.instructions,
-                peak_object_bytes: Some(totals.peak_object_bytes),
-                system_call_touches: Some(totals.system_call_touches),
-                unmaps: Some(totals.unmaps),
-                remaps: Some(totals.remaps),
-            };
+            let (end, metadata) = (EndTotals::from(self.totals()), self.trace.header().metadata.clone());
             let mut writer = Writer::new(Output::create(&path)?, metadata).map_err(in_output)?;
             self.trace.replay(&mut writer, &mut |_| {}).map_err(in_output)?;
             writer.finish(end).map_err(in_output)?.0.commit()

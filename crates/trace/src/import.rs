@@ -297,15 +297,7 @@ pub fn import_trace<W: Write + Seek>(
         reducer.finish()?;
     }
     *writer.metadata_mut() = Metadata { window: metadata.window.max(window), ..metadata.clone() };
-    Ok(EndTotals {
-        references: Some(totals.references),
-        runs: Some(totals.runs),
-        instructions: totals.instructions,
-        peak_object_bytes: Some(totals.peak_object_bytes),
-        system_call_touches: Some(totals.system_call_touches),
-        unmaps: Some(totals.unmaps),
-        remaps: Some(totals.remaps),
-    })
+    Ok(EndTotals::from(totals))
 }
 
 /// A compression that is taken off.

@@ -55,6 +55,21 @@ pub struct EndTotals {
     pub remaps: Option<u64>,
 }
 
+/// Those of a trace that is written again.
+impl From<&Totals> for EndTotals {
+    fn from(totals: &Totals) -> Self {
+        Self {
+            references: Some(totals.references),
+            runs: Some(totals.runs),
+            instructions: totals.instructions,
+            peak_object_bytes: Some(totals.peak_object_bytes),
+            system_call_touches: Some(totals.system_call_touches),
+            unmaps: Some(totals.unmaps),
+            remaps: Some(totals.remaps),
+        }
+    }
+}
+
 /// Writes a trace. Until [`finish`](Writer::finish) returns, the file says that it is unfinished.
 pub struct Writer<W: Write + Seek> {
     out: W,

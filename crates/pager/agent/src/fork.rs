@@ -17,8 +17,8 @@
 //! Until the child's agent has the descriptor the parent's has it: at no time do missing pages read as zeros. While the
 //! parent's agent is at rest it answers threads of the parent by copies too, and lets callers go, until the thread that forks
 //! is through: that one may miss a page, or wait for a lock of the C library whose holder misses one or calls. What was done
-//! so is noted, and made up for afterwards by parent and child. A child made by a bare system call, which none of this knows of, is left waiting at its first missing page, and the
-//! program ended with a message.
+//! so is noted, and made up for afterwards by parent and child. A child made by a bare system call, which none of this knows of,
+//! is left waiting at its first missing page, and the program ended with a message.
 
 use crate::agent::{Agent, features, open_pagemap, open_store, open_uffd};
 use crate::failure::give_up;
