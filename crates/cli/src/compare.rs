@@ -195,7 +195,7 @@ impl Variant {
         let Statistics { policy, memory_limit_bytes, wall_ns, user_ns, sys_ns, .. } = ended.statistics;
         let Statistics { faults, zero_fill_faults, refaults, evictions, .. } = ended.statistics;
         let Statistics { pages_read, pages_written, peak_resident_pages, hand_steps, .. } = ended.statistics;
-        let Statistics { exit_status, cgroup_failcnt, cgroup_limit_bytes, .. } = ended.statistics;
+        let Statistics { exit_status, cgroup, .. } = ended.statistics;
         Ok(LiveRun {
             policy,
             memory_limit_bytes,
@@ -212,8 +212,8 @@ impl Variant {
             peak_resident_pages,
             hand_steps,
             exit_status,
-            cgroup_failcnt,
-            cgroup_limit_bytes,
+            cgroup_failcnt: cgroup.failcnt,
+            cgroup_limit_bytes: cgroup.limit_bytes,
             output: format!("{digest:016x}"),
         })
     }

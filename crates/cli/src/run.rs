@@ -17,8 +17,8 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 use sweephand_pager::{
-    Backend, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, PAGE_BYTES, Run, Running,
-    Statistics,
+    Backend, Glance, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, PAGE_BYTES, Run,
+    Running, Watched,
 };
 use sweephand_report::{bytes, grouped};
 use sweephand_sim::MemorySize;
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     pub(crate) policy: Option<String>,
     /// Run the programs of a TOML file together, under one limit and one policy, with load control
-    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["command", "progress", "kernel"])]
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["command", "kernel"])]
     pub(crate) tasks: Option<PathBuf>,
     /// With --tasks: who may be active, whatever the file says. `policy`: by working sets, or by feedback where the policy
     /// knows none; `none`: all at once; `serial`: one after another
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     pub(crate) stats: Option<PathBuf>,
     /// Show a live line on standard error, if that is a terminal
     #[arg(long)]
-    progress: bool,
+    pub(crate) progress: bool,
     /// Most pages to read ahead of a program that goes through its memory in order, or off
     #[arg(long, value_name = "off|N", default_value_t = MOST_PREFETCH_PAGES.to_string())]
     prefetch: String,
@@ -175,24 +175,25 @@ pub(crate) fn prefetch_pages(prefetch: &str) -> anyhow::Result<u32> {
     }
 }
 
-/// Keeps a line up to date until the program has ended.
-fn show(run: &dyn Running) {
+/// Keeps a line up to date until a run has ended.
+pub(crate) fn show(run: &dyn Watched) {
     const EVERY: Duration = Duration::from_millis(250);
     let line = progress::line();
-    let (mut before, mut time) = (run.statistics(), Instant::now());
+    let (mut before, mut time) = (run.glance(), Instant::now());
     while !run.has_ended() {
         thread::sleep(EVERY);
-        let now = run.statistics();
+        let now = run.glance();
         let seconds = time.elapsed().as_secs_f64();
-        let rate = |count: fn(&Statistics) -> u64| {
-            (count(&now).saturating_sub(count(&before)) as f64 / seconds) as u64
-        };
+        let rate =
+            |count: fn(&Glance) -> u64| (count(&now).saturating_sub(count(&before)) as f64 / seconds) as u64;
+        let tasks = now.tasks.map(|(active, left)| format!("{active} of {left} tasks active, "));
         line.set_message(format!(
-            "{} resident, {} faults/s, {}/s read, {}/s written",
-            bytes(run.resident_pages() * PAGE_BYTES),
+            "{}{} resident, {} faults/s, {}/s read, {}/s written",
+            tasks.unwrap_or_default(),
+            bytes(now.resident_pages * PAGE_BYTES),
             grouped(rate(|counts| counts.faults)),
-            bytes(rate(|counts| counts.pages_read.unwrap_or_default()) * PAGE_BYTES),
-            bytes(rate(|counts| counts.pages_written.unwrap_or_default()) * PAGE_BYTES),
+            bytes(rate(|counts| counts.pages_read) * PAGE_BYTES),
+            bytes(rate(|counts| counts.pages_written) * PAGE_BYTES),
         ));
         line.tick();
         (before, time) = (now, Instant::now());

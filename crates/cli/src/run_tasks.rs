@@ -1,10 +1,11 @@
 //! `sweephand run --tasks`: several programs under one limit and one policy.
 //!
-//! Exit status: 0 if that of every task was 0; 1 if some task's was not, told in a line for each; 2 if a pager could not go on.
+//! Exit status: 0 if that of every task was 0; 1 if some task's was not, told in a line for each; 2 if a pager could not go on,
+//! or the kernel had to end a process.
 
 use crate::output::Output;
 use crate::record::ignored_signals;
-use crate::run::{Args, limit_bytes};
+use crate::run::{Args, limit_bytes, show};
 use anyhow::bail;
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -15,7 +16,9 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::thread;
-use sweephand_pager::tasks::{Control, LoadControlOptions, TaskFile, TaskOptions, run_tasks};
+use sweephand_pager::tasks::{
+    Control, LoadControlOptions, TaskFile, TaskOptions, TasksStatistics, TasksWatch, run_tasks,
+};
 use sweephand_policy::task_registry::TaskSpec;
 
 /// Who may be active.
@@ -50,7 +53,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         use_ring: args.use_ring(),
     };
     let stats = args.stats.as_deref().map(Output::create).transpose()?;
-    let statistics = run_tasks(&file.jobs(), &options, pass_signals_on()?)?;
+    let (signals, watch) = (pass_signals_on()?, TasksWatch::default());
+    let statistics = thread::scope(|scope| {
+        if args.progress {
+            scope.spawn(|| show(&watch));
+        }
+        run_tasks(&file.jobs(), &options, signals, &watch)
+    })?;
     if let Some(mut output) = stats {
         serde_json::to_writer_pretty(&mut output, &statistics)?;
         writeln!(output)?;
@@ -69,6 +78,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if statistics.left_behind > 0 {
         eprintln!("sweephand: {} processes that tasks had left behind were ended", statistics.left_behind);
+    }
+    if let TasksStatistics { cgroup_oom_kills: kills @ 1.., cgroup, .. } = &statistics {
+        let processes = if *kills == 1 { "a process".to_string() } else { format!("{kills} processes") };
+        eprintln!(
+            "sweephand: the kernel ended {processes}: all memory of the tasks, with page tables and files, did not fit the \
+             cgroup's {} bytes; give them more with --memory",
+            cgroup.limit_bytes.unwrap_or_default()
+        );
+        worst = 2;
     }
     Ok(ExitCode::from(worst))
 }

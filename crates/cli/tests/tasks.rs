@@ -2,41 +2,19 @@
 //!
 //! Where userfaultfd is not allowed (these tests want root) they say so.
 
+mod live;
 mod schema;
 
+use live::{PATIENCE, SWEEPHAND, can_page, descendants, is_alive, left_by, signal, text, workshop};
 use schema::keeps_to;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
-/// Longer than any of these takes, however busy the machine.
-const PATIENCE: Duration = Duration::from_secs(300);
-
-/// A directory on a disk.
-fn workshop() -> &'static Path {
-    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    DIRECTORY.get_or_init(|| {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tasks");
-        fs::create_dir_all(&directory).unwrap();
-        directory
-    })
-}
-
-/// One of the pager's test programs, compiled.
+/// One of the pager's test programs, compiled, as a file of tasks names it.
 fn program(name: &str) -> String {
-    let path = workshop().join(name);
-    let source =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../pager/tests/programs").join(format!("{name}.c"));
-    // Each test compiles for itself, and puts the result there in one step.
-    let new = workshop().join(format!("{name}.{}.{:?}", std::process::id(), std::thread::current().id()));
-    let status = Command::new("cc").args(["-O2", "-pthread", "-o"]).arg(&new).arg(source).status();
-    assert!(status.expect("a C compiler: apt-get install gcc libc6-dev").success());
-    fs::rename(new, &path).unwrap();
-    path.to_str().unwrap().to_string()
+    live::program(name).to_str().unwrap().to_string()
 }
 
 /// `sweephand run --tasks` of a file with this text, counts going to another beside it.
@@ -86,28 +64,6 @@ fn output(command: &mut Command) -> Output {
     wait(spawn(command))
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim().to_string()
-}
-
-fn signal(pid: u32, name: &str) {
-    let _ = Command::new("kill").args(["-s", name, &pid.to_string()]).stderr(Stdio::null()).status();
-}
-
-/// The children of a process, and theirs.
-fn descendants(pid: u32) -> Vec<u32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let children: Vec<u32> = children.split_whitespace().map(|word| word.parse().unwrap()).collect();
-    let deeper: Vec<u32> = children.iter().flat_map(|&child| descendants(child)).collect();
-    [children, deeper].concat()
-}
-
-fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]);
-    !matches!(state, None | Some("Z" | "X"))
-}
-
 /// Waits until a command has so many descendants of a name.
 fn await_descendants(pid: u32, name: &str, count: usize) -> Vec<u32> {
     let start = Instant::now();
@@ -123,20 +79,26 @@ fn await_descendants(pid: u32, name: &str, count: usize) -> Vec<u32> {
     }
 }
 
-/// Whether programs can be paged here.
-fn can_page() -> bool {
-    static CAN: OnceLock<bool> = OnceLock::new();
-    *CAN.get_or_init(|| {
-        let output = output(&mut run("can", "memory = '16MiB'\n[[task]]\ncommand = ['true']\n", &[]));
-        let words = text(&output.stderr);
-        if output.status.success() {
-            return true;
-        }
-        let known = ["userfaultfd is not allowed here", "Linux 6.8 or later is needed"];
-        assert!(known.iter().any(|known| words.contains(known)), "{words}");
-        eprintln!("NOT TESTED: programs cannot be paged here: {words}");
-        false
-    })
+/// What the kernel says of a run's tasks and pagers together: that they never asked for more than they may have. Returns that.
+fn expect_within_the_cgroup(counts: &serde_json::Value) -> Option<u64> {
+    if !counts["cgroup_missing"].is_null() {
+        eprintln!("NOT TESTED: no memory cgroup here: {}", counts["cgroup_missing"]);
+        assert!(counts["cgroup_failcnt"].is_null(), "{counts}");
+        return None;
+    }
+    assert_eq!((number(counts, "cgroup_failcnt"), number(counts, "cgroup_oom_kills")), (0, 0), "{counts}");
+    let limit_bytes = number(counts, "cgroup_limit_bytes");
+    assert!(number(counts, "cgroup_peak_bytes") <= limit_bytes, "{counts}");
+    Some(limit_bytes)
+}
+
+/// Nothing is left of a command that has ended.
+fn expect_nothing_left(command: u32) {
+    let start = Instant::now();
+    while !left_by(command).is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(30), "left: {:?}", left_by(command));
+        sleep(Duration::from_millis(5));
+    }
 }
 
 /// Tasks that go over more memory than there is, a few together, and check what they find.
@@ -148,14 +110,24 @@ fn churns(count: usize, mib: usize, rounds: usize, limit: &str) -> String {
 }
 
 fn expect_right(name: &str, command: &mut Command, tasks: usize) -> serde_json::Value {
-    let output = output(command);
+    let child = spawn(command);
+    let id = child.id();
+    let output = wait(child);
     assert!(output.status.success(), "{command:?}: {}: {}", output.status, text(&output.stderr));
+    assert_eq!(left_by(id), [""; 0], "the command itself waits for that");
     for task in 1..=tasks {
         let path = workshop().join(name).join(format!("out.{task}"));
         assert_eq!(fs::read_to_string(path).unwrap(), "right\n", "{command:?}: task {task}");
     }
     let counts = counts(name);
     assert!(number(&counts, "peak_lent_pages") * 4096 <= number(&counts, "memory_limit_bytes"), "{counts}");
+    if let Some(limit_bytes) = expect_within_the_cgroup(&counts) {
+        // What they are given, and what each process has on top of it.
+        let memory_bytes = number(&counts, "memory_limit_bytes");
+        let share_bytes = sweephand_pager::kernel_share(memory_bytes);
+        let bounds = memory_bytes + share_bytes..=memory_bytes + tasks as u64 * share_bytes;
+        assert!(bounds.contains(&limit_bytes), "{bounds:?}: {counts}");
+    }
     counts
 }
 
@@ -289,10 +261,14 @@ fn others_go_on_without_a_task_that_is_stopped_or_dies() {
         }
         assert!(is_alive(first), "it has not been waited for");
         signal(first, "KILL");
+        let id = child.id();
         let output = wait(child);
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(text(&output.stderr), "sweephand: task 'churn': exit status 137");
-        assert_eq!(counts(name)["tasks"][0]["exit_status"], 137);
+        assert_eq!(left_by(id), [""; 0]);
+        let counts = counts(name);
+        assert_eq!(counts["tasks"][0]["exit_status"], 137);
+        expect_within_the_cgroup(&counts);
     }
 }
 
@@ -332,6 +308,7 @@ fn when_the_command_is_killed_all_tasks_die_with_a_line() {
             !said.is_empty()
         });
         assert_eq!(said.count(), family.len(), "{family:?}");
+        expect_nothing_left(child.id());
     }
 }
 
@@ -351,7 +328,57 @@ fn children_are_tasks_of_their_parents() {
         let read =
             |task| fs::read_to_string(workshop().join("children").join(format!("out.{task}"))).unwrap();
         assert_eq!((read(1).as_str(), read(2).as_str()), ("right\nright\n", "right\n"));
-        assert!(number(&counts("children")["tasks"][0], "processes") >= 3);
+        let counts = counts("children");
+        assert!(number(&counts["tasks"][0], "processes") >= 3);
+        // Also where parents and children write to what they shared.
+        expect_within_the_cgroup(&counts);
+    }
+}
+
+/// Memory that nobody pages is in the cgroup as well: the kernel ends who takes too much of it, and that is told.
+#[test]
+fn what_does_not_fit_the_cgroup_is_told_and_the_others_go_on() {
+    if !can_page() {
+        return;
+    }
+    let script = "import mmap; m = mmap.mmap(-1, 200 << 20); m.write(bytes(200 << 20))";
+    let file = format!("{}[[task]]\ncommand = ['python3', '-c', '{script}']\n", churns(1, 16, 8, "24MiB"));
+    let output =
+        output(&mut run("too-large", &file, &["--policy", "global-clock", "--load-control", "none"]));
+    let counts = counts("too-large");
+    if counts["cgroup_limit_bytes"].is_null() {
+        eprintln!("NOT TESTED: no memory cgroup here: {}", counts["cgroup_missing"]);
+        return;
+    }
+    let expected = format!(
+        "sweephand: task 'python3': exit status 137\nsweephand: the kernel ended a process: all memory of the tasks, with page \
+         tables and files, did not fit the cgroup's {} bytes; give them more with --memory",
+        counts["cgroup_limit_bytes"]
+    );
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(2), expected.as_str()));
+    assert_eq!(number(&counts, "cgroup_oom_kills"), 1, "{counts}");
+    assert_eq!(fs::read_to_string(workshop().join("too-large/out.1")).unwrap(), "right\n");
+}
+
+/// On a terminal there is a line for all of them, which is gone at the end.
+#[test]
+fn a_live_line_tells_of_all_tasks() {
+    if !can_page() {
+        return;
+    }
+    let options = ["--progress", "--policy", "global-clock", "--load-control", "none"];
+    let command = run("progress", &churns(2, 12, 60, "16MiB"), &options);
+    // Only what is on a terminal is shown, and as much of it as there is place for.
+    let terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+    let mut wrapped = Command::new("python3");
+    wrapped.args(["-c", terminal, "sh", "-c", "stty columns 200; exec \"$@\"", "sh"]);
+    let output = output(wrapped.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null()));
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    let is_told = |words: &str| shown.split('\r').any(|line| line.contains(words));
+    for words in ["2 of 2 tasks active, ", " MiB resident, ", " faults/s, ", "iB/s read, ", "iB/s written, "]
+    {
+        assert!(is_told(words), "{words}: {shown}");
     }
 }
 

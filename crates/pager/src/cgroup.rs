@@ -42,6 +42,24 @@ pub(crate) enum Swap {
     On,
 }
 
+/// What the kernel has counted of a run's cgroup; all none where there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct CgroupCounts {
+    /// Times that the memory cgroup hit its limit.
+    #[serde(rename = "cgroup_failcnt")]
+    pub failcnt: Option<u64>,
+    /// The cgroup's limit.
+    #[serde(rename = "cgroup_limit_bytes")]
+    pub limit_bytes: Option<u64>,
+    /// Most memory that the cgroup had at a time, page tables, kernel memory and cached files included.
+    #[serde(rename = "cgroup_peak_bytes")]
+    pub peak_bytes: Option<u64>,
+    /// Why there was no cgroup.
+    #[serde(rename = "cgroup_missing")]
+    pub missing: Option<String>,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     V1,
@@ -70,7 +88,7 @@ impl Cgroup {
         let limited = match version {
             Version::V1 => {
                 let off = if swap == Swap::Off { cgroup.write("memory.swappiness", 0) } else { Ok(()) };
-                off.and_then(|()| cgroup.write_limit())
+                off.and_then(|()| cgroup.write_limit(limit_bytes))
             }
             Version::V2 => {
                 // Without the controller for swap there is none to switch off.
@@ -80,7 +98,7 @@ impl Cgroup {
                     }
                     _ => Ok(()),
                 };
-                off.and_then(|()| cgroup.write_limit())
+                off.and_then(|()| cgroup.write_limit(limit_bytes))
             }
         };
         if let Err(error) = limited {
@@ -96,9 +114,14 @@ impl Cgroup {
         fs::write(&path, value.to_string()).map_err(error_at(&path))
     }
 
-    fn write_limit(&self) -> Result<(), CgroupError> {
+    fn write_limit(&self, limit_bytes: u64) -> Result<(), CgroupError> {
         let path = self.limit_file();
-        fs::write(&path, self.limit_bytes.to_string()).map_err(error_at(&path))
+        fs::write(&path, limit_bytes.to_string()).map_err(error_at(&path))
+    }
+
+    /// Sees to it that the limit is no less than this. It is never made less: the kernel would have to take memory back.
+    pub(crate) fn widen_to(&self, limit_bytes: u64) -> Result<(), CgroupError> {
+        if self.limit_bytes() < limit_bytes { self.write_limit(limit_bytes) } else { Ok(()) }
     }
 
     /// The directory.
@@ -136,8 +159,18 @@ impl Cgroup {
         Ok(())
     }
 
+    /// What has been counted so far.
+    pub(crate) fn counts(&self) -> CgroupCounts {
+        CgroupCounts {
+            failcnt: self.failcnt(),
+            limit_bytes: Some(self.limit_bytes()),
+            peak_bytes: self.peak_bytes(),
+            missing: None,
+        }
+    }
+
     /// Times that the limit was hit.
-    pub(crate) fn failcnt(&self) -> Option<u64> {
+    fn failcnt(&self) -> Option<u64> {
         match self.version {
             Version::V1 => number(&self.read("memory.failcnt")?),
             Version::V2 => field(&self.read("memory.events")?, "max"),
@@ -157,7 +190,7 @@ impl Cgroup {
     }
 
     /// Most memory charged at a time.
-    pub(crate) fn peak_bytes(&self) -> Option<u64> {
+    fn peak_bytes(&self) -> Option<u64> {
         let file = if self.version == Version::V1 { "memory.max_usage_in_bytes" } else { "memory.peak" };
         number(&self.read(file)?)
     }

@@ -4,8 +4,8 @@
 //! backing store. Unlimited, it is as anyone would start it.
 
 use crate::cgroup::{Cgroup, Swap, field, kernel_share};
-use crate::run::{Ended, RunError, Running, check_limit, swap_directory, system};
-use crate::statistics::Statistics;
+use crate::run::{Ended, RunError, Running, Watched, check_limit, swap_directory, system};
+use crate::statistics::{Glance, Statistics};
 use crate::tidy::Tidy;
 use crate::{PAGE_BYTES, program, swap_file, usage};
 use std::ffi::OsString;
@@ -96,6 +96,17 @@ fn of_machine(name: &str) -> Option<u64> {
     field(&fs::read_to_string("/proc/vmstat").ok()?, name)
 }
 
+impl Watched for KernelRun {
+    fn glance(&self) -> Glance {
+        let charged = self.limited.as_ref().and_then(|limited| limited.cgroup.usage_bytes());
+        Glance::new(&self.statistics(), charged.unwrap_or_default() / PAGE_BYTES)
+    }
+
+    fn has_ended(&self) -> bool {
+        usage::has_ended(&self.child)
+    }
+}
+
 impl Running for KernelRun {
     fn child(&self) -> &Child {
         &self.child
@@ -111,18 +122,9 @@ impl Running for KernelRun {
             statistics.refaults = limited.cgroup.stat("workingset_refault_anon");
             statistics.pages_read = limited.swapped("pswpin", read);
             statistics.pages_written = limited.swapped("pswpout", written);
-            statistics.account(&limited.cgroup);
+            statistics.cgroup = limited.cgroup.counts();
         }
         statistics
-    }
-
-    fn resident_pages(&self) -> u64 {
-        let charged = self.limited.as_ref().and_then(|limited| limited.cgroup.usage_bytes());
-        charged.unwrap_or_default() / PAGE_BYTES
-    }
-
-    fn has_ended(&self) -> bool {
-        usage::has_ended(&self.child)
     }
 
     fn wait(self: Box<Self>) -> Result<Ended, RunError> {

@@ -11,11 +11,14 @@
 //! found out before the program starts, stays its parent, and tells how it ended. Neither outlives the other: when this
 //! process is killed, the agents end theirs.
 //!
-//! [`KernelRun`] runs a program under the kernel's own paging, for comparison. Whatever pages, the program is in a memory
-//! cgroup (`cgroup`), which keeps account; a process of its own (`tidy`) removes that at the end.
+//! [`KernelRun`] runs a program under the kernel's own paging, for comparison; [`tasks`] several programs under one limit.
+//! Whatever pages, programs are in a memory cgroup (`cgroup`, `enclosure`), which keeps account; a process of its own
+//! (`tidy`) removes that at the end.
 
 mod cgroup;
+mod enclosure;
 mod kernel;
+mod launch;
 mod program;
 mod run;
 mod statistics;
@@ -24,11 +27,11 @@ pub mod tasks;
 mod tidy;
 mod usage;
 
-pub use cgroup::{CgroupError, kernel_share};
+pub use cgroup::{CgroupCounts, CgroupError, kernel_share};
 pub use kernel::{KernelMemory, KernelRun};
 pub use program::ProgramError;
-pub use run::{Ended, Options, Run, RunError, Running};
-pub use statistics::Statistics;
+pub use run::{Ended, Options, Run, RunError, Running, Watched};
+pub use statistics::{Glance, Statistics};
 pub use sweephand_agent::control::Backend;
 pub use sweephand_agent::live::{LiveSpec, names as live_policies};
 

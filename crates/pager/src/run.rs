@@ -1,24 +1,21 @@
 //! A run: the order for the agents, the program as a child, and how both ended.
 
-use crate::cgroup::{Cgroup, CgroupError, Swap, kernel_share};
+use crate::cgroup::{CgroupError, kernel_share};
+use crate::enclosure::Enclosure;
+use crate::launch::{ControlBlock, Library, text};
 use crate::program::{self, ProgramError};
-use crate::statistics::Statistics;
-use crate::tidy::Tidy;
+use crate::statistics::{Glance, Statistics};
 use crate::{LEAST_BYTES, MOST_PREFETCH_PAGES, PAGE_BYTES, usage};
-use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use sweephand_agent::control::{Backend, CONTROL_BYTES, Control, MAGIC, Order, Text, VARIABLE};
+use sweephand_agent::control::{Backend, Control, MAGIC, Order, Text};
 use sweephand_agent::live::LiveSpec;
-
-/// The library with the agent.
-pub(crate) static PRELOAD: &[u8] = include_bytes!(env!("SWEEPHAND_PRELOAD"));
 
 /// How to run a program.
 #[derive(Clone, Debug)]
@@ -115,16 +112,20 @@ pub struct Ended {
     pub statistics: Statistics,
 }
 
+/// A run that can be watched, of one program or of several.
+pub trait Watched {
+    /// How it stands now.
+    fn glance(&self) -> Glance;
+    /// Whether it has ended.
+    fn has_ended(&self) -> bool;
+}
+
 /// A program that is running, under whichever means.
-pub trait Running {
+pub trait Running: Watched {
     /// The program's process.
     fn child(&self) -> &Child;
     /// The counts so far; of processor time and the exit status nothing is known yet.
     fn statistics(&self) -> Statistics;
-    /// Pages resident now: in the process of the program that said so last, or in its cgroup.
-    fn resident_pages(&self) -> u64;
-    /// Whether the program has ended.
-    fn has_ended(&self) -> bool;
     /// Waits for the program.
     fn wait(self: Box<Self>) -> Result<Ended, RunError>;
 }
@@ -134,12 +135,10 @@ pub struct Run {
     program: PathBuf,
     policy: String,
     child: Child,
-    control: &'static Control,
+    block: ControlBlock,
     started: Instant,
-    /// Or why there is none.
-    cgroup: Result<(Cgroup, Tidy), String>,
-    /// The library and the control file, which the program names as files of this process.
-    _files: [OwnedFd; 2],
+    enclosure: Enclosure,
+    _library: Library,
 }
 
 impl Run {
@@ -153,20 +152,9 @@ impl Run {
         check_limit(options.limit_bytes)?;
         let directory = check_swap(&options.swap)?;
         let program = program::find(name)?;
-        let text = |what: &str| RunError::System {
-            what: format!("the {what} is too long for the pager"),
-            error: io::ErrorKind::InvalidInput.into(),
-        };
         let policy = options.policy.to_string();
         let share_bytes = kernel_share(options.limit_bytes);
-        let cgroup = match Cgroup::new(options.limit_bytes + share_bytes, Swap::Off) {
-            Ok(cgroup) => {
-                let tidy = Tidy::start(&cgroup, None).map_err(system("/bin/sh: cannot be started".into()))?;
-                Ok((cgroup, tidy))
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        let limit_file = cgroup.as_ref().map(|(cgroup, _)| cgroup.limit_file()).unwrap_or_default();
+        let enclosure = Enclosure::new(options.limit_bytes + share_bytes)?;
         let order = Order {
             magic: MAGIC,
             supervisor: std::process::id() as i32,
@@ -174,38 +162,33 @@ impl Run {
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
             backend: options.backend as u32,
-            policy: Text::new(&policy).ok_or_else(|| text("policy"))?,
-            directory: directory
-                .to_str()
-                .and_then(Text::new)
-                .ok_or_else(|| text("path of the backing store"))?,
-            cgroup_limit: limit_file
-                .to_str()
-                .and_then(Text::new)
-                .ok_or_else(|| text("path of the cgroup"))?,
+            policy: text("policy", Some(&policy))?,
+            directory: text("path of the backing store", directory.to_str())?,
+            cgroup_limit: text("path of the cgroup", enclosure.limit_file().to_str())?,
             cgroup_share_bytes: share_bytes,
             lender: Text::default(),
             task: 0,
         };
-        let library = memory_file("sweephand-pager", PRELOAD)?;
-        let control_file = memory_file("sweephand-control", &[0; CONTROL_BYTES])?;
-        let control = map_control(&control_file, order)?;
-        let name_of = |file: &OwnedFd| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-        let mut preload = OsString::from(name_of(&library));
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-            preload.push(":");
-            preload.push(others);
-        }
         let mut start = Command::new(name);
         start.args(command.get(1..).unwrap_or_default());
-        start.env("LD_PRELOAD", preload).env(VARIABLE, name_of(&control_file));
-        if let Ok((cgroup, _)) = &cgroup {
-            cgroup.enter(&mut start)?;
-        }
+        let library = Library::new()?;
+        let block = library.equip(&mut start, order)?;
+        enclosure.enter(&mut start)?;
         prepare(&mut start);
         let started = Instant::now();
         let child = start.spawn().map_err(system(format!("{}: cannot be started", program.display())))?;
-        Ok(Self { program, policy, child, control, started, cgroup, _files: [library, control_file] })
+        Ok(Self { program, policy, child, block, started, enclosure, _library: library })
+    }
+}
+
+impl Watched for Run {
+    fn glance(&self) -> Glance {
+        let resident_pages = self.block.control.counters.resident_pages.load(Relaxed);
+        Glance::new(&self.statistics(), resident_pages)
+    }
+
+    fn has_ended(&self) -> bool {
+        usage::has_ended(&self.child)
     }
 }
 
@@ -215,23 +198,12 @@ impl Running for Run {
     }
 
     fn statistics(&self) -> Statistics {
-        let Control { order, counters, .. } = self.control;
+        let Control { order, counters, .. } = self.block.control;
         let mut statistics =
             Statistics::new(counters, &self.policy, order.limit_pages, self.started.elapsed());
         statistics.backend = Some(if order.is_memfd() { "memfd" } else { "anon" }.to_string());
-        match &self.cgroup {
-            Ok((cgroup, _)) => statistics.account(cgroup),
-            Err(reason) => statistics.cgroup_missing = Some(reason.clone()),
-        }
+        statistics.cgroup = self.enclosure.counts();
         statistics
-    }
-
-    fn resident_pages(&self) -> u64 {
-        self.control.counters.resident_pages.load(std::sync::atomic::Ordering::Relaxed)
-    }
-
-    fn has_ended(&self) -> bool {
-        usage::has_ended(&self.child)
     }
 
     fn wait(self: Box<Self>) -> Result<Ended, RunError> {
@@ -239,18 +211,15 @@ impl Running for Run {
         let (status, usage) =
             waited.map_err(system(format!("{}: cannot be waited for", self.program.display())))?;
         // Processes that it leaves behind go on as they would have.
-        self.control.release();
+        self.block.control.release();
         let mut statistics = self.statistics();
         statistics.ended(status, &usage);
-        let mut too_large = false;
-        if let Ok((cgroup, tidy)) = self.cgroup {
-            too_large = cgroup.oom_kills() > 0;
-            tidy.finish();
-        }
-        if let Some(words) = self.control.failure() {
+        let too_large = self.enclosure.oom_kills() > 0;
+        self.enclosure.finish();
+        if let Some(words) = self.block.control.failure() {
             return Err(RunError::Pager { program: self.program, words: words.to_string() });
         }
-        if let (true, Some(limit_bytes)) = (too_large, statistics.cgroup_limit_bytes) {
+        if let (true, Some(limit_bytes)) = (too_large, statistics.cgroup.limit_bytes) {
             return Err(RunError::TooLarge { program: self.program, limit_bytes });
         }
         if statistics.processes == Some(0) && status.success() {
@@ -301,30 +270,5 @@ pub(crate) fn check_swap(swap: &Path) -> Result<PathBuf, RunError> {
             Err(refused("its file system lacks direct I/O or files without a name".to_string()))
         }
         Err(error) => Err(refused(error.to_string())),
-    }
-}
-
-pub(crate) fn memory_file(name: &str, contents: &[u8]) -> Result<OwnedFd, RunError> {
-    use io::Write;
-    let context = || system("a file in memory cannot be made for the pager".to_string());
-    let file = memfd_create(name, MemfdFlags::CLOEXEC).map_err(|error| context()(error.into()))?;
-    let mut file = std::fs::File::from(file);
-    file.write_all(contents).map_err(context())?;
-    Ok(file.into())
-}
-
-pub(crate) fn map_control(file: &OwnedFd, order: Order) -> Result<&'static Control, RunError> {
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping of a file of that size, which is never unmapped.
-    let block = unsafe {
-        rustix::mm::mmap(std::ptr::null_mut(), CONTROL_BYTES, protection, MapFlags::SHARED, file, 0)
-    };
-    let block =
-        block.map_err(|error| system("no memory for the pager's control block".to_string())(error.into()))?;
-    let block = block.cast::<Control>();
-    // SAFETY: nobody else knows the block yet, and it is large enough and aligned to a page.
-    unsafe {
-        block.write(Control::new(order));
-        Ok(&*block)
     }
 }

@@ -1,6 +1,6 @@
 //! What a run counted. `docs/run.md` says where each number comes from.
 
-use crate::cgroup::Cgroup;
+use crate::cgroup::CgroupCounts;
 use crate::usage::Usage;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -62,14 +62,9 @@ pub struct Statistics {
     pub unpaged_programs: Option<u64>,
     /// The program's exit status; 128 and the signal's number if a signal ended it.
     pub exit_status: i32,
-    /// Times that the memory cgroup hit its limit; none if there was no cgroup.
-    pub cgroup_failcnt: Option<u64>,
-    /// The cgroup's limit.
-    pub cgroup_limit_bytes: Option<u64>,
-    /// Most memory that the cgroup had at a time, page tables, kernel memory and cached files included.
-    pub cgroup_peak_bytes: Option<u64>,
-    /// Why there was no cgroup.
-    pub cgroup_missing: Option<String>,
+    /// What the kernel counted of its cgroup.
+    #[serde(flatten)]
+    pub cgroup: CgroupCounts,
     /// Faults that waited for a disk, as the kernel counts them; none under the pager, whose faults it counts as it likes.
     pub major_faults: Option<u64>,
 }
@@ -112,13 +107,6 @@ impl Statistics {
         }
     }
 
-    /// What the cgroup has counted so far.
-    pub(crate) fn account(&mut self, cgroup: &Cgroup) {
-        self.cgroup_failcnt = cgroup.failcnt();
-        self.cgroup_limit_bytes = Some(cgroup.limit_bytes());
-        self.cgroup_peak_bytes = cgroup.peak_bytes();
-    }
-
     /// The program has ended.
     pub(crate) fn ended(&mut self, status: ExitStatus, usage: &Usage) {
         self.user_ns = usage.user.as_nanos() as u64;
@@ -126,6 +114,34 @@ impl Statistics {
         self.exit_status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
         if self.peak_resident_pages == 0 {
             self.peak_resident_pages = usage.most_resident_pages;
+        }
+    }
+}
+
+/// How a run stands at some moment.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Glance {
+    /// Pages resident now: in the process of the program that said so last, in its cgroup under the kernel, of all tasks.
+    pub resident_pages: u64,
+    /// Faults so far.
+    pub faults: u64,
+    /// Pages read from the backing store so far.
+    pub pages_read: u64,
+    /// Pages written to the backing store so far.
+    pub pages_written: u64,
+    /// Of tasks: how many are active, and how many have not ended.
+    pub tasks: Option<(usize, usize)>,
+}
+
+impl Glance {
+    pub(crate) fn new(statistics: &Statistics, resident_pages: u64) -> Self {
+        Self {
+            resident_pages,
+            faults: statistics.faults,
+            pages_read: statistics.pages_read.unwrap_or_default(),
+            pages_written: statistics.pages_written.unwrap_or_default(),
+            tasks: None,
         }
     }
 }

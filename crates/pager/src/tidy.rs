@@ -13,14 +13,19 @@ use std::process::{Child, Command, Stdio};
 
 /// `$1`: the cgroup. `$2`: where its processes go if they are to go on. `$3`: the swap file, or nothing.
 ///
+/// Told `keep` or `end`, it does that with processes that are left. Told nothing, since who started it was killed, it leaves
+/// half a second to their agents, which end them with a line that says why; under the kernel there are none.
+///
 /// A cgroup that processes are just leaving cannot be removed for a moment. A swap file in use is not removed, and one
 /// that is not in use cannot be switched off.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 read -r how
 tries=0
+patience=0
+[ -z "$how" ] && [ -z "$3" ] && patience=25
 while [ -d "$1" ] && ! rmdir "$1" && [ $tries -lt 300 ]; do
-    while read -r pid; do
+    [ $tries -ge $patience ] && while read -r pid; do
         if [ "$how" = keep ]; then echo "$pid" > "$2/cgroup.procs"; else kill -s KILL "$pid"; fi
     done < "$1/cgroup.procs"
     sleep 0.02
@@ -86,6 +91,6 @@ impl Tidy {
 /// When a run did not come to its end: its processes are ended.
 impl Drop for Tidy {
     fn drop(&mut self) {
-        self.end(b"");
+        self.end(b"end\n");
     }
 }

@@ -437,6 +437,7 @@ impl Agent {
     fn take_over(&mut self, socket: OwnedFd) {
         let lost =
             |_| -> ! { give_up(format_args!("a child has lost its parent's pager before it had its own")) };
+        self.renew_lease();
         send(&socket, &[1], SendFlags::NOSIGNAL).unwrap_or_else(|error| lost(error));
         let mut handover = Handover { has_uffd: 0, answered: 0, addresses: [0; MOST_ANSWERED] };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES + 1))];
@@ -480,7 +481,7 @@ impl Agent {
         let number = self.store.current();
         drop(self.store.replace_descriptor(number, open_store(self.control)));
         self.register_own();
-        self.take_over_lease();
+        self.tell_pages();
         // Changes that were told and not yet dealt with happened to this process's memory too; faults are the parent's.
         self.messages.retain(|message| !matches!(message.event(), Some(Event::Fault { .. }) | None));
         self.catch_up();

@@ -82,6 +82,8 @@ pub enum Order {
     Answered = 8,
     /// There will never be as many frames as were asked for.
     Refuse = 9,
+    /// The command knows of this process, and what is kept of account has room for it: the first order to everyone.
+    Admitted = 10,
 }
 
 impl Report {
@@ -126,6 +128,7 @@ impl Order {
             Self::Freeze,
             Self::Answered,
             Self::Refuse,
+            Self::Admitted,
         ];
         known.into_iter().find(|known| *known as u32 == operation).map(|known| (known, operand))
     }

@@ -75,10 +75,17 @@ impl Tenant {
         }
     }
 
-    /// In a child, whose copy of the parent's lease is worth nothing: calls for itself.
+    /// In a child, whose copy of the parent's lease is worth nothing: calls for itself, and waits until the command has made
+    /// room in the cgroup. The child has pages without having asked for them.
     fn reconnect(&mut self, control: &Control, granted: usize) {
         // The socket's number is one of the parent's table, and must not be closed here.
         mem::forget(mem::replace(self, Self::connect(control, granted)).socket);
+        let mut admitted = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
+        while let Err(error) = poll(&mut admitted, None) {
+            if !matches!(error, Errno::INTR | Errno::AGAIN) {
+                give_up(format_args!("the pager cannot wait for memory: {error}"));
+            }
+        }
     }
 
     /// What becomes readable when the command has an order.
@@ -300,6 +307,8 @@ impl Agent {
                     Order::Watch if operand < self.pages.ids() => watched.push(PageId(operand)),
                     // Ids are never taken back, so this cannot be.
                     Order::Evict | Order::Watch => {}
+                    // Whoever had to wait for it has.
+                    Order::Admitted => {}
                     Order::Hold => self.tenant().held = true,
                     Order::Release => self.tenant().held = false,
                     Order::Freeze => self.freeze(),
@@ -377,12 +386,20 @@ impl Agent {
         self.unmap_pages(mapped);
     }
 
-    /// In a child: a lease of its own, over the pages that it has.
-    pub(crate) fn take_over_lease(&mut self) {
+    /// In a child: a lease of its own, over as many frames as it has. Its parent waits for that: what either writes to, the
+    /// two do not share any more.
+    pub(crate) fn renew_lease(&mut self) {
         let (granted, control) = (self.frames_needed(0), self.control);
         let Some(tenant) = self.policy.tenant() else { return };
         tenant.reconnect(control, granted);
         self.pages.board = Some(tenant.board);
+    }
+
+    /// In a child with a lease of its own: the command is told of its pages.
+    pub(crate) fn tell_pages(&mut self) {
+        if self.policy.tenant().is_none() {
+            return;
+        }
         for page in (0..self.pages.ids()).map(PageId) {
             if matches!(self.pages.state(page), State::Resident | State::Limbo) {
                 self.insert(page);

@@ -14,6 +14,8 @@
 //! itself, since all it uses is in memory, has its pages unmapped: then it does. Shells see no stopped jobs, signals stay the
 //! program's own, and children are held as their parents are.
 //!
+//! All of them are in one memory cgroup, as a single program is in its own.
+//!
 //! Start reading at `supervisor`.
 
 mod file;
@@ -22,9 +24,11 @@ mod link;
 mod load_control;
 mod statistics;
 mod supervisor;
+mod watch;
 
 pub use file::{
     Control, Deactivate, EXAMPLE, Feedback, Job, LoadControlOptions, TaskEntry, TaskFile, TaskFileError,
 };
 pub use statistics::{TaskStatistics, TasksStatistics};
 pub use supervisor::{TaskOptions, run_tasks};
+pub use watch::TasksWatch;

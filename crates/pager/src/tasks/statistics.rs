@@ -1,5 +1,6 @@
 //! What a run of tasks counted.
 
+use crate::cgroup::CgroupCounts;
 use std::sync::atomic::Ordering::Relaxed;
 use sweephand_agent::control::Counters;
 
@@ -110,6 +111,11 @@ pub struct TasksStatistics {
     pub peak_lent_pages: u64,
     /// Processes that outlived the task that they belonged to, and were ended with the run.
     pub left_behind: u64,
+    /// What the kernel counted of the cgroup that all of them are in.
+    #[serde(flatten)]
+    pub cgroup: CgroupCounts,
+    /// Processes that the kernel ended because the cgroup's limit left them no memory.
+    pub cgroup_oom_kills: u64,
     /// Each task.
     pub tasks: Vec<TaskStatistics>,
 }

@@ -21,23 +21,25 @@ use super::ledger::{Ledger, SharedBoard};
 use super::link::{Link, Switchboard, processor_ns};
 use super::load_control::{Load, LoadController};
 use super::statistics::{TaskStatistics, TasksStatistics};
-use crate::run::{PRELOAD, RunError, check_swap, map_control, memory_file, system};
-use crate::{LEAST_BYTES, MOST_PREFETCH_PAGES, PAGE_BYTES, program};
+use super::watch::TasksWatch;
+use crate::cgroup::{CgroupError, kernel_share};
+use crate::enclosure::Enclosure;
+use crate::launch::{ControlBlock, Library, text};
+use crate::run::{RunError, check_limit, check_swap, system};
+use crate::{MOST_PREFETCH_PAGES, PAGE_BYTES, program};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use sweephand_agent::control::{
-    Backend, CONTROL_BYTES, Control, MAGIC, Order as ControlOrder, Text, VARIABLE,
-};
+use sweephand_agent::control::{Backend, MAGIC, Order as ControlOrder, Text};
 use sweephand_agent::lease::{MOST_OPERAND, Order, Report};
 use sweephand_policy::task_registry::{TaskSpec, TaskVisitor};
 use sweephand_policy::{Claim, PageId, Reclaim, TaskId, TaskMmu, TaskPolicy, VirtualTime};
@@ -75,15 +77,19 @@ pub struct TaskOptions {
 }
 
 /// Runs tasks to their ends. From `signals` numbers of signals are read, a byte each, that are meant for all of them: those
-/// that run get them, no other is started, and nobody is held any more.
-pub fn run_tasks(jobs: &[Job], options: &TaskOptions, signals: OwnedFd) -> Result<TasksStatistics, RunError> {
-    if options.limit_bytes < LEAST_BYTES {
-        return Err(RunError::TooLittle { bytes: options.limit_bytes });
-    }
+/// that run get them, no other is started, and nobody is held any more. `watch` is for another thread to look at meanwhile.
+pub fn run_tasks(
+    jobs: &[Job],
+    options: &TaskOptions,
+    signals: OwnedFd,
+    watch: &TasksWatch,
+) -> Result<TasksStatistics, RunError> {
+    let _running = watch.until_the_end();
+    check_limit(options.limit_bytes)?;
     let directory = check_swap(&options.swap)?;
     let tasks = prepare(jobs)?;
     let frames = (options.limit_bytes / PAGE_BYTES - PAGER_PAGES) as usize;
-    let drive = Drive { options, directory, tasks, signals, frames };
+    let drive = Drive { options, directory, tasks, signals, watch, frames };
     let made = options.policy.visit::<Ledger, _>(frames, drive);
     made.map_err(|error| system("policy".to_string())(io::Error::other(error.to_string())))?
 }
@@ -142,7 +148,7 @@ struct Task {
     /// Input, output, errors, until it is started.
     files: [Option<File>; 3],
     state: State,
-    control: Option<&'static Control>,
+    block: Option<ControlBlock>,
     /// Its first process: number and descriptor.
     process: Option<(Pid, OwnedFd)>,
     /// What it claimed of memory when it gave way.
@@ -169,7 +175,7 @@ impl Task {
         Self {
             files,
             state: State::Delayed,
-            control: None,
+            block: None,
             process: None,
             claim: 0,
             activation: 0,
@@ -193,6 +199,7 @@ struct Drive<'a> {
     directory: PathBuf,
     tasks: Vec<Task>,
     signals: OwnedFd,
+    watch: &'a TasksWatch,
     /// That the policy is made for.
     frames: usize,
 }
@@ -236,8 +243,9 @@ struct Supervisor<'a, P> {
     switchboard: Switchboard,
     links: Vec<Option<Link>>,
     signals: Option<OwnedFd>,
-    library: OwnedFd,
-    control_files: Vec<OwnedFd>,
+    library: Library,
+    enclosure: Enclosure,
+    watch: &'a TasksWatch,
     /// Frames that there are, and those not lent. Fewer than none while a child has its parent's pages twice.
     frames: usize,
     free: i64,
@@ -266,7 +274,7 @@ struct Supervisor<'a, P> {
 
 impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
     fn new(drive: Drive<'a>, policy: P) -> Result<Self, RunError> {
-        let Drive { options, directory, tasks, signals, frames: policy_frames } = drive;
+        let Drive { options, directory, tasks, signals, watch, frames: policy_frames } = drive;
         let now = Instant::now();
         let limits_loading = options.policy.limits_loading().unwrap_or(options.load_control.lt_rt);
         let frames = (options.limit_bytes / PAGE_BYTES) as usize;
@@ -277,8 +285,9 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             switchboard: Switchboard::new().map_err(system("the pagers cannot have a socket".to_string()))?,
             links: Vec::new(),
             signals: Some(signals),
-            library: memory_file("sweephand-pager", PRELOAD)?,
-            control_files: Vec::new(),
+            library: Library::new()?,
+            enclosure: Enclosure::new(options.limit_bytes + kernel_share(options.limit_bytes))?,
+            watch,
             frames,
             free: frames as i64,
             policy_frames,
@@ -310,7 +319,9 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             self.schedule()?;
             self.answer_questions();
             self.send_orders();
-            if self.tasks.iter().all(|task| task.state == State::Done) {
+            let left = self.tasks.iter().filter(|task| task.state != State::Done).count();
+            self.watch.set(self.active, left, self.ledger.resident_pages());
+            if left == 0 {
                 return Ok(self.finish());
             }
             self.wait()?;
@@ -351,7 +362,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         // What an agent has told belongs to the time before anyone who called later.
         speaking.into_iter().for_each(|number| self.hear(number));
         if has_callers {
-            self.take_calls();
+            self.take_calls()?;
         }
         ended.into_iter().for_each(|task| self.bury(task));
         if ready.next() == Some(true) {
@@ -362,7 +373,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
 
     // Agents.
 
-    fn take_calls(&mut self) {
+    fn take_calls(&mut self) -> Result<(), RunError> {
         for call in self.switchboard.answer() {
             let task = call.task;
             let (granted, served) = (call.granted, task < self.tasks.len());
@@ -373,14 +384,31 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 self.links.len() - 1
             });
             self.ledger.admit(number, task, board);
-            self.links[number] = Some(link);
+            let link = self.links[number].insert(link);
             self.free -= granted as i64;
+            link.order(Order::Admitted, 0);
             if !self.is_served(task)
                 && let Some(link) = &mut self.links[number]
             {
                 link.order(Order::Hold, 0);
             }
         }
+        // Before any of them is told that it is admitted.
+        Ok(self.widen_cgroup(0)?)
+    }
+
+    /// Makes room in the cgroup for what there is of processes, and for so many that are about to begin: beside the frames,
+    /// each has what [`kernel_share`] is for. A child has its parent's pages as soon as one of the two writes to them, so
+    /// what is lent twice after a fork has to have room as well.
+    fn widen_cgroup(&self, more: usize) -> Result<(), CgroupError> {
+        let calling = self.links.iter().flatten();
+        let has_called =
+            |pid: Pid| self.links.iter().flatten().any(|link| Pid::from_raw(link.pid) == Some(pid));
+        let started = self.tasks.iter().filter_map(|task| task.process.as_ref());
+        let processes = calling.count() + started.filter(|(pid, _)| !has_called(*pid)).count() + more;
+        let lent = (self.frames as i64 - self.free).max(self.frames as i64) as u64;
+        let share_bytes = kernel_share(self.options.limit_bytes);
+        self.enclosure.widen_to(lent * PAGE_BYTES + processes.max(1) as u64 * share_bytes)
     }
 
     /// Reads what an agent has to tell.
@@ -886,10 +914,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
 
     /// Starts a task's program. If that cannot be, the task is over.
     fn start(&mut self, task: usize) -> Result<(), RunError> {
+        self.widen_cgroup(1)?;
         let options = self.options;
-        let text = |what: &str| {
-            system(format!("the {what} is too long for the pager"))(io::ErrorKind::InvalidInput.into())
-        };
         let order = ControlOrder {
             magic: MAGIC,
             supervisor: std::process::id() as i32,
@@ -897,29 +923,19 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
             backend: Backend::Anon as u32,
-            policy: Text::new(&options.policy.to_string()).ok_or_else(|| text("policy"))?,
-            directory: self
-                .directory
-                .to_str()
-                .and_then(Text::new)
-                .ok_or_else(|| text("path of the backing store"))?,
-            lender: Text::new(&self.switchboard.name).ok_or_else(|| text("name of the socket"))?,
+            policy: text("policy", Some(&options.policy.to_string()))?,
+            directory: text("path of the backing store", self.directory.to_str())?,
+            lender: text("name of the socket", Some(&self.switchboard.name))?,
             task: task as u32,
+            // It is here that the limit is raised, where all processes of all tasks are known.
             cgroup_limit: Text::default(),
             cgroup_share_bytes: 0,
         };
-        let control_file = memory_file("sweephand-control", &[0; CONTROL_BYTES])?;
-        let control = map_control(&control_file, order)?;
-        let name_of = |file: &OwnedFd| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-        let mut preload = OsString::from(name_of(&self.library));
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-            preload.push(":");
-            preload.push(others);
-        }
         let of = &mut self.tasks[task];
         let mut command = Command::new(&of.job.command[0]);
         command.args(&of.job.command[1..]).envs(&of.job.environment);
-        command.env("LD_PRELOAD", preload).env(VARIABLE, name_of(&control_file));
+        let block = self.library.equip(&mut command, order)?;
+        self.enclosure.enter(&mut command)?;
         if !of.job.directory.as_os_str().is_empty() {
             command.current_dir(&of.job.directory);
         }
@@ -931,8 +947,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         if let Some(errors) = errors {
             command.stderr(errors);
         }
-        of.control = Some(control);
-        self.control_files.push(control_file);
+        self.watch.add(block.control);
+        of.block = Some(block);
         let child = command.spawn().and_then(|child| {
             let pid = Pid::from_child(&child);
             Ok((pid, pidfd_open(pid, PidfdFlags::empty())?))
@@ -977,7 +993,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             |status: ExitStatus| status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
         of.statistics.exit_status = status.map(code);
         of.statistics.wall_ns = of.first_activated_at.map_or(0, |since| (self.now - since).as_nanos() as u64);
-        if let Some(control) = of.control {
+        if let Some(ControlBlock { control, .. }) = &of.block {
             of.statistics.failure =
                 of.statistics.failure.take().or_else(|| control.failure().map(str::to_string));
             let is_bare = control.counters.agents.load(Relaxed) == 0;
@@ -1028,10 +1044,11 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         }
         for (number, task) in self.tasks.iter_mut().enumerate() {
             task.statistics.virtual_ns = self.ledger.virtual_time(TaskId(number as u32)) * 1000;
-            if let Some(control) = task.control {
-                task.statistics.count(&control.counters);
+            if let Some(block) = &task.block {
+                task.statistics.count(&block.control.counters);
             }
         }
+        let (cgroup, cgroup_oom_kills) = (self.enclosure.counts(), self.enclosure.oom_kills());
         let tasks: Vec<TaskStatistics> = self.tasks.into_iter().map(|task| task.statistics).collect();
         let sum = |of: fn(&TaskStatistics) -> u64| tasks.iter().map(of).sum::<u64>();
         let wall_ns = (self.now - self.started).as_nanos().max(1) as u64;
@@ -1050,6 +1067,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             refaults: sum(|task| task.refaults),
             evictions: sum(|task| task.evictions),
             hand_steps: self.policy.hand_steps(),
+            cgroup,
+            cgroup_oom_kills,
             tasks,
             ..self.counts
         }

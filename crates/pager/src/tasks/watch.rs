@@ -1,0 +1,64 @@
+//! What can be seen of tasks from outside while they run.
+
+use crate::run::Watched;
+use crate::statistics::Glance;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use sweephand_agent::control::Control;
+
+/// Tasks that run, for another thread to look at; [`run_tasks`](super::run_tasks) keeps it up to date.
+#[derive(Default)]
+pub struct TasksWatch {
+    /// Of the tasks that have been started.
+    controls: Mutex<Vec<&'static Control>>,
+    resident_pages: AtomicU64,
+    active: AtomicUsize,
+    left: AtomicUsize,
+    has_ended: AtomicBool,
+}
+
+impl TasksWatch {
+    /// A task has been started.
+    pub(crate) fn add(&self, control: &'static Control) {
+        self.controls.lock().expect("nobody panics with it").push(control);
+    }
+
+    /// How things stand: active tasks, tasks that have not ended, pages of all of them.
+    pub(crate) fn set(&self, active: usize, left: usize, resident_pages: usize) {
+        self.active.store(active, Relaxed);
+        self.left.store(left, Relaxed);
+        self.resident_pages.store(resident_pages as u64, Relaxed);
+    }
+
+    /// Says at the end of its scope that all is over, whichever way it is left.
+    pub(crate) fn until_the_end(&self) -> impl Drop {
+        struct End<'a>(&'a AtomicBool);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Release);
+            }
+        }
+        End(&self.has_ended)
+    }
+}
+
+impl Watched for TasksWatch {
+    fn glance(&self) -> Glance {
+        let mut glance = Glance {
+            resident_pages: self.resident_pages.load(Relaxed),
+            tasks: Some((self.active.load(Relaxed), self.left.load(Relaxed))),
+            ..Default::default()
+        };
+        for control in self.controls.lock().expect("nobody panics with it").iter() {
+            glance.faults += control.counters.faults.load(Relaxed);
+            glance.pages_read += control.counters.pages_read.load(Relaxed);
+            glance.pages_written += control.counters.pages_written.load(Relaxed);
+        }
+        glance
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended.load(Acquire)
+    }
+}
