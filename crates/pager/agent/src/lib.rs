@@ -20,6 +20,7 @@
 //! | `bits` | reference bits in software |
 //! | `live`, `clock` | the policy; processor time, for one that wants it |
 //! | `fork` | a child gets an agent of its own |
+//! | `rest` | what the agent does while its memory is being copied by a fork |
 //! | `objects` | large allocations, for policies that tell them apart |
 //! | `memfd` | the other backend: shared memory, exact bits |
 //! | `gate` | how the agent keeps the program's threads off changes while it makes one |
@@ -54,6 +55,7 @@ pub mod pages;
 pub mod readahead;
 mod reclaim;
 pub mod regions;
+mod rest;
 pub mod staging;
 pub mod start;
 pub mod store;
