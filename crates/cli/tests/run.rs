@@ -79,6 +79,16 @@ fn unmapped_dropped_moved_and_protected_memory_is_what_it_should_be() {
     expect_right(&["--memory", "16MiB", "--policy", "apr"], "changes", &["32", "400", "3"]);
 }
 
+/// The kernel tells of what has been unmapped and of what has been moved there in whichever order the threads come to it.
+#[test]
+fn what_threads_move_is_not_taken_for_what_others_have_just_given_up() {
+    for (policy, movers) in [("clock", "4"), ("clock-pro", "2"), ("lifo-plus", "4")] {
+        expect_right(&["--memory", "12MiB", "--policy", policy], "moves", &["16", movers, "500"]);
+    }
+    // Taken over while they move.
+    expect_right(&["--memory", "24MiB", "--policy", "clock"], "moves", &["32", "4", "300"]);
+}
+
 #[test]
 fn parents_and_children_have_memory_of_their_own() {
     expect_right(&["--memory", "24MiB", "--policy", "clock"], "forks", &["32", "3", "2"]);

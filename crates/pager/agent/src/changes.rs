@@ -175,6 +175,8 @@ impl Agent {
             Some(Call::BeforeFork) => self.before_fork(first, second),
             Some(Call::Drop) => return self.drop_private(first, second, arguments[2] as u32),
             Some(Call::Remap) => return self.remap(arguments),
+            Some(Call::CatchUp) if self.managed => self.catch_up(),
+            Some(Call::CatchUp) => {}
             // `park` has waited for it.
             Some(Call::AfterFork) | None => {}
         }
@@ -221,7 +223,10 @@ impl Agent {
     /// From now on all memory of the program comes through here.
     pub(crate) fn manage_all(&mut self) {
         self.managed = true;
+        // Whoever moves a mapping from now on asks first; whoever does so now is through before the kernel tells of anything.
+        self.hold_mappings();
         MAILBOX.allow(-1);
+        MAILBOX.let_go();
         // Pages are what is managed; huge ones would only be split. A kernel without them refuses, and that is well.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
         if self.memfd.is_some() {

@@ -195,12 +195,18 @@ extern "C" fn hook_mremap(old: usize, old_length: usize, length: usize, flags: c
         true => MAILBOX.ask(Call::Remap, [old, old_length, length, flags as usize, new]),
         false => None,
     };
-    let arguments = [old, old_length, length, flags as usize, new, 0];
+    let bits = flags as u32;
     let make = || {
-        MAILBOX.move_mapping(|| {
+        // Where it is to go is for the kernel to say.
+        let is_free =
+            bits & (raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED) == raw::MREMAP_MAYMOVE && old_length > 0;
+        let simply = MAILBOX.move_mapping(|| {
             // SAFETY: the program's own call. (The fifth argument counts only with MREMAP_FIXED or MREMAP_DONTUNMAP.)
-            unsafe { call(raw::__NR_mremap, arguments) }
-        })
+            let make = || unsafe { remap(old, old_length, length, bits, new) };
+            (!(is_free && MAILBOX.is_managed())).then(make)
+        });
+        // SAFETY: the program's own call.
+        simply.unwrap_or_else(|| unsafe { remap_to_free_place(old, old_length, length, bits) })
     };
     let result = made.unwrap_or_else(make);
     let (old_length, length) = (old_length.next_multiple_of(PAGE_BYTES), length.next_multiple_of(PAGE_BYTES));
@@ -209,6 +215,50 @@ extern "C" fn hook_mremap(old: usize, old_length: usize, length: usize, flags: c
         MAILBOX.grown(result as usize + old_length, length - old_length, 0);
     }
     c_result(result)
+}
+
+/// # Safety
+/// As `mremap` asks for.
+unsafe fn remap(old: usize, old_length: usize, length: usize, flags: u32, new: usize) -> isize {
+    // SAFETY: as the caller promises.
+    unsafe { call(raw::__NR_mremap, [old, old_length, length, flags as usize, new, 0]) }
+}
+
+/// An `mremap` of managed memory that may go wherever there is a place.
+///
+/// The kernel finds one where another thread has just unmapped something, or moved it away; and tells of either when all is
+/// done, whoever comes first: what has come would be taken for what has gone. So a place is taken first, then the agent
+/// hears all that is still to be told, and only then the mapping goes there.
+///
+/// # Safety
+/// As `mremap` asks for.
+unsafe fn remap_to_free_place(old: usize, old_length: usize, length: usize, flags: u32) -> isize {
+    if flags & raw::MREMAP_DONTUNMAP == 0 {
+        // Where it is, if it can stay there.
+        // SAFETY: as the caller promises.
+        let result = unsafe { remap(old, old_length, length, flags & !raw::MREMAP_MAYMOVE, 0) };
+        if result != -(Errno::NOMEM.raw_os_error() as isize) {
+            return result;
+        }
+    }
+    let reserved = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE;
+    // SAFETY: a new mapping, wherever there is a place.
+    let place = unsafe {
+        call(raw::__NR_mmap, [0, length, raw::PROT_NONE as usize, reserved as usize, usize::MAX, 0])
+    };
+    if place < 0 {
+        return place;
+    }
+    MAILBOX.call(Call::CatchUp, 0, 0);
+    let result = MAILBOX.move_mapping(|| {
+        // SAFETY: as the caller promises; what is at the new place is ours.
+        unsafe { remap(old, old_length, length, flags | raw::MREMAP_FIXED, place as usize) }
+    });
+    if result < 0 {
+        // SAFETY: nobody else knows of the place.
+        unsafe { call(raw::__NR_munmap, [place as usize, length, 0, 0, 0, 0]) };
+    }
+    result
 }
 
 extern "C" fn hook_mprotect(address: usize, length: usize, protection: c_int) -> isize {

@@ -38,6 +38,9 @@ pub enum Call {
     Drop = 9,
     /// With a memfd: an `mremap`, with its arguments. The answer is the system call's.
     Remap = 10,
+    /// The caller is about to move a mapping to a place that it has taken: whatever others have unmapped or moved away, there
+    /// among other places, is to be known before.
+    CatchUp = 11,
 }
 
 impl Call {
@@ -51,7 +54,7 @@ impl Call {
             | Self::Inherited
             | Self::Object
             | Self::Resized => true,
-            Self::BeforeFork | Self::AfterFork | Self::Drop | Self::Remap => false,
+            Self::BeforeFork | Self::AfterFork | Self::Drop | Self::Remap | Self::CatchUp => false,
         }
     }
 }
@@ -168,6 +171,11 @@ impl Mailbox {
         self.held.store(false, Ordering::SeqCst);
     }
 
+    /// Whether the program's memory is managed: the kernel tells the agent what is unmapped and moved.
+    pub fn is_managed(&self) -> bool {
+        self.allowance_bytes.load(Ordering::Acquire) < 0
+    }
+
     /// A thread of the program has a new object, or one that has grown.
     pub fn object(&self, call: Call, address: usize, bytes: usize) {
         if bytes >= objects::LEAST_BYTES && self.wants_objects() {
@@ -246,6 +254,7 @@ impl Mailbox {
             8 => Some(Call::Resized),
             9 => Some(Call::Drop),
             10 => Some(Call::Remap),
+            11 => Some(Call::CatchUp),
             _ => None,
         };
         let mut arguments = [0; ARGUMENTS];
@@ -270,7 +279,7 @@ impl Mailbox {
         self.native_bytes.fetch_add(by, Ordering::AcqRel);
     }
 
-    /// For the agent: how much may be told before it wants to be asked.
+    /// For the agent: how much may be told before it wants to be asked; -1 once memory is managed.
     pub fn allow(&self, bytes: i64) {
         self.allowance_bytes.store(bytes, Ordering::Release);
     }

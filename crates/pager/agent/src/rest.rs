@@ -10,6 +10,7 @@
 //!   limbo empty            a change is told: read, so that its thread goes on       what is where now, as is known again
 //!   store's file frozen    a call: its thread is let go, and a note
 //!                          the child misses a page: a copy, and it is told so
+//!                          a mapping is to be moved: its thread is let go when nothing else is being changed
 //! ```
 //!
 //! Once the thread that forks is through the others can wait. See [`fork`](crate::fork) for how it announces that it forks,
@@ -62,6 +63,20 @@ enum Noted {
 pub(crate) struct WaitingCalls {
     pub(crate) slots: [usize; SLOTS],
     pub(crate) count: usize,
+}
+
+impl WaitingCalls {
+    const NONE: Self = Self { slots: [0; SLOTS], count: 0 };
+
+    fn push(&mut self, slot: usize) {
+        self.slots[self.count] = slot;
+        self.count += 1;
+    }
+
+    fn take(&mut self) -> impl Iterator<Item = usize> + use<> {
+        let Self { slots, count } = core::mem::replace(self, Self::NONE);
+        slots.into_iter().take(count)
+    }
 }
 
 impl Agent {
@@ -128,7 +143,7 @@ impl Agent {
     ///
     /// Returns the slots of the calls that have come meanwhile, which are yet to be answered.
     pub(crate) fn park(&mut self) -> WaitingCalls {
-        let mut calls = WaitingCalls { slots: [0; SLOTS], count: 0 };
+        let (mut calls, mut movers) = (WaitingCalls::NONE, WaitingCalls::NONE);
         let Some(socket) = self.forking.take() else { return calls };
         let (mut done, mut child, mut answered) = (false, None::<Userfaultfd>, Vec::new());
         let mut child_is_ours = true;
@@ -151,7 +166,8 @@ impl Agent {
             // The socket is hung up for good once the child has gone on by itself.
             let watched = if child_is_ours { 4 } else { 2 };
             let soon = Timespec { tv_sec: 0, tv_nsec: SERVED_AGAIN_NS };
-            match poll(&mut descriptors[..watched], (!all_served).then_some(&soon)) {
+            let is_settled = all_served && movers.count == 0;
+            match poll(&mut descriptors[..watched], (!is_settled).then_some(&soon)) {
                 Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(error) => give_up(format_args!("the pager cannot wait for a fork: {error}")),
             }
@@ -186,10 +202,15 @@ impl Agent {
                 }
                 child = None;
             }
+            // What they have to wait for has been told, and read: whatever they do comes after it.
+            if movers.count > 0 && !self.uffd.is_changing() {
+                movers.take().for_each(|slot| self.release(slot, 0));
+            }
             if called {
-                done |= self.calls_while_parked(&mut calls, told);
+                done |= self.calls_while_parked(&mut calls, &mut movers, told);
             }
         }
+        movers.take().for_each(|slot| calls.push(slot));
         self.make_up(true);
         calls
     }
@@ -279,9 +300,14 @@ impl Agent {
         has_place
     }
 
-    /// Lets callers go whose calls can be seen to later, and notes those that have to wait; returns whether the fork is over
-    /// by one of them.
-    fn calls_while_parked(&mut self, waiting: &mut WaitingCalls, told: usize) -> bool {
+    /// Lets callers go whose calls can be seen to later, and notes those that have to wait, for the end of the fork or, who
+    /// moves mappings, for others' changes only; returns whether the fork is over by one of them.
+    fn calls_while_parked(
+        &mut self,
+        waiting: &mut WaitingCalls,
+        movers: &mut WaitingCalls,
+        told: usize,
+    ) -> bool {
         let mut done = false;
         let mut buffer = [Message::EMPTY; SLOTS];
         let count = self.staging_uffd.read(&mut buffer).unwrap_or(0);
@@ -293,10 +319,9 @@ impl Agent {
                 Some(call) if call.can_be_late() && self.note_call(call, arguments, told) => {
                     self.release(slot, 0);
                 }
-                _ => {
-                    waiting.slots[waiting.count] = slot;
-                    waiting.count += 1;
-                }
+                // It may hold a lock that the thread that forks waits for.
+                Some(Call::CatchUp) => movers.push(slot),
+                _ => waiting.push(slot),
             }
         }
         done
