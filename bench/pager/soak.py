@@ -18,6 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 POLICIES = "clock-pro,clock,car,fifo,lifo-plus,apr,linux24,sieve,mglru,aging,seq,random"
 # The least that a program can be run in.
 LEAST_MIB = 4
+# For a program that has been asked to end.
+GRACE_SECONDS = 30
 # Runs tests and prints the outcome of each, without times.
 TESTS = """
 import importlib, random, sys, unittest
@@ -82,23 +84,34 @@ select key, id from item order by key desc limit 1000;
 
 
 def run(command, directory, output, seconds):
-    """Status, or None if it took too long, and most memory in MiB of the largest process."""
+    """Status, or None if it took too long, and most memory in MiB of the largest process. Who takes too long is asked to
+    end first: `sweephand run` passes that on, and writes its counts."""
     environment = {**os.environ, "LC_ALL": "C", "PYTHONHASHSEED": "0", "SOURCE_DATE_EPOCH": "0"}
     with open(output, "wb") as file, open(f"{output}.errors", "wb") as errors:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=errors, cwd=directory,
                                  env=environment, start_new_session=True)
-        end = time.monotonic() + seconds
+        end, late = time.monotonic() + seconds, False
         while True:
             pid, status, usage = os.wait4(child.pid, os.WNOHANG)
             if pid:
                 child.returncode = os.waitstatus_to_exitcode(status)
-                return child.returncode, usage.ru_maxrss / 1024
-            if time.monotonic() > end:
+                return None if late else child.returncode, usage.ru_maxrss / 1024
+            if time.monotonic() > end and not late:
+                child.terminate()
+                late, end = True, time.monotonic() + GRACE_SECONDS
+            elif time.monotonic() > end:
                 os.killpg(child.pid, signal.SIGKILL)
                 os.wait4(child.pid, 0)
                 child.returncode = -9
                 return None, 0
             time.sleep(0.02)
+
+
+def read_counts(stats):
+    """The counts that a run has left, and no more of them."""
+    counts = json.loads(stats.read_text()) if stats.exists() else {}
+    stats.unlink(missing_ok=True)
+    return counts
 
 
 def main():
@@ -108,7 +121,8 @@ def main():
     parser.add_argument("--jobs", default="", help="only those whose name contains this")
     parser.add_argument("--share", type=float, default=0.5, help="of the memory that a program takes by itself")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--bound", type=float, default=300, help="seconds for a run")
+    parser.add_argument("--bound", type=float, default=300, help="seconds for a run, if the kernel does not take long itself")
+    parser.add_argument("--factor", type=float, default=4, help="a run may take as many times what the kernel takes in as much memory")
     parser.add_argument("--directory", default="/var/tmp", help="a directory on a disk")
     parser.add_argument("--sweephand", default=str(ROOT / "target/release/sweephand"))
     args = parser.parse_args()
@@ -119,7 +133,8 @@ def main():
     runs, findings, failcnt = collections.Counter(), [], 0
     try:
         jobs = {name: command for name, command in prepare(kept).items() if args.jobs in name}
-        names, expected, memory = list(jobs), {}, {}
+        names, expected, memory, kernel, bound = list(jobs), {}, {}, {}, {}
+        stats = kept / "stats.json"
         number = 0
         while names and time.monotonic() < end:
             name = names[number % len(names)]
@@ -133,18 +148,28 @@ def main():
                     names.remove(name)
                     continue
                 expected[name], memory[name] = (status, first.read_bytes()), max(LEAST_MIB, int(mib * args.share))
-                print(f"{name}: status {status}, {len(expected[name][1])} bytes, {mib:.0f} MiB by itself", flush=True)
+                # Some programs have use for all of their memory all the time: half of it is not enough for anyone's paging.
+                start = time.monotonic()
+                limits = ["--memory", f"{memory[name]}MiB", "--swap", args.directory, "--stats", str(stats)]
+                status, _ = run([args.sweephand, "run", "--kernel", *limits, "--", *jobs[name]], kept, kept / "kernel",
+                                args.factor * args.bound)
+                seconds, counts = time.monotonic() - start, read_counts(stats)
+                ended = status == expected[name][0]
+                # Where the kernel cannot say how long it takes, the bound is what it is.
+                kernel[name] = seconds if ended or status is None else 0
+                bound[name] = max(args.bound, args.factor * kernel[name])
+                print(f"{name}: status {expected[name][0]}, {len(expected[name][1])} bytes, {mib:.0f} MiB by itself; the kernel, in "
+                      f"{memory[name]} MiB: {seconds:.1f} s, {counts.get('pages_read', '')} pages read"
+                      + ("" if ended else ", did not come to its end"), flush=True)
             policy = policies[number % len(policies)] if number < len(policies) else chance.choice(policies)
             number += 1
             options = ["--memory", f"{memory[name]}MiB", "--policy", policy, "--swap", args.directory,
                        *chance.choice([[], [], ["--prefetch", "off"], ["--prefetch", "8"], ["--io", "sync"]])]
-            output, stats = kept / f"output.{number}", kept / "stats.json"
-            stats.unlink(missing_ok=True)
+            output = kept / f"output.{number}"
             command = [args.sweephand, "run", *options, "--stats", str(stats), "--", *jobs[name]]
             start = time.monotonic()
-            status, _ = run(command, kept, output, args.bound)
-            seconds = time.monotonic() - start
-            counts = json.loads(stats.read_text()) if stats.exists() else {}
+            status, _ = run(command, kept, output, bound[name])
+            seconds, counts = time.monotonic() - start, read_counts(stats)
             is_same = (status, output.read_bytes()) == expected[name]
             verdict = "same" if is_same else "took too long" if status is None else f"OTHER, status {status}"
             runs[verdict] += 1
@@ -156,7 +181,9 @@ def main():
                 pathlib.Path(f"{output}.errors").unlink()
             else:
                 said = pathlib.Path(f"{output}.errors").read_text(errors="replace").strip()[-500:]
-                findings.append(f"cd {kept} && {shlex.join(command)}\n    {verdict}: {said}\n    it printed {output}")
+                paged = (f"\n    {seconds:.0f} s, the kernel {kernel[name]:.0f} s; {counts['refaults']} refaults, "
+                         f"{counts['pages_read']} pages read" if counts and status is None else "")
+                findings.append(f"cd {kept} && {shlex.join(command)}\n    {verdict}: {said}{paged}\n    it printed {output}")
     finally:
         print(f"\n{sum(runs.values())} runs: " + ", ".join(f"{count} {verdict}" for verdict, count in runs.items())
               + f"; the cgroups hit their limits {failcnt} times")
