@@ -12,17 +12,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 COMMAND = PROJECT / "target" / "release" / "sweephand"
 POLICIES = "lru,clock,clock-pro,lirs"
 SIZES = "10%,40%"
-# `simulate` in a process of its own that does nothing else; the time of the call, with the opening of the trace.
+# `simulate` in a process of its own that does nothing else; the time of the call, with the opening of the trace. The package leaves
+# importing pyarrow to the first call of a session.
 CALL = """
 import json, sys, time
 sys.path.insert(0, sys.argv[1])
-import sweephand
+import pyarrow, sweephand
 trace, policies, sizes = sys.argv[2:5]
 if policies.startswith("policies."):
     import policies as book
@@ -41,22 +43,29 @@ RATES = {
 IN_PYTHON = [("clock", "policies.Clock"), ("lru", "policies.Lru")]
 
 
+def of_process(words):
+    """What a process prints, and its wall and processor seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
+    printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    wall = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return printed, {"wall": wall, "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
+
+
 def of_command(trace, policies, sizes):
     """Wall and processor seconds of the command, and its rows."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    start = datetime.datetime.now()
     words = [COMMAND, "simulate", trace, "--policy", policies, "--memory", sizes, "--format", "csv"]
-    printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    wall = (datetime.datetime.now() - start).total_seconds()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"wall": wall, "cpu": cpu, "rows": [row.split(",")[2:] for row in printed.splitlines()[1:]]}
+    printed, times = of_process(words)
+    return {**times, "rows": [row.split(",")[2:] for row in printed.splitlines()[1:]]}
 
 
 def of_python(trace, policies, sizes):
-    """The same of `simulate` from Python."""
+    """The same of `simulate` from Python, and what the process takes besides: the interpreter and the imports."""
     words = [sys.executable, "-c", CALL, str(PROJECT / "python" / "tests"), trace, policies, sizes]
-    return json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    printed, times = of_process(words)
+    call = json.loads(printed)
+    return {**call, **{f"session_{measure}": seconds - call[measure] for measure, seconds in times.items()}}
 
 
 def faults(result):
@@ -92,6 +101,8 @@ def main():
                 times = [run[measure] for run in results[side]]
                 rows.append(row(common, "simulate", side, f"{POLICIES} at {SIZES}", f"{measure}_s", medians[side], times))
             rows.append(row(common, "simulate", "python / command", f"{POLICIES} at {SIZES}", f"{measure}_ratio", ratio, [ratio]))
+            times = [run[f"session_{measure}"] for run in results["python"]]
+            rows.append(row(common, "session", "python", "", f"{measure}_s", statistics.median(times), times))
         for name, words in RATES.items():
             trace = make(folder, name, words)
             for built_in, in_python in IN_PYTHON:
@@ -107,7 +118,8 @@ def main():
                 count = faults(theirs[0])[0]
                 each = [run["cpu"] / count * 1e6 for run in theirs]
                 rows.append(row(common, name, "python", in_python, "cpu_us_per_fault", statistics.median(each), each))
-                rows.append(row(common, name, "python", in_python, "faults_per_reference", count / references, [count / references]))
+                share = count / references
+                rows.append(row(common, name, "python", in_python, "faults_per_reference", share, [share]))
     output.parent.mkdir(parents=True, exist_ok=True)
     with output.open("w", newline="") as file:
         table = csv.DictWriter(file, rows[0], lineterminator="\n")

@@ -40,7 +40,9 @@ impl<T: Copy + Default> PageMap<T> {
     /// By a sixteenth more than asked for: growing costs O(1) a page, and a live pager pays for what is allocated.
     #[cold]
     fn grow(&mut self, len: usize) {
-        self.values.reserve_exact(len + len / 16 + 16 - self.values.len());
+        if len > self.values.capacity() {
+            self.values.reserve_exact(len + len / 16 + 16 - self.values.len());
+        }
         self.values.resize(len, T::default());
     }
 
@@ -63,5 +65,25 @@ impl<T> IndexMut<PageId> for PageMap<T> {
     #[inline]
     fn index_mut(&mut self, page: PageId) -> &mut T {
         &mut self.values[page.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_that_grows_page_by_page_is_seldom_allocated_anew() {
+        let mut map = PageMap::new();
+        let mut allocations = 0;
+        for page in 0..100_000 {
+            let before = map.values.capacity();
+            map.set(PageId(page), 1u8);
+            let capacity = map.values.capacity();
+            allocations += u32::from(capacity != before);
+            assert!(capacity <= (page as usize + 1) * 17 / 16 + 17, "{capacity} at page {page}");
+        }
+        // 17 pages, 35, 54 and so on: past 100,000 at the 98th.
+        assert!(allocations <= 98, "{allocations}");
     }
 }
