@@ -31,7 +31,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use sweephand_policy::ArgumentError;
-use sweephand_trace::{Chunk, PageSample, Repeats, SampleWriter, Trace};
+use sweephand_trace::{Chunk, Interrupt, PageSample, Repeats, SampleWriter, Trace};
 
 /// Groups that the sample is dealt out to for its error.
 pub const GROUPS: u32 = 4;
@@ -244,8 +244,8 @@ impl Sampling {
         Ok(())
     }
 
-    /// Estimates what `sweep` would count: its cells and `collapse`; nothing else is sampled. `progress` is called with the number of
-    /// records of the trace that are done.
+    /// Estimates what `sweep` would count: its cells and `collapse`; nothing else is sampled. It is given up as the sweep would be.
+    /// `progress` is called with the number of records of the trace that are done.
     pub fn run(
         &self,
         trace: &Trace,
@@ -258,7 +258,12 @@ impl Sampling {
         let mut estimates =
             Estimates { sampled_pages: sampled, pages, sampled_records: 0, cells: Vec::new() };
         if sampled == pages {
-            let sweep = Sweep { cells: sweep.cells.clone(), collapse: sweep.collapse, ..Sweep::default() };
+            let sweep = Sweep {
+                cells: sweep.cells.clone(),
+                collapse: sweep.collapse,
+                interrupt: sweep.interrupt.clone(),
+                ..Sweep::default()
+            };
             let exact = sweep.run(trace, progress)?.into_iter().map(|(outcome, _)| Estimate {
                 outcome: Outcome { cold_allocation: None, ..outcome },
                 hit_ratio_error: 0.0,
@@ -282,10 +287,14 @@ impl Sampling {
             if cells.is_empty() {
                 continue;
             }
-            let own: Vec<Cell> = cells.iter().map(|&cell| sweep.cells[cell].clone()).collect();
+            let own = Sweep {
+                cells: cells.iter().map(|&cell| sweep.cells[cell].clone()).collect(),
+                interrupt: sweep.interrupt.clone(),
+                ..Sweep::default()
+            };
             // Reading the whole is most of the work, and simulating a little what remains of it.
             let read = |records| progress(records - records / 16);
-            let miniature = reduced(trace, &sample, collapse, &read)?;
+            let miniature = reduced(trace, &sample, collapse, &read, &sweep.interrupt)?;
             estimates.sampled_records = miniature.header().totals.records;
             let found = estimate(&miniature, estimates.rate(), &own, totals.references, self.seed)?;
             for (cell, mut estimate) in cells.into_iter().zip(found) {
@@ -309,12 +318,16 @@ fn reduced(
     sample: &PageSample,
     collapse: bool,
     progress: &dyn Fn(u64),
-) -> Result<Trace, sweephand_trace::Error> {
+    interrupt: &Interrupt,
+) -> Result<Trace, SweepError> {
     let mut writer = SampleWriter::new(trace)?;
     let mut batch: Vec<Chunk> = Vec::new();
     batch.resize_with(BATCH, Chunk::new);
     let mut repeats = Repeats::default();
     for first in (0..trace.chunks()).step_by(batch.len()) {
+        if interrupt.is_raised() {
+            return Err(SweepError::Interrupted);
+        }
         let available = batch.len().min(trace.chunks() - first);
         let chunks = &mut batch[..available];
         let indexed = chunks.par_iter_mut().enumerate();
@@ -339,30 +352,30 @@ fn reduced(
         chunks.iter().try_for_each(|chunk| writer.push(chunk))?;
         progress(trace.first_record(first + available));
     }
-    writer.finish()
+    Ok(writer.finish()?)
 }
 
-/// What a sample, with `share` of the pages of its trace, tells of some cells.
+/// What a sample, with `share` of the pages of its trace, tells of the cells of a sweep.
 fn estimate(
     sample: &Trace,
     share: f64,
-    cells: &[Cell],
+    sweep: &Sweep,
     references: u64,
     seed: u64,
 ) -> Result<Vec<Estimate>, SamplingError> {
-    let whole = outcomes(sample, share, cells)?;
+    let whole = outcomes(sample, share, sweep)?;
     // A page that has been moved may have two ids here, so these are not the pages that were asked for, but about as many.
     let ids = sample.header().totals.page_ids;
     let deal: Vec<u32> = (0..GROUPS).map(|group| (ids + group) / GROUPS).collect();
     let groups = PageSample::parts(ids, &deal, !seed);
     let by_group = groups.par_iter().map(|group| {
         let own_share = share * f64::from(group.pages()) / f64::from(ids);
-        outcomes(&reduced(sample, group, false, &|_| {})?, own_share, cells)
+        outcomes(&reduced(sample, group, false, &|_| {}, &sweep.interrupt)?, own_share, sweep)
     });
     let by_group: Vec<Vec<Outcome>> = by_group.collect::<Result<_, SamplingError>>()?;
     // Nothing is left to chance where all pages are sampled.
     let left_out = 1.0 - share;
-    Ok((0..cells.len())
+    Ok((0..sweep.cells.len())
         .map(|cell| {
             let ratio = |outcome: &Outcome| outcome.faults as f64 / references.max(1) as f64;
             let ratios = by_group.iter().map(|outcomes| ratio(&outcomes[cell]));
@@ -377,12 +390,12 @@ fn estimate(
 }
 
 /// The counts of a sample with `share` of the pages, scaled to the whole.
-fn outcomes(sample: &Trace, share: f64, cells: &[Cell]) -> Result<Vec<Outcome>, SamplingError> {
-    let scaled = cells.iter().map(|Cell { spec, frames }| Cell {
+fn outcomes(sample: &Trace, share: f64, sweep: &Sweep) -> Result<Vec<Outcome>, SamplingError> {
+    let scaled = sweep.cells.iter().map(|Cell { spec, frames }| Cell {
         spec: spec.sampled(share),
         frames: miniature(*frames, share).max(1),
     });
-    let sweep = Sweep { cells: scaled.collect(), ..Sweep::default() };
+    let sweep = Sweep { cells: scaled.collect(), interrupt: sweep.interrupt.clone(), ..Sweep::default() };
     let scale = |count: u64| (count as f64 / share).round() as u64;
     let outcomes = sweep.run(sample, &|_| {})?.into_iter().map(|(outcome, _)| {
         let (faults, warmup_faults) = (scale(outcome.faults), scale(outcome.warmup_faults));

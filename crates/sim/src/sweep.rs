@@ -97,7 +97,7 @@ pub struct Sweep {
     pub sample_records: u64,
     /// Whether refault distances are measured: slower, and nothing is done for all sizes in one pass.
     pub refault_distances: bool,
-    /// Has the sweep given up, between two chunks of the trace.
+    /// Has the sweep given up, between two chunks of the trace: then there are no results, but [`SweepError::Interrupted`].
     pub interrupt: Interrupt,
 }
 

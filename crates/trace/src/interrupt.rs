@@ -20,3 +20,17 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_one_and_others_are_not() {
+        let interrupt = Interrupt::default();
+        let (copy, other) = (interrupt.clone(), Interrupt::default());
+        assert!(!copy.is_raised());
+        std::thread::spawn(move || interrupt.raise()).join().unwrap();
+        assert!(copy.is_raised() && !other.is_raised());
+    }
+}
