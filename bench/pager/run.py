@@ -32,6 +32,7 @@ def main():
     parser.add_argument("--workloads", default="loop,random,fits")
     parser.add_argument("--policies", default="fifo,clock,clock-pro,lifo-plus")
     parser.add_argument("--backend", default="anon", choices=["anon", "memfd"], help="of sweephand run")
+    parser.add_argument("--conditions", default="plain", help="plain; awake: with --awake; one: on one processor")
     parser.add_argument("--directory", default="/var/tmp", help="where to page to, by whichever means")
     parser.add_argument("-o", "--output")
     args = parser.parse_args()
@@ -44,33 +45,37 @@ def main():
         walk, stats = pathlib.Path(workshop) / "walk", pathlib.Path(workshop) / "stats.json"
         subprocess.run(["cc", "-O2", "-o", walk, HERE / "walk.c"], check=True)
 
-        def run(variant, memory_mib, workload, mib, loops):
+        def run(variant, condition, memory_mib, workload, mib, loops):
             program = [walk, workload, str(mib), str(loops)]
+            before = ["taskset", "-c", str(max(os.sched_getaffinity(0)))] if condition == "one" else []
             if variant == "native":
-                return measure(program), {}
+                return measure([*before, *program]), {}
             how = ["--kernel"] if variant == "kernel" else ["--policy", variant]
             backend = [] if variant == "kernel" else ["--backend", args.backend]
-            options = ["run", "--memory", f"{memory_mib}MiB", *how, *backend, "--swap", args.directory, "--stats", stats,
-                       "--"]
-            seconds = measure([sweephand, *options, *program])
+            awake = ["--awake"] if condition == "awake" else []
+            options = ["run", "--memory", f"{memory_mib}MiB", *how, *backend, *awake, "--swap", args.directory,
+                       "--stats", stats, "--"]
+            seconds = measure([*before, sweephand, *options, *program])
             return seconds, json.loads(stats.read_text())
 
         for number in range(args.rounds):
             for workload in args.workloads.split(","):
                 variants = ["native", policies[-1]] if workload == "fits" else ["kernel", *policies]
+                variants = [(variant, condition) for condition in args.conditions.split(",") for variant in variants]
                 # Each round begins with another variant.
                 turn = number % len(variants)
-                for variant in variants[turn:] + variants[:turn]:
+                for variant, condition in variants[turn:] + variants[:turn]:
                     if workload == "fits":
                         start = time.monotonic()
-                        _, counts = run(variant, 2 * limit, "loop", limit, 8)
+                        _, counts = run(variant, condition, 2 * limit, "loop", limit, 400)
                         seconds = time.monotonic() - start
                     else:
-                        loops, counts = run(variant, limit, workload, 2 * limit, 4)
+                        loops, counts = run(variant, condition, limit, workload, 2 * limit, 4)
                         seconds = statistics.median(loops)
-                    # Rows of one file tell the backends apart by the variant.
-                    is_plain = args.backend == "anon" or variant in ("native", "kernel")
-                    name = variant if is_plain else f"{variant} {args.backend}"
+                    # Rows of one file tell backends and conditions apart by the variant.
+                    is_anon = args.backend == "anon" or variant in ("native", "kernel")
+                    name = " ".join([variant, *([] if is_anon else [args.backend]),
+                                     *([] if condition == "plain" else [condition])])
                     rows.append({
                         "date": datetime.date.today().isoformat(), "machine": platform.node(),
                         "cpus": os.cpu_count(), "kernel": platform.release(), "workload": workload,

@@ -4,6 +4,7 @@
 //! check that failed), 2 an error, told in one line. `record` and `run` pass on the status of the program it ran.
 
 mod advise;
+mod awake;
 mod compare;
 mod completions;
 pub mod generate;

@@ -3,6 +3,7 @@
 //! The program's streams, exit status and signals are its own: what is said here goes to standard error, and nothing is
 //! said unless asked for, or unless something is wrong.
 
+use crate::awake::Awake;
 use crate::output::Output;
 use crate::progress;
 use crate::record::{exit_code, ignored_signals, pass_signals_on};
@@ -63,6 +64,10 @@ pub(crate) struct Args {
     /// How to get at the backing store: through io_uring where there is one, or by a system call at a time
     #[arg(long, value_enum, default_value = "auto")]
     io: InputOutput,
+    /// Keep the machine's processors from sleeping meanwhile, also under --kernel: faults are answered sooner, above all on
+    /// virtual machines, where no read-ahead helps. Takes power, and processor time of the host. Needs root
+    #[arg(long)]
+    awake: bool,
     /// How pages are taken from the program: anon moves them, whatever the program does; memfd makes its memory shared, which
     /// gives policies exact reference bits, and writes no page twice that has not changed, but a program that forks
     /// while it is paged is ended, and direct I/O and io_uring are refused to it
@@ -102,6 +107,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         print!("{}", sweephand_pager::tasks::EXAMPLE);
         return Ok(ExitCode::SUCCESS);
     }
+    let _awake = args.awake.then(Awake::hold).transpose()?;
     if args.tasks.is_some() {
         return crate::run_tasks::run(args);
     }

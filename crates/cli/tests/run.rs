@@ -6,6 +6,7 @@
 mod live;
 
 use live::*;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -53,6 +54,23 @@ fn contents_are_right_without_io_uring_or_read_ahead_and_in_the_least_memory() {
     ];
     for options in options {
         expect_right(options, "churn", &["24", "4", "2"]);
+    }
+}
+
+/// There the agent may not look about for work while the program could go on.
+#[test]
+fn contents_are_right_on_one_processor() {
+    if !can_page() {
+        return;
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let first = allowed.trim().split(['-', ',']).next().unwrap();
+    for policy in ["fifo", "clock", "apr"] {
+        let mut command = Command::new("taskset");
+        command.args(["-c", first, SWEEPHAND, "run", "--memory", "16MiB", "--policy", policy, "--"]);
+        let output = output(command.arg(program("churn")).args(["32", "4", "3"]));
+        assert!(text(&output.stdout) == "right", "{policy}: {}", text(&output.stderr));
     }
 }
 
@@ -358,6 +376,28 @@ fn streams_and_status_are_the_programs_own() {
     assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 
+/// The device is held by the command while the program runs, and the program does not inherit it.
+#[test]
+fn processors_are_kept_awake_if_that_is_asked_for() {
+    if !can_page() {
+        return;
+    }
+    let held = |options: &[&str]| {
+        let mut command = run(&["--memory", "16MiB"]);
+        command.args(options).args(["--", "sh", "-c", "ls -l /proc/$PPID/fd; ls -l /proc/$$/fd >&2"]);
+        let output = output(&mut command);
+        let [command, program] =
+            [&output.stdout, &output.stderr].map(|text| self::text(text).contains("cpu_dma_latency"));
+        (output.status.code(), command, program)
+    };
+    assert_eq!(held(&[]), (Some(0), false, false));
+    if fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency").is_ok() {
+        assert_eq!(held(&["--awake"]), (Some(0), true, false));
+    } else {
+        assert_eq!(held(&["--awake"]), (Some(2), false, false));
+    }
+}
+
 /// The program checks every word, so any zero that it read would be told.
 #[test]
 fn when_the_pager_or_the_command_is_killed_the_program_dies_without_a_wrong_byte() {
@@ -441,9 +481,11 @@ fn what_cannot_be_read_back_is_never_taken_for_something_else() {
     let files = tasks.flat_map(|task| fs::read_dir(task.unwrap().path().join("fd")).unwrap());
     let is_store =
         |path: &PathBuf| fs::read_link(path).is_ok_and(|name| name.to_string_lossy().contains("/#"));
-    let mut stores: Vec<PathBuf> = files.map(|file| file.unwrap().path()).filter(is_store).collect();
-    assert_eq!(stores.len(), 1, "{stores:?}");
-    let store = fs::OpenOptions::new().write(true).open(stores.remove(0)).unwrap();
+    let stores: Vec<PathBuf> = files.map(|file| file.unwrap().path()).filter(is_store).collect();
+    // The kernel's workers for the agent's ring share its descriptors.
+    let names: BTreeSet<PathBuf> = stores.iter().map(|path| fs::read_link(path).unwrap()).collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+    let store = fs::OpenOptions::new().write(true).open(&stores[0]).unwrap();
     assert!(store.metadata().unwrap().len() >= 16 << 20);
     store.set_len(0).unwrap();
     drop(store);

@@ -37,6 +37,7 @@ use core::sync::atomic::Ordering;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::thread::sched_getaffinity;
 use sweephand_policy::{NEVER, PageId, Reference};
 use sweephand_uffd::{
     EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, MOVE, Message, OpenError, PAGE_BYTES,
@@ -53,8 +54,10 @@ const FIXED_PAGES: usize = 96;
 pub const LEAST_PAGES: u64 = 1024;
 /// How often an idle agent looks for memory that nobody told it of, in nanoseconds.
 const WATCH_NS: i64 = 250_000_000;
-/// How often the agent looks for something to do before it sleeps: for the time of a read or two.
+/// How often the agent looks for something to do before it sleeps: for the time of a few faults.
 const LOOKS: usize = 128;
+/// How often, while a thread waits for a page that is being read: for the time of a slow read.
+const LOOKS_FOR_READ: usize = 1024;
 /// How often the agent looks whether a mapping is still being moved, before it goes on all the same.
 const HELD_LOOKS: usize = 1000;
 /// After so many of these it sleeps in between: the thread that moves the mapping may have to wait for a processor.
@@ -117,6 +120,8 @@ pub struct Agent {
     /// Anonymous memory, as the kernel counts it, at the last look for memory that nobody told of.
     pub(crate) watched_pages: usize,
     hand_steps_told: u64,
+    /// Whether the agent may use one processor only, which then is the program's as well.
+    has_one_processor: bool,
     /// Pages of the pager's own arrays before it knew of any page.
     heap_pages_at_first: usize,
 }
@@ -180,6 +185,7 @@ impl Agent {
             notes: Vec::new(),
             watched_pages: 0,
             hand_steps_told: 0,
+            has_one_processor: sched_getaffinity(None).is_ok_and(|processors| processors.count() == 1),
             heap_pages_at_first: own::heap_pages(),
         };
         agent.register_own();
@@ -233,7 +239,13 @@ impl Agent {
     /// Looks for something to do for a short while: a fault seldom comes alone, and to be put to sleep and woken again takes
     /// longer than the read that it asks for. Returns whether there is.
     fn look_about(&mut self) -> bool {
-        for _ in 0..LOOKS {
+        let looks = match self.is_read_awaited() {
+            true => LOOKS_FOR_READ,
+            // The program cannot go on meanwhile.
+            false if self.has_one_processor => 0,
+            false => LOOKS,
+        };
+        for _ in 0..looks {
             if !self.messages.is_empty() || self.io.has_completions() || MAILBOX.is_ringing() {
                 return true;
             }

@@ -16,6 +16,19 @@ use sweephand_uffd::PAGE_BYTES;
 /// Times that a page is tried to be put back, when nothing explains why it cannot be.
 const PATIENCE: usize = 16;
 
+/// Windows of this many pages are copied to where they belong: to take a frame from one place and put it to another costs
+/// an interrupt of every processor that the program uses, whatever the number of pages.
+const COPIED_PAGES: usize = 1;
+
+/// What has become of a run of pages that have been read.
+#[derive(Clone, Copy, Debug)]
+struct Installed {
+    /// Pages from the front on that are where they belong.
+    pages: usize,
+    /// Whether their frames went along.
+    frames_left: bool,
+}
+
 /// Whether a window is read for a page that is waited for, or in good time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Need {
@@ -415,7 +428,8 @@ impl Agent {
     pub(crate) fn read_done(&mut self, batch: usize) {
         self.hold();
         let count = self.staging.batches[batch].pages.len();
-        let mut filled = count;
+        // The first page whose frame has gone along; those behind it are of no use to the next read.
+        let mut gone: Option<usize> = None;
         let mut index = 0;
         while index < count {
             let page = self.staging.batches[batch].pages[index];
@@ -425,22 +439,28 @@ impl Agent {
                 index += 1;
             } else if index == 0 && self.pages.has(page, Flag::Trigger) {
                 self.leave_trigger(page, batch);
-                filled = 0;
+                gone = self.memfd.is_none().then_some(0);
                 index += 1;
             } else {
-                let moved = self.install(batch, index);
-                filled = if moved > 0 { filled.min(index) } else { filled };
-                index += moved;
+                let installed = self.install(batch, index);
+                gone = gone.or(installed.frames_left.then_some(index));
+                index += installed.pages;
             }
         }
         let entry = &mut self.staging.batches[batch];
         entry.phase = Phase::Free;
         entry.pages.clear();
-        // What was not moved out is behind what was: frames are kept only if they are in front. What was copied is there.
-        if self.memfd.is_none() {
-            self.staging.drop_frames(batch, filled);
+        if let Some(first) = gone {
+            self.staging.drop_frames(batch, first);
         }
         self.let_go();
+    }
+
+    /// Whether a thread waits for a page that is being read.
+    pub(crate) fn is_read_awaited(&self) -> bool {
+        let is_awaited = |page: &PageId| !self.pages.has(*page, Flag::Trigger);
+        let mut reading = self.staging.batches.iter().filter(|batch| batch.phase == Phase::Reading);
+        reading.any(|batch| batch.pages.first().is_some_and(is_awaited))
     }
 
     pub(crate) fn is_being_read(&self, batch: usize, index: usize) -> bool {
@@ -448,9 +468,9 @@ impl Agent {
         self.pages.state(page) == State::Reading && self.pages.place(page) == self.staging.place(batch, index)
     }
 
-    /// Moves a run of pages that have been read, from `first` of a batch on, to their addresses. Returns how many are
-    /// dealt with; those that are not have to be looked at again.
-    fn install(&mut self, batch: usize, first: usize) -> usize {
+    /// Brings a run of pages that have been read, from `first` of a batch on, to their addresses. Those that are not dealt
+    /// with have to be looked at again.
+    fn install(&mut self, batch: usize, first: usize) -> Installed {
         let pages = &self.staging.batches[batch].pages;
         let address = self.pages.address(pages[first]);
         let follows = |index: &usize| {
@@ -461,29 +481,33 @@ impl Agent {
         let from = self.staging.address(batch, first);
         let length = (end - first) * PAGE_BYTES;
         // SAFETY: the pages' contents, just read, to where they belong.
-        let progress = unsafe {
+        let (progress, moves) = unsafe {
             match self.memfd {
-                None => self.uffd.move_pages(address, from, length),
-                Some(_) => self.copy_in(address, from, length, first == 0),
+                None if pages.len() <= COPIED_PAGES => (self.uffd.copy(address, from, length), false),
+                None => (self.uffd.move_pages(address, from, length), true),
+                Some(_) => (self.copy_in(address, from, length, first == 0), false),
             }
         };
-        let moved = match progress.error {
-            None => progress.bytes / PAGE_BYTES,
+        let installed = match progress.error {
+            None => Installed { pages: progress.bytes / PAGE_BYTES, frames_left: moves },
             Some(Errno::AGAIN | Errno::BUSY) => {
                 self.settle();
-                return 0;
+                return Installed { pages: 0, frames_left: false };
             }
             // One page at a time, with care: protected, unmapped, or moved by the program while it was read.
-            Some(_) => usize::from(self.put(self.staging.batches[batch].pages[first], from)),
+            Some(_) => {
+                let put = self.put(self.staging.batches[batch].pages[first], from);
+                Installed { pages: usize::from(put), frames_left: put && self.memfd.is_none() }
+            }
         };
-        for index in first..first + moved {
+        for index in first..first + installed.pages {
             let page = self.staging.batches[batch].pages[index];
             let kept = self.keep_or_free(self.staging.batches[batch].slots[index]);
             self.incoming -= 1;
             self.pages.set(page, State::Resident, kept);
             self.came_in(page, index == 0);
         }
-        moved
+        installed
     }
 
     /// The first page of a window that nobody waits for goes to limbo: its touch asks for the next window. If somebody

@@ -12,6 +12,7 @@ use crate::mailbox::MAILBOX;
 use crate::memfd::Memfd;
 use crate::pages::{Flag, State};
 use crate::staging::Phase;
+use crate::store::Growth;
 use alloc::vec::Vec;
 use core::ffi::c_void;
 use rustix::fd::AsFd;
@@ -23,6 +24,9 @@ use sweephand_uffd::PAGE_BYTES;
 
 /// Most pages unmapped to see whether they are in use, for each page evicted.
 const SAMPLED_PER_EVICTION: usize = 4;
+/// Pages evicted at a time, for each page of the window that the program waits for: as many as can be done while it is
+/// read.
+const EVICTED_PER_PAGE_READ: usize = 16;
 /// Times that nothing is found to evict before that is taken for final.
 const PATIENCE: usize = 64;
 
@@ -82,9 +86,10 @@ impl Agent {
         }
     }
 
-    /// Evicts condemned pages if that fills a batch.
+    /// Evicts condemned pages if there are enough of them for a write.
     pub(crate) fn evict_batch(&mut self) {
-        if self.condemned.len() >= self.staging.batch_pages() {
+        let enough = EVICTED_PER_PAGE_READ * self.ahead.latest_window();
+        if self.condemned.len() >= enough.min(self.staging.batch_pages()) {
             self.evict();
         }
     }
@@ -120,16 +125,15 @@ impl Agent {
         MAILBOX.let_go();
         let to_write = self.staging.batches[batch].pages.len();
         let evicted = to_write + self.memfd.as_mut().map_or(0, Memfd::take_dropped);
+        // Together, and first: the program may end at any time.
+        add(&self.control.counters.evictions, evicted as u64);
+        add(&self.control.counters.pages_written, to_write as u64);
         if to_write > 0 {
             self.write(batch);
         } else {
             self.staging.batches[batch].phase = Phase::Free;
         }
-        if evicted == 0 {
-            return 0;
-        }
-        add(&self.control.counters.evictions, evicted as u64);
-        if self.pages.pinned() > 0 {
+        if evicted > 0 && self.pages.pinned() > 0 {
             self.unpin(1);
         }
         evicted
@@ -216,21 +220,25 @@ impl Agent {
         let mut slots = core::mem::take(&mut self.staging.batches[batch].slots);
         slots.clear();
         let count = self.staging.batches[batch].pages.len();
-        if let Some((file, end)) = self.store.allocate(count, &mut slots) {
-            self.grow_store(file, end, count);
+        if let Some(growth) = self.store.allocate(count, &mut slots) {
+            self.grow_store(growth);
         }
         self.staging.batches[batch].slots = slots;
-        add(&self.control.counters.pages_written, count as u64);
         self.transfer(Direction::Write, batch);
     }
 
     /// Space for the slots that the store has grown by, so that a full disk is found before pages are on their way.
-    fn grow_store(&mut self, file: usize, end: u64, slots: usize) {
-        let length = slots as u64 * PAGE_BYTES as u64;
-        let offset = end * PAGE_BYTES as u64 - length;
-        match fallocate(self.store.file(file).as_fd(), FallocateFlags::empty(), offset, length) {
-            // Some file systems cannot; they will say so when written to, if there is no space.
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => {}
+    fn grow_store(&mut self, Growth { file, from, least, wished }: Growth) {
+        let reserve = |to: usize| {
+            let [offset, end] = [from, to].map(|slots| slots as u64 * PAGE_BYTES as u64);
+            match fallocate(self.store.file(file).as_fd(), FallocateFlags::empty(), offset, end - offset) {
+                // Some file systems cannot; they will say so when written to, if there is no space.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(to),
+                result => result.map(|()| to),
+            }
+        };
+        match reserve(wished).or_else(|_| reserve(least)) {
+            Ok(slots) => self.store.grown(file, slots),
             Err(error) => self.store_failed("grown", error),
         }
     }

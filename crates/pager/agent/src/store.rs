@@ -19,6 +19,9 @@ pub const MOST_FILES: usize = 16;
 /// Free slots that are worth a write of their own.
 const WORTHY_RUN: usize = 8;
 
+/// Most slots that space is asked for in advance; asking takes as long as several writes do.
+const RESERVED_SLOTS: usize = 4096;
+
 /// A page's worth of a file, with the number of the file.
 pub type Slot = u32;
 
@@ -36,6 +39,8 @@ pub struct StoreFile {
     used: Vec<u64>,
     /// Slots that the file has.
     slots: usize,
+    /// Slots that there is space for on the disk.
+    reserved: usize,
     /// Bits set.
     in_use: usize,
     /// Where the log goes on.
@@ -44,7 +49,7 @@ pub struct StoreFile {
 
 impl StoreFile {
     fn new(file: OwnedFd) -> Self {
-        Self { file, used: Vec::new(), slots: 0, in_use: 0, head: 0 }
+        Self { file, used: Vec::new(), slots: 0, reserved: 0, in_use: 0, head: 0 }
     }
 
     fn is_used(&self, slot: usize) -> bool {
@@ -96,6 +101,30 @@ impl StoreFile {
         self.slots += by;
         self.used.resize(self.slots.div_ceil(64), 0);
     }
+
+    /// What it needs to have space for all of its slots, and an eighth more.
+    fn growth(&self, file: usize) -> Option<Growth> {
+        let wished = self.slots + (self.slots / 8).min(RESERVED_SLOTS);
+        (self.slots > self.reserved).then_some(Growth {
+            file,
+            from: self.reserved,
+            least: self.slots,
+            wished,
+        })
+    }
+}
+
+/// Space that a file needs before the slots that have been handed out are written to. In slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Growth {
+    /// Its number.
+    pub file: usize,
+    /// What it has.
+    pub from: usize,
+    /// What it must have.
+    pub least: usize,
+    /// What it should have, so as not to ask again soon.
+    pub wished: usize,
 }
 
 /// The files.
@@ -159,8 +188,15 @@ impl Store {
         others.filter_map(|(number, file)| Some((held(file)?, number))).min().map(|(_, number)| number)
     }
 
-    /// Hands out slots, neighbours where possible. Returns the slots that the file must grow to first, if it must.
-    pub fn allocate(&mut self, pages: usize, slots: &mut Vec<Slot>) -> Option<(usize, u64)> {
+    /// There is space now for so many slots of a file.
+    pub fn grown(&mut self, number: usize, slots: usize) {
+        if let Some(file) = &mut self.files[number] {
+            file.reserved = slots;
+        }
+    }
+
+    /// Hands out slots, neighbours where possible. Returns what the file must grow by first, if it must.
+    pub fn allocate(&mut self, pages: usize, slots: &mut Vec<Slot>) -> Option<Growth> {
         let current = self.current;
         let number = (current as u32) << SLOT_BITS;
         let file = self.writing();
@@ -184,7 +220,7 @@ impl Store {
         file.in_use += left;
         file.head = file.slots;
         assert!(file.slots < 1 << SLOT_BITS, "a backing store of 1 TiB is the most there can be");
-        Some((current, file.slots as u64))
+        file.growth(current)
     }
 
     /// Takes a slot back.
@@ -225,8 +261,10 @@ mod tests {
                     live.push(slot);
                 }
                 most = most.max(live.len());
-                if let Some((_, end)) = grown {
-                    assert!(end as usize <= 4 * most + 64, "seed {seed}: {end} slots for {most} pages");
+                if let Some(Growth { file, least, wished, .. }) = grown {
+                    assert!(least <= 4 * most + 64, "seed {seed}: {least} slots for {most} pages");
+                    assert!(wished <= least + least / 8);
+                    store.grown(file, wished);
                 }
                 while live.len() > 1000 {
                     let slot = live.swap_remove(random.below(live.len() as u64) as usize);
@@ -235,6 +273,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn space_is_asked_for_once_for_many_slots() {
+        let mut store = Store::new(null());
+        let mut slots = Vec::new();
+        let growth = Growth { file: 0, from: 0, least: 800, wished: 900 };
+        assert_eq!(store.allocate(800, &mut slots), Some(growth));
+        store.grown(0, 900);
+        assert_eq!(store.allocate(100, &mut slots), None);
+        let growth = store.allocate(1, &mut slots).unwrap();
+        assert_eq!((growth.from, growth.least), (900, 901));
     }
 
     #[test]
