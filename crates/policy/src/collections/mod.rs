@@ -5,6 +5,7 @@
 
 mod bit_tree;
 mod frame_table;
+mod lazy_queue;
 mod lfu_list;
 mod lists;
 mod page_map;
@@ -15,10 +16,11 @@ mod stacks;
 
 pub use bit_tree::BitTree;
 pub use frame_table::FrameTable;
+pub use lazy_queue::LazyQueue;
 pub use lfu_list::LfuList;
 pub use lists::Lists;
 pub use page_map::PageMap;
 pub use ranked_list::RankedList;
 pub use ring::Ring;
 pub use segmented_stack::SegmentedStack;
-pub use stacks::Stacks;
+pub use stacks::{Node, Stacks};

@@ -1,61 +1,107 @@
-//! Stacks of pages by number, each with a pointer that goes from the top to the bottom and round.
+//! Circular lists of pages by number, each with a pointer that goes from the top to the bottom and round.
 
 use super::PageMap;
 use crate::interface::ensure;
 use crate::{PageId, Violation};
 use alloc::vec::Vec;
 
-const NIL: u32 = u32::MAX;
+/// What links a page into a stack. Every page has two, so that it can be in two stacks at a time.
+///
+/// There are nodes for 2^31 pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Node(u32);
 
-#[derive(Clone, Copy, Debug)]
-struct Link {
-    /// The page above; the bottom, for the top.
-    above: u32,
-    /// The page below; the top, for the bottom.
-    below: u32,
-    /// The stack that the page is in, or `NIL`.
-    stack: u32,
+impl Node {
+    const NIL: Self = Self(u32::MAX);
+
+    /// A page's first node.
+    #[inline]
+    pub const fn first(page: PageId) -> Self {
+        Self(page.0 << 1)
+    }
+
+    /// A page's second node.
+    #[inline]
+    pub const fn second(page: PageId) -> Self {
+        Self(page.0 << 1 | 1)
+    }
+
+    /// The page that this is a node of.
+    #[inline]
+    pub const fn page(self) -> PageId {
+        PageId(self.0 >> 1)
+    }
+
+    const fn side(self) -> usize {
+        (self.0 & 1) as usize
+    }
 }
 
-impl Default for Link {
-    fn default() -> Self {
-        Self { above: NIL, below: NIL, stack: NIL }
+/// The node above another one: for the top, the bottom.
+const ABOVE: usize = 0;
+/// The node below: for the bottom, the top.
+const BELOW: usize = 1;
+
+/// The two neighbours of each node: in 3 bytes each up to 2^24 nodes, and in 4 from then on.
+#[derive(Clone, Debug, Default)]
+struct Links {
+    low: PageMap<[[[u8; 3]; 2]; 2]>,
+    /// The fourth bytes. Pages that this does not cover have none that is not 0.
+    high: PageMap<[[u8; 2]; 2]>,
+}
+
+impl Links {
+    #[inline]
+    fn get(&self, node: Node, way: usize) -> Node {
+        let [a, b, c] = self.low[node.page()][node.side()][way];
+        let high = self.high.get(node.page())[node.side()][way];
+        Node(u32::from_le_bytes([a, b, c, high]))
+    }
+
+    /// Puts two nodes, of pages that are covered, next to one another.
+    #[inline]
+    fn join(&mut self, above: Node, below: Node) {
+        self.set(above, BELOW, below);
+        self.set(below, ABOVE, above);
+    }
+
+    #[inline]
+    fn set(&mut self, node: Node, way: usize, neighbour: Node) {
+        let (page, side) = (node.page(), node.side());
+        let [a, b, c, high] = neighbour.0.to_le_bytes();
+        self.low[page][side][way] = [a, b, c];
+        if self.high.get(page)[side][way] != high {
+            self.high.cover(page);
+            self.high[page][side][way] = high;
+        }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Stack {
-    /// The page pushed last, or `NIL`.
-    top: u32,
-    /// The page to look at next; meaningless while the stack is empty.
-    pointer: u32,
+    /// The node pushed last, or `NIL`.
+    top: Node,
+    /// The node to look at next; meaningless while the stack is empty.
+    pointer: Node,
     len: usize,
 }
 
-/// Any number of stacks over the same pages, a page being in at most one of them. Pages can leave from anywhere.
+/// Any number of stacks over the same pages. Pages can leave from anywhere; in which stacks a page is, the policy knows.
 ///
 /// Stacks are named by number and come to be when something is pushed on them, so numbers should be small. The bottom
-/// is at hand too: pushed on top and taken from the bottom, pages queue.
-/// Every operation is O(1). 12 bytes a page, 16 a stack.
+/// is at hand too: pushed on top and taken from the bottom, pages queue. And put in behind the pointer, they make
+/// CLOCK's circle.
+/// Every operation is O(1). 12 bytes a page (16 from page 2^23 on), 16 a stack.
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
-    links: PageMap<Link>,
+    links: Links,
     stacks: Vec<Stack>,
-    /// Stacks that are not empty.
-    occupied: usize,
 }
 
 impl Stacks {
     /// No stacks.
     pub const fn new() -> Self {
-        Self { links: PageMap::new(), stacks: Vec::new(), occupied: 0 }
-    }
-
-    /// The stack that a page is in.
-    #[inline]
-    pub fn stack_of(&self, page: PageId) -> Option<u32> {
-        let stack = self.links.get(page).stack;
-        (stack != NIL).then_some(stack)
+        Self { links: Links { low: PageMap::new(), high: PageMap::new() }, stacks: Vec::new() }
     }
 
     /// Pages in a stack.
@@ -64,134 +110,131 @@ impl Stacks {
         self.stacks.get(stack as usize).map_or(0, |stack| stack.len)
     }
 
-    /// Stacks that are not empty.
-    #[inline]
-    pub fn occupied(&self) -> usize {
-        self.occupied
-    }
-
     /// The page pushed last.
     #[inline]
     pub fn top(&self, stack: u32) -> Option<PageId> {
-        self.stacks.get(stack as usize).filter(|stack| stack.top != NIL).map(|stack| PageId(stack.top))
+        self.occupied(stack).map(|stack| stack.top.page())
     }
 
     /// The page pushed first.
     #[inline]
     pub fn bottom(&self, stack: u32) -> Option<PageId> {
-        self.top(stack).map(|top| PageId(self.links[top].above))
+        self.occupied(stack).map(|stack| self.links.get(stack.top, ABOVE).page())
     }
 
     /// The page that the pointer is at.
     #[inline]
     pub fn pointer(&self, stack: u32) -> Option<PageId> {
-        self.top(stack).map(|_| PageId(self.stacks[stack as usize].pointer))
+        self.occupied(stack).map(|stack| stack.pointer.page())
     }
 
-    /// Moves the pointer one page on, from the bottom to the top.
+    /// Moves the pointer of a stack that is not empty one page on, from the bottom to the top.
     #[inline]
     pub fn advance(&mut self, stack: u32) {
         let stack = &mut self.stacks[stack as usize];
-        stack.pointer = self.links[PageId(stack.pointer)].below;
+        stack.pointer = self.links.get(stack.pointer, BELOW);
     }
 
-    /// Puts a page that is in no stack on top. The pointer goes to the page that was on top before, which is returned.
+    /// Puts a node that is in no stack on top. The pointer goes to the page that was on top before, which is returned.
     #[inline]
-    pub fn push(&mut self, stack: u32, page: PageId) -> Option<PageId> {
-        let second = self.top(stack);
-        self.link_between_ends(stack, page);
+    pub fn push(&mut self, stack: u32, node: Node) -> Option<PageId> {
+        let second = self.occupied(stack).map(|stack| stack.top);
+        self.push_to_bottom(stack, node);
         let stack = &mut self.stacks[stack as usize];
-        stack.top = page.0;
-        stack.pointer = second.unwrap_or(page).0;
-        second
+        stack.top = node;
+        stack.pointer = second.unwrap_or(node);
+        second.map(Node::page)
     }
 
-    /// Puts a page that is in no stack at the bottom. The pointer stays.
-    pub fn push_to_bottom(&mut self, stack: u32, page: PageId) {
-        self.link_between_ends(stack, page);
-    }
-
-    /// Takes a page out of the stack that it is in, if any, and returns that stack. A pointer at it moves on.
+    /// Puts a node that is in no stack at the bottom. The pointer stays.
     #[inline]
-    pub fn remove(&mut self, page: PageId) -> Option<u32> {
-        let Link { above, below, stack: number } = self.links.get(page);
-        let stack = self.stacks.get_mut(number as usize)?;
+    pub fn push_to_bottom(&mut self, stack: u32, node: Node) {
+        // Below the bottom is above the top.
+        let top = self.occupied(stack).map(|stack| stack.top);
+        self.insert_above(top, stack, node);
+    }
+
+    /// Puts a node that is in no stack where the pointer will come to last.
+    #[inline]
+    pub fn push_behind_pointer(&mut self, stack: u32, node: Node) {
+        let pointer = self.occupied(stack).map(|stack| stack.pointer);
+        self.insert_above(pointer, stack, node);
+    }
+
+    /// Takes a node out of the stack that it is in. A pointer at it moves on.
+    #[inline]
+    pub fn remove(&mut self, stack: u32, node: Node) {
+        let [above, below] = [ABOVE, BELOW].map(|way| self.links.get(node, way));
+        let stack = &mut self.stacks[stack as usize];
         stack.len -= 1;
         if stack.len == 0 {
-            stack.top = NIL;
-            self.occupied -= 1;
+            stack.top = Node::NIL;
         } else {
             for place in [&mut stack.top, &mut stack.pointer] {
-                if *place == page.0 {
+                if *place == node {
                     *place = below;
                 }
             }
-            self.links[PageId(above)].below = below;
-            self.links[PageId(below)].above = above;
+            self.links.join(above, below);
         }
-        self.links[page].stack = NIL;
-        Some(number)
     }
 
     /// A stack's pages from the top down.
     pub fn iter(&self, stack: u32) -> impl Iterator<Item = PageId> + '_ {
-        let below = |page: &PageId| Some(PageId(self.links[*page].below));
-        core::iter::successors(self.top(stack), below).take(self.len(stack))
+        self.nodes(stack).map(Node::page)
     }
 
-    /// All pages that are in stacks, with the stack of each.
-    pub fn members(&self) -> impl Iterator<Item = (PageId, u32)> + '_ {
-        self.links.iter().filter(|(_, link)| link.stack != NIL).map(|(page, link)| (page, link.stack))
-    }
-
-    /// Checks links, lengths, membership and pointers.
+    /// Checks links, lengths and pointers, and that no node is in two places.
     pub fn check(&self) -> Result<(), Violation> {
-        let (mut stacked, mut occupied) = (0, 0);
+        let mut seen = PageMap::<[bool; 2]>::new();
         for (number, stack) in self.stacks.iter().enumerate() {
-            let number = number as u32;
-            ensure!((stack.len == 0) == (stack.top == NIL), "stack {number}: {} pages", stack.len);
-            if stack.len == 0 {
-                continue;
+            ensure!((stack.len == 0) == (stack.top == Node::NIL), "stack {number}: {} pages", stack.len);
+            let mut is_pointer_here = stack.len == 0;
+            for node in self.nodes(number as u32) {
+                let (page, below) = (node.page(), self.links.get(node, BELOW));
+                ensure!(self.links.get(below, ABOVE) == node, "stack {number}: broken link below {page}");
+                seen.cover(page);
+                let seen = core::mem::replace(&mut seen[page][node.side()], true);
+                ensure!(!seen, "stack {number}: page {page} is there twice, or elsewhere too");
+                is_pointer_here |= node == stack.pointer;
             }
-            occupied += 1;
-            stacked += stack.len;
-            let mut above = self.links[PageId(stack.top)].above;
-            for page in self.iter(number) {
-                let link = self.links[page];
-                ensure!(link.stack == number, "page {page} is not marked as in stack {number}");
-                ensure!(link.above == above, "stack {number}: broken link at {page}");
-                above = page.0;
-            }
-            ensure!(self.links[PageId(above)].below == stack.top, "stack {number} does not close");
-            let pointer = self.links[PageId(stack.pointer)];
-            ensure!(pointer.stack == number, "stack {number}: the pointer is elsewhere");
+            let last = self.nodes(number as u32).last();
+            let after = last.map_or(stack.top, |last| self.links.get(last, BELOW));
+            ensure!(after == stack.top, "stack {number} does not close after {} pages", stack.len);
+            ensure!(is_pointer_here, "stack {number}: the pointer is elsewhere");
         }
-        let members = self.members().count();
-        ensure!(members == stacked, "{members} pages marked as in a stack, {stacked} in the stacks");
-        ensure!(occupied == self.occupied, "{occupied} stacks, not {}", self.occupied);
         Ok(())
     }
 
-    /// Puts a page below the bottom, which is above the top.
     #[inline]
-    fn link_between_ends(&mut self, number: u32, page: PageId) {
-        debug_assert_eq!(self.links.get(page).stack, NIL, "page {page} is in a stack already");
+    fn occupied(&self, stack: u32) -> Option<&Stack> {
+        self.stacks.get(stack as usize).filter(|stack| stack.len > 0)
+    }
+
+    fn nodes(&self, stack: u32) -> impl Iterator<Item = Node> + '_ {
+        let below = |node: &Node| Some(self.links.get(*node, BELOW));
+        let top = self.occupied(stack).map(|stack| stack.top);
+        core::iter::successors(top, below).take(self.len(stack))
+    }
+
+    /// Puts a node above another one of the stack, or (`None`) into the empty stack.
+    #[inline]
+    fn insert_above(&mut self, below: Option<Node>, number: u32, node: Node) {
         if self.stacks.len() <= number as usize {
-            self.stacks.resize(number as usize + 1, Stack { top: NIL, pointer: NIL, len: 0 });
+            let empty = Stack { top: Node::NIL, pointer: Node::NIL, len: 0 };
+            self.stacks.resize(number as usize + 1, empty);
         }
-        self.links.cover(page);
+        self.links.low.cover(node.page());
         let stack = &mut self.stacks[number as usize];
         stack.len += 1;
-        let (mut above, mut below) = (page.0, page.0);
-        if stack.top == NIL {
-            (stack.top, stack.pointer) = (page.0, page.0);
-            self.occupied += 1;
+        if let Some(below) = below {
+            let above = self.links.get(below, ABOVE);
+            self.links.join(above, node);
+            self.links.join(node, below);
         } else {
-            below = stack.top;
-            above = core::mem::replace(&mut self.links[PageId(below)].above, page.0);
-            self.links[PageId(above)].below = page.0;
+            (stack.top, stack.pointer) = (node, node);
+            self.links.join(node, node);
         }
-        self.links[page] = Link { above, below, stack: number };
     }
 }
 
@@ -210,24 +253,60 @@ mod tests {
 
     #[test]
     fn the_pointer_is_below_the_top_after_a_push_and_moves_on_when_its_page_leaves() {
+        let node = |page| Node::first(PageId(page));
         let mut stacks = Stacks::new();
-        assert_eq!(stacks.push(7, PageId(1)), None);
+        assert_eq!(stacks.push(7, node(1)), None);
         assert_eq!(show(&stacks, 7), "[1]");
-        assert_eq!(stacks.push(7, PageId(2)), Some(PageId(1)));
-        stacks.push(7, PageId(3));
+        assert_eq!(stacks.push(7, node(2)), Some(PageId(1)));
+        stacks.push(7, node(3));
         assert_eq!(show(&stacks, 7), "3 [2] 1");
-        stacks.push_to_bottom(7, PageId(4));
-        stacks.remove(PageId(2));
+        stacks.push_to_bottom(7, node(4));
+        stacks.remove(7, node(2));
         assert_eq!(show(&stacks, 7), "3 [1] 4");
+        stacks.push_behind_pointer(7, node(5));
+        assert_eq!(show(&stacks, 7), "3 5 [1] 4");
+        stacks.check().unwrap();
+        stacks.remove(7, node(5));
         stacks.advance(7);
-        stacks.remove(PageId(4));
+        stacks.remove(7, node(4));
         assert_eq!(show(&stacks, 7), "[3] 1", "from the bottom to the top");
-        stacks.remove(PageId(3));
+        stacks.remove(7, node(3));
         assert_eq!((show(&stacks, 7).as_str(), stacks.bottom(7)), ("[1]", Some(PageId(1))));
-        assert_eq!(stacks.remove(PageId(1)), Some(7));
-        assert_eq!((stacks.remove(PageId(1)), stacks.occupied(), stacks.top(7)), (None, 0, None));
-        stacks.push_to_bottom(0, PageId(1));
+        stacks.remove(7, node(1));
+        assert_eq!((stacks.len(7), stacks.top(7)), (0, None));
+        stacks.push_to_bottom(0, node(1));
         assert_eq!(show(&stacks, 0), "[1]");
         stacks.check().unwrap();
+    }
+
+    /// A stack may have first nodes of some pages and second ones of others; a page's other node is elsewhere.
+    #[test]
+    fn a_page_is_in_two_stacks_at_a_time() {
+        let (one, two) = (PageId(1), PageId(2));
+        let mut stacks = Stacks::new();
+        stacks.push(0, Node::first(one));
+        stacks.push(1, Node::second(one));
+        stacks.push(0, Node::second(two));
+        stacks.push(1, Node::first(two));
+        stacks.check().unwrap();
+        assert_eq!([show(&stacks, 0), show(&stacks, 1)], ["2 [1]", "2 [1]"]);
+        stacks.remove(0, Node::first(one));
+        stacks.check().unwrap();
+        assert_eq!([show(&stacks, 0), show(&stacks, 1)], ["[2]", "2 [1]"]);
+    }
+
+    /// Links lead to pages whose numbers take four bytes, and from them to pages whose numbers do not.
+    #[test]
+    fn links_grow_by_a_byte_when_there_are_many_pages() {
+        let [near, far] = [5, (1 << 23) + 3].map(|page| Node::second(PageId(page)));
+        let mut stacks = Stacks::new();
+        stacks.push(0, near);
+        assert_eq!(stacks.links.high.iter().count(), 0);
+        stacks.push(0, far);
+        stacks.check().unwrap();
+        assert_eq!((stacks.top(0), stacks.bottom(0)), (Some(far.page()), Some(near.page())));
+        stacks.remove(0, far);
+        stacks.check().unwrap();
+        assert_eq!((stacks.top(0), stacks.bottom(0)), (Some(near.page()), Some(near.page())));
     }
 }

@@ -50,11 +50,13 @@
 //!   fetched (`freed=bottom` [19.7 8.5 6.8, 4 %]: to its bottom). So do pages that come under an allocation, in its stack.
 //!
 //! Cost: hit nothing; fault amortised O(1). A look at an entry clears a bit, ends in a choice, or passes, once a turn of
-//! CLOCK's hand, a page that the default named. `hand_steps` counts the entries of either list looked at. 44 bytes a page
-//! seen, 56 an object; object numbers are expected to be small.
+//! CLOCK's hand, a page that the default named. `hand_steps` counts the entries of either list looked at. 21 bytes a page
+//! seen, 4 a page that the default named, 56 an object; object numbers are expected to be small. No page is in the lists of
+//! both policies and in a queue beside them, but for those that the default named: a queue is linked by the node of the list
+//! that the page is not in.
 
 use crate::arguments::{Parameter, Rounding};
-use crate::collections::{PageMap, Ring, Stacks};
+use crate::collections::{LazyQueue, Node, PageMap, Stacks};
 use crate::interface::ensure;
 use crate::registry::Registered;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
@@ -84,6 +86,25 @@ enum Status {
 }
 
 impl Status {
+    const ALL: [Self; 6] = [
+        Self::Absent,
+        Self::Resident,
+        Self::Named(ByDefault),
+        Self::Named(ByFallback),
+        Self::Ghost(ByDefault),
+        Self::Ghost(ByFallback),
+    ];
+
+    /// Its place among all.
+    fn index(self) -> usize {
+        match self {
+            Status::Absent => 0,
+            Status::Resident => 1,
+            Status::Named(by) => 2 + by as usize,
+            Status::Ghost(by) => 4 + by as usize,
+        }
+    }
+
     fn is_resident(self) -> bool {
         matches!(self, Status::Resident | Status::Named(_))
     }
@@ -100,15 +121,56 @@ impl Status {
 /// What is known of a page.
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
-    status: Status,
-    /// Referenced, as far as CLOCK knows: the shelter of the reference bit in the global list.
-    global: bool,
-    /// Referenced, as far as LIFO+ knows: the shelter in the stack.
-    local: bool,
-    /// The object that it belongs to.
-    object: u32,
+    /// The object that it belongs to, above the status and a shelter of the reference bit for each list.
+    packed: u32,
     /// If it was named: in which replacement of the object.
     named_at: u32,
+}
+
+impl Page {
+    const STATUS_BITS: u32 = 3;
+    const FLAG_BITS: u32 = 2;
+    const OBJECT_SHIFT: u32 = Self::STATUS_BITS + Self::FLAG_BITS;
+    /// Objects have smaller numbers.
+    const OBJECTS: u32 = 1 << (u32::BITS - Self::OBJECT_SHIFT);
+
+    /// A page that is in no list.
+    fn of(object: u32) -> Self {
+        Self { packed: object << Self::OBJECT_SHIFT, named_at: 0 }
+    }
+
+    fn object(self) -> u32 {
+        self.packed >> Self::OBJECT_SHIFT
+    }
+
+    fn set_object(&mut self, object: u32) {
+        self.packed = self.packed & ((1 << Self::OBJECT_SHIFT) - 1) | object << Self::OBJECT_SHIFT;
+    }
+
+    fn status(self) -> Status {
+        Status::ALL[(self.packed & ((1 << Self::STATUS_BITS) - 1)) as usize]
+    }
+
+    fn set_status(&mut self, status: Status) {
+        self.packed = self.packed >> Self::STATUS_BITS << Self::STATUS_BITS | status.index() as u32;
+    }
+
+    const fn flag(list: Voice) -> u32 {
+        1 << (Self::STATUS_BITS + list as u32)
+    }
+
+    /// The page is referenced, as far as CLOCK and LIFO+ know.
+    fn set_referenced(&mut self) {
+        self.packed |= Self::flag(ByDefault) | Self::flag(ByFallback);
+    }
+
+    /// Returns whether the page is referenced as far as one of them knows, and clears that.
+    fn take_referenced(&mut self, list: Voice) -> bool {
+        let flag = Self::flag(list);
+        let referenced = self.packed & flag != 0;
+        self.packed &= !flag;
+        referenced
+    }
 }
 
 /// What is known of an object.
@@ -160,11 +222,20 @@ enum Ghosts {
     Pass,
 }
 
-/// Queues of pages, each with the oldest at the bottom.
-const GHOSTS: u32 = 0;
-const NAMED_BY_DEFAULT: u32 = 1;
-/// And the object.
-const NAMED_BY_FALLBACK: u32 = 2;
+/// CLOCK's list, linked by first nodes; the pointer is the hand.
+const CLOCK: u32 = 0;
+/// Ghosts, the oldest at the bottom. They are linked by the node of the list that they are not in.
+const GHOSTS: u32 = 1;
+
+/// The list of LIFO+ for an object, linked by second nodes.
+fn stack_of(object: u32) -> u32 {
+    2 + 2 * object
+}
+
+/// Resident pages of an object that the fallback named, the oldest at the bottom. They are linked by second nodes.
+fn named_by_fallback(object: u32) -> u32 {
+    3 + 2 * object
+}
 
 /// CLOCK and LIFO+, each judged by what becomes of the pages that it names.
 #[derive(Debug)]
@@ -185,14 +256,12 @@ pub struct Apr {
     pages: PageMap<Page>,
     /// By number.
     objects: Vec<Object>,
-    /// CLOCK's list.
-    clock: Ring,
-    /// CLOCK's hand; meaningless while the list is empty.
-    hand: PageId,
-    /// The list of LIFO+, a stack an object.
-    stacks: Stacks,
-    /// Ghosts by age; resident pages that the default named; the same for the fallback, an object each.
-    queues: Stacks,
+    /// CLOCK's list, a stack and a queue an object, and the queue of ghosts.
+    lists: Stacks,
+    /// Resident pages that the default named.
+    named_by_default: LazyQueue,
+    /// The queues of the resident pages that the fallback named, if these are in its stacks, too.
+    stayed: Stacks,
     /// Resident pages.
     residents: usize,
     /// A page that faulted as a ghost: who had named it, and when. Judged when it comes in.
@@ -257,10 +326,9 @@ impl Registered for Apr {
             freed_to_bottom: arguments.choice("freed", &[("top", false), ("bottom", true)])?,
             pages: PageMap::new(),
             objects: Vec::new(),
-            clock: Ring::new(),
-            hand: PageId(0),
-            stacks: Stacks::new(),
-            queues: Stacks::new(),
+            lists: Stacks::new(),
+            named_by_default: LazyQueue::new(),
+            stayed: Stacks::new(),
             residents: 0,
             faulted_ghost: None,
             hand_steps: 0,
@@ -279,59 +347,73 @@ impl Apr {
         }
     }
 
+    /// The queues of the resident pages that the fallback named.
+    fn fallback_queues(&mut self) -> &mut Stacks {
+        if self.named_stay { &mut self.stayed } else { &mut self.lists }
+    }
+
     /// The only place where a page's status, the counters and, but for pages that come in, the lists change.
     fn set_status(&mut self, page: PageId, status: Status) {
+        let (in_clock, in_stack) = (Node::first(page), Node::second(page));
         let entry = &mut self.pages[page];
-        let object = entry.object;
-        let old = core::mem::replace(&mut entry.status, status);
+        let (object, old) = (entry.object(), entry.status());
+        entry.set_status(status);
         self.residents += usize::from(status.is_resident());
         self.residents -= usize::from(old.is_resident());
-        self.queues.remove(page);
-        match status {
-            Status::Ghost(_) => drop(self.queues.push(GHOSTS, page)),
-            Status::Named(ByDefault) => drop(self.queues.push(NAMED_BY_DEFAULT, page)),
-            Status::Named(ByFallback) => drop(self.queues.push(NAMED_BY_FALLBACK + object, page)),
+        match old {
+            Status::Ghost(ByDefault) => self.lists.remove(GHOSTS, in_clock),
+            Status::Ghost(ByFallback) => self.lists.remove(GHOSTS, in_stack),
+            Status::Named(ByDefault) => self.named_by_default.remove(page),
+            Status::Named(ByFallback) => self.fallback_queues().remove(named_by_fallback(object), in_stack),
             Status::Absent | Status::Resident => {}
         }
         if self.is_in_list(old, ByDefault) && !self.is_in_list(status, ByDefault) {
-            if self.hand == page {
-                self.hand = self.clock.next(page);
-            }
-            self.clock.remove(page);
+            self.lists.remove(CLOCK, in_clock);
         }
         match (self.is_in_list(old, ByFallback), self.is_in_list(status, ByFallback)) {
-            (true, false) => drop(self.stacks.remove(page)),
+            (true, false) => self.lists.remove(stack_of(object), in_stack),
             (false, true) if old != Status::Absent => {
-                if let Some(second) = self.stacks.push(object, page) {
-                    self.pages[second].local = false;
+                if let Some(second) = self.lists.push(stack_of(object), in_stack) {
+                    self.pages[second].take_referenced(ByFallback);
                 }
             }
             _ => {}
+        }
+        match status {
+            Status::Ghost(ByDefault) => drop(self.lists.push(GHOSTS, in_clock)),
+            Status::Ghost(ByFallback) => drop(self.lists.push(GHOSTS, in_stack)),
+            Status::Named(ByDefault) => self.named_by_default.push(page),
+            Status::Named(ByFallback) => {
+                self.fallback_queues().push(named_by_fallback(object), in_stack);
+            }
+            Status::Absent | Status::Resident => {}
         }
     }
 
     /// Takes a page's record, if it has one, and judges the policy that named it. A ghost is forgotten by that.
     fn judge(&mut self, page: PageId, is_good: bool) {
-        let Page { status, object, named_at, .. } = self.pages[page];
+        let entry = self.pages[page];
+        let status = entry.status();
         if let Some(by) = status.record() {
-            self.objects[object as usize].judge(by, is_good, named_at, self.decay);
+            self.objects[entry.object() as usize].judge(by, is_good, entry.named_at, self.decay);
             self.set_status(page, if status.is_resident() { Status::Resident } else { Status::Absent });
         }
     }
 
     /// A policy has named a page: a record, unless the page has one of the other policy, which is praised for it.
     fn name(&mut self, page: PageId, by: Voice) {
-        if self.pages[page].status.record().is_some() {
+        let entry = &mut self.pages[page];
+        if entry.status().record().is_some() {
             self.judge(page, true);
         } else {
-            self.pages[page].named_at = self.objects[self.pages[page].object as usize].replacements;
+            entry.named_at = self.objects[entry.object() as usize].replacements;
             self.set_status(page, Status::Named(by));
         }
     }
 
     /// The winner of a replacement, by what was judged before it; and the records of the two choices.
     fn decide(&mut self, by_default: PageId, by_fallback: PageId) -> Voice {
-        let object = &mut self.objects[self.pages[by_default].object as usize];
+        let object = &mut self.objects[self.pages[by_default].object() as usize];
         let winner = object.winner(self.ties);
         object.decay(self.decay);
         if by_default != by_fallback {
@@ -343,9 +425,9 @@ impl Apr {
 
     /// Takes over the reference bit of a page for both lists; if the page had been named, that was wrong.
     fn fold<M: Mmu>(&mut self, page: PageId, mmu: &mut M) {
-        if self.pages[page].status.is_resident() && mmu.test_and_clear_referenced(page) {
-            let entry = &mut self.pages[page];
-            (entry.global, entry.local) = (true, true);
+        let entry = &mut self.pages[page];
+        if entry.status().is_resident() && mmu.test_and_clear_referenced(page) {
+            entry.set_referenced();
             self.judge(page, false);
         }
     }
@@ -354,17 +436,18 @@ impl Apr {
     fn choose_by_default<M: Mmu>(&mut self, ghosts: Ghosts, mmu: &mut M) -> Option<PageId> {
         let mut spared = None;
         // One turn clears all bits; a second ends it, unless pages are referenced meanwhile.
-        for _ in 0..2 * self.clock.len() {
-            let page = self.hand;
+        for _ in 0..2 * self.lists.len(CLOCK) {
+            let page = self.lists.pointer(CLOCK)?;
             self.hand_steps += 1;
             self.fold(page, mmu);
-            self.hand = self.clock.next(page);
+            self.lists.advance(CLOCK);
             let entry = &mut self.pages[page];
-            let is_ghost = !entry.status.is_resident();
-            if entry.status.record() == Some(ByDefault) || (is_ghost && ghosts == Ghosts::Pass) {
+            let status = entry.status();
+            let is_ghost = !status.is_resident();
+            if status.record() == Some(ByDefault) || (is_ghost && ghosts == Ghosts::Pass) {
                 continue;
             }
-            if core::mem::take(&mut entry.global) {
+            if entry.take_referenced(ByDefault) {
                 if !is_ghost {
                     spared = Some(page);
                 }
@@ -380,16 +463,18 @@ impl Apr {
     /// The page that LIFO+ would evict from its virtual memory of an object; the pointer moves past it. `None` if it has
     /// named all pages.
     fn choose_by_fallback<M: Mmu>(&mut self, object: u32, mmu: &mut M) -> Option<PageId> {
-        for _ in 0..2 * self.stacks.len(object) {
-            let page = self.stacks.pointer(object)?;
+        let stack = stack_of(object);
+        for _ in 0..2 * self.lists.len(stack) {
+            let page = self.lists.pointer(stack)?;
             self.hand_steps += 1;
             self.fold(page, mmu);
-            self.stacks.advance(object);
+            self.lists.advance(stack);
             let entry = &mut self.pages[page];
-            if entry.status.record() == Some(ByFallback) || core::mem::take(&mut entry.local) {
+            let status = entry.status();
+            if status.record() == Some(ByFallback) || entry.take_referenced(ByFallback) {
                 continue;
             }
-            if !entry.status.is_resident() && self.search == Ghosts::Judge {
+            if !status.is_resident() && self.search == Ghosts::Judge {
                 self.judge(page, true);
             } else {
                 return Some(page);
@@ -398,12 +483,15 @@ impl Apr {
         None
     }
 
-    /// The resident page that a policy named longest ago, not used since.
-    fn oldest_named<M: Mmu>(&mut self, queue: u32, mmu: &mut M) -> Option<PageId> {
+    /// The resident page that a policy named longest ago, in an object if it was the fallback, not used since.
+    fn oldest_named<M: Mmu>(&mut self, by: Voice, object: u32, mmu: &mut M) -> Option<PageId> {
         loop {
-            let page = self.queues.bottom(queue)?;
+            let page = match by {
+                ByDefault => self.named_by_default.first()?,
+                ByFallback => self.fallback_queues().bottom(named_by_fallback(object))?,
+            };
             self.fold(page, mmu);
-            if self.queues.stack_of(page) == Some(queue) {
+            if self.pages[page].status() == Status::Named(by) {
                 return Some(page);
             }
         }
@@ -411,9 +499,18 @@ impl Apr {
 
     /// Puts a page that is in no stack on its object's. The page below it starts again without a bit.
     fn push<M: Mmu>(&mut self, page: PageId, mmu: &mut M) {
-        if let Some(second) = self.stacks.push(self.pages[page].object, page) {
+        let stack = stack_of(self.pages[page].object());
+        if let Some(second) = self.lists.push(stack, Node::second(page)) {
             self.fold(second, mmu);
-            self.pages[second].local = false;
+            self.pages[second].take_referenced(ByFallback);
+        }
+    }
+
+    /// Makes room for what is known of an object.
+    fn cover(&mut self, object: u32) {
+        assert!(object < Page::OBJECTS, "object {object}: APR tells apart {} objects", Page::OBJECTS);
+        if self.objects.len() <= object as usize {
+            self.objects.resize(object as usize + 1, Object::default());
         }
     }
 }
@@ -426,8 +523,8 @@ impl Policy for Apr {
         Some("an object's stack and scores decide, and of most objects a sample has no page or two");
 
     fn fault(&mut self, reference: Reference) {
-        let Page { status, named_at, .. } = self.pages.get(reference.page);
-        self.faulted_ghost = status.record().map(|by| (by, named_at));
+        let entry = self.pages.get(reference.page);
+        self.faulted_ghost = entry.status().record().map(|by| (by, entry.named_at));
         self.remove(reference.page);
     }
 
@@ -436,29 +533,30 @@ impl Policy for Apr {
             return None;
         }
         let Some(by_default) = self.choose_by_default(self.search, mmu) else {
-            return self.queues.bottom(NAMED_BY_DEFAULT);
+            return self.named_by_default.first();
         };
-        let object = self.pages[by_default].object;
+        let object = self.pages[by_default].object();
         let by_fallback = self.choose_by_fallback(object, mmu).unwrap_or(by_default);
-        let (choice, other, queue) = match self.decide(by_default, by_fallback) {
-            ByDefault => (by_default, by_fallback, NAMED_BY_DEFAULT),
-            ByFallback => (by_fallback, by_default, NAMED_BY_FALLBACK + object),
+        let winner = self.decide(by_default, by_fallback);
+        let (choice, other) = match winner {
+            ByDefault => (by_default, by_fallback),
+            ByFallback => (by_fallback, by_default),
         };
-        if self.pages[choice].status.is_resident() {
+        if self.pages[choice].status().is_resident() {
             return Some(choice);
         }
-        let oldest = self.oldest_named(queue, mmu);
+        let oldest = self.oldest_named(winner, object, mmu);
         oldest
-            .or_else(|| Some(other).filter(|page| self.pages[*page].status.is_resident()))
+            .or_else(|| Some(other).filter(|page| self.pages[*page].status().is_resident()))
             .or_else(|| self.choose_by_default(Ghosts::Pass, mmu))
-            .or_else(|| self.queues.bottom(NAMED_BY_DEFAULT))
+            .or_else(|| self.named_by_default.first())
     }
 
     fn evict(&mut self, page: PageId) {
-        let record = self.pages[page].status.record();
+        let record = self.pages[page].status().record();
         self.set_status(page, record.map_or(Status::Absent, Status::Ghost));
-        if self.queues.len(GHOSTS) > self.ghosts
-            && let Some(oldest) = self.queues.bottom(GHOSTS)
+        if self.lists.len(GHOSTS) > self.ghosts
+            && let Some(oldest) = self.lists.bottom(GHOSTS)
         {
             self.remove(oldest);
         }
@@ -466,46 +564,38 @@ impl Policy for Apr {
 
     fn insert<M: Mmu>(&mut self, reference: Reference, mmu: &mut M) -> bool {
         let Reference { page, object, .. } = reference;
-        if self.objects.len() <= object as usize {
-            self.objects.resize(object as usize + 1, Object::default());
-        }
+        self.cover(object);
         if let Some((by, named_at)) = self.faulted_ghost.take() {
             self.objects[object as usize].judge(by, false, named_at, self.decay);
         }
-        if self.clock.is_empty() {
-            self.clock.insert_first(page);
-            self.hand = page;
-        } else {
-            self.clock.insert_before(self.hand, page);
-        }
-        self.pages.set(page, Page { object, ..Page::default() });
+        self.pages.set(page, Page::of(object));
+        self.lists.push_behind_pointer(CLOCK, Node::first(page));
         self.push(page, mmu);
         self.set_status(page, Status::Resident);
         false
     }
 
     fn remove(&mut self, page: PageId) {
-        if self.pages.get(page).status != Status::Absent {
+        if self.pages.get(page).status() != Status::Absent {
             self.set_status(page, Status::Absent);
         }
     }
 
     fn assign<M: Mmu>(&mut self, page: PageId, object: u32, mmu: &mut M) {
-        let Page { status, object: old, .. } = self.pages.get(page);
+        let entry = self.pages.get(page);
+        let (status, old) = (entry.status(), entry.object());
         if object == old || status == Status::Absent {
             return;
         }
         if !status.is_resident() {
             return self.remove(page);
         }
+        self.cover(object);
         self.set_status(page, Status::Resident);
-        if self.objects.len() <= object as usize {
-            self.objects.resize(object as usize + 1, Object::default());
-        }
-        self.stacks.remove(page);
-        self.pages[page].object = object;
+        self.lists.remove(stack_of(old), Node::second(page));
+        self.pages[page].set_object(object);
         if self.freed_to_bottom {
-            self.stacks.push_to_bottom(object, page);
+            self.lists.push_to_bottom(stack_of(object), Node::second(page));
         } else {
             self.push(page, mmu);
         }
@@ -523,35 +613,53 @@ impl Policy for Apr {
 
     fn check(&self) -> Result<(), Violation> {
         ensure!(self.residents <= self.frames, "{} pages resident", self.residents);
-        let ghosts = self.queues.len(GHOSTS);
+        let ghosts = self.lists.len(GHOSTS);
         ensure!(ghosts <= self.ghosts, "{ghosts} ghosts");
-        self.stacks.check()?;
-        self.queues.check()?;
-        if !self.clock.is_empty() {
-            self.clock.check(self.hand)?;
+        self.lists.check()?;
+        self.named_by_default.check()?;
+        self.stayed.check()?;
+        let mut in_clock = self.lists.iter(CLOCK);
+        ensure!(
+            in_clock.all(|page| self.is_in_list(self.pages[page].status(), ByDefault)),
+            "a page in CLOCK's list does not belong there"
+        );
+        let mut in_ghosts = self.lists.iter(GHOSTS);
+        let is_ghost = |page| matches!(self.pages[page].status(), Status::Ghost(_));
+        ensure!(in_ghosts.all(is_ghost), "a page among the ghosts is none");
+        let fallback_queues = if self.named_stay { &self.stayed } else { &self.lists };
+        let (mut stacked, mut queued) = (0, 0);
+        for object in 0..self.objects.len() as u32 {
+            let is_here = |page, in_list| self.pages[page].object() == object && in_list;
+            let mut stack = self.lists.iter(stack_of(object));
             ensure!(
-                self.clock
-                    .iter_from(self.hand)
-                    .all(|page| self.is_in_list(self.pages[page].status, ByDefault)),
-                "a page in CLOCK's list does not belong there"
+                stack.all(|page| is_here(page, self.is_in_list(self.pages[page].status(), ByFallback))),
+                "a page in the stack of object {object} does not belong there"
             );
+            let mut queue = fallback_queues.iter(named_by_fallback(object));
+            ensure!(
+                queue.all(|page| is_here(page, self.pages[page].status() == Status::Named(ByFallback))),
+                "a page in the queue of object {object} does not belong there"
+            );
+            stacked += self.lists.len(stack_of(object));
+            queued += fallback_queues.len(named_by_fallback(object));
         }
-        let (mut residents, mut in_clock) = (0, 0);
+        let (mut residents, mut listed) = (0, [0; 4]);
         for (page, entry) in self.pages.iter() {
-            let Page { status, object, named_at, .. } = entry;
+            let (status, named_at) = (entry.status(), entry.named_at);
             residents += usize::from(status.is_resident());
-            in_clock += usize::from(self.is_in_list(status, ByDefault));
-            let stack = self.is_in_list(status, ByFallback).then_some(object);
-            ensure!(self.stacks.stack_of(page) == stack, "page {page}, {status:?}, is in the wrong stack");
-            let queue = match status {
-                Status::Absent | Status::Resident => None,
-                Status::Ghost(_) => Some(GHOSTS),
-                Status::Named(ByDefault) => Some(NAMED_BY_DEFAULT),
-                Status::Named(ByFallback) => Some(NAMED_BY_FALLBACK + object),
-            };
-            ensure!(self.queues.stack_of(page) == queue, "page {page}, {status:?}, is in the wrong queue");
+            let in_lists = [
+                self.is_in_list(status, ByDefault),
+                self.is_in_list(status, ByFallback),
+                matches!(status, Status::Ghost(_)),
+                status == Status::Named(ByFallback),
+            ];
+            in_lists.iter().zip(&mut listed).for_each(|(is_in, pages)| *pages += usize::from(*is_in));
+            ensure!(
+                self.named_by_default.contains(page) == (status == Status::Named(ByDefault)),
+                "page {page}, {status:?}: the queue of what the default named is wrong"
+            );
             if status.record().is_some() {
-                let replacements = self.objects[object as usize].replacements;
+                let replacements = self.objects[entry.object() as usize].replacements;
                 ensure!(
                     (1..=replacements).contains(&named_at),
                     "page {page} was named at {named_at} of {replacements}"
@@ -559,7 +667,8 @@ impl Policy for Apr {
             }
         }
         ensure!(residents == self.residents, "{residents} pages resident, not {}", self.residents);
-        ensure!(in_clock == self.clock.len(), "{in_clock} pages in CLOCK's list of {}", self.clock.len());
+        let lens = [self.lists.len(CLOCK), stacked, ghosts, queued];
+        ensure!(listed == lens, "{listed:?} pages in CLOCK's list, stacks, ghosts, named, not {lens:?}");
         let scores = |object: &Object| object.default_score.is_finite() && object.fallback_score.is_finite();
         ensure!(self.objects.iter().all(scores), "a score is not a number");
         Ok(())
@@ -638,9 +747,9 @@ mod tests {
             let policy = machine.policy();
             let Object { default_score, fallback_score, .. } = policy.objects[0];
             let record = |(page, entry): (PageId, Page)| {
-                let by = if entry.status.record()? == ByDefault { 'd' } else { 'f' };
+                let by = if entry.status().record()? == ByDefault { 'd' } else { 'f' };
                 let record = format!("{page}{by}{}", entry.named_at);
-                Some(if entry.status.is_resident() { record } else { format!("[{record}]") })
+                Some(if entry.status().is_resident() { record } else { format!("[{record}]") })
             };
             let records: Vec<_> = policy.pages.iter().filter_map(record).collect();
             format!("{default_score} {fallback_score} {}", records.join(" "))
@@ -768,12 +877,12 @@ mod tests {
     /// The pages of an object's stack from the top down, with `'` for a ghost and `!` for a page that has been named.
     fn show(machine: &Machine<Apr>, object: u32) -> String {
         let policy = machine.policy();
-        let show = |page: PageId| match policy.pages[page].status {
+        let show = |page: PageId| match policy.pages[page].status() {
             Status::Ghost(_) => format!("{page}'"),
             Status::Named(_) => format!("{page}!"),
             Status::Resident | Status::Absent => format!("{page}"),
         };
-        policy.stacks.iter(object).map(show).collect::<Vec<_>>().join(" ")
+        policy.lists.iter(stack_of(object)).map(show).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -786,11 +895,11 @@ mod tests {
             }
             assert_eq!(show(&machine, 1), "13 12 10!");
             assert_eq!(machine.policy().objects[1].replacements, 1);
-            assert_eq!(machine.policy().queues.len(GHOSTS), 1);
+            assert_eq!(machine.policy().lists.len(GHOSTS), 1);
             machine.free_object(1).unwrap();
             assert_eq!(show(&machine, 1), "");
             assert_eq!(machine.policy().objects[1].replacements, 0);
-            assert_eq!(machine.policy().queues.len(GHOSTS), 0);
+            assert_eq!(machine.policy().lists.len(GHOSTS), 0);
             assert_eq!(machine.policy().residents, 4);
             show(&machine, 0)
         };
@@ -807,6 +916,6 @@ mod tests {
         assert_eq!(show(&machine, 0), "5 4 2 1!");
         machine.allocate(1, 1..4).unwrap();
         assert_eq!((show(&machine, 0), show(&machine, 1)), ("5 4".into(), "2 1".into()));
-        assert_eq!(machine.policy().queues.len(GHOSTS), 0, "3 is forgotten");
+        assert_eq!(machine.policy().lists.len(GHOSTS), 0, "3 is forgotten");
     }
 }

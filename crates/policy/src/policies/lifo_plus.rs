@@ -24,34 +24,40 @@
 //! freed, goes on top of the stack there as if it had just been fetched, and keeps its bits.
 //!
 //! Cost: hit nothing; fault amortised O(1): a list entry looked at loses a bit or is the choice. `hand_steps` counts
-//! entries of either list looked at. 22 bytes a page seen, 16 bytes an object; object numbers are expected to be small.
+//! entries of either list looked at. 20 bytes a page seen, 16 bytes an object; object numbers are expected to be small.
 
-use crate::collections::{PageMap, Ring, Stacks};
+use crate::collections::{Node, PageMap, Stacks};
 use crate::interface::ensure;
 use crate::registry::Registered;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 
-/// The reference bit of a page, once for each list.
+/// What is known of a page. Meaningless, but for that, if it is not resident.
 #[derive(Clone, Copy, Debug, Default)]
-struct Referenced {
-    /// As far as its stack knows.
+struct Page {
+    is_resident: bool,
+    /// Referenced, as far as its stack knows.
     local: bool,
-    /// As far as CLOCK knows.
+    /// Referenced, as far as CLOCK knows.
     global: bool,
+    /// The object that it belongs to.
+    object: u32,
+}
+
+/// CLOCK's list of the resident pages, linked by their first nodes; the pointer is the hand.
+const CLOCK: u32 = 0;
+
+/// The stack of the resident pages of an object, linked by their second nodes.
+fn stack_of(object: u32) -> u32 {
+    CLOCK + 1 + object
 }
 
 /// LIFO with spared pages.
 #[derive(Debug)]
 pub struct LifoPlus {
     frames: usize,
-    /// Meaningless for pages that are not resident.
-    referenced: PageMap<Referenced>,
-    /// The resident pages of each object.
-    stacks: Stacks,
-    /// CLOCK's list of the resident pages.
-    clock: Ring,
-    /// CLOCK's hand; meaningless while no page is resident.
-    hand: PageId,
+    pages: PageMap<Page>,
+    /// CLOCK's list and the stacks.
+    lists: Stacks,
     hand_steps: u64,
 }
 
@@ -65,14 +71,7 @@ impl Registered for LifoPlus {
     };
 
     fn configure(frames: usize, _: &Arguments) -> Result<Self, ArgumentError> {
-        Ok(Self {
-            frames,
-            referenced: PageMap::new(),
-            stacks: Stacks::new(),
-            clock: Ring::new(),
-            hand: PageId(0),
-            hand_steps: 0,
-        })
+        Ok(Self { frames, pages: PageMap::new(), lists: Stacks::new(), hand_steps: 0 })
     }
 }
 
@@ -80,48 +79,48 @@ impl LifoPlus {
     /// Takes over the reference bit of a resident page.
     fn fold<M: Mmu>(&mut self, page: PageId, mmu: &mut M) {
         if mmu.test_and_clear_referenced(page) {
-            self.referenced[page] = Referenced { local: true, global: true };
+            let entry = &mut self.pages[page];
+            (entry.local, entry.global) = (true, true);
         }
     }
 
-    fn object_of(&self, page: PageId) -> u32 {
-        self.stacks.stack_of(page).expect("a page in CLOCK's list is in a stack")
-    }
-
     /// Puts a resident page on its object's stack. The page below it starts again without a bit.
-    fn push<M: Mmu>(&mut self, object: u32, page: PageId, mmu: &mut M) {
-        if let Some(second) = self.stacks.push(object, page) {
+    fn push<M: Mmu>(&mut self, page: PageId, mmu: &mut M) {
+        let stack = stack_of(self.pages[page].object);
+        if let Some(second) = self.lists.push(stack, Node::second(page)) {
             self.fold(second, mmu);
-            self.referenced[second].local = false;
+            self.pages[second].local = false;
         }
     }
 
     /// The object of the page that CLOCK would evict; the hand moves past that page.
-    fn choose_object<M: Mmu>(&mut self, mmu: &mut M) -> u32 {
+    fn choose_object<M: Mmu>(&mut self, mmu: &mut M) -> Option<u32> {
         // One turn clears all bits; more are looked at only if pages are referenced meanwhile.
-        let mut looks = 2 * self.clock.len();
+        let mut looks = 2 * self.lists.len(CLOCK);
         loop {
-            let page = self.hand;
+            let page = self.lists.pointer(CLOCK)?;
             self.hand_steps += 1;
             looks -= 1;
             self.fold(page, mmu);
-            self.hand = self.clock.next(page);
-            if !core::mem::take(&mut self.referenced[page].global) || looks == 0 {
-                return self.object_of(page);
+            self.lists.advance(CLOCK);
+            let entry = &mut self.pages[page];
+            if !core::mem::take(&mut entry.global) || looks == 0 {
+                return Some(entry.object);
             }
         }
     }
 
     /// The first page without a bit from the pointer on; the pointer moves past it.
     fn choose_page<M: Mmu>(&mut self, object: u32, mmu: &mut M) -> Option<PageId> {
-        let mut looks = 2 * self.stacks.len(object);
+        let stack = stack_of(object);
+        let mut looks = 2 * self.lists.len(stack);
         loop {
-            let page = self.stacks.pointer(object)?;
+            let page = self.lists.pointer(stack)?;
             self.hand_steps += 1;
             looks -= 1;
             self.fold(page, mmu);
-            self.stacks.advance(object);
-            if !core::mem::take(&mut self.referenced[page].local) || looks == 0 {
+            self.lists.advance(stack);
+            if !core::mem::take(&mut self.pages[page].local) || looks == 0 {
                 return Some(page);
             }
         }
@@ -136,11 +135,9 @@ impl Policy for LifoPlus {
         Some("an object's stack decides, and of most objects a sample has no page or two");
 
     fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
-        if self.clock.is_empty() {
-            return None;
-        }
-        let alone = self.stacks.occupied() == 1;
-        let object = if alone { self.object_of(self.hand) } else { self.choose_object(mmu) };
+        let object = self.pages[self.lists.pointer(CLOCK)?].object;
+        let is_alone = self.lists.len(stack_of(object)) == self.lists.len(CLOCK);
+        let object = if is_alone { object } else { self.choose_object(mmu)? };
         self.choose_page(object, mmu)
     }
 
@@ -149,31 +146,28 @@ impl Policy for LifoPlus {
     }
 
     fn insert<M: Mmu>(&mut self, reference: Reference, mmu: &mut M) -> bool {
-        let page = reference.page;
-        self.referenced.set(page, Referenced::default());
-        if self.clock.is_empty() {
-            self.clock.insert_first(page);
-            self.hand = page;
-        } else {
-            self.clock.insert_before(self.hand, page);
-        }
-        self.push(reference.object, page, mmu);
+        let Reference { page, object, .. } = reference;
+        self.pages.set(page, Page { is_resident: true, object, ..Page::default() });
+        self.lists.push_behind_pointer(CLOCK, Node::first(page));
+        self.push(page, mmu);
         false
     }
 
     fn remove(&mut self, page: PageId) {
-        if self.stacks.remove(page).is_some() {
-            if self.hand == page {
-                self.hand = self.clock.next(page);
-            }
-            self.clock.remove(page);
+        let Page { is_resident, object, .. } = self.pages.get(page);
+        if is_resident {
+            self.lists.remove(CLOCK, Node::first(page));
+            self.lists.remove(stack_of(object), Node::second(page));
+            self.pages[page].is_resident = false;
         }
     }
 
     fn assign<M: Mmu>(&mut self, page: PageId, object: u32, mmu: &mut M) {
-        if self.stacks.stack_of(page).is_some_and(|old| old != object) {
-            self.stacks.remove(page);
-            self.push(object, page, mmu);
+        let Page { is_resident, object: old, .. } = self.pages.get(page);
+        if is_resident && object != old {
+            self.lists.remove(stack_of(old), Node::second(page));
+            self.pages[page].object = object;
+            self.push(page, mmu);
         }
     }
 
@@ -182,19 +176,20 @@ impl Policy for LifoPlus {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        let residents = self.clock.len();
+        let residents = self.lists.len(CLOCK);
         ensure!(residents <= self.frames, "{residents} pages resident");
-        self.stacks.check()?;
-        let stacked = self.stacks.members().count();
-        ensure!(stacked == residents, "{stacked} of {residents} pages are in stacks");
-        if !self.clock.is_empty() {
-            self.clock.check(self.hand)?;
-            let mut listed = self.clock.iter_from(self.hand);
-            ensure!(
-                listed.all(|page| self.stacks.stack_of(page).is_some()),
-                "a page in the list is in no stack"
-            );
+        self.lists.check()?;
+        let mut in_clock = self.lists.iter(CLOCK);
+        ensure!(in_clock.all(|page| self.pages[page].is_resident), "a page in CLOCK's list is not resident");
+        let objects = self.pages.iter().map(|(_, page)| page.object + 1).max().unwrap_or(0);
+        let mut stacked = 0;
+        for object in 0..objects {
+            let mut stack = self.lists.iter(stack_of(object));
+            let belongs = |page| self.pages[page].is_resident && self.pages[page].object == object;
+            ensure!(stack.all(belongs), "a page in the stack of object {object} does not belong there");
+            stacked += self.lists.len(stack_of(object));
         }
+        ensure!(stacked == residents, "{stacked} of {residents} pages are in stacks");
         Ok(())
     }
 }
@@ -209,14 +204,14 @@ mod tests {
     fn worked_example() {
         let mut machine = Machine::<LifoPlus>::new("lifo-plus", 5);
         let states = machine.trace(&[1, 2, 3, 4, 5, 4, 3, 6, 6, 5, 7, 8], |machine| {
-            let LifoPlus { stacks, referenced, .. } = machine.policy();
+            let LifoPlus { lists, pages, .. } = machine.policy();
             let show = |page: PageId| {
-                let referenced = machine.is_referenced(page) || referenced[page].local;
-                let marks = [(referenced, "*"), (stacks.pointer(0) == Some(page), "<")];
+                let referenced = machine.is_referenced(page) || pages[page].local;
+                let marks = [(referenced, "*"), (lists.pointer(stack_of(0)) == Some(page), "<")];
                 let marks = marks.map(|(holds, mark)| if holds { mark } else { "" });
                 format!("{page}{}", marks.concat())
             };
-            stacks.iter(0).map(show).collect::<Vec<_>>().join(" ")
+            lists.iter(stack_of(0)).map(show).collect::<Vec<_>>().join(" ")
         });
         assert_eq!(
             states,
@@ -245,7 +240,7 @@ mod tests {
         }
         let stacks = |machine: &Machine<LifoPlus>| {
             [0, 1, 2].map(|object| {
-                let pages = machine.policy().stacks.iter(object).map(|page| page.0);
+                let pages = machine.policy().lists.iter(stack_of(object)).map(|page| page.0);
                 pages.collect::<Vec<_>>()
             })
         };
