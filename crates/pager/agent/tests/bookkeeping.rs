@@ -69,17 +69,15 @@ fn bytes_a_page(policy: &str) -> f64 {
     (most - DIRECTORY_BYTES) as f64 / PAGES as f64
 }
 
-/// At most 32 bytes, but for three: APR keeps each page in three lists and knows when it was named, SEQ keeps trees of
-/// the resident pages by address and of its sequences (up to four a frame where no fault continues another), and clock-page-table one in the order of its hand.
+/// At most 32 bytes, but for SEQ, which knows where each resident page is, and its sequences (up to four a frame
+/// where no fault continues another).
 #[test]
 fn bookkeeping_takes_at_most_32_bytes_a_page_under_most_policies() {
     let mut exceeded = false;
     for policy in names() {
         let bytes = bytes_a_page(policy);
         let most = match policy {
-            "apr" => 56.0,
-            "seq" => 128.0,
-            "clock-page-table" => 42.0,
+            "seq" => 48.0,
             _ => 32.0,
         };
         println!("{policy}: {bytes:.1} bytes a page");

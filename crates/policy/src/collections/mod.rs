@@ -12,6 +12,7 @@ mod page_map;
 mod ranked_list;
 mod ring;
 mod segmented_stack;
+mod sorted_pages;
 mod stacks;
 
 pub use bit_tree::BitTree;
@@ -23,4 +24,5 @@ pub use page_map::PageMap;
 pub use ranked_list::RankedList;
 pub use ring::Ring;
 pub use segmented_stack::SegmentedStack;
+pub use sorted_pages::SortedPages;
 pub use stacks::{Node, Stacks};

@@ -128,11 +128,13 @@ impl Stacks {
         self.occupied(stack).map(|stack| stack.pointer.page())
     }
 
-    /// Moves the pointer of a stack that is not empty one page on, from the bottom to the top.
+    /// The page that the pointer is at. The pointer moves one page on, from the bottom to the top.
     #[inline]
-    pub fn advance(&mut self, stack: u32) {
-        let stack = &mut self.stacks[stack as usize];
-        stack.pointer = self.links.get(stack.pointer, BELOW);
+    pub fn pass(&mut self, stack: u32) -> Option<PageId> {
+        let stack = self.stacks.get_mut(stack as usize).filter(|stack| stack.len > 0)?;
+        let passed = stack.pointer;
+        stack.pointer = self.links.get(passed, BELOW);
+        Some(passed.page())
     }
 
     /// Puts a node that is in no stack on top. The pointer goes to the page that was on top before, which is returned.
@@ -267,7 +269,7 @@ mod tests {
         assert_eq!(show(&stacks, 7), "3 5 [1] 4");
         stacks.check().unwrap();
         stacks.remove(7, node(5));
-        stacks.advance(7);
+        assert_eq!(stacks.pass(7), Some(PageId(1)));
         stacks.remove(7, node(4));
         assert_eq!(show(&stacks, 7), "[3] 1", "from the bottom to the top");
         stacks.remove(7, node(3));

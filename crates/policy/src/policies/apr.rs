@@ -437,10 +437,9 @@ impl Apr {
         let mut spared = None;
         // One turn clears all bits; a second ends it, unless pages are referenced meanwhile.
         for _ in 0..2 * self.lists.len(CLOCK) {
-            let page = self.lists.pointer(CLOCK)?;
+            let page = self.lists.pass(CLOCK)?;
             self.hand_steps += 1;
             self.fold(page, mmu);
-            self.lists.advance(CLOCK);
             let entry = &mut self.pages[page];
             let status = entry.status();
             let is_ghost = !status.is_resident();
@@ -465,10 +464,9 @@ impl Apr {
     fn choose_by_fallback<M: Mmu>(&mut self, object: u32, mmu: &mut M) -> Option<PageId> {
         let stack = stack_of(object);
         for _ in 0..2 * self.lists.len(stack) {
-            let page = self.lists.pointer(stack)?;
+            let page = self.lists.pass(stack)?;
             self.hand_steps += 1;
             self.fold(page, mmu);
-            self.lists.advance(stack);
             let entry = &mut self.pages[page];
             let status = entry.status();
             if status.record() == Some(ByFallback) || entry.take_referenced(ByFallback) {

@@ -98,11 +98,10 @@ impl LifoPlus {
         // One turn clears all bits; more are looked at only if pages are referenced meanwhile.
         let mut looks = 2 * self.lists.len(CLOCK);
         loop {
-            let page = self.lists.pointer(CLOCK)?;
+            let page = self.lists.pass(CLOCK)?;
             self.hand_steps += 1;
             looks -= 1;
             self.fold(page, mmu);
-            self.lists.advance(CLOCK);
             let entry = &mut self.pages[page];
             if !core::mem::take(&mut entry.global) || looks == 0 {
                 return Some(entry.object);
@@ -115,11 +114,10 @@ impl LifoPlus {
         let stack = stack_of(object);
         let mut looks = 2 * self.lists.len(stack);
         loop {
-            let page = self.lists.pointer(stack)?;
+            let page = self.lists.pass(stack)?;
             self.hand_steps += 1;
             looks -= 1;
             self.fold(page, mmu);
-            self.lists.advance(stack);
             if !core::mem::take(&mut self.pages[page].local) || looks == 0 {
                 return Some(page);
             }

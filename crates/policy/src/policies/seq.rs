@@ -18,36 +18,66 @@
 //! fault is longest ago is dropped. Sequences do not cross objects, and a page unmapped stays part of its
 //! sequence. The frame of a victim behind a sequence is filled in place, and CLOCK's hand does not move.
 //!
-//! Cost: hit that of the default policy; fault that and O(log M) for the sequences. Tree nodes for resident pages and
-//! sequences, and 16 bytes a page seen.
+//! Cost: hit that of the default policy; fault that and O(log M) for the sequences. 12 bytes a page seen, about 7 a resident
+//! page, 40 a sequence, and the last N times of those that are long enough or about to be.
 
 use super::{Clock, Lru};
 use crate::arguments::Parameter;
-use crate::collections::PageMap;
+use crate::collections::{Lists, PageMap, SortedPages};
 use crate::interface::ensure;
 use crate::registry::Registered;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation};
 use alloc::collections::{BTreeMap, VecDeque};
 
-/// An object and a page number in it.
-type Place = (u32, u64);
+/// An object and a page number in it. 12 bytes: there are many.
+#[repr(Rust, packed(4))]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Place {
+    object: u32,
+    number: u64,
+}
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Where pages are that are not resident.
+const NOWHERE: Place = Place { object: u32::MAX, number: u64::MAX };
+
+impl Default for Place {
+    fn default() -> Self {
+        NOWHERE
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Direction {
     /// Of one page yet.
+    #[default]
     Unknown,
     Up,
     Down,
 }
 
-/// Faults on the pages from its key, the lowest, to `high`.
-#[derive(Clone, Debug)]
+/// Faults on the pages from the lowest, `low`, to the page with the number `high`.
+#[repr(Rust, packed(4))]
+#[derive(Clone, Copy, Debug, Default)]
 struct Sequence {
+    low: Place,
     high: u64,
     direction: Direction,
-    /// Times of its last N faults, the earliest in front.
-    faults: VecDeque<u64>,
 }
+
+impl Sequence {
+    /// Its pages, which is how many faults it has seen.
+    fn pages(self) -> u64 {
+        self.high - self.low.number + 1
+    }
+}
+
+/// The number of a sequence, one of those of pages for the sake of the collections.
+type Number = PageId;
+
+/// Sequences by the time of their last fault.
+const KNOWN: usize = 0;
+/// Numbers that no sequence has any more.
+const UNUSED: usize = 1;
 
 /// SEQ over a default policy.
 #[derive(Debug)]
@@ -60,16 +90,20 @@ pub struct Seq<D> {
     nth: usize,
     /// How far behind the growing end pages are evicted.
     distance: u64,
-    /// By object and lowest page number.
-    sequences: BTreeMap<Place, Sequence>,
-    /// Every sequence by the time of its last fault.
-    by_last_fault: BTreeMap<u64, Place>,
+    /// By number.
+    sequences: PageMap<Sequence>,
+    /// The numbers of sequences: those that are known, the one whose last fault is longest ago in front; and the others.
+    numbers: Lists<2>,
+    /// Sequences by their lowest page.
+    by_place: SortedPages<Place>,
+    /// Times of the last N faults of each sequence, the earliest in front, but for those that count only while it is too short.
+    times: BTreeMap<Number, VecDeque<u64>>,
     /// The sequences that have a victim to offer, by the time of their n-th last fault.
-    offering: BTreeMap<u64, Place>,
+    offering: BTreeMap<u64, Number>,
     /// Resident pages by place.
-    resident: BTreeMap<Place, PageId>,
+    resident: SortedPages<(Place, PageId)>,
     /// The place of each resident page.
-    place: PageMap<Option<Place>>,
+    place: PageMap<Place>,
     /// Faults so far.
     time: u64,
     /// The latest proposal, if it came from a sequence.
@@ -125,10 +159,12 @@ impl<D: Registered> Seq<D> {
             length: arguments.whole("length", 1..=u64::MAX)?,
             nth: arguments.whole("faults", 1..=1000)? as usize,
             distance: arguments.whole("distance", 0..=u64::MAX)?,
-            sequences: BTreeMap::new(),
-            by_last_fault: BTreeMap::new(),
+            sequences: PageMap::new(),
+            numbers: Lists::new(),
+            by_place: SortedPages::new(),
+            times: BTreeMap::new(),
             offering: BTreeMap::new(),
-            resident: BTreeMap::new(),
+            resident: SortedPages::new(),
             place: PageMap::new(),
             time: 0,
             proposed: None,
@@ -137,115 +173,136 @@ impl<D: Registered> Seq<D> {
 }
 
 impl<D> Seq<D> {
-    /// The lowest place of the sequence that covers a place.
-    fn covering(&self, (object, number): Place) -> Option<Place> {
-        let (&key, sequence) = self.sequences.range((object, 0)..=(object, number)).next_back()?;
-        (number <= sequence.high).then_some(key)
+    /// The sequence that covers a place.
+    fn covering(&self, place: Place) -> Option<Number> {
+        let number = self.by_place.last_to(place, |number| self.sequences[number].low)?;
+        let Sequence { low, high, .. } = self.sequences[number];
+        (low.object == place.object && place.number <= high).then_some(number)
     }
 
-    /// The page that a sequence offers: the first resident one far enough behind its growing end.
-    fn offer(&self, (object, low): Place, sequence: &Sequence) -> Option<PageId> {
-        let high = sequence.high;
-        if high - low + 1 < self.length || sequence.faults.len() < self.nth {
-            return None;
-        }
-        match sequence.direction {
+    /// The time of the n-th last fault of a sequence that is long enough.
+    fn nth_last(&self, number: Number) -> Option<u64> {
+        let times = self.times.get(&number)?;
+        let is_long = self.sequences[number].pages() >= self.length;
+        times.front().copied().filter(|_| is_long && times.len() == self.nth)
+    }
+
+    /// The page that a sequence offers, if it is long enough: the first resident one far enough behind its growing end.
+    fn offer(&self, number: Number) -> Option<PageId> {
+        let Sequence { low, high, direction } = self.sequences[number];
+        let at = |number| Place { number, ..low };
+        let key = |page| (self.place[page], page);
+        let page = match direction {
             Direction::Down => {
-                let first = low.checked_add(self.distance).filter(|first| *first <= high)?;
-                self.resident.range((object, first)..=(object, high)).next()
+                let first = low.number.checked_add(self.distance)?;
+                self.resident.first_from((at(first), PageId(0)), key)?
             }
             Direction::Up | Direction::Unknown => {
-                let last = high.checked_sub(self.distance).filter(|last| *last >= low)?;
-                self.resident.range((object, low)..=(object, last)).next_back()
+                let last = high.checked_sub(self.distance)?;
+                self.resident.last_to((at(last), PageId(u32::MAX)), key)?
             }
-        }
-        .map(|(_, &page)| page)
+        };
+        (low..=at(high)).contains(&self.place[page]).then_some(page)
     }
 
     /// Enters a sequence among those that offer a victim, or not, after it or the residence of a page in it changed.
-    fn reconsider(&mut self, key: Place) {
-        let sequence = &self.sequences[&key];
-        let Some(&nth_last) = sequence.faults.front().filter(|_| sequence.faults.len() == self.nth) else {
-            return;
-        };
-        if self.offer(key, sequence).is_some() {
-            self.offering.insert(nth_last, key);
+    fn reconsider(&mut self, number: Number) {
+        let Some(nth_last) = self.nth_last(number) else { return };
+        if self.offer(number).is_some() {
+            self.offering.insert(nth_last, number);
         } else {
             self.offering.remove(&nth_last);
         }
     }
 
-    /// Takes a sequence out of all indexes.
-    fn take(&mut self, key: Place) -> Option<Sequence> {
-        let sequence = self.sequences.remove(&key)?;
-        let (first, last) = (sequence.faults.front()?, sequence.faults.back()?);
-        self.by_last_fault.remove(last);
-        // An earlier first fault than the n-th last is no key here.
-        self.offering.remove(first);
-        Some(sequence)
+    /// Begins a sequence of one page, without its fault.
+    fn begin(&mut self, place: Place) -> Number {
+        let next = PageId(self.numbers.len(KNOWN) as u32);
+        let number = self.numbers.front(UNUSED).unwrap_or(next);
+        let alone = Sequence { low: place, high: place.number, direction: Direction::Unknown };
+        self.sequences.set(number, alone);
+        self.by_place.insert(number, |number| self.sequences[number].low);
+        number
     }
 
-    /// Gives a sequence the present fault and enters it into the indexes.
-    fn put(&mut self, key: Place, mut sequence: Sequence) {
-        if sequence.faults.len() == self.nth {
-            sequence.faults.pop_front();
+    /// Ends a sequence.
+    fn end(&mut self, number: Number) {
+        self.by_place.remove(number, |number| self.sequences[number].low);
+        if let Some(times) = self.times.remove(&number) {
+            // An earlier first fault than the n-th last is no key here.
+            times.front().and_then(|first| self.offering.remove(first));
         }
-        sequence.faults.push_back(self.time);
-        self.by_last_fault.insert(self.time, key);
-        self.sequences.insert(key, sequence);
-        self.reconsider(key);
+        self.numbers.move_to_back(UNUSED, number);
+    }
+
+    /// Gives a sequence, which has grown by a page, the present fault.
+    fn note_time(&mut self, number: Number) {
+        self.numbers.move_to_back(KNOWN, number);
+        // The first of the n last faults, at the earliest, when it is long enough.
+        if self.sequences[number].pages() + self.nth as u64 > self.length {
+            let times = self.times.entry(number).or_insert_with(|| VecDeque::with_capacity(self.nth));
+            if times.len() == self.nth {
+                times.pop_front().and_then(|nth_last| self.offering.remove(&nth_last));
+            }
+            times.push_back(self.time);
+        }
+        self.reconsider(number);
     }
 
     /// A fault: extends a sequence or starts one.
-    fn note_fault(&mut self, (object, number): Place) {
+    fn note_fault(&mut self, place: Place) {
         self.time += 1;
-        let covering = self.covering((object, number));
-        let below = number.checked_sub(1).and_then(|below| self.covering((object, below))).filter(|key| {
-            let sequence = &self.sequences[key];
-            sequence.high + 1 == number && sequence.direction != Direction::Down
+        let Place { object, number } = place;
+        let below = number.checked_sub(1).and_then(|below| self.covering(Place { object, number: below }));
+        let below = below.filter(|&below| {
+            let Sequence { high, direction, .. } = self.sequences[below];
+            high + 1 == number && direction != Direction::Down
         });
-        let above = number.checked_add(1).map(|above| (object, above)).filter(|key| {
-            self.sequences.get(key).is_some_and(|sequence| sequence.direction != Direction::Up)
+        let above = number.checked_add(1).map(|above| Place { object, number: above });
+        let above = above.and_then(|place| {
+            self.covering(place).filter(|&above| {
+                let Sequence { low, direction, .. } = self.sequences[above];
+                low == place && direction != Direction::Up
+            })
         });
-        if let Some(covering) = covering {
-            self.take(covering);
+        if let Some(covering) = self.covering(place) {
+            self.end(covering);
         }
-        if let Some(key) = below
-            && let Some(sequence) = self.take(key)
-        {
-            self.put(key, Sequence { high: number, direction: Direction::Up, ..sequence });
-        } else if let Some(key) = above
-            && let Some(sequence) = self.take(key)
-        {
-            self.put((object, number), Sequence { direction: Direction::Down, ..sequence });
+        let grown = if let Some(below) = below {
+            let sequence = &mut self.sequences[below];
+            (sequence.high, sequence.direction) = (number, Direction::Up);
+            below
+        } else if let Some(above) = above {
+            self.by_place.remove(above, |number| self.sequences[number].low);
+            let sequence = &mut self.sequences[above];
+            (sequence.low, sequence.direction) = (place, Direction::Down);
+            self.by_place.insert(above, |number| self.sequences[number].low);
+            above
         } else {
-            let alone = Sequence {
-                high: number,
-                direction: Direction::Unknown,
-                faults: VecDeque::with_capacity(self.nth),
-            };
-            self.put((object, number), alone);
-        }
-        if self.sequences.len() > 4 * self.frames + 16
-            && let Some((_, &oldest)) = self.by_last_fault.first_key_value()
+            self.begin(place)
+        };
+        self.note_time(grown);
+        if self.numbers.len(KNOWN) > 4 * self.frames + 16
+            && let Some(oldest) = self.numbers.front(KNOWN)
         {
-            self.take(oldest);
+            self.end(oldest);
         }
     }
 
-    /// Notes that a page is at a place, or (`None`) not resident.
-    fn set_place(&mut self, page: PageId, place: Option<Place>) {
+    /// Notes that a page is at a place, or (`NOWHERE`) not resident.
+    fn set_place(&mut self, page: PageId, place: Place) {
         self.place.cover(page);
-        let old = core::mem::replace(&mut self.place[page], place);
-        if let Some(old) = old {
-            self.resident.remove(&old);
+        let old = self.place[page];
+        if old != NOWHERE {
+            self.resident.remove(page, |page| (self.place[page], page));
         }
-        if let Some(new) = place {
-            self.resident.insert(new, page);
+        self.place[page] = place;
+        if place != NOWHERE {
+            self.resident.insert(page, |page| (self.place[page], page));
         }
-        for changed in [old, place].into_iter().flatten() {
-            if let Some(key) = self.covering(changed) {
-                self.reconsider(key);
+        for changed in [old, place].into_iter().filter(|place| *place != NOWHERE) {
+            if let Some(number) = self.covering(changed) {
+                self.reconsider(number);
             }
         }
     }
@@ -261,17 +318,16 @@ impl<D: Policy> Policy for Seq<D> {
 
     fn fault(&mut self, reference: Reference) {
         self.default.fault(reference);
-        self.note_fault((reference.object, reference.page_number));
+        self.note_fault(Place { object: reference.object, number: reference.page_number });
     }
 
     fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
-        self.proposed =
-            self.offering.last_key_value().and_then(|(_, key)| self.offer(*key, &self.sequences[key]));
+        self.proposed = self.offering.last_key_value().and_then(|(_, number)| self.offer(*number));
         self.proposed.or_else(|| self.default.victim(mmu))
     }
 
     fn evict(&mut self, page: PageId) {
-        self.set_place(page, None);
+        self.set_place(page, NOWHERE);
         // The default policy has not proposed a page that a sequence did.
         if self.proposed.take() == Some(page) {
             self.default.remove(page);
@@ -281,7 +337,8 @@ impl<D: Policy> Policy for Seq<D> {
     }
 
     fn insert<M: Mmu>(&mut self, reference: Reference, mmu: &mut M) -> bool {
-        self.set_place(reference.page, Some((reference.object, reference.page_number)));
+        let Reference { page, object, page_number: number, .. } = reference;
+        self.set_place(page, Place { object, number });
         self.default.insert(reference, mmu)
     }
 
@@ -291,30 +348,35 @@ impl<D: Policy> Policy for Seq<D> {
     }
 
     fn remove(&mut self, page: PageId) {
-        self.set_place(page, None);
+        self.set_place(page, NOWHERE);
         self.default.remove(page);
     }
 
     /// A page's sequence, if it is in one, is left behind.
     fn assign<M: Mmu>(&mut self, page: PageId, object: u32, mmu: &mut M) {
-        if let Some((_, number)) = self.place.get(page) {
-            self.set_place(page, Some((object, number)));
+        let place = self.place.get(page);
+        if place != NOWHERE {
+            self.set_place(page, Place { object, ..place });
         }
         self.default.assign(page, object, mmu);
     }
 
     /// Its sequence is left behind here, too.
     fn renumber(&mut self, page: PageId, page_number: u64) {
-        if let Some((object, _)) = self.place.get(page) {
-            self.set_place(page, Some((object, page_number)));
+        let place = self.place.get(page);
+        if place != NOWHERE {
+            self.set_place(page, Place { number: page_number, ..place });
         }
         self.default.renumber(page, page_number);
     }
 
     /// Its sequences end.
     fn free_object(&mut self, object: u32) {
-        while let Some((&key, _)) = self.sequences.range((object, 0)..=(object, u64::MAX)).next() {
-            self.take(key);
+        let first = Place { object, number: 0 };
+        while let Some(number) = self.by_place.first_from(first, |number| self.sequences[number].low)
+            && self.sequences[number].low.object == object
+        {
+            self.end(number);
         }
         self.default.free_object(object);
     }
@@ -327,44 +389,53 @@ impl<D: Policy> Policy for Seq<D> {
         self.default.check()?;
         let residents = self.resident.len();
         ensure!(residents <= self.frames, "{residents} pages resident");
-        let placed = || self.place.iter().filter_map(|(page, place)| place.map(|place| (place, page)));
+        self.resident.check(|page| (self.place[page], page))?;
+        let placed = self.place.iter().filter(|(_, place)| *place != NOWHERE).count();
         ensure!(
-            placed().count() == residents
-                && placed().all(|(place, page)| self.resident.get(&place) == Some(&page)),
+            placed == residents && self.resident.iter().all(|page| self.place[page] != NOWHERE),
             "pages and places do not agree"
         );
-        let sequences = self.sequences.len();
+        self.numbers.check()?;
+        self.by_place.check(|number| self.sequences[number].low)?;
+        let sequences = self.by_place.len();
         ensure!(sequences <= 4 * self.frames + 16, "{sequences} sequences");
-        ensure!(self.by_last_fault.len() == sequences, "{} sequences by time", self.by_last_fault.len());
+        ensure!(self.numbers.len(KNOWN) == sequences, "{} sequences by time", self.numbers.len(KNOWN));
         let mut previous: Option<Place> = None;
-        let mut offering = 0;
-        for (&key, sequence) in &self.sequences {
-            let (object, low) = key;
-            ensure!(low <= sequence.high, "sequence {key:?} ends at {}", sequence.high);
+        let (mut offering, mut timed) = (0, 0);
+        for number in self.by_place.iter() {
+            let sequence = self.sequences[number];
+            let Sequence { low, high, direction } = sequence;
+            ensure!(low.number <= high, "sequence {low:?} ends at {high}");
             ensure!(
-                previous.is_none_or(|end| end < key),
-                "sequence {key:?} overlaps the one to {previous:?}"
+                previous.is_none_or(|end| end < low),
+                "sequence {low:?} overlaps the one to {previous:?}"
             );
-            previous = Some((object, sequence.high));
-            let is_single = low == sequence.high;
+            previous = Some(Place { number: high, ..low });
+            let is_single = low.number == high;
+            ensure!(is_single == (direction == Direction::Unknown), "{sequence:?}");
             ensure!(
-                is_single == (sequence.direction == Direction::Unknown),
-                "sequence {key:?}: {sequence:?}"
+                self.numbers.list_of(number) == Some(KNOWN),
+                "{sequence:?} is not known by its last fault"
             );
-            let faults = &sequence.faults;
+            // As many faults as pages; those of which times are kept are the last.
+            let times = self.times.get(&number);
+            timed += usize::from(times.is_some());
+            let early = self.length.saturating_sub(self.nth as u64);
+            let kept = sequence.pages().saturating_sub(early).min(self.nth as u64);
             ensure!(
-                (1..=self.nth).contains(&faults.len()) && faults.iter().is_sorted(),
-                "sequence {key:?}: faults {faults:?}"
+                times.map_or(0, VecDeque::len) as u64 == kept
+                    && times.is_none_or(|times| times.iter().is_sorted()),
+                "{sequence:?}: times {times:?}"
             );
-            ensure!(
-                faults.back().and_then(|last| self.by_last_fault.get(last)) == Some(&key),
-                "sequence {key:?} is not known by its last fault"
-            );
-            if self.offer(key, sequence).is_some() {
+            if let Some(nth_last) = self.nth_last(number).filter(|_| self.offer(number).is_some()) {
                 offering += 1;
-                ensure!(self.offering.get(&faults[0]) == Some(&key), "the offer of {key:?} is not known");
+                ensure!(
+                    self.offering.get(&nth_last) == Some(&number),
+                    "the offer of {sequence:?} is not known"
+                );
             }
         }
+        ensure!(timed == self.times.len(), "{} sequences with times, not {timed}", self.times.len());
         ensure!(offering == self.offering.len(), "{offering} of {} sequences offer", self.offering.len());
         Ok(())
     }
@@ -375,7 +446,7 @@ mod tests {
     use super::*;
     use crate::conformance::{Machine, for_random_strings, naive, run};
 
-    /// The sequences, each with its direction and the number of faults counted, and the victim.
+    /// The sequences, each with its direction and how many times are kept of its faults, and the victim.
     #[test]
     fn worked_example() {
         let mut machine = Machine::<SeqClock>::new("seq:length=3,faults=2,distance=1", 4);
@@ -383,26 +454,32 @@ mod tests {
             .iter()
             .map(|&page| {
                 let victim = machine.access(page).victim;
-                let sequence = |((_, low), sequence): (&Place, &Sequence)| {
-                    format!("{low}-{} {:?} {}", sequence.high, sequence.direction, sequence.faults.len())
+                let policy = machine.policy();
+                let sequence = |number: Number| {
+                    let Sequence { low: Place { number: low, .. }, high, direction } =
+                        policy.sequences[number];
+                    format!(
+                        "{low}-{high} {direction:?} {}",
+                        policy.times.get(&number).map_or(0, VecDeque::len)
+                    )
                 };
-                let sequences: Vec<_> = machine.policy().sequences.iter().map(sequence).collect();
+                let sequences: Vec<_> = policy.by_place.iter().map(sequence).collect();
                 format!("{} / {victim:?}", sequences.join(", "))
             })
             .collect();
         assert_eq!(
             states,
             [
-                "5-5 Unknown 1 / None",
-                "5-6 Up 2 / None",
+                "5-5 Unknown 0 / None",
+                "5-6 Up 1 / None",
                 "5-7 Up 2 / None",
                 "5-8 Up 2 / None",
                 "5-9 Up 2 / Some(8)",
-                "2-2 Unknown 1, 5-9 Up 2 / Some(7)", // 9 is the end, 8 has gone
-                "1-2 Down 2, 5-9 Up 2 / Some(6)",
-                "1-2 Down 2, 7-7 Unknown 1 / Some(5)", // the pattern is broken: CLOCK's choice
+                "2-2 Unknown 0, 5-9 Up 2 / Some(7)", // 9 is the end, 8 has gone
+                "1-2 Down 1, 5-9 Up 2 / Some(6)",
+                "1-2 Down 1, 7-7 Unknown 0 / Some(5)", // the pattern is broken: CLOCK's choice
                 // The frames hold 7 1 2 9, and CLOCK's hand has moved one frame only.
-                "1-2 Down 2, 7-7 Unknown 1, 10-10 Unknown 1 / Some(1)",
+                "1-2 Down 1, 7-7 Unknown 0, 10-10 Unknown 0 / Some(1)",
             ]
         );
     }
