@@ -1,5 +1,8 @@
 //! The `sweephand` command as other programs see it: columns, messages, exit status, files left behind.
 
+mod sandbox;
+
+use sandbox::{Sandbox, text};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,70 +11,6 @@ use std::sync::LazyLock;
 
 /// The example string of Belady's anomaly, with a marker line and spaces as found in the wild.
 const E1: &str = "1\n2\n3\n4\n*\n1\n2\n5\n1\n2\n3\n4\n5\n";
-
-struct Sandbox {
-    directory: tempfile::TempDir,
-}
-
-impl Sandbox {
-    fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
-        fs::write(self.path(name), contents).unwrap();
-    }
-
-    fn command(&self, arguments: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sweephand"));
-        command.args(arguments.split_whitespace()).current_dir(self.directory.path());
-        command.env_remove("SWEEPHAND_TRACES").env("XDG_CACHE_HOME", shared_cache());
-        command
-    }
-
-    fn run(&self, arguments: &str) -> Output {
-        self.command(arguments).stdin(Stdio::null()).output().unwrap()
-    }
-
-    /// Standard output of a command that succeeds without a word on standard error.
-    fn stdout(&self, arguments: &str) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments}: {}", text(&output.stderr));
-        text(&output.stdout)
-    }
-
-    /// The one line of a command that fails with status 2 and prints nothing else.
-    fn error(&self, arguments: &str) -> String {
-        let output = self.run(arguments);
-        let message = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments}: {message}");
-        assert_eq!(text(&output.stdout), "", "{arguments}");
-        assert_eq!(message.lines().count(), 1, "{arguments}: {message}");
-        message.trim_end().strip_prefix("sweephand: ").unwrap().to_string()
-    }
-
-    fn files(&self) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(self.directory.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-}
-
-/// One recorder for all tests: building it takes longer than using it.
-fn shared_cache() -> &'static Path {
-    Path::new(env!("CARGO_TARGET_TMPDIR"))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
 
 #[test]
 fn csv_has_the_columns_that_other_tools_read() {

@@ -1,15 +1,17 @@
 //! `sweephand sweep`: the same rows as `simulate`, whatever is killed on the way.
 
+mod sandbox;
 mod schema;
 
+use sandbox::{Sandbox, text};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::Duration;
-use sweephand_report::SweepRow;
+use sweephand_report::{SimulationRow, SweepRow};
 
 const POLICIES: [&str; 13] = [
     "fifo",
@@ -32,7 +34,7 @@ const CELLS: usize = 2 * POLICIES.len() * MEMORY.len();
 
 /// The rows of the test plan.
 static UNDISTURBED: LazyLock<BTreeMap<String, Counts>> = LazyLock::new(|| {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::with_plan();
     sandbox.stdout("sweep plan.toml -o out");
     sandbox.rows("out")
 });
@@ -40,14 +42,10 @@ static UNDISTURBED: LazyLock<BTreeMap<String, Counts>> = LazyLock::new(|| {
 /// The counts of a row; the time that it took is another one each time.
 type Counts = Vec<String>;
 
-struct Sandbox {
-    directory: tempfile::TempDir,
-}
-
 impl Sandbox {
     /// With a plan over a trace that takes long enough to be killed in the middle, and a short one.
-    fn new() -> Self {
-        let sandbox = Self { directory: tempfile::tempdir().unwrap() };
+    fn with_plan() -> Self {
+        let sandbox = Self::new();
         for (trace, name) in [("tasks/tcc.swt", "a-tcc.swt"), ("scan-cyclic.swt", "b-scan.swt")] {
             fs::copy(bundled(trace), sandbox.path(name)).unwrap();
         }
@@ -55,41 +53,14 @@ impl Sandbox {
         sandbox
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
     fn plan(&self, traces: &str, policies: &[&str], memory: &[&str]) {
         let text = format!("traces = [{traces:?}]\npolicies = {policies:?}\nmemory = {memory:?}\n");
-        fs::write(self.path("plan.toml"), text).unwrap();
-    }
-
-    fn command(&self, arguments: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sweephand"));
-        command.args(arguments.split_whitespace()).current_dir(self.directory.path()).stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, arguments: &str) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    /// Standard output of a command that succeeds.
-    fn stdout(&self, arguments: &str) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments}: {}", text(&output.stderr));
-        text(&output.stdout)
-    }
-
-    fn error(&self, arguments: &str) -> String {
-        let output = self.run(arguments);
-        let message = text(&output.stderr);
-        assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{arguments}: {message}");
-        message.trim_end().strip_prefix("sweephand: ").unwrap().to_string()
+        self.write("plan.toml", text);
     }
 
     fn start(&self, arguments: &str) -> Child {
-        self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     /// The rows of a dataset by cell; no cell has two.
@@ -102,6 +73,15 @@ impl Sandbox {
             }
         }
         rows
+    }
+
+    /// The same as lines of the CSV of `simulate`, in any order.
+    fn lines(&self, dataset: &str) -> Vec<String> {
+        let parts = fs::read_dir(self.path(dataset).join("results")).unwrap();
+        let read = |part: std::io::Result<fs::DirEntry>| {
+            SweepRow::read_parquet(fs::File::open(part.unwrap().path()).unwrap()).unwrap()
+        };
+        parts.flat_map(read).map(|row| line(&row.simulation)).collect()
     }
 
     /// Waits until the journal of a running sweep has that many rows.
@@ -117,16 +97,34 @@ fn bundled(trace: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces").join(trace)
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
 fn counts(row: SweepRow) -> Counts {
     let row = serde_json::to_value(SweepRow {
         cell: sweephand_report::CellColumns { seconds: 0.0, ..row.cell },
         ..row
     });
     row.unwrap().as_object().unwrap().iter().map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+/// A line of the CSV of `simulate`; two more columns if pages were sampled.
+fn line(row: &SimulationRow) -> String {
+    let six_decimals = |number: Option<f64>| number.map_or(String::new(), |number| format!("{number:.6}"));
+    let mut values = vec![row.trace.clone(), row.policy.clone()];
+    let counts = [
+        row.memory_pages,
+        row.references,
+        row.distinct_pages,
+        row.faults,
+        row.first_touch_faults,
+        row.warmup_faults,
+        row.evictions,
+    ];
+    values.extend(counts.map(|count| count.to_string()));
+    values.extend([row.hit_ratio, row.faults_per_million_instructions].map(six_decimals));
+    values.push(row.hand_steps.to_string());
+    if let Some(pages) = row.sampled_pages {
+        values.extend([pages.to_string(), six_decimals(row.hit_ratio_error)]);
+    }
+    values.join(",")
 }
 
 /// The processes that a process has started.
@@ -153,7 +151,7 @@ fn number_before(summary: &str, word: &str) -> usize {
 
 #[test]
 fn rows_are_those_of_simulate() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::with_plan();
     let summary = sandbox.stdout("sweep plan.toml -o out --workers 2");
     assert_eq!(summary, format!("{CELLS} cells: {CELLS} computed, 0 there before, 0 failed: out/results\n"));
     let simulated = sandbox.stdout(&format!(
@@ -163,29 +161,7 @@ fn rows_are_those_of_simulate() {
     ));
     let mut lines: Vec<&str> = simulated.lines().skip(1).collect();
     assert_eq!(lines.len(), CELLS);
-    let mut swept = Vec::new();
-    for part in fs::read_dir(sandbox.path("out/results")).unwrap() {
-        let rows = SweepRow::read_parquet(fs::File::open(part.unwrap().path()).unwrap()).unwrap();
-        swept.extend(rows.into_iter().map(|SweepRow { simulation: row, .. }| {
-            let six_decimals =
-                |number: Option<f64>| number.map_or(String::new(), |number| format!("{number:.6}"));
-            format!(
-                "{},{},{},{},{},{},{},{},{},{},{},{}",
-                row.trace,
-                row.policy,
-                row.memory_pages,
-                row.references,
-                row.distinct_pages,
-                row.faults,
-                row.first_touch_faults,
-                row.warmup_faults,
-                row.evictions,
-                six_decimals(row.hit_ratio),
-                six_decimals(row.faults_per_million_instructions),
-                row.hand_steps
-            )
-        }));
-    }
+    let mut swept = sandbox.lines("out");
     lines.sort_unstable();
     swept.sort_unstable();
     assert_eq!(swept, lines);
@@ -193,7 +169,7 @@ fn rows_are_those_of_simulate() {
 
 #[test]
 fn a_worker_that_is_killed_loses_nothing() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::with_plan();
     let sweep = sandbox.start("sweep plan.toml -o out --workers 2");
     let mut killed = Vec::new();
     for rows in [5, 20, 35] {
@@ -210,7 +186,7 @@ fn a_worker_that_is_killed_loses_nothing() {
 
 #[test]
 fn a_driver_that_is_killed_goes_on_with_what_is_missing() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::with_plan();
     let mut sweep = sandbox.start("sweep plan.toml -o out --workers 2");
     sandbox.wait_for_rows("out", 10);
     let workers = children(sweep.id());
@@ -235,7 +211,7 @@ fn a_driver_that_is_killed_goes_on_with_what_is_missing() {
 
 #[test]
 fn ctrl_c_leaves_a_dataset_that_can_be_read_and_resumed() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::with_plan();
     let sweep = sandbox.start("sweep plan.toml -o out --workers 1");
     sandbox.wait_for_rows("out", 3);
     kill(sweep.id() as i32, rustix::process::Signal::INT);
@@ -250,7 +226,7 @@ fn ctrl_c_leaves_a_dataset_that_can_be_read_and_resumed() {
 
 #[test]
 fn a_changed_plan_reuses_what_it_can() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::with_plan();
     sandbox.plan("b-scan.swt", &["lru", "clock"], &["10%", "20%"]);
     sandbox.stdout("sweep plan.toml -o out");
     sandbox.plan("b-scan.swt", &["lru", "fifo"], &["10%", "20%", "30%"]);
@@ -275,7 +251,7 @@ fn a_changed_plan_reuses_what_it_can() {
 
 #[test]
 fn cells_that_fail_are_tried_again_told_and_tried_by_the_next_run() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::with_plan();
     fs::write(sandbox.path("c.swt"), "one\ntwo\n").unwrap();
     sandbox.plan("[bc]*.swt", &["lru"], &["10%", "20%"]);
     for _ in 0..2 {
@@ -301,7 +277,7 @@ fn cells_that_fail_are_tried_again_told_and_tried_by_the_next_run() {
 
 #[test]
 fn what_is_wrong_is_told_before_anything_is_written() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::with_plan();
     assert!(sandbox.error("sweep none.toml -o out").starts_with("none.toml: No such file"));
     sandbox.plan("b-scan.swt", &["lur"], &["10%"]);
     assert!(
@@ -339,7 +315,7 @@ fn the_plan_in_the_book_is_one() {
 
 #[test]
 fn two_sweeps_do_not_write_to_one_dataset() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::with_plan();
     let mut first = sandbox.start("sweep plan.toml -o out --workers 1");
     sandbox.wait_for_rows("out", 1);
     let error = sandbox.error("sweep plan.toml -o out");
