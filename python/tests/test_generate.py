@@ -24,8 +24,15 @@ def test_a_rule_and_a_seed_give_the_same_trace_as_the_command(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"pattern": "zop"}, "unrecognized subcommand 'zop'"),
-        ({"pattern": "zipf", "page": 3}, "unexpected argument '--page' found"),
+        (
+            {"pattern": "zop"},
+            "pattern 'zop': there is no such pattern; there are loop, scan, zipf, uniform, indexed-database, mixed",
+        ),
+        (
+            {"pattern": "zipf", "page": 3},
+            "pattern 'zipf': has no --page; it has --pages, --exponent, --references, --seed, --writes",
+        ),
+        ({"pattern": "zipf", "pages": "few"}, "invalid value 'few' for '--pages <N>': a whole number"),
         ({"pattern": "loop", "pages": 0, "references": 10}, "0 pages: there must be at least one"),
         ({"pattern": "zipf", "writes": 2}, "a share of writes of 2: it lies between 0 and 1"),
         ({"pattern": "zipf", "references": 0}, "0 references: there must be at least one"),

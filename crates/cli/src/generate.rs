@@ -2,7 +2,8 @@
 
 use crate::output::Output;
 use crate::progress;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args as _, FromArgMatches};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -125,12 +126,33 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What words such as `zipf --pages 100 --references 20k` ask for.
+/// What words such as `zipf --pages 100 --references 20k` ask for. Where one is none, the error says in its line which there are.
 pub fn synthesis(words: impl IntoIterator<Item = OsString>) -> anyhow::Result<Synthesis> {
     // Who asks says where it goes to.
-    let command = ["generate".into()].into_iter().chain(words).chain(["--output=-".into()]);
-    let matches = Args::augment_args(clap::Command::new("generate")).try_get_matches_from(command)?;
+    let words: Vec<OsString> =
+        ["generate".into()].into_iter().chain(words).chain(["--output=-".into()]).collect();
+    let mut command = Args::augment_args(clap::Command::new("generate")).disable_help_subcommand(true);
+    let matches =
+        command.try_get_matches_from_mut(&words).map_err(|error| with_choice(error, &command, &words[1]))?;
     Ok(Args::from_arg_matches(&matches)?.resolve()?.0)
+}
+
+/// An error of the words for the pattern `pattern`, with what would be right where it is one of a few.
+fn with_choice(error: clap::Error, command: &clap::Command, pattern: &OsString) -> anyhow::Error {
+    match (error.kind(), error.get(ContextKind::InvalidArg), command.find_subcommand(pattern)) {
+        (ErrorKind::InvalidSubcommand, ..) => {
+            let names: Vec<_> = command.get_subcommands().map(|pattern| pattern.get_name()).collect();
+            let (pattern, names) = (pattern.display(), names.join(", "));
+            anyhow!("pattern '{pattern}': there is no such pattern; there are {names}")
+        }
+        (ErrorKind::UnknownArgument, Some(option), Some(pattern)) => {
+            let options = pattern.get_arguments().filter_map(|option| option.get_long());
+            let options = options.filter(|name| !["output", "help"].contains(name));
+            let options: Vec<_> = options.map(|name| format!("--{name}")).collect();
+            anyhow!("pattern '{}': has no {option}; it has {}", pattern.get_name(), options.join(", "))
+        }
+        _ => error.into(),
+    }
 }
 
 impl Args {

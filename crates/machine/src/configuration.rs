@@ -295,8 +295,11 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("C", include_str!("../configurations/c.toml")),
 ];
 
-/// Where their programs are: the traces that come with the project.
-const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces");
+/// Where their programs are: the traces that come with the project, in the folder that this was built in.
+fn bundled() -> PathBuf {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    project.expect("it lies in crates/machine").join("traces")
+}
 
 impl Configuration {
     /// The names of the built-in configurations.
@@ -312,13 +315,13 @@ impl Configuration {
     /// A built-in configuration by its name.
     pub fn built_in(name: &str) -> Option<Self> {
         let configuration = Self::parse(Self::built_in_text(name)?);
-        Some(configuration.expect("it comes with the project").with_traces_in(Path::new(BUNDLED)))
+        Some(configuration.expect("it comes with the project").with_traces_in(&bundled()))
     }
 
     /// A built-in configuration by its name, or the TOML file of that name.
     pub fn named(name: &str) -> Result<Self, ConfigurationError> {
         match Self::built_in(name) {
-            Some(configuration) => Ok(configuration),
+            Some(configuration) => configuration.if_there(&bundled()),
             None if !Path::new(name).exists() && !name.contains(['.', '/']) => {
                 let known: Vec<_> = Self::built_in_names().collect();
                 let reason = format!("is not built in (those are {}) and no file", known.join(" "));
@@ -326,6 +329,21 @@ impl Configuration {
             }
             None => Self::open(Path::new(name)),
         }
+    }
+
+    /// A built-in configuration, if its traces are still in the folder where they were: the command, or the Python package, may
+    /// have been installed from a project that is gone.
+    fn if_there(self, folder: &Path) -> Result<Self, ConfigurationError> {
+        if folder.is_dir() {
+            return Ok(self);
+        }
+        let name = &self.name;
+        let reason = format!(
+            "its programs are traces that come with the project; they were in {} when this was built, and are not there now: in the folder \
+             traces of the project, run sweephand multiprogram {name} --print > {name}.toml, and name that file",
+            folder.display()
+        );
+        Err(ConfigurationError { path: format!("configuration '{name}'").into(), reason })
     }
 
     /// Sets windows and seeds, where some are given, and the omega of the intervals.
@@ -449,6 +467,21 @@ mod tests {
 
     const SHORT: &str =
         "name = 'x'\nframes = 10\n[tasks]\nprograms = ['a.swt', { trace = 'b.swt', io_interval_refs = 7 }]\n";
+
+    #[test]
+    fn a_built_in_configuration_whose_traces_are_gone_says_what_to_do() {
+        Configuration::named("a").unwrap();
+        let gone = Configuration::built_in("a").unwrap().if_there(Path::new("gone/traces"));
+        let error = gone.unwrap_err().to_string();
+        assert!(error.starts_with("configuration 'A': its programs are traces that come with the project; they were in gone/traces when"));
+        assert!(
+            error.contains(
+                " in the folder traces of the project, run sweephand multiprogram A --print > A.toml, "
+            ),
+            "{error}"
+        );
+        assert_eq!(error.lines().count(), 1);
+    }
 
     #[test]
     fn a_short_file_gets_the_papers_defaults() {
