@@ -32,7 +32,7 @@ mod _sweephand {
     #[pymodule_export]
     use crate::simulate::{reuse_distances, simulate};
     #[pymodule_export]
-    use crate::sweep::{Dataset, Plan, check_hash, is_url, run_cell, serve};
+    use crate::sweep::{Dataset, Hasher, Plan, check_hash, is_url, run_cell, serve};
     #[pymodule_export]
     use crate::trace::Trace;
 

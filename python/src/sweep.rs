@@ -213,6 +213,31 @@ pub(crate) fn check_hash(py: Python<'_>, path: PathBuf, hash: &str, name: &str) 
     py.detach(|| hash.check(Path::new(&path), name)).map_err(raise)
 }
 
+/// Makes the hash of bytes that come piece by piece: that which a local file with them has in a plan.
+#[pyclass(module = "sweephand._sweephand")]
+#[derive(Default)]
+pub(crate) struct Hasher {
+    hasher: sweephand_sweep::Hasher,
+}
+
+#[pymethods]
+impl Hasher {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next bytes.
+    fn update(&mut self, py: Python<'_>, bytes: &[u8]) {
+        py.detach(|| self.hasher.update(bytes));
+    }
+
+    /// The hash of all of them.
+    fn finish(&self) -> String {
+        self.hasher.finish().to_string()
+    }
+}
+
 /// Whether a location is a URL rather than a path.
 #[pyfunction]
 pub(crate) fn is_url(location: &str) -> bool {

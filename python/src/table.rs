@@ -9,7 +9,7 @@ use sweephand_report::{Column, Field};
 /// everywhere.
 pub(crate) type PyColumn = (&'static str, &'static str, Py<PyAny>, Option<Py<PyAny>>);
 
-/// The columns of rows. Numbers are arrays, which are handed over without a copy; words are a list.
+/// The columns of rows. Numbers are arrays, which are handed over without a copy; words are a list, with `None` where there are none.
 pub(crate) fn columns<R>(py: Python<'_>, columns: &[Column<R>], rows: &[R]) -> PyResult<Vec<PyColumn>> {
     columns.iter().map(|column| one(py, column, rows)).collect()
 }
@@ -22,6 +22,15 @@ fn one<R>(py: Python<'_>, (name, field): &Column<R>, rows: &[R]) -> PyResult<PyC
         Field::Text(of) => {
             let words: Vec<&str> = rows.iter().map(of).collect();
             (*name, "text", words.into_py_any(py)?, None)
+        }
+        Field::OptionalText(of) => {
+            let words: Vec<Option<&str>> = rows.iter().map(of).collect();
+            (
+                *name,
+                "text",
+                words.into_py_any(py)?,
+                Some(present(rows.iter().map(|row| of(row).is_some()).collect())?),
+            )
         }
         Field::Count(of) => (*name, "count", counts(rows.iter().map(of).collect())?, None),
         Field::OptionalCount(of) => {

@@ -12,6 +12,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -246,8 +247,8 @@ def test_traces_come_from_s3(executor: Any, s3: dict[str, Any], undisturbed: lis
     assert (swept.computed, swept.failures) == (CELLS, [])
 
     def counts(table: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-        # The same files by another name, hashed in another way.
-        names = [name for name in table[0] if name not in ("trace", "trace_hash", "cell")]
+        # The same files by another name.
+        names = [name for name in table[0] if name not in ("trace", "cell")]
         return sorted((Path(row["trace"]).name, *(row[name] for name in names)) for row in table)
 
     assert counts(rows(swept)) == counts(undisturbed)
@@ -326,7 +327,89 @@ def test_a_trace_that_changes_where_it_lies_is_another(http: tuple[str, Path, li
     assert [computed(), computed()] == [2, 0]
 
 
+def test_a_trace_is_the_same_wherever_it_lies(http: tuple[str, Path, list[str]], folder: Path, tmp_path: Path) -> None:
+    address, served, _ = http
+    shutil.copy(folder / "b-scan.swt", served / "t.swt")
+
+    def computed(trace: dict[str, str]) -> int:
+        plan = {"traces": trace, "policies": "lru", "memory": ["10%", "20%"]}
+        return sweephand.sweep(plan, tmp_path / "out", workers=1, cache=tmp_path / "cache").computed
+
+    assert computed({"file": str(folder / "b-scan.swt"), "name": "b"}) == 2
+    assert computed({"file": f"{address}/t.swt", "name": "b"}) == 0
+    with pytest.warns(UserWarning, match="2 rows are of cells that this plan does not have"):
+        assert computed({"file": f"{address}/t.swt"}) == 2
+
+
+def test_the_cache_keeps_so_many_bytes_and_what_is_in_use(http: tuple[str, Path, list[str]], tmp_path: Path) -> None:
+    from sweephand import _sweep, _sweephand
+
+    address, served, asked = http
+    cells = {}
+    for name in "abcd":
+        (served / name).write_text(name * 1000)
+        hasher = _sweephand.Hasher()
+        hasher.update((served / name).read_bytes())
+        cells[name] = json.dumps({"trace": {"name": name, "location": f"{address}/{name}", "hash": hasher.finish()}})
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "notes.txt").write_text("not a trace" * 500)
+    # What a killed process left of a fetch.
+    (cache / "xxh3-0123456789abcdef.part").write_text("x" * 1000)
+    task = _sweep.Task(str(cache), 2500)
+
+    def there() -> str:
+        return "".join(sorted(path.read_text()[0] for path in cache.iterdir() if path.suffix != ".lock"))
+
+    a = Path(task.fetch(cells["a"]))
+    assert there() == "anx"
+    with ThreadPoolExecutor(1) as other:
+        other.submit(task.fetch, cells["b"]).result()
+        assert there() == "abn"
+        # The oldest is in use by this thread.
+        other.submit(task.fetch, cells["c"]).result()
+        assert there() == "acn"
+        changed = a.stat().st_mtime_ns
+        assert (task.fetch(cells["a"]), a.stat().st_mtime_ns) == (str(a), changed)
+        # Now it is not any more.
+        task.fetch(cells["d"])
+        assert there() == "cdn"
+        task.fetch(cells["a"])
+        assert there() == "acn"
+        assert asked == ["/a", "/b", "/c", "/d", "/a"]
+    # Somebody empties the cache while it is in use.
+    shutil.rmtree(cache)
+    assert Path(task.fetch(cells["a"])).read_text() == "a" * 1000
+    Path(task.fetch(cells["a"])).unlink()
+    assert Path(task.fetch(cells["a"])).read_text() == "a" * 1000
+
+
 # The rest.
+
+
+def test_a_plan_can_ask_for_a_sample(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    trace = str(tmp_path / "zipf.swt")
+    sweephand.generate("zipf", pages=20_000, references=200_000, output=trace)
+    plan = {"traces": trace, "policies": ["lru", "clock"], "memory": "50%"}
+    samples: list[dict[str, Any]] = [{}, {"sample": "10%"}, {"sample": "10%", "sample_seed": 2}]
+    for number, sample in enumerate(samples):
+        swept = sweephand.sweep({**plan, **sample}, tmp_path / str(number), workers=1)
+        assert (swept.computed, swept.failures) == (2, [])
+        words = ["simulate", trace, "-p", "lru,clock", "-m", "50%", "--format", "parquet", "-o", str(tmp_path / "simulated")]
+        for name, value in sample.items():
+            words += ["--" + name.replace("_", "-"), str(value)]
+        subprocess.run([sys.executable, "-m", "sweephand", *words], check=True)
+        simulated = parquet.read_table(tmp_path / "simulated").to_pylist()
+        expected = sorted(simulated, key=lambda row: row["policy"])
+        found = sorted(rows(swept), key=lambda row: row["policy"])
+        assert [{name: row[name] for name in expected[0]} for row in found] == expected
+        asked = (sample["sample"], sample.get("sample_seed", 1)) if sample else (None, None)
+        assert [(row["sample"], row["sample_seed"]) for row in found] == [asked] * 2
+        assert all((row["sampled_pages"] is None) == (not sample) for row in found)
+    with pytest.raises(sweephand.SweephandError, match="plan: policies: apr cannot be told from a sample of the pages: "):
+        sweephand.sweep({**plan, "policies": "lru,apr", "sample": "10%"}, tmp_path / "refused")
 
 
 def test_the_dataset_can_be_read_as_it_is(undisturbed: list[dict[str, Any]], folder: Path, tmp_path: Path) -> None:

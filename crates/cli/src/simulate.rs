@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_policy::registry::Spec;
 use sweephand_report::{Format, Measure, SimulatedTrace, SimulationReport};
-use sweephand_sim::{Cell, MemorySize, SampleSize, Sampling, Sweep, SweepError, Trajectory};
+use sweephand_sim::{Cell, DEFAULT_SEED, MemorySize, SampleSize, Sampling, Sweep, SweepError, Trajectory};
 use sweephand_trace::Trace;
 
 /// Policies to simulate unless others are asked for.
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", conflicts_with = "trajectory")]
     sample: Option<SampleSize>,
     /// Another seed is another sample
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "sample")]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, requires = "sample")]
     sample_seed: u64,
     /// How to print the results
     #[arg(long, value_enum, default_value = "table")]

@@ -250,6 +250,55 @@ fn a_changed_plan_reuses_what_it_can() {
 }
 
 #[test]
+fn a_sample_gives_the_estimates_of_simulate_and_is_part_of_a_cell() {
+    let sandbox = Sandbox::new();
+    sandbox.run("generate zipf --pages 20000 --references 200k -o zipf.swt");
+    let plan = |policies: &str, sample: &str| {
+        let text =
+            format!("traces = ['zipf.swt']\npolicies = ['{policies}']\nmemory = ['40%', '50%']\n{sample}\n");
+        sandbox.write("plan.toml", text);
+    };
+    let mut expected = Vec::new();
+    for (sample, options) in [
+        ("", ""),
+        ("sample = '10%'", "--sample 10%"),
+        ("sample = '10%'\nsample_seed = 2", "--sample 10% --sample-seed 2"),
+        ("sample = '2000p'\nsample_seed = 2", "--sample 2000p --sample-seed 2"),
+    ] {
+        plan("lru,clock", sample);
+        let summary = sandbox.stdout("sweep plan.toml -o out --workers 1");
+        assert_eq!(number_before(&summary, "computed"), 4, "{sample}");
+        let csv =
+            sandbox.stdout(&format!("simulate zipf.swt -p lru,clock -m 40%,50% --format csv {options}"));
+        expected.extend(csv.lines().skip(1).map(str::to_string));
+        let mut lines = sandbox.lines("out");
+        lines.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(lines, expected, "{sample}");
+    }
+    let summary = sandbox.stdout("sweep plan.toml -o out --prune");
+    assert_eq!(summary, "4 cells: 0 computed, 4 there before, 0 failed: out/results\n");
+    for row in sandbox.rows("out").values() {
+        let has = |value: &str| row.iter().any(|found| found == value);
+        assert!(has("sample=\"2000p\"") && has("sample_seed=2") && has("sampled_pages=2000"), "{row:?}");
+    }
+
+    plan("lru,seq", "sample = '10%'");
+    let error = sandbox.error("sweep plan.toml -o out");
+    let words = "plan.toml: policies: seq cannot be told from a sample of the pages: it looks for";
+    assert!(error.starts_with(words), "{error}");
+    // How many pages a trace has is seen when it is opened.
+    plan("lru", "sample = '1%'");
+    let output = sandbox.run("sweep plan.toml -o out --retries 0");
+    let summary = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{summary}");
+    assert!(
+        summary.contains("zipf.swt: sample 1%: ") && summary.contains(" are too few to tell"),
+        "{summary}"
+    );
+}
+
+#[test]
 fn cells_that_fail_are_tried_again_told_and_tried_by_the_next_run() {
     let sandbox = Sandbox::with_plan();
     fs::write(sandbox.path("c.swt"), "one\ntwo\n").unwrap();

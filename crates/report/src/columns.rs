@@ -8,6 +8,8 @@ pub type Column<R> = (&'static str, Field<R>);
 pub enum Field<R> {
     /// Words.
     Text(fn(&R) -> &str),
+    /// The same, where there are some.
+    OptionalText(fn(&R) -> Option<&str>),
     /// An unsigned number of 64 bits.
     Count(fn(&R) -> u64),
     /// The same, where there is one.
@@ -24,6 +26,7 @@ impl<R> Field<R> {
         let ratio = |ratio: f64| format!("{ratio:.6}");
         match self {
             Self::Text(of) => of(row).to_string(),
+            Self::OptionalText(of) => of(row).unwrap_or_default().to_string(),
             Self::Count(of) => of(row).to_string(),
             Self::OptionalCount(of) => of(row).map_or_else(String::new, |count| count.to_string()),
             Self::Ratio(of) => ratio(of(row)),

@@ -22,6 +22,7 @@ impl<R> Field<R> {
     fn schema(&self) -> (&'static str, &'static str) {
         match self {
             Self::Text(_) => ("required binary", "(utf8)"),
+            Self::OptionalText(_) => ("optional binary", "(utf8)"),
             Self::Count(_) => ("required int64", "(integer(64, false))"),
             Self::OptionalCount(_) => ("optional int64", "(integer(64, false))"),
             Self::Ratio(_) => ("required double", ""),
@@ -109,6 +110,14 @@ impl<R> ColumnGroup for Columns<'_, R> {
                     let values: Vec<ByteArray> = rows().map(|row| ByteArray::from(of(row))).collect();
                     writer.write_batch(&values, None, None)?;
                 }
+                (ColumnWriter::ByteArrayColumnWriter(writer), Field::OptionalText(of)) => {
+                    let values: Vec<ByteArray> = rows().filter_map(of).map(ByteArray::from).collect();
+                    writer.write_batch(
+                        &values,
+                        Some(&presence(rows().map(|row| of(row).is_some()))),
+                        None,
+                    )?;
+                }
                 (ColumnWriter::Int64ColumnWriter(writer), Field::Count(of)) => {
                     let values: Vec<i64> = rows().map(|row| signed(of(row))).collect();
                     writer.write_batch(&values, None, None)?;
@@ -184,14 +193,16 @@ mod tests {
 
     struct Row {
         name: &'static str,
+        alias: Option<&'static str>,
         count: u64,
         size: Option<u64>,
         ratio: f64,
         share: Option<f64>,
     }
 
-    const COLUMNS: [Column<Row>; 5] = [
+    const COLUMNS: [Column<Row>; 6] = [
         ("name", Field::Text(|row| row.name)),
+        ("alias", Field::OptionalText(|row| row.alias)),
         ("count", Field::Count(|row| row.count)),
         ("size", Field::OptionalCount(|row| row.size)),
         ("ratio", Field::Ratio(|row| row.ratio)),
@@ -207,18 +218,18 @@ mod tests {
     #[test]
     fn every_type_of_column_is_read_back() {
         let rows = [
-            Row { name: "a", count: u64::MAX, size: None, ratio: 0.5, share: Some(0.25) },
-            Row { name: "b", count: 0, size: Some(7), ratio: -1.0, share: None },
+            Row { name: "a", alias: None, count: u64::MAX, size: None, ratio: 0.5, share: Some(0.25) },
+            Row { name: "b", alias: Some("c"), count: 0, size: Some(7), ratio: -1.0, share: None },
         ];
         let mut file = Vec::new();
         write(&COLUMNS, &rows, &mut file).unwrap();
-        let named = |values: [Read; 5]| -> Vec<_> {
+        let named = |values: [Read; 6]| -> Vec<_> {
             COLUMNS.iter().map(|(name, _)| name.to_string()).zip(values).collect()
         };
-        let [a, b] = ["a", "b"].map(|name| Read::Str(name.into()));
+        let [a, b, c] = ["a", "b", "c"].map(|name| Read::Str(name.into()));
         let expected = [
-            named([a, Read::ULong(u64::MAX), Read::Null, Read::Double(0.5), Read::Double(0.25)]),
-            named([b, Read::ULong(0), Read::ULong(7), Read::Double(-1.0), Read::Null]),
+            named([a, Read::Null, Read::ULong(u64::MAX), Read::Null, Read::Double(0.5), Read::Double(0.25)]),
+            named([b, c, Read::ULong(0), Read::ULong(7), Read::Double(-1.0), Read::Null]),
         ];
         assert_eq!(read_back(file), expected);
     }

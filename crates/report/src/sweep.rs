@@ -24,6 +24,12 @@ pub struct CellColumns {
     pub memory: String,
     /// The window that the trace was reduced with (1: repeated references collapsed, 0: not reduced).
     pub window: u64,
+    /// The sample as the plan has it: `1%`; `None` where all pages were simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<String>,
+    /// Its seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_seed: Option<u64>,
     /// The hash of the trace's file: `xxh3:…` or `sha256:…`.
     pub trace_hash: String,
     /// The version of Sweephand that computed it.
@@ -36,9 +42,11 @@ pub struct CellColumns {
 
 impl CellColumns {
     /// Its columns, in order.
-    pub const COLUMNS: [Column<Self>; 6] = [
+    pub const COLUMNS: [Column<Self>; 8] = [
         ("memory", Field::Text(|row| &row.memory)),
         ("window", Field::Count(|row| row.window)),
+        ("sample", Field::OptionalText(|row| row.sample.as_deref())),
+        ("sample_seed", Field::OptionalCount(|row| row.sample_seed)),
         ("trace_hash", Field::Text(|row| &row.trace_hash)),
         ("version", Field::Text(|row| &row.version)),
         ("seconds", Field::Ratio(|row| row.seconds)),
@@ -46,12 +54,18 @@ impl CellColumns {
     ];
 }
 
+/// The columns of `simulate`, with those of samples, whether there is one or not: a dataset has one schema.
+fn simulation_columns() -> Vec<Column<SimulationRow>> {
+    SimulationRow::COLUMNS.into_iter().chain(SimulationRow::SAMPLE_COLUMNS).collect()
+}
+
 impl SweepRow {
     /// Writes rows as a Parquet file.
     pub fn write_parquet(rows: &[Self], out: impl Write + Send) -> io::Result<()> {
         let simulations: Vec<_> = rows.iter().map(|row| &row.simulation).collect();
         let cells: Vec<_> = rows.iter().map(|row| &row.cell).collect();
-        parquet::write_pairs((&SimulationRow::COLUMNS, &simulations), (&CellColumns::COLUMNS, &cells), out)
+        let columns = simulation_columns();
+        parquet::write_pairs((&columns, &simulations), (&CellColumns::COLUMNS, &cells), out)
     }
 
     /// Reads such a file.
@@ -93,6 +107,8 @@ mod tests {
         let cell = CellColumns {
             memory: "25%".into(),
             window: 13,
+            sample: None,
+            sample_seed: None,
             trace_hash: "xxh3:14".into(),
             version: "15".into(),
             seconds: 0.1 + 0.2,
@@ -101,9 +117,15 @@ mod tests {
         SweepRow { simulation, cell }
     }
 
+    fn sampled(mut row: SweepRow) -> SweepRow {
+        (row.simulation.sampled_pages, row.simulation.hit_ratio_error) = (Some(16), Some(0.17));
+        (row.cell.sample, row.cell.sample_seed) = (Some("18%".into()), Some(19));
+        row
+    }
+
     #[test]
     fn rows_come_back_from_parquet_and_json_as_they_were() {
-        let rows = vec![row("clock", Some(0.123456)), row("lru", None)];
+        let rows = vec![row("clock", Some(0.123456)), sampled(row("lru", None))];
         let mut file = tempfile::tempfile().unwrap();
         SweepRow::write_parquet(&rows, &mut file).unwrap();
         assert_eq!(SweepRow::read_parquet(file.try_clone().unwrap()).unwrap(), rows);
@@ -114,8 +136,8 @@ mod tests {
 
     #[test]
     fn the_columns_are_the_fields() {
-        let json = serde_json::to_value(row("clock", None)).unwrap();
-        let simulation = SimulationRow::COLUMNS.iter().map(|(name, _)| *name);
+        let json = serde_json::to_value(sampled(row("clock", None))).unwrap();
+        let simulation = simulation_columns().into_iter().map(|(name, _)| name);
         let columns: Vec<_> = simulation.chain(CellColumns::COLUMNS.iter().map(|(name, _)| *name)).collect();
         assert_eq!(json.as_object().unwrap().keys().collect::<Vec<_>>(), columns);
     }

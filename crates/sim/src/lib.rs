@@ -36,7 +36,7 @@ pub use opt_stack::OptStack;
 pub use outcome::Outcome;
 pub use refault::{RefaultDistances, RefaultObserver};
 pub use sampling::{
-    Estimate, Estimates, GROUPS, LEAST_FRAMES, LEAST_PAGES, MeasuredError, SampleSize, SampleSizeError,
-    Sampling, SamplingError,
+    DEFAULT_SEED, Estimate, Estimates, GROUPS, LEAST_FRAMES, LEAST_PAGES, MeasuredError, SampleSize,
+    SampleSizeError, Sampling, SamplingError,
 };
 pub use sweep::{Cell, Sweep, SweepError, Trajectory, TrajectoryPoint};

@@ -31,6 +31,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use sweephand_policy::ArgumentError;
+use sweephand_policy::registry::Spec;
 use sweephand_trace::{Chunk, Interrupt, PageSample, Repeats, SampleWriter, Trace};
 
 /// Groups that the sample is dealt out to for its error.
@@ -85,7 +86,7 @@ impl fmt::Display for SampleSize {
 pub enum SamplingError {
     /// The policy cannot be sampled.
     #[error(
-        "--sample: {policy} cannot be told from a sample of the pages: {reason}; leave out --sample, or {policy}"
+        "{policy} cannot be told from a sample of the pages: {reason}; leave out the sample, or {policy}"
     )]
     Policy {
         /// Its name.
@@ -95,7 +96,7 @@ pub enum SamplingError {
     },
     /// The sample is too small.
     #[error(
-        "{}: --sample {size}: {sampled} of {pages} pages are too few to tell anything (at least {LEAST_PAGES}): {}",
+        "{}: sample {size}: {sampled} of {pages} pages are too few to tell anything (at least {LEAST_PAGES}): {}",
         path.display(),
         enough(*pages, LEAST_PAGES)
     )]
@@ -111,7 +112,7 @@ pub enum SamplingError {
     },
     /// The miniature is too small.
     #[error(
-        "{}: --sample {size}: {frames} of {memory} pages of memory are too few to tell anything (at least {LEAST_FRAMES}): {}",
+        "{}: sample {size}: {frames} of {memory} pages of memory are too few to tell anything (at least {LEAST_FRAMES}): {}",
         path.display(),
         enough(*memory as u32, LEAST_FRAMES as u32)
     )]
@@ -142,17 +143,17 @@ impl From<sweephand_trace::Error> for SamplingError {
 /// What would be enough for `least` of `of`.
 fn enough(of: u32, least: u32) -> String {
     if of <= least {
-        return "leave out --sample".to_string();
+        return "leave it out".to_string();
     }
     // Half a page more than needed, rounded up to two digits, so that it is enough whatever is rounded.
     let percent = 100.0 * (f64::from(least) + 0.5) / f64::from(of);
     let digit = 10f64.powf(percent.log10().floor() - 1.0);
     let percent = (percent / digit).ceil() * digit;
     if percent >= 100.0 {
-        "leave out --sample".to_string()
+        "leave it out".to_string()
     } else {
         let decimals = (-digit.log10().floor()).max(0.0) as usize;
-        format!("take --sample {percent:.decimals$}% or more, or leave it out")
+        format!("take {percent:.decimals$}% or more, or leave it out")
     }
 }
 
@@ -164,6 +165,9 @@ pub struct Sampling {
     /// Where the hash starts: samples of different seeds have nothing to do with each other.
     pub seed: u64,
 }
+
+/// The seed of a sample unless another is asked for.
+pub const DEFAULT_SEED: u64 = 1;
 
 /// What a sample tells of a sweep.
 #[derive(Clone, Debug)]
@@ -216,6 +220,12 @@ impl Sampling {
         (LEAST_FRAMES..=sampled as usize).map(scaled).collect()
     }
 
+    /// Whether a sample, where it is not of all pages, can tell anything of a policy.
+    pub fn check_policy(spec: &Spec) -> Result<(), SamplingError> {
+        let refused = |reason| Err(SamplingError::Policy { policy: spec.name(), reason });
+        spec.not_sampled().map_or(Ok(()), refused)
+    }
+
     /// Whether the sample can tell all that is asked for.
     pub fn check(&self, trace: &Trace, cells: &[Cell]) -> Result<(), SamplingError> {
         let (sampled, pages) = (self.pages(trace), trace.header().totals.page_ids);
@@ -228,9 +238,7 @@ impl Sampling {
         }
         let share = f64::from(sampled) / f64::from(pages);
         for Cell { spec, frames: memory } in cells {
-            if let Some(reason) = spec.not_sampled() {
-                return Err(SamplingError::Policy { policy: spec.name(), reason });
-            }
+            Self::check_policy(spec)?;
             let frames = miniature(*memory, share);
             if frames < LEAST_FRAMES {
                 return Err(SamplingError::TooFewFrames {

@@ -224,7 +224,7 @@ fn what_cannot_be_right_is_refused_with_what_to_do() {
     for policy in POLICIES.iter().filter(|entry| entry.not_sampled.is_some()) {
         let error = refused("10%", policy.info.name, 5_000);
         let expected = format!(
-            "--sample: {0} cannot be told from a sample of the pages: {1}; leave out --sample, or {0}",
+            "{0} cannot be told from a sample of the pages: {1}; leave out the sample, or {0}",
             policy.info.name,
             policy.not_sampled.unwrap()
         );
@@ -236,16 +236,16 @@ fn what_cannot_be_right_is_refused_with_what_to_do() {
     let sampled = (f64::from(pages) / 100.0).round();
     let error = refused("1%", "lru", 5_000);
     let expected = format!(
-        ": --sample 1%: {sampled} of {pages} pages are too few to tell anything (at least {LEAST_PAGES}): take --sample "
+        ": sample 1%: {sampled} of {pages} pages are too few to tell anything (at least {LEAST_PAGES}): take "
     );
     assert!(error.contains(&expected), "{error}");
     let error = refused("10%", "lru", 300);
     let expected = format!(
-        ": --sample 10%: 30 of 300 pages of memory are too few to tell anything (at least {LEAST_FRAMES}): take --sample 11% or more, or leave it out"
+        ": sample 10%: 30 of 300 pages of memory are too few to tell anything (at least {LEAST_FRAMES}): take 11% or more, or leave it out"
     );
     assert!(error.ends_with(&expected), "{error}");
     let error = refused("10%", "lru", 20);
-    assert!(error.ends_with("(at least 32): leave out --sample"), "{error}");
+    assert!(error.ends_with("(at least 32): leave it out"), "{error}");
     // What the message says is enough.
     assert!(estimates(&whole, "11%", 1, &sweep("lru", &[300], false)).sampled_pages > 0);
     for size in ["1", "0%", "101%", "-1%", "0p", "1.5p", "x%", "NaN%", ""] {

@@ -9,6 +9,16 @@ use xxhash_rust::xxh3::xxh3_128;
 /// The version of Sweephand, which is part of every key: another one might count otherwise.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// A sample of a trace's pages to estimate from, as `simulate --sample` takes it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// Its size, as on the command line.
+    pub size: String,
+    /// Its seed.
+    pub seed: u64,
+}
+
 /// A policy with one memory size on one trace. As JSON it is what executors hand to workers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,6 +29,9 @@ pub struct Cell {
     pub policy: String,
     /// The memory size, as on the command line.
     pub memory: String,
+    /// The sample, unless all pages are simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
     /// The version of Sweephand that planned it.
     pub version: String,
 }
@@ -36,10 +49,12 @@ impl Cell {
             hash: &'a Hash,
             policy: &'a str,
             memory: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            sample: &'a Option<Sample>,
             version: &'a str,
         }
-        let Self { trace, policy, memory, version } = self;
-        let identity = Identity { name: &trace.name, hash: &trace.hash, policy, memory, version };
+        let Self { trace, policy, memory, sample, version } = self;
+        let identity = Identity { name: &trace.name, hash: &trace.hash, policy, memory, sample, version };
         CellKey(xxh3_128(&serde_json::to_vec(&identity).expect("words only")))
     }
 }
@@ -73,6 +88,7 @@ mod tests {
             },
             policy: "clock:init=1".into(),
             memory: "25%".into(),
+            sample: None,
             version: "0.1.0".into(),
         };
         // Written down: keys of datasets that exist must not change.
@@ -81,11 +97,12 @@ mod tests {
         let mut elsewhere = cell.clone();
         elsewhere.trace.location = "s3://b/a.swt".into();
         assert_eq!(elsewhere.key(), cell.key());
-        let changes: [fn(&mut Cell); 5] = [
+        let changes: [fn(&mut Cell); 6] = [
             |cell| cell.trace.name.push('x'),
             |cell| cell.trace.hash = "xxh3:1123456789abcdef".parse().unwrap(),
             |cell| cell.policy.push('x'),
             |cell| cell.memory.push('x'),
+            |cell| cell.sample = Some(Sample { size: "1%".into(), seed: 1 }),
             |cell| cell.version.push('x'),
         ];
         for change in changes {
@@ -93,5 +110,10 @@ mod tests {
             change(&mut other);
             assert_ne!(other.key(), cell.key(), "{other:?}");
         }
+        let sampled = |size: &str, seed| {
+            Cell { sample: Some(Sample { size: size.into(), seed }), ..cell.clone() }.key()
+        };
+        let keys = [sampled("1%", 1), sampled("2%", 1), sampled("1%", 2)];
+        assert!(keys[0] != keys[1] && keys[0] != keys[2] && keys[1] != keys[2]);
     }
 }

@@ -394,6 +394,7 @@ mod tests {
             traces: numbers.into_iter().map(trace).collect(),
             policies: vec!["lru".into()],
             memory: vec!["3p".into()],
+            sample: None,
         }
     }
 
@@ -419,6 +420,8 @@ mod tests {
             cell: CellColumns {
                 memory: cell.memory.clone(),
                 window: 0,
+                sample: None,
+                sample_seed: None,
                 trace_hash: cell.trace.hash.to_string(),
                 version: cell.version.clone(),
                 seconds: 0.1,

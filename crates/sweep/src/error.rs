@@ -21,6 +21,12 @@ pub enum Error {
     /// A simulation that cannot be made.
     #[error(transparent)]
     Simulation(#[from] sweephand_sim::SweepError),
+    /// A sample that does not tell what was asked for.
+    #[error(transparent)]
+    Sampling(#[from] sweephand_sim::SamplingError),
+    /// The size of a sample that is none.
+    #[error(transparent)]
+    SampleSize(#[from] sweephand_sim::SampleSizeError),
     /// A policy that is none.
     #[error(transparent)]
     Policy(#[from] sweephand_policy::ArgumentError),

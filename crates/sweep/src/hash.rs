@@ -36,6 +36,22 @@ impl Algorithm {
     }
 }
 
+/// Makes the hash of bytes that come piece by piece: that of a local file with them, wherever they come from.
+#[derive(Default)]
+pub struct Hasher(Xxh3);
+
+impl Hasher {
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The hash of all of them.
+    pub fn finish(&self) -> Hash {
+        Hash(format!("{}:{:016x}", Algorithm::Xxh3.name(), self.0.digest()))
+    }
+}
+
 /// The hash of a file's bytes: `xxh3:` with 16 or `sha256:` with 64 hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -45,19 +61,19 @@ impl Hash {
     /// Hashes a file.
     pub fn of(path: &Path, algorithm: Algorithm) -> Result<Self, Error> {
         let file = File::open(path).in_file(path)?;
-        let digest = match algorithm {
+        match algorithm {
             Algorithm::Xxh3 => {
-                let mut hasher = Xxh3::new();
+                let mut hasher = Hasher::default();
                 read(file, |bytes| hasher.update(bytes)).in_file(path)?;
-                format!("{:016x}", hasher.digest())
+                Ok(hasher.finish())
             }
             Algorithm::Sha256 => {
                 let mut hasher = Sha256::new();
                 read(file, |bytes| hasher.update(bytes)).in_file(path)?;
-                hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+                let digest: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+                Ok(Self(format!("{}:{digest}", algorithm.name())))
             }
-        };
-        Ok(Self(format!("{}:{digest}", algorithm.name())))
+        }
     }
 
     /// How it was made.
@@ -144,6 +160,9 @@ mod tests {
         let xxh3 = "xxh3:78af5f94892f3950";
         assert_eq!(Hash::of(&path, Algorithm::Sha256).unwrap().to_string(), sha256);
         assert_eq!(Hash::of(&path, Algorithm::Xxh3).unwrap().to_string(), xxh3);
+        let mut hasher = Hasher::default();
+        ["a", "", "bc"].iter().for_each(|piece| hasher.update(piece.as_bytes()));
+        assert_eq!(hasher.finish().to_string(), xxh3);
         for hash in [sha256, xxh3] {
             hash.to_uppercase().parse::<Hash>().unwrap().check(&path, "abc").unwrap();
         }

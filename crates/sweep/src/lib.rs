@@ -21,9 +21,9 @@ mod plan;
 mod runner;
 pub mod worker;
 
-pub use cell::{Cell, CellKey, VERSION};
+pub use cell::{Cell, CellKey, Sample, VERSION};
 pub use dataset::{Dataset, Failure};
 pub use error::Error;
-pub use hash::{Algorithm, Hash};
+pub use hash::{Algorithm, Hash, Hasher};
 pub use plan::{Cells, NamedTrace, Plan, TraceFile, is_url};
 pub use runner::Runner;

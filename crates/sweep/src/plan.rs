@@ -1,19 +1,21 @@
 //! What to sweep over: a TOML file.
 //!
 //! ```toml
-//! traces = ["recorded/*.swt", "s3://traces/web.swt", { file = "db.swt", hash = "sha256:…" }]
+//! traces = ["recorded/*.swt", "s3://traces/web.swt", { file = "db.swt", hash = "sha256:…", name = "db" }]
 //! policies = ["lru", "clock", "clock-pro:cold=5%"]      # as on the command line; "all" too
 //! memory = ["10%", "25%", "64MiB"]                      # likewise, but "all"
+//! sample = "1%"                                         # as for simulate --sample; if left out, all pages are simulated
+//! sample_seed = 2                                       # as for --sample-seed
 //! ```
 
 use crate::error::InFile;
-use crate::{Cell, CellKey, Error, Hash, VERSION};
+use crate::{Cell, CellKey, Error, Hash, Sample, VERSION};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use sweephand_policy::registry::Spec;
-use sweephand_sim::MemorySize;
+use sweephand_sim::{DEFAULT_SEED, MemorySize, SampleSize, SampleSizeError, Sampling};
 
 /// A plan.
 #[derive(Clone, Debug)]
@@ -21,6 +23,7 @@ pub struct Plan {
     traces: Vec<TraceEntry>,
     policies: Vec<String>,
     memory: Vec<String>,
+    sample: Option<Sample>,
     /// Where relative paths begin.
     folder: PathBuf,
 }
@@ -32,27 +35,33 @@ struct PlanFile {
     traces: Vec<TraceEntry>,
     policies: Vec<String>,
     memory: Vec<String>,
+    sample: Option<String>,
+    sample_seed: Option<u64>,
 }
 
 /// An entry of the list of traces.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, expecting = "a trace is a path, a pattern, a URL, or { file = \"…\", hash = \"xxh3:…\" }")]
+#[serde(
+    untagged,
+    expecting = "a trace is a path, a pattern, a URL, or { file = \"…\", hash = \"xxh3:…\", name = \"…\" }"
+)]
 enum TraceEntry {
     Name(String),
-    Hashed(HashedEntry),
+    Described(DescribedEntry),
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HashedEntry {
+struct DescribedEntry {
     file: String,
-    hash: Hash,
+    hash: Option<Hash>,
+    name: Option<String>,
 }
 
 /// A trace that the plan names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamedTrace {
-    /// What it is called in results: as the plan names it, patterns filled in.
+    /// What it is called in results: the name that the plan gives it, or else its path or URL as there, patterns filled in.
     pub name: String,
     /// The path, or the URL (a pattern still, where it has a `*`).
     pub location: String,
@@ -109,7 +118,7 @@ impl Plan {
     }
 
     fn check(plan: PlanFile, folder: &Path) -> Result<Self, String> {
-        let PlanFile { traces, policies, memory } = plan;
+        let PlanFile { traces, policies, memory, sample, sample_seed } = plan;
         for (list, is_empty) in
             [("traces", traces.is_empty()), ("policies", policies.is_empty()), ("memory", memory.is_empty())]
         {
@@ -118,7 +127,8 @@ impl Plan {
             }
         }
         let specs = policies.iter().map(|list| Spec::parse_list(list)).collect::<Result<Vec<_>, _>>();
-        let specs = specs.map_err(|error| format!("policies: {error}"))?;
+        let specs: Vec<Spec> =
+            specs.map_err(|error| format!("policies: {error}"))?.into_iter().flatten().collect();
         let mut sizes = Vec::new();
         for item in memory.iter().flat_map(|list| list.split(',')).map(str::trim) {
             match item.parse::<MemorySize>() {
@@ -129,10 +139,16 @@ impl Plan {
                 Ok(_) => sizes.push(item.to_string()),
             }
         }
+        let sample = match (sample, sample_seed) {
+            (Some(size), seed) => Some(sample_of(&size, seed, &specs)?),
+            (None, Some(_)) => return Err("sample_seed: there is no sample; add one, or leave it out".into()),
+            (None, None) => None,
+        };
         Ok(Self {
             traces,
-            policies: once_each(specs.into_iter().flatten().map(|spec| spec.to_string())),
+            policies: once_each(specs.into_iter().map(|spec| spec.to_string())),
             memory: once_each(sizes.into_iter()),
+            sample,
             folder: folder.to_owned(),
         })
     }
@@ -141,21 +157,24 @@ impl Plan {
     pub fn traces(&self) -> Result<Vec<NamedTrace>, Error> {
         let mut traces = Vec::new();
         for entry in &self.traces {
-            let (name, hash) = match entry {
-                TraceEntry::Name(name) => (name, None),
-                TraceEntry::Hashed(HashedEntry { file, hash }) => (file, Some(hash.clone())),
+            let (file, hash, name) = match entry {
+                TraceEntry::Name(file) => (file, None, file),
+                TraceEntry::Described(DescribedEntry { file, hash, name }) => {
+                    let one = if hash.is_some() { "hash" } else { "name" };
+                    if is_pattern(file) && (hash.is_some() || name.is_some()) {
+                        return Err(Error::Other(format!(
+                            "{file}: one {one} is not for many files; name them one by one"
+                        )));
+                    }
+                    (file, hash.clone(), name.as_ref().unwrap_or(file))
+                }
             };
-            if is_pattern(name) && hash.is_some() {
-                return Err(Error::Other(format!(
-                    "{name}: one hash is not for many files; name them one by one"
-                )));
-            }
-            if is_url(name) {
-                traces.push(NamedTrace { name: name.clone(), location: name.clone(), hash });
-            } else if is_pattern(name) {
-                traces.extend(self.matching(name)?);
+            if is_url(file) {
+                traces.push(NamedTrace { name: name.clone(), location: file.clone(), hash });
+            } else if is_pattern(file) {
+                traces.extend(self.matching(file)?);
             } else {
-                let location = self.location(Path::new(name))?;
+                let location = self.location(Path::new(file))?;
                 traces.push(NamedTrace { name: name.clone(), location, hash });
             }
         }
@@ -196,7 +215,8 @@ impl Plan {
 
     /// The cells, by trace, policy and memory size.
     pub fn cells(&self, traces: Vec<TraceFile>) -> Cells {
-        Cells { traces, policies: self.policies.clone(), memory: self.memory.clone() }
+        let Self { policies, memory, sample, .. } = self;
+        Cells { traces, policies: policies.clone(), memory: memory.clone(), sample: sample.clone() }
     }
 }
 
@@ -207,6 +227,7 @@ pub struct Cells {
     pub(crate) traces: Vec<TraceFile>,
     pub(crate) policies: Vec<String>,
     pub(crate) memory: Vec<String>,
+    pub(crate) sample: Option<Sample>,
 }
 
 impl Cells {
@@ -231,6 +252,7 @@ impl Cells {
             trace: self.traces[trace].clone(),
             policy: self.policies[policy].clone(),
             memory: self.memory[memory].clone(),
+            sample: self.sample.clone(),
             version: VERSION.to_string(),
         }
     }
@@ -239,6 +261,17 @@ impl Cells {
     pub(crate) fn keys(&self) -> Vec<CellKey> {
         (0..self.len()).into_par_iter().map(|place| self.get(place).key()).collect()
     }
+}
+
+/// The sample that a plan asks for. Whether it is large enough depends on the trace, so that is seen when a cell is computed.
+fn sample_of(size: &str, seed: Option<u64>, specs: &[Spec]) -> Result<Sample, String> {
+    let size: SampleSize = size.trim().parse().map_err(|error: SampleSizeError| error.to_string())?;
+    // A number of pages may be all that there are, and any policy can be told from all of them.
+    if matches!(size, SampleSize::Percent(percent) if percent < 100.0) {
+        let told = specs.iter().try_for_each(Sampling::check_policy);
+        told.map_err(|error| format!("policies: {error}"))?;
+    }
+    Ok(Sample { size: size.to_string(), seed: seed.unwrap_or(DEFAULT_SEED) })
 }
 
 fn once_each(items: impl Iterator<Item = String>) -> Vec<String> {
@@ -305,6 +338,12 @@ mod tests {
         assert_eq!(error("['*.gz']"), "*.gz: no file matches; patterns begin in the plan's folder");
         let hashed = "[{ file = '*.swt', hash = 'xxh3:0123456789abcdef' }]";
         assert_eq!(error(hashed), "*.swt: one hash is not for many files; name them one by one");
+        let named = "[{ file = '*.swt', name = 'a' }]";
+        assert_eq!(error(named), "*.swt: one name is not for many files; name them one by one");
+        let named =
+            traces("[{ file = 'a.swt', name = 'a' }, { file = 's3://b/b.swt', name = 'b' }]").unwrap();
+        let expected = [("a", location.as_str()), ("b", "s3://b/b.swt")];
+        assert_eq!(named.iter().map(|trace| (&*trace.name, &*trace.location)).collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -323,6 +362,43 @@ mod tests {
         assert!(error("trace = []").starts_with("line 1: unknown field `trace`"));
         let wrong_hash = lists("[{ file = 'a', hash = 'md5:1' }]", "['lru']", "['3p']");
         assert!(wrong_hash.starts_with("line 1: a trace is a path"), "{wrong_hash}");
+    }
+
+    #[test]
+    fn a_sample_is_that_of_simulate_and_refused_as_there() {
+        let with = |policies: &str, lines: &str| {
+            plan(&format!("traces = ['a']\npolicies = ['{policies}']\nmemory = ['3p']\n{lines}"))
+        };
+        let trace = TraceFile {
+            name: "a".into(),
+            location: "a".into(),
+            hash: "xxh3:0123456789abcdef".parse().unwrap(),
+        };
+        let sample = |policies: &str, lines: &str| {
+            with(policies, lines).unwrap().cells(vec![trace.clone()]).get(0).sample
+        };
+        assert_eq!(sample("lru", ""), None);
+        let expected = |size: &str, seed| Some(Sample { size: size.into(), seed });
+        assert_eq!(sample("lru", "sample = '1.0%'"), expected("1%", 1));
+        assert_eq!(sample("lru", "sample = '8192p'\nsample_seed = 7"), expected("8192p", 7));
+        // Of all pages, it is no sample.
+        assert_eq!(sample("apr", "sample = '100%'"), expected("100%", 1));
+        let error = |policies: &str, lines: &str| with(policies, lines).unwrap_err();
+        assert_eq!(
+            error("lru", "sample = '1'"),
+            "sample '1': write a share of the pages as in 1%, or a number as in 8192p"
+        );
+        let refused = error("lru,seq", "sample = '1%'");
+        let words = "policies: seq cannot be told from a sample of the pages: it looks for";
+        assert!(refused.starts_with(words), "{refused}");
+        assert!(error("all", "sample = '1%'").contains(" cannot be told from a sample of the pages: "));
+        assert_eq!(
+            error("lru", "sample_seed = 1"),
+            "sample_seed: there is no sample; add one, or leave it out"
+        );
+        assert!(
+            error("lru", "sample = 1").starts_with("line 4: invalid type: integer `1`, expected a string")
+        );
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! What a worker does with a cell.
 
-use crate::{Cell, Error, VERSION};
+use crate::{Cell, Error, Sample, VERSION};
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 use sweephand_policy::registry::Spec;
-use sweephand_report::{CellColumns, SimulatedTrace, SweepRow};
-use sweephand_sim::{MemorySize, Sweep};
+use sweephand_report::{CellColumns, SimulatedTrace, SimulationRow, SweepRow};
+use sweephand_sim::{MemorySize, Sampling, Sweep};
 use sweephand_trace::Trace;
 
 /// Computes cells, one after the other, on one processor. It keeps the last trace open: cells of one trace come together.
@@ -36,7 +36,7 @@ impl Runner {
         };
         let size: MemorySize = cell.memory.parse()?;
         let trace = self.open(cell, path)?;
-        let described = SimulatedTrace { trace: cell.trace.name.clone(), ..SimulatedTrace::of(trace) };
+        let mut described = SimulatedTrace { trace: cell.trace.name.clone(), ..SimulatedTrace::of(trace) };
         if described.records == 0 {
             return Err(Error::Other(format!("{}: has no references to simulate", cell.trace.name)));
         }
@@ -48,12 +48,23 @@ impl Runner {
         // A worker has one processor; what else runs on the machine are other workers.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
         let pool = pool.map_err(|error| Error::Other(format!("no thread to simulate with: {error}")))?;
-        let outcomes = pool.install(|| sweep.run(trace, &|_| ()))?;
+        let simulation = pool.install(|| -> Result<SimulationRow, Error> {
+            let Some(Sample { size, seed }) = &cell.sample else {
+                let outcomes = sweep.run(trace, &|_| ())?;
+                return Ok(described.row(spec, frames, &outcomes[0].0));
+            };
+            let sampling = Sampling { size: size.parse()?, seed: *seed };
+            let estimates = sampling.run(trace, &sweep, &|_| ())?;
+            described.sampled(&estimates);
+            Ok(described.estimated_row(spec, frames, &estimates.cells[0]))
+        })?;
         Ok(SweepRow {
-            simulation: described.row(spec, frames, &outcomes[0].0),
+            simulation,
             cell: CellColumns {
                 memory: cell.memory.clone(),
                 window: described.window,
+                sample: cell.sample.as_ref().map(|sample| sample.size.clone()),
+                sample_seed: cell.sample.as_ref().map(|sample| sample.seed),
                 trace_hash: cell.trace.hash.to_string(),
                 version: cell.version.clone(),
                 seconds: start.elapsed().as_secs_f64(),

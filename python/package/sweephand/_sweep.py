@@ -7,20 +7,21 @@ what is Python's: handing cells to executors and fetching traces.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import math
 import os
+import re
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from sweephand import _sweephand
 from sweephand._progress import Progress, watched
@@ -30,10 +31,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Plan = str | PathLike[str] | Mapping[str, Any]
-"""A plan: the path of its TOML file, or `dict(traces=[...], policies=[...], memory=[...])`."""
+"""A plan: the path of its TOML file, or `dict(traces=[...], policies=[...], memory=[...])`, if need be with `sample="1%"` and
+`sample_seed=2`."""
 
 Answer = tuple[int, str | BaseException]
 """Which of the missing cells, and its row as JSON, or why there is none."""
+
+LISTS = ("traces", "policies", "memory")
+"""The entries of a plan that are lists; one item may be given by itself."""
 
 HASHERS = 16
 """Traces that are read at once to hash them."""
@@ -47,6 +52,9 @@ IN_FLIGHT_PER_PROCESSOR = 8
 
 LOOK_SECONDS = 0.1
 """Time between two looks at what Ray has done."""
+
+CACHE_BYTES = 32 << 30
+"""Fetched traces that a machine keeps, unless it is said how many."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +86,18 @@ def sweep(
     retries: int = 2,
     prune: bool = False,
     cache: str | PathLike[str] | None = None,
+    cache_bytes: int = CACHE_BYTES,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = None,
 ) -> Sweep:
     """Counts the page faults of every policy at every memory size on every trace of a plan, as `sweephand sweep` does, here or on
     a cluster, and keeps them as a Parquet dataset. What is in it already is not computed again.
 
-    plan: the path of a TOML file, or a dictionary with the same lists: `traces` (paths and patterns, relative to the plan's
-        folder or the current one; URLs that fsspec knows, such as `s3://bucket/*.swt`; `{"file": ..., "hash": "sha256:..."}`),
-        `policies` and `memory` (as for `simulate`, but not `all` sizes).
+    plan: the path of a TOML file, or a dictionary with the same entries: `traces` (paths and patterns, relative to the plan's
+        folder or the current one; URLs that fsspec knows, as `s3://bucket/*.swt`; `{"file": ...}` with a `"hash"` that it has
+        to have, or the `"name"` that it gets in results, or both), `policies` and `memory` (as for `simulate`, but not `all`
+        sizes); `sample` (`1%` or `8192p`) and `sample_seed`, to estimate from a sample of the pages, as the command's
+        `simulate --sample` does.
     output: the directory of the dataset, on this machine.
     executor: `"local"`: worker processes of this machine. `"dask"`: the current client of Dask distributed, or a cluster on this
         machine. A `distributed.Client`. `"ray"`: the Ray that is initialised, or one on this machine.
@@ -94,6 +105,8 @@ def sweep(
     retries: how often a cell that failed, or took its worker along, is tried again.
     prune: remove rows of cells that the plan does not have (any more).
     cache: where workers keep fetched traces, by hash; unless it is said, `sweephand/traces` in the cache directory of their user.
+    cache_bytes: whoever fetches a trace removes others from there until there are no more bytes than this, first those that were
+        not used for the longest time. The new one stays, and so do traces that are in use.
     storage_options: for fsspec; what it finds in its own configuration and the environment need not be said again.
     progress: see `sweephand.Progress`.
 
@@ -102,7 +115,7 @@ def sweep(
     """
     read = _read(plan)
     options = dict(storage_options or {})
-    task = Task(None if cache is None else os.path.abspath(cache), options)
+    task = Task(None if cache is None else os.path.abspath(cache), cache_bytes, options)
     with closing(_sweephand.Dataset(output)) as dataset:
         traces = _identified(read, dataset, options)
         cells, missing, others = dataset.want(read, traces, prune)
@@ -113,7 +126,7 @@ def sweep(
             )
         with watched(progress, "cell") as show:
             if executor == "local":
-                environment = [(ENVIRONMENT, json.dumps([task.cache, task.storage_options]))]
+                environment = [(ENVIRONMENT, json.dumps([task.cache, task.cache_bytes, task.storage_options]))]
                 computed, records = dataset.run_local(workers, retries, WORKER, environment, show)
             else:
                 batches = _batches(executor, dataset.cell, missing, workers, retries, task)
@@ -137,10 +150,10 @@ def _read(plan: Plan) -> _sweephand.Plan:
         value = [value] if isinstance(value, str | PathLike | int | Mapping) else list(value)
         return [os.fspath(item) if isinstance(item, PathLike) else item for item in value]
 
-    lists = {name: listed(value) for name, value in plan.items()}
-    if "memory" in lists:
-        lists["memory"] = [f"{size}p" if isinstance(size, int) else size for size in lists["memory"]]
-    return _sweephand.Plan.parse_json(json.dumps(lists), os.getcwd())
+    read = {name: listed(value) if name in LISTS else value for name, value in plan.items()}
+    if "memory" in read:
+        read["memory"] = [f"{size}p" if isinstance(size, int) else size for size in read["memory"]]
+    return _sweephand.Plan.parse_json(json.dumps(read), os.getcwd())
 
 
 def _taken_in(
@@ -182,6 +195,7 @@ class Task:
     """What an executor calls with a cell. Workers unpickle it, so they need this package."""
 
     cache: str | None = None
+    cache_bytes: int = CACHE_BYTES
     storage_options: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, cell: str) -> str:
@@ -190,7 +204,7 @@ class Task:
 
     def fetch(self, cell: str) -> str:
         """The path of a cell's trace on this machine, fetched if need be."""
-        return _fetched(json.loads(cell)["trace"], self.cache, self.storage_options)
+        return _fetched(json.loads(cell)["trace"], self)
 
 
 def _batches(
@@ -307,8 +321,7 @@ WORKER = [sys.executable, "-c", "from sweephand import _sweep; _sweep.work()"]
 
 def work() -> None:
     """What such a process does."""
-    cache, storage_options = json.loads(os.environ[ENVIRONMENT])
-    _sweephand.serve(Task(cache, storage_options).fetch)
+    _sweephand.serve(Task(*json.loads(os.environ[ENVIRONMENT])).fetch)
 
 
 # Traces that lie elsewhere.
@@ -333,7 +346,7 @@ def _identified(
                 filesystem, path = _filesystem(location, options)
                 token = _token(filesystem.info(path))
                 known = dataset.known_hash(location, token) if token else None
-                known = known or _sha256(filesystem, path)
+                known = known or _hash(filesystem, path)
         return name, location, known, token
 
     with ThreadPoolExecutor(HASHERS) as pool:
@@ -358,31 +371,32 @@ def _token(info: Mapping[str, Any]) -> str:
     return json.dumps({"size": info.get("size"), **said}) if said else ""
 
 
-def _sha256(filesystem: Any, path: str) -> str:
-    digest = hashlib.sha256()
+def _hash(filesystem: Any, path: str) -> str:
+    """The hash of a file elsewhere: the same that a local file with these bytes has."""
+    hasher = _sweephand.Hasher()
     with filesystem.open(path, "rb") as file:
         while block := file.read(1 << 22):
-            digest.update(block)
-    return f"sha256:{digest.hexdigest()}"
+            hasher.update(block)
+    return hasher.finish()
 
 
-def _fetched(trace: Mapping[str, str], cache: str | None, options: Mapping[str, Any]) -> str:
+def _fetched(trace: Mapping[str, str], task: Task) -> str:
     """The path of a trace on this machine. The first process that needs it fetches it; the others wait."""
     location, expected = trace["location"], trace["hash"]
     if not _sweephand.is_url(location):
         return location
-    folder = Path(cache) if cache else _cache_folder()
+    folder = Path(task.cache) if task.cache else _cache_folder()
     path = folder / expected.replace(":", "-")
-    if path.exists():
-        return str(path)
     with _telling(location):
         folder.mkdir(parents=True, exist_ok=True)
-        with open(f"{path}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not path.exists():
+        while not _in_use.hold(path):
+            with _lock(path) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if path.exists():
+                    continue
                 # Who is killed leaves it to the next one, who has the lock then.
                 part = Path(f"{path}.part")
-                filesystem, name = _filesystem(location, options)
+                filesystem, name = _filesystem(location, task.storage_options)
                 filesystem.get_file(name, str(part))
                 try:
                     _sweephand.check_hash(part, expected, location)
@@ -390,7 +404,67 @@ def _fetched(trace: Mapping[str, str], cache: str | None, options: Mapping[str, 
                     part.unlink()
                     raise
                 part.replace(path)
+                _make_room(folder, task.cache_bytes, path)
     return str(path)
+
+
+def _lock(path: Path) -> IO[str]:
+    """The file whose lock is held by who fetches or removes a trace, alone, and by those who use it, together."""
+    return open(f"{path}.lock", "w")
+
+
+class _InUse(threading.local):
+    """The fetched trace that this thread uses. Nobody removes it as long as its lock is held."""
+
+    path: Path | None = None
+    lock: IO[str] | None = None
+
+    def hold(self, path: Path) -> bool:
+        """Uses a trace from now on, in place of the one before, if it is there."""
+        if self.path == path and path.exists():
+            return True
+        if self.lock:
+            self.lock.close()
+        self.path, self.lock = None, None
+        lock = _lock(path)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if not path.exists():
+            lock.close()
+            return False
+        # When it was used last. The time of its contents stays: by that workers see that it is the file that they have checked.
+        os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+        self.path, self.lock = path, lock
+        return True
+
+
+_in_use = _InUse()
+
+_FETCHED = re.compile(r"(xxh3-[0-9a-f]{16}|sha256-[0-9a-f]{64})(\.part)?")
+"""The names of fetched traces, and of what a killed process left of one."""
+
+
+def _make_room(folder: Path, most_bytes: int, new: Path) -> None:
+    """Removes fetched traces that nobody uses, the least recently used first, until there are no more bytes than that."""
+    found = []
+    for entry in folder.iterdir():
+        # Others may remove some, too.
+        with suppress(FileNotFoundError):
+            if _FETCHED.fullmatch(entry.name):
+                found.append((entry, entry.stat()))
+    total = sum(stat.st_size for _, stat in found)
+    for entry, stat in sorted(found, key=lambda entry: entry[1].st_atime_ns):
+        trace = entry.with_suffix("")
+        if total <= most_bytes:
+            break
+        if trace == new:
+            continue
+        with _lock(trace) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            entry.unlink(missing_ok=True)
+            total -= stat.st_size
 
 
 def _cache_folder() -> Path:
