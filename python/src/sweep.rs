@@ -217,7 +217,8 @@ pub(crate) fn check_hash(py: Python<'_>, path: PathBuf, hash: &str, name: &str) 
 #[pyclass(module = "sweephand._sweephand")]
 #[derive(Default)]
 pub(crate) struct Hasher {
-    hasher: sweephand_sweep::Hasher,
+    // Its state has to lie at a multiple of 64, which Python's objects do not.
+    hasher: Box<sweephand_sweep::Hasher>,
 }
 
 #[pymethods]
