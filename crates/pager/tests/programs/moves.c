@@ -41,6 +41,8 @@ static void *giver(void *argument)
         char *memory = map_pages(pages + 1);
         memory[0] = memory[pages / 2 * PAGE] = 1;
         EXPECT(!munmap(memory, (pages + 1) * PAGE));
+        /* The kernel takes a while to free page tables, and they count. */
+        usleep(200);
     }
     return argument;
 }
