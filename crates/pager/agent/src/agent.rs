@@ -59,7 +59,7 @@ const LOOKS: usize = 128;
 /// How often, while a thread waits for a page that is being read: for the time of a slow read.
 const LOOKS_FOR_READ: usize = 1024;
 /// How often the agent looks whether a mapping is still being moved, before it goes on all the same.
-const HELD_LOOKS: usize = 1000;
+pub(crate) const HELD_LOOKS: usize = 1000;
 /// After so many of these it sleeps in between: the thread that moves the mapping may have to wait for a processor.
 const HELD_LOOKS_AWAKE: usize = 100;
 /// Messages read at a time.

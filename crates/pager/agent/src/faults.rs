@@ -13,6 +13,8 @@ use rustix::io::Errno;
 use sweephand_policy::PageId;
 use sweephand_uffd::PAGE_BYTES;
 
+/// Times that a frame is found in use before its contents are copied instead: that may be for good, if it was shared by a fork.
+const BUSY_PATIENCE: usize = 256;
 /// Times that a page is tried to be put back, when nothing explains why it cannot be.
 const PATIENCE: usize = 16;
 
@@ -115,7 +117,7 @@ impl Agent {
     fn put(&mut self, page: PageId, from: usize) -> bool {
         let address = self.pages.address(page);
         let expected = (self.pages.state(page), self.pages.place(page));
-        let mut attempts = 0;
+        let (mut attempts, mut busy) = (0, 0);
         loop {
             // SAFETY: the page's own contents to where they belong.
             let progress = unsafe {
@@ -125,7 +127,8 @@ impl Agent {
                 }
             };
             let Some(mut error) = progress.error else { return true };
-            if error == Errno::INVAL && self.memfd.is_none() {
+            busy += usize::from(error == Errno::BUSY);
+            if (error == Errno::INVAL || busy > BUSY_PATIENCE) && self.memfd.is_none() {
                 // Frames change hands only between memory that is used in the same way. This is not writable, or locked.
                 // SAFETY: as above.
                 error = match unsafe { self.uffd.copy(address, from, PAGE_BYTES) }.error {

@@ -16,7 +16,7 @@
 //! Once the thread that forks is through the others can wait. See [`fork`](crate::fork) for how it announces that it forks,
 //! and for what the child's agent is told.
 
-use crate::agent::{Agent, open_store};
+use crate::agent::{Agent, HELD_LOOKS, open_store};
 use crate::failure::give_up;
 use crate::fork::MOST_ANSWERED;
 use crate::mailbox::{ARGUMENTS, Call, MAILBOX, SLOTS};
@@ -106,13 +106,19 @@ impl Agent {
         self.parked.resize(MOST_MESSAGES, Message::EMPTY);
     }
 
-    /// Maps all pages in limbo again.
+    /// Maps all pages in limbo again. What other threads move meanwhile has another id then, perhaps one that has been
+    /// passed.
     fn empty_limbo(&mut self) {
-        for id in 0..self.pages.ids() {
-            let page = PageId(id);
-            if self.pages.state(page) == State::Limbo {
-                self.pages.mark(page, Flag::Trigger, false);
-                self.map_from_limbo(page);
+        let mut is_empty = false;
+        while !is_empty {
+            is_empty = true;
+            for id in 0..self.pages.ids() {
+                let page = PageId(id);
+                if self.pages.state(page) == State::Limbo {
+                    is_empty = false;
+                    self.pages.mark(page, Flag::Trigger, false);
+                    self.map_from_limbo(page);
+                }
             }
         }
     }
@@ -330,7 +336,14 @@ impl Agent {
     /// After the rest: takes note of the changes that were told meanwhile and of the pages brought in, in their order, then of
     /// the calls. Faults are answered later, or are not ours: of a child they are its parent's.
     pub(crate) fn make_up(&mut self, faults_are_ours: bool) {
-        let (parked, notes) = (core::mem::take(&mut self.parked), core::mem::take(&mut self.notes));
+        let (mut parked, notes) = (core::mem::take(&mut self.parked), core::mem::take(&mut self.notes));
+        // Whether a page that was brought in is there is seen where it would be now. In a child nobody has moved it since.
+        if faults_are_ours {
+            self.hold_unanswered();
+            let told = parked.iter().rposition(|message| message.event().is_some());
+            parked.truncate(told.map_or(0, |last| last + 1));
+            parked.extend(self.messages.drain(..));
+        }
         let mut next = notes.iter().peekable();
         for (position, &message) in parked.iter().enumerate() {
             while let Some(note) = next.next_if(|note| note.told <= position) {
@@ -344,10 +357,25 @@ impl Agent {
             }
         }
         next.for_each(|note| self.adopt_noted(note, &[]));
+        if faults_are_ours {
+            MAILBOX.let_go();
+        }
         for note in notes {
             if let Noted::Called(call, arguments) = note.what {
                 self.called(Some(call), arguments);
             }
+        }
+    }
+
+    /// Has no mapping moved until [`MAILBOX`] is let go, and has all that have been among the messages, but none answered yet.
+    /// As [`Agent::hold_mappings`], it does not wait for ever.
+    fn hold_unanswered(&mut self) {
+        for _ in 0..HELD_LOOKS {
+            if MAILBOX.hold() && !self.uffd.is_changing() {
+                return self.read_messages();
+            }
+            MAILBOX.let_go();
+            self.settle();
         }
     }
 
