@@ -100,18 +100,19 @@ def test_progress_comes_to_the_end_and_may_stop_everything(numpy_trace: Path) ->
         sweephand.simulate(numpy_trace, "lirs", "10%", progress=no)
 
 
-def test_a_bar_is_shown_where_it_is_asked_for(e1: Trace, capfd: pytest.CaptureFixture[str]) -> None:
-    from tqdm.auto import tqdm
+def test_a_bar_is_shown_where_it_is_asked_for_and_worth_it(
+    e1: Trace, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(progress: bool | None, delay: float) -> str:
+        monkeypatch.setattr("sweephand._progress._DELAY", delay)
+        sweephand.simulate(e1, "lru", 3, progress=progress)
+        return capfd.readouterr().err
 
-    big = sweephand.generate("uniform", pages=1000, references=2_000_000)
-    # Before it is worth one, there is none.
-    sweephand.simulate(e1, "lru", 3, progress=True)
-    assert capfd.readouterr().err == ""
-    assert tqdm is not None
-    sweephand.simulate(big, "lirs,arc,car,2q,clock-pro", "10%,20%,40%", progress=True)
-    assert "ref" in capfd.readouterr().err
-    sweephand.simulate(big, "lru", "10%")
-    assert capfd.readouterr().err == ""
+    assert "ref" in shown(True, delay=0)
+    assert shown(True, delay=3600) == ""
+    # Nobody looks at the errors of a test.
+    assert shown(None, delay=0) == ""
+    assert shown(False, delay=0) == ""
 
 
 LONG = """

@@ -10,6 +10,9 @@ from typing import Any
 Progress = bool | Callable[[int, int], object] | None
 """Whether to show a bar: `None` where somebody would see it, or a function called with the steps done and the steps there are."""
 
+_DELAY = 0.5
+"""Seconds before a bar is shown: work that is done at once needs none."""
+
 
 @contextmanager
 def watched(progress: Progress, unit: str) -> Iterator[Callable[[int, int], object] | None]:
@@ -37,8 +40,7 @@ def _bar(unit: str, needed: bool) -> Any:
         if needed:
             raise
         return None
-    # Work that is done at once needs no bar.
-    return tqdm(unit=unit, unit_scale=True, leave=False, delay=0.5)
+    return tqdm(unit=unit, unit_scale=True, leave=False, delay=_DELAY)
 
 
 def _somebody_looks() -> bool:
