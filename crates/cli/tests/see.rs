@@ -1,15 +1,16 @@
 //! What people and programs are shown: the page, the pictures, the advice, and JSON that keeps to its schemas.
 
+mod sandbox;
 mod schema;
 
+use sandbox::Sandbox;
 use schema::keeps_to;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 /// A loop over an object, with pages outside of it now and then: PGTR, our recorder's wire format.
-fn sandbox() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
+fn with_a_loop() -> Sandbox {
     let mut stream = b"PGTR\x01\x0c\x01\x00\x04loop".to_vec();
     let number = |mut value: u64, out: &mut Vec<u8>| {
         while value >= 0x80 {
@@ -33,19 +34,9 @@ fn sandbox() -> tempfile::TempDir {
     number(1, &mut stream);
     let totals = [9000, 3000, 3000, 3000, 1, 40 << 12, 0];
     totals.into_iter().for_each(|operand| number(operand, &mut stream));
-    fs::write(directory.path().join("loop.pt"), stream).unwrap();
-    directory
-}
-
-fn run(directory: &Path, arguments: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sweephand"));
-    command.args(arguments.split_whitespace()).current_dir(directory).output().unwrap()
-}
-
-fn stdout(directory: &Path, arguments: &str) -> String {
-    let output = run(directory, arguments);
-    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    let sandbox = Sandbox::new();
+    sandbox.write("loop.pt", stream);
+    sandbox
 }
 
 /// The text of every element of a kind, without the elements in it.
@@ -59,10 +50,9 @@ fn texts(html: &str, kind: &str) -> Vec<String> {
 
 #[test]
 fn a_report_is_one_page_that_needs_nothing_else() {
-    let directory = sandbox();
-    let path = directory.path();
-    stdout(path, "report loop.pt -o report.html");
-    let page = fs::read_to_string(path.join("report.html")).unwrap();
+    let sandbox = with_a_loop();
+    sandbox.stdout("report loop.pt -o report.html");
+    let page = fs::read_to_string(sandbox.path("report.html")).unwrap();
     assert!(page.starts_with("<!doctype html>\n<html lang=\"en\">"));
     assert_eq!(texts(&page, "title")[0], "loop: memory report");
     assert_eq!(texts(&page, "h1"), ["loop"]);
@@ -94,10 +84,9 @@ fn a_report_is_one_page_that_needs_nothing_else() {
 
 #[test]
 fn the_numbers_of_a_report_are_those_of_simulate() {
-    let directory = sandbox();
-    let path = directory.path();
-    let page = stdout(path, "report loop.pt -p opt,clock -m 20%,50% -o -");
-    let csv = stdout(path, "simulate loop.pt -p opt,clock -m 20%,50%,100% --format csv");
+    let sandbox = with_a_loop();
+    let page = sandbox.stdout("report loop.pt -p opt,clock -m 20%,50% -o -");
+    let csv = sandbox.stdout("simulate loop.pt -p opt,clock -m 20%,50%,100% --format csv");
     let faults: Vec<String> = csv.lines().skip(1).map(|row| row.split(',').nth(5).unwrap().into()).collect();
     let plain = page.replace(',', "");
     for size in 0..3 {
@@ -108,10 +97,9 @@ fn the_numbers_of_a_report_are_those_of_simulate() {
 
 #[test]
 fn several_traces_have_a_section_each() {
-    let directory = sandbox();
-    let path = directory.path();
-    fs::write(path.join("<b>&.txt"), "1\n2\n3\n1\n2\n4\n").unwrap();
-    let page = stdout(path, "report loop.pt <b>&.txt -o -");
+    let sandbox = with_a_loop();
+    sandbox.write("<b>&.txt", "1\n2\n3\n1\n2\n4\n");
+    let page = sandbox.stdout("report loop.pt <b>&.txt -o -");
     assert_eq!(texts(&page, "h1"), ["2 traces"]);
     assert_eq!(texts(&page, "h2"), ["loop", "&lt;b&gt;&amp;"]);
     assert!(page.contains("<a href=\"#trace-2\">"));
@@ -120,17 +108,17 @@ fn several_traces_have_a_section_each() {
 
 #[test]
 fn pictures_are_svg_or_png_by_their_names() {
-    let directory = sandbox();
-    let path = directory.path();
+    let sandbox = with_a_loop();
+    let path = sandbox.directory.path();
     for what in ["faults", "pages", "distances"] {
-        stdout(path, &format!("plot {what} loop.pt -o x.svg"));
-        stdout(path, &format!("plot {what} loop.pt --log -o x.png"));
-        let svg = fs::read_to_string(path.join("x.svg")).unwrap();
+        sandbox.stdout(&format!("plot {what} loop.pt -o x.svg"));
+        sandbox.stdout(&format!("plot {what} loop.pt --log -o x.png"));
+        let svg = fs::read_to_string(sandbox.path("x.svg")).unwrap();
         assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"788\""), "{svg:.90}");
         assert!(svg.ends_with("</svg>") && !svg.contains("var(--") && !svg.contains("NaN"), "{what}");
         assert_eq!(fs::read(path.join("x.png")).unwrap()[..8], *b"\x89PNG\r\n\x1a\n");
     }
-    let error = run(path, "plot faults loop.pt -o x.jpeg");
+    let error = sandbox.run("plot faults loop.pt -o x.jpeg");
     assert_eq!(error.status.code(), Some(2));
     assert_eq!(
         String::from_utf8(error.stderr).unwrap(),
@@ -141,8 +129,8 @@ fn pictures_are_svg_or_png_by_their_names() {
 
 #[test]
 fn advice_is_five_lines_with_the_command_to_run_next() {
-    let directory = sandbox();
-    let path = directory.path();
+    let sandbox = with_a_loop();
+    let path = sandbox.directory.path();
     fs::rename(path.join("loop.pt"), path.join("it's a loop.pt")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_sweephand"))
         .args(["advise", "it's a loop.pt", "-p", "opt,clock,clock-pro", "-m", "25%,50%,75%"])
@@ -168,16 +156,16 @@ fn advice_is_five_lines_with_the_command_to_run_next() {
 
 #[test]
 fn advice_names_the_run_of_a_program_whose_command_is_known() {
-    let directory = sandbox();
-    let path = directory.path();
+    let sandbox = with_a_loop();
+    let path = sandbox.directory.path();
     let numpy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/numpy.swt");
     fs::copy(numpy, path.join("numpy.swt")).unwrap();
     let info: serde_json::Value =
-        serde_json::from_str(&stdout(path, "info numpy.swt --format json")).unwrap();
+        serde_json::from_str(&sandbox.stdout("info numpy.swt --format json")).unwrap();
     let command: Vec<&str> =
         info["metadata"]["command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
     let next = |policies: &str| -> Vec<String> {
-        let advice = stdout(path, &format!("advise numpy.swt -p {policies} -m 50%,70%,80% --format json"));
+        let advice = sandbox.stdout(&format!("advise numpy.swt -p {policies} -m 50%,70%,80% --format json"));
         let advice: serde_json::Value = serde_json::from_str(&advice).unwrap();
         serde_json::from_value(advice["next"].clone()).unwrap()
     };
@@ -217,9 +205,9 @@ fn advice_about_a_program_records_it_first() {
 
 #[test]
 fn bad_input_gets_one_line_and_leaves_nothing_behind() {
-    let directory = sandbox();
-    let path = directory.path();
-    fs::write(path.join("empty.txt"), "*\n").unwrap();
+    let sandbox = with_a_loop();
+    let path = sandbox.directory.path();
+    sandbox.write("empty.txt", "*\n");
     let cases = [
         ("report empty.txt -o r.html", "empty.txt: "),
         ("report loop.pt missing.swt -o r.html", "missing.swt: "),
@@ -231,7 +219,7 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
         ("plot pages empty.txt -o p.svg", "empty.txt: "),
     ];
     for (arguments, message) in cases {
-        let output = run(path, arguments);
+        let output = sandbox.run(arguments);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments}: {error}");
         assert!(error.starts_with(&format!("sweephand: {message}")), "{arguments}: {error}");
@@ -250,27 +238,27 @@ const TASK: &str = "generate zipf --pages 30 --references 20000 --seed 1 --write
 #[test]
 #[cfg(feature = "parquet")]
 fn parquet_is_a_file_of_its_own_kind() {
-    let directory = sandbox();
-    let path = directory.path();
-    fs::write(path.join("machine.toml"), MACHINE).unwrap();
-    stdout(path, TASK);
+    let sandbox = with_a_loop();
+    let path = sandbox.directory.path();
+    sandbox.write("machine.toml", MACHINE);
+    sandbox.stdout(TASK);
     for command in ["simulate loop.pt -p opt,clock -m 50%", "multiprogram machine.toml"] {
-        stdout(path, &format!("{command} --format parquet -o results.parquet"));
+        sandbox.stdout(&format!("{command} --format parquet -o results.parquet"));
         let file = fs::read(path.join("results.parquet")).unwrap();
         assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"), "{command}");
-        assert_eq!(run(path, &format!("{command} --format parquet")).stdout, file, "{command}");
+        assert_eq!(sandbox.run(&format!("{command} --format parquet")).stdout, file, "{command}");
     }
 }
 
 #[test]
 fn json_keeps_to_its_schema() {
-    let directory = sandbox();
-    let path = directory.path();
-    fs::write(path.join("flat.txt"), "1\n2\n").unwrap();
-    fs::write(path.join("machine.toml"), MACHINE).unwrap();
-    stdout(path, TASK);
-    stdout(path, "import --irim 100 loop.pt -o loop.irim");
-    stdout(path, "generate zipf --pages 3000 --references 20000 -o zipf.swt");
+    let sandbox = with_a_loop();
+    let path = sandbox.directory.path();
+    sandbox.write("flat.txt", "1\n2\n");
+    sandbox.write("machine.toml", MACHINE);
+    sandbox.stdout(TASK);
+    sandbox.stdout("import --irim 100 loop.pt -o loop.irim");
+    sandbox.stdout("generate zipf --pages 3000 --references 20000 -o zipf.swt");
     let commands = [
         ("simulate.json", "simulate loop.pt flat.txt -p opt,lru,clock-pro -m 20%,50% --format json"),
         ("simulate.json", "simulate zipf.swt -p opt,lru -m 20%,50% --sample 20% --format json"),
@@ -284,7 +272,7 @@ fn json_keeps_to_its_schema() {
         ("reproduce.json", "reproduce linux-mm/scans --format json"),
     ];
     for (schema, arguments) in commands {
-        let document = stdout(path, arguments);
+        let document = sandbox.stdout(arguments);
         let Some(kept) = keeps_to(schema, &document, path) else { return };
         kept.unwrap_or_else(|error| panic!("{arguments}: {error}"));
         // The schema is strict: a name that changes is a breach.
@@ -296,14 +284,14 @@ fn json_keeps_to_its_schema() {
 
 #[test]
 fn counts_of_a_run_keep_to_their_schema() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = directory.path();
-    let output = run(path, "run --memory 16MiB --swap . --stats counts.json -- true");
+    let sandbox = Sandbox { directory: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() };
+    let path = sandbox.directory.path();
+    let output = sandbox.run("run --memory 16MiB --swap . --stats counts.json -- true");
     if !output.status.success() {
         eprintln!("not checked: programs cannot be paged here: {}", String::from_utf8_lossy(&output.stderr));
         return;
     }
-    let counts = fs::read_to_string(path.join("counts.json")).unwrap();
+    let counts = fs::read_to_string(sandbox.path("counts.json")).unwrap();
     let Some(kept) = keeps_to("run.json", &counts, path) else { return };
     kept.unwrap();
     let without = counts.replace("\"evictions\"", "\"gist\"");
@@ -317,12 +305,12 @@ fn pages_work_in_a_browser() {
         eprintln!("not checked: set SWEEPHAND_BROWSER=1 where nodejs and chromium are installed");
         return;
     }
-    let directory = sandbox();
-    let path = directory.path();
-    fs::write(path.join("tiny.txt"), "1\n2\n3\n1\n2\n4\n").unwrap();
-    stdout(path, "report loop.pt tiny.txt -o report.html");
+    let sandbox = with_a_loop();
+    let path = sandbox.directory.path();
+    sandbox.write("tiny.txt", "1\n2\n3\n1\n2\n4\n");
+    sandbox.stdout("report loop.pt tiny.txt -o report.html");
     // With numbers that are published, and items that are not there.
-    stdout(path, "reproduce linux-mm/indexed-database --page -o reproduced");
+    sandbox.stdout("reproduce linux-mm/indexed-database --page -o reproduced");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../report/browser/check.mjs");
     for (page, least) in [("report.html", 30), ("reproduced/index.html", 20)] {
         let output = Command::new("node").arg(&script).arg(path.join(page)).output().unwrap();

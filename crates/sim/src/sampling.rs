@@ -266,12 +266,7 @@ impl Sampling {
         let mut estimates =
             Estimates { sampled_pages: sampled, pages, sampled_records: 0, cells: Vec::new() };
         if sampled == pages {
-            let sweep = Sweep {
-                cells: sweep.cells.clone(),
-                collapse: sweep.collapse,
-                interrupt: sweep.interrupt.clone(),
-                ..Sweep::default()
-            };
+            let sweep = Sweep { collapse: sweep.collapse, ..of_cells(sweep, sweep.cells.iter().cloned()) };
             let exact = sweep.run(trace, progress)?.into_iter().map(|(outcome, _)| Estimate {
                 outcome: Outcome { cold_allocation: None, ..outcome },
                 hit_ratio_error: 0.0,
@@ -295,11 +290,7 @@ impl Sampling {
             if cells.is_empty() {
                 continue;
             }
-            let own = Sweep {
-                cells: cells.iter().map(|&cell| sweep.cells[cell].clone()).collect(),
-                interrupt: sweep.interrupt.clone(),
-                ..Sweep::default()
-            };
+            let own = of_cells(sweep, cells.iter().map(|&cell| sweep.cells[cell].clone()));
             // Reading the whole is most of the work, and simulating a little what remains of it.
             let read = |records| progress(records - records / 16);
             let miniature = reduced(trace, &sample, collapse, &read, &sweep.interrupt)?;
@@ -363,6 +354,11 @@ fn reduced(
     Ok(writer.finish()?)
 }
 
+/// A sweep over other cells, given up when `sweep` is.
+fn of_cells(sweep: &Sweep, cells: impl Iterator<Item = Cell>) -> Sweep {
+    Sweep { cells: cells.collect(), interrupt: sweep.interrupt.clone(), ..Sweep::default() }
+}
+
 /// What a sample, with `share` of the pages of its trace, tells of the cells of a sweep.
 fn estimate(
     sample: &Trace,
@@ -403,7 +399,7 @@ fn outcomes(sample: &Trace, share: f64, sweep: &Sweep) -> Result<Vec<Outcome>, S
         spec: spec.sampled(share),
         frames: miniature(*frames, share).max(1),
     });
-    let sweep = Sweep { cells: scaled.collect(), interrupt: sweep.interrupt.clone(), ..Sweep::default() };
+    let sweep = of_cells(sweep, scaled);
     let scale = |count: u64| (count as f64 / share).round() as u64;
     let outcomes = sweep.run(sample, &|_| {})?.into_iter().map(|(outcome, _)| {
         let (faults, warmup_faults) = (scale(outcome.faults), scale(outcome.warmup_faults));

@@ -59,7 +59,7 @@ const LOOKS: usize = 128;
 /// How often, while a thread waits for a page that is being read: for the time of a slow read.
 const LOOKS_FOR_READ: usize = 1024;
 /// How often the agent looks whether a mapping is still being moved, before it goes on all the same.
-pub(crate) const HELD_LOOKS: usize = 1000;
+const HELD_LOOKS: usize = 1000;
 /// After so many of these it sleeps in between: the thread that moves the mapping may have to wait for a processor.
 const HELD_LOOKS_AWAKE: usize = 100;
 /// Messages read at a time.
@@ -338,12 +338,17 @@ impl Agent {
     /// or a signal handler just before it moves one is not waited for: what it waits for may be us.
     pub(crate) fn hold_mappings(&mut self) {
         let is_change = |message: &Message| !matches!(message.event(), Some(Event::Fault { .. }) | None);
+        self.hold_when(|agent| !agent.messages.iter().any(is_change), Self::catch_up);
+    }
+
+    /// Has no mapping moved until [`MAILBOX`] is let go, from a moment on when none is and `is_known`, which `listen` leads to.
+    pub(crate) fn hold_when(&mut self, is_known: impl Fn(&Self) -> bool, listen: fn(&mut Self)) {
         for look in 0..HELD_LOOKS {
-            if MAILBOX.hold() && !self.messages.iter().any(is_change) {
+            if MAILBOX.hold() && is_known(self) {
                 return;
             }
             MAILBOX.let_go();
-            self.catch_up();
+            listen(self);
             if look < HELD_LOOKS_AWAKE {
                 rustix::thread::sched_yield();
             } else {

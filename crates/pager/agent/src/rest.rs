@@ -16,7 +16,7 @@
 //! Once the thread that forks is through the others can wait. See [`fork`](crate::fork) for how it announces that it forks,
 //! and for what the child's agent is told.
 
-use crate::agent::{Agent, HELD_LOOKS, open_store};
+use crate::agent::{Agent, open_store};
 use crate::failure::give_up;
 use crate::fork::MOST_ANSWERED;
 use crate::mailbox::{ARGUMENTS, Call, MAILBOX, SLOTS};
@@ -339,7 +339,8 @@ impl Agent {
         let (mut parked, notes) = (core::mem::take(&mut self.parked), core::mem::take(&mut self.notes));
         // Whether a page that was brought in is there is seen where it would be now. In a child nobody has moved it since.
         if faults_are_ours {
-            self.hold_unanswered();
+            self.hold_when(|agent| !agent.uffd.is_changing(), Self::settle);
+            self.read_messages();
             let told = parked.iter().rposition(|message| message.event().is_some());
             parked.truncate(told.map_or(0, |last| last + 1));
             parked.extend(self.messages.drain(..));
@@ -364,18 +365,6 @@ impl Agent {
             if let Noted::Called(call, arguments) = note.what {
                 self.called(Some(call), arguments);
             }
-        }
-    }
-
-    /// Has no mapping moved until [`MAILBOX`] is let go, and has all that have been among the messages, but none answered yet.
-    /// As [`Agent::hold_mappings`], it does not wait for ever.
-    fn hold_unanswered(&mut self) {
-        for _ in 0..HELD_LOOKS {
-            if MAILBOX.hold() && !self.uffd.is_changing() {
-                return self.read_messages();
-            }
-            MAILBOX.let_go();
-            self.settle();
         }
     }
 
