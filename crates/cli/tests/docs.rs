@@ -393,9 +393,11 @@ fn the_tutorial_works_as_it_is_written() {
     assert_eq!(ours.len(), 4, "a curve a policy");
     let points = |curves: &[Vec<f64>]| curves.iter().map(Vec::len).collect::<Vec<_>>();
     assert_eq!(points(&ours), points(&theirs));
-    let furthest = ours.concat().iter().zip(theirs.concat()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    // Another version of Perl, or of the C library, has a few pages more or less.
-    assert!(furthest < 20.0, "a point of a curve is {furthest} off, of some 400");
+    let (ours, theirs) = (ours.concat(), theirs.concat());
+    let off = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs()).sum::<f64>() / ours.len() as f64;
+    // Perl hashes with another seed each time, and another version has a few pages more or less: at a cliff that moves a
+    // point far (18 of 400 here), but no more than one or two.
+    assert!(off < 2.0, "the points of the curves are {off} off in the mean, of some 400");
     let [ours, theirs] = [docs().join("pictures"), folder.path().to_path_buf()]
         .map(|folder| pixels(&folder.join("heat-pages.png")));
     assert_eq!(ours.len(), theirs.len(), "pictures of one size");
