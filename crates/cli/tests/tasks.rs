@@ -343,20 +343,29 @@ fn what_does_not_fit_the_cgroup_is_told_and_the_others_go_on() {
     }
     let script = "import mmap; m = mmap.mmap(-1, 200 << 20); m.write(bytes(200 << 20))";
     let file = format!("{}[[task]]\ncommand = ['python3', '-c', '{script}']\n", churns(1, 16, 8, "24MiB"));
-    let output =
-        output(&mut run("too-large", &file, &["--policy", "global-clock", "--load-control", "none"]));
-    let counts = counts("too-large");
-    if counts["cgroup_limit_bytes"].is_null() {
-        eprintln!("NOT TESTED: no memory cgroup here: {}", counts["cgroup_missing"]);
-        return;
+    let options = ["--policy", "global-clock", "--load-control", "none"];
+    // While what was shared by a process just ended is being freed, the kernel may end another for the same need: not every time.
+    for attempt in 1.. {
+        let output = output(&mut run("too-large", &file, &options));
+        let counts = counts("too-large");
+        if counts["cgroup_limit_bytes"].is_null() {
+            eprintln!("NOT TESTED: no memory cgroup here: {}", counts["cgroup_missing"]);
+            return;
+        }
+        let killed = number(&counts, "cgroup_oom_kills");
+        let (status, said) = (output.status.code(), text(&output.stderr));
+        if killed == 2 && attempt < 5 {
+            assert!(status == Some(2) && said.contains("the kernel ended 2 processes: "), "{said}");
+            continue;
+        }
+        let expected = format!(
+            "sweephand: task 'python3': exit status 137\nsweephand: the kernel ended a process: all memory of the tasks, with \
+             page tables and files, did not fit the cgroup's {} bytes; give them more with --memory",
+            counts["cgroup_limit_bytes"]
+        );
+        assert_eq!((status, said, killed), (Some(2), expected, 1), "{counts}");
+        break;
     }
-    let expected = format!(
-        "sweephand: task 'python3': exit status 137\nsweephand: the kernel ended a process: all memory of the tasks, with page \
-         tables and files, did not fit the cgroup's {} bytes; give them more with --memory",
-        counts["cgroup_limit_bytes"]
-    );
-    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(2), expected.as_str()));
-    assert_eq!(number(&counts, "cgroup_oom_kills"), 1, "{counts}");
     assert_eq!(fs::read_to_string(workshop().join("too-large/out.1")).unwrap(), "right\n");
 }
 
