@@ -105,6 +105,10 @@ fn what_threads_move_is_not_taken_for_what_others_have_just_given_up() {
     }
     // Taken over while they move.
     expect_right(&["--memory", "24MiB", "--policy", "clock"], "moves", &["32", "4", "300"]);
+    // A child has what was moved just before it was made.
+    for (policy, movers) in [("clock", "2"), ("lifo-plus", "8")] {
+        expect_right(&["--memory", "12MiB", "--policy", policy], "moves", &["16", movers, "300", "100"]);
+    }
 }
 
 #[test]
@@ -115,7 +119,7 @@ fn parents_and_children_have_memory_of_their_own() {
     expect_right(&["--memory", "256MiB", "--policy", "clock"], "forks", &["8", "3", "2"]);
 }
 
-/// Whoever forks waits for locks of the C library; who holds them waits for pages.
+/// Whoever forks waits for locks of the C library; who holds them may wait for pages.
 #[test]
 fn a_fork_waits_for_threads_that_wait_for_the_pager() {
     for policy in ["clock", "lifo-plus"] {

@@ -31,6 +31,8 @@ pub const EVENT_REMAP: u64 = raw::UFFD_FEATURE_EVENT_REMAP as u64;
 pub const EVENT_REMOVE: u64 = raw::UFFD_FEATURE_EVENT_REMOVE as u64;
 /// Tell of `munmap`.
 pub const EVENT_UNMAP: u64 = raw::UFFD_FEATURE_EVENT_UNMAP as u64;
+/// Tell which thread waits for a page: [`Message::thread`].
+pub const THREAD: u64 = raw::UFFD_FEATURE_THREAD_ID as u64;
 /// [`Userfaultfd::move_pages`] works (Linux 6.8).
 pub const MOVE: u64 = raw::UFFD_FEATURE_MOVE as u64;
 /// [`Userfaultfd::register_shared`] works, and the kernel itself lifts the protection of a page that is written to: no
@@ -152,6 +154,15 @@ impl Message {
                 }
                 _ => None,
             }
+        }
+    }
+
+    /// Of a fault: the number of the thread that waits, in its own namespace. 0 unless [`THREAD`] was asked for.
+    pub fn thread(&self) -> u32 {
+        match u32::from(self.0.event) {
+            // SAFETY: all variants are plain data; this is the one that was written.
+            raw::UFFD_EVENT_PAGEFAULT => unsafe { self.0.arg.pagefault.feat.ptid },
+            _ => 0,
         }
     }
 }

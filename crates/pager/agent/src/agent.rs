@@ -15,9 +15,10 @@ use crate::bits::{Arrivals, Bits, Sampler};
 use crate::cgroup;
 use crate::control::{Control, add};
 use crate::failure::{give_up, orphaned};
+use crate::fork::Forking;
 use crate::io::{self, Direction, Io, Request};
 use crate::live::{LivePolicy, LiveSpec};
-use crate::mailbox::{Call, MAILBOX, SLOTS};
+use crate::mailbox::{MAILBOX, SLOTS};
 use crate::memfd::{self, Memfd, open_direct};
 use crate::objects::Objects;
 use crate::own;
@@ -40,7 +41,7 @@ use rustix::io::Errno;
 use rustix::thread::sched_getaffinity;
 use sweephand_policy::{NEVER, PageId, Reference};
 use sweephand_uffd::{
-    EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, MOVE, Message, OpenError, PAGE_BYTES,
+    EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, MOVE, Message, OpenError, PAGE_BYTES, THREAD,
     Userfaultfd,
 };
 
@@ -111,8 +112,8 @@ pub struct Agent {
     pub(crate) messages: VecDeque<Message>,
     /// Descriptors of children whose fork was not announced: they must wait, not read zeros.
     pub(crate) orphans: Vec<Userfaultfd>,
-    /// While a fork is under way: the agent's end of the child's socket.
-    pub(crate) forking: Option<OwnedFd>,
+    /// While a fork is under way: whose it is.
+    pub(crate) forking: Option<Forking>,
     /// Messages read while a fork is under way.
     pub(crate) parked: Vec<Message>,
     /// What was done meanwhile, to be made up for.
@@ -338,17 +339,12 @@ impl Agent {
     /// or a signal handler just before it moves one is not waited for: what it waits for may be us.
     pub(crate) fn hold_mappings(&mut self) {
         let is_change = |message: &Message| !matches!(message.event(), Some(Event::Fault { .. }) | None);
-        self.hold_when(|agent| !agent.messages.iter().any(is_change), Self::catch_up);
-    }
-
-    /// Has no mapping moved until [`MAILBOX`] is let go, from a moment on when none is and `is_known`, which `listen` leads to.
-    pub(crate) fn hold_when(&mut self, is_known: impl Fn(&Self) -> bool, listen: fn(&mut Self)) {
         for look in 0..HELD_LOOKS {
-            if MAILBOX.hold() && is_known(self) {
+            if MAILBOX.hold() && !self.messages.iter().any(is_change) {
                 return;
             }
             MAILBOX.let_go();
-            listen(self);
+            self.catch_up();
             if look < HELD_LOOKS_AWAKE {
                 rustix::thread::sched_yield();
             } else {
@@ -376,11 +372,8 @@ impl Agent {
             Ok(count) => count,
             Err(error) => give_up(format_args!("calls cannot be read: {error}")),
         };
-        let mut slots: Vec<usize> =
-            buffer[..count].iter().filter_map(|message| self.slot_of(message)).collect();
-        // Whoever forks comes last: it may wait for locks that the others hold.
-        slots.sort_by_key(|&slot| MAILBOX.call_of(slot).0 == Some(Call::BeforeFork));
-        for slot in slots {
+        for message in &buffer[..count] {
+            let Some(slot) = self.slot_of(message) else { continue };
             self.call(slot);
             // Calls that came while a fork was under way; none of them announces another.
             let waiting = self.park();
@@ -555,7 +548,7 @@ pub(crate) fn features(control: &Control) -> u64 {
     if control.order.is_memfd() {
         return memfd::FEATURES;
     }
-    EVENT_FORK | EVENT_REMAP | EVENT_REMOVE | EVENT_UNMAP | MOVE
+    EVENT_FORK | EVENT_REMAP | EVENT_REMOVE | EVENT_UNMAP | MOVE | THREAD
 }
 
 pub(crate) fn open_uffd(features: u64) -> Userfaultfd {

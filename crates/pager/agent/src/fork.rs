@@ -4,15 +4,19 @@
 //! copy is made ([`rest`](crate::rest)). What the state refers to outside of memory, descriptors, comes through a socket.
 //!
 //! ```text
-//!   thread that forks           agent of the parent                            agent of the child
+//!   thread in _Fork             agent of the parent                            agent of the child
 //!   before: call ------------>  comes to rest
 //!           <-----------------
-//!   fork() ------------------>  Event::Fork: holds the child's userfaultfd,
+//!   system call ------------->  Event::Fork: holds the child's userfaultfd,
 //!     |                         answers its faults by copies
 //!     +-- child: starts an agent ------------------------------------------->  "ready"
 //!     |                         userfaultfd, store files, pages answered --->  goes on with the copied state
 //!   after: call ------------->  goes on
 //! ```
+//!
+//! `_Fork` is where the C library's `fork` makes the system call, with all the locks that it takes for it: nothing that
+//! another thread holds is waited for any more, and so the other threads can be kept waiting. (A handler of
+//! `pthread_atfork` would run before the locks are taken.)
 //!
 //! Until the child's agent has the descriptor the parent's has it: at no time do missing pages read as zeros. A child made by
 //! a bare system call, which none of this knows of, is left waiting at its first missing page, and the program ended with a
@@ -21,17 +25,19 @@
 use crate::agent::{Agent, features, open_pagemap, open_store, open_uffd};
 use crate::failure::give_up;
 use crate::gate::GATE;
-use crate::hooks;
+use crate::hooks::Wrapped;
 use crate::io::Io;
 use crate::mailbox::{Call, MAILBOX};
 use crate::memfd::{self, Memfd};
+use crate::rest::moves;
 use crate::start;
 use crate::store::MOST_FILES;
+use crate::thread::{EVERY_SIGNAL, set_signal_mask};
 use alloc::vec::Vec;
-use core::ffi::{c_int, c_void};
-use core::mem::{MaybeUninit, forget, replace, transmute};
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use core::ffi::{CStr, c_int, c_void};
+use core::mem::{MaybeUninit, forget, replace};
+use core::sync::atomic::{AtomicBool, Ordering};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -45,78 +51,75 @@ pub(crate) const MOST_ANSWERED: usize = 256;
 
 /// One fork at a time.
 static FORKING: AtomicBool = AtomicBool::new(false);
-/// The socket between the agents: the parent's end and the child's, in the program's table. -1: none.
-static SOCKETS: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
+/// The C library's way to the system call: `fork` takes the library's locks, calls this, and lets them go again.
+static FORK: Wrapped = Wrapped::new();
 
-/// Has the C library call us around its `fork`.
-pub(crate) fn install() -> bool {
-    type Handler = extern "C" fn();
-    // SAFETY: the functions of these names have these types.
-    let result = unsafe {
-        if let Some(register) = hooks::symbol(c"__register_atfork") {
-            let register: extern "C" fn(Handler, Handler, Handler, *mut c_void) -> c_int =
-                transmute(register);
-            register(before, after_in_parent, after_in_child, core::ptr::null_mut())
-        } else if let Some(register) = hooks::symbol(c"pthread_atfork") {
-            let register: extern "C" fn(Handler, Handler, Handler) -> c_int = transmute(register);
-            register(before, after_in_parent, after_in_child)
-        } else {
-            1
-        }
-    };
-    result == 0
+/// A fork that has been announced.
+pub(crate) struct Forking {
+    /// The agent's end of the child's socket.
+    pub(crate) socket: OwnedFd,
+    /// The thread that forks.
+    pub(crate) thread: u32,
 }
 
-extern "C" fn before() {
+/// Puts ours in front of the C library's `_Fork`. Returns the name if that is missing or cannot be overwritten.
+pub(crate) fn install() -> Result<(), &'static CStr> {
+    FORK.install(c"_Fork", hook_fork as *const c_void)
+}
+
+extern "C" fn hook_fork() -> c_int {
+    // A handler that runs in between could call the agent, who waits for this very thread.
+    let mask = set_signal_mask(EVERY_SIGNAL);
     while FORKING.swap(true, Ordering::Acquire) {
         rustix::thread::sched_yield();
     }
+    let announced = before();
+    // SAFETY: it is of this type, and nobody else is here.
+    let result = unsafe { FORK.call() };
+    match result {
+        0 => in_child(announced),
+        _ => in_parent(announced),
+    }
+    FORKING.store(false, Ordering::Release);
+    set_signal_mask(mask);
+    result
+}
+
+/// Announces a fork; the sockets of the agents, the parent's first.
+fn before() -> Option<[OwnedFd; 2]> {
     if !MAILBOX.is_open() {
-        return;
+        return None;
     }
     // Without a descriptor to spare there is no socket, and the child has no agent: see above.
     let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
-    if let Ok((parents, childs)) = pair {
-        let descriptor = parents.as_raw_fd();
-        SOCKETS[0].store(parents.into_raw_fd(), Ordering::Relaxed);
-        SOCKETS[1].store(childs.into_raw_fd(), Ordering::Relaxed);
-        let thread = rustix::thread::gettid().as_raw_nonzero().get();
-        MAILBOX.call(Call::BeforeFork, descriptor as usize, thread as usize);
-    }
+    let (parents, childs) = pair.ok()?;
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
+    MAILBOX.call(Call::BeforeFork, parents.as_raw_fd() as usize, thread as usize);
+    Some([parents, childs])
 }
 
-/// Takes the socket's end with this number out of the program's table.
-fn take_socket(end: usize) -> Option<OwnedFd> {
-    let descriptor = SOCKETS[end].swap(-1, Ordering::Relaxed);
-    // SAFETY: it was put there by `before`, and belongs to nobody else.
-    (descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) })
-}
-
-extern "C" fn after_in_parent() {
-    let announced = take_socket(0).is_some();
-    drop(take_socket(1));
-    if announced {
+fn in_parent(sockets: Option<[OwnedFd; 2]>) {
+    if sockets.is_some() {
+        drop(sockets);
         MAILBOX.call(Call::AfterFork, 0, 0);
     }
-    FORKING.store(false, Ordering::Release);
 }
 
-extern "C" fn after_in_child() {
-    drop(take_socket(0));
+fn in_child(sockets: Option<[OwnedFd; 2]>) {
     GATE.forget_others();
-    if let Some(socket) = take_socket(1) {
+    if let Some([parents, childs]) = sockets {
+        drop(parents);
         MAILBOX.close();
-        if !start::start_thread(child_main, socket.as_raw_fd() as usize) {
+        if !start::start_thread(child_main, childs.as_raw_fd() as usize) {
             give_up(format_args!("a child cannot have a thread for its pager"));
         }
         start::wait_for_agent();
     }
-    FORKING.store(false, Ordering::Release);
 }
 
 /// The agent's thread of a child.
 extern "C" fn child_main(socket: usize) -> ! {
-    // SAFETY: the end that `after_in_child` keeps open until there is an agent; this is our copy of its table.
+    // SAFETY: the end that `in_child` keeps open until there is an agent; this is our copy of its table.
     let socket = unsafe { OwnedFd::from_raw_fd(socket as i32) };
     start::close_all_but(socket.as_fd());
     // SAFETY: the state as it was when the parent's agent was at rest; the thread that had it is not in this process.
@@ -133,6 +136,8 @@ struct Handover {
     has_uffd: u32,
     /// How many addresses are told.
     answered: u32,
+    /// How many moves of mappings the parent's agent had heard of when it had heard of every change from before the fork.
+    moves: usize,
     /// Addresses of pages that the child has, though its state says that they are in the store or absent.
     addresses: [usize; MOST_ANSWERED],
 }
@@ -150,15 +155,23 @@ impl Agent {
         if self.memfd.is_some() && self.managed {
             give_up(format_args!("{}", memfd::FORKED));
         }
-        self.forking = fetch_descriptor(descriptor, thread);
+        let socket = fetch_descriptor(descriptor, thread);
+        self.forking = socket.map(|socket| Forking { socket, thread: thread as u32 });
         self.come_to_rest();
     }
 
     /// In the parent: gives the child's agent what its copied state refers to.
-    pub(crate) fn hand_over(&mut self, socket: &OwnedFd, uffd: Option<Userfaultfd>, answered: &[usize]) {
+    pub(crate) fn hand_over(
+        &mut self,
+        socket: &OwnedFd,
+        uffd: Option<Userfaultfd>,
+        moves: usize,
+        answered: &[usize],
+    ) {
         let mut handover = Handover {
             has_uffd: u32::from(uffd.is_some()),
             answered: answered.len() as u32,
+            moves,
             addresses: [0; MOST_ANSWERED],
         };
         handover.addresses[..answered.len()].copy_from_slice(answered);
@@ -178,7 +191,7 @@ impl Agent {
             |_| -> ! { give_up(format_args!("a child has lost its parent's pager before it had its own")) };
         self.renew_lease();
         send(&socket, &[1], SendFlags::NOSIGNAL).unwrap_or_else(|error| lost(error));
-        let mut handover = Handover { has_uffd: 0, answered: 0, addresses: [0; MOST_ANSWERED] };
+        let mut handover = Handover { has_uffd: 0, answered: 0, moves: 0, addresses: [0; MOST_ANSWERED] };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES + 1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut parts = [IoSliceMut::new(handover.bytes())];
@@ -221,6 +234,12 @@ impl Agent {
         drop(self.store.replace_descriptor(number, open_store(self.control)));
         self.register_own();
         self.tell_pages();
+        if moves(&self.parked) != handover.moves {
+            give_up(format_args!(
+                "a mapping was moved while another thread forked, by a system call of the program's own: where the \
+                 child's memory is cannot be known"
+            ));
+        }
         // Changes that were told and not yet dealt with happened to this process's memory too; faults are the parent's.
         self.messages.retain(|message| !matches!(message.event(), Some(Event::Fault { .. }) | None));
         self.catch_up();

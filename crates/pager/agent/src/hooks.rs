@@ -2,7 +2,8 @@
 //!
 //! The kernel tells of memory that goes, but not of memory that comes. A preloaded `mmap` would miss the library's own
 //! calls, `malloc`'s among them; so the first bytes of the library's functions are overwritten by a jump to ours, and
-//! every caller is caught. Ours make the same system call and tell the agent. They run on the program's threads.
+//! every caller is caught. Ours make the same system call and tell the agent. They run on the program's threads. (One is
+//! only [`Wrapped`]: `_Fork`, which does more than its system call.)
 //! A program that makes the system calls by itself is found out later (see `changes.rs`, `watch`).
 
 use crate::control::add;
@@ -13,7 +14,7 @@ use crate::memfd::advise;
 use crate::objects::LEAST_BYTES;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use linux_raw_sys::general as raw;
 use rustix::io::Errno;
 use rustix::mm::{MprotectFlags, mprotect};
@@ -36,7 +37,7 @@ static BREAK: AtomicPtr<usize> = AtomicPtr::new(ptr::null_mut());
 const JUMP_BYTES: usize = 14;
 
 /// A symbol of the libraries behind this one.
-pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
+fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a call of the dynamic linker's with a string.
     let address = unsafe { dlsym(RTLD_NEXT, name.as_ptr()) };
     (!address.is_null()).then_some(address)
@@ -77,7 +78,7 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
             continue;
         }
         match symbol(name) {
-            Some(function) => overwrite(function as usize, hook as usize).map_err(|_| name)?,
+            Some(function) => overwrite(function as usize, jump(hook as usize)).map_err(|_| name)?,
             None if name == c"mmap64" => {}
             None => return Err(name),
         }
@@ -85,13 +86,67 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
     Ok(())
 }
 
-/// Writes a jump to `to` over the function at `at`. No other thread runs yet.
-fn overwrite(at: usize, to: usize) -> Result<(), Errno> {
+/// A function of the C library's with ours in front of it.
+pub(crate) struct Wrapped {
+    at: AtomicUsize,
+    hook: AtomicUsize,
+    /// Its first bytes.
+    code: [AtomicU8; JUMP_BYTES],
+}
+
+impl Wrapped {
+    pub(crate) const fn new() -> Self {
+        Self {
+            at: AtomicUsize::new(0),
+            hook: AtomicUsize::new(0),
+            code: [const { AtomicU8::new(0) }; JUMP_BYTES],
+        }
+    }
+
+    /// Puts `hook` in front of a function. Returns its name if it is missing or cannot be overwritten.
+    pub(crate) fn install(&self, name: &'static CStr, hook: *const c_void) -> Result<(), &'static CStr> {
+        let at = symbol(name).ok_or(name)? as usize;
+        // SAFETY: the function's first bytes; all are longer.
+        let code = unsafe { *(at as *const [u8; JUMP_BYTES]) };
+        self.code.iter().zip(code).for_each(|(place, byte)| place.store(byte, Ordering::Relaxed));
+        self.hook.store(hook as usize, Ordering::Relaxed);
+        self.at.store(at, Ordering::Release);
+        overwrite(at, jump(hook as usize)).map_err(|_| name)
+    }
+
+    /// Calls the function itself. Its first bytes are its own again meanwhile: another thread that comes to it then is not
+    /// seen by the hook.
+    ///
+    /// # Safety
+    /// The function must have this type. One call at a time.
+    pub(crate) unsafe fn call(&self) -> c_int {
+        let at = self.at.load(Ordering::Acquire);
+        let put = |code| {
+            overwrite(at, code).unwrap_or_else(|error| {
+                failure::give_up(format_args!("the C library's code cannot be written to: {error}"))
+            });
+        };
+        put(core::array::from_fn(|byte| self.code[byte].load(Ordering::Relaxed)));
+        // SAFETY: as the caller promises.
+        let function: extern "C" fn() -> c_int = unsafe { core::mem::transmute(at) };
+        let result = function();
+        put(jump(self.hook.load(Ordering::Relaxed)));
+        result
+    }
+}
+
+/// The code of a jump.
+fn jump(to: usize) -> [u8; JUMP_BYTES] {
+    let mut code = [0xff, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    code[6..].copy_from_slice(&to.to_ne_bytes());
+    code
+}
+
+/// Writes over the first bytes of the function at `at`, which no other thread is running.
+fn overwrite(at: usize, code: [u8; JUMP_BYTES]) -> Result<(), Errno> {
     let start = at & !(PAGE_BYTES - 1);
     let length = (at + JUMP_BYTES).next_multiple_of(PAGE_BYTES) - start;
     let page = start as *mut c_void;
-    let mut code = [0xff, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    code[6..].copy_from_slice(&to.to_ne_bytes());
     // SAFETY: the function is at least that long (all of them are more than 30 bytes), is ours to replace as the library
     // is mapped privately, and stays executable while the memory function of this very code may be on the same page.
     unsafe {
@@ -197,16 +252,19 @@ extern "C" fn hook_mremap(old: usize, old_length: usize, length: usize, flags: c
     };
     let bits = flags as u32;
     let make = || {
-        // Where it is to go is for the kernel to say.
-        let is_free =
-            bits & (raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED) == raw::MREMAP_MAYMOVE && old_length > 0;
+        let may_move = bits & raw::MREMAP_MAYMOVE != 0 && old_length > 0;
         let simply = MAILBOX.move_mapping(|| {
             // SAFETY: the program's own call. (The fifth argument counts only with MREMAP_FIXED or MREMAP_DONTUNMAP.)
             let make = || unsafe { remap(old, old_length, length, bits, new) };
-            (!(is_free && MAILBOX.is_managed())).then(make)
+            (!(may_move && MAILBOX.is_managed())).then(make)
         });
         // SAFETY: the program's own call.
-        simply.unwrap_or_else(|| unsafe { remap_to_free_place(old, old_length, length, bits) })
+        simply.unwrap_or_else(|| unsafe {
+            match bits & raw::MREMAP_FIXED {
+                0 => remap_to_free_place(old, old_length, length, bits),
+                _ => remap_to(new, old, old_length, length, bits),
+            }
+        })
     };
     let result = made.unwrap_or_else(make);
     let (old_length, length) = (old_length.next_multiple_of(PAGE_BYTES), length.next_multiple_of(PAGE_BYTES));
@@ -224,11 +282,23 @@ unsafe fn remap(old: usize, old_length: usize, length: usize, flags: u32, new: u
     unsafe { call(raw::__NR_mremap, [old, old_length, length, flags as usize, new, 0]) }
 }
 
+/// An `mremap` of managed memory to a place that has been taken for it.
+///
+/// Another thread may just have unmapped something there, or moved it away; and the kernel tells of either when all is done,
+/// whoever comes first: what has come would be taken for what has gone. So the agent hears all that is still to be told of the
+/// place before the mapping goes there.
+///
+/// # Safety
+/// As `mremap` asks for.
+unsafe fn remap_to(place: usize, old: usize, old_length: usize, length: usize, flags: u32) -> isize {
+    MAILBOX.call(Call::CatchUp, 0, 0);
+    // SAFETY: as the caller promises.
+    MAILBOX.move_mapping(|| unsafe { remap(old, old_length, length, flags, place) })
+}
+
 /// An `mremap` of managed memory that may go wherever there is a place.
 ///
-/// The kernel finds one where another thread has just unmapped something, or moved it away; and tells of either when all is
-/// done, whoever comes first: what has come would be taken for what has gone. So a place is taken first, then the agent
-/// hears all that is still to be told, and only then the mapping goes there.
+/// The kernel would find one; here it is taken first, for [`remap_to`].
 ///
 /// # Safety
 /// As `mremap` asks for.
@@ -249,11 +319,8 @@ unsafe fn remap_to_free_place(old: usize, old_length: usize, length: usize, flag
     if place < 0 {
         return place;
     }
-    MAILBOX.call(Call::CatchUp, 0, 0);
-    let result = MAILBOX.move_mapping(|| {
-        // SAFETY: as the caller promises; what is at the new place is ours.
-        unsafe { remap(old, old_length, length, flags | raw::MREMAP_FIXED, place as usize) }
-    });
+    // SAFETY: as the caller promises; what is at the new place is ours.
+    let result = unsafe { remap_to(place as usize, old, old_length, length, flags | raw::MREMAP_FIXED) };
     if result < 0 {
         // SAFETY: nobody else knows of the place.
         unsafe { call(raw::__NR_munmap, [place as usize, length, 0, 0, 0, 0]) };

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU32, AtomicUs
 use linux_raw_sys::general::MADV_DONTNEED;
 use sweephand_uffd::PAGE_BYTES;
 
-/// Calls that may be under way at a time.
+/// Calls that may be under way at a time. The last slot is kept for the thread that forks, whom the others wait for.
 pub const SLOTS: usize = 64;
 
 /// What a thread may ask for.
@@ -41,22 +41,6 @@ pub enum Call {
     /// The caller is about to move a mapping to a place that it has taken: whatever others have unmapped or moved away, there
     /// among other places, is to be known before.
     CatchUp = 11,
-}
-
-impl Call {
-    /// Whether a thread can go on before its call has been seen to: there is no answer to wait for, and nothing is taken
-    /// from memory meanwhile.
-    pub(crate) fn can_be_late(self) -> bool {
-        match self {
-            Self::Grown
-            | Self::Stack
-            | Self::NotInherited
-            | Self::Inherited
-            | Self::Object
-            | Self::Resized => true,
-            Self::BeforeFork | Self::AfterFork | Self::Drop | Self::Remap | Self::CatchUp => false,
-        }
-    }
 }
 
 /// In a protection: what was there before is gone. (A bit that no protection has.)
@@ -207,9 +191,13 @@ impl Mailbox {
         let take = |slot: &&Slot| {
             slot.state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
         };
+        let choice = match call {
+            Call::BeforeFork | Call::AfterFork => SLOTS - 1..SLOTS,
+            _ => 0..SLOTS - 1,
+        };
         // Every call ends, so a slot comes free.
         let (index, slot) = loop {
-            match self.slots.iter().enumerate().find(|(_, slot)| take(slot)) {
+            match choice.clone().zip(&self.slots[choice.clone()]).find(|(_, slot)| take(slot)) {
                 Some(found) => break found,
                 None => rustix::thread::sched_yield(),
             }

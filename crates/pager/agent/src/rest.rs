@@ -1,25 +1,24 @@
 //! At rest: what an agent does while its memory, and the program's, is being copied by a fork.
 //!
 //! Its state must not change then, since what a child's agent goes on with is a copy of it, made at a moment that nobody
-//! is told of. But threads of the program go on meanwhile: they miss pages, have the kernel change mappings, and call; and
-//! the one that forks may miss a page itself, or wait for a lock of the C library whose holder misses one or calls.
+//! is told of. The thread that forks may miss a page itself all the same, and threads of the program go on until they
+//! need something of ours.
 //!
 //! ```text
 //!   come_to_rest           park                                                     make_up, of parent and child
-//!   nothing under way  ->  a page is missed: a copy of it, and a note           ->  messages and notes in their order:
-//!   limbo empty            a change is told: read, so that its thread goes on       what is where now, as is known again
-//!   store's file frozen    a call: its thread is let go, and a note
-//!                          the child misses a page: a copy, and it is told so
-//!                          a mapping is to be moved: its thread is let go when nothing else is being changed
+//!   nothing under way  ->  the forking thread misses a page: a copy, and a note  ->  messages and notes in their order:
+//!   limbo empty            a change is told: read, so that copies can be made        what is where now, as is known again
+//!   store's file frozen    the child misses a page: a copy, and it is told so
+//!   no mapping is moved    others that miss pages, call, or move mappings: wait
 //! ```
 //!
-//! Once the thread that forks is through the others can wait. See [`fork`](crate::fork) for how it announces that it forks,
-//! and for what the child's agent is told.
+//! Nobody waits for those others, so they can wait: the thread that forks has all the locks that it needs. See
+//! [`fork`](crate::fork) for how it announces that it forks, and for what the child's agent is told.
 
 use crate::agent::{Agent, open_store};
 use crate::failure::give_up;
-use crate::fork::MOST_ANSWERED;
-use crate::mailbox::{ARGUMENTS, Call, MAILBOX, SLOTS};
+use crate::fork::{Forking, MOST_ANSWERED};
+use crate::mailbox::{Call, MAILBOX, SLOTS};
 use crate::pages::{Flag, State, page_start};
 use crate::staging::Phase;
 use crate::store;
@@ -33,50 +32,23 @@ use sweephand_uffd::{Event, Message, PAGE_BYTES, Region, Userfaultfd, scan_prese
 
 /// Messages that may come while a fork is under way.
 const MOST_MESSAGES: usize = 4096;
-/// Once so much has been done meanwhile, callers have to wait.
-const MOST_CALLS: usize = 1024;
-/// How far back a call is looked for that this one goes on from: one for each arena, and pages brought in between.
-const LATEST_NOTES: usize = 64;
-/// After so many turns of waiting for a fork, how long each takes. A lock of the C library's goes to whoever is awake: threads
-/// that keep taking one, and are answered at once, would keep it from the thread that forks, and use up memory beyond the limit.
-const QUICK_TURNS: usize = 32;
-const SLOW_TURN_NS: i64 = 1_000_000;
+/// Pages that the thread that forks may miss meanwhile: of its stack, and of what the kernel writes to for it.
+const MOST_NOTES: usize = 256;
 /// While memory is being copied, how soon it is tried again to answer a fault.
 const SERVED_AGAIN_NS: i64 = 200_000;
 
-/// What was done while the agent's state was at rest, after so many messages.
+/// A page was brought in, or is about to be, while the agent's state was at rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
+    /// After so many messages.
     told: usize,
-    what: Noted,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Noted {
-    /// A page was brought in, or is about to be, at this address.
-    BroughtIn(usize),
-    /// A caller was let go.
-    Called(Call, [usize; ARGUMENTS]),
+    address: usize,
 }
 
 /// Calls that have come while the agent was parked.
 pub(crate) struct WaitingCalls {
     pub(crate) slots: [usize; SLOTS],
     pub(crate) count: usize,
-}
-
-impl WaitingCalls {
-    const NONE: Self = Self { slots: [0; SLOTS], count: 0 };
-
-    fn push(&mut self, slot: usize) {
-        self.slots[self.count] = slot;
-        self.count += 1;
-    }
-
-    fn take(&mut self) -> impl Iterator<Item = usize> + use<> {
-        let Self { slots, count } = core::mem::replace(self, Self::NONE);
-        slots.into_iter().take(count)
-    }
 }
 
 impl Agent {
@@ -98,9 +70,10 @@ impl Agent {
                 }
             }
         }
-        // What is left are faults; whoever waits may be waited for.
-        self.catch_up();
-        self.notes = Vec::with_capacity(MOST_MESSAGES + MOST_CALLS);
+        // What is left are faults. A move that the child is not told of would be worse than any other change: what was moved
+        // would read as zeros there.
+        self.hold_mappings();
+        self.notes = Vec::with_capacity(MOST_NOTES);
         self.parked = Vec::with_capacity(MOST_MESSAGES);
         self.parked.extend(self.messages.drain(..));
         self.parked.resize(MOST_MESSAGES, Message::EMPTY);
@@ -149,52 +122,41 @@ impl Agent {
     ///
     /// Returns the slots of the calls that have come meanwhile, which are yet to be answered.
     pub(crate) fn park(&mut self) -> WaitingCalls {
-        let (mut calls, mut movers) = (WaitingCalls::NONE, WaitingCalls::NONE);
-        let Some(socket) = self.forking.take() else { return calls };
-        let (mut done, mut child, mut answered) = (false, None::<Userfaultfd>, Vec::new());
-        let mut child_is_ours = true;
-        // Messages told, of these those that the child knows of, and faults dealt with.
+        let mut waiting = WaitingCalls { slots: [0; SLOTS], count: 0 };
+        let Some(Forking { socket, thread }) = self.forking.take() else { return waiting };
+        let (mut done, mut child, mut child_is_ours) = (false, None::<Userfaultfd>, true);
+        let mut answered = Vec::new();
+        // Messages told, of these those that the child knows of, and faults seen to.
         let mut told = self.parked.iter().take_while(|message| message.event().is_some()).count();
         let (mut inherited, mut served) = (told, 0);
-        let mut turns = 0;
+        let mut moved = 0;
         while !done || child_is_ours {
-            turns += 1;
-            if turns > QUICK_TURNS && !done {
-                let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: SLOW_TURN_NS }));
-            }
-            // Whoever forks has gone on: the others can wait for it to be over.
-            let all_served = done || self.serve_parked(&mut served, told);
+            // Whoever forks has gone on: it can wait like the others.
+            let all_served = done || self.serve_parked(&mut served, told, thread);
             // No allocation here: the arena is being copied.
             let placeholder = self.uffd.as_fd();
             let childs = child.as_ref().map_or(placeholder, AsFd::as_fd);
             let fds = [self.uffd.as_fd(), self.staging_uffd.as_fd(), socket.as_fd(), childs];
             let mut descriptors = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            if done {
+                descriptors[0] = PollFd::from_borrowed_fd(placeholder, PollFlags::empty());
+            }
             // The socket is hung up for good once the child has gone on by itself.
             let watched = if child_is_ours { 4 } else { 2 };
             let soon = Timespec { tv_sec: 0, tv_nsec: SERVED_AGAIN_NS };
-            let is_settled = all_served && movers.count == 0;
-            match poll(&mut descriptors[..watched], (!is_settled).then_some(&soon)) {
+            match poll(&mut descriptors[..watched], (!all_served).then_some(&soon)) {
                 Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(error) => give_up(format_args!("the pager cannot wait for a fork: {error}")),
             }
             let [has_told, called, spoken, missed] = descriptors.map(|fd| !fd.revents().is_empty());
-            if has_told {
-                let read = match self.uffd.read(&mut self.parked[told..]) {
-                    Ok(read) => read,
-                    Err(error) => give_up(format_args!("faults cannot be read: {error}")),
-                };
-                for position in told..told + read {
-                    if let Some(Event::Fork { descriptor }) = self.parked[position].event() {
-                        // SAFETY: the kernel has just put it into our table.
-                        child = Some(Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) }));
-                        self.parked[position] = Message::EMPTY;
-                        inherited = position;
-                    }
+            if has_told && let Some((position, forked)) = self.read_parked(&mut told) {
+                child = Some(forked);
+                inherited = position;
+                // What was moved before the fork has been told by then.
+                while self.uffd.is_changing() {
+                    self.read_parked(&mut told);
                 }
-                told += read;
-                if told == MOST_MESSAGES {
-                    give_up(format_args!("too many changes to memory during one fork"));
-                }
+                moved = moves(&self.parked[..told]);
             }
             if missed && let Some(child) = &child {
                 self.answer_child(child, inherited, &mut answered);
@@ -204,31 +166,55 @@ impl Agent {
                 // The child's agent is ready, or there is no child any more.
                 if recv(&socket, &mut [0_u8; 1][..], RecvFlags::empty()).is_ok_and(|(_, length)| length == 1)
                 {
-                    self.hand_over(&socket, child.take(), &answered);
+                    self.hand_over(&socket, child.take(), moved, &answered);
                 }
                 child = None;
             }
-            // What they have to wait for has been told, and read: whatever they do comes after it.
-            if movers.count > 0 && !self.uffd.is_changing() {
-                movers.take().for_each(|slot| self.release(slot, 0));
-            }
             if called {
-                done |= self.calls_while_parked(&mut calls, &mut movers, told);
+                done |= self.calls_while_parked(&mut waiting);
             }
         }
-        movers.take().for_each(|slot| calls.push(slot));
         self.make_up(true);
-        calls
+        waiting
     }
 
-    /// Answers faults among the messages told, from `served` on, by copies. Returns false if the kernel does not take any
-    /// now, since memory is being copied.
-    fn serve_parked(&mut self, served: &mut usize, told: usize) -> bool {
+    /// Reads what the kernel has to tell. Returns the child's descriptor, if the fork has been made, and after how many
+    /// messages.
+    fn read_parked(&mut self, told: &mut usize) -> Option<(usize, Userfaultfd)> {
+        let read = match self.uffd.read(&mut self.parked[*told..]) {
+            Ok(read) => read,
+            Err(error) => give_up(format_args!("faults cannot be read: {error}")),
+        };
+        let mut forked = None;
+        for position in *told..*told + read {
+            if let Some(Event::Fork { descriptor }) = self.parked[position].event() {
+                // SAFETY: the kernel has just put it into our table.
+                let child = Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
+                self.parked[position] = Message::EMPTY;
+                forked = Some((position, child));
+            }
+        }
+        *told += read;
+        if *told == MOST_MESSAGES {
+            give_up(format_args!("too many changes to memory during one fork"));
+        }
+        forked
+    }
+
+    /// Answers the faults of the thread that forks, among the messages told, from `served` on, by copies. Returns false if
+    /// the kernel does not take any now, since memory is being copied.
+    fn serve_parked(&mut self, served: &mut usize, told: usize, thread: u32) -> bool {
         while *served < told {
-            if let Some(Event::Fault { address }) = self.parked[*served].event() {
+            let message = self.parked[*served];
+            if let Some(Event::Fault { address }) = message.event()
+                && message.thread() == thread
+            {
+                if self.notes.len() == MOST_NOTES {
+                    give_up(format_args!("a thread that forks needs too much of its memory"));
+                }
                 let address = page_start(address);
                 // Noted first: if the child has the page, it has the note.
-                self.notes.push(Note { told, what: Noted::BroughtIn(address) });
+                self.notes.push(Note { told, address });
                 if !self.bring(&self.uffd, address, &self.parked[..told]) {
                     self.notes.pop();
                     return false;
@@ -286,60 +272,28 @@ impl Agent {
         }
     }
 
-    /// Notes a call to be seen to later. Returns false if there is no place for it.
-    fn note_call(&mut self, call: Call, arguments: [usize; ARGUMENTS], told: usize) -> bool {
-        let [start, bytes, protection, ..] = arguments;
-        // An arena grows by a page or two at a time, with its lock held; while the others wait for that, by thousands.
-        for note in self.notes.iter_mut().rev().take(LATEST_NOTES) {
-            if let Noted::Called(Call::Grown, [first, length, same, ..]) = &mut note.what
-                && call == Call::Grown
-                && (*first + *length, *same) == (start, protection)
-            {
-                *length += bytes;
-                return true;
-            }
-        }
-        let has_place = self.notes.len() < MOST_CALLS;
-        if has_place {
-            self.notes.push(Note { told, what: Noted::Called(call, arguments) });
-        }
-        has_place
-    }
-
-    /// Lets callers go whose calls can be seen to later, and notes those that have to wait, for the end of the fork or, who
-    /// moves mappings, for others' changes only; returns whether the fork is over by one of them.
-    fn calls_while_parked(
-        &mut self,
-        waiting: &mut WaitingCalls,
-        movers: &mut WaitingCalls,
-        told: usize,
-    ) -> bool {
+    /// Notes the calls that have to wait, and returns whether one says that the fork is over.
+    fn calls_while_parked(&mut self, waiting: &mut WaitingCalls) -> bool {
         let mut done = false;
         let mut buffer = [Message::EMPTY; SLOTS];
         let count = self.staging_uffd.read(&mut buffer).unwrap_or(0);
-        for message in &buffer[..count] {
-            let Some(slot) = self.slot_of(message) else { continue };
-            let (call, arguments) = MAILBOX.call_of(slot);
-            done |= call == Some(Call::AfterFork);
-            match call {
-                Some(call) if call.can_be_late() && self.note_call(call, arguments, told) => {
-                    self.release(slot, 0);
-                }
-                // It may hold a lock that the thread that forks waits for.
-                Some(Call::CatchUp) => movers.push(slot),
-                _ => waiting.push(slot),
-            }
+        for slot in buffer[..count].iter().filter_map(|message| self.slot_of(message)) {
+            done |= MAILBOX.call_of(slot).0 == Some(Call::AfterFork);
+            waiting.slots[waiting.count] = slot;
+            waiting.count += 1;
         }
         done
     }
 
-    /// After the rest: takes note of the changes that were told meanwhile and of the pages brought in, in their order, then of
-    /// the calls. Faults are answered later, or are not ours: of a child they are its parent's.
+    /// After the rest: takes note of the changes that were told meanwhile and of the pages brought in, in their order.
+    /// Faults are answered later, or are not ours: of a child they are its parent's.
     pub(crate) fn make_up(&mut self, faults_are_ours: bool) {
         let (mut parked, notes) = (core::mem::take(&mut self.parked), core::mem::take(&mut self.notes));
         // Whether a page that was brought in is there is seen where it would be now. In a child nobody has moved it since.
         if faults_are_ours {
-            self.hold_when(|agent| !agent.uffd.is_changing(), Self::settle);
+            while self.uffd.is_changing() {
+                self.settle();
+            }
             self.read_messages();
             let told = parked.iter().rposition(|message| message.event().is_some());
             parked.truncate(told.map_or(0, |last| last + 1));
@@ -348,7 +302,7 @@ impl Agent {
         let mut next = notes.iter().peekable();
         for (position, &message) in parked.iter().enumerate() {
             while let Some(note) = next.next_if(|note| note.told <= position) {
-                self.adopt_noted(note, &parked[position..]);
+                self.adopt(note.address, &parked[position..]);
             }
             match message.event() {
                 None => {}
@@ -357,20 +311,9 @@ impl Agent {
                 Some(_) => self.answer(message),
             }
         }
-        next.for_each(|note| self.adopt_noted(note, &[]));
+        next.for_each(|note| self.adopt(note.address, &[]));
         if faults_are_ours {
             MAILBOX.let_go();
-        }
-        for note in notes {
-            if let Noted::Called(call, arguments) = note.what {
-                self.called(Some(call), arguments);
-            }
-        }
-    }
-
-    fn adopt_noted(&mut self, note: &Note, behind: &[Message]) {
-        if let Noted::BroughtIn(address) = note.what {
-            self.adopt(address, behind);
         }
     }
 
@@ -398,6 +341,11 @@ impl Agent {
         self.pages.set(page, State::Resident, 0);
         self.arrive(page);
     }
+}
+
+/// How many of these messages tell of mappings moved.
+pub(crate) fn moves(messages: &[Message]) -> usize {
+    messages.iter().filter(|message| matches!(message.event(), Some(Event::Remap { .. }))).count()
 }
 
 /// Where what belongs to an address was before some changes; `None` if it is new since, or was dropped.

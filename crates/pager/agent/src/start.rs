@@ -41,12 +41,11 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
     if control.order.is_memfd() {
         GATE.put_in_use();
     }
-    if let Err(name) = hooks::install() {
+    if let Err(name) = hooks::install().and_then(|()| fork::install()) {
         let name = name.to_str().unwrap_or_default();
-        give_up(format_args!("{name}: the C library's function cannot be replaced"));
-    }
-    if !fork::install() {
-        give_up(format_args!("the C library cannot tell of forks"));
+        give_up(format_args!(
+            "{name}: the C library has no such function (GNU's has them all from 2.34 on), or it cannot be replaced"
+        ));
     }
     if !start_thread(first_main, control as *const Control as usize) {
         give_up(format_args!("the pager cannot have a thread"));

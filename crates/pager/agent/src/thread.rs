@@ -11,10 +11,10 @@ const FLAGS: u32 =
     raw::CLONE_VM | raw::CLONE_FS | raw::CLONE_SIGHAND | raw::CLONE_THREAD | raw::CLONE_SYSVSEM;
 
 /// All signals that can be blocked.
-const EVERY_SIGNAL: u64 = u64::MAX;
+pub(crate) const EVERY_SIGNAL: u64 = u64::MAX;
 
 /// Sets the calling thread's signal mask and returns the old one.
-fn set_signal_mask(mask: u64) -> u64 {
+pub(crate) fn set_signal_mask(mask: u64) -> u64 {
     let mut old = 0_u64;
     // SAFETY: rt_sigprocmask(SIG_SETMASK, &mask, &old, 8) reads and writes these words.
     unsafe {
