@@ -215,18 +215,20 @@ def main():
     for name, path, totals in traces(sweephand, work):
         if chosen and name not in chosen:
             continue
-        with ThreadPoolExecutor(arguments.jobs) as pool:
-            done = pool.map(lambda policy: full(sweephand, path, policy, arguments.limit, work), policies)
-            full_rows = {policy: found for policy, found in zip(policies, done) if found}
-        if arguments.full_only:
-            continue
         kept = work / f"{name}-errors.json"
         if not kept.exists():
+            with ThreadPoolExecutor(arguments.jobs) as pool:
+                done = pool.map(lambda policy: full(sweephand, path, policy, arguments.limit, work), policies)
+                full_rows = {policy: found for policy, found in zip(policies, done) if found}
+            if arguments.full_only:
+                continue
             found = [
                 row for sample in SAMPLES
                 for row in errors(sweephand, path, totals, full_rows, sample, common | {"trace": name})
             ]  # fmt: skip
             kept.write_text(json.dumps(found))
+        if arguments.full_only:
+            continue
         data += [row for row in json.loads(kept.read_text()) if row["policy"] in policies]
         if name == LARGE and arguments.rounds:
             speeds += speed(sweephand, path, arguments.rounds, common | {"trace": name})
