@@ -152,8 +152,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     if let Some(unpaged) = unpaged {
         eprintln!(
-            "sweephand: warning: {}: {unpaged} that it started ran without a limit: statically linked, setuid, or begun \
-             without LD_PRELOAD in the environment",
+            "sweephand: warning: {}: {unpaged} that it started ran without a limit: statically linked, of another C \
+             library than GNU's, setuid, or begun without LD_PRELOAD in the environment",
             args.command[0].display()
         );
     }

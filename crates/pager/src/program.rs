@@ -26,6 +26,9 @@ pub enum ProgramError {
     /// There is no dynamic linker to preload the agent.
     #[error("{}: is statically linked and cannot be paged; link it dynamically", .0.display())]
     Static(PathBuf),
+    /// The agent takes the place of functions of GNU's C library.
+    #[error("{}: is made for another C library than GNU's ({}) and cannot be paged", .0.display(), .1)]
+    OtherLibrary(PathBuf, String),
     /// The agent is for another processor.
     #[error("{}: only programs for 64-bit x86 can be paged", .0.display())]
     Foreign(PathBuf),
@@ -85,22 +88,27 @@ fn check(path: &Path) -> Result<Option<PathBuf>, ProgramError> {
     if head.get(4) != Some(&2) || head.get(18..20) != Some(&[62, 0]) {
         return Err(ProgramError::Foreign(path.to_path_buf()));
     }
-    if !names_a_linker(&head) {
-        return Err(ProgramError::Static(path.to_path_buf()));
+    match linker(&head) {
+        None => Err(ProgramError::Static(path.to_path_buf())),
+        // Named beyond what was read: the agent itself will see.
+        Some("") => Ok(None),
+        Some(linker) if linker.ends_with("/ld-linux-x86-64.so.2") => Ok(None),
+        Some(linker) => Err(ProgramError::OtherLibrary(path.to_path_buf(), linker.to_string())),
     }
-    Ok(None)
 }
 
-/// Whether a 64-bit ELF file asks for a dynamic linker: has a program header of type `PT_INTERP`.
-fn names_a_linker(head: &[u8]) -> bool {
+/// The dynamic linker that a 64-bit ELF file asks for, by a program header of type `PT_INTERP`.
+fn linker(head: &[u8]) -> Option<&str> {
     let number = |at: usize, bytes: usize| {
-        let field = head.get(at..at + bytes)?;
+        let field = head.get(at..at.checked_add(bytes)?)?;
         Some(field.iter().rev().fold(0_usize, |number, &byte| number << 8 | usize::from(byte)))
     };
-    let (Some(table), Some(size), Some(count)) = (number(0x20, 8), number(0x36, 2), number(0x38, 2)) else {
-        return false;
-    };
-    (0..count).any(|index| table.checked_add(index * size).and_then(|at| number(at, 4)) == Some(3))
+    let (table, size, count) = (number(0x20, 8)?, number(0x36, 2)?, number(0x38, 2)?);
+    let mut headers = (0..count).filter_map(|index| table.checked_add(index * size));
+    let header = headers.find(|&header| number(header, 4) == Some(3))?;
+    let (offset, bytes) = (number(header + 8, 8)?, number(header + 32, 8)?);
+    let name = offset.checked_add(bytes).and_then(|end| head.get(offset..end)).unwrap_or_default();
+    Some(std::str::from_utf8(name).unwrap_or_default().trim_end_matches('\0'))
 }
 
 #[cfg(test)]
@@ -123,5 +131,13 @@ mod tests {
         fs::copy(find(OsStr::new("true")).unwrap(), &copy).unwrap();
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
         assert!(message(copy.to_str().unwrap()).ends_with("cannot be paged; run a copy without that"));
+        // As another C library's compiler would write it: the same but for the linker's name.
+        let mut program = fs::read(find(OsStr::new("true")).unwrap()).unwrap();
+        let name = program.windows(11).position(|bytes| bytes == b"ld-linux-x8").unwrap();
+        program[name..name + 20].copy_from_slice(b"ld-musl-x86_64.so.1\0");
+        fs::write(&copy, program).unwrap();
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+        let said = message(copy.to_str().unwrap());
+        assert!(said.ends_with("than GNU's (/lib64/ld-musl-x86_64.so.1) and cannot be paged"), "{said}");
     }
 }

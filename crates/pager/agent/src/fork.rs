@@ -155,8 +155,9 @@ impl Agent {
         if self.memfd.is_some() && self.managed {
             give_up(format_args!("{}", memfd::FORKED));
         }
-        let socket = fetch_descriptor(descriptor, thread);
-        self.forking = socket.map(|socket| Forking { socket, thread: thread as u32 });
+        // Without it the child will have no agent.
+        let Some(socket) = fetch_descriptor(descriptor, thread) else { return };
+        self.forking = Some(Forking { socket, thread: thread as u32 });
         self.come_to_rest();
     }
 

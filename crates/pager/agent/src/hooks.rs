@@ -43,6 +43,11 @@ fn symbol(name: &CStr) -> Option<*mut c_void> {
     (!address.is_null()).then_some(address)
 }
 
+/// Whether the C library is GNU's.
+pub(crate) fn is_gnu_library() -> bool {
+    symbol(c"gnu_get_libc_version").is_some()
+}
+
 /// Has the C library's `malloc` map what is an object, and go on mapping it whatever the program frees. Libraries that
 /// cannot be told map from some size on by themselves.
 pub(crate) fn map_objects() {

@@ -28,8 +28,13 @@ static AGENT: AtomicPtr<Agent> = AtomicPtr::new(ptr::null_mut());
 /// library is in memory.
 ///
 /// # Safety
-/// To be called once, before the program has threads, with the environment of the process.
+/// To be called once, before the program has threads, with the environment of the process. (That is not looked at if
+/// the C library is not GNU's.)
 pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) {
+    // Others pass no environment to a library, and their functions may be too short to be replaced. The command tells of it.
+    if !hooks::is_gnu_library() {
+        return;
+    }
     own::set_library(library.0, library.1);
     // SAFETY: a list of strings that ends with null, as the caller promises.
     let Some(path) = (unsafe { variable(environment, VARIABLE) }) else { return };
