@@ -15,8 +15,6 @@
 
 use crate::failure::give_up;
 use crate::hooks::call;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::ffi::c_void;
 use linux_raw_sys::general as raw;
 use rustix::fd::{FromRawFd, OwnedFd};
@@ -83,17 +81,33 @@ fn step(code: u16, value: u32) -> Instruction {
     Instruction { code, if_true: 0, if_false: 0, value }
 }
 
+/// Instructions of the filter, of which there are 57.
+const MOST_INSTRUCTIONS: usize = 64;
+
+/// A filter in the making. Not on the heap: that is the agent's, who runs already.
+struct Filter {
+    instructions: [Instruction; MOST_INSTRUCTIONS],
+    length: usize,
+}
+
+impl Filter {
+    fn push(&mut self, instruction: Instruction) {
+        self.instructions[self.length] = instruction;
+        self.length += 1;
+    }
+}
+
 /// The rules, one after another; what none of them is about is allowed.
-fn filter() -> Vec<Instruction> {
-    let mut filter = vec![
-        step(LOAD, PROCESSOR_AT),
-        Instruction { if_true: 1, ..step(IF_EQUAL, ARCHITECTURE) },
-        step(ANSWER, ALLOW),
-    ];
+fn filter() -> Filter {
+    let mut filter = Filter { instructions: [step(ANSWER, ALLOW); MOST_INSTRUCTIONS], length: 0 };
+    filter.push(step(LOAD, PROCESSOR_AT));
+    filter.push(Instruction { if_true: 1, ..step(IF_EQUAL, ARCHITECTURE) });
+    filter.push(step(ANSWER, ALLOW));
     for (number, tests, error) in RULES {
         // Behind each test come those that follow, two steps each, and the answer.
         let rest = |done: usize| (2 * (tests.len() - done) + 1) as u8;
-        filter.extend([step(LOAD, NUMBER_AT), Instruction { if_false: rest(0), ..step(IF_EQUAL, number) }]);
+        filter.push(step(LOAD, NUMBER_AT));
+        filter.push(Instruction { if_false: rest(0), ..step(IF_EQUAL, number) });
         for (index, &(argument, test)) in tests.iter().enumerate() {
             let rest = rest(index + 1);
             filter.push(step(LOAD, ARGUMENTS_AT + 8 * argument));
@@ -116,7 +130,7 @@ pub(crate) fn refuse_unseen() {
         // There is one already, from before this program was executed.
         return;
     }
-    let program = Program { length: filter.len() as u16, instructions: filter.as_ptr() };
+    let program = Program { length: filter.length as u16, instructions: filter.instructions.as_ptr() };
     let arguments = [OPERATION_SET_FILTER, 0, &raw const program as usize, 0, 0, 0];
     // SAFETY: the kernel copies the program, which is well formed.
     let mut result = unsafe { call(raw::__NR_seccomp, arguments) };
