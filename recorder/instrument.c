@@ -6,26 +6,27 @@
  *
  *     [path][value][value]...      one word for the path, one for each slot
  *
- * A slot's value is what the addresses of one or more accesses are reckoned from, stored just before
- * the first of them happens. The path says how many slots the code up to the next exit fills, what
- * accesses stand behind each, and how many instructions they took; the code replaces it when it gets
- * past that exit. So whichever exit the code leaves by, the path describes exactly what it did:
- * references and instructions cost nothing to count while the program runs.
+ * A slot's value is what the addresses of one or more accesses are reckoned from, stored just
+ * before the first of them happens. The path says how many slots the code up to the next exit
+ * fills, what accesses stand behind each, and how many instructions they took; the code replaces it
+ * when it gets past that exit. So whichever exit the code leaves by, the path describes exactly
+ * what it did: references and instructions cost nothing to count while the program runs.
  *
  * Neighbouring accesses at constant distances from one base (a push after a push, a field after a
- * field, the load and the store of x += 1) share a slot. When they all lie on one page, replay() makes
- * one step of them; otherwise it takes them one by one, so nothing is lost by the sharing.
+ * field, the load and the store of x += 1) share a slot. When they all lie on one page, replay()
+ * makes one step of them; otherwise it takes them one by one, so nothing is lost by the sharing.
  *
  * A slot holds NOT_MADE until its value is stored, and a guarded access whose guard is false stores
- * NOT_MADE itself. So of a superblock that a fault cuts off no slot after the one that faulted counts.
- * (Off by what shares that slot, and by the instructions up to the next exit: a few a fault.)
+ * NOT_MADE itself. So of a superblock that a fault cuts off no slot after the one that faulted
+ * counts. (Off by what shares that slot, and by the instructions up to the next exit: a few a
+ * fault.)
  *
  * Most of what a program does is take the same paths over the same pages again; replay() notices
  * ("Settled paths", below).
  *
- * Why not compare the page number in line, and call a helper only when it changes: VEX moves registers
- * out of the way of every call that may happen, and calls would happen all the time (two references in
- * three change page in SPLASH's cholesky).
+ * Why not compare the page number in line, and call a helper only when it changes: VEX moves
+ * registers out of the way of every call that may happen, and calls would happen all the time (two
+ * references in three change page in SPLASH's cholesky).
  */
 #include "recorder.h"
 #include "window.h"
@@ -34,9 +35,9 @@
 #include "pub_tool_options.h"
 
 enum {
-   /* The log is emptied when it holds this much. Measured on a loop bound by memory: the more often the
-      two take turns, the better what the program loads can be fetched ahead; below 4 KiB it is lost in
-      the turns. */
+   /* The log is emptied when it holds this much. Measured on a loop bound by memory: the more often
+      the two take turns, the better what the program loads can be fetched ahead; below 4 KiB it is
+      lost in the turns. */
    FULL_WORDS = 512,
    BLOCK_WORDS = 1024, /* more than any superblock takes: 100 instructions of nine accesses */
    MARK_INSTRUCTIONS = 1000000,
@@ -59,8 +60,8 @@ typedef struct {
    UWord home;  /* a settled path: the values from here up to the next page's are on the same page */
 } Slot;
 
-/* What a superblock has done when it leaves by one certain exit. Below the line: what is known of it
-   while it is settled (see there). */
+/* What a superblock has done when it leaves by one certain exit. Below the line: what is known of
+   it while it is settled (see there). */
 typedef struct Path {
    UInt n_slots;
    UInt words; /* of the log, for the superblock whatever its exit */
@@ -140,12 +141,13 @@ static UInt replay_each(const Path *path, const UWord *values)
 }
 
 /*
- * Settled paths. A loop takes the same paths over the same pages again and again. Once every page of a
- * path has had a later run in the current epoch (and a later write, if the path writes it), taking the
- * path again can change only two things: the number of runs, and the order of the pages' last runs.
- * The first is an addition. The second is put off until someone asks for it: the path remembers in
- * which run it began the last time, and note_unexamined() works out its pages' last runs from that.
- * What remains of a turn of the loop is to see that each value still lies on the page it lay on.
+ * Settled paths. A loop takes the same paths over the same pages again and again. Once every page
+ * of a path has had a later run in the current epoch (and a later write, if the path writes it),
+ * taking the path again can change only two things: the number of runs, and the order of the pages'
+ * last runs. The first is an addition. The second is put off until someone asks for it: the path
+ * remembers in which run it began the last time, and note_unexamined() works out its pages' last
+ * runs from that. What remains of a turn of the loop is to see that each value still lies on the
+ * page it lay on.
  */
 static Path *unexamined; /* the paths for which that may still have to be done */
 
@@ -410,8 +412,8 @@ static void reach_exit(void)
    e->instructions = b.instructions;
 }
 
-/* Take this superblock's share of the log, emptying the log first if it is full. How large a share is
-   not known yet: finish() sets the constant that is returned. */
+/* Take this superblock's share of the log, emptying the log first if it is full. How large a share
+   is not known yet: finish() sets the constant that is returned. */
 static IRConst *enter(void)
 {
    IRConst *share = IRConst_U64(0);
@@ -469,7 +471,7 @@ static void finish(Addr block, IRConst *share)
    }
 }
 
-/* Room for what a superblock of N statements can hold: a statement accesses memory twice at most. */
+/* Room for what a superblock of N statements can hold. A statement accesses memory at most twice. */
 static void begin(IRSB *in, IRSB *out)
 {
    static SizeT room;

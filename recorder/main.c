@@ -2,12 +2,12 @@
 /*
  * The tool itself: options, the life of a recording, and what Valgrind is told about it.
  *
- * A recording begins with the program's first mapping and ends with its END record: when the program
- * exits, or when a signal that it does not handle ends it (so Ctrl-C leaves a whole trace). Three
- * things cut it short, and the reader of the stream has to accept all three as a trace without END:
- * SIGKILL, an exec (what follows is another program, and runs without Valgrind), and a crash of
- * Valgrind's. A forked child is another program too: it runs on unrecorded and has no hold on the
- * stream, so the reader sees the end of the stream when the recorded program itself is gone.
+ * A recording begins with the program's first mapping and ends with its END record: when the
+ * program exits, or when a signal that it does not handle ends it (so Ctrl-C leaves a whole trace).
+ * Three things cut it short, and the reader of the stream has to accept all three as a trace
+ * without END: SIGKILL, an exec (what follows is another program, and runs without Valgrind), and a
+ * crash of Valgrind's. A forked child is another program too: it runs on unrecorded and has no hold
+ * on the stream, so the reader sees the end of the stream when the recorded program itself is gone.
  */
 #include "recorder.h"
 

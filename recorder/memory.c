@@ -2,15 +2,16 @@
 /*
  * The address space, and the pages that the kernel touches on the program's behalf.
  *
- * Mappings: MAP when one appears (for information), UNMAP when contents are gone: munmap, a shrinking
- * brk, a MAP_FIXED mapping put over another, madvise with DONTNEED, FREE or REMOVE. REMAP when mremap
- * moves pages with their contents.
+ * Mappings: MAP when one appears (for information), UNMAP when contents are gone: munmap, a
+ * shrinking brk, a MAP_FIXED mapping put over another, madvise with DONTNEED, FREE or REMOVE. REMAP
+ * when mremap moves pages with their contents.
  *
  * System calls: Valgrind announces the buffers that a call reads before the call, and those that it
- * has written after it. What a call was offered is not what it took: a program that drains 1 GiB into
- * a pipe by short writes offers the whole rest each time. So what output calls read is remembered, and
- * counted when their result is known. The frame of a signal handler, which the kernel writes, counts
- * as well. Pages that the program may not access are left out: the call failed there.
+ * has written after it. What a call was offered is not what it took: a program that drains 1 GiB
+ * into a pipe by short writes offers the whole rest each time. So what output calls read is
+ * remembered, and counted when their result is known. The frame of a signal handler, which the
+ * kernel writes, counts as well. Pages that the program may not access are left out: the call
+ * failed there.
  */
 #include "recorder.h"
 

@@ -3,11 +3,11 @@
  * Large allocations.
  *
  * The program keeps its own allocator, so its heap lies as it does without us. Allocator functions
- * are recognised by symbol at the start of a superblock, and what they return by a check at the end of
- * every superblock that ends in a return instruction: does the stack pointer now stand where it stood
- * when the running thread's outermost allocator call was made? No preloaded library and no wrapper:
- * this works for static programs and for programs with an allocator of their own, as long as they have
- * symbols, and costs a load and a compare a return.
+ * are recognised by symbol at the start of a superblock, and what they return by a check at the end
+ * of every superblock that ends in a return instruction: does the stack pointer now stand where it
+ * stood when the running thread's outermost allocator call was made? No preloaded library and no
+ * wrapper: this works for static programs and for programs with an allocator of their own, as long
+ * as they have symbols, and costs a load and a compare a return.
  *
  * An mmap is an object when the program makes it itself: not inside an allocator call (then the
  * allocator's result is the object), not by the dynamic linker, and not for a stack. An object that
@@ -227,8 +227,8 @@ static void allocator_returned(Addr result, Addr next)
 
 /* ---------------------------------------------------------------- recognising them */
 
-/* Names as Valgrind gives them: demangled, and of several names of one address any one. Those with a
-   parameter list are prefixes; placement new and delete are not among them. */
+/* Names as Valgrind gives them: demangled, and of several names of one address any one. Those with
+   a parameter list are prefixes; placement new and delete are not among them. */
 static const struct { const HChar *name; Function function; } names[] = {
    {"malloc", MALLOC}, {"__libc_malloc", MALLOC}, {"__GI___libc_malloc", MALLOC},
    {"calloc", CALLOC}, {"__libc_calloc", CALLOC},

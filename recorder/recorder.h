@@ -11,8 +11,9 @@
  *
  * How: instrumented code does as little as it can. It appends the addresses that it used to a log,
  * one store each, and at the head of each superblock's entry the descriptor that says what those
- * addresses were (instrument.c). When the log is full, replay() walks it in one tight loop. Whatever
- * must be in order with the references (a system call, a munmap, a free) replays the log first.
+ * addresses were (instrument.c). When the log is full, replay() walks it in one tight loop.
+ * Whatever must be in order with the references (a system call, a munmap, a free) replays the log
+ * first.
  *
  *     instrumented code -> log -> replay() -> window -> stream -> pipe
  *          system calls, signals --------------^         ^

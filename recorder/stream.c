@@ -2,15 +2,16 @@
 /*
  * The PGTR version 1 stream: encoder and output buffer.
  *
- * Header: "PGTR", byte 1 (version), byte 12 (page shift), varint K (window), varint flags (bit 1: the
- * pages that system calls touch are included), varint n, n bytes program name. Then records, each
- * starting with a varint v. Even: a page reference, bit 1 = write, v >> 2 = zig-zag of (page -
+ * Header: "PGTR", byte 1 (version), byte 12 (page shift), varint K (window), varint flags (bit 1:
+ * the pages that system calls touch are included), varint n, n bytes program name. Then records,
+ * each starting with a varint v. Even: a page reference, bit 1 = write, v >> 2 = zig-zag of (page -
  * previous referenced page, which starts at 0). Odd: control, op = v >> 1, then its operands. All
  * integers are LEB128 varints.
  *
- * The stream goes to a pipe whose reader compresses it. The descriptor is moved to where the program
- * can neither see nor close it, and is closed on exec. If the reader goes away, the recording has no
- * purpose any more and the program would run on slowly for nothing: the run ends with a message.
+ * The stream goes to a pipe whose reader compresses it. The descriptor is moved to where the
+ * program can neither see nor close it, and is closed on exec. If the reader goes away, the
+ * recording has no purpose any more and the program would run on slowly for nothing: the run ends
+ * with a message.
  */
 #include "recorder.h"
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Makes the program's floating point faster than Valgrind alone does: two things that VEX translates
- * far more slowly than it must.
+ * Makes the program's floating point faster than Valgrind alone does: two things that VEX
+ * translates far more slowly than it must.
  *
- * Scalar loads. VEX keeps the vector registers of the program in memory. It translates a scalar load (movsd, movss)
- * as "store 16 zero bytes, load, store the 8 or 4 low bytes", and the arithmetic that follows as a
- * load of all 16. No processor can forward two stores to one load: each such load waits until both
- * have left the store buffer, some 15 to 20 cycles, two or three times an iteration in ordinary
- * numeric code. That alone is half the cost of Valgrind without any tool there.
+ * Scalar loads. VEX keeps the vector registers of the program in memory. It translates a scalar
+ * load (movsd, movss) as "store 16 zero bytes, load, store the 8 or 4 low bytes", and the
+ * arithmetic that follows as a load of all 16. No processor can forward two stores to one load:
+ * each such load waits until both have left the store buffer, some 15 to 20 cycles, two or three
+ * times an iteration in ordinary numeric code. That alone is half the cost of Valgrind without any
+ * tool there.
  *
- * So the two stores are joined to one of 16 bytes, and a load of a register whose value is known from
- * earlier in the superblock becomes that value:
+ * So the two stores are joined to one of 16 bytes, and a load of a register whose value is known
+ * from earlier in the superblock becomes that value:
  *
  *     PUT(224) = V128{0}                          (gone)
  *     t1 = LDle:I64(t0)                           t1 = LDle:I64(t0)
@@ -18,12 +19,12 @@
  *     t2 = GET:V128(224)                          t2 = t9
  *
  * What the program can see does not change: the registers hold the same at every exit, and at every
- * access that may fault. (If the scalar load itself faults the register keeps its old value, as on the
- * processor; VEX would have zeroed it.)
+ * access that may fault. (If the scalar load itself faults the register keeps its old value, as on
+ * the processor; VEX would have zeroed it.)
  *
- * Fused multiply-adds. VEX calls an emulation for each lane, some 30 ns a time, and not always exact. A
- * helper that is the processor's own instruction takes a tenth of that, and the program gets the same
- * numbers as without Valgrind. (To nearest; VEX knows no other rounding here.)
+ * Fused multiply-adds. VEX calls an emulation for each lane, some 30 ns a time, and not always
+ * exact. A helper that is the processor's own instruction takes a tenth of that, and the program
+ * gets the same numbers as without Valgrind. (To nearest; VEX knows no other rounding here.)
  */
 #include "recorder.h"
 

@@ -7,12 +7,12 @@
  *
  * Runs are cut greedily into epochs of at most K distinct pages. Of each page in an epoch only the
  * first and the last run are kept, in time order; the write flags of the dropped ones go into the
- * kept last one. Between two kept runs of one page there are fewer than K other pages, so LRU and OPT
- * with K frames or more cannot fault on a dropped one (the "safely allowed drop" of Kaplan,
+ * kept last one. Between two kept runs of one page there are fewer than K other pages, so LRU and
+ * OPT with K frames or more cannot fault on a dropped one (the "safely allowed drop" of Kaplan,
  * Smaragdakis and Wilson): their fault counts stay exact. With K = 1 every run is a record.
  *
- * With K = 0 there is no window: every reference to a page is a record, at once. For whoever counts time
- * in references.
+ * With K = 0 there is no window: every reference to a page is a record, at once. For whoever counts
+ * time in references.
  *
  * The pages of the current epoch lie in a small open hash table. While a program stays inside one
  * epoch a run costs a lookup and two stores, without a branch that depends on the data: a run that

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Records the bundled traces again: real programs from Debian packages on inputs made here, each a second or less of
-# processor time when it runs by itself. Needs the packages
+# Records the bundled traces again: real programs from Debian packages on inputs made here, each a
+# second or less of processor time when it runs by itself. Needs the packages
 #     valgrind gcc libc6-dev gnuplot-nox gap-core perl sqlite3 python3-numpy gzip tcc binutils groff-base coreutils
 # Usage: traces/record.sh [NAME...]     (default: all; `sweephand` is found on PATH or in target/release)
 # `tasks` stands for the eight tasks, each of which has a name too (task_sort).
@@ -11,8 +11,9 @@ inputs=$(mktemp -d)
 trap 'rm -rf "$inputs"' EXIT
 export LC_ALL=C
 
-# NAME WINDOW COMMAND...: the program runs where its inputs are, so that no path of this machine is recorded. The window
-# keeps the file small; at a tenth of the program's memory there are still several windows.
+# NAME WINDOW COMMAND...: the program runs where its inputs are, so that no path of this machine is
+# recorded. The window keeps the file small; at a tenth of the program's memory there are still
+# several windows.
 record() {
     local name=$1 window=$2
     shift 2
@@ -20,9 +21,10 @@ record() {
     (cd "$inputs" && sweephand record --window "$window" -o "$here/$name.swt" -- "$@" > /dev/null)
 }
 
-# NAME COMMAND...: a task for multiprogramming, of about five million references, each of them a record: time is counted
-# in references there. REP STOSB and REP MOVSB, with which the C library fills and copies large blocks, would count as a
-# reference a byte; it has other ways, and takes them when these two never pay.
+# NAME COMMAND...: a task for multiprogramming, of about five million references, each of them a
+# record: time is counted in references there. REP STOSB and REP MOVSB, with which the C library
+# fills and copies large blocks, would count as a reference a byte; it has other ways, and takes
+# them when these two never pay.
 task() {
     local name=$1
     shift
@@ -150,8 +152,8 @@ text() {
 }
 
 task_tcc_() { # a C compiler (gcc alone takes five million references to start)
-    # It unlinks its output before it writes, which as root would replace /dev/null by a file; `as`, `ld` and cc1 write into
-    # whatever is there.
+    # It unlinks its output before it writes, which as root would replace /dev/null by a file; `as`,
+    # `ld` and cc1 write into whatever is there.
     functions 1 210 > "$inputs/program.c"
     task tcc tcc -c program.c -o program.o
 }
@@ -204,8 +206,9 @@ END
 }
 
 btree_() { # 8,000 random look-ups through an index over 20,000 records, two a page, in a database file that is mapped
-    # As in the notes of linux-mm: about 100 leaf pages of an index, 10,000 pages of records. The index is made last, so that
-    # its pages lie together; btree.csv tells the pages of the file apart.
+    # As in the notes of linux-mm: about 100 leaf pages of an index, 10,000 pages of records. The
+    # index is made last, so that its pages lie together; btree.csv tells the pages of the file
+    # apart.
     sqlite3 "$inputs/btree.db" > "$here/btree.csv" <<'END'
 pragma page_size = 4096;
 create table item(id integer primary key, key text, value text);

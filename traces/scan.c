@@ -1,8 +1,10 @@
-/* An anonymous mapping walked from its first page to its last, `loops` times, beside a hot set: after each page of the walk,
- * one page of the hot set, drawn at random. The linux-mm notes on page replacement time such walks; here they are recorded.
+/* An anonymous mapping walked from its first page to its last, `loops` times, beside a hot set:
+ * after each page of the walk, one page of the hot set, drawn at random. The linux-mm notes on page
+ * replacement time such walks; here they are recorded.
  *
  * Usage: scan PAGES LOOPS HOT_PAGES
- * The hot set is allocated first, the walked mapping second, so that a trace tells them apart by its objects. */
+ * The hot set is allocated first, the walked mapping second, so that a trace tells them apart by
+ * its objects. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

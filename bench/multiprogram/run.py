@@ -3,8 +3,8 @@
 
     bench/multiprogram/run.py target/release/sweephand [ROUNDS]
 
-writes results/DATE.csv. CPU time (user and system) of the whole command counts, the decoding of the eight traces included; its
-lowest is on an idle machine.
+writes results/DATE.csv. CPU time (user and system) of the whole command counts, the decoding of the
+eight traces included; its lowest is on an idle machine.
 """
 
 import csv

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Real programs in half their memory, for as long as you like, their output compared byte by byte: see README.md."""
+"""Real programs in half their memory, for as long as you like, their output compared byte by byte:
+see README.md."""
 import argparse
 import collections
 import json
@@ -148,7 +149,8 @@ def main():
                     names.remove(name)
                     continue
                 expected[name], memory[name] = (status, first.read_bytes()), max(LEAST_MIB, int(mib * args.share))
-                # Some programs have use for all of their memory all the time: half of it is not enough for anyone's paging.
+                # Some programs have use for all of their memory all the time: half of it is not
+                # enough for anyone's paging.
                 start = time.monotonic()
                 limits = ["--memory", f"{memory[name]}MiB", "--swap", args.directory, "--stats", str(stats)]
                 status, _ = run([args.sweephand, "run", "--kernel", *limits, "--", *jobs[name]], kept, kept / "kernel",

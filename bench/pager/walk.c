@@ -1,7 +1,8 @@
 /* Walks over memory and writes to every page it comes to, checking what it finds:
  *     walk loop|random MIB ROUNDS
- * `loop` touches all pages in order; `random` an eighth as many, each chosen afresh. The round that fills memory comes
- * first and is not counted. Prints the seconds of each round; exit status 3 if a byte was wrong. */
+ * `loop` touches all pages in order; `random` an eighth as many, each chosen afresh. The round that
+ * fills memory comes first and is not counted. Prints the seconds of each round; exit status 3 if a
+ * byte was wrong. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

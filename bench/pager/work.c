@@ -1,5 +1,6 @@
-/* A program with a working set: fills MIB of memory from SEED, then goes over it ROUNDS times, page by page in an order that
- * looks random, checks what it finds on each page and writes to it. Prints what it all comes to, the same each time:
+/* A program with a working set: fills MIB of memory from SEED, then goes over it ROUNDS times, page
+ * by page in an order that looks random, checks what it finds on each page and writes to it. Prints
+ * what it all comes to, the same each time:
  *     work MIB ROUNDS SEED
  * Exit status 3 if a word was wrong. */
 #include <stdint.h>

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What the Python package costs: `simulate` beside the command, and policies written in Python beside the built-in ones."""
+"""What the Python package costs: `simulate` beside the command, and policies written in Python
+beside the built-in ones."""
 
 import argparse
 import csv
@@ -19,8 +20,8 @@ PROJECT = Path(__file__).resolve().parents[2]
 COMMAND = PROJECT / "target" / "release" / "sweephand"
 POLICIES = "lru,clock,clock-pro,lirs"
 SIZES = "10%,40%"
-# `simulate` in a process of its own that does nothing else; the time of the call, with the opening of the trace. The package leaves
-# importing pyarrow to the first call of a session.
+# `simulate` in a process of its own that does nothing else; the time of the call, with the opening
+# of the trace. The package leaves importing pyarrow to the first call of a session.
 CALL = """
 import json, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -61,7 +62,8 @@ def of_command(trace, policies, sizes):
 
 
 def of_python(trace, policies, sizes):
-    """The same of `simulate` from Python, and what the process takes besides: the interpreter and the imports."""
+    """The same of `simulate` from Python, and what the process takes besides: the interpreter and
+    the imports."""
     words = [sys.executable, "-c", CALL, str(PROJECT / "python" / "tests"), trace, policies, sizes]
     printed, times = of_process(words)
     call = json.loads(printed)

@@ -16,7 +16,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
-# Times native CPU time that recording may take. Those with -fma are compiled for AVX2 and fused multiply-adds.
+# Times native CPU time that recording may take. Those with -fma are compiled for AVX2 and fused
+# multiply-adds.
 BARS = {"triad": 8.0, "lu": 40.0, "fft": 40.0, "nbody": 40.0, "ocean": 40.0, "tree": 40.0,
         "lu-fma": None, "nbody-fma": None}  # fmt: skip
 FMA = "-fma"
@@ -35,7 +36,8 @@ def start(command, **keywords):
 
 
 def finish(child, answer):
-    """User and system time of a process and those it has waited for. ANSWER: what it has to print, if known."""
+    """User and system time of a process and those it has waited for. ANSWER: what it has to print,
+    if known."""
     printed = child.stdout.read().decode()
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)

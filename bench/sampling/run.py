@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""How far estimates from samples are from full runs, and how much faster. See README.md for the command."""
+"""How far estimates from samples are from full runs, and how much faster. See README.md for the
+command."""
 
 import argparse
 import csv
@@ -41,7 +42,8 @@ def run(command, **options):
 
 
 def timed(command, limit_s=None):
-    """Output and CPU seconds of a process with one thread; None if it took more than `limit_s` of them."""
+    """Output and CPU seconds of a process with one thread; None if it took more than `limit_s` of
+    them."""
 
     def limit():
         if limit_s is not None:
@@ -70,7 +72,8 @@ def machine():
 
 
 def traces(sweephand, work):
-    """Name and path of every trace, converted once so that reading costs what it costs for our own format."""
+    """Name and path of every trace, converted once so that reading costs what it costs for our own
+    format."""
     found = {LARGE: None}
     folder = os.environ.get("SWEEPHAND_TRACES")
     if folder is None:

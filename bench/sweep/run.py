@@ -4,8 +4,9 @@
     pip install './python[dask,ray]'
     bench/sweep/run.py [CELLS] [ROUNDS]
 
-writes results/DATE.csv. The trace has a thousand references, so that next to nothing is simulated; time is that by the clock, from
-the first row that has come in to the last, divided by the rows between them, so that starting workers is no part of it.
+writes results/DATE.csv. The trace has a thousand references, so that next to nothing is simulated;
+time is that by the clock, from the first row that has come in to the last, divided by the rows
+between them, so that starting workers is no part of it.
 """
 
 import csv
@@ -40,7 +41,8 @@ def cpu_seconds():
 
 
 def swept(plan, output, executor):
-    """Milliseconds a cell: by the clock, of the driver's processor, of the scheduler's, where that is a process of its own."""
+    """Milliseconds a cell: by the clock, of the driver's processor, of the scheduler's, where that
+    is a process of its own."""
     scheduler = (lambda: executor.run_on_scheduler(cpu_seconds)) if hasattr(executor, "run_on_scheduler") else (lambda: 0.0)
     seen = []
     busy = -scheduler()
@@ -61,7 +63,8 @@ def opened(plan, output):
 
 
 def parts(plan, folder, cells):
-    """Milliseconds a cell of what an executor does not do: planning, computing, keeping rows, coming back."""
+    """Milliseconds a cell of what an executor does not do: planning, computing, keeping rows,
+    coming back."""
     measured = {}
 
     def timed(name, work, count=cells):

@@ -1,11 +1,12 @@
-"""The libCacheSim side of the throughput benchmark; `run.py` calls it, each time in a fresh process.
+"""The libCacheSim side of the throughput benchmark; `run.py` calls it, each time in a fresh
+process.
 
     peer.py version                             versions as JSON
     peer.py convert TRACE COUNT BINARY TEXT     the first COUNT references in libCacheSim's format and as text
     peer.py run CLASS BINARY FRAMES HASH_POWER  one policy over a converted trace; result as JSON
 
-The references are decoded here by a reader of `.swt` that shares no code with Sweephand, so a fault of
-Sweephand's decoder would show as faults that disagree.
+The references are decoded here by a reader of `.swt` that shares no code with Sweephand, so a fault
+of Sweephand's decoder would show as faults that disagree.
 """
 
 import json

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Throughput and memory of Sweephand's policies, beside libCacheSim. See README.md for the command."""
+"""Throughput and memory of Sweephand's policies, beside libCacheSim. See README.md for the
+command."""
 
 import argparse
 import csv
@@ -23,7 +24,8 @@ PEER = HERE / "peer.py"
 
 SEED = 1
 FRAMES = 100_000
-# Pages of the trace that memory is measured against, and of the memory it is run in: next to nothing.
+# Pages of the trace that memory is measured against, and of the memory it is run in: next to
+# nothing.
 FEW_PAGES = 1_000
 # Seconds between two looks at a process's memory.
 LOOK_S = 0.005
@@ -34,7 +36,8 @@ SPEED_BARS = {"clock": 80.0, "lru": 40.0, "clock-pro": 12.0, "lirs": 8.0, "opt":
 # Bytes a distinct page, beside the trace.
 MEMORY_BARS = {"clock": 16.0, "clock-pro": 48.0}
 
-# libCacheSim's class for each policy, and whether it is the same policy: then every fault has to agree.
+# libCacheSim's class for each policy, and whether it is the same policy: then every fault has to
+# agree.
 PEERS = {
     "fifo": ("FIFO", True),
     "clock": ("Clock", True),
@@ -91,8 +94,8 @@ class Series:
 def measure(command):
     """Runs a command. CPU time is the kernel's account of that process (user and system).
 
-    Memory is the high-water mark in /proc, looked at while the process runs: the rusage of a child begins
-    with what its parent held when it forked, which is more than CLOCK needs.
+    Memory is the high-water mark in /proc, looked at while the process runs: the rusage of a child
+    begins with what its parent held when it forked, which is more than CLOCK needs.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         begun = time.perf_counter()

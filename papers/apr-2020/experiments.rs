@@ -1,8 +1,9 @@
 //! The APR thesis, Seoul National University, 2020, chapter 4: page faults of scientific programs.
 //!
-//! Conventions: faults per million instructions, without those taken while a frame was still free. Memory sizes are shares of
-//! a workload's pages, at least eight times the window of its trace, below which policies with reference bits see another
-//! string than the program made. SEQ falls back on CLOCK, as in the thesis.
+//! Conventions: faults per million instructions, without those taken while a frame was still free.
+//! Memory sizes are shares of a workload's pages, at least eight times the window of its trace,
+//! below which policies with reference bits see another string than the program made. SEQ falls
+//! back on CLOCK, as in the thesis.
 
 use crate::{Error, Item, Lab, Place, Published, Report, Scale};
 use std::sync::Arc;
@@ -132,7 +133,8 @@ impl Curves {
         table
     }
 
-    /// By how many percent fewer faults `policy` takes than `other`, by size; `None` where `other` takes none.
+    /// By how many percent fewer faults `policy` takes than `other`, by size; `None` where `other`
+    /// takes none.
     fn fewer(&self, policy: usize, other: usize) -> Vec<Option<f64>> {
         let fewer = |(&faults, &of_other): (&u64, &u64)| {
             (of_other > 0).then(|| 100.0 * (1.0 - faults as f64 / of_other as f64))
@@ -426,7 +428,8 @@ fn figure_4_2(lab: &Lab) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Decay factors of Figure 4.3. The default comes by its plain name, so that it is not simulated again.
+/// Decay factors of Figure 4.3. The default comes by its plain name, so that it is not simulated
+/// again.
 const DECAYS: [(&str, &str); 5] = [
     ("0.1", "apr:decay=0.1"),
     ("0.3", "apr:decay=0.3"),

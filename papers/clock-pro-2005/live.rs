@@ -1,5 +1,6 @@
-//! CLOCK-Pro 2005, section 5.2: programs in a real system. The paper changed Linux 2.4.21; here the programs run on the
-//! kernel of this machine, under its own replacement and under the policies live.
+//! CLOCK-Pro 2005, section 5.2: programs in a real system. The paper changed Linux 2.4.21; here the
+//! programs run on the kernel of this machine, under its own replacement and under the policies
+//! live.
 //!
 //! Figures 5 and 6 are two views of the same runs: page faults, and execution times.
 
@@ -304,7 +305,8 @@ fn table_6(lab: &Lab) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// The programs of the comparison with the simulator, and their memory in MiB: about 60 % of what they want.
+/// The programs of the comparison with the simulator, and their memory in MiB: about 60 % of what
+/// they want.
 const COMPARED: [(&Program, u64); 3] = [(&NUMPY, 40), (&SORT, 24), (&GNUPLOT, 40)];
 const COMPARED_POLICIES: [&str; 3] = ["fifo", "clock", "clock-pro"];
 

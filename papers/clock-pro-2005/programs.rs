@@ -1,7 +1,9 @@
-//! CLOCK-Pro 2005, section 5.1.2 and 5.3: page faults of programs, alone and beside I/O, and what the hands do.
+//! CLOCK-Pro 2005, section 5.1.2 and 5.3: page faults of programs, alone and beside I/O, and what
+//! the hands do.
 //!
-//! Conventions: faults per million instructions of the program; the first touch of a page is not counted (every policy
-//! takes it alike). The programs are ours: those of the paper are not to be had.
+//! Conventions: faults per million instructions of the program; the first touch of a page is not
+//! counted (every policy takes it alike). The programs are ours: those of the paper are not to be
+//! had.
 
 use super::clock_pro_2005::PRESET;
 use crate::workload::{firsts_of_bursts, generated, stack_distances, streamed_pages, string, with_stream};
@@ -181,7 +183,8 @@ impl Measured {
         Locality::of(self.distance_percent)
     }
 
-    /// Faults of a policy over all sizes, in percent of CLOCK's: what lies under the one curve and under the other.
+    /// Faults of a policy over all sizes, in percent of CLOCK's: what lies under the one curve and
+    /// under the other.
     fn percent_of_clock(&self, faults: &[u64]) -> f64 {
         let sum = |faults: &[u64]| faults.iter().sum::<u64>() as f64;
         100.0 * sum(faults) / sum(&self.faults[CLOCK])
@@ -391,7 +394,8 @@ fn published_distances() -> String {
     )
 }
 
-/// Why it is so: what references that follow each other closely do to CLOCK-Pro, on a loop and on programs.
+/// Why it is so: what references that follow each other closely do to CLOCK-Pro, on a loop and on
+/// programs.
 fn bursts(lab: &Lab, report: &mut Report) -> Result<(), Error> {
     const PAGES: u64 = 4_000;
     let mut table =
@@ -575,8 +579,8 @@ const TABLE_5: BesideStream = BesideStream {
           pages of fft22 and lu_cb come back after times of many lengths, and CAR keeps those that come back soon.",
 };
 
-/// The stream: 1.12 million accesses to 1.00 million pages, as the first 900 s of the trace WebSearch1 make. Uniform
-/// draws from so many pages touch that many.
+/// The stream: 1.12 million accesses to 1.00 million pages, as the first 900 s of the trace
+/// WebSearch1 make. Uniform draws from so many pages touch that many.
 const STREAM_ACCESSES: usize = 1_120_000;
 const STREAM_PATTERN: Pattern = Pattern::Uniform { pages: 4_846_000 };
 const STREAM_SEED: u64 = 1;
@@ -726,7 +730,8 @@ fn beside_stream(lab: &Lab, setting: &BesideStream) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Of the faults beside the stream in the least memory, how many the most memory takes away, in percent.
+/// Of the faults beside the stream in the least memory, how many the most memory takes away, in
+/// percent.
 fn benefit([_, beside]: &Pair) -> f64 {
     100.0 * (1.0 - beside[beside.len() - 1] / beside[0])
 }

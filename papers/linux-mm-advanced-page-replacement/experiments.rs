@@ -1,8 +1,9 @@
 //! The linux-mm wiki's notes on advanced page replacement: the workloads that LRU is bad at.
 //!
-//! An index is used a hundred times as often as each page of records, and yet LRU keeps as many of these (after E. J.
-//! O'Neil, P. E. O'Neil, G. Weikum, "The LRU-K page replacement algorithm for database disk buffering", SIGMOD 1993); a
-//! mapping that is walked once, or over and over, pushes out what is used all the time.
+//! An index is used a hundred times as often as each page of records, and yet LRU keeps as many of
+//! these (after E. J. O'Neil, P. E. O'Neil, G. Weikum, "The LRU-K page replacement algorithm for
+//! database disk buffering", SIGMOD 1993); a mapping that is walked once, or over and over, pushes
+//! out what is used all the time.
 
 use crate::workload::{generated, objects, page_numbers};
 use crate::{Error, Item, Lab, Published, Report, Scale};
@@ -56,7 +57,8 @@ fn one_decimal(number: f64) -> String {
     format!("{number:.1}")
 }
 
-/// Leaf hit ratios in percent, second half of 20,000 look-ups, of a prototype that shares no code with this project.
+/// Leaf hit ratios in percent, second half of 20,000 look-ups, of a prototype that shares no code
+/// with this project.
 const PROTOTYPE: [(&str, f64); 14] = [
     ("opt", 98.0),
     ("lrfu", 98.9),
@@ -436,8 +438,8 @@ struct Scanned {
     walked: Vec<f64>,
 }
 
-/// Simulates the records from `start` on as a scan; its second half counts. `class_of_page` is by page id; pages of
-/// neither class have a third.
+/// Simulates the records from `start` on as a scan; its second half counts. `class_of_page` is by
+/// page id; pages of neither class have a third.
 fn scanned(lab: &Lab, trace: &Trace, start: u64, class_of_page: &[usize]) -> Result<Scanned, Error> {
     let half = (start + trace.header().totals.records) / 2;
     let earlier = 3;
@@ -448,7 +450,8 @@ fn scanned(lab: &Lab, trace: &Trace, start: u64, class_of_page: &[usize]) -> Res
     Ok(Scanned { hot: hits(HOT), walked: hits(WALKED) })
 }
 
-/// A walk beside a hot set, as `scan.c` does it, by turns; here the page of the hot set comes first.
+/// A walk beside a hot set, as `scan.c` does it, by turns; here the page of the hot set comes
+/// first.
 fn walk(lab: &Lab, pages: u64, loops: u64, seed: u64) -> Result<Scanned, Error> {
     let pattern = Pattern::Mixed { zipf_pages: HOT_PAGES, exponent: 0.0, loop_pages: pages, alternate: true };
     let trace = generated(&pattern, seed, 2 * (pages * loops) as usize)?;

@@ -97,7 +97,8 @@ pub struct Input {
 /// What is simulated, the records of the trace that are done, and all of them.
 type Progress = dyn Fn(&str, u64, u64) + Send + Sync;
 
-/// The place where experiments run. It remembers what it has read and simulated, so that items can share it.
+/// The place where experiments run. It remembers what it has read and simulated, so that items can
+/// share it.
 #[derive(Default)]
 pub struct Lab {
     /// The folder with traces of others: `$SWEEPHAND_TRACES`.
@@ -134,7 +135,8 @@ impl Lab {
         Self { traces, ..Self::default() }
     }
 
-    /// The same, which tells `progress` how far a simulation is: its trace, records done and records in all.
+    /// The same, which tells `progress` how far a simulation is: its trace, records done and
+    /// records in all.
     #[must_use]
     pub fn watched(self, progress: impl Fn(&str, u64, u64) + Send + Sync + 'static) -> Self {
         Self { progress: Some(Box::new(progress)), ..self }
@@ -264,8 +266,8 @@ impl Lab {
         Ok(checksum)
     }
 
-    /// Runs policies at several memory sizes, every reference shown to them. The results are by policy, then by size.
-    /// What was run before is not run again.
+    /// Runs policies at several memory sizes, every reference shown to them. The results are by
+    /// policy, then by size. What was run before is not run again.
     pub fn outcomes(
         &self,
         trace: &Trace,
@@ -298,8 +300,8 @@ impl Lab {
         Ok(results.iter().map(|(outcome, _)| outcome.refault_distances.expect("asked for")).collect())
     }
 
-    /// Faults of policies at one memory size, those while a frame was free left out, in each of `parts` equal parts of the
-    /// trace's records.
+    /// Faults of policies at one memory size, those while a frame was free left out, in each of
+    /// `parts` equal parts of the trace's records.
     pub fn faults_over_time(
         &self,
         trace: &Trace,
@@ -328,8 +330,8 @@ impl Lab {
         Ok(sweep.run(trace, &progress)?)
     }
 
-    /// Runs policies with references collapsed, as the experiments on classic traces want it. The results are by
-    /// policy, then by size.
+    /// Runs policies with references collapsed, as the experiments on classic traces want it. The
+    /// results are by policy, then by size.
     pub fn collapsed(
         &self,
         trace: &Trace,
@@ -342,8 +344,8 @@ impl Lab {
         Ok(by_policy(self.sweep(trace, &sweep)?, frames))
     }
 
-    /// Runs policies at several memory sizes, counts by class of reference (see [`Sweep::run_by_class`]). The results are
-    /// by policy, then by size, then by class.
+    /// Runs policies at several memory sizes, counts by class of reference (see
+    /// [`Sweep::run_by_class`]). The results are by policy, then by size, then by class.
     pub fn by_class(
         &self,
         trace: &Trace,
@@ -356,7 +358,8 @@ impl Lab {
         Ok(by_policy(sweep.run_by_class(trace, classes, class_of)?, frames))
     }
 
-    /// Hit ratios in percent with references collapsed, by policy and size, of all references of the trace.
+    /// Hit ratios in percent with references collapsed, by policy and size, of all references of
+    /// the trace.
     pub fn hit_ratios(
         &self,
         trace: &Trace,

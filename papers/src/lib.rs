@@ -1,7 +1,8 @@
 //! The experiments of the papers behind Sweephand: what was published beside what we measure.
 //!
-//! Each paper has a folder here with its published numbers (CSV), its experiments (Rust) and their latest results
-//! (Markdown). `sweephand reproduce` runs [`all_items`], and those of [`measured_items`] that it is given by name.
+//! Each paper has a folder here with its published numbers (CSV), its experiments (Rust) and their
+//! latest results (Markdown). `sweephand reproduce` runs [`all_items`], and those of
+//! [`measured_items`] that it is given by name.
 #![forbid(unsafe_code)]
 
 #[path = "../apr-2020/experiments.rs"]
@@ -77,7 +78,8 @@ const PAPERS: &[&[Item]] = &[
     linux_mm::ITEMS,
 ];
 
-/// Items that run programs live: measured on a machine. Their results are the machine's, and of the day.
+/// Items that run programs live: measured on a machine. Their results are the machine's, and of the
+/// day.
 const MEASURED: &[&[Item]] = &[clock_pro_2005_live::ITEMS];
 
 /// Everything that comes out the same wherever it is run, paper by paper.
@@ -85,8 +87,8 @@ pub fn all_items() -> impl Iterator<Item = &'static Item> {
     PAPERS.iter().copied().flatten()
 }
 
-/// Everything that is measured on the machine that it is run on. It takes minutes, root's rights and Debian's programs, so it is
-/// not among [`all_items`], nor what a paper's name stands for.
+/// Everything that is measured on the machine that it is run on. It takes minutes, root's rights
+/// and Debian's programs, so it is not among [`all_items`], nor what a paper's name stands for.
 pub fn measured_items() -> impl Iterator<Item = &'static Item> {
     MEASURED.iter().copied().flatten()
 }
@@ -96,8 +98,8 @@ pub fn every_item() -> impl Iterator<Item = &'static Item> {
     all_items().chain(measured_items())
 }
 
-/// The items that `names` stand for: an item (`clock-pro/table-1`), what comes out the same everywhere of a paper
-/// (`clock-pro`), or of all if there are no names.
+/// The items that `names` stand for: an item (`clock-pro/table-1`), what comes out the same
+/// everywhere of a paper (`clock-pro`), or of all if there are no names.
 pub fn items(names: &[String]) -> Result<Vec<&'static Item>, Error> {
     let mut items: Vec<&Item> = Vec::new();
     for name in names {

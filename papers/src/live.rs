@@ -1,7 +1,8 @@
-//! What experiments share that run programs on this machine: the command itself, programs with their inputs, the machine.
+//! What experiments share that run programs on this machine: the command itself, programs with
+//! their inputs, the machine.
 //!
-//! Their results are measurements: they depend on the machine and on what else it does. So they are run only when they are
-//! named in full, and nothing compares them with what comes out.
+//! Their results are measurements: they depend on the machine and on what else it does. So they are
+//! run only when they are named in full, and nothing compares them with what comes out.
 
 use crate::workload::in_memory;
 use crate::{Error, Lab, Machine};
@@ -215,7 +216,8 @@ impl<'a> Workshop<'a> {
         if output.status.success() { Ok(()) } else { Err(self.failed(&output.stderr)) }
     }
 
-    /// Runs the program with all memory, under the kernel and under policies, by turns: `sweephand compare`. One row a run.
+    /// Runs the program with all memory, under the kernel and under policies, by turns:
+    /// `sweephand compare`. One row a run.
     pub(crate) fn compare(
         &self,
         memory: &[String],
@@ -252,7 +254,8 @@ impl<'a> Workshop<'a> {
         Ok(known.map(|(name, value)| (name, value.to_string())).collect())
     }
 
-    /// Records the program; returns the trace, and the part of it that a pager manages: references to anonymous memory.
+    /// Records the program; returns the trace, and the part of it that a pager manages: references
+    /// to anonymous memory.
     pub(crate) fn record(&self) -> Result<(Trace, Trace), Error> {
         let options = ["record", "--quiet", "-o", "program.swt"];
         let mut command = self.start(&options);
@@ -261,8 +264,8 @@ impl<'a> Workshop<'a> {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| self.failed(error.to_string().as_bytes()))?;
-        // The recorded program runs at the addresses that the trace tells of; what is mapped there from files is looked at
-        // while it runs.
+        // The recorded program runs at the addresses that the trace tells of; what is mapped there
+        // from files is looked at while it runs.
         let mut files = Vec::new();
         let status = loop {
             match child.try_wait().map_err(|error| self.failed(error.to_string().as_bytes()))? {
@@ -280,7 +283,8 @@ impl<'a> Workshop<'a> {
     }
 }
 
-/// Adds the page numbers that the children of a process have mapped from files, if they are not there yet.
+/// Adds the page numbers that the children of a process have mapped from files, if they are not
+/// there yet.
 fn file_pages(parent: u32, files: &mut Vec<Range<u64>>) {
     let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
     for child in children.split_whitespace() {

@@ -1,5 +1,5 @@
-//! All that was reproduced on one page of HTML: published beside measured, claims, and what each comes from. It needs nothing
-//! else: no network, no script.
+//! All that was reproduced on one page of HTML: published beside measured, claims, and what each
+//! comes from. It needs nothing else: no network, no script.
 
 use crate::{Nearness, Reproduction, State, every_item, paper};
 use minijinja::value::Serde;
@@ -111,7 +111,8 @@ impl Tally {
     }
 }
 
-/// The page with every item of every paper. `found` is what became of them, by [`Reproduction::item`]; the others wait.
+/// The page with every item of every paper. `found` is what became of them, by
+/// [`Reproduction::item`]; the others wait.
 pub fn page(found: &[Reproduction], version: &str) -> String {
     let by_item: HashMap<&str, &Reproduction> =
         found.iter().map(|found| (found.item.as_str(), found)).collect();
@@ -147,7 +148,8 @@ pub fn page(found: &[Reproduction], version: &str) -> String {
     page.expect("the template takes what it is given")
 }
 
-/// When, with what and on what the results were measured: a line each for every program and machine.
+/// When, with what and on what the results were measured: a line each for every program and
+/// machine.
 fn facts(found: &[Reproduction]) -> Vec<String> {
     let origins: Vec<_> = found.iter().filter_map(|found| found.origin.as_ref()).collect();
     let mut dates: Vec<&str> = origins.iter().map(|origin| &origin.date[..]).collect();

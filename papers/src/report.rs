@@ -11,7 +11,8 @@ pub struct Report {
     pub title: String,
     /// How it was measured: policies, parameters, conventions, traces.
     pub method: String,
-    /// Seeds of everything that the experiment draws at random. Policies have their own, as parameters with defaults.
+    /// Seeds of everything that the experiment draws at random. Policies have their own, as
+    /// parameters with defaults.
     pub seeds: Vec<u64>,
     /// Tables with a line on each.
     pub tables: Vec<(String, Table)>,
@@ -89,7 +90,8 @@ pub const NEAR_RATIO: f64 = 1.1;
 pub const OFF_RATIO: f64 = 2.0;
 
 impl Scale {
-    /// Judges a measured number, and says how far it is from the published one: `-0.5`, `+12 %`, `× 3.4`.
+    /// Judges a measured number, and says how far it is from the published one: `-0.5`, `+12 %`,
+    /// `× 3.4`.
     pub fn judge(self, published: f64, measured: f64) -> (Nearness, String) {
         if published == measured {
             return (Nearness::Equal, String::new());
@@ -142,8 +144,9 @@ impl Report {
         self.claims.push(Claim { text: text.into(), holds, measured: measured.into() });
     }
 
-    /// Says that a column of a table has what was measured for the published numbers in another column, of the same table or
-    /// of another one. Rows without two numbers are left out. Each is a table and a column; the tables must be there.
+    /// Says that a column of a table has what was measured for the published numbers in another
+    /// column, of the same table or of another one. Rows without two numbers are left out. Each is
+    /// a table and a column; the tables must be there.
     pub fn beside(&mut self, published: (usize, usize), measured: (usize, usize), scale: Scale) {
         let place = |(table, column), row| Place { table, row, column };
         for row in 0..self.tables[published.0].1.rows.len() {
@@ -204,7 +207,8 @@ impl Report {
         text
     }
 
-    /// `seed 1`, `seeds 1 and 2`, `seeds 1 to 6`, `seeds 3, 5, 8`; `None` if there are none but those of policies.
+    /// `seed 1`, `seeds 1 and 2`, `seeds 1 to 6`, `seeds 3, 5, 8`; `None` if there are none but
+    /// those of policies.
     pub fn seeds_in_words(&self) -> Option<String> {
         Some(match &self.seeds[..] {
             [] => return None,

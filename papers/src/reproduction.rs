@@ -1,5 +1,5 @@
-//! What became of an item: its report, and what that was measured with, on and when. Kept as JSON, so that a long run can go
-//! on where it stopped.
+//! What became of an item: its report, and what that was measured with, on and when. Kept as JSON,
+//! so that a long run can go on where it stopped.
 
 use crate::{Input, Item, Lab, Report};
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,8 @@ pub struct Origin {
     pub machine: Machine,
 }
 
-/// The program that measures. Two builds of a version may differ, and a result of one is not one of the other.
+/// The program that measures. Two builds of a version may differ, and a result of one is not one of
+/// the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Its version.
@@ -104,7 +105,8 @@ impl Reproduction {
         }
     }
 
-    /// Runs an item. What stops it is its result then. `date` is asked for the time when it has finished.
+    /// Runs an item. What stops it is its result then. `date` is asked for the time when it has
+    /// finished.
     pub fn run(
         item: &Item,
         lab: &Lab,
@@ -133,7 +135,8 @@ impl Reproduction {
         }
     }
 
-    /// Whether running the item again would measure the same thing with the same program: then it need not be run.
+    /// Whether running the item again would measure the same thing with the same program: then it
+    /// need not be run.
     pub fn is_current(&self, item: &Item, lab: &Lab, program: &Program) -> bool {
         let Some(origin) = &self.origin else { return false };
         self.item == item.id

@@ -39,9 +39,8 @@ pub(crate) fn string(pages: impl Iterator<Item = u64>) -> Result<Trace, Error> {
     })
 }
 
-/// A trace without the references to pages that are among the `window` pages used last: of a burst of references to
-/// a page its
-/// first is kept.
+/// A trace without the references to pages that are among the `window` pages used last: of a burst
+/// of references to a page its first is kept.
 pub(crate) fn firsts_of_bursts(trace: &Trace, window: usize) -> Result<Trace, Error> {
     let totals = &trace.header().totals;
     in_memory(|writer| {

@@ -26,7 +26,8 @@ fn the_faults_of_all_parts_are_those_of_the_whole() {
 fn what_was_simulated_before_is_not_simulated_again() {
     let passes = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&passes);
-    // The records of a trace are reported as they are done; `done == all` is the end of a pass over it.
+    // The records of a trace are reported as they are done; `done == all` is the end of a pass over
+    // it.
     let lab = Lab::new(None).watched(move |_, done, all| {
         counted.fetch_add(u64::from(done == all), Ordering::Relaxed);
     });

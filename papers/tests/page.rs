@@ -153,7 +153,8 @@ fn the_page_has_every_item_with_what_became_of_it() {
     }
 }
 
-/// The real items say which numbers are published: those with a table of the paper's, in every row with both numbers.
+/// The real items say which numbers are published: those with a table of the paper's, in every row
+/// with both numbers.
 #[test]
 fn items_with_published_numbers_say_which_they_are() {
     let Some(traces) = std::env::var_os("SWEEPHAND_TRACES") else {

@@ -1,4 +1,5 @@
-//! The published tables, on the classic traces. They are others' data: `SWEEPHAND_TRACES` says where they are.
+//! The published tables, on the classic traces. They are others' data: `SWEEPHAND_TRACES` says
+//! where they are.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -73,7 +74,8 @@ fn the_committed_results_are_what_comes_out() {
     );
 }
 
-/// What is measured depends on the machine and the day, so it is not compared; but it says which they were.
+/// What is measured depends on the machine and the day, so it is not compared; but it says which
+/// they were.
 #[test]
 fn what_is_measured_on_a_machine_is_run_only_when_named_in_full() {
     for item in measured_items() {

@@ -1,8 +1,9 @@
-//! R. W. Carr, J. L. Hennessy, "WSCLOCK: a simple and effective algorithm for virtual memory management", 8th Symposium on
-//! Operating Systems Principles (SOSP), 1981.
+//! R. W. Carr, J. L. Hennessy, "WSCLOCK: a simple and effective algorithm for virtual memory
+//! management", 8th Symposium on Operating Systems Principles (SOSP), 1981.
 //!
-//! Conventions: the configurations A, B and C that are built in (`sweephand multiprogram --print A`), 50 tasks in the same order in
-//! every run, intervals (IRIM) of omega 5000 unless it is said otherwise, means over seeds of service times and I/O.
+//! Conventions: the configurations A, B and C that are built in
+//! (`sweephand multiprogram --print A`), 50 tasks in the same order in every run, intervals (IRIM)
+//! of omega 5000 unless it is said otherwise, means over seeds of service times and I/O.
 
 use crate::{Error, Item, Lab, Published, Report, Scale};
 use std::sync::Mutex;
@@ -60,7 +61,8 @@ const POLICIES: [(&str, &str); 3] =
 /// Seeds of a sweep over theta.
 const SEEDS: [u64; 6] = [1, 2, 3, 4, 5, 6];
 
-/// Seeds of the comparison of intervals with references: more, as single runs spread by more than the error.
+/// Seeds of the comparison of intervals with references: more, as single runs spread by more than
+/// the error.
 const MANY_SEEDS: [u64; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
 /// A theta near the peak of WSCLOCK for each configuration, at which parameters are compared.
@@ -446,7 +448,8 @@ fn figure(lab: &Lab, configuration: usize) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Runs WSCLOCK near its peak on the three configurations, each after a change. The results are by configuration.
+/// Runs WSCLOCK near its peak on the three configurations, each after a change. The results are by
+/// configuration.
 fn compared(change: impl Fn(&mut Configuration), policy: &str) -> Result<Vec<Line>, Error> {
     (0..NAMES.len())
         .map(|configuration| {

@@ -26,7 +26,8 @@ pub(crate) fn warn(py: Python<'_>, note: String) -> PyResult<()> {
 
 /// An exception with the words that the command prints for an error.
 pub(crate) fn raise_command(error: &anyhow::Error) -> PyErr {
-    // The command line's own errors come with usage and hints, below a line that says what is wrong.
+    // The command line's own errors come with usage and hints, below a line that says what is
+    // wrong.
     let words = format!("{error:#}");
     let first = words.lines().next().unwrap_or_default();
     SweephandError::new_err(first.strip_prefix("error: ").unwrap_or(first).to_string())

@@ -1,8 +1,9 @@
 //! The extension module of the Python package `sweephand`: what the command does, from Python.
 //!
-//! `python/package/sweephand` has what people call, with its documentation; this has what that calls, `_sweephand.pyi` its types. The
-//! interpreter is left to others while traces are read and simulated (`wait`), results are columns (`table`), and
-//! errors are exceptions with the words that the command has for them (`error`).
+//! `python/package/sweephand` has what people call, with its documentation; this has what that
+//! calls, `_sweephand.pyi` its types. The interpreter is left to others while traces are read and
+//! simulated (`wait`), results are columns (`table`), and errors are exceptions with the words that
+//! the command has for them (`error`).
 
 mod command;
 mod error;

@@ -9,8 +9,8 @@ use sweephand_machine::{Configuration, Line, Workload};
 use sweephand_policy::task_registry::TaskSpec;
 use sweephand_report::{MultiprogramReport, MultiprogramRow};
 
-/// Runs the tasks of some configurations under their policies, or under others: the columns of the results, and what they
-/// depend on, as JSON.
+/// Runs the tasks of some configurations under their policies, or under others: the columns of the
+/// results, and what they depend on, as JSON.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn multiprogram(

@@ -6,11 +6,12 @@
 //!              Mmu ◀────────────────────┘  test_and_clear_referenced, while such a method runs
 //! ```
 //!
-//! In the VM model hits stay in Rust. Policies that see hits are shown them in batches: nothing depends on a hit before the next
-//! fault does, so a batch says the same as one call a hit. The interpreter is held for a chunk of the trace at a time.
+//! In the VM model hits stay in Rust. Policies that see hits are shown them in batches: nothing
+//! depends on a hit before the next fault does, so a batch says the same as one call a hit. The
+//! interpreter is held for a chunk of the trace at a time.
 //!
-//! An exception in a method, or a rule broken by what it returns, ends the simulation by a panic with [`Failed`] that whoever
-//! started it catches; the exception itself waits in [`Trouble`].
+//! An exception in a method, or a rule broken by what it returns, ends the simulation by a panic
+//! with [`Failed`] that whoever started it catches; the exception itself waits in [`Trouble`].
 
 use crate::error::{SweephandError, raise};
 use numpy::IntoPyArray;
@@ -44,8 +45,8 @@ pub(crate) struct PyReference {
     page_number: u64,
     /// The object (allocation) it belongs to, where the policy asks for places; 0 otherwise.
     object: u32,
-    /// In the offline model: the time, in references, of the next reference to it after the present run of them; None if
-    /// there is none.
+    /// In the offline model: the time, in references, of the next reference to it after the present
+    /// run of them; None if there is none.
     next_use: Option<u32>,
 }
 
@@ -69,8 +70,8 @@ pub(crate) struct Mmu {
 /// An MMU that is borrowed for the time of a call.
 struct Lent(NonNull<dyn sweephand_policy::Mmu>);
 
-// SAFETY: it is used through `Mmu` only, whose users Python objects take turns at (`borrow_mut`), and only while the thread that
-// lent it waits in `PyPolicy::with_mmu`.
+// SAFETY: it is used through `Mmu` only, whose users Python objects take turns at (`borrow_mut`),
+// and only while the thread that lent it waits in `PyPolicy::with_mmu`.
 unsafe impl Send for Lent {}
 // SAFETY: there is nothing to be done with a shared one.
 unsafe impl Sync for Lent {}

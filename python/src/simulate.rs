@@ -13,8 +13,8 @@ use sweephand_report::{SimulatedTrace, SimulationReport, SimulationRow};
 use sweephand_sim::{LruStack, MemorySize, Sweep};
 use sweephand_trace::{Chunk, Error};
 
-/// Counts the faults of every policy at every memory size on every trace: the columns of the results, and what they depend
-/// on, as JSON.
+/// Counts the faults of every policy at every memory size on every trace: the columns of the
+/// results, and what they depend on, as JSON.
 #[pyfunction]
 pub(crate) fn simulate(
     py: Python<'_>,

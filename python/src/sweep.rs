@@ -81,7 +81,8 @@ impl Dataset {
         Ok(Self { state: Mutex::new(Some(state)) })
     }
 
-    /// The hash of a trace that had this token when it was hashed; the token is another one when the trace is.
+    /// The hash of a trace that had this token when it was hashed; the token is another one when
+    /// the trace is.
     fn known_hash(&self, location: &str, token: &str) -> PyResult<Option<String>> {
         self.with(|state| Ok(state.dataset.known_hash(location, token).map(String::from)))
     }
@@ -95,8 +96,8 @@ impl Dataset {
         self.with(|state| state.dataset.remember_hashes(traces))
     }
 
-    /// Says what is wanted. Local traces are hashed here, unless their hash is known. Returns how many cells there are, how many
-    /// of them are missing, and how many rows are of other cells.
+    /// Says what is wanted. Local traces are hashed here, unless their hash is known. Returns how
+    /// many cells there are, how many of them are missing, and how many rows are of other cells.
     fn want(
         &self,
         py: Python<'_>,
@@ -145,8 +146,8 @@ impl Dataset {
         })
     }
 
-    /// Computes what is missing by processes of this machine. Returns how many cells were computed, and the records of those
-    /// that failed, as JSON.
+    /// Computes what is missing by processes of this machine. Returns how many cells were computed,
+    /// and the records of those that failed, as JSON.
     #[allow(clippy::too_many_arguments)]
     fn run_local(
         &self,
@@ -193,7 +194,8 @@ pub(crate) fn run_cell(py: Python<'_>, cell: &str, path: PathBuf) -> PyResult<St
     Ok(serde_json::to_string(&row).expect("words and numbers"))
 }
 
-/// Is a worker process until its input ends. `fetch` is called with a cell and returns the path of its trace.
+/// Is a worker process until its input ends. `fetch` is called with a cell and returns the path of
+/// its trace.
 #[pyfunction]
 pub(crate) fn serve(py: Python<'_>, fetch: Py<PyAny>) -> PyResult<()> {
     let path = |cell: &Cell| {
@@ -213,7 +215,8 @@ pub(crate) fn check_hash(py: Python<'_>, path: PathBuf, hash: &str, name: &str) 
     py.detach(|| hash.check(Path::new(&path), name)).map_err(raise)
 }
 
-/// Makes the hash of bytes that come piece by piece: that which a local file with them has in a plan.
+/// Makes the hash of bytes that come piece by piece: that which a local file with them has in a
+/// plan.
 #[pyclass(module = "sweephand._sweephand")]
 #[derive(Default)]
 pub(crate) struct Hasher {

@@ -5,11 +5,12 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use sweephand_report::{Column, Field};
 
-/// A column: its name, the type of its values (`text`, `count`, `ratio`), the values, and where there are some if not
-/// everywhere.
+/// A column: its name, the type of its values (`text`, `count`, `ratio`), the values, and where
+/// there are some if not everywhere.
 pub(crate) type PyColumn = (&'static str, &'static str, Py<PyAny>, Option<Py<PyAny>>);
 
-/// The columns of rows. Numbers are arrays, which are handed over without a copy; words are a list, with `None` where there are none.
+/// The columns of rows. Numbers are arrays, which are handed over without a copy; words are a list,
+/// with `None` where there are none.
 pub(crate) fn columns<R>(py: Python<'_>, columns: &[Column<R>], rows: &[R]) -> PyResult<Vec<PyColumn>> {
     columns.iter().map(|column| one(py, column, rows)).collect()
 }

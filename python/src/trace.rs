@@ -12,8 +12,8 @@ use sweephand_trace::{Chunk, EndTotals, Error, Event, Metadata, Totals, Writer};
 
 /// A trace of page references, open for reading.
 ///
-/// Made by `Trace.open`, `Trace.from_numpy`, `sweephand.record` and `sweephand.generate`. It can be read by any number of threads
-/// at once, and nothing in it can be changed.
+/// Made by `Trace.open`, `Trace.from_numpy`, `sweephand.record` and `sweephand.generate`. It can be
+/// read by any number of threads at once, and nothing in it can be changed.
 #[pyclass(frozen, module = "sweephand")]
 pub(crate) struct Trace {
     pub(crate) trace: Arc<sweephand_trace::Trace>,
@@ -35,9 +35,11 @@ type References<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<bool>>);
 
 #[pymethods]
 impl Trace {
-    /// Opens a trace file of any format that the command takes, compressed or not; which one is found by its content.
+    /// Opens a trace file of any format that the command takes, compressed or not; which one is
+    /// found by its content.
     ///
-    /// A trace of Sweephand's own format is read as it is needed; others are converted into memory first.
+    /// A trace of Sweephand's own format is read as it is needed; others are converted into memory
+    /// first.
     #[staticmethod]
     #[pyo3(signature = (path, *, name=None))]
     fn open(py: Python<'_>, path: PathBuf, name: Option<String>) -> PyResult<Self> {
@@ -51,11 +53,10 @@ impl Trace {
 
     /// Makes a trace, in memory, of page numbers.
     ///
-    /// pages: whole numbers, shape (references,): the page number (address // page_bytes) of each reference. An array of
-    /// uint64 without gaps is read where it is; any other is copied first.
+    /// pages: whole numbers, shape (references,): the page number (address // page_bytes) of each
+    /// reference. An array of uint64 without gaps is read where it is; any other is copied first.
     /// writes: booleans, shape (references,): which references write; without it none does.
-    /// instructions: how many the program executed, if that is known.
-    /// page_bytes: bytes a page.
+    /// instructions: how many the program executed, if that is known. page_bytes: bytes a page.
     /// name: what results call it.
     #[staticmethod]
     #[pyo3(signature = (pages, writes=None, instructions=None, *, page_bytes=4096, name="array".to_string()))]
@@ -102,12 +103,13 @@ impl Trace {
         made.map(|trace| Self::from(trace.with_name(Path::new(&name)))).map_err(raise)
     }
 
-    /// The references as two arrays: page numbers, uint64 of shape (records,), and which of them write, bool of the same
-    /// shape.
+    /// The references as two arrays: page numbers, uint64 of shape (records,), and which of them
+    /// write, bool of the same shape.
     ///
-    /// The trace is compressed, so this decodes it once, into memory that the arrays then own: 9 bytes a record. Nothing is copied
-    /// after that. A reduced trace (window > 0) has fewer records than the program made references. What else is in a trace
-    /// (objects, pages given up) is not in the arrays.
+    /// The trace is compressed, so this decodes it once, into memory that the arrays then own: 9
+    /// bytes a record. Nothing is copied after that. A reduced trace (window > 0) has fewer records
+    /// than the program made references. What else is in a trace (objects, pages given up) is not
+    /// in the arrays.
     fn to_numpy<'py>(&self, py: Python<'py>) -> PyResult<References<'py>> {
         let records = self.totals().records as usize;
         let (mut pages, mut writes) = (Vec::with_capacity(records), Vec::with_capacity(records));
@@ -117,8 +119,8 @@ impl Trace {
         Ok((pages.into_pyarray(py), writes.into_pyarray(py)))
     }
 
-    /// The page of each reference by dense id, in order of first touch: uint32 of shape (records,). Ids follow contents:
-    /// a page that is moved to another number keeps its id.
+    /// The page of each reference by dense id, in order of first touch: uint32 of shape (records,).
+    /// Ids follow contents: a page that is moved to another number keeps its id.
     fn page_ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let mut ids = Vec::with_capacity(self.totals().records as usize);
         let watch = Watch::default();
@@ -156,7 +158,8 @@ impl Trace {
         sweephand_report::json(self.trace.header())
     }
 
-    /// The identity of its contents, in hexadecimal: equal references have equal checksums, however they are stored.
+    /// The identity of its contents, in hexadecimal: equal references have equal checksums, however
+    /// they are stored.
     #[getter]
     fn checksum(&self) -> String {
         format!("{:016x}", self.trace.header().checksum)
@@ -192,7 +195,8 @@ impl Trace {
         self.trace.header().metadata.page_size
     }
 
-    /// The window that it was reduced with, in pages; 0: every reference is there, 1: runs of references to one page are one.
+    /// The window that it was reduced with, in pages; 0: every reference is there, 1: runs of
+    /// references to one page are one.
     #[getter]
     fn window(&self) -> u64 {
         self.trace.header().metadata.window

@@ -1,4 +1,5 @@
-//! Long work: it is done on threads of its own while this one keeps an eye on Ctrl-C and on the progress bar.
+//! Long work: it is done on threads of its own while this one keeps an eye on Ctrl-C and on the
+//! progress bar.
 
 use crate::error::raise;
 use pyo3::prelude::*;
@@ -30,9 +31,11 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Does `work`, without the interpreter. Ctrl-C, or an error in the progress bar, interrupts it and is raised.
+    /// Does `work`, without the interpreter. Ctrl-C, or an error in the progress bar, interrupts it
+    /// and is raised.
     ///
-    /// The threads are this call's own: a process that was forked has none of those that its parent had.
+    /// The threads are this call's own: a process that was forked has none of those that its parent
+    /// had.
     pub(crate) fn over<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
         let pool = ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build().map_err(raise)?;
         let (sender, mut receiver) = sync_channel(1);

@@ -1,4 +1,5 @@
-"""Sweeps: the same rows on every executor, whatever is killed on the way, and traces that lie elsewhere."""
+"""Sweeps: the same rows on every executor, whatever is killed on the way, and traces that lie
+elsewhere."""
 
 from __future__ import annotations
 

@@ -307,7 +307,8 @@ class Streams(unittest.TestCase):
 
     def test_every_reference_as_lackey_sees_it(self):
         log = os.path.join(WORK, "lackey")
-        # Without chasing, as the recorder runs: with it lackey counts instructions that VEX runs ahead.
+        # Without chasing, as the recorder runs: with it lackey counts instructions that VEX runs
+        # ahead.
         valgrind("lackey", ["--trace-mem=yes", "--vex-guest-chase=no", "--log-file=" + log],
                  [subject(), "mixed"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).communicate()
         trace = self.by_window[1]

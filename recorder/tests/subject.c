@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Programs whose page references are known beforehand: subject CASE. Each prints, as "name value"
- * lines, the addresses that run.py needs, and brackets what it tests by a store to each of two fence
- * pages that nothing else touches.
+ * lines, the addresses that run.py needs, and brackets what it tests by a store to each of two
+ * fence pages that nothing else touches.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -244,7 +244,7 @@ static void protect_handler(int signal, siginfo_t *info, void *context)
     mprotect((void *)((uintptr_t)info->si_addr & -PAGE), PAGE, PROT_READ | PROT_WRITE);
 }
 
-/* A write barrier: every page's first store faults, and is made again. The registers must survive. */
+/* A write barrier: every page's first store faults and is repeated. The registers must survive. */
 static void barrier(void)
 {
     struct sigaction action = {.sa_sigaction = protect_handler, .sa_flags = SA_SIGINFO};

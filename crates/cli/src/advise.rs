@@ -1,4 +1,5 @@
-//! `sweephand advise`: what a trace comes to, in five lines. Given a program, it records that first.
+//! `sweephand advise`: what a trace comes to, in five lines. Given a program, it records that
+//! first.
 
 use crate::report::{self, Options};
 use serde_json::json;
@@ -76,8 +77,8 @@ fn write_text(out: &mut impl Write, path: &Path, study: &CurveStudy) -> io::Resu
     line("next", &next.unwrap_or("sweephand report T -o report.html, with the trace in a file T".into()))
 }
 
-/// The command to run next: the program itself, live, under the policy advised, in the memory that is enough; the report where
-/// that cannot be had. `None` for a trace without a name.
+/// The command to run next: the program itself, live, under the policy advised, in the memory that
+/// is enough; the report where that cannot be had. `None` for a trace without a name.
 fn next(path: &Path, study: &CurveStudy) -> Option<Vec<String>> {
     if let Some((memory, policy)) = live(study) {
         let run = ["sweephand", "run", "--memory", &memory, "--policy", policy, "--"].map(String::from);
@@ -91,8 +92,9 @@ fn next(path: &Path, study: &CurveStudy) -> Option<Vec<String>> {
     Some(["sweephand", "report", &path.display().to_string(), "-o", &page].map(String::from).to_vec())
 }
 
-/// Memory and policy for a live run, if the trace says how its program was called, if there is memory to save, and if one of
-/// the policies simulated can run live. (The policy advised is the best of those, if there is any.)
+/// Memory and policy for a live run, if the trace says how its program was called, if there is
+/// memory to save, and if one of the policies simulated can run live. (The policy advised is the
+/// best of those, if there is any.)
 fn live(study: &CurveStudy) -> Option<(String, &str)> {
     let CurveStudy { conclusion, curves, command, .. } = study;
     let policy = &curves.curves[conclusion.policy];
@@ -100,7 +102,8 @@ fn live(study: &CurveStudy) -> Option<(String, &str)> {
     if !policy.runs_live || command.is_empty() || whole <= LEAST_BYTES {
         return None;
     }
-    // Where only nearly all of it would be enough: where the policy gains most, or else where its curve gets flatter.
+    // Where only nearly all of it would be enough: where the policy gains most, or else where its
+    // curve gets flatter.
     let pages = match (conclusion.wants_nearly_all(curves), conclusion.best, conclusion.steepest_from) {
         (true, Some(best), _) if best.policy == conclusion.policy && best.policy != best.baseline => {
             curves.memory_pages[best.most_at]

@@ -1,7 +1,8 @@
-//! `sweephand compare`: a program with all memory, under the kernel's replacement and under policies, side by side.
+//! `sweephand compare`: a program with all memory, under the kernel's replacement and under
+//! policies, side by side.
 //!
-//! The variants take turns, and each round begins with another, so that what disturbs the machine disturbs them all. What
-//! the program prints is not shown, but must be the same every time.
+//! The variants take turns, and each round begins with another, so that what disturbs the machine
+//! disturbs them all. What the program prints is not shown, but must be the same every time.
 
 use crate::output::Output;
 use crate::run::{limit_bytes, prefetch_pages};
@@ -20,7 +21,8 @@ use sweephand_report::{LiveFormat, LiveReport, LiveRun, bytes};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Memory, comma list: bytes (64MiB) or pages (16384p); what the kernel itself needs is added to each, for all alike
+    /// Memory, comma list: bytes (64MiB) or pages (16384p); what the kernel itself needs is added
+    /// to each, for all alike
     #[arg(short, long, value_name = "LIST")]
     memory: String,
     /// Policies, comma list; see `sweephand policies` for those that run live

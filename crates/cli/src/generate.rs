@@ -41,7 +41,8 @@ enum PatternArgs {
         #[command(flatten)]
         common: Common,
     },
-    /// Few pages often, many pages rarely: the k-th with a probability proportional to 1 / k^exponent
+    /// Few pages often, many pages rarely: the k-th with a probability proportional to 1 /
+    /// k^exponent
     Zipf {
         /// Pages to choose from
         #[arg(long, default_value = "10000", value_parser = number, value_name = "N")]
@@ -126,7 +127,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What words such as `zipf --pages 100 --references 20k` ask for. Where one is none, the error says in its line which there are.
+/// What words such as `zipf --pages 100 --references 20k` ask for. Where one is none, the error
+/// says in its line which there are.
 pub fn synthesis(words: impl IntoIterator<Item = OsString>) -> anyhow::Result<Synthesis> {
     // Who asks says where it goes to.
     let words: Vec<OsString> =
@@ -137,7 +139,8 @@ pub fn synthesis(words: impl IntoIterator<Item = OsString>) -> anyhow::Result<Sy
     Ok(Args::from_arg_matches(&matches)?.resolve()?.0)
 }
 
-/// An error of the words for the pattern `pattern`, with what would be right where it is one of a few.
+/// An error of the words for the pattern `pattern`, with what would be right where it is one of a
+/// few.
 fn with_choice(error: clap::Error, command: &clap::Command, pattern: &OsString) -> anyhow::Error {
     match (error.kind(), error.get(ContextKind::InvalidArg), command.find_subcommand(pattern)) {
         (ErrorKind::InvalidSubcommand, ..) => {
@@ -177,7 +180,8 @@ impl Args {
     }
 }
 
-/// Name, parameters, pattern, references unless asked for otherwise (`None` if that is too many), the rest.
+/// Name, parameters, pattern, references unless asked for otherwise (`None` if that is too many),
+/// the rest.
 type Resolved = (&'static str, Vec<(&'static str, String)>, Pattern, Option<u64>, Common);
 
 fn resolve(pattern: PatternArgs) -> Resolved {

@@ -1,4 +1,5 @@
-//! `sweephand import`: a trace of another format becomes one of ours, or, with `--irim`, an IRIM string.
+//! `sweephand import`: a trace of another format becomes one of ours, or, with `--irim`, an IRIM
+//! string.
 
 use crate::output::Output;
 use crate::progress;
@@ -21,12 +22,14 @@ pub(crate) struct Args {
     /// Format of the input
     #[arg(long, value_enum, default_value = "auto")]
     format: FormatName,
-    /// Keep only the first and last run of each page in every stretch of K distinct pages: LRU and OPT faults
-    /// stay the same at every memory of K pages or more; other policies want at least 4 to 8 K
+    /// Keep only the first and last run of each page in every stretch of K distinct pages: LRU and
+    /// OPT faults stay the same at every memory of K pages or more; other policies want at least 4
+    /// to 8 K
     #[arg(long, value_name = "K", default_value_t = 0, hide_default_value = true)]
     window: u64,
-    /// Write an IRIM string instead: only when the use of each page changes, where OMEGA references without the
-    /// page are a long time (5000 is usual). Multiprogramming simulations run on it many times faster
+    /// Write an IRIM string instead: only when the use of each page changes, where OMEGA references
+    /// without the page are a long time (5000 is usual). Multiprogramming simulations run on it
+    /// many times faster
     #[arg(long, value_name = "OMEGA", conflicts_with_all = ["window", "format"])]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     irim: Option<u64>,

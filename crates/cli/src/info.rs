@@ -1,4 +1,5 @@
-//! `sweephand info`: what is in a trace, and the picture of page against time; or what an IRIM string stands for.
+//! `sweephand info`: what is in a trace, and the picture of page against time; or what an IRIM
+//! string stands for.
 
 use crate::progress;
 use anyhow::Context;
@@ -38,8 +39,8 @@ enum Format {
 const COLUMNS: usize = 72;
 const ROWS: usize = 20;
 
-/// Shares of a cell's pages touched, in quarters: cells in which pages are only read, cells in which some
-/// are written.
+/// Shares of a cell's pages touched, in quarters: cells in which pages are only read, cells in
+/// which some are written.
 const READ: [char; 4] = ['·', ':', '+', '#'];
 const WRITTEN: [char; 4] = ['░', '▒', '▓', '█'];
 

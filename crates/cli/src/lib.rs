@@ -1,7 +1,9 @@
-//! The `sweephand` command, a file a subcommand, for a program of its own and for the Python package that carries it.
+//! The `sweephand` command, a file a subcommand, for a program of its own and for the Python
+//! package that carries it.
 //!
-//! Results go to standard output or to `-o FILE`, talk goes to standard error. Exit status: 0 done, 1 a finding (a
-//! check that failed), 2 an error, told in one line. `record` and `run` pass on the status of the program it ran.
+//! Results go to standard output or to `-o FILE`, talk goes to standard error. Exit status: 0 done,
+//! 1 a finding (a check that failed), 2 an error, told in one line. `record` and `run` pass on the
+//! status of the program it ran.
 
 mod advise;
 mod awake;
@@ -68,7 +70,8 @@ enum Command {
     Multiprogram(multiprogram::Args),
     /// Run a program in less memory than it wants, under a policy
     Run(run::Args),
-    /// Run a program with all memory, under the kernel's replacement and under policies, and show them side by side
+    /// Run a program with all memory, under the kernel's replacement and under policies, and show
+    /// them side by side
     Compare(compare::Args),
     /// Show a paper's published results beside measured ones
     Reproduce(reproduce::Args),

@@ -10,7 +10,8 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Write sweephand.1 and a page for each subcommand to this directory; otherwise the first goes to standard output
+    /// Write sweephand.1 and a page for each subcommand to this directory; otherwise the first goes
+    /// to standard output
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
 }

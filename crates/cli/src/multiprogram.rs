@@ -15,18 +15,19 @@ pub(crate) struct Args {
     /// Configurations: A, B, C (those of the WSCLOCK paper) or TOML files
     #[arg(default_values = ["A", "B", "C"], value_name = "CONFIG")]
     configurations: Vec<String>,
-    /// Policies, comma list, such as wsclock,ws:lr=sampled,clock-pro; lt-rt=off for one without a limit of loading
-    /// tasks [default: the configuration's]
+    /// Policies, comma list, such as wsclock,ws:lr=sampled,clock-pro; lt-rt=off for one without a
+    /// limit of loading tasks [default: the configuration's]
     #[arg(short, long, value_name = "LIST")]
     policy: Option<String>,
-    /// Windows of the working set, comma list of references, as in 200k or 2M [default: the configuration's]
+    /// Windows of the working set, comma list of references, as in 200k or 2M [default: the
+    /// configuration's]
     #[arg(long, value_name = "LIST", value_parser = parse_count, value_delimiter = ',')]
     theta: Vec<u64>,
     /// Seeds, comma list; results are means over them [default: the configuration's]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     seed: Vec<u64>,
-    /// Simulate intervals (IRIM) of this omega in place of every reference; 0: every reference [default: the
-    /// configuration's]
+    /// Simulate intervals (IRIM) of this omega in place of every reference; 0: every reference
+    /// [default: the configuration's]
     #[arg(long, value_name = "OMEGA", value_parser = parse_count)]
     irim: Option<u64>,
     /// How to print the results
@@ -35,7 +36,8 @@ pub(crate) struct Args {
     /// Write the results to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write active, loading and blocked tasks, free frames and queue length over time to a CSV file
+    /// Write active, loading and blocked tasks, free frames and queue length over time to a CSV
+    /// file
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
     /// Time between two lines of the timeline, in references

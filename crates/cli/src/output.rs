@@ -6,11 +6,12 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// A file that is written out of sight and takes its name with [`Output::commit`]. `-` is standard output; that, and what
-/// is no regular file (`/dev/null`, a pipe), gets everything at once then and is never replaced.
+/// A file that is written out of sight and takes its name with [`Output::commit`]. `-` is standard
+/// output; that, and what is no regular file (`/dev/null`, a pipe), gets everything at once then
+/// and is never replaced.
 ///
-/// Until then it has no name at all, so whatever ends the program leaves nothing behind. It is opened before a long run
-/// starts, so a path that cannot be written is found out at once.
+/// Until then it has no name at all, so whatever ends the program leaves nothing behind. It is
+/// opened before a long run starts, so a path that cannot be written is found out at once.
 pub struct Output {
     file: BufWriter<File>,
     path: PathBuf,
@@ -63,7 +64,8 @@ fn directory_of(path: &Path) -> PathBuf {
     parent.unwrap_or(Path::new(".")).to_path_buf()
 }
 
-/// A file without a name in `directory`; with one that is removed on drop if the file system cannot do that.
+/// A file without a name in `directory`; with one that is removed on drop if the file system cannot
+/// do that.
 fn nameless(directory: &Path) -> io::Result<(File, Option<tempfile::TempPath>)> {
     use rustix::fs::{Mode, OFlags, openat};
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -78,7 +80,8 @@ fn nameless(directory: &Path) -> io::Result<(File, Option<tempfile::TempPath>)> 
     }
 }
 
-/// Links a nameless file under a name beside `path`, then renames it: a link alone cannot replace a file.
+/// Links a nameless file under a name beside `path`, then renames it: a link alone cannot replace a
+/// file.
 fn give_name(file: &File, path: &Path) -> io::Result<()> {
     use rustix::fs::{AtFlags, CWD, linkat};
     use std::os::fd::AsRawFd;

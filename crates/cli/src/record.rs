@@ -1,7 +1,8 @@
 //! `sweephand record`: run a program under the recorder and keep the pages it touches.
 //!
-//! The recorder is a Valgrind tool whose sources are inside this command; it is built into the user's cache directory on
-//! first use. It sends its stream through a pipe, and what is read there goes straight into the trace.
+//! The recorder is a Valgrind tool whose sources are inside this command; it is built into the
+//! user's cache directory on first use. It sends its stream through a pipe, and what is read there
+//! goes straight into the trace.
 
 use crate::output::Output;
 use crate::progress;
@@ -36,9 +37,10 @@ pub(crate) struct Args {
     /// Record allocations of this size and more as objects
     #[arg(long, default_value = MIN_OBJECT, value_name = "SIZE")]
     min_object: String,
-    /// Keep only the first and last run of each page in every stretch of K distinct pages: the faults of LRU and OPT stay
-    /// exact from K pages of memory up, those of other policies nearly so from about 8 K up; 1 keeps every run of
-    /// references to one page, 0 every reference: what counts time in references needs that
+    /// Keep only the first and last run of each page in every stretch of K distinct pages: the
+    /// faults of LRU and OPT stay exact from K pages of memory up, those of other policies nearly
+    /// so from about 8 K up; 1 keeps every run of references to one page, 0 every reference: what
+    /// counts time in references needs that
     #[arg(long, default_value_t = WINDOW, value_name = "K", value_parser = clap::value_parser!(u16).range(0..=256))]
     window: u16,
     /// No progress, no summary
@@ -49,7 +51,8 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Records a program as `sweephand record -- PROGRAM ARG...` does; returns the trace, and the program's status.
+/// Records a program as `sweephand record -- PROGRAM ARG...` does; returns the trace, and the
+/// program's status.
 pub(crate) fn program(command: Vec<OsString>) -> anyhow::Result<(PathBuf, ExitCode)> {
     let path = default_output(&find_program(&command[0])?);
     let args = Args {
@@ -79,8 +82,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = args.output.unwrap_or_else(|| default_output(&program));
     let mut writer = Writer::new(Output::create(&path)?, Metadata::default())?;
 
-    // Handlers rather than ignoring: an ignored signal would stay ignored in the program. One that is ignored already
-    // (nohup, a shell's background) is left so, for the program too.
+    // Handlers rather than ignoring: an ignored signal would stay ignored in the program. One that
+    // is ignored already (nohup, a shell's background) is left so, for the program too.
     let ignored = ignored_signals();
     let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals = SignalsInfo::<WithOrigin>::new(signals)?;
@@ -151,8 +154,8 @@ pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// How a program ended if not by itself. A recording that is not complete lacks its last record: either the program was
-/// killed, or it is not the recorded one any more that goes on.
+/// How a program ended if not by itself. A recording that is not complete lacks its last record:
+/// either the program was killed, or it is not the recorded one any more that goes on.
 fn how_it_ended(status: ExitStatus, complete: bool) -> String {
     match (status.signal(), complete) {
         (Some(signal), true) => format!("was ended by signal {signal}"),
@@ -187,7 +190,8 @@ fn find_program(name: &OsStr) -> anyhow::Result<PathBuf> {
     }
     let head = head(&program)
         .with_context(|| format!("{}: cannot be read, and so not be recorded", program.display()))?;
-    // Of an ELF file the fifth byte tells the word size, the nineteenth and twentieth the processor.
+    // Of an ELF file the fifth byte tells the word size, the nineteenth and twentieth the
+    // processor.
     if head.starts_with(b"\x7fELF") && (head.get(4) != Some(&2) || head.get(18..20) != Some(&[62, 0])) {
         bail!("{}: only programs for 64-bit x86 can be recorded", program.display());
     }
@@ -238,7 +242,8 @@ fn start(
     Ok((File::from(read), child))
 }
 
-/// A signal that some process sent to us is meant for the program. The terminal sends its own to both by itself.
+/// A signal that some process sent to us is meant for the program. The terminal sends its own to
+/// both by itself.
 pub(crate) fn pass_signals_on(mut signals: SignalsInfo<WithOrigin>, child: &Child) {
     let pid = rustix::process::Pid::from_child(child);
     thread::spawn(move || {

@@ -12,7 +12,8 @@ use sweephand_report::{Page, Study};
 use sweephand_sim::MemorySize;
 use sweephand_trace::Trace;
 
-/// Policies to compare unless others are asked for: the bound, the classics, those that could run live.
+/// Policies to compare unless others are asked for: the bound, the classics, those that could run
+/// live.
 pub(crate) const POLICIES: &str = "opt,lru,clock,car,clock-pro,lirs,mglru,sieve";
 /// Memory sizes to compare them at; all of the program's pages come besides.
 pub(crate) const SIZES: &str = "5%,10%,20%,30%,40%,50%,60%,70%,80%,90%";

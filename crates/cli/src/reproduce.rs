@@ -16,8 +16,8 @@ use sweephand_papers::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Papers or items, such as clock-pro or clock-pro/table-1; all if none are named. What is measured by running programs
-    /// live (see --list) has to be named in full
+    /// Papers or items, such as clock-pro or clock-pro/table-1; all if none are named. What is
+    /// measured by running programs live (see --list) has to be named in full
     names: Vec<String>,
     /// List what can be reproduced
     #[arg(long)]
@@ -25,8 +25,9 @@ pub(crate) struct Args {
     /// Everything, on one page (as --page), what is measured live on this machine last
     #[arg(long, requires = "output", conflicts_with_all = ["names", "list"])]
     all: bool,
-    /// Also write DIR/index.html, a page with all items of all papers. What DIR holds from the same program and the same
-    /// traces is not measured again, and what cannot be measured here does not stop the rest
+    /// Also write DIR/index.html, a page with all items of all papers. What DIR holds from the same
+    /// program and the same traces is not measured again, and what cannot be measured here does not
+    /// stop the rest
     #[arg(long, requires = "output", conflicts_with = "list")]
     page: bool,
     /// The folder with the papers' traces
@@ -81,7 +82,8 @@ pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
         serde_json::to_writer_pretty(&mut stdout, &results).map_err(io::Error::from)?;
         writeln!(stdout)?;
     }
-    // A claim that does not hold is a finding, not an error; so is an item that cannot be measured here.
+    // A claim that does not hold is a finding, not an error; so is an item that cannot be measured
+    // here.
     let holds = |result: &Done| result.found.report.as_ref().is_some_and(Report::holds);
     Ok(if results.iter().all(holds) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -209,7 +211,8 @@ fn line(done: &Done) -> String {
     format!("{:<28} {words}", found.item)
 }
 
-/// What the folder has of an item, if measuring it again would give the same. A file that is not what we write is none.
+/// What the folder has of an item, if measuring it again would give the same. A file that is not
+/// what we write is none.
 fn kept(folder: &Path, item: &Item, bench: &Bench) -> Option<Reproduction> {
     let text = fs::read_to_string(file_in(folder, item, "json")).ok()?;
     let found: Reproduction = serde_json::from_str(&text).ok()?;

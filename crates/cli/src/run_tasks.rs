@@ -1,7 +1,7 @@
 //! `sweephand run --tasks`: several programs under one limit and one policy.
 //!
-//! Exit status: 0 if that of every task was 0; 1 if some task's was not, told in a line for each; 2 if a pager could not go on,
-//! or the kernel had to end a process.
+//! Exit status: 0 if that of every task was 0; 1 if some task's was not, told in a line for each; 2
+//! if a pager could not go on, or the kernel had to end a process.
 
 use crate::output::Output;
 use crate::record::ignored_signals;
@@ -106,8 +106,8 @@ fn load_control(file: &TaskFile, rule: Option<Rule>) -> LoadControlOptions {
     }
 }
 
-/// A descriptor to read the numbers of signals from that some process has sent us: they are meant for the tasks. The
-/// terminal sends its own to all by itself; of those only a 0 is told.
+/// A descriptor to read the numbers of signals from that some process has sent us: they are meant
+/// for the tasks. The terminal sends its own to all by itself; of those only a 0 is told.
 fn pass_signals_on() -> anyhow::Result<OwnedFd> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     let ignored = ignored_signals();

@@ -24,14 +24,16 @@ pub(crate) struct Args {
     /// Policies, comma list; `all`, or names with parameters as in clock-pro:cold=5%
     #[arg(short, long, default_value = POLICIES, value_name = "LIST")]
     policy: String,
-    /// Memory sizes, comma list: pages (300p), bytes (64MiB), shares of the trace's pages (25%), or all sizes
+    /// Memory sizes, comma list: pages (300p), bytes (64MiB), shares of the trace's pages (25%), or
+    /// all sizes
     #[arg(short, long, default_value = SIZES, value_name = "LIST")]
     memory: String,
     /// Hide references that repeat the one before them from the policies (they still count)
     #[arg(long)]
     collapse: bool,
-    /// Estimate from a sample of the pages, a share (1%) or a number (8192p): many times faster on large traces. Policies that go by
-    /// neighbouring pages, objects or single frames are refused, and samples too small to tell
+    /// Estimate from a sample of the pages, a share (1%) or a number (8192p): many times faster on
+    /// large traces. Policies that go by neighbouring pages, objects or single frames are refused,
+    /// and samples too small to tell
     #[arg(long, value_name = "SIZE", conflicts_with = "trajectory")]
     sample: Option<SampleSize>,
     /// Another seed is another sample

@@ -1,4 +1,5 @@
-//! `sweephand sweep`: traces x policies x memory sizes, on all processors, going on where it stopped.
+//! `sweephand sweep`: traces x policies x memory sizes, on all processors, going on where it
+//! stopped.
 
 use crate::{Home, progress};
 use anyhow::{Context, bail};

@@ -1,4 +1,5 @@
-//! The `sweephand` command as other programs see it: columns, messages, exit status, files left behind.
+//! The `sweephand` command as other programs see it: columns, messages, exit status, files left
+//! behind.
 
 mod sandbox;
 
@@ -313,7 +314,8 @@ fn policies_say_what_they_need_and_where_they_run() {
     );
 }
 
-/// Recording needs Valgrind: CI has it, a contributor may not. The recorder is built here, so that no test hears of it.
+/// Recording needs Valgrind: CI has it, a contributor may not. The recorder is built here, so that
+/// no test hears of it.
 fn valgrind_is_here() -> bool {
     static HERE: LazyLock<bool> = LazyLock::new(|| {
         let here = Command::new("valgrind").arg("--version").output().is_ok();

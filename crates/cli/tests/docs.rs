@@ -1,5 +1,6 @@
-//! The book in `docs/`: pages of policies are what the sources say, links lead somewhere, commands exist, and the tutorial works as it
-//! is written. `SWEEPHAND_WRITE_DOCS=1 cargo test -p sweephand --test docs` writes what is made from elsewhere.
+//! The book in `docs/`: pages of policies are what the sources say, links lead somewhere, commands
+//! exist, and the tutorial works as it is written. `SWEEPHAND_WRITE_DOCS=1 cargo test -p sweephand
+//! --test docs` writes what is made from elsewhere.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -213,7 +214,8 @@ fn every_page_is_in_the_table_of_contents_and_every_link_leads_somewhere() {
     }
 }
 
-/// The blocks of a page that begin with a fence of a kind: text between fences, and what kind of block follows, with its text.
+/// The blocks of a page that begin with a fence of a kind: text between fences, and what kind of
+/// block follows, with its text.
 fn blocks(text: &str) -> Vec<(&str, String)> {
     let mut blocks = Vec::new();
     let mut lines = text.lines();
@@ -395,8 +397,8 @@ fn the_tutorial_works_as_it_is_written() {
     assert_eq!(points(&ours), points(&theirs));
     let (ours, theirs) = (ours.concat(), theirs.concat());
     let off = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs()).sum::<f64>() / ours.len() as f64;
-    // Perl hashes with another seed each time, and another version has a few pages more or less: at a cliff that moves a
-    // point far (18 of 400 here), but no more than one or two.
+    // Perl hashes with another seed each time, and another version has a few pages more or less: at
+    // a cliff that moves a point far (18 of 400 here), but no more than one or two.
     assert!(off < 2.0, "the points of the curves are {off} off in the mean, of some 400");
     let [ours, theirs] = [docs().join("pictures"), folder.path().to_path_buf()]
         .map(|folder| pixels(&folder.join("heat-pages.png")));

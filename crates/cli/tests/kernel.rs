@@ -1,6 +1,8 @@
-//! `sweephand run --kernel`, `sweephand compare`, and the cgroup of all runs: what they tell, and that nothing is left.
+//! `sweephand run --kernel`, `sweephand compare`, and the cgroup of all runs: what they tell, and
+//! that nothing is left.
 //!
-//! Cgroups and swap files are for root. Where they cannot be had these tests say so, and check that the command says so too.
+//! Cgroups and swap files are for root. Where they cannot be had these tests say so, and check that
+//! the command says so too.
 
 mod live;
 mod schema;
@@ -15,7 +17,8 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Whether the kernel's own replacement can be measured here. If not, says why, and that the command says the same.
+/// Whether the kernel's own replacement can be measured here. If not, says why, and that the
+/// command says the same.
 fn can_swap() -> bool {
     static CAN: OnceLock<bool> = OnceLock::new();
     *CAN.get_or_init(|| {
@@ -43,7 +46,8 @@ fn statistics(options: &[&str], command: &[&str]) -> serde_json::Value {
     let path = workshop().join(format!("{}.{:?}.json", options.join(""), std::thread::current().id()));
     let attempt = || output(run(options).arg("--stats").arg(&path).arg("--").args(command));
     let mut output = attempt();
-    // Now and then the kernel takes a cgroup to be full while all that it could swap out is just being written.
+    // Now and then the kernel takes a cgroup to be full while all that it could swap out is just
+    // being written.
     let mut kills = 0;
     while options.contains(&"--kernel") && text(&output.stderr).contains("the kernel ended it") && kills < 4 {
         output = attempt();
@@ -124,7 +128,8 @@ fn nothing_is_left_however_it_ends() {
                 sleep(Duration::from_millis(300));
                 family = program_of(child.id());
                 assert!(!family.is_empty() && !left_by(child.id()).is_empty(), "{end}: it has no cgroup");
-                // TERM and INT go to the shell, not to its child; the others end the command itself.
+                // TERM and INT go to the shell, not to its child; the others end the command
+                // itself.
                 signal(child.id(), end);
             }
             let start = Instant::now();
@@ -137,7 +142,8 @@ fn nothing_is_left_however_it_ends() {
                 assert!(start.elapsed() < Duration::from_secs(30), "{end}: left: {:?}", left_by(child.id()));
                 sleep(Duration::from_millis(5));
             }
-            // Whoever is killed takes the program along; who ends in good order leaves its other processes to themselves.
+            // Whoever is killed takes the program along; who ends in good order leaves its other
+            // processes to themselves.
             let is_killed = matches!(end, "KILL" | "USR1");
             for &pid in &family {
                 assert!(!is_killed || !is_alive(pid), "{end}: process {pid} goes on");
@@ -242,7 +248,8 @@ fn what_cannot_be_compared_is_told_in_one_line() {
     );
 }
 
-/// As another user: no cgroup, so the pager does without and says why, and the others say that they cannot.
+/// As another user: no cgroup, so the pager does without and says why, and the others say that they
+/// cannot.
 #[test]
 fn who_is_not_root_is_told_so() {
     if !rustix::process::geteuid().is_root() {

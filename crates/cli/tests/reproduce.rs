@@ -1,4 +1,5 @@
-//! `sweephand reproduce` onto one page: what is measured is kept, what is missing is told, what is killed leaves nothing broken.
+//! `sweephand reproduce` onto one page: what is measured is kept, what is missing is told, what is
+//! killed leaves nothing broken.
 
 use std::fs;
 use std::path::{Path, PathBuf};

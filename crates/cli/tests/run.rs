@@ -1,7 +1,8 @@
 //! `sweephand run`: real programs in less memory than they want, with what they hold verified.
 //!
-//! The programs are in `crates/pager/tests/programs`: each checks every word that it reads, and prints `right` at the end.
-//! Where userfaultfd is not allowed (these tests want root) they say so, and check that the command says so too.
+//! The programs are in `crates/pager/tests/programs`: each checks every word that it reads, and
+//! prints `right` at the end. Where userfaultfd is not allowed (these tests want root) they say so,
+//! and check that the command says so too.
 
 mod live;
 
@@ -97,7 +98,8 @@ fn unmapped_dropped_moved_and_protected_memory_is_what_it_should_be() {
     expect_right(&["--memory", "16MiB", "--policy", "apr"], "changes", &["32", "400", "3"]);
 }
 
-/// The kernel tells of what has been unmapped and of what has been moved there in whichever order the threads come to it.
+/// The kernel tells of what has been unmapped and of what has been moved there in whichever order
+/// the threads come to it.
 #[test]
 fn what_threads_move_is_not_taken_for_what_others_have_just_given_up() {
     for (policy, movers) in [("clock", "4"), ("clock-pro", "2"), ("lifo-plus", "4")] {
@@ -181,7 +183,8 @@ fn with_a_memfd_children_that_share_nothing_go_on_and_direct_io_is_refused() {
     if !can_page() {
         return;
     }
-    // What refuses direct I/O to a program outlives its execution of another, whose pager has its own ways.
+    // What refuses direct I/O to a program outlives its execution of another, whose pager has its
+    // own ways.
     let program = program("limits");
     let script = format!("{0} 32 direct && exec {0} 32 spawn", program.display());
     let output = output(run(&MEMFD).args(["--", "sh", "-c", &script]));
@@ -213,8 +216,9 @@ fn with_a_memfd_clean_pages_are_not_written_again() {
         return;
     }
     let pages = 32 * 256;
-    // Beside the program's pages a few come and go that are written to all the while: of its stack, of the C library. How often
-    // depends on how long the program has to wait; were clean pages written, it would be thousands.
+    // Beside the program's pages a few come and go that are written to all the while: of its stack,
+    // of the C library. How often depends on how long the program has to wait; were clean pages
+    // written, it would be thousands.
     let few = pages / 16;
     let count = |counts: &serde_json::Value, name: &str| counts[name].as_u64().unwrap();
     let counts = counts_of(&MEMFD, "reader", &["32", "4", "0"]);
@@ -226,8 +230,9 @@ fn with_a_memfd_clean_pages_are_not_written_again() {
     assert!((pages..most).contains(&count(&counts, "pages_written")), "{counts}");
 }
 
-/// The same references under the same policy in the same memory, simulated and live. What is between them are batches of
-/// evictions (16 frames here are free when a page comes in, as many as none), and the pages of the C library.
+/// The same references under the same policy in the same memory, simulated and live. What is
+/// between them are batches of evictions (16 frames here are free when a page comes in, as many as
+/// none), and the pages of the C library.
 #[test]
 fn with_a_memfd_faults_are_those_of_the_simulation() {
     if !can_page() {
@@ -262,8 +267,8 @@ fn with_a_memfd_faults_are_those_of_the_simulation() {
             column("faults") - column("first_touch_faults")
         };
         let (least, most) = (simulated(frames), simulated(frames - 40));
-        // A page that is touched while it is being written is back sooner than one that is read: on a busy disk CAR, which adapts
-        // to what comes when, was seen to fault 2.5 % less.
+        // A page that is touched while it is being written is back sooner than one that is read: on
+        // a busy disk CAR, which adapts to what comes when, was seen to fault 2.5 % less.
         assert!(
             live > 0.95 * least && live < 1.02 * most,
             "{policy}: {live} refaults, simulated {least} to {most} in {frames} frames"
@@ -285,7 +290,8 @@ fn counts_add_up_and_the_limit_holds() {
     assert_eq!(stats["policy"], "clock");
     assert_eq!(stats["exit_status"], 0);
     if stats["cgroup_missing"].is_null() {
-        // All that it reads of files is in memory already: it takes nothing that the kernel would have to take back.
+        // All that it reads of files is in memory already: it takes nothing that the kernel would
+        // have to take back.
         assert_eq!(stats["cgroup_failcnt"], 0, "{stats}");
         assert!(count("cgroup_peak_bytes") <= count("cgroup_limit_bytes"), "{stats}");
         assert!((16 << 20..22 << 20).contains(&count("cgroup_limit_bytes")), "{stats}");
@@ -319,8 +325,9 @@ fn counts(options: &[&str], name: &str, arguments: &[&str]) -> serde_json::Value
     counts
 }
 
-/// A loop over twice as much memory as there is: CLOCK reads every page in every round, LIFO+ and APR, whose pages come
-/// before them one by one however many are read at once, little more than do not fit; and what no hand comes to is not unmapped.
+/// A loop over twice as much memory as there is: CLOCK reads every page in every round, LIFO+ and
+/// APR, whose pages come before them one by one however many are read at once, little more than do
+/// not fit; and what no hand comes to is not unmapped.
 #[test]
 fn a_loop_costs_what_it_should_under_each_policy() {
     if !can_page() {
@@ -423,7 +430,8 @@ fn when_the_pager_or_the_command_is_killed_the_program_dies_without_a_wrong_byte
         if step % 2 == 0 {
             signal(child.id(), "KILL");
         } else {
-            // The agent is a thread of the program, the second of its process. Its end is the end of that process.
+            // The agent is a thread of the program, the second of its process. Its end is the end
+            // of that process.
             let tasks = fs::read_dir(format!("/proc/{}/task", family[0])).unwrap();
             let mut tasks: Vec<u32> =
                 tasks.map(|task| task.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
@@ -434,7 +442,8 @@ fn when_the_pager_or_the_command_is_killed_the_program_dies_without_a_wrong_byte
         let start = Instant::now();
         let left = || {
             let mut family = family.clone();
-            // Of a family whose first process alone was killed the others go on, as they would without a pager.
+            // Of a family whose first process alone was killed the others go on, as they would
+            // without a pager.
             family.truncate(if step % 2 == 0 { family.len() } else { 1 });
             family.into_iter().filter(|&pid| is_alive(pid)).collect::<Vec<_>>()
         };
@@ -470,7 +479,8 @@ fn a_full_store_ends_the_program_with_a_message() {
     assert!(words.contains("the backing store is full") && words.lines().count() == 1, "{words}");
 }
 
-/// The store is cut short behind the pager's back. Whoever touches what was there gets a SIGBUS, and no other bytes.
+/// The store is cut short behind the pager's back. Whoever touches what was there gets a SIGBUS,
+/// and no other bytes.
 #[test]
 fn what_cannot_be_read_back_is_never_taken_for_something_else() {
     if !can_page() {
@@ -523,8 +533,8 @@ fn programs_that_begin_without_a_pager_are_told_of() {
     assert_eq!(stats["unpaged_programs"], 2, "{stats}");
 }
 
-/// One array is gone through in order, the other used at random. APR decides for each by itself if they are allocations of
-/// their own; in one allocation they are one object to it.
+/// One array is gone through in order, the other used at random. APR decides for each by itself if
+/// they are allocations of their own; in one allocation they are one object to it.
 #[test]
 fn apr_tells_allocations_apart() {
     if !can_page() {

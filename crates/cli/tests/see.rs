@@ -1,4 +1,5 @@
-//! What people and programs are shown: the page, the pictures, the advice, and JSON that keeps to its schemas.
+//! What people and programs are shown: the page, the pictures, the advice, and JSON that keeps to
+//! its schemas.
 
 mod sandbox;
 mod schema;

@@ -1,4 +1,5 @@
-//! `sweephand run --tasks`: real programs under one limit and one policy, with what they hold verified.
+//! `sweephand run --tasks`: real programs under one limit and one policy, with what they hold
+//! verified.
 //!
 //! Where userfaultfd is not allowed (these tests want root) they say so.
 
@@ -79,7 +80,8 @@ fn await_descendants(pid: u32, name: &str, count: usize) -> Vec<u32> {
     }
 }
 
-/// What the kernel says of a run's tasks and pagers together: that they never asked for more than they may have. Returns that.
+/// What the kernel says of a run's tasks and pagers together: that they never asked for more than
+/// they may have. Returns that.
 fn expect_within_the_cgroup(counts: &serde_json::Value) -> Option<u64> {
     if !counts["cgroup_missing"].is_null() {
         eprintln!("NOT TESTED: no memory cgroup here: {}", counts["cgroup_missing"]);
@@ -335,7 +337,8 @@ fn children_are_tasks_of_their_parents() {
     }
 }
 
-/// Memory that nobody pages is in the cgroup as well: the kernel ends who takes too much of it, and that is told.
+/// Memory that nobody pages is in the cgroup as well: the kernel ends who takes too much of it, and
+/// that is told.
 #[test]
 fn what_does_not_fit_the_cgroup_is_told_and_the_others_go_on() {
     if !can_page() {
@@ -344,7 +347,8 @@ fn what_does_not_fit_the_cgroup_is_told_and_the_others_go_on() {
     let script = "import mmap; m = mmap.mmap(-1, 200 << 20); m.write(bytes(200 << 20))";
     let file = format!("{}[[task]]\ncommand = ['python3', '-c', '{script}']\n", churns(1, 16, 8, "24MiB"));
     let options = ["--policy", "global-clock", "--load-control", "none"];
-    // While what was shared by a process just ended is being freed, the kernel may end another for the same need: not every time.
+    // While what was shared by a process just ended is being freed, the kernel may end another for
+    // the same need: not every time.
     for attempt in 1.. {
         let output = output(&mut run("too-large", &file, &options));
         let counts = counts("too-large");
@@ -391,7 +395,8 @@ fn a_live_line_tells_of_all_tasks() {
     }
 }
 
-/// A signal to the command is for all; those that are held get it too, and nobody is started any more.
+/// A signal to the command is for all; those that are held get it too, and nobody is started any
+/// more.
 #[test]
 fn a_signal_ends_all_tasks_also_those_that_are_held() {
     if !can_page() {

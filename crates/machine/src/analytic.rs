@@ -1,7 +1,8 @@
-//! Closed forms: one task, no limit of memory, and pages that are dropped as soon as the policy lets go of them.
+//! Closed forms: one task, no limit of memory, and pages that are dropped as soon as the policy
+//! lets go of them.
 //!
-//! The system policies keep a page that has left until its frame is needed; here it is gone at once, as in the models
-//! in which WS, VMIN and PFF were defined.
+//! The system policies keep a page that has left until its frame is needed; here it is gone at
+//! once, as in the models in which WS, VMIN and PFF were defined.
 
 use sweephand_policy::VirtualTime;
 
@@ -14,10 +15,12 @@ pub struct SpaceTime {
     pub mean_pages: f64,
 }
 
-/// The working set policy: a page is held while fewer than `theta` references have been completed since its last one.
+/// The working set policy: a page is held while fewer than `theta` references have been completed
+/// since its last one.
 pub fn working_set(string: &[u32], theta: VirtualTime) -> SpaceTime {
     let next = next_references(string);
-    // After its reference a page is held for theta references, or until the next one if that comes before.
+    // After its reference a page is held for theta references, or until the next one if that comes
+    // before.
     let mut faults = distinct(string);
     let mut space = 0;
     for (now, &next) in next.iter().enumerate() {
@@ -29,7 +32,8 @@ pub fn working_set(string: &[u32], theta: VirtualTime) -> SpaceTime {
     SpaceTime { faults, mean_pages: mean(space, string.len()) }
 }
 
-/// VMIN: after each reference its page is held if its next reference is at most `tau` references ahead, and dropped otherwise.
+/// VMIN: after each reference its page is held if its next reference is at most `tau` references
+/// ahead, and dropped otherwise.
 pub fn vmin(string: &[u32], tau: VirtualTime) -> SpaceTime {
     let mut faults = distinct(string);
     let mut space = 0;
@@ -46,7 +50,8 @@ pub fn vmin(string: &[u32], tau: VirtualTime) -> SpaceTime {
     SpaceTime { faults, mean_pages: mean(space, string.len()) }
 }
 
-/// PFF: at a fault `threshold` or more references after the one before, pages not referenced since then are dropped.
+/// PFF: at a fault `threshold` or more references after the one before, pages not referenced since
+/// then are dropped.
 pub fn page_fault_frequency(string: &[u32], threshold: VirtualTime) -> SpaceTime {
     let pages = string.iter().max().map_or(0, |&page| page as usize + 1);
     let (mut held, mut referenced) = (vec![false; pages], vec![false; pages]);

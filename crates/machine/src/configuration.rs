@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use sweephand_policy::ArgumentError;
 use sweephand_policy::task_registry::TaskSpec;
 
-/// A virtual-memory computer and the work that it is given. Times are in references: the processor executes one in
-/// each unit of time.
+/// A virtual-memory computer and the work that it is given. Times are in references: the processor
+/// executes one in each unit of time.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
@@ -76,8 +76,8 @@ pub enum Discipline {
 pub struct Processor {
     /// Length of a turn. Not given in the paper.
     pub quantum_refs: u64,
-    /// Virtual time after which an active task goes to the end of the ready queue. Not given in the paper; longer than
-    /// loading takes.
+    /// Virtual time after which an active task goes to the end of the ready queue. Not given in the
+    /// paper; longer than loading takes.
     pub slice_refs: u64,
 }
 
@@ -85,8 +85,8 @@ pub struct Processor {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Io {
-    /// Mean virtual time between requests of a task, exponentially distributed; 0 for none. Of each program; not given
-    /// in the paper.
+    /// Mean virtual time between requests of a task, exponentially distributed; 0 for none. Of each
+    /// program; not given in the paper.
     pub interval_refs: u64,
     /// Least and most time that a request takes; uniform in between. Not given in the paper.
     pub service_refs: (u64, u64),
@@ -100,9 +100,11 @@ pub struct LoadControl {
     pub control: Control,
     /// Which task is deactivated when memory is overcommitted.
     pub deactivate: Deactivate,
-    /// Whether the number of loading tasks is limited (LT/RT), for policies that do not say it themselves.
+    /// Whether the number of loading tasks is limited (LT/RT), for policies that do not say it
+    /// themselves.
     pub lt_rt: bool,
-    /// Virtual time after its activation, or an I/O request if that comes before, until which a task is loading.
+    /// Virtual time after its activation, or an I/O request if that comes before, until which a
+    /// task is loading.
     pub tau_refs: u64,
     /// Most tasks loading at one time; 0 for as many as there are paging devices.
     pub loading_tasks: usize,
@@ -110,7 +112,8 @@ pub struct LoadControl {
     pub k0_frames: usize,
     /// Most active tasks; 0 for no limit.
     pub most_active: usize,
-    /// The feedback controller, for policies that claim no memory. The paper describes one in general terms only.
+    /// The feedback controller, for policies that claim no memory. The paper describes one in
+    /// general terms only.
     pub feedback: Feedback,
 }
 
@@ -164,7 +167,8 @@ impl Deactivate {
 pub struct Feedback {
     /// Real time between two looks.
     pub period_refs: u64,
-    /// Reads, as a share of what the paging devices can do in a period, below which one task more may be active.
+    /// Reads, as a share of what the paging devices can do in a period, below which one task more
+    /// may be active.
     pub low: f64,
     /// Reads, as that share, above which a task is deactivated.
     pub high: f64,
@@ -176,10 +180,12 @@ pub struct Feedback {
 pub struct Tasks {
     /// Traces with write flags.
     pub programs: Vec<ProgramFile>,
-    /// How many tasks are run. All are in the ready queue at the start, except that at most `at_once` are unfinished.
+    /// How many tasks are run. All are in the ready queue at the start, except that at most
+    /// `at_once` are unfinished.
     #[serde(default = "default_count")]
     pub count: usize,
-    /// Most tasks in the system at one time, the others wait outside; 0 for all. Not given in the paper.
+    /// Most tasks in the system at one time, the others wait outside; 0 for all. Not given in the
+    /// paper.
     #[serde(default)]
     pub at_once: usize,
     /// Seed of the choice of programs.
@@ -288,14 +294,16 @@ pub struct ConfigurationError {
     pub reason: String,
 }
 
-/// The paper's configurations, with frames to the size of today's programs; see [`Configuration::built_in`].
+/// The paper's configurations, with frames to the size of today's programs; see
+/// [`Configuration::built_in`].
 const BUILT_IN: [(&str, &str); 3] = [
     ("A", include_str!("../configurations/a.toml")),
     ("B", include_str!("../configurations/b.toml")),
     ("C", include_str!("../configurations/c.toml")),
 ];
 
-/// Where their programs are: the traces that come with the project, in the folder that this was built in.
+/// Where their programs are: the traces that come with the project, in the folder that this was
+/// built in.
 fn bundled() -> PathBuf {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     project.expect("it lies in crates/machine").join("traces")
@@ -331,8 +339,8 @@ impl Configuration {
         }
     }
 
-    /// A built-in configuration, if its traces are still in the folder where they were: the command, or the Python package, may
-    /// have been installed from a project that is gone.
+    /// A built-in configuration, if its traces are still in the folder where they were: the
+    /// command, or the Python package, may have been installed from a project that is gone.
     fn if_there(self, folder: &Path) -> Result<Self, ConfigurationError> {
         if folder.is_dir() {
             return Ok(self);
@@ -358,8 +366,8 @@ impl Configuration {
         self.check().map_err(|reason| ConfigurationError { path: self.name.clone().into(), reason })
     }
 
-    /// What a reader of the results has to know where windows are small: intervals stand for references where windows are
-    /// far longer than omega.
+    /// What a reader of the results has to know where windows are small: intervals stand for
+    /// references where windows are far longer than omega.
     pub fn note_on_small_windows(&self) -> Option<String> {
         let Self { name, irim, theta, .. } = self;
         let theta = theta.iter().find(|theta| **theta < 5 * irim)?;
@@ -368,7 +376,8 @@ impl Configuration {
         ))
     }
 
-    /// What a reader has to know where a task is larger than memory: it runs all the same, when it is alone.
+    /// What a reader has to know where a task is larger than memory: it runs all the same, when it
+    /// is alone.
     pub fn note_on_force(&self, outcomes: &[Outcome]) -> Option<String> {
         let forced: u64 = outcomes.iter().map(|outcome| outcome.forced_replacements).sum();
         (forced > 0).then(|| {

@@ -1,8 +1,9 @@
 //! A task executes: the inner loops of the simulation.
 //!
-//! Between two events a task runs through its string until a limit or a fault. In the VM model a hit is one OR on the
-//! page's flags; where exact knowledge is kept ([`ExactMmu`](sweephand_policy::ExactMmu)) it is a look at the page's last reference
-//! besides, and the rear end of the window follows a window behind.
+//! Between two events a task runs through its string until a limit or a fault. In the VM model a
+//! hit is one OR on the page's flags; where exact knowledge is kept
+//! ([`ExactMmu`](sweephand_policy::ExactMmu)) it is a look at the page's last reference besides,
+//! and the rear end of the window follows a window behind.
 
 use crate::memory::{DIRTY, IN_USE, IN_WRITING, Memory, REFERENCED, RESIDENT};
 use crate::program::{Program, ReferenceString};
@@ -18,12 +19,13 @@ pub(crate) struct Position {
     pub(crate) task: usize,
     /// Its first page: page ids of its string count from here.
     pub(crate) first_page: u32,
-    /// The page of the reference that it has to repeat, with the use bit that the policy wants it to leave.
+    /// The page of the reference that it has to repeat, with the use bit that the policy wants it
+    /// to leave.
     pub(crate) repeats: Option<(PageId, bool)>,
     /// Intervals: the next transition.
     pub(crate) next_transition: usize,
-    /// Intervals: pages in use that have lost their frames, with the virtual times at which that will be noticed,
-    /// the earliest in front.
+    /// Intervals: pages in use that have lost their frames, with the virtual times at which that
+    /// will be noticed, the earliest in front.
     pub(crate) missing: VecDeque<(VirtualTime, PageId)>,
 }
 
@@ -37,8 +39,8 @@ pub(crate) enum Stop {
 }
 
 impl Position {
-    /// Executes until virtual time `limit` or a fault. `EXACT` keeps last references, and counts working sets of window
-    /// `theta`.
+    /// Executes until virtual time `limit` or a fault. `EXACT` keeps last references, and counts
+    /// working sets of window `theta`.
     pub(crate) fn execute<const EXACT: bool>(
         &mut self,
         program: &Program,
@@ -59,7 +61,8 @@ impl Position {
         stop
     }
 
-    /// A page in use has lost its frame. It is referenced again within omega: half of that is what is expected.
+    /// A page in use has lost its frame. It is referenced again within omega: half of that is what
+    /// is expected.
     pub(crate) fn lost(&mut self, page: PageId, now: VirtualTime, program: &Program) {
         if let ReferenceString::Intervals { omega, .. } = program.string {
             self.missing.push_back((now + (omega / 2).max(1), page));
@@ -72,7 +75,8 @@ impl Position {
         memory: &mut Memory,
         limit: VirtualTime,
     ) -> Stop {
-        // The repeated reference is a burst of its own: the bit that it leaves is the policy's choice.
+        // The repeated reference is a burst of its own: the bit that it leaves is the policy's
+        // choice.
         if let Some((page, referenced)) = self.repeats.take() {
             let now = memory.virtual_time[self.task];
             let stop = self.hits::<EXACT>(references, memory, now + 1);
@@ -139,7 +143,8 @@ impl Position {
             let Some(next) = next.filter(|next| next.time <= now) else { break Stop::Limit };
             let page = PageId(self.first_page + next.page);
             let flags = memory.flags[page.index()];
-            // The end of a state belongs to the reference before the limit, its beginning to the one behind it.
+            // The end of a state belongs to the reference before the limit, its beginning to the
+            // one behind it.
             let ends = flags & IN_USE != 0 && next.state < state(flags);
             if now >= limit && (!ends || flags & RESIDENT == 0) {
                 break Stop::Limit;
@@ -193,7 +198,8 @@ impl Position {
         }
     }
 
-    /// Lets the rear end of the window follow: pages whose last reference it passes have left the working set.
+    /// Lets the rear end of the window follow: pages whose last reference it passes have left the
+    /// working set.
     fn move_window(&self, program: &Program, memory: &mut Memory, theta: VirtualTime) {
         let window = &mut memory.windows[self.task];
         let rear = memory.virtual_time[self.task].saturating_sub(theta);

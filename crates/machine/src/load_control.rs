@@ -1,15 +1,20 @@
 //! Load control: how many tasks may be active.
 //!
-//! Three rules together decide whether the first ready task is activated; if no task is active it is, whatever they say.
+//! Three rules together decide whether the first ready task is activated; if no task is active it
+//! is, whatever they say.
 //!
-//! * What it claimed of memory when it was deactivated fits beside what the active tasks claim now, with K0 frames to
-//!   spare (a task that waits for a page claims that page too: otherwise one that gave way would fit again at once); or, for policies that claim nothing, *feedback*: the number of active tasks follows the paging devices' load.
-//! * *LT/RT*: fewer than L tasks are loading. A task is loading from its activation until it has executed tau references or
-//!   has made an I/O request. Loading tasks fault at nearly every reference, and more of them at a time than there are
-//!   paging devices only wait for each other, while the claims of all look small.
+//! * What it claimed of memory when it was deactivated fits beside what the active tasks claim now,
+//!   with K0 frames to spare (a task that waits for a page claims that page too: otherwise one that
+//!   gave way would fit again at once); or, for policies that claim nothing, *feedback*: the number
+//!   of active tasks follows the paging devices' load.
+//! * *LT/RT*: fewer than L tasks are loading. A task is loading from its activation until it has
+//!   executed tau references or has made an I/O request. Loading tasks fault at nearly every
+//!   reference, and more of them at a time than there are paging devices only wait for each other,
+//!   while the claims of all look small.
 //! * A plain limit.
 //!
-//! Which task gives way when memory is overcommitted is [`Deactivate`](crate::configuration::Deactivate)'s choice.
+//! Which task gives way when memory is overcommitted is
+//! [`Deactivate`](crate::configuration::Deactivate)'s choice.
 
 use crate::configuration::{Configuration, Control, Feedback};
 use crate::memory::Memory;
@@ -143,8 +148,8 @@ impl LoadController {
         }
     }
 
-    /// The feedback controller looks: how many pages have been read so far, how many tasks are active, whether others are
-    /// ready. Returns whether a task has to be deactivated.
+    /// The feedback controller looks: how many pages have been read so far, how many tasks are
+    /// active, whether others are ready. Returns whether a task has to be deactivated.
     pub(crate) fn look(&mut self, reads: u64, active: usize, any_ready: bool) -> bool {
         let Rule::Feedback(controller) = &mut self.rule else { return false };
         let load = (reads - controller.reads) as f64 / controller.capacity;

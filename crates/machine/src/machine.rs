@@ -8,10 +8,11 @@
 //!        └── slice over, or overcommitment: deactivated ──────────┘
 //! ```
 //!
-//! After every event load control activates what it may and idle devices take requests from the queue. A request to read
-//! is bound to a frame only then: a free one if there is one, otherwise the policy is asked for one. Real time is in
-//! references: the processor executes one in each unit, or is idle. Events at the same time come in the order in
-//! which they were caused. Nothing but seeds is random.
+//! After every event load control activates what it may and idle devices take requests from the
+//! queue. A request to read is bound to a frame only then: a free one if there is one, otherwise
+//! the policy is asked for one. Real time is in references: the processor executes one in each
+//! unit, or is idle. Events at the same time come in the order in which they were caused. Nothing
+//! but seeds is random.
 
 use crate::configuration::{Configuration, Deactivate};
 use crate::execute::Stop;
@@ -27,7 +28,8 @@ use std::sync::Arc;
 use sweephand_policy::{PageId, Reclaim, SplitMix64, TaskPolicy};
 use sweephand_trace::Interrupt;
 
-/// Streams of random numbers are kept apart, so that one more draw from one does not change the others.
+/// Streams of random numbers are kept apart, so that one more draw from one does not change the
+/// others.
 const SERVICE_STREAM: u64 = 0x5345_5256_4943_4501;
 const CHOICE_STREAM: u64 = 0x4348_4f49_4345_0001;
 const IO_STREAM: u64 = 0x494f_494e_5445_5201;
@@ -91,8 +93,8 @@ pub struct Machine<'a, P> {
 }
 
 impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
-    /// A machine before its first reference, with all jobs ready. `limits_loading` says whether the number of loading tasks is
-    /// limited (LT/RT).
+    /// A machine before its first reference, with all jobs ready. `limits_loading` says whether the
+    /// number of loading tasks is limited (LT/RT).
     pub fn new(
         configuration: &'a Configuration,
         policy: P,
@@ -163,7 +165,8 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
         Some((self.outcome(), self.samples))
     }
 
-    /// Goes on to the next event or the end of the next burst, whichever comes first. Returns whether there is more to come.
+    /// Goes on to the next event or the end of the next burst, whichever comes first. Returns
+    /// whether there is more to come.
     pub(crate) fn step(&mut self) -> bool {
         self.sample();
         while let Some(&Reverse((time, _, event))) = self.events.peek() {
@@ -208,7 +211,8 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
 
     // The processor.
 
-    /// Has a task execute until something stops it: the end of its turn, slice, string or loading phase, an event, a fault, I/O.
+    /// Has a task execute until something stops it: the end of its turn, slice, string or loading
+    /// phase, an event, a fault, I/O.
     fn burst(&mut self, number: usize) {
         let configuration = self.configuration;
         let task = &mut self.tasks[number];
@@ -375,7 +379,8 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
         self.runnable.push_back(number);
     }
 
-    /// Something has happened to pages: claims are to be looked at again, and a policy that said to wait is to be asked again.
+    /// Something has happened to pages: claims are to be looked at again, and a policy that said to
+    /// wait is to be asked again.
     fn memory_changed(&mut self) {
         self.load_control.memory_changed();
         self.waits = false;
@@ -427,8 +432,8 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
         self.load.loading -= usize::from(std::mem::take(&mut self.tasks[number].loading));
     }
 
-    /// Takes a task out of multiprogramming: to the end of the ready queue, with a new time slice when it comes back. A read
-    /// that it waits for is withdrawn: it will make the reference again.
+    /// Takes a task out of multiprogramming: to the end of the ready queue, with a new time slice
+    /// when it comes back. A read that it waits for is withdrawn: it will make the reference again.
     fn deactivate(&mut self, number: usize) {
         let waits = usize::from(self.tasks[number].state == State::Queued);
         self.tasks[number].claim = self.load_control.claim(number, &self.policy, &self.memory) + waits;
@@ -454,8 +459,9 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
         self.memory_changed();
     }
 
-    /// Deactivates an active task because of overcommitment, or too much paging; `faulting` is the task whose fault showed it.
-    /// At least one task stays active, and those whose pages are on their way do. Returns whether there was one to deactivate.
+    /// Deactivates an active task because of overcommitment, or too much paging; `faulting` is the
+    /// task whose fault showed it. At least one task stays active, and those whose pages are on
+    /// their way do. Returns whether there was one to deactivate.
     fn give_way(&mut self, faulting: Option<usize>) -> bool {
         if self.load.active < 2 {
             return false;
@@ -514,8 +520,8 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
         }
     }
 
-    /// Has a page replaced, or a task deactivated so that this becomes possible. Returns false if there is nothing to
-    /// do but wait.
+    /// Has a page replaced, or a task deactivated so that this becomes possible. Returns false if
+    /// there is nothing to do but wait.
     fn make_room(&mut self, faulting: usize) -> bool {
         if self.waits {
             return false;
@@ -657,8 +663,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-        /// The paper's claim: after theta of virtual time since its activation a task's working set is its resident working
-        /// set, if last references are known exactly.
+        /// The paper's claim: after theta of virtual time since its activation a task's working set
+        /// is its resident working set, if last references are known exactly.
         #[test]
         fn resident_working_sets_are_working_sets_after_theta(seed in any::<u64>(), theta in 5_u64..60, frames in 24_usize..40) {
             let configuration = configuration(frames, 1);
@@ -751,7 +757,8 @@ mod tests {
                 );
                 for task in machine.tasks.iter().filter(|task| task.state != State::Finished) {
                     for page in task.pages() {
-                        // A dirty page leaves only after its write has begun, which takes a step of its own.
+                        // A dirty page leaves only after its write has begun, which takes a step of
+                        // its own.
                         let lost = before[page.index()] & RESIDENT != 0 && !machine.memory.is(page, RESIDENT);
                         assert!(!lost || before[page.index()] & DIRTY == 0, "{name}: page {page} is lost");
                     }

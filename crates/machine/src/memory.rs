@@ -1,8 +1,9 @@
 //! Page table and virtual clocks: what the memory manager can ask of hardware and scheduler.
 //!
-//! The pages of all tasks are numbered one after the other, a byte of flags each. A page of a task that executes an
-//! interval string (IRIM) counts as referenced all the time while it is in use, and as written while its use is writing:
-//! a bit that is cleared then is set again when its task next executes.
+//! The pages of all tasks are numbered one after the other, a byte of flags each. A page of a task
+//! that executes an interval string (IRIM) counts as referenced all the time while it is in use,
+//! and as written while its use is writing: a bit that is cleared then is set again when its task
+//! next executes.
 
 use sweephand_policy::{ExactMmu, Mmu, PageId, TaskId, TaskMmu, VirtualTime};
 
@@ -43,7 +44,8 @@ pub struct Memory {
     pub(crate) to_clean: Vec<PageId>,
     /// By task, intervals: pages in use a bit of which has been cleared since it executed last.
     pub(crate) cleared: Vec<Vec<PageId>>,
-    /// By page, where exact knowledge is kept: virtual time after the last reference before the page fell idle.
+    /// By page, where exact knowledge is kept: virtual time after the last reference before the
+    /// page fell idle.
     pub(crate) last_reference: Vec<VirtualTime>,
     /// By task, where exact knowledge is kept.
     pub(crate) windows: Vec<Window>,

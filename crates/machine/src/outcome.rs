@@ -15,8 +15,8 @@ pub struct Outcome {
     pub mean_mpl: f64,
     /// Tasks that load control deactivated; ends of time slices do not count.
     pub deactivations: u64,
-    /// Read requests: references to pages outside memory. (A request that was withdrawn with its task's deactivation and made
-    /// again counts twice.)
+    /// Read requests: references to pages outside memory. (A request that was withdrawn with its
+    /// task's deactivation and made again counts twice.)
     pub page_faults: u64,
     /// Pages read.
     pub page_reads: u64,
@@ -43,7 +43,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Pages that the hand looked at for each page replaced; `None` without a hand or a replacement.
+    /// Pages that the hand looked at for each page replaced; `None` without a hand or a
+    /// replacement.
     pub fn pointer_travel(&self) -> Option<f64> {
         self.hand_steps.filter(|_| self.replacements > 0).map(|steps| steps as f64 / self.replacements as f64)
     }

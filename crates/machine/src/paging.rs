@@ -15,7 +15,8 @@ pub(crate) enum Request {
     Void,
 }
 
-/// Requests that no device has taken. The discipline sorts them into classes; within a class the first comes first.
+/// Requests that no device has taken. The discipline sorts them into classes; within a class the
+/// first comes first.
 #[derive(Clone, Debug)]
 pub(crate) struct PagingQueue {
     discipline: Discipline,

@@ -1,4 +1,5 @@
-//! A program: the reference string that a task executes, decoded into memory once and shared by all tasks that run it.
+//! A program: the reference string that a task executes, decoded into memory once and shared by all
+//! tasks that run it.
 
 use std::path::{Path, PathBuf};
 use sweephand_trace::irim::{Irim, PageDrop, Transition};
@@ -24,7 +25,8 @@ pub struct Program {
 pub enum ReferenceString {
     /// Every reference.
     Full(Vec<PackedReference>),
-    /// The changes in the use of pages (see [`sweephand_trace::irim`]), a reference string some hundred times shorter.
+    /// The changes in the use of pages (see [`sweephand_trace::irim`]), a reference string some
+    /// hundred times shorter.
     Intervals {
         /// How long a page is not used before it counts as idle, in references.
         omega: u64,
@@ -66,7 +68,8 @@ pub enum ProgramError {
 }
 
 impl Program {
-    /// Opens a trace, or an IRIM string made before; with `omega` above 0 a trace is turned into one.
+    /// Opens a trace, or an IRIM string made before; with `omega` above 0 a trace is turned into
+    /// one.
     pub fn open(path: &Path, name: &str, omega: u64) -> Result<Self, ProgramError> {
         let mut head = [0; 4];
         let is_irim = std::fs::File::open(path)

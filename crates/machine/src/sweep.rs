@@ -74,7 +74,8 @@ impl Workload {
         Ok(Self::new(configuration, &programs))
     }
 
-    /// A workload of programs that are in memory; the configuration's list of files is not looked at but for I/O.
+    /// A workload of programs that are in memory; the configuration's list of files is not looked
+    /// at but for I/O.
     pub fn new(configuration: Configuration, programs: &[Arc<Program>]) -> Self {
         let mut random = SplitMix64::new(configuration.tasks.seed);
         let jobs = (0..configuration.tasks.count)
@@ -93,8 +94,8 @@ impl Workload {
         self.jobs.iter().map(|job| job.program.references).sum()
     }
 
-    /// The lines that come of some policies: one for each theta of the configuration. Policies without a theta, or with
-    /// their own, have one.
+    /// The lines that come of some policies: one for each theta of the configuration. Policies
+    /// without a theta, or with their own, have one.
     pub fn lines(&self, policies: &[TaskSpec]) -> Vec<Line> {
         let thetas = |policy: &TaskSpec| match policy.takes_theta() {
             true => self.configuration.theta.iter().copied().map(Some).collect(),

@@ -1,19 +1,22 @@
-//! The page buffer of a database on the policy core: `cargo run --release -p sweephand-policy --example buffer_pool`.
+//! The page buffer of a database on the policy core: `cargo run --release -p sweephand-policy
+//! --example buffer_pool`.
 //!
 //! ```text
 //!   hit     page table -> frame, pin += 1, reference bit = 1            three atomics, no lock
 //!   fault   victim -> claim its frame -> write it back if dirty -> evict -> read -> insert     one at a time
 //! ```
 //!
-//! A frame is pinned by those who use it and claimed, for a moment, by the fault that reuses it; never both, for
-//! one atomic number says which. What can go wrong, and what happens then:
-//! - the victim is pinned, or was referenced after its bit was read: the policy is asked again, and if it insists on a
-//!   pinned page, that page is set aside and given back to it as if just loaded;
-//! - the victim cannot be written back: it stays, dirty and in the policy's care, and who asked for a page gets the error;
+//! A frame is pinned by those who use it and claimed, for a moment, by the fault that reuses it;
+//! never both, for one atomic number says which. What can go wrong, and what happens then:
+//! - the victim is pinned, or was referenced after its bit was read: the policy is asked again, and
+//!   if it insists on a pinned page, that page is set aside and given back to it as if just loaded;
+//! - the victim cannot be written back: it stays, dirty and in the policy's care, and who asked for
+//!   a page gets the error;
 //! - the new page cannot be read: its frame is free, and the error returned;
 //! - every page was pinned when it was looked at: an error, not a wait, which could be for ever.
 //!
-//! Faults take turns, input and output included. To let them overlap, give frames a state "loading" to wait on.
+//! Faults take turns, input and output included. To let them overlap, give frames a state "loading"
+//! to wait on.
 
 use std::fs::File;
 use std::io;
@@ -134,7 +137,8 @@ impl<P, S> BufferPool<P, S> {
 }
 
 impl<P: Policy<Model = VmModel>, S: Storage> BufferPool<P, S> {
-    /// A buffer of `frames` frames for a file of `pages` pages, under a policy made for as many frames.
+    /// A buffer of `frames` frames for a file of `pages` pages, under a policy made for as many
+    /// frames.
     fn new(policy: P, frames: u32, pages: usize, storage: S) -> Self {
         let frame = |_| Frame {
             pins: AtomicU32::new(CLAIMED),
@@ -198,8 +202,9 @@ impl<P: Policy<Model = VmModel>, S: Storage> BufferPool<P, S> {
         loaded
     }
 
-    /// A frame that is claimed and holds no page: a free one, or that of the policy's victim. Pages that the policy insisted
-    /// on although they are pinned go to `in_use`: the policy takes them for evicted, and has to be given them back.
+    /// A frame that is claimed and holds no page: a free one, or that of the policy's victim. Pages
+    /// that the policy insisted on although they are pinned go to `in_use`: the policy takes them
+    /// for evicted, and has to be given them back.
     fn take_frame(&self, faults: &mut Faults<P>, in_use: &mut Vec<PageId>) -> io::Result<u32> {
         if let Some(number) = faults.free.pop() {
             return Ok(number);
@@ -219,7 +224,8 @@ impl<P: Policy<Model = VmModel>, S: Storage> BufferPool<P, S> {
                 faults.policy.evict(victim);
                 in_use.push(victim);
             }
-            // A policy that looks at bits finds this one set and moves on, if it has another page to name.
+            // A policy that looks at bits finds this one set and moves on, if it has another page
+            // to name.
             frame.referenced.store(true, Relaxed);
             refused.push(victim);
         }
@@ -242,7 +248,8 @@ impl<P: Policy<Model = VmModel>, S: Storage> BufferPool<P, S> {
         Ok(number)
     }
 
-    /// Writes a frame that is pinned or claimed to the storage, if it is dirty. If that fails it stays dirty.
+    /// Writes a frame that is pinned or claimed to the storage, if it is dirty. If that fails it
+    /// stays dirty.
     fn write_back(&self, frame: &Frame) -> io::Result<()> {
         let content = frame.content.read().expect("no thread has panicked while it changed the page");
         if frame.dirty.load(Relaxed) {
@@ -368,8 +375,8 @@ mod tests {
         assert!(resident <= pool.frames.len());
     }
 
-    /// Each page holds a number for each thread and one for all. Every thread checks its own at each turn, and in
-    /// the end the storage has every update.
+    /// Each page holds a number for each thread and one for all. Every thread checks its own at
+    /// each turn, and in the end the storage has every update.
     fn many_threads<P: Registered + Policy<Model = VmModel> + Send>() {
         const THREADS: usize = 4;
         const PAGES: usize = 120;
@@ -378,7 +385,8 @@ mod tests {
         // Two pins a thread, so that there is always a victim.
         let frames = 2 * THREADS as u32 + 3;
         let pool = BufferPool::new(policy::<P>(frames), frames, PAGES, &disk);
-        // Pins can move from page to page ahead of a fault that looks for one without: seldom, or there is a fault.
+        // Pins can move from page to page ahead of a fault that looks for one without: seldom, or
+        // there is a fault.
         let busy = AtomicU32::new(0);
         let pin = |page: usize| loop {
             match pool.page(PageId(page as u32)) {

@@ -1,4 +1,5 @@
-//! What a policy is called, where it comes from, and the parameters it takes: `clock-pro:cold=5%,history=3`.
+//! What a policy is called, where it comes from, and the parameters it takes:
+//! `clock-pro:cold=5%,history=3`.
 
 use crate::plugin::Plugin;
 use alloc::{
@@ -113,8 +114,8 @@ impl Arguments {
         self.info
     }
 
-    /// Whether references that repeat the one before them are hidden from the policy (`collapse=on`), if it is
-    /// said for this policy.
+    /// Whether references that repeat the one before them are hidden from the policy
+    /// (`collapse=on`), if it is said for this policy.
     pub fn collapse(&self) -> Result<Option<bool>, ArgumentError> {
         self.given(COLLAPSE).map(|_| self.switch(COLLAPSE)).transpose()
     }
@@ -145,8 +146,9 @@ impl Arguments {
         }
     }
 
-    /// A number of pages (`20` or `20p`) or a share of `frames` (`5%`, rounded to the nearest page by `rounding`). Of a sample's pages
-    /// the number is in proportion, rounded to the nearest, but at least 1 unless it was 0.
+    /// A number of pages (`20` or `20p`) or a share of `frames` (`5%`, rounded to the nearest page
+    /// by `rounding`). Of a sample's pages the number is in proportion, rounded to the nearest, but
+    /// at least 1 unless it was 0.
     pub fn pages(&self, name: &str, frames: usize, rounding: Rounding) -> Result<usize, ArgumentError> {
         let value = self.value(name);
         let parsed = match value.strip_suffix('%') {
@@ -183,7 +185,8 @@ impl Arguments {
         }
     }
 
-    /// A time in references: of those to a sample's pages, in proportion. An error if these are too few.
+    /// A time in references: of those to a sample's pages, in proportion. An error if these are too
+    /// few.
     pub fn references(&self, name: &str) -> Result<u64, ArgumentError> {
         let references = self.whole(name, 0..=u64::MAX)?;
         if self.sampled == 1.0 || references == 0 {
@@ -205,9 +208,10 @@ impl Arguments {
         rate / self.sampled
     }
 
-    /// The arguments of the same policy when it is shown the references to a share of the pages only (above 0, up to 1), in a memory
-    /// smaller in proportion: what is given in pages or references becomes fewer, and `collapse` is off, as what repeats the reference before
-    /// it is known before the others are left out.
+    /// The arguments of the same policy when it is shown the references to a share of the pages
+    /// only (above 0, up to 1), in a memory smaller in proportion: what is given in pages or
+    /// references becomes fewer, and `collapse` is off, as what repeats the reference before it is
+    /// known before the others are left out.
     #[must_use]
     pub fn sampled(self, share: f64) -> Self {
         Self { sampled: share, ..self.with(COLLAPSE, "off".to_string()) }

@@ -1,10 +1,11 @@
-//! The hand that WSCLOCK and its relatives share: once round the frames, cleaning dirty pages on the way.
+//! The hand that WSCLOCK and its relatives share: once round the frames, cleaning dirty pages on
+//! the way.
 
 use crate::collections::FrameTable;
 use crate::{PageId, Reclaim, TaskMmu, Violation};
 
-/// Frames in a circle with a pointer that rests on the page replaced last (Carr and Hennessy 1981). What makes a page
-/// replaceable is the policy's business.
+/// Frames in a circle with a pointer that rests on the page replaced last (Carr and Hennessy 1981).
+/// What makes a page replaceable is the policy's business.
 ///
 /// ```text
 /// frames  a  b  c  d  e  f      a: not replaceable         on    d: replaceable, dirty  clean it, on
@@ -27,8 +28,9 @@ impl CleaningClock {
         Self { frames: FrameTable::new(frames), hand: frames.saturating_sub(1), steps: 0 }
     }
 
-    /// Goes round once at most and stops at the first page that is replaceable, clean and not busy. Replaceable
-    /// dirty pages are cleaned and passed. `replaceable(page, frame, mmu)` is asked once a page.
+    /// Goes round once at most and stops at the first page that is replaceable, clean and not busy.
+    /// Replaceable dirty pages are cleaned and passed. `replaceable(page, frame, mmu)` is asked
+    /// once a page.
     #[inline]
     pub fn circuit<M: TaskMmu>(
         &mut self,
@@ -55,7 +57,8 @@ impl CleaningClock {
         self.frames.frame_of(page)
     }
 
-    /// Puts a page into a vacant frame, which is returned: that of the page replaced last, if it is the only one.
+    /// Puts a page into a vacant frame, which is returned: that of the page replaced last, if it is
+    /// the only one.
     pub fn insert(&mut self, page: PageId) -> usize {
         self.frames.occupy(page)
     }

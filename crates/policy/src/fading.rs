@@ -2,8 +2,9 @@
 
 /// What a term that is added now weighs in sums that fade by a factor a step.
 ///
-/// Instead of multiplying every sum by the decay at each step, later terms weigh more, so that a step costs the same
-/// for any number of sums. Sums mean something only in proportion to [`weight`](Self::weight) or to one another.
+/// Instead of multiplying every sum by the decay at each step, later terms weigh more, so that a
+/// step costs the same for any number of sums. Sums mean something only in proportion to
+/// [`weight`](Self::weight) or to one another.
 #[derive(Clone, Debug)]
 pub(crate) struct Fading {
     weight: f64,
@@ -11,7 +12,8 @@ pub(crate) struct Fading {
     growth: f64,
 }
 
-/// Where weights are scaled back. A power of two: scaling changes no digit, so that it never decides anything.
+/// Where weights are scaled back. A power of two: scaling changes no digit, so that it never
+/// decides anything.
 const LIMIT: f64 = (1_u64 << 63) as f64;
 
 impl Fading {

@@ -30,14 +30,15 @@ pub const NEVER: u32 = u32::MAX;
 pub struct Reference {
     /// The page referenced.
     pub page: PageId,
-    /// The page's number in its address space (address / page size), where [`Policy::NEEDS_PAGE_NUMBERS`] asks
-    /// for it; the page id otherwise.
+    /// The page's number in its address space (address / page size), where
+    /// [`Policy::NEEDS_PAGE_NUMBERS`] asks for it; the page id otherwise.
     pub page_number: u64,
-    /// The object (large allocation, file) that the page belongs to, where [`Policy::NEEDS_OBJECTS`] asks for it; 0, the
-    /// default object, otherwise.
+    /// The object (large allocation, file) that the page belongs to, where
+    /// [`Policy::NEEDS_OBJECTS`] asks for it; 0, the default object, otherwise.
     pub object: u32,
-    /// Virtual time (in references) of the first reference to the page after the present run of references to it,
-    /// or [`NEVER`]. Only an [`OfflineModel`] policy is given it; others see [`NEVER`].
+    /// Virtual time (in references) of the first reference to the page after the present run of
+    /// references to it, or [`NEVER`]. Only an [`OfflineModel`] policy is given it; others see
+    /// [`NEVER`].
     pub next_use: u32,
 }
 
@@ -47,8 +48,8 @@ pub trait Mmu {
     fn test_and_clear_referenced(&mut self, page: PageId) -> bool;
 }
 
-/// What a policy has to be shown of the reference string. Implemented by [`VmModel`], [`ExactModel`] and
-/// [`OfflineModel`] and by nothing else.
+/// What a policy has to be shown of the reference string. Implemented by [`VmModel`],
+/// [`ExactModel`] and [`OfflineModel`] and by nothing else.
 pub trait Model: sealed::Sealed {
     /// Whether the driver calls [`Policy::hit`].
     const SEES_HITS: bool;
@@ -58,7 +59,8 @@ pub trait Model: sealed::Sealed {
     const NAME: &'static str;
 }
 
-/// Faults and reference bits only: a hit costs nothing but the bit that hardware sets. Can run live.
+/// Faults and reference bits only: a hit costs nothing but the bit that hardware sets. Can run
+/// live.
 #[derive(Clone, Copy, Debug)]
 pub enum VmModel {}
 /// Every reference, as in a simulator or a buffer pool that is called on each access.
@@ -95,10 +97,12 @@ mod sealed {
 ///
 /// The driver keeps the resident set and the reference bits and calls, for a reference to page x:
 /// - x resident: sets x's reference bit; calls [`hit`](Policy::hit) if [`Model::SEES_HITS`];
-/// - x not resident: [`fault`](Policy::fault); while no frame is free, [`victim`](Policy::victim), unmaps that page and confirms with
-///   [`evict`](Policy::evict); then [`insert`](Policy::insert). A driver may evict ahead of need, in batches.
+/// - x not resident: [`fault`](Policy::fault); while no frame is free, [`victim`](Policy::victim),
+///   unmaps that page and confirms with [`evict`](Policy::evict); then [`insert`](Policy::insert).
+///   A driver may evict ahead of need, in batches.
 ///
-/// State is kept in arrays by page id that grow when a page is first inserted; nothing is allocated at a hit.
+/// State is kept in arrays by page id that grow when a page is first inserted; nothing is allocated
+/// at a hit.
 pub trait Policy {
     /// What the policy has to be shown. `P: Policy<Model = VmModel>` is the bound of a live pager.
     type Model: Model;
@@ -109,18 +113,20 @@ pub trait Policy {
     /// Whether [`Reference::object`] matters to this policy.
     const NEEDS_OBJECTS: bool = false;
 
-    /// Page ids matter to this policy modulo this number, as they do where every n-th page is a sample; 1 if it does
-    /// not look at their values.
+    /// Page ids matter to this policy modulo this number, as they do where every n-th page is a
+    /// sample; 1 if it does not look at their values.
     const IDS_MATTER_MODULO: u32 = 1;
 
-    /// Why a sample of the pages, with a memory smaller in proportion, does not tell how this policy does on all of them; `None` if
-    /// it does. It does where the policy goes by the order of pages and by shares of memory, and what it gives in pages or
-    /// references is read with [`Arguments::pages`](crate::Arguments::pages) and its like. It does not where neighbours, objects or single
-    /// frames decide.
+    /// Why a sample of the pages, with a memory smaller in proportion, does not tell how this
+    /// policy does on all of them; `None` if it does. It does where the policy goes by the order of
+    /// pages and by shares of memory, and what it gives in pages or references is read with
+    /// [`Arguments::pages`](crate::Arguments::pages) and its like. It does not where neighbours,
+    /// objects or single frames decide.
     const NOT_SAMPLED: Option<&'static str> = None;
 
-    /// A reference to a page that is not resident, before room is made for it: called once a fault, where
-    /// [`victim`](Policy::victim) may be called several times or, with a frame free, not at all.
+    /// A reference to a page that is not resident, before room is made for it: called once a fault,
+    /// where [`victim`](Policy::victim) may be called several times or, with a frame free, not at
+    /// all.
     #[inline]
     fn fault(&mut self, reference: Reference) {
         let _ = reference;
@@ -128,15 +134,16 @@ pub trait Policy {
 
     /// Proposes the resident page to evict next, or `None` if no page is resident.
     ///
-    /// Hands move and reference bits are cleared, but nothing depends on the proposal being taken: if the page was
-    /// referenced meanwhile, or cannot be unmapped, ask again.
+    /// Hands move and reference bits are cleared, but nothing depends on the proposal being taken:
+    /// if the page was referenced meanwhile, or cannot be unmapped, ask again.
     fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId>;
 
     /// Confirms that `page`, the latest proposal of [`victim`](Policy::victim), has been evicted.
     fn evict(&mut self, page: PageId);
 
-    /// Takes in a page that has been loaded, and returns its initial reference bit: whether the page counts as
-    /// referenced when the access that faulted has been done. Until then its bit reads clear.
+    /// Takes in a page that has been loaded, and returns its initial reference bit: whether the
+    /// page counts as referenced when the access that faulted has been done. Until then its bit
+    /// reads clear.
     fn insert<M: Mmu>(&mut self, reference: Reference, mmu: &mut M) -> bool;
 
     /// A reference to a resident page. Never called under [`VmModel`].
@@ -145,37 +152,38 @@ pub trait Policy {
         let _ = reference;
     }
 
-    /// Forgets a page, resident or remembered or unknown: its contents are gone (unmapped, freed). A later insert
-    /// of the same id is a new page.
+    /// Forgets a page, resident or remembered or unknown: its contents are gone (unmapped, freed).
+    /// A later insert of the same id is a new page.
     fn remove(&mut self, page: PageId);
 
-    /// A page, resident, remembered or unknown, belongs to `object` from now on (or still does). Never called unless
-    /// [`Policy::NEEDS_OBJECTS`].
+    /// A page, resident, remembered or unknown, belongs to `object` from now on (or still does).
+    /// Never called unless [`Policy::NEEDS_OBJECTS`].
     ///
-    /// Objects come and go under pages that stay: what is freed goes on to occupy frames, as part of the default object, and
-    /// what is allocated may begin with frames in it. At a fault [`Reference::object`] says the same.
+    /// Objects come and go under pages that stay: what is freed goes on to occupy frames, as part
+    /// of the default object, and what is allocated may begin with frames in it. At a fault
+    /// [`Reference::object`] says the same.
     #[inline]
     fn assign<M: Mmu>(&mut self, page: PageId, object: u32, mmu: &mut M) {
         let _ = (page, object, mmu);
     }
 
-    /// A page, resident, remembered or unknown, has another page number from now on: its contents have been moved (mremap).
-    /// Called before the [`assign`](Policy::assign) that says which object it has come to. Never called unless
-    /// [`Policy::NEEDS_PAGE_NUMBERS`].
+    /// A page, resident, remembered or unknown, has another page number from now on: its contents
+    /// have been moved (mremap). Called before the [`assign`](Policy::assign) that says which
+    /// object it has come to. Never called unless [`Policy::NEEDS_PAGE_NUMBERS`].
     #[inline]
     fn renumber(&mut self, page: PageId, page_number: u64) {
         let _ = (page, page_number);
     }
 
-    /// An object is gone, after its pages have been [assigned](Policy::assign) to others: its number may be given to another
-    /// object. Never called unless [`Policy::NEEDS_OBJECTS`].
+    /// An object is gone, after its pages have been [assigned](Policy::assign) to others: its
+    /// number may be given to another object. Never called unless [`Policy::NEEDS_OBJECTS`].
     #[inline]
     fn free_object(&mut self, object: u32) {
         let _ = object;
     }
 
-    /// List entries examined by all hands since the start (0 for policies without hands). What counts as examined
-    /// is defined in each policy's file.
+    /// List entries examined by all hands since the start (0 for policies without hands). What
+    /// counts as examined is defined in each policy's file.
     fn hand_steps(&self) -> u64 {
         0
     }
@@ -185,7 +193,8 @@ pub trait Policy {
         None
     }
 
-    /// Checks every invariant of the policy's state. Meant for tests: linear in the size of the state.
+    /// Checks every invariant of the policy's state. Meant for tests: linear in the size of the
+    /// state.
     fn check(&self) -> Result<(), Violation>;
 }
 

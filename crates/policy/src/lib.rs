@@ -1,7 +1,8 @@
 //! Page replacement policies, each written once, for simulation and for live paging.
 //!
-//! A policy sees what a virtual-memory system can see. Its driver (a simulator, or a pager in front of a real
-//! program) owns the page table; the policy owns lists and hands and answers one question: which page goes?
+//! A policy sees what a virtual-memory system can see. Its driver (a simulator, or a pager in front
+//! of a real program) owns the page table; the policy owns lists and hands and answers one
+//! question: which page goes?
 //!
 //! ```text
 //!            hit                     fault on x, no free frame               fault on x, frame at hand
@@ -10,15 +11,18 @@
 //!   called                      (a lost race costs nothing: call victim again)
 //! ```
 //!
-//! [`Policy::Model`] says in types what a policy has to be shown: [`VmModel`] policies live on faults and
-//! [`Mmu::test_and_clear_referenced`] and can run against real hardware; [`ExactModel`] policies must see every
-//! hit and [`OfflineModel`] ones the future, so those are for simulation only.
+//! [`Policy::Model`] says in types what a policy has to be shown: [`VmModel`] policies live on
+//! faults and [`Mmu::test_and_clear_referenced`] and can run against real hardware; [`ExactModel`]
+//! policies must see every hit and [`OfflineModel`] ones the future, so those are for simulation
+//! only.
 //!
-//! Where many tasks share one memory, [`TaskPolicy`] takes the place of [`Policy`] and [`TaskMmu`] that of [`Mmu`]: dirty bits and
-//! virtual time come in, and the answer can be to wait, or that a task has to give way. WSCLOCK is one.
+//! Where many tasks share one memory, [`TaskPolicy`] takes the place of [`Policy`] and [`TaskMmu`]
+//! that of [`Mmu`]: dirty bits and virtual time come in, and the answer can be to wait, or that a
+//! task has to give way. WSCLOCK is one.
 //!
-//! Start reading at [`interface`](Policy), then [`policies::fifo`] (the smallest) and [`policies::clock_pro`]
-//! (the largest). [`registry`] and [`task_registry`] are the lists of all of them; `conformance` (a feature) is the suite they all pass.
+//! Start reading at [`interface`](Policy), then [`policies::fifo`] (the smallest) and
+//! [`policies::clock_pro`] (the largest). [`registry`] and [`task_registry`] are the lists of all
+//! of them; `conformance` (a feature) is the suite they all pass.
 //!
 //! Policies of other crates and languages come in through [`plugin`].
 //!

@@ -1,11 +1,13 @@
 //! Policies from elsewhere: from another crate, or from another language.
 //!
-//! A policy of this crate is in the [registry](crate::registry) by its type, and drivers are compiled for it. One from elsewhere is a
-//! [`Plugin`], which makes [objects](PolicyObject); drivers are compiled once for all of them ([`Plugged`]), and call an object
-//! where they would have had the policy in line: at faults in the VM model, at every reference in the others. Everything
-//! else is the same: the suite of `conformance`, the simulations, the command line.
+//! A policy of this crate is in the [registry](crate::registry) by its type, and drivers are
+//! compiled for it. One from elsewhere is a [`Plugin`], which makes [objects](PolicyObject);
+//! drivers are compiled once for all of them ([`Plugged`]), and call an object where they would
+//! have had the policy in line: at faults in the VM model, at every reference in the others.
+//! Everything else is the same: the suite of `conformance`, the simulations, the command line.
 //!
-//! A [`Spec`](crate::registry::Spec) of one is made by [`Spec::plugged`](crate::registry::Spec::plugged), or, once it is
+//! A [`Spec`](crate::registry::Spec) of one is made by
+//! [`Spec::plugged`](crate::registry::Spec::plugged), or, once it is
 //! [registered](crate::registry::register), by its name.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
@@ -30,7 +32,8 @@ pub trait Plugin: fmt::Debug + Send + Sync {
     /// Makes a policy for `frames` >= 1 page frames.
     fn make(&self, frames: usize, arguments: &Arguments) -> Result<Box<dyn PolicyObject>, ArgumentError>;
 
-    /// Does some work in which its policies are called often: for those that have to get ready for that.
+    /// Does some work in which its policies are called often: for those that have to get ready for
+    /// that.
     fn during(&self, work: &mut dyn FnMut()) {
         work();
     }
@@ -136,7 +139,8 @@ impl<P: Policy + Send> PolicyObject for P {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failed(pub String);
 
-/// Any [`PolicyObject`] of a model, as a policy. `PLACES`: whether page numbers and objects matter to it.
+/// Any [`PolicyObject`] of a model, as a policy. `PLACES`: whether page numbers and objects matter
+/// to it.
 pub struct Plugged<M, const PLACES: bool>(Box<dyn PolicyObject>, PhantomData<M>);
 
 impl<M, const PLACES: bool> fmt::Debug for Plugged<M, PLACES> {

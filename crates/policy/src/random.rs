@@ -1,7 +1,7 @@
 //! Random numbers for policies that draw lots, and for tests.
 
-/// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014):
-/// one 64-bit seed, the same numbers on every machine.
+/// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
+/// OOPSLA 2014): one 64-bit seed, the same numbers on every machine.
 #[derive(Clone, Debug)]
 pub struct SplitMix64 {
     state: u64,

@@ -1,9 +1,10 @@
 //! The list of all policies, and policies by name.
 //!
-//! Those from elsewhere ([`plugin`](crate::plugin)) can be added to it while the program runs, with `register` (a feature).
+//! Those from elsewhere ([`plugin`](crate::plugin)) can be added to it while the program runs, with
+//! `register` (a feature).
 //!
-//! A policy is registered by one line in [`policies!`](self). That line puts it on the command line, in
-//! `sweephand policies`, and through the whole conformance suite.
+//! A policy is registered by one line in [`policies!`](self). That line puts it on the command
+//! line, in `sweephand policies`, and through the whole conformance suite.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
 use crate::plugin::{Plugged, Plugin, Shown};
@@ -43,7 +44,8 @@ pub struct Entry {
     pub model: &'static str,
     /// Whether it can run against real hardware: needs faults and reference bits only.
     pub runs_live: bool,
-    /// [`Policy::NOT_SAMPLED`]: why a sample of the pages does not tell how it does on all of them, if it does not.
+    /// [`Policy::NOT_SAMPLED`]: why a sample of the pages does not tell how it does on all of them,
+    /// if it does not.
     pub not_sampled: Option<&'static str>,
 }
 
@@ -180,7 +182,8 @@ impl Spec {
         Self { text: text.to_string(), arguments }.checked()
     }
 
-    /// A policy from elsewhere, with the arguments in `text`: `name` or `name:parameter=value,...`, whatever the name is.
+    /// A policy from elsewhere, with the arguments in `text`: `name` or `name:parameter=value,...`,
+    /// whatever the name is.
     pub fn plugged(plugin: sync::Arc<dyn Plugin>, text: &str) -> Result<Self, ArgumentError> {
         let rest = text.split_once(':').map_or("", |(_, rest)| rest);
         let arguments = Arguments::parse_plugged(plugin, rest)?;
@@ -253,8 +256,8 @@ impl Spec {
     }
 }
 
-/// Cuts a comma list of policies. An item of the form name=value goes to the policy before it; `all` stands for the given
-/// names.
+/// Cuts a comma list of policies. An item of the form name=value goes to the policy before it;
+/// `all` stands for the given names.
 pub fn split_list(
     text: &str,
     all: impl Iterator<Item = &'static str> + Clone,

@@ -3,11 +3,13 @@
 use crate::cleaning_clock::available;
 use crate::{LoadControl, NEVER, PageId, Policy, Reclaim, Reference, TaskMmu, TaskPolicy, Violation};
 
-/// Any [`VmModel`](crate::VmModel) policy as a *global* one over the pages of all tasks; load is controlled by feedback.
+/// Any [`VmModel`](crate::VmModel) policy as a *global* one over the pages of all tasks; load is
+/// controlled by feedback.
 ///
-/// Such a policy knows nothing of dirty pages: it names one victim. If that is dirty it is written first, and when this
-/// is done the policy is asked again, so that a page used in the meantime can still be spared. Page numbers are those of
-/// the tasks one after the other, and every page belongs to the same object.
+/// Such a policy knows nothing of dirty pages: it names one victim. If that is dirty it is written
+/// first, and when this is done the policy is asked again, so that a page used in the meantime can
+/// still be spared. Page numbers are those of the tasks one after the other, and every page belongs
+/// to the same object.
 #[derive(Debug)]
 pub struct Shared<P> {
     policy: P,

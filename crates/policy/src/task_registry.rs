@@ -1,7 +1,8 @@
 //! The list of policies for many tasks in one memory, and those policies by name.
 //!
-//! Besides them every [`VmModel`](crate::VmModel) policy of the ordinary [registry] can be had as a global
-//! policy ([`Shared`]), unless it needs page numbers or objects: those belong to one address space.
+//! Besides them every [`VmModel`](crate::VmModel) policy of the ordinary [registry] can be had as a
+//! global policy ([`Shared`]), unless it needs page numbers or objects: those belong to one address
+//! space.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
 use crate::policies::working_set::{Exact, Sampled, WorkingSet};
@@ -64,9 +65,11 @@ pub trait TaskVisitor<M: ExactMmu> {
     fn visit<P: TaskPolicy<M> + Send>(self, policy: P) -> Self::Output;
 }
 
-/// A policy for many tasks and its arguments, as typed: `wsclock`, `ws:lr=sampled`, `clock-pro:history=2`.
+/// A policy for many tasks and its arguments, as typed: `wsclock`, `ws:lr=sampled`,
+/// `clock-pro:history=2`.
 ///
-/// `lt-rt=on` or `off`, which every one of them takes, is the driver's: whether the number of loading tasks is limited.
+/// `lt-rt=on` or `off`, which every one of them takes, is the driver's: whether the number of
+/// loading tasks is limited.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {
     text: String,
@@ -122,8 +125,8 @@ impl TaskSpec {
         Ok(Self { text: text.to_string(), arguments, limits_loading })
     }
 
-    /// Reads a comma list of policies, as [`Spec::parse_list`](registry::Spec::parse_list) does; `all` stands for those of
-    /// [`TASK_POLICIES`] that run several tasks.
+    /// Reads a comma list of policies, as [`Spec::parse_list`](registry::Spec::parse_list) does;
+    /// `all` stands for those of [`TASK_POLICIES`] that run several tasks.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, ArgumentError> {
         let names = TASK_POLICIES.iter().map(|entry| entry.info.name).filter(|name| *name != Vmin::INFO.name);
         split_list(text, names)?.iter().map(|spec| Self::parse(spec)).collect()
@@ -144,7 +147,8 @@ impl TaskSpec {
         self.limits_loading
     }
 
-    /// Whether a sweep over theta gives the policy its theta: it has one, and it has not been given.
+    /// Whether a sweep over theta gives the policy its theta: it has one, and it has not been
+    /// given.
     pub fn takes_theta(&self) -> bool {
         self.arguments.info().parameters.iter().any(|parameter| parameter.name == THETA)
             && !self.arguments.is_given(THETA)

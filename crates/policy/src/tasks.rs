@@ -1,10 +1,10 @@
 //! What a policy for many tasks in one memory is, and what its driver offers it.
 //!
-//! A [`Policy`](crate::Policy) divides a fixed number of frames among the pages of one reference string. Where tasks share
-//! memory three things come in: each page has an owner, whose *virtual time* passes only while it runs; pages that
-//! were written to must be *cleaned* (written to the paging device) before their frames can be used again, which
-//! finishes later; and sometimes there is no page to replace, because the active tasks need all of memory: a task
-//! has to give way.
+//! A [`Policy`](crate::Policy) divides a fixed number of frames among the pages of one reference
+//! string. Where tasks share memory three things come in: each page has an owner, whose *virtual
+//! time* passes only while it runs; pages that were written to must be *cleaned* (written to the
+//! paging device) before their frames can be used again, which finishes later; and sometimes there
+//! is no page to replace, because the active tasks need all of memory: a task has to give way.
 //!
 //! ```text
 //!   fault on x, no free frame        reclaim(mmu) -> Evict(v)        clean, not in transfer: take its frame
@@ -29,33 +29,36 @@ impl TaskId {
     }
 }
 
-/// Time that passes for a task only while it runs, in references that it has completed (a live pager: in units of
-/// processor time). Starts at 0.
+/// Time that passes for a task only while it runs, in references that it has completed (a live
+/// pager: in units of processor time). Starts at 0.
 pub type VirtualTime = u64;
 
-/// What a policy for many tasks may ask besides [`Mmu`]: what a kernel could know, and nothing more.
+/// What a policy for many tasks may ask besides [`Mmu`]: what a kernel could know, and nothing
+/// more.
 pub trait TaskMmu: Mmu {
     /// The task that the page belongs to.
     fn owner(&self, page: PageId) -> TaskId;
     /// The task's virtual time now; it stands still while the task waits.
     fn virtual_time(&self, task: TaskId) -> VirtualTime;
-    /// Whether the task takes part in multiprogramming (running, or waiting for a page or for I/O); pages of other tasks
-    /// are replaceable whatever they were used for.
+    /// Whether the task takes part in multiprogramming (running, or waiting for a page or for I/O);
+    /// pages of other tasks are replaceable whatever they were used for.
     fn is_active(&self, task: TaskId) -> bool;
-    /// The dirty bit of a resident page: written to since it was loaded or since its last cleaning began.
+    /// The dirty bit of a resident page: written to since it was loaded or since its last cleaning
+    /// began.
     fn is_dirty(&self, page: PageId) -> bool;
-    /// Whether a resident page cannot be replaced just now: it is being cleaned, or it was loaded for a reference that its
-    /// task has still to repeat. This ends without anyone's doing.
+    /// Whether a resident page cannot be replaced just now: it is being cleaned, or it was loaded
+    /// for a reference that its task has still to repeat. This ends without anyone's doing.
     fn is_busy(&self, page: PageId) -> bool;
-    /// Clears the dirty bit and has the page written to the paging device. It is busy until that is done; it stays
-    /// mapped, and may be referenced and dirtied meanwhile.
+    /// Clears the dirty bit and has the page written to the paging device. It is busy until that is
+    /// done; it stays mapped, and may be referenced and dirtied meanwhile.
     fn start_cleaning(&mut self, page: PageId);
 }
 
 /// What only a simulation knows: for policies that are ideals, to measure others against.
 pub trait ExactMmu: TaskMmu {
-    /// The owner's virtual time when its last reference to the page was completed; 0 if it never made one. A page, resident
-    /// or not, is in the working set while the owner's virtual time less this is below theta.
+    /// The owner's virtual time when its last reference to the page was completed; 0 if it never
+    /// made one. A page, resident or not, is in the working set while the owner's virtual time less
+    /// this is below theta.
     fn last_reference(&self, page: PageId) -> VirtualTime;
     /// Pages in the task's working set, resident or not.
     fn working_set_pages(&self, task: TaskId) -> usize;
@@ -66,7 +69,8 @@ pub trait ExactMmu: TaskMmu {
 pub enum Reclaim {
     /// This page's frame: it is clean and not busy.
     Evict(PageId),
-    /// No frame now, but pages are replaceable that are being cleaned or are busy otherwise: ask again when one is done.
+    /// No frame now, but pages are replaceable that are being cleaned or are busy otherwise: ask
+    /// again when one is done.
     Wait,
     /// No page is replaceable: the active tasks need all of memory.
     Overcommitted,
@@ -77,7 +81,8 @@ pub enum Reclaim {
 pub struct Claim {
     /// Frames.
     pub frames: usize,
-    /// As long as nothing but this task's virtual time changes, the claim stays the same until that reaches this.
+    /// As long as nothing but this task's virtual time changes, the claim stays the same until that
+    /// reaches this.
     pub until: VirtualTime,
 }
 
@@ -96,7 +101,8 @@ impl Claim {
 /// How the driver finds out how many tasks can be active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoadControl {
-    /// By the policy's claims: a task is activated when what it needs fits beside what the active ones need.
+    /// By the policy's claims: a task is activated when what it needs fits beside what the active
+    /// ones need.
     Claims,
     /// By feedback from the paging devices: the policy has no idea of what a task needs.
     Feedback,
@@ -104,8 +110,9 @@ pub enum LoadControl {
 
 /// A page replacement policy for many tasks in one memory, driven through an mmu of type `M`.
 ///
-/// The driver keeps the resident set, reference and dirty bits, and which frames are free; it asks for a frame only when
-/// none is. Pages are resident for the policy from `insert` (their reading is done) to `evict` or `remove`.
+/// The driver keeps the resident set, reference and dirty bits, and which frames are free; it asks
+/// for a frame only when none is. Pages are resident for the policy from `insert` (their reading is
+/// done) to `evict` or `remove`.
 pub trait TaskPolicy<M: TaskMmu> {
     /// How load is controlled under this policy.
     const LOAD_CONTROL: LoadControl;
@@ -118,7 +125,8 @@ pub trait TaskPolicy<M: TaskMmu> {
         VirtualTime::MAX
     }
 
-    /// An active task has referenced a page that is not resident: called once a fault, before room is made.
+    /// An active task has referenced a page that is not resident: called once a fault, before room
+    /// is made.
     fn fault(&mut self, page: PageId, mmu: &mut M) {
         let _ = (page, mmu);
     }
@@ -127,15 +135,16 @@ pub trait TaskPolicy<M: TaskMmu> {
     /// [`Policy::victim`](crate::Policy::victim), nothing depends on the answer being used.
     fn reclaim(&mut self, mmu: &mut M) -> Reclaim;
 
-    /// Looks for a page to replace although none is replaceable: a lone task is larger than memory. Never answers
-    /// [`Reclaim::Overcommitted`].
+    /// Looks for a page to replace although none is replaceable: a lone task is larger than memory.
+    /// Never answers [`Reclaim::Overcommitted`].
     fn reclaim_anyway(&mut self, mmu: &mut M) -> Reclaim;
 
     /// Confirms that `page`, the latest answer, has been evicted.
     fn evict(&mut self, page: PageId);
 
-    /// Takes in a page that has been read, and returns its initial reference bit: whether it counts as referenced when
-    /// the reference that waits for it has been repeated. Until then its bit reads clear.
+    /// Takes in a page that has been read, and returns its initial reference bit: whether it counts
+    /// as referenced when the reference that waits for it has been repeated. Until then its bit
+    /// reads clear.
     fn insert(&mut self, page: PageId, mmu: &mut M) -> bool;
 
     /// A page has been cleaned.
@@ -146,13 +155,14 @@ pub trait TaskPolicy<M: TaskMmu> {
     /// Forgets a page, resident or not: its task has ended.
     fn remove(&mut self, page: PageId);
 
-    /// Adds to the claim of each task (indexed by task; they come in as [`Claim::NONE`]). Those of inactive tasks are not
-    /// looked at.
+    /// Adds to the claim of each task (indexed by task; they come in as [`Claim::NONE`]). Those of
+    /// inactive tasks are not looked at.
     fn claims(&self, mmu: &M, claims: &mut [Claim]) {
         let _ = (mmu, claims);
     }
 
-    /// Frames examined in search of pages to replace since the start; `None` for policies without a hand.
+    /// Frames examined in search of pages to replace since the start; `None` for policies without a
+    /// hand.
     fn hand_steps(&self) -> Option<u64>;
 
     /// Scans made to find out which pages have left working sets.
@@ -160,6 +170,7 @@ pub trait TaskPolicy<M: TaskMmu> {
         0
     }
 
-    /// Checks every invariant of the policy's state. Meant for tests: linear in the size of the state.
+    /// Checks every invariant of the policy's state. Meant for tests: linear in the size of the
+    /// state.
     fn check(&self) -> Result<(), Violation>;
 }

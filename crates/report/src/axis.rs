@@ -17,7 +17,8 @@ impl Axis {
         Self { logarithmic: false, low: 0.0, high: high.max(1.0), from, to }
     }
 
-    /// From the 1, 2 or 5 times a power of ten below `low` to that above `high`. Both are at least 1.
+    /// From the 1, 2 or 5 times a power of ten below `low` to that above `high`. Both are at
+    /// least 1.
     pub(crate) fn logarithmic(low: f64, high: f64, from: f64, to: f64) -> Self {
         let (low, high) = (low.max(1.0), high.max(1.0));
         let low = steps(low).rfind(|step| *step <= low).unwrap_or(1.0);

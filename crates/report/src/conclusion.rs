@@ -1,18 +1,21 @@
-//! What fault curves come to: how much memory is enough, which policy would be best, how far from OPT that is.
+//! What fault curves come to: how much memory is enough, which policy would be best, how far from
+//! OPT that is.
 //!
-//! **Enough** is the smallest memory from which on a policy's faults stay within a tenth ([`SLACK`]) of the least that any
-//! memory allows: the first touches. The policy is the best of those that could run live. Two other rules were weighed:
-//! - The point furthest below the chord between the ends of the curve depends on where the curve is cut off: simulate one
-//!   more small size, where faults soar, and the knee moves. This rule looks at the other end, which is fixed.
-//! - Denning's knee, where memory times faults is least, is often the memory that the innermost loop needs, at which a
-//!   program still faults all the time.
+//! **Enough** is the smallest memory from which on a policy's faults stay within a tenth
+//! ([`SLACK`]) of the least that any memory allows: the first touches. The policy is the best of
+//! those that could run live. Two other rules were weighed:
+//! - The point furthest below the chord between the ends of the curve depends on where the curve is
+//!   cut off: simulate one more small size, where faults soar, and the knee moves. This rule looks
+//!   at the other end, which is fixed.
+//! - Denning's knee, where memory times faults is least, is often the memory that the innermost
+//!   loop needs, at which a program still faults all the time.
 //!
-//! Where nothing short of nearly all memory ([`NEARLY_ALL`]) is enough, that is said, with the steepest stretch of the
-//! curve instead of a knee.
+//! Where nothing short of nearly all memory ([`NEARLY_ALL`]) is enough, that is said, with the
+//! steepest stretch of the curve instead of a knee.
 //!
-//! **Best** is the policy with the least faults over the sizes at which memory is *short*: those at which CLOCK is not
-//! within the slack, and counts are exact. Each such size counts alike, as the mean is geometric. Policies less than [`WORTH_IT`] apart count as
-//! equal, and CLOCK is kept.
+//! **Best** is the policy with the least faults over the sizes at which memory is *short*: those at
+//! which CLOCK is not within the slack, and counts are exact. Each such size counts alike, as the
+//! mean is geometric. Policies less than [`WORTH_IT`] apart count as equal, and CLOCK is kept.
 
 use crate::{bytes, grouped};
 use serde::Serialize;
@@ -33,7 +36,8 @@ pub struct Curves {
     pub distinct_pages: u64,
     /// Faults that no memory and no policy saves: first touches.
     pub first_touch_faults: u64,
-    /// Counts at smaller sizes than this are too rough to compare policies by: the trace is reduced.
+    /// Counts at smaller sizes than this are too rough to compare policies by: the trace is
+    /// reduced.
     pub exact_from_pages: u64,
     /// The memory sizes, ascending. The last is all of the program's pages.
     pub memory_pages: Vec<u64>,
@@ -61,7 +65,8 @@ pub struct Comparison {
     pub policy: usize,
     /// What it is compared with.
     pub baseline: usize,
-    /// Share of the baseline's faults that it saves, on geometric average over the sizes; negative if it takes more.
+    /// Share of the baseline's faults that it saves, on geometric average over the sizes; negative
+    /// if it takes more.
     pub saved: f64,
     /// The size at which it saves the largest share: an index into [`Curves::memory_pages`].
     pub most_at: usize,
@@ -85,12 +90,13 @@ pub struct Conclusion {
     pub policy: usize,
     /// How much memory is enough under it.
     pub enough: Enough,
-    /// The best policy that could run live beside CLOCK, or what stands in for it; `None` where memory is never short.
+    /// The best policy that could run live beside CLOCK, or what stands in for it; `None` where
+    /// memory is never short.
     pub best: Option<Comparison>,
     /// OPT beside that policy.
     pub headroom: Option<Comparison>,
-    /// The sizes between which the policy's faults fall most steeply, on logarithmic axes: an index into
-    /// [`Curves::memory_pages`] and the one after it.
+    /// The sizes between which the policy's faults fall most steeply, on logarithmic axes: an index
+    /// into [`Curves::memory_pages`] and the one after it.
     pub steepest_from: Option<usize>,
 }
 
@@ -111,7 +117,8 @@ impl Curves {
         faults as f64 <= (1.0 + SLACK) * self.first_touch_faults as f64
     }
 
-    /// CLOCK, or else the first policy that could run live, or else the first that does not know the future.
+    /// CLOCK, or else the first policy that could run live, or else the first that does not know
+    /// the future.
     fn baseline(&self) -> usize {
         let find = |test: &dyn Fn(&Curve) -> bool| self.curves.iter().position(test);
         find(&|curve| curve.policy.split(':').next() == Some("clock"))
@@ -186,8 +193,8 @@ impl Conclusion {
         Self { policy, enough, best, headroom, steepest_from }
     }
 
-    /// Some sizes between the largest that is known to be short and the smallest that is known to be enough: simulate
-    /// the policy there, and give the faults to [`Conclusion::refine`].
+    /// Some sizes between the largest that is known to be short and the smallest that is known to
+    /// be enough: simulate the policy there, and give the faults to [`Conclusion::refine`].
     pub fn between(&self, sizes: usize) -> Vec<u64> {
         let Some(short) = self.enough.short_pages else { return Vec::new() };
         let gap = self.enough.memory_pages - short;

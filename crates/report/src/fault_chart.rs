@@ -1,5 +1,5 @@
-//! Fault curves against memory size, with a legend that reads the values at one size: the size under the reader's hand
-//! in a page, the size that tells most in a picture.
+//! Fault curves against memory size, with a legend that reads the values at one size: the size
+//! under the reader's hand in a page, the size that tells most in a picture.
 
 use crate::axis::{Axis, short};
 use crate::ink::{Anchor, Canvas, MUTED, Medium, RULE, Stroke, TEXT, escaped, text_width};
@@ -120,8 +120,8 @@ impl FaultChart<'_> {
         Stroke::of_line(online, curves[line].offline)
     }
 
-    /// Draws the legend where no line is, or else below the plot; returns the height of the whole, and how far it takes up the
-    /// plot's foot from the left.
+    /// Draws the legend where no line is, or else below the plot; returns the height of the whole,
+    /// and how far it takes up the plot's foot from the left.
     fn legend(
         &self,
         canvas: &mut Canvas,
@@ -221,7 +221,8 @@ pub(crate) fn unit(most_bytes: u64) -> (f64, &'static str) {
         .map_or((1.0, "bytes"), |(name, unit)| (unit as f64, name))
 }
 
-/// The same as a table of HTML: what the chart says to those who do not see it, and to those who want the numbers.
+/// The same as a table of HTML: what the chart says to those who do not see it, and to those who
+/// want the numbers.
 pub(crate) fn table(study: &CurveStudy) -> String {
     let curves = &study.curves;
     let head: String = curves

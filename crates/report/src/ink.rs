@@ -1,13 +1,14 @@
 //! Colours, letters and strokes: what every chart is drawn with.
 //!
-//! A chart in a page takes its colours from the page's style sheet, which knows light from dark; one in a file of its own
-//! has them written out, on white.
+//! A chart in a page takes its colours from the page's style sheet, which knows light from dark;
+//! one in a file of its own has them written out, on white.
 
 use std::fmt::{Display, Write as _};
 use std::sync::LazyLock;
 use ttf_parser::{Face, OutlineBuilder};
 
-/// What a colour is for. The first is the name of its variable in the style sheet, then its value on light and on dark.
+/// What a colour is for. The first is the name of its variable in the style sheet, then its value
+/// on light and on dark.
 pub(crate) type Colour = (&'static str, &'static str, &'static str);
 
 pub(crate) const GROUND: Colour = ("ground", "#ffffff", "#15181d");
@@ -54,7 +55,8 @@ pub(crate) struct Stroke {
 }
 
 impl Stroke {
-    /// That of the n-th policy; OPT, which is no policy to choose, is dashed in the colour of the text.
+    /// That of the n-th policy; OPT, which is no policy to choose, is dashed in the colour of the
+    /// text.
     pub(crate) fn of_line(line: usize, offline: bool) -> Self {
         if offline {
             return Self { colour: TEXT, dash: "5 4" };
@@ -208,8 +210,8 @@ pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Inter (assets/README.md), cut down to the letters of our charts: it measures them, and draws them where there is no
-/// system to ask.
+/// Inter (assets/README.md), cut down to the letters of our charts: it measures them, and draws
+/// them where there is no system to ask.
 static FACE: LazyLock<Face<'static>> = LazyLock::new(|| {
     Face::parse(include_bytes!("../assets/Inter-Regular-subset.otf"), 0).expect("the font that we ship")
 });
@@ -222,7 +224,8 @@ pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(advance).sum::<f64>() * size / f64::from(FACE.units_per_em())
 }
 
-/// The outlines of a text that starts at a point, as the data of an SVG path. Letters that the font lacks become `?`.
+/// The outlines of a text that starts at a point, as the data of an SVG path. Letters that the font
+/// lacks become `?`.
 fn outline(text: &str, size: f64, at: (f64, f64)) -> String {
     let scale = size / f64::from(FACE.units_per_em());
     let mut pen = Pen { data: String::new(), at, scale };
@@ -306,8 +309,9 @@ mod tests {
         }
     }
 
-    /// How colours look to all, to those without red, green and blue cones: G. M. Machado et al., "A physiologically-based
-    /// model for simulation of color vision deficiency", IEEE TVCG 15(6), 2009, severity 1.
+    /// How colours look to all, to those without red, green and blue cones: G. M. Machado et al.,
+    /// "A physiologically-based model for simulation of color vision deficiency", IEEE TVCG 15(6),
+    /// 2009, severity 1.
     const SIGHTS: [[Rgb; 3]; 4] = [
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],

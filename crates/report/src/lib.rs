@@ -1,9 +1,11 @@
-//! What the commands print: tables for people, CSV, JSON and Parquet for programs, pictures and a page for both.
+//! What the commands print: tables for people, CSV, JSON and Parquet for programs, pictures and a
+//! page for both.
 //!
-//! [`SimulationReport`] holds the rows of `sweephand simulate`, [`MultiprogramReport`] those of `sweephand multiprogram`,
-//! [`SweepRow`] those of `sweephand sweep`, [`LiveReport`] the runs of `sweephand compare`;
-//! [`Table`] is a table of words and numbers that can be drawn for a terminal or written as Markdown. [`Study`] is all that
-//! a report on a trace shows and [`Page`] the report; [`Conclusion`] is what fault curves come to, in words.
+//! [`SimulationReport`] holds the rows of `sweephand simulate`, [`MultiprogramReport`] those of
+//! `sweephand multiprogram`, [`SweepRow`] those of `sweephand sweep`, [`LiveReport`] the runs of
+//! `sweephand compare`; [`Table`] is a table of words and numbers that can be drawn for a terminal
+//! or written as Markdown. [`Study`] is all that a report on a trace shows and [`Page`] the report;
+//! [`Conclusion`] is what fault curves come to, in words.
 #![forbid(unsafe_code)]
 
 mod axis;

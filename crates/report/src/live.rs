@@ -5,10 +5,12 @@ use crate::{Table, bytes, grouped};
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// One run of the program. The fields are the columns of the CSV, in this order; what is not known is empty there.
+/// One run of the program. The fields are the columns of the CSV, in this order; what is not known
+/// is empty there.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LiveRun {
-    /// The policy, as it was named; `kernel` for the kernel's own replacement, `native` for all memory.
+    /// The policy, as it was named; `kernel` for the kernel's own replacement, `native` for all
+    /// memory.
     pub policy: String,
     /// Memory, in bytes.
     pub memory_limit_bytes: Option<u64>,
@@ -78,7 +80,8 @@ impl LiveRun {
 pub struct LiveReport {
     /// Version, options, conventions.
     pub sweephand: serde_json::Map<String, serde_json::Value>,
-    /// All rounds of each variant, at least one: native, then by memory size the kernel and the policies.
+    /// All rounds of each variant, at least one: native, then by memory size the kernel and the
+    /// policies.
     pub runs: Vec<Vec<LiveRun>>,
 }
 
@@ -111,7 +114,8 @@ impl LiveReport {
         }
     }
 
-    /// A line of medians for each variant, the time also as a share of the kernel's with the same memory.
+    /// A line of medians for each variant, the time also as a share of the kernel's with the same
+    /// memory.
     pub fn table(&self) -> Table {
         let mut table = Table::new([
             "",

@@ -31,7 +31,8 @@ pub fn json(object: &impl Serialize) -> String {
     serde_json::to_string(object).expect("plain data")
 }
 
-/// What stands in front of results: the version, the options that they depend on, how they are counted.
+/// What stands in front of results: the version, the options that they depend on, how they are
+/// counted.
 pub fn header(
     options: impl IntoIterator<Item = (&'static str, Value)>,
     conventions: Value,

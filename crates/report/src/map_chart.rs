@@ -1,6 +1,6 @@
-//! Page against time as a picture: pages only read in one colour, pages written in another, fainter where fewer of a
-//! cell's pages are touched. Both are pictures of their own, on no ground, so that they can be shown one at a time and on
-//! light and on dark.
+//! Page against time as a picture: pages only read in one colour, pages written in another, fainter
+//! where fewer of a cell's pages are touched. Both are pictures of their own, on no ground, so that
+//! they can be shown one at a time and on light and on dark.
 
 use crate::axis::{Axis, short};
 use crate::fault_chart::unit;
@@ -65,7 +65,8 @@ fn layer(picture: &Picture, colour: Colour, pages: impl Fn(Cell) -> u32) -> Vec<
 /// Where cells are on the picture with axes: left, top, width, height.
 pub(crate) const PLANE: (f64, f64, f64, f64) = (44.0, 36.0, 702.0, 394.0);
 
-/// The picture with axes, as an SVG of its own. On its way to pixels it has no cells: they are pixels already.
+/// The picture with axes, as an SVG of its own. On its way to pixels it has no cells: they are
+/// pixels already.
 pub(crate) fn svg(name: &str, picture: &Picture, records: u64, page_bytes: u64, medium: Medium) -> String {
     let (width, height) = (760.0, 470.0);
     let (left, top, right, bottom) = (PLANE.0, PLANE.1, PLANE.0 + PLANE.2, PLANE.1 + PLANE.3);

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use sweephand_machine::{Configuration, Outcome};
 
-/// One policy with one theta on one configuration: means over the seeds. The first nine fields are the columns of
-/// the CSV, in this order.
+/// One policy with one theta on one configuration: means over the seeds. The first nine fields are
+/// the columns of the CSV, in this order.
 #[derive(Clone, Debug, Serialize)]
 pub struct MultiprogramRow {
     /// The configuration's name.
@@ -26,7 +26,8 @@ pub struct MultiprogramRow {
     pub deactivations: u64,
     /// Read requests.
     pub page_faults: u64,
-    /// Pages that the hand looked at for each page replaced, to six decimals; `None` without a hand.
+    /// Pages that the hand looked at for each page replaced, to six decimals; `None` without a
+    /// hand.
     pub pointer_travel_per_replacement: Option<f64>,
     /// Scans for pages that have left working sets.
     pub ws_scans: u64,

@@ -1,5 +1,5 @@
-//! The report as one page of HTML that needs nothing else: no network, no files beside it, and, but for the values under
-//! the reader's hand, no script.
+//! The report as one page of HTML that needs nothing else: no network, no files beside it, and, but
+//! for the values under the reader's hand, no script.
 
 use crate::conclusion::percent;
 use crate::distance_chart::{self, DistanceChart};
@@ -17,7 +17,8 @@ use sweephand_trace::picture::Picture;
 const TEMPLATE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
-/// A chart with faults of more than so many times the least shows little of the rest unless it is logarithmic.
+/// A chart with faults of more than so many times the least shows little of the rest unless it is
+/// logarithmic.
 const MOST_LINEAR: u64 = 20;
 /// Objects listed: those with the most faults. The others are added up.
 const OBJECTS: usize = 20;

@@ -9,8 +9,9 @@ use std::io::{self, Write};
 use sweephand_sim::{Estimate, Estimates, MeasuredError, Outcome};
 use sweephand_trace::Trace;
 
-/// One policy with one memory size on one trace. The fields are the columns of the CSV, in this order; the last two are there only if
-/// pages were sampled, and all counts but the first three are estimates then.
+/// One policy with one memory size on one trace. The fields are the columns of the CSV, in this
+/// order; the last two are there only if pages were sampled, and all counts but the first three are
+/// estimates then.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SimulationRow {
     /// The trace, as it was named.
@@ -33,7 +34,8 @@ pub struct SimulationRow {
     pub evictions: u64,
     /// 1 - faults / references, to six decimals; `None` without references.
     pub hit_ratio: Option<f64>,
-    /// Faults for every million instructions, to six decimals; `None` where instructions are not known.
+    /// Faults for every million instructions, to six decimals; `None` where instructions are not
+    /// known.
     pub faults_per_million_instructions: Option<f64>,
     /// Entries that the policy's hands looked at.
     pub hand_steps: u64,
@@ -98,7 +100,8 @@ pub struct SimulatedTrace {
 pub struct SimulatedSample {
     /// Pages in it.
     pub pages: u64,
-    /// Pages of the trace as far as they have contents of their own: those that the sample was taken from.
+    /// Pages of the trace as far as they have contents of their own: those that the sample was
+    /// taken from.
     pub of_pages: u64,
     /// References kept to them.
     pub records: u64,
@@ -330,7 +333,8 @@ impl SimulationReport {
     }
 }
 
-/// How far estimates may be off: what the sample tells of itself, and what was measured against full runs.
+/// How far estimates may be off: what the sample tells of itself, and what was measured against
+/// full runs.
 fn write_errors(sample: &SimulatedSample, rows: &[&SimulationRow], out: &mut impl Write) -> io::Result<()> {
     let points = |share: f64| format!("{:.2}", 100.0 * share);
     let mut policies: Vec<&str> = Vec::new();

@@ -1,4 +1,5 @@
-//! Everything that a report on one trace shows, worked out: a few passes over the trace, each for all that it can do.
+//! Everything that a report on one trace shows, worked out: a few passes over the trace, each for
+//! all that it can do.
 
 use crate::{Conclusion, Curve, Curves, SimulatedTrace, grouped};
 use rayon::join;
@@ -61,7 +62,8 @@ pub struct ObjectStudy {
     pub size: usize,
     /// The policies, indices into [`Curves::curves`].
     pub policies: Vec<usize>,
-    /// The objects with pages, most faults under the first policy first. What belongs to none is among them.
+    /// The objects with pages, most faults under the first policy first. What belongs to none is
+    /// among them.
     pub objects: Vec<StudiedObject>,
 }
 
@@ -83,16 +85,17 @@ pub struct Distances {
     pub by_power_of_two: Vec<u64>,
     /// References to pages for the first time.
     pub first_touches: u64,
-    /// References that the trace does not hold: what its window left out, all within that many pages.
+    /// References that the trace does not hold: what its window left out, all within that many
+    /// pages.
     pub left_out: u64,
 }
 
 impl CurveStudy {
-    /// Simulates `specs` at `sizes`, and the best of them at a few more to say how much memory is enough. `progress` is
-    /// called with the share done, from 0 to 1.
+    /// Simulates `specs` at `sizes`, and the best of them at a few more to say how much memory is
+    /// enough. `progress` is called with the share done, from 0 to 1.
     ///
-    /// Where the trace is too long for OPT it is left out, with a note. OPT and CLOCK are wanted for comparison: name
-    /// them if you want all that can be concluded.
+    /// Where the trace is too long for OPT it is left out, with a note. OPT and CLOCK are wanted
+    /// for comparison: name them if you want all that can be concluded.
     pub fn of(
         trace: &Trace,
         specs: Vec<Spec>,
@@ -173,7 +176,8 @@ impl CurveStudy {
         })
     }
 
-    /// The size at which there is most to gain: where OPT, or else the best policy, saves the largest share of faults.
+    /// The size at which there is most to gain: where OPT, or else the best policy, saves the
+    /// largest share of faults.
     pub fn telling_size(&self) -> usize {
         let Conclusion { headroom, best, .. } = &self.conclusion;
         headroom.or(*best).map_or(self.curves.memory_pages.len() / 2, |comparison| comparison.most_at)

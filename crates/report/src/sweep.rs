@@ -1,4 +1,5 @@
-//! The rows of `sweephand sweep`: those of `simulate`, and what tells one cell of a plan from all others.
+//! The rows of `sweephand sweep`: those of `simulate`, and what tells one cell of a plan from all
+//! others.
 
 use crate::columns::{Column, Field};
 use crate::{SimulationRow, parquet};
@@ -22,7 +23,8 @@ pub struct SweepRow {
 pub struct CellColumns {
     /// The memory size as the plan has it: `25%`.
     pub memory: String,
-    /// The window that the trace was reduced with (1: repeated references collapsed, 0: not reduced).
+    /// The window that the trace was reduced with (1: repeated references collapsed, 0: not
+    /// reduced).
     pub window: u64,
     /// The sample as the plan has it: `1%`; `None` where all pages were simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +56,8 @@ impl CellColumns {
     ];
 }
 
-/// The columns of `simulate`, with those of samples, whether there is one or not: a dataset has one schema.
+/// The columns of `simulate`, with those of samples, whether there is one or not: a dataset has one
+/// schema.
 fn simulation_columns() -> Vec<Column<SimulationRow>> {
     SimulationRow::COLUMNS.into_iter().chain(SimulationRow::SAMPLE_COLUMNS).collect()
 }

@@ -4,7 +4,8 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, presets};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A table with a heading row. The first column is words, the others are numbers and stand to the right.
+/// A table with a heading row. The first column is words, the others are numbers and stand to the
+/// right.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     /// The headings.

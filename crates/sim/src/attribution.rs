@@ -1,7 +1,7 @@
 //! Whose faults: the faults of a few simulations, by the object whose page was not there.
 //!
-//! A simulation counts faults but does not say where; nothing is added to it for that. It is given references to one
-//! object at a time instead: see `stretches`.
+//! A simulation counts faults but does not say where; nothing is added to it for that. It is given
+//! references to one object at a time instead: see `stretches`.
 
 use crate::live_objects::LiveObjects;
 use crate::stretches::{Stretch, advance, stretches};
@@ -15,7 +15,8 @@ use sweephand_trace::{Chunk, Event, Interrupt, Trace};
 pub struct ObjectCounts {
     /// References stored to its pages.
     pub records: u64,
-    /// Different pages referenced while they were its own; one that it lost and got back counts again.
+    /// Different pages referenced while they were its own; one that it lost and got back counts
+    /// again.
     pub pages: u64,
     /// Faults on its pages, by simulation.
     pub faults: Vec<ObjectFaults>,
@@ -30,8 +31,9 @@ pub struct ObjectFaults {
     pub first_touch_faults: u64,
 }
 
-/// The faults of each cell by object: index 0 is what belongs to no object, n the n-th allocated. A page belongs to the
-/// object allocated last among those that touch it at the time. `progress` is called with the records done.
+/// The faults of each cell by object: index 0 is what belongs to no object, n the n-th allocated. A
+/// page belongs to the object allocated last among those that touch it at the time. `progress` is
+/// called with the records done.
 pub fn attribute(
     trace: &Trace,
     cells: &[Cell],
@@ -75,7 +77,8 @@ struct Owners {
     index: Vec<usize>,
     /// Page number of each page id.
     numbers: Vec<u64>,
-    /// By page id: its object, and the number of changes to `objects` or page numbers when that was looked up.
+    /// By page id: its object, and the number of changes to `objects` or page numbers when that was
+    /// looked up.
     owner: Vec<(u32, usize)>,
     /// One more than the object for which each page id was last counted in [`ObjectCounts::pages`].
     counted: Vec<usize>,

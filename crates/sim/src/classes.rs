@@ -1,5 +1,6 @@
-//! A simulation's counts told apart by class of reference: the pages of an index and those of records, a program's faults
-//! and those of an I/O stream beside it, the first half of a run and the second.
+//! A simulation's counts told apart by class of reference: the pages of an index and those of
+//! records, a program's faults and those of an I/O stream beside it, the first half of a run and
+//! the second.
 //!
 //! Nothing in the engine knows of classes: see `stretches`.
 
@@ -16,7 +17,8 @@ pub struct ClassCounts {
     pub records: u64,
     /// References to pages that were not resident.
     pub faults: u64,
-    /// Those of them that were the first reference to the page, or the first after its contents were dropped.
+    /// Those of them that were the first reference to the page, or the first after its contents
+    /// were dropped.
     pub first_touch_faults: u64,
     /// Those taken while a frame was free.
     pub warmup_faults: u64,
@@ -37,9 +39,9 @@ impl ClassCounts {
 }
 
 impl Sweep {
-    /// Runs it as [`Sweep::run`] does, without trajectories, and counts by class: `class_of` says which class, below
-    /// `classes`, the reference of a record number to a page id belongs to. Results are in the order of the cells. Costs
-    /// a call more for each change of class.
+    /// Runs it as [`Sweep::run`] does, without trajectories, and counts by class: `class_of` says
+    /// which class, below `classes`, the reference of a record number to a page id belongs to.
+    /// Results are in the order of the cells. Costs a call more for each change of class.
     pub fn run_by_class(
         &self,
         trace: &Trace,

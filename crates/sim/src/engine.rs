@@ -1,7 +1,8 @@
 //! One policy, one memory size, at the machine's speed.
 //!
-//! The page table is a byte a page. In the VM model a hit is one `or` on that byte; the policy is entered at faults
-//! only. Each [`Engine`] is compiled for its policy; the rest of the program sees [`Simulation`], one call a chunk.
+//! The page table is a byte a page. In the VM model a hit is one `or` on that byte; the policy is
+//! entered at faults only. Each [`Engine`] is compiled for its policy; the rest of the program sees
+//! [`Simulation`], one call a chunk.
 
 use crate::Outcome;
 use crate::live_objects::LiveObjects;
@@ -15,9 +16,9 @@ use sweephand_trace::{Chunk, Event, PackedReference};
 
 /// A simulation that takes a trace chunk by chunk.
 pub trait Simulation: Send {
-    /// Simulates the references of `chunk` in `range`, with the events among them; the events behind the last
-    /// reference of the chunk belong to the range that ends there. `next_uses` are those of the whole chunk; they may
-    /// be empty unless [`Simulation::needs_future`].
+    /// Simulates the references of `chunk` in `range`, with the events among them; the events
+    /// behind the last reference of the chunk belong to the range that ends there. `next_uses` are
+    /// those of the whole chunk; they may be empty unless [`Simulation::needs_future`].
     fn advance(&mut self, chunk: &Chunk, range: Range<usize>, next_uses: &[u32]);
 
     /// The counts so far.
@@ -30,8 +31,9 @@ pub trait Simulation: Send {
     fn needs_future(&self) -> bool;
 }
 
-/// Watches what a simulation does to pages. Times are numbers of records of the trace. Each method does nothing unless
-/// it is written out; what does nothing costs nothing, as an engine is compiled for its observer.
+/// Watches what a simulation does to pages. Times are numbers of records of the trace. Each method
+/// does nothing unless it is written out; what does nothing costs nothing, as an engine is compiled
+/// for its observer.
 pub trait Observer {
     /// A reference to a page that is not resident, before room is made for it.
     #[inline]
@@ -107,9 +109,9 @@ pub struct Engine<P, O = ()> {
 const NONE: u32 = u32::MAX;
 
 impl<P: Policy, O: Observer> Engine<P, O> {
-    /// An engine with `frames` free frames. With `collapse`, a reference to the page of the reference before it counts
-    /// as a hit that the policy is not shown.
-    /// `page_bytes` says which pages an object covers.
+    /// An engine with `frames` free frames. With `collapse`, a reference to the page of the
+    /// reference before it counts as a hit that the policy is not shown. `page_bytes` says which
+    /// pages an object covers.
     pub fn new(policy: P, frames: usize, collapse: bool, page_bytes: u64, observer: O) -> Self {
         Self {
             policy,
@@ -161,7 +163,8 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         Reference { page, page_number, object, next_use }
     }
 
-    // Always in line, with what it calls: a tenth of the time of a trace that faults at every other reference.
+    // Always in line, with what it calls: a tenth of the time of a trace that faults at every other
+    // reference.
     #[inline(always)]
     fn fault(&mut self, page: PageId, next_use: u32, record: u64) {
         self.counts.faults += 1;
@@ -328,7 +331,8 @@ impl Simulation for OfPlugin {
     }
 }
 
-/// Cuts a range of a chunk at its events: each segment comes with the event that follows it, the last with none.
+/// Cuts a range of a chunk at its events: each segment comes with the event that follows it, the
+/// last with none.
 pub(crate) fn for_each_segment(
     chunk: &Chunk,
     range: Range<usize>,
@@ -348,7 +352,8 @@ pub(crate) fn for_each_segment(
     visit(start..range.end, None);
 }
 
-/// A simulation of the policy that a spec names, of pages of `page_bytes`. `collapse` holds unless the spec says otherwise.
+/// A simulation of the policy that a spec names, of pages of `page_bytes`. `collapse` holds unless
+/// the spec says otherwise.
 pub fn simulation(
     spec: &Spec,
     frames: usize,

@@ -3,8 +3,9 @@
 use sweephand_policy::NEVER;
 use sweephand_trace::{Chunk, Error, Event, Interrupt, Trace};
 
-/// For each record of a trace the number of the first record of its page after the present run of records of that
-/// page, or [`NEVER`] if there is none or the page's contents are dropped before it. 4 bytes a record.
+/// For each record of a trace the number of the first record of its page after the present run of
+/// records of that page, or [`NEVER`] if there is none or the page's contents are dropped before
+/// it. 4 bytes a record.
 #[derive(Debug)]
 pub struct Future {
     next_uses: Vec<u32>,
@@ -46,7 +47,8 @@ impl Future {
                 while let Some((_, event)) = events.next_if(|(position, _)| *position as usize == offset) {
                     if let Event::Drop { pages } = event {
                         used_at[pages.start as usize..pages.end as usize].fill(NEVER);
-                        // Only its own page's drop ends a run: to others it is as if nothing had happened.
+                        // Only its own page's drop ends a run: to others it is as if nothing had
+                        // happened.
                         following = following.filter(|page| !pages.contains(page));
                     }
                 }

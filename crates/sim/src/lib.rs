@@ -5,11 +5,12 @@
 //!                                                          \----> LruStack, OptStack: all sizes in one pass
 //! ```
 //!
-//! [`Engine`] runs one policy with one memory size, with static dispatch per reference and dynamic dispatch per chunk.
-//! [`Sweep`] drives many of them in parallel, and tells their counts apart by class of reference if asked to; [`attribute`]
-//! tells them apart by object. [`Future`] holds what offline policies are told. An [`Observer`] watches a simulation without
-//! being paid for by those that nobody watches; [`RefaultObserver`] measures refault distances. [`Sampling`] estimates what a sweep would
-//! count from a sample of the pages.
+//! [`Engine`] runs one policy with one memory size, with static dispatch per reference and dynamic
+//! dispatch per chunk. [`Sweep`] drives many of them in parallel, and tells their counts apart by
+//! class of reference if asked to; [`attribute`] tells them apart by object. [`Future`] holds what
+//! offline policies are told. An [`Observer`] watches a simulation without being paid for by those
+//! that nobody watches; [`RefaultObserver`] measures refault distances. [`Sampling`] estimates what
+//! a sweep would count from a sample of the pages.
 #![forbid(unsafe_code)]
 
 mod attribution;

@@ -6,9 +6,10 @@ use sweephand_trace::objects::pages_of;
 
 /// The live objects of a program by address: allocations of the recorder's least size and more.
 ///
-/// A page belongs to the object allocated last among those that touch it; pages of no object belong to the default
-/// object, 0. Objects are numbered from 1; the number of an object that is gone goes to the next one allocated, so that
-/// what is kept by number stays small however many objects come and go.
+/// A page belongs to the object allocated last among those that touch it; pages of no object belong
+/// to the default object, 0. Objects are numbered from 1; the number of an object that is gone goes
+/// to the next one allocated, so that what is kept by number stays small however many objects come
+/// and go.
 #[derive(Debug)]
 pub(crate) struct LiveObjects {
     page_bytes: u64,
@@ -27,8 +28,8 @@ impl LiveObjects {
         Self { page_bytes, ranges: BTreeMap::new(), live: BTreeMap::new(), count: 0, unused: Vec::new() }
     }
 
-    /// A new object. Returns its pages, which are its own from now on. One that began at the same address must have been
-    /// freed.
+    /// A new object. Returns its pages, which are its own from now on. One that began at the same
+    /// address must have been freed.
     pub(crate) fn alloc(&mut self, address: u64, length: u64) -> RangeInclusive<u64> {
         let pages = pages_of(address, length, self.page_bytes);
         let (first, last) = (*pages.start(), *pages.end());
@@ -43,8 +44,8 @@ impl LiveObjects {
         pages
     }
 
-    /// The object that begins at `address`, if there is one, is gone. Returns its number, which is free for another, and
-    /// the pages that were its own when it was allocated.
+    /// The object that begins at `address`, if there is one, is gone. Returns its number, which is
+    /// free for another, and the pages that were its own when it was allocated.
     pub(crate) fn free(&mut self, address: u64) -> Option<(u32, RangeInclusive<u64>)> {
         let (pages, object) = self.live.remove(&address)?;
         self.cut_out(*pages.start(), *pages.end(), Some(object));
@@ -60,7 +61,8 @@ impl LiveObjects {
         }
     }
 
-    /// Makes `first..=last`, or what `only` has of it, nobody's; ranges that reach beyond are shortened or split.
+    /// Makes `first..=last`, or what `only` has of it, nobody's; ranges that reach beyond are
+    /// shortened or split.
     fn cut_out(&mut self, first: u64, last: u64, only: Option<u32>) {
         let overlapping: Vec<(u64, (u64, u32))> = self
             .ranges

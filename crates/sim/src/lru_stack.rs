@@ -1,17 +1,19 @@
 //! LRU at every memory size in one pass, by stack distances.
 //!
-//! R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970: with M frames
-//! LRU keeps the M pages on top of the recency stack, so a reference at stack distance d faults for every M < d.
+//! R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2),
+//! 1970: with M frames LRU keeps the M pages on top of the recency stack, so a reference at stack
+//! distance d faults for every M < d.
 //!
-//! Every reference takes a new slot of a time line; a page's slot is that of its last reference. The distance is the
-//! number of occupied slots from the page's own on. Slots are bits, counted by block in a Fenwick tree; when the time
-//! line is used up the occupied slots are moved together. (After B. T. Bennett and V. J. Kruskal, "LRU stack
-//! processing", IBM Journal of Research and Development 19(4), 1975.)
+//! Every reference takes a new slot of a time line; a page's slot is that of its last reference.
+//! The distance is the number of occupied slots from the page's own on. Slots are bits, counted by
+//! block in a Fenwick tree; when the time line is used up the occupied slots are moved together.
+//! (After B. T. Bennett and V. J. Kruskal, "LRU stack processing", IBM Journal of Research and
+//! Development 19(4), 1975.)
 //!
-//! When a page's contents are dropped, its slot becomes a *hole*: a free frame for every memory that had the page. The
-//! next fault of such a memory fills it. So if a reference to x at distance d finds the most recent hole at distance
-//! h < d, that hole is filled, and x's old slot becomes one: memories of d or more frames hit x and still have their
-//! free frame.
+//! When a page's contents are dropped, its slot becomes a *hole*: a free frame for every memory
+//! that had the page. The next fault of such a memory fills it. So if a reference to x at distance
+//! d finds the most recent hole at distance h < d, that hole is filled, and x's old slot becomes
+//! one: memories of d or more frames hit x and still have their free frame.
 //!
 //! Cost: a reference two updates and one count in a tree of (pages / 256) blocks. 16 bytes a page.
 
@@ -26,11 +28,13 @@ const NONE: u32 = u32::MAX;
 /// Slots a block: one cache line of bits.
 const BLOCK: usize = 512;
 
-/// The stack distances of a reference string, counted so that the faults of every memory size can be told.
+/// The stack distances of a reference string, counted so that the faults of every memory size can
+/// be told.
 #[derive(Debug)]
 pub struct LruStack {
     time_line: TimeLine,
-    /// Slot of each page, or `NONE` if it has not been touched since its contents were last dropped.
+    /// Slot of each page, or `NONE` if it has not been touched since its contents were last
+    /// dropped.
     slot: Vec<u32>,
     /// The page of each slot in use; `NONE` for holes.
     page: Vec<u32>,
@@ -66,7 +70,8 @@ impl LruStack {
         }
     }
 
-    /// The references of a chunk in `range` and the events among them; see [`Simulation::advance`](crate::Simulation::advance).
+    /// The references of a chunk in `range` and the events among them; see
+    /// [`Simulation::advance`](crate::Simulation::advance).
     pub fn advance(&mut self, chunk: &Chunk, range: Range<usize>) {
         if self.slot.len() < chunk.pages as usize {
             self.slot.resize(chunk.pages as usize, NONE);
@@ -106,7 +111,8 @@ impl LruStack {
         frames.iter().map(outcome).collect()
     }
 
-    /// How many references came at each finite stack distance (the index), and how many at an infinite one.
+    /// How many references came at each finite stack distance (the index), and how many at an
+    /// infinite one.
     pub fn distances(&self) -> (&[u64], u64) {
         (&self.distances, self.first_touch_faults)
     }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A memory size: `300p` pages, `64MiB` bytes, `25%` of the distinct pages of a trace, or `all` sizes.
+/// A memory size: `300p` pages, `64MiB` bytes, `25%` of the distinct pages of a trace, or `all`
+/// sizes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum MemorySize {
     /// So many pages.
@@ -83,8 +84,9 @@ impl MemorySize {
         text.split(',').map(|item| item.trim().parse()).collect()
     }
 
-    /// The sizes in pages, for a trace with that many distinct pages of that many bytes: one size, or all of them. Shares
-    /// are rounded to the nearest page, bytes down to whole pages; a size is at least one page.
+    /// The sizes in pages, for a trace with that many distinct pages of that many bytes: one size,
+    /// or all of them. Shares are rounded to the nearest page, bytes down to whole pages; a size is
+    /// at least one page.
     pub fn frames(self, distinct_pages: u64, page_bytes: u64) -> Vec<usize> {
         let frames = match self {
             MemorySize::All => return (1..=distinct_pages.max(1) as usize).collect(),

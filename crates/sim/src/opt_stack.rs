@@ -1,18 +1,20 @@
 //! OPT at many memory sizes in one pass: Mattson's priority stack, in groups.
 //!
-//! R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970: the pages that
-//! OPT holds with M frames are among those that it holds with more. On the paper's stack a page that is pushed down
-//! meets the page of each depth in turn; the one used sooner stays, the other is carried on, until a page fills the
-//! hole that the referenced page left.
+//! R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2),
+//! 1970: the pages that OPT holds with M frames are among those that it holds with more. On the
+//! paper's stack a page that is pushed down meets the page of each depth in turn; the one used
+//! sooner stays, the other is carried on, until a page fills the hole that the referenced page
+//! left.
 //!
-//! Here a group of the stack holds the pages between one memory size of interest and the next, as a heap by next use:
-//! the page carried on from a group is its latest used. With all sizes 1, 2, 3, ... each group is one depth of the
-//! paper's stack; with ten sizes there are ten groups to pass, however deep the stack is.
+//! Here a group of the stack holds the pages between one memory size of interest and the next, as a
+//! heap by next use: the page carried on from a group is its latest used. With all sizes 1, 2, 3,
+//! ... each group is one depth of the paper's stack; with ten sizes there are ten groups to pass,
+//! however deep the stack is.
 //!
-//! A memory with a free frame evicts nothing: the carried page stays. Frames that fall free when contents are
-//! dropped keep the order: a memory that has one has it at every larger size that faults, too.
-//! Of pages that are never used again any may be carried on; that changes no number of faults, but where contents
-//! are dropped it can change how many of them find a free frame.
+//! A memory with a free frame evicts nothing: the carried page stays. Frames that fall free when
+//! contents are dropped keep the order: a memory that has one has it at every larger size that
+//! faults, too. Of pages that are never used again any may be carried on; that changes no number of
+//! faults, but where contents are dropped it can change how many of them find a free frame.
 
 use crate::Outcome;
 use crate::engine::for_each_segment;
@@ -72,8 +74,8 @@ impl OptStack {
         }
     }
 
-    /// The references of a chunk in `range` and the events among them, with the chunk's next uses; see
-    /// [`Simulation::advance`](crate::Simulation::advance).
+    /// The references of a chunk in `range` and the events among them, with the chunk's next uses;
+    /// see [`Simulation::advance`](crate::Simulation::advance).
     pub fn advance(&mut self, chunk: &Chunk, range: Range<usize>, next_uses: &[u32]) {
         if self.pages.len() < chunk.pages as usize {
             let outside = Page { group: self.sizes.len() as u32, next_use: NEVER, touched: false };

@@ -10,8 +10,8 @@ pub struct Outcome {
     pub records: u64,
     /// References to pages that were not resident.
     pub faults: u64,
-    /// Those of them that were the first reference to the page, or the first after its contents were dropped: a
-    /// zero-fill, no disk read.
+    /// Those of them that were the first reference to the page, or the first after its contents
+    /// were dropped: a zero-fill, no disk read.
     pub first_touch_faults: u64,
     /// Those of them that found a free frame.
     pub warmup_faults: u64,

@@ -1,8 +1,8 @@
 //! Refault distances: how long evicted pages stay away.
 //!
-//! The refault distance of an eviction is the number of references that the program makes between it and the fault that
-//! brings the page back, by the trace's [`VirtualTime`]. A policy that evicts the right pages has large ones. (The APR
-//! thesis of 2020, Figure 4.2.)
+//! The refault distance of an eviction is the number of references that the program makes between
+//! it and the fault that brings the page back, by the trace's [`VirtualTime`]. A policy that evicts
+//! the right pages has large ones. (The APR thesis of 2020, Figure 4.2.)
 
 use crate::{Observer, Outcome};
 use std::sync::Arc;
@@ -28,8 +28,8 @@ impl RefaultDistances {
         (self.refaults > 0).then(|| self.references as f64 / self.refaults as f64)
     }
 
-    /// The mean over all evictions, those of pages that never came back counted as if they did at the end of the trace;
-    /// `None` if there is none.
+    /// The mean over all evictions, those of pages that never came back counted as if they did at
+    /// the end of the trace; `None` if there is none.
     pub fn mean_with_end(&self) -> Option<f64> {
         let evictions = self.refaults + self.never_refaulted;
         (evictions > 0).then(|| (self.references + self.references_to_end) as f64 / evictions as f64)
@@ -148,7 +148,8 @@ mod tests {
         assert_eq!(distances(&trace, "fifo", 3).mean(), None, "nothing was evicted");
     }
 
-    /// The same string reduced, as it were: ten references before the first mark, at three records, and 60 after it.
+    /// The same string reduced, as it were: ten references before the first mark, at three records,
+    /// and 60 after it.
     #[test]
     fn distances_count_references_where_records_stand_for_several() {
         let trace = reduced(1, |writer| {
@@ -157,7 +158,8 @@ mod tests {
             [2, 1, 2].into_iter().for_each(|page| writer.reference(page, false).unwrap());
             writer.mark(1000, 60).unwrap();
         });
-        // Record 2 is at reference 2/3 of 10, record 4 at 10 + 1/3 of 60, record 5 at 10 + 2/3 of 60.
+        // Record 2 is at reference 2/3 of 10, record 4 at 10 + 1/3 of 60, record 5 at 10 + 2/3
+        // of 60.
         let measured = distances(&trace, "fifo", 2);
         assert_eq!((measured.refaults, measured.references), (2, (30 - 6) + (50 - 30)));
         assert_eq!((measured.never_refaulted, measured.references_to_end), (1, 70 - 50));
@@ -188,7 +190,8 @@ mod tests {
         });
         // FIFO: every page comes back at once, that is, at the reference after its eviction.
         assert_eq!(distances(&trace, "fifo", 3).mean(), Some(1.0));
-        // OPT evicts the page referenced just before, which is away for as many references as there are other pages: 3.
+        // OPT evicts the page referenced just before, which is away for as many references as there
+        // are other pages: 3.
         assert_eq!(distances(&trace, "opt", 3).mean(), Some(3.0));
         let sizes = [1, 2, 3, 4];
         let cells = sizes.map(|frames| Cell { spec: Spec::parse("opt").unwrap(), frames }).to_vec();

@@ -1,9 +1,11 @@
 //! What a sweep would count, told from a sample of the pages.
 //!
-//! C. A. Waldspurger et al. take the references to pages whose hash is small, a share R of them, and scale stack distances by 1 / R: the curve of
-//! LRU at all sizes ("Efficient MRC construction with SHARDS", USENIX FAST 2015). With a memory of R M frames the same references are a
-//! miniature of M frames under any policy whose decisions do not depend on more than the order of pages ("Cache modeling and optimization using
-//! miniature simulations", USENIX ATC 2017). For LRU these are one thing, and here one piece of code: a [`Sweep`] over the sample.
+//! C. A. Waldspurger et al. take the references to pages whose hash is small, a share R of them,
+//! and scale stack distances by 1 / R: the curve of LRU at all sizes ("Efficient MRC construction
+//! with SHARDS", USENIX FAST 2015). With a memory of R M frames the same references are a miniature
+//! of M frames under any policy whose decisions do not depend on more than the order of pages
+//! ("Cache modeling and optimization using miniature simulations", USENIX ATC 2017). For LRU these
+//! are one thing, and here one piece of code: a [`Sweep`] over the sample.
 //!
 //! ```text
 //!   pages, by hash    [ sample: R of them ][ not simulated                                   ]
@@ -11,18 +13,23 @@
 //!   counts            times 1 / R; hits are the program's references less the faults
 //! ```
 //!
-//! - **Fixed rate and fixed size.** A trace says how many pages it has before the first reference is read. So a number of pages is a rate, and the
-//!   threshold is known from the start: the one that SHARDS with fixed size comes down to in the end, without rescaling on the way. A sample has
-//!   exactly the number of pages it should, not about that many.
-//! - **Correction.** The most referenced pages make or break a sample's number of references, but they are hits nearly always. As in SHARDS-adj the
-//!   difference between the references sampled and those expected is taken to be hits: faults are scaled, and the hit ratio is over the
+//! - **Fixed rate and fixed size.** A trace says how many pages it has before the first reference
+//!   is read. So a number of pages is a rate, and the threshold is known from the start: the one
+//!   that SHARDS with fixed size comes down to in the end, without rescaling on the way. A sample
+//!   has exactly the number of pages it should, not about that many.
+//! - **Correction.** The most referenced pages make or break a sample's number of references, but
+//!   they are hits nearly always. As in SHARDS-adj the difference between the references sampled
+//!   and those expected is taken to be hits: faults are scaled, and the hit ratio is over the
 //!   references of the program.
-//! - **Error.** The sample is dealt out, by another hash, to [`GROUPS`] groups, each a sample with a memory of its own; how far their estimates
-//!   lie apart says how far the sample's own is from the truth (the method of random groups: K. M. Wolter, *Introduction to Variance Estimation*,
-//!   chapter 2). It does not see what all samples have in common, such as a policy that does not scale; what has been [measured](MeasuredError) against full runs does.
+//! - **Error.** The sample is dealt out, by another hash, to [`GROUPS`] groups, each a sample with
+//!   a memory of its own; how far their estimates lie apart says how far the sample's own is from
+//!   the truth (the method of random groups: K. M. Wolter, *Introduction to Variance Estimation*,
+//!   chapter 2). It does not see what all samples have in common, such as a policy that does not
+//!   scale; what has been [measured](MeasuredError) against full runs does.
 //!
-//! Refused is what cannot be right: policies that say so ([`Policy::NOT_SAMPLED`](sweephand_policy::Policy::NOT_SAMPLED)), fewer than
-//! [`LEAST_PAGES`] pages in the sample, fewer than [`LEAST_FRAMES`] frames in the miniature.
+//! Refused is what cannot be right: policies that say so
+//! ([`Policy::NOT_SAMPLED`](sweephand_policy::Policy::NOT_SAMPLED)), fewer than [`LEAST_PAGES`]
+//! pages in the sample, fewer than [`LEAST_FRAMES`] frames in the miniature.
 
 use crate::sweep::BATCH;
 use crate::{Cell, Outcome, Sweep, SweepError};
@@ -145,7 +152,8 @@ fn enough(of: u32, least: u32) -> String {
     if of <= least {
         return "leave it out".to_string();
     }
-    // Half a page more than needed, rounded up to two digits, so that it is enough whatever is rounded.
+    // Half a page more than needed, rounded up to two digits, so that it is enough whatever is
+    // rounded.
     let percent = 100.0 * (f64::from(least) + 0.5) / f64::from(of);
     let digit = 10f64.powf(percent.log10().floor() - 1.0);
     let percent = (percent / digit).ceil() * digit;
@@ -185,10 +193,11 @@ pub struct Estimates {
 /// What a sample tells of a cell.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
-    /// The counts that the whole trace would have, about. `records` is exact. There is no cold allocation.
+    /// The counts that the whole trace would have, about. `records` is exact. There is no cold
+    /// allocation.
     pub outcome: Outcome,
-    /// Standard error of the hit ratio, 1 being all references: two times in three the truth is no further away, as far as the groups
-    /// tell. 0 if all pages are simulated.
+    /// Standard error of the hit ratio, 1 being all references: two times in three the truth is no
+    /// further away, as far as the groups tell. 0 if all pages are simulated.
     pub hit_ratio_error: f64,
 }
 
@@ -252,8 +261,9 @@ impl Sampling {
         Ok(())
     }
 
-    /// Estimates what `sweep` would count: its cells and `collapse`; nothing else is sampled. It is given up as the sweep would be.
-    /// `progress` is called with the number of records of the trace that are done.
+    /// Estimates what `sweep` would count: its cells and `collapse`; nothing else is sampled. It is
+    /// given up as the sweep would be. `progress` is called with the number of records of the trace
+    /// that are done.
     pub fn run(
         &self,
         trace: &Trace,
@@ -276,7 +286,8 @@ impl Sampling {
             return Ok(estimates);
         }
 
-        // Repeats are hidden by taking them out before the others go: some cells want that, others not.
+        // Repeats are hidden by taking them out before the others go: some cells want that, others
+        // not.
         let mut collapsed = Vec::with_capacity(sweep.cells.len());
         for Cell { spec, .. } in &sweep.cells {
             collapsed.push(spec.arguments().collapse()?.unwrap_or(sweep.collapse));
@@ -368,7 +379,8 @@ fn estimate(
     seed: u64,
 ) -> Result<Vec<Estimate>, SamplingError> {
     let whole = outcomes(sample, share, sweep)?;
-    // A page that has been moved may have two ids here, so these are not the pages that were asked for, but about as many.
+    // A page that has been moved may have two ids here, so these are not the pages that were asked
+    // for, but about as many.
     let ids = sample.header().totals.page_ids;
     let deal: Vec<u32> = (0..GROUPS).map(|group| (ids + group) / GROUPS).collect();
     let groups = PageSample::parts(ids, &deal, !seed);
@@ -437,7 +449,8 @@ pub struct MeasuredError {
 const MEASURED: &str = include_str!("measured_errors.csv");
 
 impl MeasuredError {
-    /// What was measured of a policy, named without arguments, with the largest samples that do not have more pages than this.
+    /// What was measured of a policy, named without arguments, with the largest samples that do not
+    /// have more pages than this.
     pub fn of(policy: &str, sampled_pages: u64) -> Option<Self> {
         let rows = MEASURED.lines().skip(1).filter_map(|line| {
             let mut fields = line.split(',');

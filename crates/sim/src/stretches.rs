@@ -1,7 +1,8 @@
-//! A chunk in stretches: a simulation whose counts are told apart by class of reference is given one class at a time, and
-//! what its counts grow by meanwhile belongs to that class.
+//! A chunk in stretches: a simulation whose counts are told apart by class of reference is given
+//! one class at a time, and what its counts grow by meanwhile belongs to that class.
 //!
-//! So any [`Simulation`] will do, and none pays for classes elsewhere; here it costs a call a stretch.
+//! So any [`Simulation`] will do, and none pays for classes elsewhere; here it costs a call a
+//! stretch.
 
 use crate::{Outcome, Simulation};
 use std::iter;
@@ -28,8 +29,8 @@ pub(crate) fn stretches(classes: impl Iterator<Item = usize>) -> impl Iterator<I
     })
 }
 
-/// Gives a chunk, with all of its events, to a simulation. `count(class, before, after)` is told the counts before each
-/// stretch and after it.
+/// Gives a chunk, with all of its events, to a simulation. `count(class, before, after)` is told
+/// the counts before each stretch and after it.
 pub(crate) fn advance(
     simulation: &mut dyn Simulation,
     chunk: &Chunk,

@@ -1,7 +1,8 @@
 //! Many simulations of one trace at once.
 //!
-//! A sweep reads the trace chunk by chunk, a few at a time, and gives each batch to all of its simulations in parallel:
-//! the trace is decoded once, whatever the number of policies and sizes, and memory holds a batch, not the trace.
+//! A sweep reads the trace chunk by chunk, a few at a time, and gives each batch to all of its
+//! simulations in parallel: the trace is decoded once, whatever the number of policies and sizes,
+//! and memory holds a batch, not the trace.
 
 use crate::engine::{observed, simulation};
 use crate::{Future, LruStack, MemorySize, OptStack, Outcome, RefaultObserver, Simulation, TooLong};
@@ -13,12 +14,13 @@ use sweephand_policy::registry::Spec;
 use sweephand_policy::{ArgumentError, ColdAllocation};
 use sweephand_trace::{Chunk, Interrupt, Trace, VirtualTime};
 
-/// Chunks decoded together where several simulations share processors: enough for one to work on before the next takes
-/// its cache. A lone simulation takes one at a time, fresh from the decoder.
+/// Chunks decoded together where several simulations share processors: enough for one to work on
+/// before the next takes its cache. A lone simulation takes one at a time, fresh from the decoder.
 pub(crate) const BATCH: usize = 8;
 /// From so many sizes on, one pass for all is cheaper than a simulation of each.
 const STACK_SIZES: usize = 4;
-/// More bytes of page table than this are refused: `all` sizes are for policies that take them in one pass.
+/// More bytes of page table than this are refused: `all` sizes are for policies that take them in
+/// one pass.
 const MOST_STATE_BYTES: u64 = 4 << 30;
 /// Policies that one pass can simulate at all sizes.
 const ONE_PASS: [&str; 2] = ["lru", "opt"];
@@ -91,18 +93,22 @@ pub enum SweepError {
 pub struct Sweep {
     /// Policies with their memory sizes.
     pub cells: Vec<Cell>,
-    /// Whether references that repeat the one before them are hidden from policies that do not say otherwise.
+    /// Whether references that repeat the one before them are hidden from policies that do not say
+    /// otherwise.
     pub collapse: bool,
     /// Records between two samples of the trajectories; 0 for none.
     pub sample_records: u64,
-    /// Whether refault distances are measured: slower, and nothing is done for all sizes in one pass.
+    /// Whether refault distances are measured: slower, and nothing is done for all sizes in one
+    /// pass.
     pub refault_distances: bool,
-    /// Has the sweep given up, between two chunks of the trace: then there are no results, but [`SweepError::Interrupted`].
+    /// Has the sweep given up, between two chunks of the trace: then there are no results, but
+    /// [`SweepError::Interrupted`].
     pub interrupt: Interrupt,
 }
 
 impl Sweep {
-    /// Every policy with every memory size of a trace, in this order. Sizes that come to the same number of pages are one.
+    /// Every policy with every memory size of a trace, in this order. Sizes that come to the same
+    /// number of pages are one.
     pub fn over(trace: &Trace, specs: &[Spec], sizes: &[MemorySize]) -> Result<Self, SweepError> {
         let (totals, page_bytes) = (&trace.header().totals, trace.header().metadata.page_size);
         if totals.records == 0 {
@@ -121,8 +127,9 @@ impl Sweep {
         Ok(Self { cells, ..Self::default() })
     }
 
-    /// What a reader of the results has to know where the trace is reduced and memories are small. Reduction with a window
-    /// of K keeps LRU's and OPT's counts from K frames up; reference bits want some times that.
+    /// What a reader of the results has to know where the trace is reduced and memories are small.
+    /// Reduction with a window of K keeps LRU's and OPT's counts from K frames up; reference bits
+    /// want some times that.
     pub fn note_on_small_memories(&self, trace: &Trace) -> Option<String> {
         let window = trace.header().metadata.window;
         let (least, least_others) = (window, 8 * window);
@@ -139,8 +146,8 @@ impl Sweep {
         })
     }
 
-    /// Runs it. Results are in the order of the cells. `progress` is called after each batch with the number of records
-    /// of the trace that are done.
+    /// Runs it. Results are in the order of the cells. `progress` is called after each batch with
+    /// the number of records of the trace that are done.
     pub fn run(
         &self,
         trace: &Trace,
@@ -166,12 +173,14 @@ impl Sweep {
         cells.len() - in_one_pass
     }
 
-    /// The cells, by ascending size, that one pass over the trace does for a policy: all of it or none.
+    /// The cells, by ascending size, that one pass over the trace does for a policy: all of it or
+    /// none.
     fn in_one_pass(cells: &[Cell], trace: &Trace, policy: &str) -> Vec<usize> {
         let mut own: Vec<_> = (0..cells.len()).filter(|&at| cells[at].spec.name() == policy).collect();
         own.sort_by_key(|&at| cells[at].frames);
         let totals = &trace.header().totals;
-        // Where contents are dropped OPT's stack breaks ties in its own way, which shows in the warm-up faults.
+        // Where contents are dropped OPT's stack breaks ties in its own way, which shows in the
+        // warm-up faults.
         let counts_the_same = policy == "lru" || totals.unmaps + totals.remaps == 0;
         if own.len() < STACK_SIZES || !counts_the_same {
             own.clear();
@@ -179,7 +188,8 @@ impl Sweep {
         own
     }
 
-    /// The simulations to make: one a cell, or one for all sizes of a policy where that counts the same.
+    /// The simulations to make: one a cell, or one for all sizes of a policy where that counts the
+    /// same.
     fn runs(&self, trace: &Trace) -> Result<Vec<Run>, SweepError> {
         let [lru, opt] = if self.refault_distances {
             <[Vec<usize>; 2]>::default()
@@ -219,7 +229,8 @@ pub(crate) fn future_of(trace: &Trace, interrupt: &Interrupt) -> Result<Future, 
     Future::of_interruptible(trace, interrupt)?.map_err(|source| SweepError::TooLong { path, source })
 }
 
-/// Gives a trace to all of `runs`, batch by batch, in parallel. Next uses come along if one of them needs the future.
+/// Gives a trace to all of `runs`, batch by batch, in parallel. Next uses come along if one of them
+/// needs the future.
 pub(crate) fn feed<R: Send>(
     trace: &Trace,
     runs: &mut [R],
@@ -328,7 +339,8 @@ impl Run {
     }
 }
 
-/// Where in a chunk of `len` records, which begins at record `first`, the next sample after `start` is due.
+/// Where in a chunk of `len` records, which begins at record `first`, the next sample after `start`
+/// is due.
 fn next_sample(first: u64, start: usize, every: u64, len: usize) -> Option<usize> {
     if every == 0 {
         return None;

@@ -1,5 +1,5 @@
-//! The fast paths against the plain ones: engine against the conformance machine, one pass for all sizes against one
-//! run a size, batches against whatever else cuts a trace.
+//! The fast paths against the plain ones: engine against the conformance machine, one pass for all
+//! sizes against one run a size, batches against whatever else cuts a trace.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -21,7 +21,8 @@ fn string_trace(pages: &[u32]) -> Trace {
     trace(|writer| pages.iter().for_each(|&page| writer.reference(u64::from(page), false).unwrap()))
 }
 
-/// References to a few pages, now and then with pages unmapped; long enough for several chunks if asked.
+/// References to a few pages, now and then with pages unmapped; long enough for several chunks if
+/// asked.
 fn random_trace(random: &mut SplitMix64, references: usize, pages: u64, unmaps: bool) -> Trace {
     trace(|writer| {
         let mut scan = 0;
@@ -211,7 +212,8 @@ fn however_a_trace_is_cut_the_counts_are_the_same() {
     }
 }
 
-/// A drop of one page once ended the runs of all others, so that OPT was told of uses that collapsing then hid.
+/// A drop of one page once ended the runs of all others, so that OPT was told of uses that
+/// collapsing then hid.
 #[test]
 fn counts_by_class_add_up_to_those_of_the_whole_for_every_policy() {
     let seed = 11;
@@ -239,7 +241,8 @@ fn counts_by_class_add_up_to_those_of_the_whole_for_every_policy() {
 
 #[test]
 fn a_class_has_its_own_faults_and_its_own_pages() {
-    // LRU with 3 frames: 0 1 2 fault, 0 hits, 3 and 4 fault and push out 1 and 2, 0 hits, 1 faults and pushes out 3.
+    // LRU with 3 frames: 0 1 2 fault, 0 hits, 3 and 4 fault and push out 1 and 2, 0 hits, 1 faults
+    // and pushes out 3.
     let trace = string_trace(&[0, 1, 2, 0, 3, 4, 0, 1]);
     let cells = vec![Cell { spec: Spec::parse("lru").unwrap(), frames: 3 }];
     let sweep = Sweep { cells, ..Sweep::default() };
@@ -309,7 +312,8 @@ enum Step {
     Unmap(u32),
 }
 
-/// The engine gives the number of an object that is gone to the next one, the plain machine here never does.
+/// The engine gives the number of an object that is gone to the next one, the plain machine here
+/// never does.
 #[test]
 fn objects_come_and_go_in_the_engine_as_in_the_conformance_machine() {
     struct Count<'a>(&'a [Step], &'a Spec, usize);
@@ -390,7 +394,8 @@ fn objects_come_and_go_in_the_engine_as_in_the_conformance_machine() {
     }
 }
 
-/// 10, 11, 12 are a sequence, which gives up the page behind its end. That page is elsewhere by then, and 10 goes.
+/// 10, 11, 12 are a sequence, which gives up the page behind its end. That page is elsewhere by
+/// then, and 10 goes.
 #[test]
 fn a_resident_page_that_is_moved_leaves_its_sequence() {
     let trace = trace(|writer| {
@@ -423,7 +428,8 @@ fn a_resident_page_that_is_moved_takes_another_place_in_the_page_table() {
     assert_eq!(outcomes(&trace, "clock-page-table", &[3])[0].faults, 4, "the moved page is in memory");
 }
 
-/// Two arrays, one of them freed while its pages are in memory: what it leaves is evicted for the other first.
+/// Two arrays, one of them freed while its pages are in memory: what it leaves is evicted for the
+/// other first.
 #[test]
 fn pages_of_a_freed_object_are_evicted_as_pages_of_the_default_object() {
     let faults = |freed: bool| {
@@ -446,7 +452,8 @@ fn pages_of_a_freed_object_are_evicted_as_pages_of_the_default_object() {
     assert!(faults(false).iter().all(|faults| *faults > 25), "{:?}", faults(false));
 }
 
-/// What APR does on two of the classic traces, in its own reading and where LIFO+ passes the pages that it named.
+/// What APR does on two of the classic traces, in its own reading and where LIFO+ passes the pages
+/// that it named.
 #[test]
 fn apr_takes_these_faults_on_the_classic_traces() {
     let Some(traces) = std::env::var_os("SWEEPHAND_TRACES") else {

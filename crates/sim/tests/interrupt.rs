@@ -25,7 +25,8 @@ fn sweep(policies: &str, interrupt: &Interrupt) -> Sweep {
     Sweep { cells: cells.collect(), interrupt: interrupt.clone(), ..Sweep::default() }
 }
 
-/// What comes of a sweep, sampled or not, that is interrupted as soon as this many records are done, and what its progress was.
+/// What comes of a sweep, sampled or not, that is interrupted as soon as this many records are
+/// done, and what its progress was.
 fn interrupted(
     trace: &Trace,
     policies: &str,
@@ -59,7 +60,8 @@ fn is_given_up(result: &Result<(), SamplingError>) -> bool {
 fn it_is_given_up_where_it_is_with_and_without_a_sample() {
     let trace = trace();
     let records = trace.header().totals.records;
-    // One simulation takes a chunk at a time, several take some; one that needs the future reads all of it before.
+    // One simulation takes a chunk at a time, several take some; one that needs the future reads
+    // all of it before.
     for policies in ["clock", "opt", "clock,lirs,opt"] {
         for sample in [None, Some("50%"), Some("100%")] {
             let (result, seen) = interrupted(&trace, policies, sample, 1);

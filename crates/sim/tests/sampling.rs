@@ -1,4 +1,5 @@
-//! Estimates from samples: exact where all pages are sampled, unbiased where not, and refused where they cannot be right.
+//! Estimates from samples: exact where all pages are sampled, unbiased where not, and refused where
+//! they cannot be right.
 
 use std::io::Cursor;
 use sweephand_policy::SplitMix64;
@@ -158,7 +159,8 @@ fn a_smaller_sample_of_a_seed_is_part_of_a_larger() {
         |a: &PageSample, b: &PageSample| (0..5_000).filter(|p| a.contains(*p) && b.contains(*p)).count();
     for seed in 0..20 {
         assert_eq!(in_both(&of(300, seed), &of(1_000, seed)), 300);
-        // Those of other seeds have as many in common as chance will have it: 200 of 1,000, give or take 11.
+        // Those of other seeds have as many in common as chance will have it: 200 of 1,000, give or
+        // take 11.
         let common = in_both(&of(1_000, seed), &of(1_000, seed + 1));
         assert!((150..250).contains(&common), "{common} of seeds {seed} and {}", seed + 1);
     }
@@ -180,8 +182,9 @@ fn a_seed_is_a_sample() {
     assert_eq!(estimates(&whole, &format!("{pages}p"), 7, &cells).cells, first.cells);
 }
 
-/// The mean over many samples is the truth, within what their number leaves open and what a miniature's rounding costs; and
-/// the errors that the samples tell of themselves are as large as those that they have.
+/// The mean over many samples is the truth, within what their number leaves open and what a
+/// miniature's rounding costs; and the errors that the samples tell of themselves are as large as
+/// those that they have.
 #[test]
 fn estimates_are_right_on_average_and_their_errors_of_the_right_size() {
     const SEEDS: u64 = 24;

@@ -8,10 +8,11 @@
 //! DIR/_lock                          who is writing
 //! ```
 //!
-//! A row is safe when [`Dataset::add`] returns. [`Dataset::fold`] makes a part of the journal: the part is written whole
-//! under another name, synced and renamed, and only then is the journal emptied; whoever is killed in between leaves rows in
-//! both, and those in the journal are dropped on opening. The last line of a journal may be torn: it is cut off, and its
-//! cell is missing. The last part is written again with more rows until it is full, so parts are few.
+//! A row is safe when [`Dataset::add`] returns. [`Dataset::fold`] makes a part of the journal: the
+//! part is written whole under another name, synced and renamed, and only then is the journal
+//! emptied; whoever is killed in between leaves rows in both, and those in the journal are dropped
+//! on opening. The last line of a journal may be torn: it is cut off, and its cell is missing. The
+//! last part is written again with more rows until it is full, so parts are few.
 
 use crate::error::InFile;
 use crate::{Algorithm, Cell, CellKey, Cells, Error, Hash, NamedTrace, TraceFile, is_url};
@@ -160,7 +161,8 @@ impl Dataset {
         (0..cells.len()).filter(|&place| !self.done.contains(&keys[place])).collect()
     }
 
-    /// How many rows there are of cells that are not among these: of an earlier plan, of traces that have changed since.
+    /// How many rows there are of cells that are not among these: of an earlier plan, of traces
+    /// that have changed since.
     pub fn others(&self, cells: &Cells) -> usize {
         let keys: HashSet<CellKey> = cells.keys().into_iter().collect();
         self.done.iter().filter(|key| !keys.contains(key)).count()
@@ -187,7 +189,8 @@ impl Dataset {
         let mut lines = Vec::new();
         for row in rows {
             let key = row.cell.cell.parse().map_err(Error::Other)?;
-            // Two workers may have had the same cell: an executor that lost sight of one gave it to another.
+            // Two workers may have had the same cell: an executor that lost sight of one gave it to
+            // another.
             if self.done.insert(key) {
                 serde_json::to_writer(&mut lines, &row).map_err(io::Error::from).in_file(&path)?;
                 lines.push(b'\n');
@@ -236,8 +239,8 @@ impl Dataset {
         empty(&mut self.journal).in_file(&path)
     }
 
-    /// The traces with their hashes: the plan's, those known from last time if the file looks the same, or those of the files.
-    /// URLs need to have theirs already.
+    /// The traces with their hashes: the plan's, those known from last time if the file looks the
+    /// same, or those of the files. URLs need to have theirs already.
     pub fn identify(&mut self, traces: &[NamedTrace]) -> Result<Vec<TraceFile>, Error> {
         let identify = |trace: &NamedTrace| {
             let NamedTrace { name, location, hash } = trace.clone();

@@ -36,7 +36,8 @@ impl Algorithm {
     }
 }
 
-/// Makes the hash of bytes that come piece by piece: that of a local file with them, wherever they come from.
+/// Makes the hash of bytes that come piece by piece: that of a local file with them, wherever they
+/// come from.
 #[derive(Default)]
 pub struct Hasher(Xxh3);
 

@@ -6,10 +6,11 @@
 //!                              \-------------------------- what is there already <-------------------------/
 //! ```
 //!
-//! A [`Cell`] says everything that its result depends on, in a line of JSON, so it can be computed by any process on any
-//! machine that can get the trace: [`Runner::run`] makes a row of it. [`Dataset`] keeps rows safe as they come in and knows
-//! which cells are missing, so a sweep that was killed goes on where it was. [`local::run`] is the executor with processes
-//! of this machine, [`worker::serve`] what these do. Executors of others (Dask, Ray) call the same from Python.
+//! A [`Cell`] says everything that its result depends on, in a line of JSON, so it can be computed
+//! by any process on any machine that can get the trace: [`Runner::run`] makes a row of it.
+//! [`Dataset`] keeps rows safe as they come in and knows which cells are missing, so a sweep that
+//! was killed goes on where it was. [`local::run`] is the executor with processes of this machine,
+//! [`worker::serve`] what these do. Executors of others (Dask, Ray) call the same from Python.
 #![forbid(unsafe_code)]
 
 mod cell;

@@ -1,8 +1,8 @@
 //! The executor with processes of this machine.
 //!
-//! A worker is a process, so that whatever happens to it (a kill, no memory left) happens to one cell: that is tried again,
-//! on a new worker. A thread a worker hands it cells and waits for the answer; the caller's thread gives out cells and takes
-//! rows in.
+//! A worker is a process, so that whatever happens to it (a kill, no memory left) happens to one
+//! cell: that is tried again, on a new worker. A thread a worker hands it cells and waits for the
+//! answer; the caller's thread gives out cells and takes rows in.
 
 use crate::worker::Answer;
 use crate::{Cell, Cells, Dataset, Error, Failure, VERSION};
@@ -50,8 +50,8 @@ pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Computes the cells at these places. `watch` is called now and then with what has been done so far; it says whether to go
-/// on. Whatever ends this, the rows that came in are in the dataset.
+/// Computes the cells at these places. `watch` is called now and then with what has been done so
+/// far; it says whether to go on. Whatever ends this, the rows that came in are in the dataset.
 pub fn run(
     cells: &Cells,
     missing: &[usize],
@@ -287,7 +287,8 @@ fn listen(output: &mut BufReader<ChildStdout>) -> io::Result<Answer> {
 
 /// Waits for a process that is ending.
 fn reap(process: &Mutex<Option<Child>>) -> Option<ExitStatus> {
-    // Out of the lock first: until it is gone, whoever wants it gone at once must be able to say so.
+    // Out of the lock first: until it is gone, whoever wants it gone at once must be able to say
+    // so.
     let mut child = process.lock().expect("no panic").take()?;
     child.wait().ok()
 }

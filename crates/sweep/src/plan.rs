@@ -61,7 +61,8 @@ struct DescribedEntry {
 /// A trace that the plan names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamedTrace {
-    /// What it is called in results: the name that the plan gives it, or else its path or URL as there, patterns filled in.
+    /// What it is called in results: the name that the plan gives it, or else its path or URL as
+    /// there, patterns filled in.
     pub name: String,
     /// The path, or the URL (a pattern still, where it has a `*`).
     pub location: String,
@@ -220,8 +221,8 @@ impl Plan {
     }
 }
 
-/// The cells of a plan: every trace under every policy at every memory size. There may be millions: each is made when it is
-/// asked for.
+/// The cells of a plan: every trace under every policy at every memory size. There may be millions:
+/// each is made when it is asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Cells {
     pub(crate) traces: Vec<TraceFile>,
@@ -263,7 +264,8 @@ impl Cells {
     }
 }
 
-/// The sample that a plan asks for. Whether it is large enough depends on the trace, so that is seen when a cell is computed.
+/// The sample that a plan asks for. Whether it is large enough depends on the trace, so that is
+/// seen when a cell is computed.
 fn sample_of(size: &str, seed: Option<u64>, specs: &[Spec]) -> Result<Sample, String> {
     let size: SampleSize = size.trim().parse().map_err(|error: SampleSizeError| error.to_string())?;
     // A number of pages may be all that there are, and any policy can be told from all of them.

@@ -10,7 +10,8 @@ use sweephand_report::{CellColumns, SimulatedTrace, SimulationRow, SweepRow};
 use sweephand_sim::{MemorySize, Sampling, Sweep};
 use sweephand_trace::Trace;
 
-/// Computes cells, one after the other, on one processor. It keeps the last trace open: cells of one trace come together.
+/// Computes cells, one after the other, on one processor. It keeps the last trace open: cells of
+/// one trace come together.
 #[derive(Default)]
 pub struct Runner {
     last: Option<(PathBuf, FileState, Trace)>,
@@ -73,7 +74,8 @@ impl Runner {
         })
     }
 
-    /// Opens the cell's trace, unless it is open, and checks that it is the one that was planned with.
+    /// Opens the cell's trace, unless it is open, and checks that it is the one that was planned
+    /// with.
     fn open(&mut self, cell: &Cell, path: &Path) -> Result<&Trace, Error> {
         let file = |error| Error::file(Path::new(&cell.trace.name), error);
         let state = state(&path.metadata().map_err(file)?).map_err(file)?;

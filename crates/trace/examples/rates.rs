@@ -1,7 +1,8 @@
 //! How fast traces are imported and decoded, how large they become.
 //!
-//! `cargo run --release -p sweephand-trace --example rates -- [--level N] TRACE...`: imports each file at the
-//! given zstd level and prints seconds, bytes, and references decoded a second from the file it made.
+//! `cargo run --release -p sweephand-trace --example rates -- [--level N] TRACE...`: imports each
+//! file at the given zstd level and prints seconds, bytes, and references decoded a second from the
+//! file it made.
 
 use std::fs::File;
 use std::io::BufWriter;

@@ -15,8 +15,8 @@ const UNIT_SHIFT: u32 = 52;
 /// One request cannot be for more bytes: in traces of disks a larger one is damage.
 const REQUEST_BYTES: u64 = u32::MAX as u64;
 
-/// Turns accesses into references. An access touches each page that it covers once, in ascending order; one of no bytes
-/// touches none.
+/// Turns accesses into references. An access touches each page that it covers once, in ascending
+/// order; one of no bytes touches none.
 pub(crate) struct Accesses<'a, S> {
     sink: &'a mut S,
     page_shift: u32,
@@ -37,7 +37,8 @@ impl<'a, S: Sink> Accesses<'a, S> {
         1 << self.page_shift
     }
 
-    /// The input says how large a page is: a power of two, the same before the first reference and ever after.
+    /// The input says how large a page is: a power of two, the same before the first reference and
+    /// ever after.
     pub(crate) fn set_page_size(&mut self, bytes: u64) -> Result<(), &'static str> {
         if !bytes.is_power_of_two() || !(512..=1 << 30).contains(&bytes) {
             return Err("not the size of a page");
@@ -61,7 +62,8 @@ impl<'a, S: Sink> Accesses<'a, S> {
         Ok(())
     }
 
-    /// `bytes` bytes from byte `offset` of a disk on are read or written. Each disk has its own pages.
+    /// `bytes` bytes from byte `offset` of a disk on are read or written. Each disk has its own
+    /// pages.
     pub(crate) fn request(&mut self, disk: u64, offset: u64, bytes: u64, write: bool) -> Result<(), Refused> {
         if bytes > REQUEST_BYTES {
             return Err("a request for 4 GiB or more".into());
@@ -93,7 +95,8 @@ impl<'a, S: Sink> Accesses<'a, S> {
         (self.references, self.instructions)
     }
 
-    /// That was all. `what` the input has been taken for is for the error if there was no reference in it.
+    /// That was all. `what` the input has been taken for is for the error if there was no reference
+    /// in it.
     pub(crate) fn finish(mut self, what: &str) -> Result<EndTotals, Error> {
         if self.references == 0 {
             return Err(Error::unrecognised(format!("{what} without a single reference")));

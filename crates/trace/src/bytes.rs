@@ -1,8 +1,8 @@
 //! A buffered byte stream that knows where it is.
 //!
-//! Parsers look at [`ByteStream::buffered`], take what they understand with [`ByteStream::consume`], and ask
-//! for more with [`ByteStream::fill`] only when what is left could be cut off. `fill` reads once, so a parser
-//! on a live pipe works on what has arrived.
+//! Parsers look at [`ByteStream::buffered`], take what they understand with
+//! [`ByteStream::consume`], and ask for more with [`ByteStream::fill`] only when what is left could
+//! be cut off. `fill` reads once, so a parser on a live pipe works on what has arrived.
 
 use std::io::{ErrorKind, Read};
 
@@ -82,8 +82,8 @@ impl<R: Read> ByteStream<R> {
     }
 }
 
-/// What a failed read means: what the system says has a number, what a decompressor says has none and is
-/// about the data.
+/// What a failed read means: what the system says has a number, what a decompressor says has none
+/// and is about the data.
 pub(crate) fn read_error(error: std::io::Error, offset: u64) -> Error {
     match error.kind() {
         _ if error.raw_os_error().is_some() => error.into(),

@@ -1,10 +1,10 @@
 //! The raw chunk of [`crate::format`]: columns out of a [`Chunk`], and back.
 //!
-//! Decoding is what every simulation pays for, so it goes block by block of 64 references through arrays
-//! on the stack: byte planes are put together and un-zig-zagged (vectorised), summed up (serial: one
-//! addition a reference), and joined with 64 write flags and the running maximum (vectorised). The largest
-//! id is compared once a chunk. Nothing here is `unsafe`, and nothing is believed: every count is checked
-//! against the bytes that are there before memory is taken.
+//! Decoding is what every simulation pays for, so it goes block by block of 64 references through
+//! arrays on the stack: byte planes are put together and un-zig-zagged (vectorised), summed up
+//! (serial: one addition a reference), and joined with 64 write flags and the running maximum
+//! (vectorised). The largest id is compared once a chunk. Nothing here is `unsafe`, and nothing is
+//! believed: every count is checked against the bytes that are there before memory is taken.
 
 use std::io;
 use std::ops::Range;
@@ -22,9 +22,9 @@ const WRITES: u8 = 0b0001_0000;
 /// The zstd level samples are tried at.
 const TRIAL_LEVEL: i32 = 1;
 
-/// References in the middle of a chunk that decide how its ids are stored. Over nine SPLASH-3 traces at
-/// level 6 the choice makes files 11 % smaller than differences alone and 21 % smaller than plain ids alone;
-/// the whole chunk as the sample would gain another 0.7 %.
+/// References in the middle of a chunk that decide how its ids are stored. Over nine SPLASH-3
+/// traces at level 6 the choice makes files 11 % smaller than differences alone and 21 % smaller
+/// than plain ids alone; the whole chunk as the sample would gain another 0.7 %.
 const TRIAL_REFERENCES: usize = 1 << 16;
 
 /// References decoded at a time: one word of write flags.
@@ -156,7 +156,8 @@ pub(crate) fn encode_event(event: &Event, raw: &mut Vec<u8>) {
     }
 }
 
-/// Decodes `raw`. `chunk` has been restarted where the chunk before it ended, or at its index entry.
+/// Decodes `raw`. `chunk` has been restarted where the chunk before it ended, or at its index
+/// entry.
 pub(crate) fn decode(raw: &[u8], chunk: &mut Chunk) -> Result<()> {
     let mut at = 0;
     let references = count(raw, &mut at, CHUNK_REFERENCES, "too many references")?;

@@ -1,4 +1,5 @@
-//! DynamoRIO's drmemtrace, as its view tool prints it (`drrun -t drmemtrace -tool view -indir DIR 2> FILE`).
+//! DynamoRIO's drmemtrace, as its view tool prints it (`drrun -t drmemtrace -tool view -indir DIR
+//! 2> FILE`).
 //!
 //! ```text
 //! Output format:
@@ -12,10 +13,12 @@
 //!               1 : total instructions
 //! ```
 //!
-//! Fetches of instructions are references too (reads), as the file has them. An access across the end of a page touches both pages.
-//! Instructions are counted; the marker gives the page size (4 KiB without one). Prefetches and flushes of caches touch no page: they do not
-//! fault. Threads share their memory, in the order of the file. The records of several programs in one file (`W0.T17`, `W1.T18`) would not,
-//! and are refused. Anything that is not the tool's is an error. Allocations and unmaps the file does not tell. (DynamoRIO 11,
+//! Fetches of instructions are references too (reads), as the file has them. An access across the
+//! end of a page touches both pages. Instructions are counted; the marker gives the page size (4
+//! KiB without one). Prefetches and flushes of caches touch no page: they do not fault. Threads
+//! share their memory, in the order of the file. The records of several programs in one file
+//! (`W0.T17`, `W1.T18`) would not, and are refused. Anything that is not the tool's is an error.
+//! Allocations and unmaps the file does not tell. (DynamoRIO 11,
 //! `clients/drcachesim/tools/view.cpp`.)
 
 use std::io::Read;

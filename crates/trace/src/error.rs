@@ -1,10 +1,11 @@
-//! What can go wrong, and where. Every message is one line that names the file, the place and the reason.
+//! What can go wrong, and where. Every message is one line that names the file, the place and the
+//! reason.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What can go wrong with a trace. `path` is empty until [`Error::in_file`] fills it in, or for what was being
-/// written, [`Error::in_output`].
+/// What can go wrong with a trace. `path` is empty until [`Error::in_file`] fills it in, or for
+/// what was being written, [`Error::in_output`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -130,7 +131,8 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// Nothing in it is a write, and what was asked for tells pages that are written from pages that are read.
+    /// Nothing in it is a write, and what was asked for tells pages that are written from pages
+    /// that are read.
     #[error(
         "{}does not say which references are writes: take a recorded trace (`sweephand record`)",
         named(path)

@@ -1,12 +1,13 @@
 //! The `.swt` format, version 1: fixed header, chunks, index, metadata.
 //!
 //! # Why not PGTR
-//! PGTR, the recorder's stream, is one chain of differences between page *addresses*. That is right for a
-//! pipe, and wrong for a file that is simulated over and over: every reference costs a hash-table look-up
-//! before a simulation can begin, and no part can be read without everything before it. Here pages are
-//! **dense ids**, numbered by first touch, so a simulation indexes arrays and hashes nothing; columns are
-//! stored apart, so decoding is a loop a compiler vectorises; and chunks decode independently, so a reader
-//! can seek and several threads can read at once. PGTR stays what the recorder sends and a format to import.
+//! PGTR, the recorder's stream, is one chain of differences between page *addresses*. That is right
+//! for a pipe, and wrong for a file that is simulated over and over: every reference costs a
+//! hash-table look-up before a simulation can begin, and no part can be read without everything
+//! before it. Here pages are **dense ids**, numbered by first touch, so a simulation indexes arrays
+//! and hashes nothing; columns are stored apart, so decoding is a loop a compiler vectorises; and
+//! chunks decode independently, so a reader can seek and several threads can read at once. PGTR
+//! stays what the recorder sends and a format to import.
 //!
 //! # Layout
 //! All integers are little-endian. The file is, without gaps and to its last byte:
@@ -18,10 +19,10 @@
 //! metadata   JSON, see `Metadata`; last because how a recording ended is known last
 //! ```
 //!
-//! Header, index and metadata have checksums in the header, raw chunks in the index. The header's *content
-//! checksum* is the trace's identity: a hash of the references and events themselves (`content.rs`), so that
-//! compression level, cut into chunks and choice of encoding do not show in it. A header whose "finished"
-//! flag is not set belongs to a file whose writer died.
+//! Header, index and metadata have checksums in the header, raw chunks in the index. The header's
+//! *content checksum* is the trace's identity: a hash of the references and events themselves
+//! (`content.rs`), so that compression level, cut into chunks and choice of encoding do not show in
+//! it. A header whose "finished" flag is not set belongs to a file whose writer died.
 //!
 //! # Header and index
 //! ```text
@@ -57,9 +58,10 @@
 //!              2 Mark   instructions, references   5 Move  id, page number
 //! ```
 //!
-//! Byte planes because zstd then sees the low bytes apart from the high ones, which are nearly always zero,
-//! and because putting them together again is a loop without branches. Per chunk the writer looks at a
-//! sample and stores plain ids where those are likely to compress better (random references to a small set).
+//! Byte planes because zstd then sees the low bytes apart from the high ones, which are nearly
+//! always zero, and because putting them together again is a loop without branches. Per chunk the
+//! writer looks at a sample and stores plain ids where those are likely to compress better (random
+//! references to a small set).
 //!
 //! # Versions
 //! 1. The first.
@@ -83,8 +85,8 @@ pub const CHUNK_EVENTS: usize = 1 << 16;
 /// Bytes before a chunk's payload.
 pub(crate) const CHUNK_HEAD: usize = 16;
 
-/// No raw chunk is longer: every column at its longest, rounded up. What a damaged length can make a
-/// reader allocate.
+/// No raw chunk is longer: every column at its longest, rounded up. What a damaged length can make
+/// a reader allocate.
 pub(crate) const MAX_RAW: usize = 16 << 20;
 
 /// No metadata is longer.

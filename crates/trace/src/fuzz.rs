@@ -1,4 +1,5 @@
-//! What must hold of any bytes whatever: the fuzz target, and the stable test that runs it on damage.
+//! What must hold of any bytes whatever: the fuzz target, and the stable test that runs it on
+//! damage.
 
 use std::io::{self, Cursor, Read};
 use std::path::Path;
@@ -9,12 +10,14 @@ use crate::import::convert;
 use crate::irim;
 use crate::{AllocKind, Chunk, EndTotals, Error, Format, Metadata, Sink, Trace, Writer};
 
-/// Reads `data` as a trace of the format that it seems to have, as one of each format that is converted, as an IRIM string, and as
-/// a raw chunk of our own. Each is refused with an error, or is consistent. Panics if it is not.
+/// Reads `data` as a trace of the format that it seems to have, as one of each format that is
+/// converted, as an IRIM string, and as a raw chunk of our own. Each is refused with an error, or
+/// is consistent. Panics if it is not.
 #[doc(hidden)]
 pub fn fuzz_reader(data: &[u8]) {
     if let Ok(trace) = Trace::from_reader(data, Path::new("data")) {
-        // What we converted ourselves must be sound; a native file with right checksums may still lie.
+        // What we converted ourselves must be sound; a native file with right checksums may still
+        // lie.
         let native = data.starts_with(&crate::format::MAGIC);
         if let Some(checksum) = consistent(&trace)
             && !native
@@ -91,7 +94,8 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// Keeps references, and refuses to take many: a record of a few bytes may be a request for a million pages.
+/// Keeps references, and refuses to take many: a record of a few bytes may be a request for a
+/// million pages.
 struct Bounded<'a>(&'a mut Vec<(u64, bool)>);
 
 impl Bounded<'_> {

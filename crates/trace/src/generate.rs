@@ -1,9 +1,10 @@
 //! Reference strings from a rule and a seed.
 //!
-//! A [`Generator`] is an iterator of (page number, write). The same pattern, seed and number of references
-//! give the same string on every machine: randomness is SplitMix64, `below(n)` is the high 64 bits of a draw
-//! times n, and all else is integers, or floating-point arithmetic that IEEE 754 and the `libm` crate pin
-//! down. Write flags are drawn from a stream of their own, so asking for writes does not change the pages.
+//! A [`Generator`] is an iterator of (page number, write). The same pattern, seed and number of
+//! references give the same string on every machine: randomness is SplitMix64, `below(n)` is the
+//! high 64 bits of a draw times n, and all else is integers, or floating-point arithmetic that IEEE
+//! 754 and the `libm` crate pin down. Write flags are drawn from a stream of their own, so asking
+//! for writes does not change the pages.
 
 use std::fmt;
 use std::io::{Seek, Write};
@@ -33,9 +34,9 @@ pub enum Pattern {
         /// 0 is uniform; the larger, the more goes to few pages.
         exponent: f64,
     },
-    /// Look-ups through an index: a random leaf page of the index, a random record page, and so on by
-    /// turns. The leaves are the first pages. (O'Neil, O'Neil and Weikum, *The LRU-K page replacement
-    /// algorithm*, SIGMOD 1993.)
+    /// Look-ups through an index: a random leaf page of the index, a random record page, and so on
+    /// by turns. The leaves are the first pages. (O'Neil, O'Neil and Weikum, *The LRU-K page
+    /// replacement algorithm*, SIGMOD 1993.)
     IndexedDatabase {
         /// Leaf pages of the index.
         leaves: u64,
@@ -59,7 +60,8 @@ impl Pattern {
     /// The indexed database of the paper: 100 leaves, 10,000 pages of records.
     pub const INDEXED_DATABASE: Self = Self::IndexedDatabase { leaves: 100, records: 10_000 };
 
-    /// The mixture that throughput is measured with: Zipf 1.0 over a million pages, a loop over 200,000.
+    /// The mixture that throughput is measured with: Zipf 1.0 over a million pages, a loop over
+    /// 200,000.
     pub const MIXED: Self =
         Self::Mixed { zipf_pages: 1_000_000, exponent: 1.0, loop_pages: 200_000, alternate: false };
 }
@@ -104,7 +106,8 @@ const LEVEL: i32 = 1;
 const STEP: u64 = 1 << 20;
 
 impl Synthesis {
-    /// Makes it. `progress` is called now and then with the number of references made, and says whether to go on.
+    /// Makes it. `progress` is called now and then with the number of references made, and says
+    /// whether to go on.
     pub fn write<W: Write + Seek>(
         self,
         out: W,
@@ -155,7 +158,8 @@ enum Rule {
 }
 
 impl Generator {
-    /// The string of `pattern` and `seed`, in which a share of `writes` (0 to 1) of the references write.
+    /// The string of `pattern` and `seed`, in which a share of `writes` (0 to 1) of the references
+    /// write.
     pub fn new(pattern: &Pattern, seed: u64, writes: f64) -> Result<Self, Invalid> {
         if !(0.0..=1.0).contains(&writes) {
             return Err(Invalid(format!("a share of writes of {writes}: it lies between 0 and 1")));
@@ -266,12 +270,14 @@ impl Loop {
     }
 }
 
-/// Zipf's distribution by inversion: the page is the number of cumulative weights a draw is not below. A
-/// guide table (Chen and Asau, 1974) says where to begin, so a draw costs two or three look-ups.
+/// Zipf's distribution by inversion: the page is the number of cumulative weights a draw is not
+/// below. A guide table (Chen and Asau, 1974) says where to begin, so a draw costs two or three
+/// look-ups.
 struct Zipf {
     /// Cumulative weights as shares of 2^64; the last is not looked at.
     cumulative: Vec<u64>,
-    /// For each value of the draw's high bits, the first page whose cumulative weight is above them.
+    /// For each value of the draw's high bits, the first page whose cumulative weight is above
+    /// them.
     guide: Vec<u32>,
     shift: u32,
 }

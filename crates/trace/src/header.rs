@@ -1,4 +1,5 @@
-//! What a trace says about itself: where it comes from ([`Metadata`]) and what is in it ([`Totals`]).
+//! What a trace says about itself: where it comes from ([`Metadata`]) and what is in it
+//! ([`Totals`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +22,8 @@ pub struct Header {
 pub struct Totals {
     /// References stored here.
     pub records: u64,
-    /// References the program made: more than `records` if runs were collapsed or the trace reduced.
+    /// References the program made: more than `records` if runs were collapsed or the trace
+    /// reduced.
     pub references: u64,
     /// Runs of consecutive references to one page (what a window of 1 would store).
     pub runs: u64,
@@ -54,8 +56,8 @@ pub struct Totals {
     pub chunks: u64,
 }
 
-/// Where a trace comes from. Stored as JSON: a field this version does not know is ignored, one that is
-/// missing gets its default.
+/// Where a trace comes from. Stored as JSON: a field this version does not know is ignored, one
+/// that is missing gets its default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
@@ -65,8 +67,8 @@ pub struct Metadata {
     pub command: Vec<String>,
     /// Bytes a page.
     pub page_size: u64,
-    /// 0: every reference is stored. 1: runs of references to one page are stored as one. K > 1: only
-    /// the first and the last run of each page in every stretch of K distinct pages (see
+    /// 0: every reference is stored. 1: runs of references to one page are stored as one. K > 1:
+    /// only the first and the last run of each page in every stretch of K distinct pages (see
     /// [`crate::reduce`]).
     pub window: u64,
     /// Instruction fetches are included, as reads.

@@ -1,8 +1,10 @@
-//! Every format there is to read: decompression, detection by content, and the way to each importer.
+//! Every format there is to read: decompression, detection by content, and the way to each
+//! importer.
 //!
-//! Names are not looked at. Compression is known by its magic bytes and may be nested; what comes out is
-//! PGTR or our own format by theirs, and otherwise, if its first bytes could be text, what its first line
-//! looks like. What cannot be known so ([`Format::OracleGeneral`]) has to be asked for.
+//! Names are not looked at. Compression is known by its magic bytes and may be nested; what comes
+//! out is PGTR or our own format by theirs, and otherwise, if its first bytes could be text, what
+//! its first line looks like. What cannot be known so ([`Format::OracleGeneral`]) has to be asked
+//! for.
 
 use std::io::{BufReader, Cursor, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -41,7 +43,8 @@ pub enum Format {
     Spc,
     /// Requests to disks, as Microsoft Research Cambridge has them ([`crate::msr`]).
     Msr,
-    /// Requests for objects, as libCacheSim has them ([`crate::oracle_general`]); never found by content.
+    /// Requests for objects, as libCacheSim has them ([`crate::oracle_general`]); never found by
+    /// content.
     OracleGeneral,
 }
 
@@ -60,8 +63,8 @@ pub struct ImportOptions {
     pub format: Option<Format>,
     /// Reduce to this window ([`crate::reduce`]); 0 does not.
     pub window: u64,
-    /// Accept a PGTR stream that ends without END, after a record or inside one. For live pipes: the
-    /// program may have been killed. The trace then says that it is not complete.
+    /// Accept a PGTR stream that ends without END, after a record or inside one. For live pipes:
+    /// the program may have been killed. The trace then says that it is not complete.
     pub tolerate_missing_end: bool,
 }
 
@@ -122,8 +125,8 @@ fn stem(name: &Path) -> String {
     name.split('.').find(|part| !part.is_empty()).unwrap_or_default().to_owned()
 }
 
-/// Reads `reader`, of any format, into `writer`, and fills in the writer's metadata. Hand what it returns to
-/// [`Writer::finish`]. `progress` is called now and then.
+/// Reads `reader`, of any format, into `writer`, and fills in the writer's metadata. Hand what it
+/// returns to [`Writer::finish`]. `progress` is called now and then.
 pub fn import<W: Write + Seek>(
     reader: impl Read,
     writer: &mut Writer<W>,
@@ -157,7 +160,8 @@ impl<'a> Input<'a> {
     fn look(mut rest: Box<dyn Read + 'a>) -> Result<Self, Error> {
         let mut head = vec![0; HEAD];
         let mut length = 0;
-        // A live pipe may have little to give: what tells formats apart is enough. Of text that is the first line.
+        // A live pipe may have little to give: what tells formats apart is enough. Of text that is
+        // the first line.
         while length < MAGIC.len()
             || (length < HEAD && is_text(&head[..length]) && !head[..length].contains(&b'\n'))
         {
@@ -177,7 +181,8 @@ impl<'a> Input<'a> {
         self.head.starts_with(&MAGIC[..4])
     }
 
-    /// All of a trace in our own format, and a byte more if there is more: its header says how long it is.
+    /// All of a trace in our own format, and a byte more if there is more: its header says how long
+    /// it is.
     pub(crate) fn native_bytes(self) -> Result<Vec<u8>, Error> {
         let mut reader = Cursor::new(self.head).chain(self.rest);
         let mut bytes = Vec::new();

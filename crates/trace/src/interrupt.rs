@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether long work is to be given up. Copies are one and the same: who works looks at one now and then, who waits raises
-/// another. The default is one that nobody raises.
+/// Whether long work is to be given up. Copies are one and the same: who works looks at one now and
+/// then, who waits raises another. The default is one that nobody raises.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 

@@ -1,19 +1,24 @@
-//! The inter-reference interval model: a reference string as the few moments at which a page's use changes.
+//! The inter-reference interval model: a reference string as the few moments at which a page's use
+//! changes.
 //!
-//! From R. W. Carr and J. L. Hennessy, *WSCLOCK: A simple and effective algorithm for virtual memory management*,
-//! SOSP 1981: the simulations there ran on such strings, about 600 times shorter than the references they stand for.
+//! From R. W. Carr and J. L. Hennessy, *WSCLOCK: A simple and effective algorithm for virtual
+//! memory management*, SOSP 1981: the simulations there ran on such strings, about 600 times
+//! shorter than the references they stand for.
 //!
 //! # States
-//! A page is, at every virtual time, in one of three states, with `omega` references as the measure of "long":
+//! A page is, at every virtual time, in one of three states, with `omega` references as the measure
+//! of "long":
 //!
-//! * [`Idle`](PageState::Idle) within an interval of `omega` or more references that do not touch it;
-//! * [`Clean`](PageState::Clean) when not idle, within an interval of `omega` or more references that do not write to
+//! * [`Idle`](PageState::Idle) within an interval of `omega` or more references that do not touch
 //!   it;
+//! * [`Clean`](PageState::Clean) when not idle, within an interval of `omega` or more references
+//!   that do not write to it;
 //! * [`Dirty`](PageState::Dirty) otherwise.
 //!
-//! A [`Transition`] says from when on a page is in a state. Every page is idle at time 0. A state is known by looking
-//! ahead: the change to `Idle` lies at the *beginning* of the interval, right after the last reference before it,
-//! and the change from `Dirty` to `Clean` right after the last write before it.
+//! A [`Transition`] says from when on a page is in a state. Every page is idle at time 0. A state
+//! is known by looking ahead: the change to `Idle` lies at the *beginning* of the interval, right
+//! after the last reference before it, and the change from `Dirty` to `Clean` right after the last
+//! write before it.
 //!
 //! ```text
 //!                        a read                               a write
@@ -23,31 +28,34 @@
 //!          └───────────── last write before omega without the page ───────────┘      (a write: Idle to Dirty)
 //! ```
 //!
-//! "An interval of omega or more references without the page" between its references number i and j means
-//! j - i - 1 >= omega; after the last reference there is always one.
+//! "An interval of omega or more references without the page" between its references number i and j
+//! means j - i - 1 >= omega; after the last reference there is always one.
 //!
 //! # Time
-//! Virtual time counts references, as [`VirtualTime`] maps records to them: exact where the trace holds every
-//! reference (window 0), otherwise spread evenly between marks. A trace that was reduced to a window of many pages
-//! lacks references that this model looks for, so a page can seem idle which was only left out.
+//! Virtual time counts references, as [`VirtualTime`] maps records to them: exact where the trace
+//! holds every reference (window 0), otherwise spread evenly between marks. A trace that was
+//! reduced to a window of many pages lacks references that this model looks for, so a page can seem
+//! idle which was only left out.
 //!
 //! # Contents that are given up
-//! Where a mapping goes away ([`Event::Drop`]), a page's life ends: it is idle from its last reference before that, as
-//! at the end of the string, and what touches the page number later begins a new life with a transition from `Idle`. When
-//! the contents went is in [`Irim::drops`]: from then on there is nothing to keep, to write back or to read.
+//! Where a mapping goes away ([`Event::Drop`]), a page's life ends: it is idle from its last
+//! reference before that, as at the end of the string, and what touches the page number later
+//! begins a new life with a transition from `Idle`. When the contents went is in [`Irim::drops`]:
+//! from then on there is nothing to keep, to write back or to read.
 //!
 //! # Use
-//! Whoever simulates with it lets a page that is not idle count as referenced all the time, and one that is dirty as
-//! written all the time. A transition from `Idle` on a page that is not in memory is a fault. That is valid for policies
-//! that look back much further than `omega`.
+//! Whoever simulates with it lets a page that is not idle count as referenced all the time, and one
+//! that is dirty as written all the time. A transition from `Idle` on a page that is not in memory
+//! is a fault. That is valid for policies that look back much further than `omega`.
 //!
 //! # Cost
-//! One pass; a few steps a reference, 24 bytes a page and 16 bytes a transition, which are sorted at the end:
-//! looking ahead means that a transition is found out later than it holds.
+//! One pass; a few steps a reference, 24 bytes a page and 16 bytes a transition, which are sorted
+//! at the end: looking ahead means that a transition is found out later than it holds.
 //!
 //! # The `.irim` format, version 1
-//! Not a kind of `.swt`: a string is a few kilobytes, is always read whole, and holds nothing that a trace's chunks, index
-//! and page numbers are for. All integers are little-endian; "varint" is LEB128 in its shortest form.
+//! Not a kind of `.swt`: a string is a few kilobytes, is always read whole, and holds nothing that
+//! a trace's chunks, index and page numbers are for. All integers are little-endian; "varint" is
+//! LEB128 in its shortest form.
 //!
 //! ```text
 //! header    0 magic, 8 u32 version, 12 u32 header length (112), then u64: 16 omega, 24 references, 32 records of the
@@ -131,10 +139,11 @@ pub struct Irim {
     pub references: u64,
     /// Page ids in use: every page is below this.
     pub pages: u32,
-    /// In the order of time. Of two at one time the end of a state, which belongs to the reference before, comes
-    /// first; then the one that the reference at this time makes.
+    /// In the order of time. Of two at one time the end of a state, which belongs to the reference
+    /// before, comes first; then the one that the reference at this time makes.
     pub transitions: Vec<Transition>,
-    /// In the order of time. At one time, a drop comes after an end of a state and before what a reference makes.
+    /// In the order of time. At one time, a drop comes after an end of a state and before what a
+    /// reference makes.
     pub drops: Vec<PageDrop>,
     /// Records of the trace it was made from.
     pub records: u64,
@@ -153,7 +162,8 @@ impl Irim {
         Self::with_progress(trace, omega, &mut |_| {})
     }
 
-    /// As [`Irim::from_trace`]; `progress` is called after every chunk with the number of records so far.
+    /// As [`Irim::from_trace`]; `progress` is called after every chunk with the number of records
+    /// so far.
     ///
     /// # Errors
     /// As [`Irim::from_trace`].
@@ -294,7 +304,8 @@ impl Irim {
     }
 }
 
-/// What is known of a page so far. Moments are boundaries between records: number i lies before record i.
+/// What is known of a page so far. Moments are boundaries between records: number i lies before
+/// record i.
 #[derive(Clone, Debug)]
 struct PageHistory {
     state: PageState,
@@ -308,8 +319,8 @@ const UNUSED: PageHistory = PageHistory { state: PageState::Idle, referenced: 0,
 
 /// A transition whose place in the string is found later.
 struct Found {
-    /// Boundary << 1, plus 1 if a reference makes it rather than ends before it. No two have the same: a reference
-    /// makes at most one transition and ends at most one state.
+    /// Boundary << 1, plus 1 if a reference makes it rather than ends before it. No two have the
+    /// same: a reference makes at most one transition and ends at most one state.
     order: u64,
     page: u32,
     state: PageState,
@@ -370,7 +381,8 @@ impl<T: Fn(u64) -> u64> Generator<T> {
     }
 }
 
-/// Makes the transitions and drops of a trace; `time` gives the virtual time of a boundary between records.
+/// Makes the transitions and drops of a trace; `time` gives the virtual time of a boundary between
+/// records.
 fn transitions(
     trace: &Trace,
     omega: u64,
@@ -512,8 +524,8 @@ fn decompress(payload: &[u8], length: u64) -> Result<Vec<u8>, Error> {
     if raw.len() as u64 == length { Ok(raw) } else { Err(Error::damaged(0, "the payload's length is wrong")) }
 }
 
-/// The raw bytes, of which nothing is believed: times are within the string, pages are there, every transition changes the
-/// state of its page.
+/// The raw bytes, of which nothing is believed: times are within the string, pages are there, every
+/// transition changes the state of its page.
 fn decode(raw: &[u8], header: &FixedHeader) -> Result<(Vec<Transition>, Vec<PageDrop>), &'static str> {
     let mut at = 0;
     let mut number = || varint::get_shortest(raw, &mut at).map_err(|_| "a number is cut off or too long");
@@ -556,8 +568,8 @@ fn decode(raw: &[u8], header: &FixedHeader) -> Result<(Vec<Transition>, Vec<Page
     if at == raw.len() { Ok((transitions, drops)) } else { Err("bytes left over at the end") }
 }
 
-/// Takes `data` as the raw bytes of a string, which no checksum guards, and its first bytes as the header's counts. What is not
-/// refused is written, and read again as it was.
+/// Takes `data` as the raw bytes of a string, which no checksum guards, and its first bytes as the
+/// header's counts. What is not refused is written, and read again as it was.
 pub(crate) fn fuzz(data: &[u8]) {
     let Some(([references, pages, transitions, drops], raw)) = data.split_first_chunk() else { return };
     let header = FixedHeader {

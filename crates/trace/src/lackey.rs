@@ -8,10 +8,12 @@
 //!  M 04222c80,4        a load and a store of the same bytes
 //! ```
 //!
-//! Fetches of instructions are references too (reads), as the file has them; `grep -v '^I'` leaves them out. `M` is a read and a write.
-//! An access across the end of a page touches both pages. Instructions are counted. Lines of Valgrind's own (`==`, `--`) are skipped,
-//! but for the command; anything else is an error: what the program prints must go elsewhere (`valgrind --log-file=FILE`).
-//! Allocations and unmaps the file does not tell; pages are taken to be of 4 KiB. (Valgrind 3.19, `lackey/lk_main.c`.)
+//! Fetches of instructions are references too (reads), as the file has them; `grep -v '^I'` leaves
+//! them out. `M` is a read and a write. An access across the end of a page touches both pages.
+//! Instructions are counted. Lines of Valgrind's own (`==`, `--`) are skipped, but for the command;
+//! anything else is an error: what the program prints must go elsewhere
+//! (`valgrind --log-file=FILE`). Allocations and unmaps the file does not tell; pages are taken to
+//! be of 4 KiB. (Valgrind 3.19, `lackey/lk_main.c`.)
 
 use std::io::Read;
 

@@ -1,10 +1,10 @@
 //! Page reference traces: our own format and everything that becomes it.
 //!
 //! [`Trace::open`] opens a trace of any format and gives chunks of references to dense page ids;
-//! [`Writer`] takes page numbers and writes a trace; [`import()`] connects the two for foreign formats;
-//! [`generate`] makes reference strings, [`reduce`] makes them shorter, [`sample`] leaves some pages only, [`irim`] keeps only when the use of each page
-//! changes, [`mod@merge`] puts a stream among a program's references. The format itself is described in
-//! [`format`](mod@format).
+//! [`Writer`] takes page numbers and writes a trace; [`import()`] connects the two for foreign
+//! formats; [`generate`] makes reference strings, [`reduce`] makes them shorter, [`sample`] leaves
+//! some pages only, [`irim`] keeps only when the use of each page changes, [`mod@merge`] puts a
+//! stream among a program's references. The format itself is described in [`format`](mod@format).
 //!
 //! ```
 //! use std::io::Cursor;

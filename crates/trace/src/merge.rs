@@ -1,17 +1,20 @@
-//! A stream of accesses put among a program's references, by time: what a program suffers from the file I/O of others.
+//! A stream of accesses put among a program's references, by time: what a program suffers from the
+//! file I/O of others.
 //!
-//! Each has a clock of its own: the program's is its instructions, told by marks and, between two marks, spread evenly
-//! over the references stored; the stream's can be seconds. So both are taken as shares of the whole duration. The
-//! stream's pages are others than the program's: they begin at [`STREAM_PAGES`]. Everything that is not a reference is
-//! the program's.
+//! Each has a clock of its own: the program's is its instructions, told by marks and, between two
+//! marks, spread evenly over the references stored; the stream's can be seconds. So both are taken
+//! as shares of the whole duration. The stream's pages are others than the program's: they begin at
+//! [`STREAM_PAGES`]. Everything that is not a reference is the program's.
 //!
-//! (S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK replacement", USENIX Annual
-//! Technical Conference 2005, section 5.1.2, scales a web server's I/O trace to the run of a program in this way.)
+//! (S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK replacement",
+//! USENIX Annual Technical Conference 2005, section 5.1.2, scales a web server's I/O trace to the
+//! run of a program in this way.)
 
 use crate::{AllocKind, EndTotals, Error, Event, Sink, Trace};
 use std::iter::Peekable;
 
-/// Page numbers of the stream begin here, far above any address of a program, and low enough for a byte address.
+/// Page numbers of the stream begin here, far above any address of a program, and low enough for a
+/// byte address.
 pub const STREAM_PAGES: u64 = 1 << 51;
 
 /// An access of the stream.
@@ -35,9 +38,9 @@ pub fn evenly(accesses: impl ExactSizeIterator<Item = (u64, bool)>) -> impl Iter
     })
 }
 
-/// Hands on what the program of a trace did with the accesses of `stream` among it, which come in ascending order of
-/// time; where both fall on one time the program goes first. What comes back is for the writer's end: the instructions
-/// are the program's, the references those of both.
+/// Hands on what the program of a trace did with the accesses of `stream` among it, which come in
+/// ascending order of time; where both fall on one time the program goes first. What comes back is
+/// for the writer's end: the instructions are the program's, the references those of both.
 pub fn merge(
     program: &Trace,
     stream: impl IntoIterator<Item = Access>,
@@ -58,7 +61,8 @@ pub fn merge(
 
 /// Which share of a program's duration is over at each record.
 struct Clock {
-    /// Records and instructions at the beginning, at each mark that moves both, and at the end: both ascend strictly.
+    /// Records and instructions at the beginning, at each mark that moves both, and at the end:
+    /// both ascend strictly.
     points: Vec<(u64, u64)>,
     /// The point behind the record asked for last.
     next: usize,
@@ -188,7 +192,8 @@ mod tests {
             let accesses = [(0, false), (1, true), (0, false), (2, false), (3, false)];
             merge(&program, evenly(accesses.into_iter()), writer).unwrap()
         });
-        // Times of the program: 0, 1/30, 2/30, 3/30; of the stream: 1/10, 3/10, ...: at 1/10 the program goes first.
+        // Times of the program: 0, 1/30, 2/30, 3/30; of the stream: 1/10, 3/10, ...: at 1/10 the
+        // program goes first.
         assert_eq!(pages(&merged), [1, 2, 3, 4, 1000, 1001, 1000, 1002, 1003]);
         let totals = &merged.header().totals;
         assert_eq!((totals.references, totals.instructions), (45, Some(10_000_000)));

@@ -1,12 +1,15 @@
-//! MSR: the traces of disks in servers of Microsoft Research Cambridge (Narayanan, Donnelly, Rowstron, *Write Off-Loading*, FAST 2008).
+//! MSR: the traces of disks in servers of Microsoft Research Cambridge (Narayanan, Donnelly,
+//! Rowstron, *Write Off-Loading*, FAST 2008).
 //!
 //! ```text
 //! 128166372003061629,hm,0,Read,383496192,32768,331
 //! ```
 //!
-//! A line is a request: time (Windows file time), host, disk number, `Read` or `Write`, offset in bytes, size in bytes, response time. Every
-//! page that a request covers is one reference; a request of no bytes is none. Each disk of each host has pages of its own, of 4 KiB. Times are
-//! not kept. A first line with the names of the columns is skipped. (README of the distribution at SNIA IOTTA, set 388.)
+//! A line is a request: time (Windows file time), host, disk number, `Read` or `Write`, offset in
+//! bytes, size in bytes, response time. Every page that a request covers is one reference; a
+//! request of no bytes is none. Each disk of each host has pages of its own, of 4 KiB. Times are
+//! not kept. A first line with the names of the columns is skipped. (README of the distribution at
+//! SNIA IOTTA, set 388.)
 
 use std::io::Read;
 

@@ -29,7 +29,8 @@ impl Object {
     }
 }
 
-/// The numbers of the pages that an object touches, however little of them is its own; an empty one has the page where it begins.
+/// The numbers of the pages that an object touches, however little of them is its own; an empty one
+/// has the page where it begins.
 pub fn pages_of(address: u64, length_bytes: u64, page_bytes: u64) -> RangeInclusive<u64> {
     let last_byte = address.saturating_add(length_bytes.max(1) - 1);
     address / page_bytes..=last_byte / page_bytes

@@ -1,4 +1,5 @@
-//! oracleGeneral: libCacheSim's binary traces of requests for objects, with the next request of each.
+//! oracleGeneral: libCacheSim's binary traces of requests for objects, with the next request of
+//! each.
 //!
 //! A record is 24 bytes, little endian, without a header before or between:
 //!
@@ -9,10 +10,11 @@
 //! | 12..16 | its size in bytes | |
 //! | 16..24 | number of the request that wants it next, signed | -1 or the largest number: none |
 //!
-//! An object takes as many pages of 4 KiB as its size needs, pages of its own, and a request for it touches each of them in ascending order. So a trace
-//! of blocks is one of pages; and an object of less than a page, even of no size, takes one. Which requests write the format does not say: all are
-//! reads. It has no magic number and is never guessed: the next requests, which must lie in the future, tell damage and other formats.
-//! (libCacheSim, `oracleGeneralBin.h`.)
+//! An object takes as many pages of 4 KiB as its size needs, pages of its own, and a request for it
+//! touches each of them in ascending order. So a trace of blocks is one of pages; and an object of
+//! less than a page, even of no size, takes one. Which requests write the format does not say: all
+//! are reads. It has no magic number and is never guessed: the next requests, which must lie in the
+//! future, tell damage and other formats. (libCacheSim, `oracleGeneralBin.h`.)
 
 use std::io::Read;
 
@@ -27,7 +29,8 @@ use crate::{Error, Sink};
 /// Bytes of a record.
 const RECORD: usize = 24;
 
-/// Addresses an object has to itself: as many as its size can say, so that its first byte begins a page.
+/// Addresses an object has to itself: as many as its size can say, so that its first byte begins a
+/// page.
 const OBJECT_SHIFT: u32 = 32;
 
 /// Reads a stream into `sink`.

@@ -1,16 +1,17 @@
 //! Page numbers to page ids: the writer's address table.
 //!
-//! An open-addressing hash table of *leaves*, each of eight neighbouring pages: their ids, and three bit sets
-//! that say which of them have contents (*live*), were ever touched, were ever written. Key and ids lie side
-//! by side, so a random reference costs one cache miss; a reference near the one before finds its leaf without
-//! hashing. Counting pages is a population count at the end. Eight pages because page numbers need not be
-//! dense: a lone page costs 48 bytes (over the load factor), whatever its number, and a dense million take
-//! about ten megabytes. (Importing random references to a million pages took twice as long with a directory of
-//! larger leaves.)
+//! An open-addressing hash table of *leaves*, each of eight neighbouring pages: their ids, and
+//! three bit sets that say which of them have contents (*live*), were ever touched, were ever
+//! written. Key and ids lie side by side, so a random reference costs one cache miss; a reference
+//! near the one before finds its leaf without hashing. Counting pages is a population count at the
+//! end. Eight pages because page numbers need not be dense: a lone page costs 48 bytes (over the
+//! load factor), whatever its number, and a dense million take about ten megabytes. (Importing
+//! random references to a million pages took twice as long with a directory of larger leaves.)
 //!
-//! Unmapping must not walk a range of 2^40 pages of which three were touched, nor walk the same dead leaves
-//! again and again. From the first unmapping on an ordered set holds the leaves with live pages; unmapping
-//! empties leaves and takes them out, so its whole cost is bounded by the number of times pages come to life.
+//! Unmapping must not walk a range of 2^40 pages of which three were touched, nor walk the same
+//! dead leaves again and again. From the first unmapping on an ordered set holds the leaves with
+//! live pages; unmapping empties leaves and takes them out, so its whole cost is bounded by the
+//! number of times pages come to life.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -48,7 +49,8 @@ impl Leaf {
 
 /// The table.
 pub(crate) struct Pages {
-    /// Slots, a power of two of them; a leaf lies at its home or behind it, with no empty slot between.
+    /// Slots, a power of two of them; a leaf lies at its home or behind it, with no empty slot
+    /// between.
     slots: Vec<Leaf>,
     /// Slots in use: at most five of eight.
     used: usize,
@@ -220,9 +222,9 @@ impl Pages {
         ids
     }
 
-    /// Moves the contents of `pages` pages from `from` to `to`, as `memmove` would if they overlap. What
-    /// the target held is dropped; a dead id met there changes places with the one that moves in, so that
-    /// there are never more ids than page numbers.
+    /// Moves the contents of `pages` pages from `from` to `to`, as `memmove` would if they overlap.
+    /// What the target held is dropped; a dead id met there changes places with the one that moves
+    /// in, so that there are never more ids than page numbers.
     pub(crate) fn remap(&mut self, from: u64, to: u64, pages: u64) -> Remapped {
         let (source, target) = (from..from + pages, to..to + pages);
         let mut moving = self.live_pages(&source);

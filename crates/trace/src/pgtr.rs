@@ -1,11 +1,12 @@
 //! PGTR version 1, the stream the recorder sends: page addresses in one chain of differences.
 //!
-//! All integers are varints (7 bits a byte, low group first). Header: `PGTR`, byte 1 (version), byte 12 (page
-//! shift), window K, flags (bit 0: instruction fetches are included, bit 1: pages touched by system calls),
-//! length of the program's name, the name. Then records, each beginning with a number v:
+//! All integers are varints (7 bits a byte, low group first). Header: `PGTR`, byte 1 (version),
+//! byte 12 (page shift), window K, flags (bit 0: instruction fetches are included, bit 1: pages
+//! touched by system calls), length of the program's name, the name. Then records, each beginning
+//! with a number v:
 //!
-//! * v even: a reference. Bit 1: write. v >> 2: zig-zag of the page number less that of the reference before
-//!   (0 before the first).
+//! * v even: a reference. Bit 1: write. v >> 2: zig-zag of the page number less that of the
+//!   reference before (0 before the first).
 //! * v odd: v >> 1 is an operation, followed by its operands:
 //!
 //! | v >> 1 | name  | operands |
@@ -18,8 +19,9 @@
 //! | 5      | UNMAP | first page, pages |
 //! | 6      | REMAP | from page, to page, pages |
 //!
-//! Nothing follows END, and END's count of records is what was counted, so that a stream cut off anywhere is
-//! noticed. Page numbers fit an address space of 2^64 bytes: one that does not is damage.
+//! Nothing follows END, and END's count of records is what was counted, so that a stream cut off
+//! anywhere is noticed. Page numbers fit an address space of 2^64 bytes: one that does not is
+//! damage.
 
 use std::io::Read;
 

@@ -1,8 +1,9 @@
 //! Page against time: how much of which memory is touched when.
 //!
-//! Time, in references stored, runs along columns; pages, in the order of their numbers and without the gaps
-//! between them, along rows. A cell counts the pages of its row touched, and those written, in its column's
-//! time. Two passes over the trace: the first learns the page numbers, the second counts.
+//! Time, in references stored, runs along columns; pages, in the order of their numbers and without
+//! the gaps between them, along rows. A cell counts the pages of its row touched, and those
+//! written, in its column's time. Two passes over the trace: the first learns the page numbers, the
+//! second counts.
 
 use crate::{Chunk, Error, PackedReference, Trace};
 use std::ops::Range;
@@ -12,7 +13,8 @@ use std::ops::Range;
 pub struct Picture {
     /// Columns: as many as were asked for, or a reference each if there are fewer references.
     pub columns: usize,
-    /// From the lowest page numbers up: as many as were asked for, or a page each if there are fewer pages.
+    /// From the lowest page numbers up: as many as were asked for, or a page each if there are
+    /// fewer pages.
     pub rows: Vec<Row>,
 }
 
@@ -48,7 +50,8 @@ pub struct Part {
 }
 
 impl Picture {
-    /// The picture of `trace` in at most `columns` (up to 65,534) times `rows` cells. Decodes everything twice.
+    /// The picture of `trace` in at most `columns` (up to 65,534) times `rows` cells. Decodes
+    /// everything twice.
     pub fn of(trace: &Trace, columns: usize, rows: usize) -> Result<Self, Error> {
         let all = Part { pages: 0..u64::MAX, records: 0..u64::MAX, rows };
         Self::of_parts(trace, columns, &[all]).map(|mut pictures| pictures.remove(0))

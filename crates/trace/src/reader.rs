@@ -1,11 +1,12 @@
 //! Opening and reading traces.
 //!
 //! A native file is read with positioned reads, so any number of threads can decode chunks of one
-//! [`Trace`]. Every other format is converted on opening, through the ordinary [`Writer`](crate::Writer), into
-//! a native trace in memory: there is one decoder, and what it reads has been through one set of checks.
+//! [`Trace`]. Every other format is converted on opening, through the ordinary
+//! [`Writer`](crate::Writer), into a native trace in memory: there is one decoder, and what it
+//! reads has been through one set of checks.
 //!
-//! Opening checks everything but the chunks: header, index and metadata by their checksums, the length of
-//! the file to the byte, the index against the header. Reading a chunk checks the chunk.
+//! Opening checks everything but the chunks: header, index and metadata by their checksums, the
+//! length of the file to the byte, the index against the header. Reading a chunk checks the chunk.
 
 use std::fs::File;
 use std::io::{Cursor, Read};
@@ -202,7 +203,8 @@ impl Trace {
         self.index.len() - 1
     }
 
-    /// Number of the first reference of chunk `index`; of the end of the trace if there is no such chunk.
+    /// Number of the first reference of chunk `index`; of the end of the trace if there is no such
+    /// chunk.
     pub fn first_record(&self, index: usize) -> u64 {
         self.index[index.min(self.chunks())].first_record
     }
@@ -213,13 +215,14 @@ impl Trace {
         (record < self.header.totals.records).then(|| after - 1)
     }
 
-    /// Instructions executed and references made by the program before chunk `index`, as far as marks tell.
+    /// Instructions executed and references made by the program before chunk `index`, as far as
+    /// marks tell.
     pub fn marks_before(&self, index: usize) -> (u64, u64) {
         (self.index[index].instructions, self.index[index].references)
     }
 
-    /// Decodes one chunk into `chunk`, whose former content is replaced. After an error its content is
-    /// unspecified. Panics if there is no such chunk.
+    /// Decodes one chunk into `chunk`, whose former content is replaced. After an error its content
+    /// is unspecified. Panics if there is no such chunk.
     pub fn read_chunk(&self, index: usize, chunk: &mut Chunk) -> Result<(), Error> {
         self.decode_chunk(index, chunk).map_err(|error| error.in_file(&self.name))
     }
@@ -272,8 +275,8 @@ impl Trace {
         result
     }
 
-    /// Repeats what the program did into `sink`. `progress` is called after every chunk with the number of
-    /// references so far.
+    /// Repeats what the program did into `sink`. `progress` is called after every chunk with the
+    /// number of references so far.
     pub fn replay(&self, sink: &mut impl Sink, progress: &mut dyn FnMut(u64)) -> Result<(), Error> {
         sink.reduced_to(self.header.metadata.window);
         let mut replay = Replay::default();
@@ -291,8 +294,8 @@ impl Trace {
         Ok(())
     }
 
-    /// Decodes everything and writes it again, to nowhere: the new trace must be the same as this one,
-    /// down to its checksum and to every total that can be counted.
+    /// Decodes everything and writes it again, to nowhere: the new trace must be the same as this
+    /// one, down to its checksum and to every total that can be counted.
     pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<(), Error> {
         let mut writer = Writer::with_level(Nowhere::default(), self.header.metadata.clone(), MEMORY_LEVEL)?;
         self.replay(&mut writer, progress)?;
@@ -346,8 +349,8 @@ impl Trace {
     }
 }
 
-/// Chunks follow each other without gaps, and everything counted before a chunk only grows. The last entry
-/// is the end.
+/// Chunks follow each other without gaps, and everything counted before a chunk only grows. The
+/// last entry is the end.
 fn check_index(index: &[IndexEntry], at: u64) -> Result<(), Error> {
     let start = IndexEntry {
         offset: FixedHeader::LENGTH as u64,

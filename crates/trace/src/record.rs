@@ -1,10 +1,10 @@
 //! What a trace is made of: references, and the events between them.
 //!
-//! A *reference* names a page by its **id**: a `u32` given out in the order in which pages are first
-//! touched, so that whatever a simulation knows about pages fits a plain array. An *event* is anything
-//! else the program did that a memory manager would notice. Page *numbers* (address / page size) occur
-//! only where an id begins ([`Chunk::new_pages`](crate::Chunk::new_pages)) or changes its place
-//! ([`Event::Move`]).
+//! A *reference* names a page by its **id**: a `u32` given out in the order in which pages are
+//! first touched, so that whatever a simulation knows about pages fits a plain array. An *event* is
+//! anything else the program did that a memory manager would notice. Page *numbers* (address / page
+//! size) occur only where an id begins ([`Chunk::new_pages`](crate::Chunk::new_pages)) or changes
+//! its place ([`Event::Move`]).
 
 use std::fmt;
 use std::ops::Range;
@@ -25,7 +25,8 @@ impl PackedReference {
         Self(page << 1 | write as u32)
     }
 
-    /// As it stands in memory. A page id that is too large loses bits: whoever calls this has checked it.
+    /// As it stands in memory. A page id that is too large loses bits: whoever calls this has
+    /// checked it.
     #[inline]
     pub(crate) const fn from_bits(bits: u32) -> Self {
         Self(bits)
@@ -87,9 +88,9 @@ pub enum Event {
         /// Number of pages.
         pages: u64,
     },
-    /// The contents of these page ids are gone (munmap, shrinking brk, MADV_DONTNEED or FREE): the next
-    /// touch is a zero-fill. Only pages that had contents are named. One unmapping of scattered ids
-    /// makes several of these, in ascending order, at the same position.
+    /// The contents of these page ids are gone (munmap, shrinking brk, MADV_DONTNEED or FREE): the
+    /// next touch is a zero-fill. Only pages that had contents are named. One unmapping of
+    /// scattered ids makes several of these, in ascending order, at the same position.
     Drop {
         /// The ids; never empty.
         pages: Range<u32>,

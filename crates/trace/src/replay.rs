@@ -1,9 +1,9 @@
 //! A decoded trace turned back into calls with page numbers.
 //!
 //! For reducing a native trace, and for checking one: what [`crate::Trace::replay`] hands to a
-//! [`crate::Writer`] makes the same trace again, to the byte. Drops go back one page at a time, in the order
-//! of the ids, and the writer joins them; a move goes back as the move of one page, and the second half of
-//! an exchange is then already done.
+//! [`crate::Writer`] makes the same trace again, to the byte. Drops go back one page at a time, in
+//! the order of the ids, and the writer joins them; a move goes back as the move of one page, and
+//! the second half of an exchange is then already done.
 
 use crate::{Chunk, Error, Event, Sink};
 
@@ -23,8 +23,8 @@ impl Replay {
         if self.number.len() != chunk.first_new_page as usize {
             return Err(Err("its first new page is not the next one"));
         }
-        // Ids of this chunk that have not been touched yet have a number already: a chunk that names one
-        // too early comes out differently, which is for the caller to see.
+        // Ids of this chunk that have not been touched yet have a number already: a chunk that
+        // names one too early comes out differently, which is for the caller to see.
         self.number.extend_from_slice(&chunk.new_pages);
         let mut done = 0;
         for (at, event) in &chunk.events {

@@ -1,11 +1,13 @@
 //! A trace of some of its pages: every reference to them, and none to others.
 //!
-//! Which pages depends on a hash of their ids and on nothing else (spatial sampling: C. A. Waldspurger et al., "Efficient MRC construction with
-//! SHARDS", USENIX FAST 2015). A page is in with all its references or not at all, so the sample goes through the program's phases as the
+//! Which pages depends on a hash of their ids and on nothing else (spatial sampling: C. A.
+//! Waldspurger et al., "Efficient MRC construction with SHARDS", USENIX FAST 2015). A page is in
+//! with all its references or not at all, so the sample goes through the program's phases as the
 //! whole does, with fewer pages between two references to a page, in proportion.
 //!
-//! Since ids count up by first touch, so do those of the sample: a page's new id is the number of sampled pages with a smaller one, and ranges of
-//! ids stay ranges. What is not about pages (objects, mappings, marks) is left out.
+//! Since ids count up by first touch, so do those of the sample: a page's new id is the number of
+//! sampled pages with a smaller one, and ranges of ids stay ranges. What is not about pages
+//! (objects, mappings, marks) is left out.
 
 use std::io::Cursor;
 use std::ops::Range;
@@ -26,8 +28,9 @@ pub struct PageSample {
 }
 
 impl PageSample {
-    /// Disjoint sets of page ids below `page_ids`, with as many pages as each of `parts` says: one after the other in the order of a
-    /// hash that depends on `seed`. So the first part for some number of pages contains that for a smaller number.
+    /// Disjoint sets of page ids below `page_ids`, with as many pages as each of `parts` says: one
+    /// after the other in the order of a hash that depends on `seed`. So the first part for some
+    /// number of pages contains that for a smaller number.
     ///
     /// # Panics
     ///
@@ -75,7 +78,8 @@ impl PageSample {
         self.bits[page as usize / 64] >> (page % 64) & 1 != 0
     }
 
-    /// How many pages of the set have a smaller id than `page`, which may be one more than the last.
+    /// How many pages of the set have a smaller id than `page`, which may be one more than the
+    /// last.
     #[inline]
     fn rank(&self, page: u32) -> u32 {
         let (word, bit) = (page as usize / 64, page % 64);
@@ -83,8 +87,9 @@ impl PageSample {
         self.ranks[word] + before
     }
 
-    /// Leaves only the pages of the set in a chunk, under their new ids. With `repeats` of the references that repeat the one before
-    /// them in the whole trace none is left. The number of the chunk's first record is not changed.
+    /// Leaves only the pages of the set in a chunk, under their new ids. With `repeats` of the
+    /// references that repeat the one before them in the whole trace none is left. The number of
+    /// the chunk's first record is not changed.
     pub fn reduce(&self, chunk: &mut Chunk, mut repeats: Option<Repeats>) {
         let (mut kept, mut done, mut events) = (0, 0, 0);
         for index in 0..=chunk.events.len() {
@@ -116,7 +121,8 @@ impl PageSample {
         chunk.pages = self.rank(chunk.pages);
     }
 
-    /// Moves those references of `range` that are left to `kept` and behind it; gives where they end.
+    /// Moves those references of `range` that are left to `kept` and behind it; gives where they
+    /// end.
     #[inline]
     fn compact(
         &self,

@@ -1,13 +1,16 @@
-//! SPC: traces of disks in the format of the Storage Performance Council, such as Financial1 and WebSearch1.
+//! SPC: traces of disks in the format of the Storage Performance Council, such as Financial1 and
+//! WebSearch1.
 //!
 //! ```text
 //! 0,20941264,8192,W,0.551706,...
 //! ```
 //!
-//! A line is a request: application-specific unit (a disk), logical block address, size in bytes, `R` or `W` in either case, time in seconds;
-//! further fields are optional, as is white space around a field. Blocks have 512 bytes. Every page that a request covers is one
-//! reference; a request of no bytes is none. Each unit has pages of its own, of 4 KiB. Times are not kept. (SPC Trace File Format Specification,
-//! revision 1.0.1, 2002, which leaves the block size to the trace's description: all those in circulation have 512.)
+//! A line is a request: application-specific unit (a disk), logical block address, size in bytes,
+//! `R` or `W` in either case, time in seconds; further fields are optional, as is white space
+//! around a field. Blocks have 512 bytes. Every page that a request covers is one reference; a
+//! request of no bytes is none. Each unit has pages of its own, of 4 KiB. Times are not kept. (SPC
+//! Trace File Format Specification, revision 1.0.1, 2002, which leaves the block size to the
+//! trace's description: all those in circulation have 512.)
 
 use std::io::Read;
 

@@ -1,9 +1,10 @@
 //! Text: page numbers, one a line.
 //!
-//! A line is a number, decimal or hexadecimal after `0x`. Blank lines, lines that begin with `#`, and lines of
-//! nothing but `*` (a marker in the traces of the LIRS papers) are skipped; white space around a number and
-//! carriage returns are ignored. Anything else is an error. Every line is one reference, a read; nothing is
-//! collapsed. How large a page is, the file does not say: 4 KiB is assumed.
+//! A line is a number, decimal or hexadecimal after `0x`. Blank lines, lines that begin with `#`,
+//! and lines of nothing but `*` (a marker in the traces of the LIRS papers) are skipped; white
+//! space around a number and carriage returns are ignored. Anything else is an error. Every line is
+//! one reference, a read; nothing is collapsed. How large a page is, the file does not say: 4 KiB
+//! is assumed.
 
 use std::io::Read;
 

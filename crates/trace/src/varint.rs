@@ -1,7 +1,7 @@
 //! LEB128 variable-length integers and the zig-zag code.
 //!
-//! Seven bits a byte, low group first; the high bit says that more follow. Zig-zag maps small signed
-//! numbers to small unsigned ones: 0, -1, 1, -2, ... to 0, 1, 2, 3, ...
+//! Seven bits a byte, low group first; the high bit says that more follow. Zig-zag maps small
+//! signed numbers to small unsigned ones: 0, -1, 1, -2, ... to 0, 1, 2, 3, ...
 
 /// Longest encoding of a `u64`.
 pub(crate) const MAX_LENGTH: usize = 10;

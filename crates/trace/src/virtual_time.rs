@@ -1,17 +1,21 @@
 //! Virtual time: how many references a program has completed before a record of its trace.
 //!
-//! Working sets, and everything else that lets a page grow old, count in virtual time, whose unit is one reference.
-//! What a record stands for depends on the trace's window ([`Metadata::window`](crate::Metadata::window)):
+//! Working sets, and everything else that lets a page grow old, count in virtual time, whose unit
+//! is one reference. What a record stands for depends on the trace's window
+//! ([`Metadata::window`](crate::Metadata::window)):
 //!
-//! * **0, every reference is stored**: a record is a reference, and virtual time is the record's number, exactly.
-//!   (The two pages of a reference that straddles them are two, and so is each page that a system call touches: the
-//!   header's `references`, which counts instructions' operands, can differ by a few in a thousand.)
-//! * **1 and more, runs are stored, or some of them**: how long each run was is not known, but every MARK, about a
-//!   million instructions apart, says how many references the program made since the one before. These are spread
-//!   evenly over the records between the two marks; what came after the last mark, up to the header's `references`,
-//!   over the records after it. So virtual time is right at each mark, and an estimate in between.
+//! * **0, every reference is stored**: a record is a reference, and virtual time is the record's
+//!   number, exactly. (The two pages of a reference that straddles them are two, and so is each
+//!   page that a system call touches: the header's `references`, which counts instructions'
+//!   operands, can differ by a few in a thousand.)
+//! * **1 and more, runs are stored, or some of them**: how long each run was is not known, but
+//!   every MARK, about a million instructions apart, says how many references the program made
+//!   since the one before. These are spread evenly over the records between the two marks; what
+//!   came after the last mark, up to the header's `references`, over the records after it. So
+//!   virtual time is right at each mark, and an estimate in between.
 //!
-//! Without marks the header's two counts are all there is, and the references are spread evenly over the whole trace.
+//! Without marks the header's two counts are all there is, and the references are spread evenly
+//! over the whole trace.
 
 use std::cell::Cell;
 
@@ -20,7 +24,8 @@ use crate::{Error, Event, Trace};
 /// The virtual time of each record of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtualTime {
-    /// (records, references) at each mark and at both ends, ascending in both. Empty: a record is a reference.
+    /// (records, references) at each mark and at both ends, ascending in both. Empty: a record is a
+    /// reference.
     points: Vec<(u64, u64)>,
     total: u64,
 }
@@ -40,8 +45,8 @@ impl VirtualTime {
         trace.for_each_event(&mut |record, event| {
             if let Event::Mark { references, .. } = event {
                 marked = marked.saturating_add(*references);
-                // Of marks without a record between them the last one counts; at the very front there is no
-                // record that could have taken time.
+                // Of marks without a record between them the last one counts; at the very front
+                // there is no record that could have taken time.
                 match points.last_mut() {
                     Some((at, references)) if *at == record => {
                         *references = if record == 0 { 0 } else { marked };
@@ -67,7 +72,8 @@ impl VirtualTime {
         self.points.is_empty()
     }
 
-    /// References completed before record number `record`; of the whole trace if there is no such record.
+    /// References completed before record number `record`; of the whole trace if there is no such
+    /// record.
     #[inline]
     #[must_use]
     pub fn before(&self, record: u64) -> u64 {
@@ -80,7 +86,8 @@ impl VirtualTime {
         self.total
     }
 
-    /// [`VirtualTime::before`] for whoever goes through the trace, and asks for where it is and for what was not long ago.
+    /// [`VirtualTime::before`] for whoever goes through the trace, and asks for where it is and for
+    /// what was not long ago.
     pub(crate) fn forward(&self) -> impl Fn(u64) -> u64 {
         let latest = Cell::new(0_usize);
         move |record| {

@@ -13,8 +13,8 @@ use crate::format::{self, CHUNK_EVENTS, CHUNK_REFERENCES, ChunkHead, FixedHeader
 use crate::pages::{Pages, Touch};
 use crate::{AllocKind, Chunk, Error, Event, Header, Metadata, PackedReference, Totals};
 
-/// Whatever takes what a program did, in order. [`Writer`] does; so does [`crate::reduce::Reducer`], which
-/// hands on less.
+/// Whatever takes what a program did, in order. [`Writer`] does; so does
+/// [`crate::reduce::Reducer`], which hands on less.
 pub trait Sink {
     /// What follows has been [reduced](crate::reduce) to this window; 0 if it has not.
     fn reduced_to(&mut self, window: u64) {
@@ -227,8 +227,8 @@ impl<W: Write + Seek> Writer<W> {
         remapped.moved.into_iter().try_for_each(|(page, to)| self.event(Event::Move { page, to }))
     }
 
-    /// Ascending ids, stored as ranges. A range that continues the event before it is joined to it, so
-    /// that the same pages dropped by one call or by several make the same trace.
+    /// Ascending ids, stored as ranges. A range that continues the event before it is joined to it,
+    /// so that the same pages dropped by one call or by several make the same trace.
     fn drop_pages(&mut self, ids: &[u32]) -> Result<(), Error> {
         let now = self.chunk.references.len() as u32;
         for range in ids.chunk_by(|a, b| a + 1 == *b) {

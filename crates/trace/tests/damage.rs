@@ -1,4 +1,5 @@
-//! Damage is noticed: an error that says where, never a panic, never a trace that is silently shorter.
+//! Damage is noticed: an error that says where, never a panic, never a trace that is silently
+//! shorter.
 
 mod common;
 
@@ -84,7 +85,8 @@ fn compressions(whole: &[u8]) -> [(&'static str, Vec<u8>); 3] {
     let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 6);
     xz.write_all(whole).unwrap();
     let zstd = zstd::encode_all(whole, 3).unwrap();
-    // Two gzip members: but for that boundary, where the PGTR inside is cut, every cut is inside a member.
+    // Two gzip members: but for that boundary, where the PGTR inside is cut, every cut is inside a
+    // member.
     [("gzip", members), ("xz", xz.finish().unwrap()), ("zstd", zstd)]
 }
 

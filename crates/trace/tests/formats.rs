@@ -1,4 +1,5 @@
-//! Formats of others: small samples, written from the documentation of each, with every reference that comes of them.
+//! Formats of others: small samples, written from the documentation of each, with every reference
+//! that comes of them.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! IRIM strings: the worked example, a model that follows the definition slot by slot, the file and its damage.
+//! IRIM strings: the worked example, a model that follows the definition slot by slot, the file and
+//! its damage.
 
 mod common;
 
@@ -60,7 +61,8 @@ fn a_dropped_page_is_idle_from_its_last_reference_and_begins_anew() {
     assert_eq!(string.drops, [PageDrop { time: 3, pages: 0..1 }]);
 }
 
-/// The definition, for each page and each slot (the time of one reference): what state is it in? Quadratic.
+/// The definition, for each page and each slot (the time of one reference): what state is it in?
+/// Quadratic.
 fn model(steps: &[Step], omega: u64) -> Vec<(u64, u32, PageState)> {
     // Page ids in order of first touch, page by page; lives end where contents are dropped.
     let mut ids: Vec<u64> = Vec::new();
@@ -274,7 +276,8 @@ fn with_any_bit_flipped_it_says_so() {
     }
 }
 
-/// Damage that checksums do not catch, because whoever made it had them right: refused or consistent, never a panic.
+/// Damage that checksums do not catch, because whoever made it had them right: refused or
+/// consistent, never a panic.
 #[test]
 fn random_damage_under_right_checksums_never_panics() {
     let string = sample();

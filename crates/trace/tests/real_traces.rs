@@ -60,8 +60,8 @@ fn splash_counts_are_those_recorded_beside_them() {
     assert_eq!(seen, 9);
 }
 
-/// `gli` is known as 6,016 references to 2,530 blocks: whoever counted took the empty line at the end of the
-/// file for a block of its own.
+/// `gli` is known as 6,016 references to 2,530 blocks: whoever counted took the empty line at the
+/// end of the file for a block of its own.
 #[test]
 fn lirs_counts_are_the_published_ones() {
     let Some(folder) = traces() else { return };
@@ -93,7 +93,8 @@ fn reducing_does_what_the_recorder_does() {
     assert!(ours.records < theirs.records);
     for frames in [16, 64, 1_000, 8_000] {
         let (ours, theirs) = (lru_faults(&reduced, frames), lru_faults(&recorded, frames));
-        // Two runs of one program, which differ by 12 references of 365 million: none of them a fault.
+        // Two runs of one program, which differ by 12 references of 365 million: none of them a
+        // fault.
         assert_eq!(ours, theirs, "{frames} frames");
     }
 }

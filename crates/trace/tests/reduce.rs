@@ -64,7 +64,8 @@ fn worked_examples() {
     }
 }
 
-/// b's two runs were kept because b was used in between. With a window of 1 nothing was left out between two.
+/// b's two runs were kept because b was used in between. With a window of 1 nothing was left out
+/// between two.
 #[test]
 fn what_has_been_reduced_already_keeps_its_runs() {
     let reduced_again = |bytes: &[u8]| {

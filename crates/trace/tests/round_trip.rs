@@ -31,8 +31,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Page contents as a plain model keeps them: every life of a page is a fresh number. Gives the life each
-/// reference touches.
+/// Page contents as a plain model keeps them: every life of a page is a fresh number. Gives the
+/// life each reference touches.
 fn lives(steps: &[Step]) -> Vec<u64> {
     let (mut at, mut next, mut touched): (HashMap<u64, u64>, u64, Vec<u64>) = (HashMap::new(), 0, Vec::new());
     for step in steps {
@@ -115,7 +115,8 @@ proptest! {
         let ids = decoded(&trace).0.iter().map(|(page, _)| page + 1).max().unwrap_or(0);
         prop_assert_eq!(totals.page_ids, ids);
 
-        // Written again it is the same trace; at another level it has another size and the same identity.
+        // Written again it is the same trace; at another level it has another size and the same
+        // identity.
         trace.verify(&mut |_| {}).unwrap();
         let other = Trace::from_bytes(written(&steps, 12)).unwrap();
         prop_assert_eq!(other.header().checksum, trace.header().checksum);
@@ -267,7 +268,8 @@ fn a_live_stream_may_end_without_end() {
     }
 }
 
-/// A file of every version stays readable. To make one: `SWEEPHAND_FIXTURE=path cargo test ... fixture`.
+/// A file of every version stays readable. To make one:
+/// `SWEEPHAND_FIXTURE=path cargo test ... fixture`.
 #[test]
 fn the_fixture_of_version_1_reads_as_it_did() {
     let mut random = Random(11);

@@ -26,7 +26,8 @@ fn every_reference_of_a_task_is_stored_with_its_write_flag() {
         let totals = &header.totals;
         assert_eq!(header.metadata.window, 0, "{task}");
         assert!(header.metadata.complete, "{task}");
-        // Straddling references are two records; what system calls touch is a record and no reference.
+        // Straddling references are two records; what system calls touch is a record and no
+        // reference.
         let extra = totals.records - totals.references;
         assert!(extra >= totals.system_call_touches, "{task}: {extra}");
         assert!(extra < totals.references / 1_000, "{task}: {extra}");
@@ -36,7 +37,8 @@ fn every_reference_of_a_task_is_stored_with_its_write_flag() {
     }
 }
 
-/// The table in `traces/tasks/irim.csv`, measured again. After recording anew run this test with `SWEEPHAND_BLESS=1`.
+/// The table in `traces/tasks/irim.csv`, measured again. After recording anew run this test with
+/// `SWEEPHAND_BLESS=1`.
 #[test]
 fn irim_strings_are_as_short_as_the_table_says() {
     let mut table = String::from(

@@ -1,16 +1,18 @@
-//! Linux userfaultfd: faults of a process on missing pages, told to user space, and the calls that answer them.
+//! Linux userfaultfd: faults of a process on missing pages, told to user space, and the calls that
+//! answer them.
 //!
-//! A thin layer over the ioctls, with what published wrappers lack: `UFFDIO_MOVE` (Linux 6.8), which hands pages from one
-//! place of an address space to another without copying them. No allocation, no libc, no thread-local state: it is made
-//! for an agent inside a program that must not touch the program's own memory.
+//! A thin layer over the ioctls, with what published wrappers lack: `UFFDIO_MOVE` (Linux 6.8),
+//! which hands pages from one place of an address space to another without copying them. No
+//! allocation, no libc, no thread-local state: it is made for an agent inside a program that must
+//! not touch the program's own memory.
 //!
 //! ```text
 //!   program touches a missing page --> Event::Fault --> copy / move_pages --> the program goes on
 //!   program calls munmap, madvise, mremap, fork --> Event::Unmap, Remove, Remap, Fork --> the call returns once it is read
 //! ```
 //!
-//! While such a call is under way the kernel answers `EAGAIN` to copies and moves: [`Userfaultfd::read`] the events, then
-//! try again.
+//! While such a call is under way the kernel answers `EAGAIN` to copies and moves:
+//! [`Userfaultfd::read`] the events, then try again.
 #![no_std]
 
 use core::mem::{self, MaybeUninit};
@@ -35,8 +37,8 @@ pub const EVENT_UNMAP: u64 = raw::UFFD_FEATURE_EVENT_UNMAP as u64;
 pub const THREAD: u64 = raw::UFFD_FEATURE_THREAD_ID as u64;
 /// [`Userfaultfd::move_pages`] works (Linux 6.8).
 pub const MOVE: u64 = raw::UFFD_FEATURE_MOVE as u64;
-/// [`Userfaultfd::register_shared`] works, and the kernel itself lifts the protection of a page that is written to: no
-/// event, but [`scan`] tells (Linux 6.7).
+/// [`Userfaultfd::register_shared`] works, and the kernel itself lifts the protection of a page
+/// that is written to: no event, but [`scan`] tells (Linux 6.7).
 pub const SHARED: u64 = (raw::UFFD_FEATURE_MISSING_SHMEM
     | raw::UFFD_FEATURE_PAGEFAULT_FLAG_WP
     | raw::UFFD_FEATURE_WP_HUGETLBFS_SHMEM
@@ -56,7 +58,8 @@ const PAGEMAP_SCAN: Opcode = opcode::read_write::<raw::pm_scan_arg>(b'f', 16);
 /// Why there is no userfaultfd to be had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenError {
-    /// Neither the system call nor `/dev/userfaultfd` is allowed, or a feature asked for needs more rights.
+    /// Neither the system call nor `/dev/userfaultfd` is allowed, or a feature asked for needs more
+    /// rights.
     NotPermitted,
     /// The kernel lacks userfaultfd or a feature asked for.
     NotSupported,
@@ -91,7 +94,8 @@ pub enum Event {
         /// Within the page.
         address: usize,
     },
-    /// The process has forked; the child's faults come to this descriptor, which is the reader's to close.
+    /// The process has forked; the child's faults come to this descriptor, which is the reader's to
+    /// close.
     Fork {
         /// A userfaultfd with the features of its parent.
         descriptor: i32,
@@ -157,7 +161,8 @@ impl Message {
         }
     }
 
-    /// Of a fault: the number of the thread that waits, in its own namespace. 0 unless [`THREAD`] was asked for.
+    /// Of a fault: the number of the thread that waits, in its own namespace. 0 unless [`THREAD`]
+    /// was asked for.
     pub fn thread(&self) -> u32 {
         match u32::from(self.0.event) {
             // SAFETY: all variants are plain data; this is the one that was written.
@@ -167,8 +172,8 @@ impl Message {
     }
 }
 
-/// A userfaultfd of an address space. While any descriptor of it is open, missing pages in its ranges fault to it; when
-/// the last is closed, they read as zeros.
+/// A userfaultfd of an address space. While any descriptor of it is open, missing pages in its
+/// ranges fault to it; when the last is closed, they read as zeros.
 #[derive(Debug)]
 pub struct Userfaultfd {
     fd: OwnedFd,
@@ -236,13 +241,14 @@ impl Userfaultfd {
         Some(unsafe { OwnedFd::from_raw_fd(raw) })
     }
 
-    /// Makes missing pages of a range fault to this descriptor. Ranges registered with it before may be among it.
+    /// Makes missing pages of a range fault to this descriptor. Ranges registered with it before
+    /// may be among it.
     pub fn register(&self, start: usize, length: usize) -> Result<(), Errno> {
         self.register_for(start, length, raw::UFFDIO_REGISTER_MODE_MISSING)
     }
 
-    /// The same for memory of a file in memory that is mapped shared; besides, pages can be put there write-protected,
-    /// and a touched page maps none of its neighbours. Needs [`SHARED`].
+    /// The same for memory of a file in memory that is mapped shared; besides, pages can be put
+    /// there write-protected, and a touched page maps none of its neighbours. Needs [`SHARED`].
     pub fn register_shared(&self, start: usize, length: usize) -> Result<(), Errno> {
         self.register_for(start, length, raw::UFFDIO_REGISTER_MODE_MISSING | raw::UFFDIO_REGISTER_MODE_WP)
     }
@@ -274,7 +280,8 @@ impl Userfaultfd {
     /// Fills missing pages with copies of readable memory at `from` and wakes who waits for them.
     ///
     /// # Safety
-    /// `from` must be readable for `length` bytes, and what is at `to` must not be relied on to stay missing.
+    /// `from` must be readable for `length` bytes, and what is at `to` must not be relied on to
+    /// stay missing.
     pub unsafe fn copy(&self, to: usize, from: usize, length: usize) -> Progress {
         // SAFETY: as the caller promises.
         unsafe { self.copy_as(to, from, length, Copied::default()) }
@@ -299,8 +306,8 @@ impl Userfaultfd {
         progress(result, copy.copy, length)
     }
 
-    /// Has threads that touch missing pages of a range, or wait for them, get a SIGBUS (Linux 6.6). The pages stay so until
-    /// they are unmapped.
+    /// Has threads that touch missing pages of a range, or wait for them, get a SIGBUS (Linux 6.6).
+    /// The pages stay so until they are unmapped.
     pub fn poison(&self, start: usize, length: usize) -> Result<(), Errno> {
         let range = raw::uffdio_range { start: start as u64, len: length as u64 };
         let mut poison = raw::uffdio_poison { range, mode: 0, updated: 0 };
@@ -308,11 +315,13 @@ impl Userfaultfd {
         unsafe { ioctl::ioctl(&self.fd, Updater::<POISON, _>::new(&mut poison)) }
     }
 
-    /// Takes the pages at `from` out of there and puts them at `to`, which must be missing and registered with this
-    /// descriptor; wakes who waits for them. What was at `from` is missing then.
+    /// Takes the pages at `from` out of there and puts them at `to`, which must be missing and
+    /// registered with this descriptor; wakes who waits for them. What was at `from` is missing
+    /// then.
     ///
     /// # Safety
-    /// Both places must be anonymous memory that only such moves and the program they belong to rely on.
+    /// Both places must be anonymous memory that only such moves and the program they belong to
+    /// rely on.
     pub unsafe fn move_pages(&self, to: usize, from: usize, length: usize) -> Progress {
         let mut moved =
             raw::uffdio_move { dst: to as u64, src: from as u64, len: length as u64, mode: 0, move_: 0 };
@@ -321,11 +330,12 @@ impl Userfaultfd {
         progress(result, moved.move_, length)
     }
 
-    /// Whether some call of the program that changes its address space waits for its event to be read, or has had it read
-    /// and not gone on yet. When this says no, every event of a call that has returned has been read.
+    /// Whether some call of the program that changes its address space waits for its event to be
+    /// read, or has had it read and not gone on yet. When this says no, every event of a call that
+    /// has returned has been read.
     pub fn is_changing(&self) -> bool {
-        // The kernel looks for changes before it looks at what is asked; a copy of nothing is refused.
-        // SAFETY: nothing is copied.
+        // The kernel looks for changes before it looks at what is asked; a copy of nothing is
+        // refused. SAFETY: nothing is copied.
         unsafe { self.copy(0, 0, 0) }.error == Some(Errno::AGAIN)
     }
 
@@ -357,12 +367,13 @@ pub type Region = raw::page_region;
 
 /// Mapped now.
 pub const PRESENT: u64 = raw::PAGE_IS_PRESENT as u64;
-/// Not write-protected: written to, or never put there protected. What was put there protected says so even when it is
-/// not mapped any more, until it is.
+/// Not write-protected: written to, or never put there protected. What was put there protected says
+/// so even when it is not mapped any more, until it is.
 pub const WRITTEN: u64 = raw::PAGE_IS_WRITTEN as u64;
 
-/// Finds the pages in `start..end` that are not missing. Fills `found` with runs and returns how many, and the address up
-/// to which was looked: go on there until it is `end`. `pagemap` is `/proc/self/pagemap`.
+/// Finds the pages in `start..end` that are not missing. Fills `found` with runs and returns how
+/// many, and the address up to which was looked: go on there until it is `end`. `pagemap` is
+/// `/proc/self/pagemap`.
 pub fn scan_present(
     pagemap: impl AsFd,
     start: usize,
@@ -372,7 +383,8 @@ pub fn scan_present(
     scan(pagemap, start, end, PRESENT | u64::from(raw::PAGE_IS_SWAPPED), found)
 }
 
-/// Finds the pages in `start..end` that are of any of some categories ([`PRESENT`], [`WRITTEN`]), as [`scan_present`] does.
+/// Finds the pages in `start..end` that are of any of some categories ([`PRESENT`], [`WRITTEN`]),
+/// as [`scan_present`] does.
 pub fn scan(
     pagemap: impl AsFd,
     start: usize,

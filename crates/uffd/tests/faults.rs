@@ -111,7 +111,8 @@ fn contents_dropped_are_told_before_they_are() {
     }
 }
 
-/// The two bits of memory that is mapped shared: referenced is mapped, and dirty outlives the mapping.
+/// The two bits of memory that is mapped shared: referenced is mapped, and dirty outlives the
+/// mapping.
 #[test]
 fn of_shared_pages_references_and_writes_can_be_told() {
     use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};

@@ -1,8 +1,10 @@
-//! A policy of one's own: CLOCK that takes in a page evicted not long ago with its reference bit set.
+//! A policy of one's own: CLOCK that takes in a page evicted not long ago with its reference bit
+//! set.
 //!
-//! A page that comes back has shown that it is used again, which CLOCK forgets at the moment of eviction. So this one
-//! remembers as many evicted pages as there are frames, oldest first out, and spares those that come back for one turn of
-//! the hand more. Like CLOCK it needs faults and reference bits only.
+//! A page that comes back has shown that it is used again, which CLOCK forgets at the moment of
+//! eviction. So this one remembers as many evicted pages as there are frames, oldest first out, and
+//! spares those that come back for one turn of the hand more. Like CLOCK it needs faults and
+//! reference bits only.
 //!
 //! Cost: hit nothing; fault amortised O(1).
 
@@ -61,7 +63,8 @@ impl Policy for Comeback {
         if self.frames.is_empty() {
             return None;
         }
-        // One turn clears every bit; should some be set meanwhile, the page where the second turn ends goes.
+        // One turn clears every bit; should some be set meanwhile, the page where the second turn
+        // ends goes.
         let mut looks = 2 * self.frames.used();
         loop {
             if let Some(page) = self.frames.page(self.hand) {

@@ -1,4 +1,5 @@
-"""The `sweephand` command, carried by the package: `python -m sweephand`, or the script of that name."""
+"""The `sweephand` command, carried by the package: `python -m sweephand`, or the script of that
+name."""
 
 import signal
 import sys

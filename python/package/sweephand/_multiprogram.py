@@ -24,7 +24,8 @@ def multiprogram(
     threads: int | None = None,
     progress: Progress = None,
 ) -> pa.Table:
-    """Runs many tasks on a simulated computer with paging devices and load control, as `sweephand multiprogram` does.
+    """Runs many tasks on a simulated computer with paging devices and load control, as
+    `sweephand multiprogram` does.
 
     configurations: one or more: `A`, `B` or `C`, those of the WSCLOCK paper, or TOML files.
     policies: names in a comma list or a sequence, instead of the configuration's.
@@ -34,10 +35,12 @@ def multiprogram(
     threads: processors to use; all of them unless it is said.
     progress: see `sweephand.Progress`.
 
-    Returns one row for each configuration, policy and theta, in that order; the columns are those of the command's CSV:
-    `configuration`, `policy`, `theta_refs` (null for policies without a window), `utilization` (references executed by time
-    elapsed), `mean_mpl` (active tasks), `deactivations`, `page_faults`, `pointer_travel_per_replacement` (pages; null without a
-    hand), `ws_scans`. The schema's metadata has, under `sweephand`, version, options, conventions and configurations as JSON.
+    Returns one row for each configuration, policy and theta, in that order; the columns are those
+    of the command's CSV: `configuration`, `policy`, `theta_refs` (null for policies without a
+    window), `utilization` (references executed by time elapsed), `mean_mpl` (active tasks),
+    `deactivations`, `page_faults`, `pointer_travel_per_replacement` (pages; null without a hand),
+    `ws_scans`. The schema's metadata has, under `sweephand`, version, options, conventions and
+    configurations as JSON.
     """
     names = [configurations] if isinstance(configurations, str | PathLike) else configurations
     listed = [policies] if isinstance(policies, str) else policies

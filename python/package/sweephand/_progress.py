@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 Progress = bool | Callable[[int, int], object] | None
-"""Whether to show a bar: `None` where somebody would see it, or a function called with the steps done and the steps there are."""
+"""Whether to show a bar: `None` where somebody would see it, or a function called with the steps
+done and the steps there are."""
 
 _DELAY = 0.5
 """Seconds before a bar is shown: work that is done at once needs none."""

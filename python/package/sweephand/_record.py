@@ -20,16 +20,17 @@ def record(
     window: int | None = None,
     min_object: str | None = None,
 ) -> Trace:
-    """Runs a program under the recorder and returns the pages that it touches, as `sweephand record` does.
+    """Runs a program under the recorder and returns the pages that it touches, as
+    `sweephand record` does.
 
-    command: the program and its arguments.
-    output: the trace file to write; without one the trace has no name, and its file is gone when nobody reads it any more.
-    window: keep only the first and last run of each page in every stretch of so many distinct pages; 0 keeps every reference.
+    command: the program and its arguments. output: the trace file to write; without one the trace
+    has no name, and its file is gone when nobody reads it any more. window: keep only the first and
+    last run of each page in every stretch of so many distinct pages; 0 keeps every reference.
     min_object: record allocations of this size and more as objects, as in `40KiB`.
 
-    Recording needs Valgrind with its headers and a C compiler, and takes 5 to 25 times the program's own processor time. Ctrl-C
-    ends the program and keeps what there is. What the program writes to standard error is written to `sys.stderr`; its exit
-    status is not looked at.
+    Recording needs Valgrind with its headers and a C compiler, and takes 5 to 25 times the
+    program's own processor time. Ctrl-C ends the program and keeps what there is. What the program
+    writes to standard error is written to `sys.stderr`; its exit status is not looked at.
     """
     if output is not None:
         _run(command, Path(output), window, min_object)

@@ -28,7 +28,8 @@ def simulate(
     threads: int | None = None,
     progress: Progress = None,
 ) -> pa.Table:
-    """Counts the page faults of every policy at every memory size on every trace, as `sweephand simulate` does.
+    """Counts the page faults of every policy at every memory size on every trace, as
+    `sweephand simulate` does.
 
     traces: one or more: a `Trace`, or the path of one.
     policies: names with parameters as in `clock-pro:cold=5%`, in a comma list or a sequence; `all` are all of them. Policies of
@@ -39,10 +40,11 @@ def simulate(
     threads: processors to use; all of them unless it is said.
     progress: see `sweephand.Progress`.
 
-    Returns one row for each trace, policy and memory size, in that order; the columns are those of the command's CSV:
-    `trace`, `policy`, `memory_pages`, `references`, `distinct_pages`, `faults`, `first_touch_faults`, `warmup_faults`,
-    `evictions`, `hit_ratio` (1 - faults / references), `faults_per_million_instructions` (null where instructions are not
-    known), `hand_steps`. The schema's metadata has, under `sweephand`, version, options, conventions and traces as JSON.
+    Returns one row for each trace, policy and memory size, in that order; the columns are those of
+    the command's CSV: `trace`, `policy`, `memory_pages`, `references`, `distinct_pages`, `faults`,
+    `first_touch_faults`, `warmup_faults`, `evictions`, `hit_ratio` (1 - faults / references),
+    `faults_per_million_instructions` (null where instructions are not known), `hand_steps`. The
+    schema's metadata has, under `sweephand`, version, options, conventions and traces as JSON.
     """
     opened = [trace if isinstance(trace, Trace) else Trace.open(trace) for trace in _several(traces)]
     listed = [memory] if isinstance(memory, str | int) else memory
@@ -56,17 +58,20 @@ class ReuseDistances(NamedTuple):
     """How far back references look."""
 
     counts: npt.NDArray[np.uint64]
-    """By LRU stack distance d, in pages, from 0: how many references find their page at that depth of the LRU stack. LRU hits
-    them with d pages of memory or more, so `counts[: m + 1].sum()` are its hits in m pages. `counts[0]` is 0."""
+    """By LRU stack distance d, in pages, from 0: how many references find their page at that depth
+    of the LRU stack. LRU hits them with d pages of memory or more, so `counts[: m + 1].sum()` are
+    its hits in m pages. `counts[0]` is 0."""
     first_touches: int
-    """References to pages for the first time, or for the first time since their contents were dropped."""
+    """References to pages for the first time, or for the first time since their contents were
+    dropped."""
 
 
 def reuse_distances(trace: Trace | str | PathLike[str], *, progress: Progress = None) -> ReuseDistances:
-    """Counts the references of a trace by their LRU stack distance: the number of different pages referenced since the
-    reference before to the same page, that page included.
+    """Counts the references of a trace by their LRU stack distance: the number of different pages
+    referenced since the reference before to the same page, that page included.
 
-    In a reduced trace (`trace.window` > 0) the references left out, all at distances up to the window, are not counted.
+    In a reduced trace (`trace.window` > 0) the references left out, all at distances up to the
+    window, are not counted.
     """
     opened = trace if isinstance(trace, Trace) else Trace.open(trace)
     with watched(progress, "ref") as show:

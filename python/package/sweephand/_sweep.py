@@ -1,7 +1,7 @@
 """Sweeps: traces x policies x memory sizes as independent cells, computed here or on a cluster.
 
-What a cell is, what is missing and what becomes of rows is the extension module's business, for all executors alike. This has
-what is Python's: handing cells to executors and fetching traces.
+What a cell is, what is missing and what becomes of rows is the extension module's business, for all
+executors alike. This has what is Python's: handing cells to executors and fetching traces.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Plan = str | PathLike[str] | Mapping[str, Any]
-"""A plan: the path of its TOML file, or `dict(traces=[...], policies=[...], memory=[...])`, if need be with `sample="1%"` and
-`sample_seed=2`."""
+"""A plan: the path of its TOML file, or `dict(traces=[...], policies=[...], memory=[...])`, if need
+be with `sample="1%"` and `sample_seed=2`."""
 
 Answer = tuple[int, str | BaseException]
 """Which of the missing cells, and its row as JSON, or why there is none."""
@@ -44,8 +44,8 @@ HASHERS = 16
 """Traces that are read at once to hash them."""
 
 FEWEST_IN_FLIGHT = 1000
-"""Tasks that an executor holds at least, so that a cluster that grows with its work can see some. There is no need for it to hold
-millions."""
+"""Tasks that an executor holds at least, so that a cluster that grows with its work can see some.
+There is no need for it to hold millions."""
 
 IN_FLIGHT_PER_PROCESSOR = 8
 """Tasks that an executor holds for each processor, so that none waits for the next."""
@@ -68,7 +68,8 @@ class Sweep:
     computed: int
     """Those computed now; the others were there before, or failed."""
     failures: list[dict[str, Any]]
-    """The cells that failed: `cell`, `trace`, `policy`, `memory`, `attempts`, `error`. The next run tries them again."""
+    """The cells that failed: `cell`, `trace`, `policy`, `memory`, `attempts`, `error`. The next run
+    tries them again."""
 
     def table(self) -> pa.Table:
         """All rows of the dataset, in no particular order."""
@@ -90,8 +91,9 @@ def sweep(
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = None,
 ) -> Sweep:
-    """Counts the page faults of every policy at every memory size on every trace of a plan, as `sweephand sweep` does, here or on
-    a cluster, and keeps them as a Parquet dataset. What is in it already is not computed again.
+    """Counts the page faults of every policy at every memory size on every trace of a plan, as
+    `sweephand sweep` does, here or on a cluster, and keeps them as a Parquet dataset. What is in it
+    already is not computed again.
 
     plan: the path of a TOML file, or a dictionary with the same entries: `traces` (paths and patterns, relative to the plan's
         folder or the current one; URLs that fsspec knows, as `s3://bucket/*.swt`; `{"file": ...}` with a `"hash"` that it has
@@ -110,8 +112,9 @@ def sweep(
     storage_options: for fsspec; what it finds in its own configuration and the environment need not be said again.
     progress: see `sweephand.Progress`.
 
-    A trace is fetched once by each machine that has a cell of it, and checked by its hash: the one in the plan, or that of what
-    was there when the sweep was started. Ctrl-C keeps what there is. Cells that failed are in the result, and a warning.
+    A trace is fetched once by each machine that has a cell of it, and checked by its hash: the one
+    in the plan, or that of what was there when the sweep was started. Ctrl-C keeps what there is.
+    Cells that failed are in the result, and a warning.
     """
     read = _read(plan)
     options = dict(storage_options or {})
@@ -187,7 +190,8 @@ def _words(error: BaseException) -> str:
     return words if isinstance(error, SweephandError) else f"{type(error).__name__}: {words}"
 
 
-# Executors. Scheduling, retries and dashboards are theirs; here, tasks are given to them, not too many at once.
+# Executors. Scheduling, retries and dashboards are theirs; here, tasks are given to them, not too
+# many at once.
 
 
 @dataclass(frozen=True)
@@ -290,7 +294,8 @@ def _on_ray(cell: Callable[[int], str], missing: int, workers: int | None, retri
             for number in range(given, _upto(missing, given, len(numbers), processors)):
                 numbers[simulate.remote(shared, cell(number))] = number
                 given = number + 1
-            # Looking costs something for each task in flight, so it is done now and then, for all that have come in.
+            # Looking costs something for each task in flight, so it is done now and then, for all
+            # that have come in.
             ready, _ = ray.wait(list(numbers), num_returns=len(numbers), timeout=LOOK_SECONDS)
             yield list(zip((numbers.pop(answer) for answer in ready), _got(ray, ready), strict=True))
     finally:
@@ -313,7 +318,8 @@ def _got(ray: Any, answers: list[Any]) -> list[str | BaseException]:
 
 
 ENVIRONMENT = "SWEEPHAND_WORKER"
-"""The variable that tells worker processes of this machine where to fetch traces: not their command line, which others see."""
+"""The variable that tells worker processes of this machine where to fetch traces: not their command
+line, which others see."""
 
 WORKER = [sys.executable, "-c", "from sweephand import _sweep; _sweep.work()"]
 """How such a process is started."""
@@ -365,7 +371,8 @@ def _matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
 
 
 def _token(info: Mapping[str, Any]) -> str:
-    """What a file is known to be the same by without reading it; empty where nothing is said but its length."""
+    """What a file is known to be the same by without reading it; empty where nothing is said but
+    its length."""
     names = ("ETag", "etag", "md5Hash", "generation", "LastModified", "last_modified", "mtime")
     said = {name: str(info[name]) for name in names if info.get(name)}
     return json.dumps({"size": info.get("size"), **said}) if said else ""
@@ -381,7 +388,8 @@ def _hash(filesystem: Any, path: str) -> str:
 
 
 def _fetched(trace: Mapping[str, str], task: Task) -> str:
-    """The path of a trace on this machine. The first process that needs it fetches it; the others wait."""
+    """The path of a trace on this machine. The first process that needs it fetches it; the others
+    wait."""
     location, expected = trace["location"], trace["hash"]
     if not _sweephand.is_url(location):
         return location
@@ -409,7 +417,8 @@ def _fetched(trace: Mapping[str, str], task: Task) -> str:
 
 
 def _lock(path: Path) -> IO[str]:
-    """The file whose lock is held by who fetches or removes a trace, alone, and by those who use it, together."""
+    """The file whose lock is held by who fetches or removes a trace, alone, and by those who use
+    it, together."""
     return open(f"{path}.lock", "w")
 
 
@@ -431,7 +440,8 @@ class _InUse(threading.local):
         if not path.exists():
             lock.close()
             return False
-        # When it was used last. The time of its contents stays: by that workers see that it is the file that they have checked.
+        # When it was used last. The time of its contents stays: by that workers see that it is the
+        # file that they have checked.
         os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
         self.path, self.lock = path, lock
         return True
@@ -444,7 +454,8 @@ _FETCHED = re.compile(r"(xxh3-[0-9a-f]{16}|sha256-[0-9a-f]{64})(\.part)?")
 
 
 def _make_room(folder: Path, most_bytes: int, new: Path) -> None:
-    """Removes fetched traces that nobody uses, the least recently used first, until there are no more bytes than that."""
+    """Removes fetched traces that nobody uses, the least recently used first, until there are no
+    more bytes than that."""
     found = []
     for entry in folder.iterdir():
         # Others may remove some, too.

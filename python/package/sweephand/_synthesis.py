@@ -17,7 +17,8 @@ def generate(
     output: str | PathLike[str] | None = None,
     **parameters: float | bool,
 ) -> Trace:
-    """Makes a synthetic trace, as `sweephand generate` does: the same rule and seed give the same references everywhere.
+    """Makes a synthetic trace, as `sweephand generate` does: the same rule and seed give the same
+    references everywhere.
 
     pattern: `loop`, `scan`, `zipf`, `uniform`, `indexed-database` or `mixed`.
     references: how many.

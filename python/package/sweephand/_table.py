@@ -11,15 +11,17 @@ if TYPE_CHECKING:
 
 
 def table(columns: list[Column], origin: str) -> pa.Table:
-    """Makes a table of columns. What the rows depend on (version, options, conventions, traces) goes along, as JSON, in the
-    schema's metadata under `sweephand`."""
-    # Not before it is needed: the command, which comes through this package too, starts faster without.
+    """Makes a table of columns. What the rows depend on (version, options, conventions, traces)
+    goes along, as JSON, in the schema's metadata under `sweephand`."""
+    # Not before it is needed: the command, which comes through this package too, starts faster
+    # without.
     import pyarrow as pa
 
     types = {"text": pa.string(), "count": pa.uint64(), "ratio": pa.float64()}
     fields = [pa.field(name, types[kind], nullable=present is not None) for name, kind, _, present in columns]
     arrays = [
-        # Numbers stay where they are; where some are missing, Arrow's bits of presence are made besides.
+        # Numbers stay where they are; where some are missing, Arrow's bits of presence are made
+        # besides.
         pa.array(values, types[kind], mask=None if present is None else ~present)
         for _, kind, values, present in columns
     ]

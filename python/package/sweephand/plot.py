@@ -1,6 +1,7 @@
 """Pictures, drawn with matplotlib where that is installed.
 
-Each function draws into `ax`, or into a new figure, and returns the axes, which can be changed and saved as any others.
+Each function draws into `ax`, or into a new figure, and returns the axes, which can be changed and
+saved as any others.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def faults(table: pa.Table, *, refaults: bool = False, log: bool = False, ax: Ax
 
 
 def distances(of: Trace | str | PathLike[str] | ReuseDistances, *, ax: Axes | None = None) -> Axes:
-    """Draws how many references come at which LRU stack distance: a bar for each power of two, in pages.
+    """Draws how many references come at which LRU stack distance: a bar for each power of two, in
+    pages.
 
     of: a trace, or what `reuse_distances` returned.
     """
@@ -65,7 +67,8 @@ def distances(of: Trace | str | PathLike[str] | ReuseDistances, *, ax: Axes | No
 
 
 def pages(trace: Trace | str | PathLike[str], *, columns: int = 800, rows: int = 400, ax: Axes | None = None) -> Axes:
-    """Draws which pages are touched when: page against time, in records of the trace, the darker the more often.
+    """Draws which pages are touched when: page against time, in records of the trace, the darker
+    the more often.
 
     Pages are in the order of their numbers, without the gaps between them.
     """

@@ -15,10 +15,11 @@ __all__ = ["Mmu", "Policy", "Reference", "check"]
 class Policy(ABC):
     """A page replacement policy over a fixed number of frames.
 
-    A class of one's own need not derive from this one, which only says what there is: the methods are those of the Rust
-    interface. For a reference to a page that is not resident the simulation calls `fault`, then, while no frame is free,
-    `victim` and `evict`, then `insert`. A reference to a resident page sets its reference bit, which is all that a policy of
-    the `vm` model learns of it. Pages are whole numbers that count up from 0 by first touch.
+    A class of one's own need not derive from this one, which only says what there is: the methods
+    are those of the Rust interface. For a reference to a page that is not resident the simulation
+    calls `fault`, then, while no frame is free, `victim` and `evict`, then `insert`. A reference to
+    a resident page sets its reference bit, which is all that a policy of the `vm` model learns of
+    it. Pages are whole numbers that count up from 0 by first touch.
 
     These methods are called only where a class has them:
 
@@ -45,8 +46,9 @@ class Policy(ABC):
 
     @abstractmethod
     def victim(self, mmu: Mmu) -> int | None:
-        """Proposes the resident page to evict next; None if no page is resident. `mmu.test_and_clear_referenced(page)` returns
-        the reference bit of a resident page and clears it. The proposal may be refused: then this is called again."""
+        """Proposes the resident page to evict next; None if no page is resident.
+        `mmu.test_and_clear_referenced(page)` returns the reference bit of a resident page and
+        clears it. The proposal may be refused: then this is called again."""
 
     @abstractmethod
     def evict(self, page: int) -> None:
@@ -54,7 +56,8 @@ class Policy(ABC):
 
     @abstractmethod
     def insert(self, reference: Reference, mmu: Mmu) -> bool:
-        """Takes in a page that has been loaded, and returns its reference bit for when the access that faulted is done."""
+        """Takes in a page that has been loaded, and returns its reference bit for when the access
+        that faulted is done."""
 
     @abstractmethod
     def remove(self, page: int) -> None:
@@ -66,14 +69,15 @@ PolicyMaker = Callable[[int], Any]
 
 
 def check(policy: str | PolicyMaker, *, thorough: bool = False) -> None:
-    """Puts a policy through the conformance suite, and raises a `SweephandError` that says which rule it breaks, with the
-    string of references and the memory size that show it.
+    """Puts a policy through the conformance suite, and raises a `SweephandError` that says which
+    rule it breaks, with the string of references and the memory size that show it.
 
-    It plays every short string of references and random longer ones at several memory sizes and checks after each step that
-    victims are resident, that bits are asked of resident pages only, that `check` of the policy finds nothing; then that
-    there are never fewer faults than OPT's, that pages which all fit fault once, that the numbers of pages do not matter but in
-    their order, that in the `vm` model nothing but reference bits is seen of hits, and that pages may be removed, evicted
-    ahead of need, or referenced just before they are evicted.
+    It plays every short string of references and random longer ones at several memory sizes and
+    checks after each step that victims are resident, that bits are asked of resident pages only,
+    that `check` of the policy finds nothing; then that there are never fewer faults than OPT's,
+    that pages which all fit fault once, that the numbers of pages do not matter but in their order,
+    that in the `vm` model nothing but reference bits is seen of hits, and that pages may be
+    removed, evicted ahead of need, or referenced just before they are evicted.
 
     thorough: the whole suite, as the built-in policies pass it: minutes instead of seconds.
     """

@@ -110,7 +110,8 @@ pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     [children, deeper].concat()
 }
 
-/// The processes of the program that a command runs: its descendants, but for what removes the cgroup at the end.
+/// The processes of the program that a command runs: its descendants, but for what removes the
+/// cgroup at the end.
 pub(crate) fn program_of(command: u32) -> Vec<u32> {
     let is_tidy = |pid: &u32| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -124,7 +125,8 @@ pub(crate) fn program_of(command: u32) -> Vec<u32> {
         .collect()
 }
 
-/// What a command with this process id has made and not removed: cgroups, and swap files, in use or not.
+/// What a command with this process id has made and not removed: cgroups, and swap files, in use or
+/// not.
 pub(crate) fn left_by(command: u32) -> Vec<String> {
     let name = format!("sweephand-{command}-");
     let mut left = Vec::new();

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Whether a document keeps to a schema in docs/schema: `None` where there is nothing to check it with.
+/// Whether a document keeps to a schema in docs/schema: `None` where there is nothing to check it
+/// with.
 pub(crate) fn keeps_to(schema: &str, document: &str, folder: &Path) -> Option<Result<(), String>> {
     let has_validator = Command::new("python3").args(["-c", "import jsonschema"]).output();
     if !has_validator.is_ok_and(|output| output.status.success()) {

@@ -2,8 +2,9 @@
 
 use alloc::vec::Vec;
 
-/// A set of `u32` keys as a tree of 64-bit words: bit b of word w of a level says that word 64 w + b of the level
-/// below is not empty. Insert, remove, minimum and maximum touch one word a level (5 levels for 10^9 keys).
+/// A set of `u32` keys as a tree of 64-bit words: bit b of word w of a level says that word 64 w +
+/// b of the level below is not empty. Insert, remove, minimum and maximum touch one word a level (5
+/// levels for 10^9 keys).
 ///
 /// One bit a key of the range, plus 1/63.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +76,8 @@ impl BitTree {
         (!self.levels.is_empty()).then_some(index as u32)
     }
 
-    /// Makes room for key `index`: whole words at every level, doubling, and levels up to a single word.
+    /// Makes room for key `index`: whole words at every level, doubling, and levels up to a single
+    /// word.
     #[cold]
     fn grow(&mut self, index: usize) {
         let mut words = (index / 64 + 1).next_power_of_two();
@@ -113,7 +115,8 @@ mod tests {
         for range in [10, 64, 65, 4096, 5000, 300_000] {
             let (mut tree, mut model) = (BitTree::new(), BTreeSet::new());
             for step in 1..=4000 {
-                // Keys come from a range that widens, so that levels are added while the set is in use.
+                // Keys come from a range that widens, so that levels are added while the set is in
+                // use.
                 let key = random.below(1 + range * step / 4000) as u32;
                 if random.below(2) == 0 {
                     tree.insert(key);

@@ -9,19 +9,22 @@ const VACANT: u32 = u32::MAX;
 
 /// Frames by number, for policies whose hand goes round physical memory.
 ///
-/// Frames are handed out in order 0, 1, 2, ... at first and then in the order in which they fell vacant, so that
-/// with one eviction per fault a page takes the very frame of the page that it replaced.
-/// Every operation is O(1). 4 bytes a frame; 4 more a page once [`FrameTable::frame_of`] has been asked for the first
-/// time, which takes O(M) that once. (Only pages that are unmapped are looked up, and many programs unmap none.)
+/// Frames are handed out in order 0, 1, 2, ... at first and then in the order in which they fell
+/// vacant, so that with one eviction per fault a page takes the very frame of the page that it
+/// replaced. Every operation is O(1). 4 bytes a frame; 4 more a page once [`FrameTable::frame_of`]
+/// has been asked for the first time, which takes O(M) that once. (Only pages that are unmapped are
+/// looked up, and many programs unmap none.)
 #[derive(Clone, Debug)]
 pub struct FrameTable {
-    /// The page in each frame that has been used; memory can be far larger than what is ever used of it.
+    /// The page in each frame that has been used; memory can be far larger than what is ever used
+    /// of it.
     pages: Vec<u32>,
     /// How many frames there are.
     frames: usize,
     /// The frame of each page, if anyone has asked.
     frame: Option<PageMap<u32>>,
-    /// The frame that has been vacant longest, or `VACANT`: with one eviction a fault the only one there is.
+    /// The frame that has been vacant longest, or `VACANT`: with one eviction a fault the only one
+    /// there is.
     next_vacant: u32,
     /// The vacant frames after that, the oldest in front.
     vacated: VecDeque<u32>,

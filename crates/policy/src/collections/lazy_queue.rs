@@ -5,16 +5,19 @@ use crate::interface::ensure;
 use crate::{PageId, Violation};
 use alloc::collections::VecDeque;
 
-/// Pages in the order in which they came. The entry of a page that leaves out of turn stays behind and no longer counts:
-/// 4 bytes a page of the queue and 1 a page seen, where a linked list would take 8 a page seen.
+/// Pages in the order in which they came. The entry of a page that leaves out of turn stays behind
+/// and no longer counts: 4 bytes a page of the queue and 1 a page seen, where a linked list would
+/// take 8 a page seen.
 ///
-/// Entries that do not count are dropped when they come to the front, and all at once when room is wanted. Every operation
-/// is amortised O(1), but that all are dropped, too, when some page has come and gone 127 times meanwhile.
+/// Entries that do not count are dropped when they come to the front, and all at once when room is
+/// wanted. Every operation is amortised O(1), but that all are dropped, too, when some page has
+/// come and gone 127 times meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct LazyQueue {
     /// The one in front counts.
     entries: VecDeque<PageId>,
-    /// By page: twice the number of its entries, and 1 if it is in the queue. Then the last of its entries counts.
+    /// By page: twice the number of its entries, and 1 if it is in the queue. Then the last of its
+    /// entries counts.
     state: PageMap<u8>,
 }
 

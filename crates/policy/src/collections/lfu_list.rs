@@ -17,8 +17,8 @@ struct Group {
     next: u32,
 }
 
-/// Pages by frequency, those of the same frequency by their last use, least in front. Every operation is O(1)
-/// but for [`RankedList::count`]. About 16 bytes a page.
+/// Pages by frequency, those of the same frequency by their last use, least in front. Every
+/// operation is O(1) but for [`RankedList::count`]. About 16 bytes a page.
 #[derive(Clone, Debug)]
 pub struct LfuList {
     order: RankedList,
@@ -120,7 +120,8 @@ impl LfuList {
         self.order.before(page).filter(|before| self.group[*before] == self.group[page])
     }
 
-    /// Takes a page out of the list and of its group, and returns the group that its old frequency is in or behind.
+    /// Takes a page out of the list and of its group, and returns the group that its old frequency
+    /// is in or behind.
     fn leave(&mut self, page: PageId) -> u32 {
         let number = self.group[page];
         let group = self.groups[number as usize];
@@ -141,7 +142,8 @@ impl LfuList {
         group.previous
     }
 
-    /// Makes a page the last of a frequency, which is the first one behind the group `previous` or comes before that.
+    /// Makes a page the last of a frequency, which is the first one behind the group `previous` or
+    /// comes before that.
     fn append(&mut self, page: PageId, frequency: u64, previous: u32) {
         let next = self.groups.get(previous as usize).map_or(self.first, |group| group.next);
         let number = match self.groups.get_mut(next as usize) {

@@ -27,9 +27,9 @@ struct Ends {
 
 /// `N` lists over the same pages, a page being in at most one of them.
 ///
-/// Lists are named by number, and a page knows its list, so a policy whose pages move between lists (T1, T2, B1,
-/// B2) keeps no other status. By this crate's habit the front is the old end and the back the recent one.
-/// Every operation is O(1). 9 bytes a page.
+/// Lists are named by number, and a page knows its list, so a policy whose pages move between lists
+/// (T1, T2, B1, B2) keeps no other status. By this crate's habit the front is the old end and the
+/// back the recent one. Every operation is O(1). 9 bytes a page.
 #[derive(Clone, Debug)]
 pub struct Lists<const N: usize> {
     links: PageMap<Link>,

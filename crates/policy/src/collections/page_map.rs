@@ -37,7 +37,8 @@ impl<T: Copy + Default> PageMap<T> {
         }
     }
 
-    /// By a sixteenth more than asked for: growing costs O(1) a page, and a live pager pays for what is allocated.
+    /// By a sixteenth more than asked for: growing costs O(1) a page, and a live pager pays for
+    /// what is allocated.
     #[cold]
     fn grow(&mut self, len: usize) {
         if len > self.values.capacity() {

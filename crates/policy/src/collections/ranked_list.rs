@@ -23,8 +23,9 @@ struct Block {
 
 /// A list in blocks of up to 64 pages, linked in order.
 ///
-/// Insertion and removal cost a search and a move within one block; a block that empties joins the next one. Ranks are
-/// counted block by block when they are wanted ([`count`](Self::count)), and hold until the list changes. About 12 bytes a page.
+/// Insertion and removal cost a search and a move within one block; a block that empties joins the
+/// next one. Ranks are counted block by block when they are wanted ([`count`](Self::count)), and
+/// hold until the list changes. About 12 bytes a page.
 #[derive(Clone, Debug)]
 pub struct RankedList {
     blocks: Vec<Block>,
@@ -161,7 +162,8 @@ impl RankedList {
         }
     }
 
-    /// Pages before a page of the list that are in other blocks: its rank is at least this. As of the last count.
+    /// Pages before a page of the list that are in other blocks: its rank is at least this. As of
+    /// the last count.
     #[inline]
     pub fn least_rank(&self, page: PageId) -> Option<usize> {
         self.block_of(page).map(|block| self.blocks[block].rank)
@@ -180,7 +182,8 @@ impl RankedList {
         Some(self.len - block.rank - block.pages.len())
     }
 
-    /// The blocks from the first to the last: number, pages, and how often the block has taken pages in.
+    /// The blocks from the first to the last: number, pages, and how often the block has taken
+    /// pages in.
     pub fn blocks(&self) -> impl Iterator<Item = (usize, &[PageId], u64)> + '_ {
         core::iter::successors(self.first_block(), |&block| self.next_block(block))
             .map(|block| (block, &self.blocks[block].pages[..], self.blocks[block].version))

@@ -12,7 +12,8 @@ struct Link {
 
 /// A circular doubly linked list. Hands are the policy's own: a page id each.
 ///
-/// Every operation is O(1). 8 bytes a page. The ring does not know which pages are in it: the policy does.
+/// Every operation is O(1). 8 bytes a page. The ring does not know which pages are in it: the
+/// policy does.
 #[derive(Clone, Debug, Default)]
 pub struct Ring {
     links: PageMap<Link>,

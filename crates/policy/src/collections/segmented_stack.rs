@@ -5,14 +5,16 @@ use crate::interface::ensure;
 use crate::{PageId, Violation};
 use alloc::vec::Vec;
 
-/// Pages by their last reference, the latest on top, in segments that end at given depths; the page on top has
-/// depth 1. What lies deeper than the last cut is one more segment without an end. At most `N` segments.
+/// Pages by their last reference, the latest on top, in segments that end at given depths; the page
+/// on top has depth 1. What lies deeper than the last cut is one more segment without an end. At
+/// most `N` segments.
 ///
-/// A reference moves one page across each cut above it: O(1) within the first segment, and never a walk. 9 bytes a
-/// page, as [`Lists`].
+/// A reference moves one page across each cut above it: O(1) within the first segment, and never a
+/// walk. 9 bytes a page, as [`Lists`].
 #[derive(Clone, Debug)]
 pub struct SegmentedStack<const N: usize> {
-    /// The segments, the page on top of each at the back. A segment that is not full has only empty ones under it.
+    /// The segments, the page on top of each at the back. A segment that is not full has only empty
+    /// ones under it.
     segments: Lists<N>,
     /// The depth of the last page of each segment, rising.
     cuts: Vec<usize>,

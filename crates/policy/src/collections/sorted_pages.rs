@@ -11,13 +11,15 @@ const BLOCK_PAGES: usize = 64;
 /// Blocks are joined that have at most so many pages together.
 const JOINED_PAGES: usize = 48;
 
-/// Pages by key, in blocks of up to 64, of which a tree holds the keys. The keys of pages are the policy's: every call is
-/// passed the function that tells them, and they are distinct and stay the same while the page is here.
+/// Pages by key, in blocks of up to 64, of which a tree holds the keys. The keys of pages are the
+/// policy's: every call is passed the function that tells them, and they are distinct and stay the
+/// same while the page is here.
 ///
 /// Every operation takes O(log n) looks at keys. 4 bytes a page in full blocks, 6 as a rule.
 #[derive(Clone, Debug)]
 pub struct SortedPages<K> {
-    /// Blocks that are not empty, by a key from which on theirs begin and those of the block before have ended.
+    /// Blocks that are not empty, by a key from which on theirs begin and those of the block before
+    /// have ended.
     blocks: BTreeMap<K, Vec<PageId>>,
     len: usize,
 }
@@ -101,7 +103,8 @@ impl<K: Copy + Ord> SortedPages<K> {
     /// The last page up to a key.
     pub fn last_to(&self, to: K, key: impl Fn(PageId) -> K) -> Option<PageId> {
         let up_to = |block: &Vec<PageId>| block.partition_point(|page| key(*page) <= to).checked_sub(1);
-        // The block may begin between the key and its first page: then it is the last page of the block before.
+        // The block may begin between the key and its first page: then it is the last page of the
+        // block before.
         let mut blocks = self.blocks.range(..=to).rev();
         blocks.find_map(|(_, block)| up_to(block).map(|place| block[place]))
     }
@@ -129,7 +132,8 @@ impl<K: Copy + Ord> SortedPages<K> {
         Ok(())
     }
 
-    /// Joins two neighbouring blocks, by where they start, if they have few pages together. Returns whether they have.
+    /// Joins two neighbouring blocks, by where they start, if they have few pages together. Returns
+    /// whether they have.
     fn join(&mut self, lower: K, upper: K) -> bool {
         let are_small = self.blocks[&lower].len() + self.blocks[&upper].len() <= JOINED_PAGES;
         if are_small {

@@ -1,4 +1,5 @@
-//! Circular lists of pages by number, each with a pointer that goes from the top to the bottom and round.
+//! Circular lists of pages by number, each with a pointer that goes from the top to the bottom and
+//! round.
 
 use super::PageMap;
 use crate::interface::ensure;
@@ -86,12 +87,13 @@ struct Stack {
     len: usize,
 }
 
-/// Any number of stacks over the same pages. Pages can leave from anywhere; in which stacks a page is, the policy knows.
+/// Any number of stacks over the same pages. Pages can leave from anywhere; in which stacks a page
+/// is, the policy knows.
 ///
-/// Stacks are named by number and come to be when something is pushed on them, so numbers should be small. The bottom
-/// is at hand too: pushed on top and taken from the bottom, pages queue. And put in behind the pointer, they make
-/// CLOCK's circle.
-/// Every operation is O(1). 12 bytes a page (16 from page 2^23 on), 16 a stack.
+/// Stacks are named by number and come to be when something is pushed on them, so numbers should be
+/// small. The bottom is at hand too: pushed on top and taken from the bottom, pages queue. And put
+/// in behind the pointer, they make CLOCK's circle. Every operation is O(1). 12 bytes a page (16
+/// from page 2^23 on), 16 a stack.
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
     links: Links,
@@ -137,7 +139,8 @@ impl Stacks {
         Some(passed.page())
     }
 
-    /// Puts a node that is in no stack on top. The pointer goes to the page that was on top before, which is returned.
+    /// Puts a node that is in no stack on top. The pointer goes to the page that was on top before,
+    /// which is returned.
     #[inline]
     pub fn push(&mut self, stack: u32, node: Node) -> Option<PageId> {
         let second = self.occupied(stack).map(|stack| stack.top);
@@ -281,7 +284,8 @@ mod tests {
         stacks.check().unwrap();
     }
 
-    /// A stack may have first nodes of some pages and second ones of others; a page's other node is elsewhere.
+    /// A stack may have first nodes of some pages and second ones of others; a page's other node is
+    /// elsewhere.
     #[test]
     fn a_page_is_in_two_stacks_at_a_time() {
         let (one, two) = (PageId(1), PageId(2));
@@ -297,7 +301,8 @@ mod tests {
         assert_eq!([show(&stacks, 0), show(&stacks, 1)], ["[2]", "2 [1]"]);
     }
 
-    /// Links lead to pages whose numbers take four bytes, and from them to pages whose numbers do not.
+    /// Links lead to pages whose numbers take four bytes, and from them to pages whose numbers do
+    /// not.
     #[test]
     fn links_grow_by_a_byte_when_there_are_many_pages() {
         let [near, far] = [5, (1 << 23) + 3].map(|page| Node::second(PageId(page)));

@@ -58,7 +58,8 @@ impl Mmu for Memory {
 }
 
 impl<P: Registered> Machine<P> {
-    /// A machine for a policy given as on the command line. Panics if that does not parse or names another type.
+    /// A machine for a policy given as on the command line. Panics if that does not parse or names
+    /// another type.
     pub fn new(spec: &str, frames: usize) -> Self {
         let spec = Spec::parse(spec).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(spec.name(), P::INFO.name, "the spec is for another policy");
@@ -142,8 +143,9 @@ impl<P: Registered> Machine<P> {
         self.check()
     }
 
-    /// Frees an object: its pages are the default object's from now on. Those that it has by the division of
-    /// [`Machine::with_objects`] and that have not been seen are as if they came under the next object of its number.
+    /// Frees an object: its pages are the default object's from now on. Those that it has by the
+    /// division of [`Machine::with_objects`] and that have not been seen are as if they came under
+    /// the next object of its number.
     pub fn free_object(&mut self, object: u32) -> Result<(), Violation> {
         let allocated: BTreeSet<PageId> = self.assigned.keys().copied().collect();
         for &page in allocated.union(&self.seen.clone()) {
@@ -164,7 +166,8 @@ impl<P: Registered> Machine<P> {
         }
     }
 
-    /// Evicts up to `count` pages before anyone needs their frames, as a pager does in the background.
+    /// Evicts up to `count` pages before anyone needs their frames, as a pager does in the
+    /// background.
     pub fn evict_ahead(&mut self, count: usize) -> Result<(), Violation> {
         for _ in 0..count.min(self.memory.resident.len()) {
             self.evict_one()?;
@@ -231,7 +234,8 @@ impl<P: Registered> Machine<P> {
     }
 }
 
-/// For each reference the time of the first reference to its page after the present run of references to it.
+/// For each reference the time of the first reference to its page after the present run of
+/// references to it.
 fn next_uses(references: &[u32]) -> Vec<u32> {
     let mut next_uses = alloc::vec![NEVER; references.len()];
     let mut used_at = BTreeMap::new();

@@ -1,15 +1,18 @@
 //! The suite that every registered policy passes, and the plain machine it runs them on.
 //!
-//! [`Machine`] is demand paging written for clarity: it keeps its own resident set and checks after every step what
-//! the policy did and what the policy's own [`Policy::check`](crate::Policy::check) says. [`conform`] puts a policy through
+//! [`Machine`] is demand paging written for clarity: it keeps its own resident set and checks after
+//! every step what the policy did and what the policy's own [`Policy::check`](crate::Policy::check)
+//! says. [`conform`] puts a policy through
 //! - every reference string of length 8 over 4 pages, at every memory size from 1 to 5;
 //! - random strings over more pages and sizes;
-//! - for each: never fewer faults than OPT, no fault beyond the first on a page when all fit, the same victims
-//!   after an order-preserving renaming of the pages, the same faults and victims as the [`naive`] model, and, in
-//!   the VM model, the same victims when the hits between two faults are reduced to one a page.
+//! - for each: never fewer faults than OPT, no fault beyond the first on a page when all fit, the
+//!   same victims after an order-preserving renaming of the pages, the same faults and victims as
+//!   the [`naive`] model, and, in the VM model, the same victims when the hits between two faults
+//!   are reduced to one a page.
 //!
-//! [`fuzz`] turns any bytes into a policy, a memory size and operations (references, unmaps, evictions ahead of
-//! need, lost races, objects allocated and freed) with the same checks after each; `fuzz/` gives it to libFuzzer.
+//! [`fuzz`] turns any bytes into a policy, a memory size and operations (references, unmaps,
+//! evictions ahead of need, lost races, objects allocated and freed) with the same checks after
+//! each; `fuzz/` gives it to libFuzzer.
 
 mod machine;
 pub mod naive;
@@ -47,7 +50,8 @@ pub fn outcome(steps: &[Step]) -> String {
     format!("{}:{victims}", count_faults(steps))
 }
 
-/// Puts a policy through the suite. `Err` names the string, the memory size and the rule that was broken.
+/// Puts a policy through the suite. `Err` names the string, the memory size and the rule that was
+/// broken.
 pub fn conform(spec: &Spec) -> Result<(), Violation> {
     conform_to(spec, Extent::WHOLE)
 }
@@ -89,7 +93,8 @@ pub fn conform_to(spec: &Spec, extent: Extent) -> Result<(), Violation> {
     }
     let mut random = SplitMix64::new(1);
     for round in 0..extent.strings {
-        // Small alphabets meet every corner, larger ones let history build up; some strings are mostly loops.
+        // Small alphabets meet every corner, larger ones let history build up; some strings are
+        // mostly loops.
         let pages = 2 + random.below(if round % 4 == 0 { 40 } else { 12 });
         let frames = 1 + random.below(16) as usize;
         let loops = round % 3 == 0;
@@ -431,9 +436,11 @@ impl Visitor for IsVmModel {
     }
 }
 
-/// Runs operations read from `data` against a policy chosen by it, checking every rule. Panics on a broken one.
+/// Runs operations read from `data` against a policy chosen by it, checking every rule. Panics on a
+/// broken one.
 ///
-/// The first two bytes choose policy and memory size (1 to 16 frames); each further byte is an operation.
+/// The first two bytes choose policy and memory size (1 to 16 frames); each further byte is an
+/// operation.
 pub fn fuzz(data: &[u8]) {
     let [policy, frames, operations @ ..] = data else { return };
     let info = POLICIES[*policy as usize % POLICIES.len()].info;

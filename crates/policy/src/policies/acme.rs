@@ -1,17 +1,19 @@
-//! ACME, adaptive caching using multiple experts: virtual caches under other policies vote on the victim, with weights
-//! that follow how well they do.
+//! ACME, adaptive caching using multiple experts: virtual caches under other policies vote on the
+//! victim, with weights that follow how well they do.
 //!
-//! Paper: I. Ari, A. Amer, R. Gramacy, E. L. Miller, S. A. Brandt, D. D. E. Long, "ACME: adaptive caching using multiple
-//! experts", Workshop on Distributed Data and Structures (WDAS) 2002.
-//! Four virtual caches of M entries, without contents, see every reference: LRU, LFU, FIFO and MRU. Each gives every
-//! resident page 1 - rank / size, the next that it would evict having rank 0, or 1 if it does not hold the page. The page
-//! with the largest weighted sum goes; of equals the least recently used. After a reference, the weight of each
-//! cache that missed is multiplied by `beta`; the weights are scaled to sum to 1, and a share `alpha` of them is dealt
-//! out evenly, so that no expert is silenced for good.
+//! Paper: I. Ari, A. Amer, R. Gramacy, E. L. Miller, S. A. Brandt, D. D. E. Long, "ACME: adaptive
+//! caching using multiple experts", Workshop on Distributed Data and Structures (WDAS) 2002. Four
+//! virtual caches of M entries, without contents, see every reference: LRU, LFU, FIFO and MRU. Each
+//! gives every resident page 1 - rank / size, the next that it would evict having rank 0, or 1 if
+//! it does not hold the page. The page with the largest weighted sum goes; of equals the least
+//! recently used. After a reference, the weight of each cache that missed is multiplied by `beta`;
+//! the weights are scaled to sum to 1, and a share `alpha` of them is dealt out evenly, so that no
+//! expert is silenced for good.
 //!
-//! What was filled in: which four experts (the paper has a pool of many), that votes are ranks, and the constants; the
-//! vote takes place before the caches see the reference that faults; LFU breaks ties by LRU and forgets a page that
-//! leaves its virtual cache. A page that is unmapped leaves all of them.
+//! What was filled in: which four experts (the paper has a pool of many), that votes are ranks, and
+//! the constants; the vote takes place before the caches see the reference that faults; LFU breaks
+//! ties by LRU and forgets a page that leaves its virtual cache. A page that is unmapped leaves all
+//! of them.
 //!
 //! ```text
 //!              LRU   [ next ...... last ]  w = .30   --+
@@ -20,11 +22,13 @@
 //!              MRU   [ next ...... last ]  w = .20   --+
 //! ```
 //!
-//! Cost: hit O(1). A fault would have to look at all M pages, as every reference moves ranks and weights; instead pages are
-//! taken in blocks of up to 64 that were used in succession. A block remembers, for each cache, a rank that none of
-//! its pages was below, and the same of the sum of ranks; how far ranks can have fallen since is known. So no page of
-//! the block scores more than one with those ranks would, and only the blocks that could beat the best score found
-//! are looked into. A fault looks at M / 64 blocks, and into few of them; O(M) at worst. About 64 bytes a page seen.
+//! Cost: hit O(1). A fault would have to look at all M pages, as every reference moves ranks and
+//! weights; instead pages are taken in blocks of up to 64 that were used in succession. A block
+//! remembers, for each cache, a rank that none of its pages was below, and the same of the sum of
+//! ranks; how far ranks can have fallen since is known. So no page of the block scores more than
+//! one with those ranks would, and only the blocks that could beat the best score found are looked
+//! into. A fault looks at M / 64 blocks, and into few of them; O(M) at worst. About 64 bytes a page
+//! seen.
 
 use crate::arguments::Parameter;
 use crate::collections::{LfuList, PageMap, RankedList};
@@ -48,7 +52,8 @@ const SLACK: f64 = 1e-9;
 struct Floors {
     /// In each virtual cache.
     ranks: [u64; EXPERTS],
-    /// What the ranks of a page add up to is not below this: more than the sum of `ranks` if no page is low in all.
+    /// What the ranks of a page add up to is not below this: more than the sum of `ranks` if no
+    /// page is low in all.
     sum: u64,
 }
 
@@ -77,7 +82,8 @@ pub struct Acme {
     summaries: Vec<Option<Summary>>,
     /// The block of the page chosen last.
     latest: usize,
-    /// How far the rank of a page can have fallen in each virtual cache since the start, while the page was not used.
+    /// How far the rank of a page can have fallen in each virtual cache since the start, while the
+    /// page was not used.
     falls: [u64; EXPERTS],
     /// Trust in each expert; they sum to 1.
     weights: [f64; EXPERTS],
@@ -138,8 +144,9 @@ impl Acme {
             self.fifo.contains(page),
             self.mru.contains(page),
         ];
-        // A page that leaves its place lets those behind it fall by one. Not so in MRU: what precedes a page there was used
-        // after it, and leaves only when the page that comes in takes its place.
+        // A page that leaves its place lets those behind it fall by one. Not so in MRU: what
+        // precedes a page there was used after it, and leaves only when the page that comes in
+        // takes its place.
         self.falls[LRU] += 1;
         self.falls[LFU] += 1;
         self.falls[FIFO] += u64::from(!hit[FIFO]);
@@ -169,7 +176,8 @@ impl Acme {
         self.weigh(hit);
     }
 
-    /// Drops the next page of a virtual cache. Its rank was 0, and it counts as of rank 0 from now on.
+    /// Drops the next page of a virtual cache. Its rank was 0, and it counts as of rank 0 from now
+    /// on.
     fn evict_virtually(&mut self, expert: usize) {
         let victim = match expert {
             LRU => self.lru.front(),
@@ -229,7 +237,8 @@ impl Acme {
         ranks.map(|rank| rank.unwrap_or(0) as u64)
     }
 
-    /// The weighted sum over the virtual caches of 1 - rank / size, a page that a cache does not hold having rank 0.
+    /// The weighted sum over the virtual caches of 1 - rank / size, a page that a cache does not
+    /// hold having rank 0.
     fn score(&self, page: PageId) -> f64 {
         let ranks = self.ranks(page);
         let mut sum = 0.0;
@@ -276,7 +285,8 @@ impl Acme {
                 ranks.iter().zip(slopes).map(|(&rank, slope)| rank as f64 * (slope - common)).sum();
             total - lost - sum as f64 * common + SLACK
         };
-        // The best page is often near the one before it. What scores less than some page there need not be looked at.
+        // The best page is often near the one before it. What scores less than some page there need
+        // not be looked at.
         let near = self.resident.pages_of(self.latest).iter().map(|&page| self.score(page));
         let enough = near.fold(0.0, f64::max);
         let mut best = None;
@@ -396,7 +406,8 @@ mod tests {
         assert_eq!(
             states[2..],
             [
-                // 1 is the first choice of LRU, LFU and FIFO and the last one of MRU: 3/4 + 1/4 x 1/3.
+                // 1 is the first choice of LRU, LFU and FIFO and the last one of MRU: 3/4 + 1/4 x
+                // 1/3.
                 "1:0.833 2:0.667 3:0.500 ; [0.2500, 0.2500, 0.2500, 0.2500]",
                 // 1 went; MRU has dropped 3 instead, and holds 4 2 1.
                 "2:0.917 3:0.750 4:0.500 ; [0.2500, 0.2500, 0.2500, 0.2500]",
@@ -420,7 +431,8 @@ mod tests {
         assert!(weights[..MRU].iter().all(|weight| *weight < weights[MRU]), "{weights:?}");
     }
 
-    /// Hundreds of pages in many blocks: the same victims as of the plain model, which looks at every page.
+    /// Hundreds of pages in many blocks: the same victims as of the plain model, which looks at
+    /// every page.
     #[test]
     fn bounds_lose_no_victim() {
         let mut random = crate::SplitMix64::new(1);

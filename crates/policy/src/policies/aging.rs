@@ -1,17 +1,19 @@
 //! Page aging: a scan raises the age of pages found referenced and lowers that of the others.
 //!
-//! The mechanism of Linux 2.0 to 2.4 (`age`, mm/vmscan.c) and of FreeBSD (`act_count`, vm_pageout.c; M. K. McKusick,
-//! G. V. Neville-Neil, "The design and implementation of the FreeBSD operating system", 2004).
-//! A hand goes round the frames when memory is needed. Bit set: it is cleared, and the age rises by `advance`, to
-//! at most `max`. Bit clear: the age falls by `decline` (or by half), and the page is evicted when that leaves 0.
+//! The mechanism of Linux 2.0 to 2.4 (`age`, mm/vmscan.c) and of FreeBSD (`act_count`,
+//! vm_pageout.c; M. K. McKusick, G. V. Neville-Neil, "The design and implementation of the FreeBSD
+//! operating system", 2004). A hand goes round the frames when memory is needed. Bit set: it is
+//! cleared, and the age rises by `advance`, to at most `max`. Bit clear: the age falls by `decline`
+//! (or by half), and the page is evicted when that leaves 0.
 //!
-//! There is no paper, and kernels differ from version to version. The constants here are Linux 2.2's (start 2,
-//! advance 3, decline 1, max 20) and FreeBSD's (start 5, advance 3, decline 1, max 64); `decline=halve` is the
-//! exponential decline of Linux 2.4. A new page takes the victim's place, with its bit clear. The kernels' several
-//! lists, and their scans in the background, are left out.
+//! There is no paper, and kernels differ from version to version. The constants here are Linux
+//! 2.2's (start 2, advance 3, decline 1, max 20) and FreeBSD's (start 5, advance 3, decline 1, max
+//! 64); `decline=halve` is the exponential decline of Linux 2.4. A new page takes the victim's
+//! place, with its bit clear. The kernels' several lists, and their scans in the background, are
+//! left out.
 //!
-//! Cost: hit nothing; fault as many steps as it takes to bring an age to 0, at worst M `max`. `hand_steps` counts
-//! frames looked at.
+//! Cost: hit nothing; fault as many steps as it takes to bring an age to 0, at worst M `max`.
+//! `hand_steps` counts frames looked at.
 //!
 //! ```text
 //! frames  a2  B5  c1  D0       upper case: bit set     B: age 5 + 3, bit cleared, on
@@ -205,7 +207,8 @@ mod tests {
         let string = [1, 2, 1, 3, 1, 4, 1, 5, 6, 5, 6, 5, 6];
         let outcomes =
             ["aging:max=64", "aging:decline=halve,max=64"].map(|spec| outcome(&run(spec, &string, 2)));
-        // Counted down, page 1 lives off its early hits; halved, it goes as soon as the loop of 5 and 6 begins.
+        // Counted down, page 1 lives off its early hits; halved, it goes as soon as the loop of 5
+        // and 6 begins.
         assert_eq!(outcomes, ["9:2345651", "6:2341"]);
     }
 }

@@ -1,19 +1,23 @@
-//! APR: CLOCK and LIFO+ each name a page to evict, and the one whose words have proved better decides.
+//! APR: CLOCK and LIFO+ each name a page to evict, and the one whose words have proved better
+//! decides.
 //!
-//! Source: Y. Lee, "An adaptive page replacement scheme for scientific applications", master's thesis, Seoul National
-//! University, 2020, chapter 3. CLOCK over all pages, the *default* policy, fails on loops a little larger than memory;
-//! LIFO+ on the stack of one object, the *fallback*, is made for them. Each works on a *virtual memory* of M pages, the memory
-//! that it would have if it alone decided, and names one page of it at a replacement.
+//! Source: Y. Lee, "An adaptive page replacement scheme for scientific applications", master's
+//! thesis, Seoul National University, 2020, chapter 3. CLOCK over all pages, the *default* policy,
+//! fails on loops a little larger than memory; LIFO+ on the stack of one object, the *fallback*, is
+//! made for them. Each works on a *virtual memory* of M pages, the memory that it would have if it
+//! alone decided, and names one page of it at a replacement.
 //!
-//! - The default names the page that CLOCK would evict; the object of that page is the one that gives up a frame. The
-//!   fallback names the page that LIFO+ would evict from that object's stack. The object's scores choose the *winner*.
-//! - A page that a policy named is out of its virtual memory, resident or not. A page that was evicted on the other's word
-//!   is still in it, as a *ghost*. Either carries a *record*: who named it, and when.
-//! - If the other policy comes to name the page before the program uses it, the word was good: praise. If the program
-//!   uses it first, punishment. Either weighs d^(replacements in the object since then), and all scores of the object decay
-//!   by d at a replacement. The record ends.
-//! - A winner that names a ghost has only brought its virtual memory down to M pages; the frame then comes from the
-//!   resident page that it named longest ago.
+//! - The default names the page that CLOCK would evict; the object of that page is the one that
+//!   gives up a frame. The fallback names the page that LIFO+ would evict from that object's stack.
+//!   The object's scores choose the *winner*.
+//! - A page that a policy named is out of its virtual memory, resident or not. A page that was
+//!   evicted on the other's word is still in it, as a *ghost*. Either carries a *record*: who named
+//!   it, and when.
+//! - If the other policy comes to name the page before the program uses it, the word was good:
+//!   praise. If the program uses it first, punishment. Either weighs d^(replacements in the object
+//!   since then), and all scores of the object decay by d at a replacement. The record ends.
+//! - A winner that names a ghost has only brought its virtual memory down to M pages; the frame
+//!   then comes from the resident page that it named longest ago.
 //!
 //! ```text
 //!                        named by X                   evicted
@@ -28,32 +32,39 @@
 //!   searched by LIFO+:   resident, named and ghosts of the default     (a stack an object)
 //! ```
 //!
-//! Two lists read one reference bit, so it is folded into a bit for each; a named page is found to have been used then, or
-//! when it faults.
+//! Two lists read one reference bit, so it is folded into a bit for each; a named page is found to
+//! have been used then, or when it faults.
 //!
-//! What the thesis leaves open, and what was chosen. In brackets what each gave on seven SPLASH-3 programs: % fewer faults
-//! than CLOCK, CLOCK-Pro and SEQ once memory is full (mean over 10 to 90 % of the pages, then over programs; the thesis has
-//! 22.0, 22.1, 16.4), and the worst case against CLOCK. The choices below together: [19.7 8.6 6.9, 4 % more].
-//! - A page that the fallback named and that stays resident leaves its stack. Found used, it comes back on top as if
-//!   fetched, which in the fallback's virtual memory it is. Left in place to be passed (`named=stay` [19.6 7.4 6.2, 5 %
-//!   more]), such pages pile up where each search begins: 40 to 80 looks a fault on fft instead of 5. CLOCK's hand comes
-//!   by once a turn, so in the ring they stay.
-//! - At equal scores, which both begin with, the fallback decides (`ties=default` [15.7 3.8 1.6, 5 % more]).
-//! - A policy that meets a ghost names it, and nothing else (`search=one-choice`). Praising it away and searching on for a
-//!   resident page (`search=search-on`) takes several pages a fault out of the virtual memory, until only the newest are
-//!   left, and the policy praises itself into power (3.5 times the faults on sprite with 800 frames).
-//! - M ghosts (`ghosts=50%` [19.8 8.5 6.9, 5 % more]); d = 0.7 (0.5 [19.3 8.0 6.2, 4 %], 0.9 [19.2 7.7 6.2, 5 %]).
-//! - A fault on a ghost is judged after the replacement that it causes, as in Figure 3.4. Both name one page: no record.
-//!   The fallback finds no page to name: it agrees. The winner has named no resident page: the loser's choice goes, else the
-//!   next resident page that CLOCK comes to.
-//! - A freed object's ghosts, records and scores end. Its resident pages go on top of the default object's stack as if just
-//!   fetched (`freed=bottom` [19.7 8.5 6.8, 4 %]: to its bottom). So do pages that come under an allocation, in its stack.
+//! What the thesis leaves open, and what was chosen. In brackets what each gave on seven SPLASH-3
+//! programs: % fewer faults than CLOCK, CLOCK-Pro and SEQ once memory is full (mean over 10 to 90 %
+//! of the pages, then over programs; the thesis has 22.0, 22.1, 16.4), and the worst case against
+//! CLOCK. The choices below together: [19.7 8.6 6.9, 4 % more].
+//! - A page that the fallback named and that stays resident leaves its stack. Found used, it comes
+//!   back on top as if fetched, which in the fallback's virtual memory it is. Left in place to be
+//!   passed (`named=stay` [19.6 7.4 6.2, 5 % more]), such pages pile up where each search begins:
+//!   40 to 80 looks a fault on fft instead of 5. CLOCK's hand comes by once a turn, so in the ring
+//!   they stay.
+//! - At equal scores, which both begin with, the fallback decides (`ties=default` [15.7 3.8 1.6, 5
+//!   % more]).
+//! - A policy that meets a ghost names it, and nothing else (`search=one-choice`). Praising it away
+//!   and searching on for a resident page (`search=search-on`) takes several pages a fault out of
+//!   the virtual memory, until only the newest are left, and the policy praises itself into power
+//!   (3.5 times the faults on sprite with 800 frames).
+//! - M ghosts (`ghosts=50%` [19.8 8.5 6.9, 5 % more]); d = 0.7 (0.5 [19.3 8.0 6.2, 4 %], 0.9 [19.2
+//!   7.7 6.2, 5 %]).
+//! - A fault on a ghost is judged after the replacement that it causes, as in Figure 3.4. Both name
+//!   one page: no record. The fallback finds no page to name: it agrees. The winner has named no
+//!   resident page: the loser's choice goes, else the next resident page that CLOCK comes to.
+//! - A freed object's ghosts, records and scores end. Its resident pages go on top of the default
+//!   object's stack as if just fetched (`freed=bottom` [19.7 8.5 6.8, 4 %]: to its bottom). So do
+//!   pages that come under an allocation, in its stack.
 //!
-//! Cost: hit nothing; fault amortised O(1). A look at an entry clears a bit, ends in a choice, or passes, once a turn of
-//! CLOCK's hand, a page that the default named. `hand_steps` counts the entries of either list looked at. 21 bytes a page
-//! seen, 4 a page that the default named, 56 an object; object numbers are expected to be small. No page is in the lists of
-//! both policies and in a queue beside them, but for those that the default named: a queue is linked by the node of the list
-//! that the page is not in.
+//! Cost: hit nothing; fault amortised O(1). A look at an entry clears a bit, ends in a choice, or
+//! passes, once a turn of CLOCK's hand, a page that the default named. `hand_steps` counts the
+//! entries of either list looked at. 21 bytes a page seen, 4 a page that the default named, 56 an
+//! object; object numbers are expected to be small. No page is in the lists of both policies and in
+//! a queue beside them, but for those that the default named: a queue is linked by the node of the
+//! list that the page is not in.
 
 use crate::arguments::{Parameter, Rounding};
 use crate::collections::{LazyQueue, Node, PageMap, Stacks};
@@ -121,7 +132,8 @@ impl Status {
 /// What is known of a page.
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
-    /// The object that it belongs to, above the status and a shelter of the reference bit for each list.
+    /// The object that it belongs to, above the status and a shelter of the reference bit for each
+    /// list.
     packed: u32,
     /// If it was named: in which replacement of the object.
     named_at: u32,
@@ -232,7 +244,8 @@ fn stack_of(object: u32) -> u32 {
     2 + 2 * object
 }
 
-/// Resident pages of an object that the fallback named, the oldest at the bottom. They are linked by second nodes.
+/// Resident pages of an object that the fallback named, the oldest at the bottom. They are linked
+/// by second nodes.
 fn named_by_fallback(object: u32) -> u32 {
     3 + 2 * object
 }
@@ -352,7 +365,8 @@ impl Apr {
         if self.named_stay { &mut self.stayed } else { &mut self.lists }
     }
 
-    /// The only place where a page's status, the counters and, but for pages that come in, the lists change.
+    /// The only place where a page's status, the counters and, but for pages that come in, the
+    /// lists change.
     fn set_status(&mut self, page: PageId, status: Status) {
         let (in_clock, in_stack) = (Node::first(page), Node::second(page));
         let entry = &mut self.pages[page];
@@ -390,7 +404,8 @@ impl Apr {
         }
     }
 
-    /// Takes a page's record, if it has one, and judges the policy that named it. A ghost is forgotten by that.
+    /// Takes a page's record, if it has one, and judges the policy that named it. A ghost is
+    /// forgotten by that.
     fn judge(&mut self, page: PageId, is_good: bool) {
         let entry = self.pages[page];
         let status = entry.status();
@@ -400,7 +415,8 @@ impl Apr {
         }
     }
 
-    /// A policy has named a page: a record, unless the page has one of the other policy, which is praised for it.
+    /// A policy has named a page: a record, unless the page has one of the other policy, which is
+    /// praised for it.
     fn name(&mut self, page: PageId, by: Voice) {
         let entry = &mut self.pages[page];
         if entry.status().record().is_some() {
@@ -411,7 +427,8 @@ impl Apr {
         }
     }
 
-    /// The winner of a replacement, by what was judged before it; and the records of the two choices.
+    /// The winner of a replacement, by what was judged before it; and the records of the two
+    /// choices.
     fn decide(&mut self, by_default: PageId, by_fallback: PageId) -> Voice {
         let object = &mut self.objects[self.pages[by_default].object() as usize];
         let winner = object.winner(self.ties);
@@ -423,7 +440,8 @@ impl Apr {
         winner
     }
 
-    /// Takes over the reference bit of a page for both lists; if the page had been named, that was wrong.
+    /// Takes over the reference bit of a page for both lists; if the page had been named, that was
+    /// wrong.
     fn fold<M: Mmu>(&mut self, page: PageId, mmu: &mut M) {
         let entry = &mut self.pages[page];
         if entry.status().is_resident() && mmu.test_and_clear_referenced(page) {
@@ -432,7 +450,8 @@ impl Apr {
         }
     }
 
-    /// The page that CLOCK would evict from its virtual memory; the hand moves past it. `None` if it has named all pages.
+    /// The page that CLOCK would evict from its virtual memory; the hand moves past it. `None` if
+    /// it has named all pages.
     fn choose_by_default<M: Mmu>(&mut self, ghosts: Ghosts, mmu: &mut M) -> Option<PageId> {
         let mut spared = None;
         // One turn clears all bits; a second ends it, unless pages are referenced meanwhile.
@@ -459,8 +478,8 @@ impl Apr {
         spared
     }
 
-    /// The page that LIFO+ would evict from its virtual memory of an object; the pointer moves past it. `None` if it has
-    /// named all pages.
+    /// The page that LIFO+ would evict from its virtual memory of an object; the pointer moves past
+    /// it. `None` if it has named all pages.
     fn choose_by_fallback<M: Mmu>(&mut self, object: u32, mmu: &mut M) -> Option<PageId> {
         let stack = stack_of(object);
         for _ in 0..2 * self.lists.len(stack) {
@@ -481,7 +500,8 @@ impl Apr {
         None
     }
 
-    /// The resident page that a policy named longest ago, in an object if it was the fallback, not used since.
+    /// The resident page that a policy named longest ago, in an object if it was the fallback, not
+    /// used since.
     fn oldest_named<M: Mmu>(&mut self, by: Voice, object: u32, mmu: &mut M) -> Option<PageId> {
         loop {
             let page = match by {
@@ -495,7 +515,8 @@ impl Apr {
         }
     }
 
-    /// Puts a page that is in no stack on its object's. The page below it starts again without a bit.
+    /// Puts a page that is in no stack on its object's. The page below it starts again without a
+    /// bit.
     fn push<M: Mmu>(&mut self, page: PageId, mmu: &mut M) {
         let stack = stack_of(self.pages[page].object());
         if let Some(second) = self.lists.push(stack, Node::second(page)) {
@@ -704,8 +725,9 @@ mod tests {
         }
     }
 
-    /// Figure 3.4 of the thesis (d = 0.5): number of the replacement; the choices of default and fallback and the page
-    /// evicted; the page that faults, if it is one of those; the scores of default and fallback before the replacement.
+    /// Figure 3.4 of the thesis (d = 0.5): number of the replacement; the choices of default and
+    /// fallback and the page evicted; the page that faults, if it is one of those; the scores of
+    /// default and fallback before the replacement.
     #[test]
     fn figure_3_4() {
         let rows = [
@@ -736,8 +758,9 @@ mod tests {
         }
     }
 
-    /// The loop 1 2 3 4 in three frames, d = 0.5: scores of default and fallback after each reference, and the pages with a
-    /// record: who named it, `d` or `f`, in which replacement, and in brackets if it is a ghost.
+    /// The loop 1 2 3 4 in three frames, d = 0.5: scores of default and fallback after each
+    /// reference, and the pages with a record: who named it, `d` or `f`, in which replacement, and
+    /// in brackets if it is a ghost.
     #[test]
     fn worked_example() {
         let mut machine = Machine::<Apr>::new("apr:decay=0.5", 3);
@@ -807,7 +830,8 @@ mod tests {
         }
     }
 
-    /// Looks at list entries per fault stay few in a large memory, whichever way its contents are used.
+    /// Looks at list entries per fault stay few in a large memory, whichever way its contents are
+    /// used.
     #[test]
     fn the_cost_of_a_fault_does_not_grow_with_memory() {
         let steps_per_fault = |frames: u32, shape: u64| {
@@ -872,7 +896,8 @@ mod tests {
         }
     }
 
-    /// The pages of an object's stack from the top down, with `'` for a ghost and `!` for a page that has been named.
+    /// The pages of an object's stack from the top down, with `'` for a ghost and `!` for a page
+    /// that has been named.
     fn show(machine: &Machine<Apr>, object: u32) -> String {
         let policy = machine.policy();
         let show = |page: PageId| match policy.pages[page].status() {

@@ -1,12 +1,14 @@
 //! ARC: recency and frequency share memory, and ghosts of each tell which of the two deserves more.
 //!
-//! Paper: N. Megiddo, D. S. Modha, "ARC: a self-tuning, low overhead replacement cache", USENIX FAST 2003, Figure 4.
-//! T1 holds the pages seen once recently, T2 those seen at least twice, both in LRU order; B1 and B2 remember what
-//! left them. A fault on a ghost of B1 says that T1 is too small and raises its target size p; one on B2 lowers it.
+//! Paper: N. Megiddo, D. S. Modha, "ARC: a self-tuning, low overhead replacement cache", USENIX
+//! FAST 2003, Figure 4. T1 holds the pages seen once recently, T2 those seen at least twice, both
+//! in LRU order; B1 and B2 remember what left them. A fault on a ghost of B1 says that T1 is too
+//! small and raises its target size p; one on B2 lowers it.
 //!
-//! What the paper leaves open: whether |B2|/|B1| is an integer division; here it is real. The target moves when
-//! the fault happens, with the sizes before anything else changes; ghosts are dropped when an unseen page comes in,
-//! which forgets the same pages as dropping them before the replacement. With nothing in T2, T1 gives the victim.
+//! What the paper leaves open: whether |B2|/|B1| is an integer division; here it is real. The
+//! target moves when the fault happens, with the sizes before anything else changes; ghosts are
+//! dropped when an unseen page comes in, which forgets the same pages as dropping them before the
+//! replacement. With nothing in T2, T1 gives the victim.
 //!
 //! Cost: hit one list move; fault O(1). 9 bytes a page seen.
 //!
@@ -115,7 +117,8 @@ impl Policy for Arc {
     }
 }
 
-/// What ARC and CAR have in common: at most as many ghosts as make 2 M entries with the resident pages, and 0 <= p <= M.
+/// What ARC and CAR have in common: at most as many ghosts as make 2 M entries with the resident
+/// pages, and 0 <= p <= M.
 pub(super) fn check_directory(lists: &Lists<4>, frames: usize, p: f64) -> Result<(), Violation> {
     let [t1, t2, b1, b2] = [T1, T2, B1, B2].map(|list| lists.len(list));
     ensure!(t1 + t2 <= frames, "{t1} + {t2} pages resident");

@@ -1,12 +1,13 @@
 //! CAR: clock with adaptive replacement, ARC's idea on reference bits.
 //!
-//! Paper: S. Bansal, D. S. Modha, "CAR: clock with adaptive replacement", USENIX FAST 2004.
-//! Two clocks hold the resident pages: T1 those seen once recently, T2 those seen at least twice. The ghosts B1
-//! and B2 remember what left them. A fault on a ghost says which clock is too small, and moves the target p.
+//! Paper: S. Bansal, D. S. Modha, "CAR: clock with adaptive replacement", USENIX FAST 2004. Two
+//! clocks hold the resident pages: T1 those seen once recently, T2 those seen at least twice. The
+//! ghosts B1 and B2 remember what left them. A fault on a ghost says which clock is too small, and
+//! moves the target p.
 //!
-//! What the paper leaves open: whether |B2|/|B1| is an integer division. With `integer-ratio=on` (the default)
-//! and collapsed references, Tables 1 and 2 of CLOCK-Pro (USENIX ATC 2005) come out exactly. A new page's reference
-//! bit is clear, everywhere; set, the policy degenerates to CLOCK.
+//! What the paper leaves open: whether |B2|/|B1| is an integer division. With `integer-ratio=on`
+//! (the default) and collapsed references, Tables 1 and 2 of CLOCK-Pro (USENIX ATC 2005) come out
+//! exactly. A new page's reference bit is clear, everywhere; set, the policy degenerates to CLOCK.
 //!
 //! Cost: hit nothing; fault amortised O(1). `hand_steps` counts clock entries looked at.
 //!
@@ -63,7 +64,8 @@ impl Registered for Car {
 }
 
 impl Car {
-    /// How far a fault on a ghost of a list of `own` moves p, where the other ghost list has `other` entries.
+    /// How far a fault on a ghost of a list of `own` moves p, where the other ghost list has
+    /// `other` entries.
     fn step(&self, other: usize, own: usize) -> f64 {
         let ratio = if self.integer_ratio { (other / own) as f64 } else { other as f64 / own as f64 };
         ratio.max(1.0)

@@ -1,14 +1,17 @@
 //! CLOCK, or second chance: FIFO that spares a page whose reference bit is set, once.
 //!
-//! Paper: F. J. Corbató, "A paging experiment with the Multics system", MIT Project MAC report MAC-M-384, 1968. The other
-//! policies of the CLOCK family, CLOCK-Pro among them, start from it; it is nearly LRU at no cost per hit.
+//! Paper: F. J. Corbató, "A paging experiment with the Multics system", MIT Project MAC report
+//! MAC-M-384, 1968. The other policies of the CLOCK family, CLOCK-Pro among them, start from it; it
+//! is nearly LRU at no cost per hit.
 //!
-//! What the papers leave open: whether the access that faults leaves the reference bit set. Real hardware sets it
-//! when the instruction is restarted (`init=1`, as in Carr and Hennessy 1981 and in most kernels); simulators of
-//! buffer caches clear it (`init=0`, the default, as in the CLOCK-Pro comparisons). `fill-init` is the bit given
-//! while memory fills for the first time. The hand advances past the frame that has just been filled.
+//! What the papers leave open: whether the access that faults leaves the reference bit set. Real
+//! hardware sets it when the instruction is restarted (`init=1`, as in Carr and Hennessy 1981 and
+//! in most kernels); simulators of buffer caches clear it (`init=0`, the default, as in the
+//! CLOCK-Pro comparisons). `fill-init` is the bit given while memory fills for the first time. The
+//! hand advances past the frame that has just been filled.
 //!
-//! Cost: hit nothing; fault amortised O(1), at worst one turn. `hand_steps` counts frames looked at.
+//! Cost: hit nothing; fault amortised O(1), at worst one turn. `hand_steps` counts frames looked
+//! at.
 //!
 //! ```text
 //! frames  a  b  C  d     upper case: bit set         C: clear the bit, go on
@@ -61,8 +64,8 @@ impl Policy for Clock {
         if self.frames.is_empty() {
             return None;
         }
-        // One turn clears every bit, so the next page is a victim, unless bits are set behind the hand meanwhile: then
-        // the page where the second turn ends goes, as in FIFO.
+        // One turn clears every bit, so the next page is a victim, unless bits are set behind the
+        // hand meanwhile: then the page where the second turn ends goes, as in FIFO.
         let mut looks = 2 * self.frames.used();
         loop {
             if let Some(page) = self.frames.page(self.hand) {

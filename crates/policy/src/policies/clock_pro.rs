@@ -1,11 +1,11 @@
 //! CLOCK-Pro: LIRS's judgement by reuse distance at CLOCK's cost.
 //!
-//! Paper: S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK replacement", USENIX Annual
-//! Technical Conference 2005, sections 3 and 4.
+//! Paper: S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK
+//! replacement", USENIX Annual Technical Conference 2005, sections 3 and 4.
 //!
-//! One circular list holds resident hot, resident cold and non-resident cold pages. A page that comes in is cold
-//! and in its test period; referenced again before the period ends, its reuse distance is small, and it turns hot.
-//! Three hands go round, all from older towards newer pages:
+//! One circular list holds resident hot, resident cold and non-resident cold pages. A page that
+//! comes in is cold and in its test period; referenced again before the period ends, its reuse
+//! distance is small, and it turns hot. Three hands go round, all from older towards newer pages:
 //!
 //! ```text
 //!                hand_hot                 HAND_hot: turns the oldest unreferenced hot page cold; ends the tests of
@@ -27,23 +27,27 @@
 //!                                                   (m_c - 1)
 //! ```
 //!
-//! m_c, the cold allocation, follows: more when cold pages are used again during their test, less when tests run
-//! out. m_h = M - m_c frames are for hot pages. An m_c that changes acts through the next promotion only.
+//! m_c, the cold allocation, follows: more when cold pages are used again during their test, less
+//! when tests run out. m_h = M - m_c frames are for hot pages. An m_c that changes acts through the
+//! next promotion only.
 //!
 //! Where the paper is silent or at odds with itself:
-//! - Direction: its text has all hands go clockwise *and* the head clockwise after the tail; then HAND_hot would
-//!   visit the newest page next. Here hands go from the tail to newer pages, and "at the head" is just behind HAND_hot.
-//! - First fill (`warm=hot`): pages come in hot until m_h are, then cold in test. With `warm=cold` no page of a loop
-//!   ever turns hot, against the paper's Figure 2.
-//! - A referenced cold page that is not in test goes to the head with "no status change" (`referenced-cold=keep`);
-//!   `new-test` starts a test for it as LIRS would; `evict` evicts it all the same.
-//! - History: at most `history` x M non-resident pages. The text says 1; Tables 1 and 2 need about 3 (their LIRS column
-//!   has unlimited history), so `preset=clockpro2005` sets that.
-//! - A reference while the frame is being freed: the frame first, then the faulting page is looked up.
+//! - Direction: its text has all hands go clockwise *and* the head clockwise after the tail; then
+//!   HAND_hot would visit the newest page next. Here hands go from the tail to newer pages, and "at
+//!   the head" is just behind HAND_hot.
+//! - First fill (`warm=hot`): pages come in hot until m_h are, then cold in test. With `warm=cold`
+//!   no page of a loop ever turns hot, against the paper's Figure 2.
+//! - A referenced cold page that is not in test goes to the head with "no status change"
+//!   (`referenced-cold=keep`); `new-test` starts a test for it as LIRS would; `evict` evicts it all
+//!   the same.
+//! - History: at most `history` x M non-resident pages. The text says 1; Tables 1 and 2 need about
+//!   3 (their LIRS column has unlimited history), so `preset=clockpro2005` sets that.
+//! - A reference while the frame is being freed: the frame first, then the faulting page is looked
+//!   up.
 //! - A fill after pages were unmapped is not a first fill.
 //!
-//! Cost: hit nothing; fault amortised O(1). `hand_steps` counts resident cold pages looked at by HAND_cold and
-//! all entries looked at by the other two. 9 bytes a page seen.
+//! Cost: hit nothing; fault amortised O(1). `hand_steps` counts resident cold pages looked at by
+//! HAND_cold and all entries looked at by the other two. 9 bytes a page seen.
 
 use crate::arguments::{Parameter, Preset, Rounding};
 use crate::collections::{PageMap, Ring};
@@ -93,7 +97,8 @@ pub struct PageCounts {
     pub non_resident: usize,
 }
 
-/// What moves the cold allocation m_c: the change, in frames, that an event makes to it. None unless said.
+/// What moves the cold allocation m_c: the change, in frames, that an event makes to it. None
+/// unless said.
 pub trait Adaptation {
     /// HAND_cold found a page referenced in its test period.
     fn reused_in_test() -> isize {
@@ -113,7 +118,8 @@ pub trait Adaptation {
     }
 }
 
-/// CLOCK-Pro's own rule: one more for a reference in the test period, one less for a test that ends without.
+/// CLOCK-Pro's own rule: one more for a reference in the test period, one less for a test that ends
+/// without.
 #[derive(Clone, Copy, Debug)]
 pub enum ByTests {}
 
@@ -135,8 +141,8 @@ pub struct ClockPro<A: Adaptation = ByTests> {
     frames: usize,
     ring: Ring,
     status: PageMap<Status>,
-    /// At the tail of the list: where HAND_hot stopped last, on a hot page if there was one, or what has come after that
-    /// page since it left. New pages go in just before it.
+    /// At the tail of the list: where HAND_hot stopped last, on a hot page if there was one, or
+    /// what has come after that page since it left. New pages go in just before it.
     hand_hot: PageId,
     /// At the next resident cold page to consider for eviction, or on the way to it.
     hand_cold: PageId,
@@ -207,7 +213,8 @@ impl Registered for ClockPro {
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let pages = |name| arguments.pages(name, frames, Rounding::Nearest);
         let (min, max) = (pages("cold-min")?, pages("cold-max")?);
-        // Small memories round shares as they must; what makes no sense in a large one is a mistake.
+        // Small memories round shares as they must; what makes no sense in a large one is a
+        // mistake.
         let in_large_memory = |name| arguments.pages(name, 1 << 30, Rounding::Nearest);
         for name in ["cold", "cold-min", "cold-max"] {
             if in_large_memory(name)? == 0 {
@@ -222,7 +229,8 @@ impl Registered for ClockPro {
 }
 
 impl<A: Adaptation> ClockPro<A> {
-    /// A policy with a cold allocation of `cold` frames to start with, kept within `range` and 1..M - 1.
+    /// A policy with a cold allocation of `cold` frames to start with, kept within `range` and
+    /// 1..M - 1.
     pub(super) fn with_cold_allocation(
         frames: usize,
         cold: usize,
@@ -335,7 +343,8 @@ impl<A: Adaptation> ClockPro<A> {
         self.adapt(A::test_ended());
     }
 
-    /// HAND_hot, after a promotion: hot pages give way until they are within their allocation again.
+    /// HAND_hot, after a promotion: hot pages give way until they are within their allocation
+    /// again.
     fn shrink_hot<M: Mmu>(&mut self, mmu: &mut M) {
         // m_c changes as tests end under the hand, so the condition is looked at anew each time.
         for _ in 0..self.hot {
@@ -349,7 +358,8 @@ impl<A: Adaptation> ClockPro<A> {
     /// Turns one hot page cold and comes to rest on the next hot page.
     fn run_hot<M: Mmu>(&mut self, mmu: &mut M) {
         let mut demoted = false;
-        // Within one turn every hot page's bit has been cleared; the second finds a victim and stops behind it.
+        // Within one turn every hot page's bit has been cleared; the second finds a victim and
+        // stops behind it.
         for _ in 0..=2 * self.ring.len() + 1 {
             let page = self.hand_hot;
             self.hand_steps += 1;
@@ -397,8 +407,9 @@ impl<A: Adaptation> ClockPro<A> {
 
     /// Moves HAND_cold, unless it is there, on to the next resident cold page, if there is one.
     fn settle_cold(&mut self) {
-        // The only cold page is mostly the one that came in last, and the way there from the one before it is all the way
-        // round: on a loop with m_c = 1 that would be the length of the list at every fault.
+        // The only cold page is mostly the one that came in last, and the way there from the one
+        // before it is all the way round: on a loop with m_c = 1 that would be the length of the
+        // list at every fault.
         let newest = self.ring.previous(self.hand_hot);
         if self.cold == 1 && self.status[newest].is_resident_cold() {
             self.hand_cold = newest;
@@ -437,7 +448,8 @@ impl<A: Adaptation> Policy for ClockPro<A> {
     fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
         self.warming = false;
         if self.cold == 0 && self.hot > 0 {
-            // Only after unmaps or when evicting ahead of need: otherwise some frame is always cold.
+            // Only after unmaps or when evicting ahead of need: otherwise some frame is always
+            // cold.
             self.run_hot(mmu);
         }
         let mut candidate = None;

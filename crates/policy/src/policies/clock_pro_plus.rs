@@ -1,8 +1,10 @@
-//! CLOCK-Pro+: CLOCK-Pro whose cold allocation is moved by what either kind of page would have gained.
+//! CLOCK-Pro+: CLOCK-Pro whose cold allocation is moved by what either kind of page would have
+//! gained.
 //!
-//! Paper: C. Li, "CLOCK-pro+: improving CLOCK-pro cache replacement with utility-driven adaptation", ACM SYSTOR 2019.
-//! Everything but the adaptation is [`ClockPro`], hands and list as drawn there. A page that
-//! HAND_hot turns cold is *demoted* until HAND_cold finds it referenced or it is evicted.
+//! Paper: C. Li, "CLOCK-pro+: improving CLOCK-pro cache replacement with utility-driven
+//! adaptation", ACM SYSTOR 2019. Everything but the adaptation is [`ClockPro`], hands and list as
+//! drawn there. A page that HAND_hot turns cold is *demoted* until HAND_cold finds it referenced or
+//! it is evicted.
 //!
 //! ```text
 //!   fault on a non-resident page in test        a larger cold allocation would have kept it:
@@ -12,10 +14,11 @@
 //!   a test that ends, a page found referenced in its test: no change
 //! ```
 //!
-//! What was filled in, the rules being taken from public descriptions of the policy: the divisions are of whole
-//! numbers, with the page in question still counted; the frame is freed before the faulting page is looked up, as in
-//! CLOCK-Pro. Its author's experiments let m_c grow to half of memory, so `cold-max` is 50 % (with all of memory,
-//! m_c only grows on loops). With `referenced-cold=evict` a demoted page found referenced still counts against m_c.
+//! What was filled in, the rules being taken from public descriptions of the policy: the divisions
+//! are of whole numbers, with the page in question still counted; the frame is freed before the
+//! faulting page is looked up, as in CLOCK-Pro. Its author's experiments let m_c grow to half of
+//! memory, so `cold-max` is 50 % (with all of memory, m_c only grows on loops). With
+//! `referenced-cold=evict` a demoted page found referenced still counts against m_c.
 //!
 //! Cost: as CLOCK-Pro.
 
@@ -69,8 +72,8 @@ mod tests {
     use crate::conformance::{E1, E2, Machine, faults};
     use crate::{ColdAllocation, Policy};
 
-    /// `resident cold pages/m_c`. When 3 comes back in its test, at time 10, m_c rises to 2, and HAND_hot turns two
-    /// pages cold: 3 itself, then 1.
+    /// `resident cold pages/m_c`. When 3 comes back in its test, at time 10, m_c rises to 2, and
+    /// HAND_hot turns two pages cold: 3 itself, then 1.
     #[test]
     fn worked_example() {
         let mut machine = Machine::<ClockProPlus>::new("clock-pro-plus:cold-max=100%", 3);

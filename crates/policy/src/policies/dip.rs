@@ -1,16 +1,19 @@
 //! DIP: LRU that loads most pages at the end that is evicted next, when that takes fewer faults.
 //!
-//! Paper: M. K. Qureshi, A. Jaleel, Y. N. Patt, S. C. Steely Jr., J. Emer, "Adaptive insertion policies for high performance
-//! caching", ISCA 2007.
-//! The victim is the least recently used page, and a hit makes a page the most recently used one, as in LRU. New:
-//! - `variant=lip` loads pages at the LRU end: on a loop longer than memory, all but one frame keep their pages;
-//! - `bip` (bimodal) does so too, but loads one page in `one-in` (32) at the MRU end, and so adapts;
-//! - `dip` (dynamic) has pages with id mod 64 = 0 always loaded by LRU, = 1 always by BIP, and lets a counter of their
-//!   faults (PSEL, 10 bits) choose for all others.
+//! Paper: M. K. Qureshi, A. Jaleel, Y. N. Patt, S. C. Steely Jr., J. Emer, "Adaptive insertion
+//! policies for high performance caching", ISCA 2007. The victim is the least recently used page,
+//! and a hit makes a page the most recently used one, as in LRU. New:
+//! - `variant=lip` loads pages at the LRU end: on a loop longer than memory, all but one frame keep
+//!   their pages;
+//! - `bip` (bimodal) does so too, but loads one page in `one-in` (32) at the MRU end, and so
+//!   adapts;
+//! - `dip` (dynamic) has pages with id mod 64 = 0 always loaded by LRU, = 1 always by BIP, and lets
+//!   a counter of their faults (PSEL, 10 bits) choose for all others.
 //!
-//! What the paper leaves open for paging: it duels between the sets of a processor cache; memory is one set, so pages are
-//! the samples. They share memory, so a sample's faults tell less than a set's: what BIP loads for one page is evicted for
-//! all the others, which favours LRU. PSEL starts at 512, which means BIP. The rule holds while memory fills, too.
+//! What the paper leaves open for paging: it duels between the sets of a processor cache; memory is
+//! one set, so pages are the samples. They share memory, so a sample's faults tell less than a
+//! set's: what BIP loads for one page is evicted for all the others, which favours LRU. PSEL starts
+//! at 512, which means BIP. The rule holds while memory fills, too.
 //!
 //! Cost: hit one list move; fault O(1).
 //!
@@ -30,10 +33,12 @@ use crate::{
 
 const STACK: usize = 0;
 
-/// Set duelling with pages for sets: the faults of two samples of pages decide between two rules for all the others.
+/// Set duelling with pages for sets: the faults of two samples of pages decide between two rules
+/// for all the others.
 #[derive(Debug)]
 pub(super) struct Duel {
-    /// PSEL: rises with faults on the first rule's sample, falls with those on the second's; 10 bits.
+    /// PSEL: rises with faults on the first rule's sample, falls with those on the second's; 10
+    /// bits.
     selector: u16,
 }
 
@@ -186,7 +191,8 @@ mod tests {
         });
     }
 
-    /// Faults on a rule's sample count against it; page 1, the first here, speaks against BIP by a hair.
+    /// Faults on a rule's sample count against it; page 1, the first here, speaks against BIP by a
+    /// hair.
     #[test]
     fn faults_on_the_samples_decide_for_the_others() {
         let mut machine = Machine::<Dip>::new("dip", 3);

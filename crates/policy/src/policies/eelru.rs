@@ -1,10 +1,11 @@
-//! EELRU, early eviction LRU: LRU, unless most hits are missed just beyond memory; then it sacrifices recent pages
-//! so that older ones last until they are needed.
+//! EELRU, early eviction LRU: LRU, unless most hits are missed just beyond memory; then it
+//! sacrifices recent pages so that older ones last until they are needed.
 //!
-//! Paper: Y. Smaragdakis, S. Kaplan, P. Wilson, "EELRU: simple and effective adaptive page replacement", ACM SIGMETRICS
-//! 1999. It counts at which positions of the LRU queue, evicted pages included, references hit. For an early
-//! point e and a late point l, e < M < l, evicting the e-th page instead of the last keeps pages between e and l in
-//! memory with probability (M - e) / (l - e) each, so of the hits between e and l that share would be had:
+//! Paper: Y. Smaragdakis, S. Kaplan, P. Wilson, "EELRU: simple and effective adaptive page
+//! replacement", ACM SIGMETRICS 1999. It counts at which positions of the LRU queue, evicted pages
+//! included, references hit. For an early point e and a late point l, e < M < l, evicting the e-th
+//! page instead of the last keeps pages between e and l in memory with probability (M - e) / (l -
+//! e) each, so of the hits between e and l that share would be had:
 //!
 //! ```text
 //!   most recent                                                             least recent
@@ -14,20 +15,24 @@
 //!   benefit (e, l) = hits (e, l] x (M - e) / (l - e) - hits (e, M]
 //! ```
 //!
-//! At a fault the pair of points with the largest benefit decides, if that is above 0: if the least recently used
-//! resident page is as old as l, it goes; if not, the e-th most recently used resident page does. Otherwise LRU.
+//! At a fault the pair of points with the largest benefit decides, if that is above 0: if the least
+//! recently used resident page is as old as l, it goes; if not, the e-th most recently used
+//! resident page does. Otherwise LRU.
 //!
-//! What was filled in: the points (`early` times `late`, 12 pairs) and how hits fade: each counted hit leaves a share of
-//! 1 - 1 / (`decay` M) of those before it. Hits at positions up to the smallest e are not counted, and cost
-//! nothing. Points are rounded down; those that come out on the wrong side of M are left out, and e = 0 evicts the most
-//! recently used page. A fault is counted before the victim is chosen, and its page moves to the front of the queue
-//! afterwards. Of pairs with the same benefit the one with the smaller e, then the smaller l, counts. A page deeper
-//! than the largest l is forgotten by the queue, resident or not.
+//! What was filled in: the points (`early` times `late`, 12 pairs) and how hits fade: each counted
+//! hit leaves a share of 1 - 1 / (`decay` M) of those before it. Hits at positions up to the
+//! smallest e are not counted, and cost nothing. Points are rounded down; those that come out on
+//! the wrong side of M are left out, and e = 0 evicts the most recently used page. A fault is
+//! counted before the victim is chosen, and its page moves to the front of the queue afterwards. Of
+//! pairs with the same benefit the one with the smaller e, then the smaller l, counts. A page
+//! deeper than the largest l is forgotten by the queue, resident or not.
 //!
-//! The sums over (e, M] and (M, l] are kept, one a point, each in the order of the references, and (e, l] is their sum:
-//! this, and later hits that weigh more where earlier ones should fade, is what fixes the rounding.
+//! The sums over (e, M] and (M, l] are kept, one a point, each in the order of the references, and
+//! (e, l] is their sum: this, and later hits that weigh more where earlier ones should fade, is
+//! what fixes the rounding.
 //!
-//! Cost: hit O(1) up to the smallest e, one list move a point deeper down; fault O(number of pairs). 18 bytes a page seen.
+//! Cost: hit O(1) up to the smallest e, one list move a point deeper down; fault O(number of
+//! pairs). 18 bytes a page seen.
 
 use crate::arguments::Parameter;
 use crate::collections::SegmentedStack;
@@ -53,7 +58,8 @@ struct Point {
 #[derive(Debug)]
 pub struct Eelru {
     frames: usize,
-    /// The most recently used pages, resident or not, cut at all early points, at M and at all late points.
+    /// The most recently used pages, resident or not, cut at all early points, at M and at all late
+    /// points.
     queue: SegmentedStack<{ 2 * MOST_POINTS + 2 }>,
     /// The resident pages, cut at the early points.
     resident: SegmentedStack<{ MOST_POINTS + 1 }>,
@@ -140,7 +146,8 @@ impl Eelru {
     #[inline]
     fn count(&mut self, page: PageId) {
         let Some(segment) = self.queue.segment_of(page) else { return };
-        // The page's position is in a segment that ends here, and points lie at the ends of segments only.
+        // The page's position is in a segment that ends here, and points lie at the ends of
+        // segments only.
         let end = self.queue.cuts()[segment];
         if end <= self.early[0].position {
             return;
@@ -247,7 +254,8 @@ mod tests {
     use super::*;
     use crate::conformance::{E2, Machine, faults, for_random_strings, run};
 
-    /// The queue, the resident pages in brackets and `|` at M, with hits (e, M] and (M, l] for one pair.
+    /// The queue, the resident pages in brackets and `|` at M, with hits (e, M] and (M, l] for one
+    /// pair.
     fn state(machine: &Machine<Eelru>) -> String {
         let eelru = machine.policy();
         let show = |(position, page): (usize, PageId)| {
@@ -273,7 +281,8 @@ mod tests {
                 "[5] [4] [3] [2] | 1 ; 2.00 0.00", // LRU
                 // 1 at position 5: 3 hits x (4 - 1) / (6 - 1) - 2 hits is no benefit: LRU.
                 "[1] [5] [4] [3] | 2 ; 2.00 1.00",
-                // 2 at position 5: 4 x 3/5 - 2: 1, the most recent page, goes, as 3 is not at position 6 yet.
+                // 2 at position 5: 4 x 3/5 - 2: 1, the most recent page, goes, as 3 is not at
+                // position 6 yet.
                 "[2] 1 [5] [4] | [3] ; 2.00 2.00",
                 "[6] 2 1 [5] | [4] [3] ; 2.00 2.00", // 3 has position 5: 2 goes
                 "[7] [6] 2 1 | [5] [4] ; 2.00 2.00", // 3 has lasted to position 6: it goes

@@ -1,8 +1,8 @@
 //! FIFO: evict the page that has been resident longest.
 //!
-//! The baseline, first measured against others by L. A. Belady, "A study of replacement algorithms for a
-//! virtual-storage computer", IBM Systems Journal 5(2), 1966. Not a stack policy: with more memory it can fault
-//! more (Belady's anomaly, in the tests below).
+//! The baseline, first measured against others by L. A. Belady, "A study of replacement algorithms
+//! for a virtual-storage computer", IBM Systems Journal 5(2), 1966. Not a stack policy: with more
+//! memory it can fault more (Belady's anomaly, in the tests below).
 //!
 //! Cost: hit nothing; fault O(1).
 //!

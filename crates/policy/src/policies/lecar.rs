@@ -1,15 +1,17 @@
 //! LeCaR: LRU and LFU take turns by lot, with odds that follow which of the two is regretted.
 //!
-//! Paper: G. Vietri, L. V. Rodriguez, W. A. Martinez, S. Lyons, J. Liu, R. Rangaswami, M. Zhao, G. Narasimhan, "Driving cache
-//! replacement with ML-based LeCaR", USENIX HotStorage 2018, Algorithms 1 and 2.
-//! Both experts look at the same pages. One is drawn by the weights, and its choice is evicted and remembered in that
-//! expert's history. A fault on a page in a history is that expert's mistake: the other one's weight is multiplied by
-//! e^(`rate` discount^age), age being the time since the eviction, and both are scaled to sum to 1.
+//! Paper: G. Vietri, L. V. Rodriguez, W. A. Martinez, S. Lyons, J. Liu, R. Rangaswami, M. Zhao, G.
+//! Narasimhan, "Driving cache replacement with ML-based LeCaR", USENIX HotStorage 2018, Algorithms
+//! 1 and 2. Both experts look at the same pages. One is drawn by the weights, and its choice is
+//! evicted and remembered in that expert's history. A fault on a page in a history is that expert's
+//! mistake: the other one's weight is multiplied by e^(`rate` discount^age), age being the time
+//! since the eviction, and both are scaled to sum to 1.
 //!
-//! What the paper leaves open: each history holds M pages, the earliest evicted are forgotten first; LFU breaks ties by
-//! LRU; a choice on which both agree is remembered by neither. A page that comes back from a history goes on with its
-//! count. The paper's constants are rate 0.45 and discount 0.005^(1/M). One number is drawn for each replacement, also
-//! when the experts agree, and stays until a page has been evicted.
+//! What the paper leaves open: each history holds M pages, the earliest evicted are forgotten
+//! first; LFU breaks ties by LRU; a choice on which both agree is remembered by neither. A page
+//! that comes back from a history goes on with its count. The paper's constants are rate 0.45 and
+//! discount 0.005^(1/M). One number is drawn for each replacement, also when the experts agree, and
+//! stays until a page has been evicted.
 //!
 //! Cost: hit and fault O(log M). 25 bytes a page seen, and tree nodes for the resident pages.
 //!
@@ -56,7 +58,8 @@ pub struct LeCar {
     entries: PageMap<Entry>,
     /// Resident pages by count and last reference.
     by_count: BTreeSet<(u64, u64, PageId)>,
-    /// w_LRU and w_LFU, which sum to 1 but for rounding. Both are kept: a weight below 1e-16 still counts.
+    /// w_LRU and w_LFU, which sum to 1 but for rounding. Both are kept: a weight below 1e-16 still
+    /// counts.
     weights: [f64; 2],
     /// The learning rate.
     rate: f64,
@@ -119,7 +122,8 @@ impl LeCar {
         (count, time, page)
     }
 
-    /// Puts a page into a list, or into none, which forgets it. The only place where pages move between lists.
+    /// Puts a page into a list, or into none, which forgets it. The only place where pages move
+    /// between lists.
     fn move_to(&mut self, list: Option<usize>, page: PageId) {
         if self.lists.list_of(page) == Some(RESIDENT) {
             self.by_count.remove(&self.key(page));

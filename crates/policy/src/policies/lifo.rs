@@ -1,8 +1,8 @@
 //! LIFO: evict the page that was loaded last.
 //!
-//! Folklore; the simplest policy that does well on a loop longer than memory, where it keeps all but one of the
-//! pages that came first and hits them in every round. Once memory is full a single frame turns over, so it never
-//! adapts to anything else.
+//! Folklore; the simplest policy that does well on a loop longer than memory, where it keeps all
+//! but one of the pages that came first and hits them in every round. Once memory is full a single
+//! frame turns over, so it never adapts to anything else.
 //!
 //! Cost: hit nothing; fault O(1).
 //!

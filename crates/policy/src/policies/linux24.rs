@@ -1,14 +1,15 @@
 //! The two lists of Linux 2.4: pages found referenced on the inactive list move to the active one.
 //!
-//! As described in S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK replacement", USENIX ATC
-//! 2005, section 5.2; the kernel's code (mm/vmscan.c) has more to it than that.
-//! New pages come in at the head of the inactive list. Memory is reclaimed from its tail: a page whose bit is set moves
-//! to the active list instead, so promotion happens only when the scan gets there, not when the page is used. The
-//! active list is a clock that gives pages back to the inactive list while it has more than two thirds of memory.
+//! As described in S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK
+//! replacement", USENIX ATC 2005, section 5.2; the kernel's code (mm/vmscan.c) has more to it than
+//! that. New pages come in at the head of the inactive list. Memory is reclaimed from its tail: a
+//! page whose bit is set moves to the active list instead, so promotion happens only when the scan
+//! gets there, not when the page is used. The active list is a clock that gives pages back to the
+//! inactive list while it has more than two thirds of memory.
 //!
-//! What the description leaves open: the size of the active list, two thirds of memory rounded down (`active`); that
-//! the refill looks at a page at most twice; and that with an empty inactive list the oldest active page is made
-//! inactive whatever its bit says.
+//! What the description leaves open: the size of the active list, two thirds of memory rounded down
+//! (`active`); that the refill looks at a page at most twice; and that with an empty inactive list
+//! the oldest active page is made inactive whatever its bit says.
 //!
 //! Cost: hit nothing; fault amortised O(1). `hand_steps` counts list entries looked at.
 //!
@@ -76,7 +77,8 @@ impl Linux24 {
         self.lists.push_back(list, page);
     }
 
-    /// Makes active pages inactive until the active list is short enough and the inactive one not empty.
+    /// Makes active pages inactive until the active list is short enough and the inactive one not
+    /// empty.
     fn refill<M: Mmu>(&mut self, mmu: &mut M) {
         for _ in 0..2 * self.lists.len(ACTIVE) {
             if self.lists.len(ACTIVE) <= self.active_pages {
@@ -165,7 +167,8 @@ mod tests {
                 "1 2* | 6",
             ]
         );
-        // With 6 referenced too the active list has three pages; 1 was not used and comes back to be evicted.
+        // With 6 referenced too the active list has three pages; 1 was not used and comes back to
+        // be evicted.
         assert_eq!([6, 7].map(|page| machine.access(page).victim), [None, Some(1)]);
     }
 }

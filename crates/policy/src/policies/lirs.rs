@@ -1,14 +1,16 @@
-//! LIRS: judge a page by the distance between its last two references, not by the age of the last one.
+//! LIRS: judge a page by the distance between its last two references, not by the age of the last
+//! one.
 //!
-//! Paper: S. Jiang, X. Zhang, "LIRS: an efficient low inter-reference recency set replacement policy to improve
-//! buffer cache performance", ACM SIGMETRICS 2002.
-//! Most of memory holds LIR pages (low reuse distance). A few frames hold resident HIR pages, which queue for
-//! eviction; a HIR page referenced again while it is still in the stack S has a reuse distance smaller than the
-//! oldest LIR page's recency, and changes places with that page.
+//! Paper: S. Jiang, X. Zhang, "LIRS: an efficient low inter-reference recency set replacement
+//! policy to improve buffer cache performance", ACM SIGMETRICS 2002. Most of memory holds LIR pages
+//! (low reuse distance). A few frames hold resident HIR pages, which queue for eviction; a HIR page
+//! referenced again while it is still in the stack S has a reuse distance smaller than the oldest
+//! LIR page's recency, and changes places with that page.
 //!
-//! What the paper leaves open: the HIR share of tiny memories. `hir` pages (1 % of memory, rounded down) but at
-//! least `hir-min` (2) and at most all but one frame. `stack-limit` bounds S as a multiple of memory, by dropping
-//! the HIR entry nearest the bottom; unlimited by default, as the published numbers need it.
+//! What the paper leaves open: the HIR share of tiny memories. `hir` pages (1 % of memory, rounded
+//! down) but at least `hir-min` (2) and at most all but one frame. `stack-limit` bounds S as a
+//! multiple of memory, by dropping the HIR entry nearest the bottom; unlimited by default, as the
+//! published numbers need it.
 //!
 //! Cost: hit and fault amortised O(1) list moves. 19 bytes a page seen.
 //!
@@ -127,7 +129,8 @@ impl Lirs {
         self.status[page] = status;
     }
 
-    /// What every reference does to a resident page (one that is HIR has been taken out of Q before).
+    /// What every reference does to a resident page (one that is HIR has been taken out of Q
+    /// before).
     #[inline]
     fn touch(&mut self, page: PageId) {
         let was_in_stack = self.stack.list_of(page).is_some();

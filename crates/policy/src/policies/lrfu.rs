@@ -1,15 +1,17 @@
 //! LRFU: every past reference counts, the less the longer ago; between LFU and LRU.
 //!
-//! Paper: D. Lee, J. Choi, J.-H. Kim, S. H. Noh, S. L. Min, Y. Cho, C. S. Kim, "LRFU: a spectrum of policies that subsumes the
-//! least recently used and least frequently used policies", IEEE Transactions on Computers 50(12), 2001.
-//! A page's value C at time t is the sum over its references t_i of (1/2)^(lambda (t - t_i)); the smallest goes.
-//! `lambda=1` is LRU, and `lambda=0` is LFU with ties by LRU.
+//! Paper: D. Lee, J. Choi, J.-H. Kim, S. H. Noh, S. L. Min, Y. Cho, C. S. Kim, "LRFU: a spectrum of
+//! policies that subsumes the least recently used and least frequently used policies", IEEE
+//! Transactions on Computers 50(12), 2001. A page's value C at time t is the sum over its
+//! references t_i of (1/2)^(lambda (t - t_i)); the smallest goes. `lambda=1` is LRU, and `lambda=0`
+//! is LFU with ties by LRU.
 //!
-//! All values decay alike, so their order does not change with time: pages are ordered by log2 C + lambda LAST, with
-//! C as of the page's last reference LAST. Ties (also those made by rounding) go by LAST, the least recent first.
+//! All values decay alike, so their order does not change with time: pages are ordered by log2 C +
+//! lambda LAST, with C as of the page's last reference LAST. Ties (also those made by rounding) go
+//! by LAST, the least recent first.
 //!
-//! What the paper leaves open: lambda (0.001 here); history is dropped at eviction, unless `retain=on`. There is no
-//! correlated reference period.
+//! What the paper leaves open: lambda (0.001 here); history is dropped at eviction, unless
+//! `retain=on`. There is no correlated reference period.
 //!
 //! Cost: hit and fault O(log M). 24 bytes a page seen, and tree nodes for the resident pages.
 
@@ -31,7 +33,8 @@ struct Entry {
     resident: bool,
 }
 
-/// log2 C + lambda LAST as the bits of a number that is not negative, which are in its order; LAST; the page.
+/// log2 C + lambda LAST as the bits of a number that is not negative, which are in its order; LAST;
+/// the page.
 type Key = (u64, u64, PageId);
 
 /// Least recently and frequently used.
@@ -183,7 +186,8 @@ mod tests {
         for_random_strings(|string, frames| {
             assert_eq!(run("lrfu:lambda=1", string, frames), run("lru", string, frames));
         });
-        // A value that rounds to 2 ties with one reference a moment later; the less recent page goes.
+        // A value that rounds to 2 ties with one reference a moment later; the less recent page
+        // goes.
         let string = [[1; 100].as_slice(), &[2, 3]].concat();
         assert_eq!(run("lrfu:lambda=1", &string, 2).last().unwrap().victim, Some(1));
     }

@@ -1,17 +1,19 @@
 //! LRU-K: evict the page whose K-th last reference is longest ago; LRU-2 by default.
 //!
-//! Paper: E. J. O'Neil, P. E. O'Neil, G. Weikum, "The LRU-K page replacement algorithm for database disk buffering",
-//! ACM SIGMOD 1993, Figure 2.1.
-//! A page's history block holds HIST, the times of its last K uncorrelated references, and LAST, the time of its last
-//! reference of any kind. A reference within the correlated reference period (`crp`) after LAST moves LAST only.
-//! The block outlives the page's stay in memory.
+//! Paper: E. J. O'Neil, P. E. O'Neil, G. Weikum, "The LRU-K page replacement algorithm for database
+//! disk buffering", ACM SIGMOD 1993, Figure 2.1. A page's history block holds HIST, the times of
+//! its last K uncorrelated references, and LAST, the time of its last reference of any kind. A
+//! reference within the correlated reference period (`crp`) after LAST moves LAST only. The block
+//! outlives the page's stay in memory.
 //!
-//! What the paper leaves open: ties of HIST\[K\], which are frequent because it is unknown for every page seen fewer than
-//! K times, go by LAST (least recent first). A page within its correlated reference period is no candidate; if no
-//! page is, all are. When a period closes, HIST\[1..K-1\] move by its length, and what is unknown stays unknown.
-//! Blocks are kept for good by default; `retained` limits their age in references and `history` their number.
+//! What the paper leaves open: ties of HIST\[K\], which are frequent because it is unknown for
+//! every page seen fewer than K times, go by LAST (least recent first). A page within its
+//! correlated reference period is no candidate; if no page is, all are. When a period closes,
+//! HIST\[1..K-1\] move by its length, and what is unknown stays unknown. Blocks are kept for good
+//! by default; `retained` limits their age in references and `history` their number.
 //!
-//! Cost: hit and fault O(log M). 8 (K + 1) + 9 bytes a page seen, and tree nodes for the resident pages.
+//! Cost: hit and fault O(log M). 8 (K + 1) + 9 bytes a page seen, and tree nodes for the resident
+//! pages.
 //!
 //! ```text
 //!   insert, hit --> [ waiting: within crp of LAST ] -- crp over --> [ eligible, by HIST[K], then LAST ] --> evict
@@ -114,8 +116,8 @@ impl Lru2 {
         (self.hist[page.index() * self.k + self.k - 1], self.last[page], page)
     }
 
-    /// Makes a page with a block resident, in one of the two states, or (`None`) not resident. The only place
-    /// where a page's state and its place in the orders change.
+    /// Makes a page with a block resident, in one of the two states, or (`None`) not resident. The
+    /// only place where a page's state and its place in the orders change.
     fn set_state(&mut self, page: PageId, state: Option<usize>) {
         let key = self.key(page);
         if let Some(old) = self.lists.remove(page) {
@@ -277,7 +279,8 @@ mod tests {
         );
     }
 
-    /// References at times 1 and 2 are correlated; the uncorrelated one at 5 moves HIST[1] by their distance.
+    /// References at times 1 and 2 are correlated; the uncorrelated one at 5 moves HIST[1] by their
+    /// distance.
     #[test]
     fn correlated_references_count_as_one() {
         let mut machine = Machine::<Lru2>::new("lru-2:crp=1", 3);

@@ -1,13 +1,15 @@
-//! MQ: queues for pages of rising numbers of references, from which pages sink when they are not used for long.
+//! MQ: queues for pages of rising numbers of references, from which pages sink when they are not
+//! used for long.
 //!
-//! Paper: Y. Zhou, J. F. Philbin, K. Li, "The multi-queue replacement algorithm for second level buffer caches", USENIX
-//! Annual Technical Conference 2001.
-//! A page referenced f times is in the LRU queue log2 f. At each reference the oldest page of every queue sinks by one
-//! queue if it has not been used for `life` references. The lowest queue gives up pages first; the counts of pages
+//! Paper: Y. Zhou, J. F. Philbin, K. Li, "The multi-queue replacement algorithm for second level
+//! buffer caches", USENIX Annual Technical Conference 2001. A page referenced f times is in the LRU
+//! queue log2 f. At each reference the oldest page of every queue sinks by one queue if it has not
+//! been used for `life` references. The lowest queue gives up pages first; the counts of pages
 //! evicted are remembered for a while in Qout.
 //!
-//! What the paper leaves open: the life time, which its authors take from the peak of a histogram of temporal
-//! distances; here it is 4 x M references. Qout is looked up after the victim has gone into it.
+//! What the paper leaves open: the life time, which its authors take from the peak of a histogram
+//! of temporal distances; here it is 4 x M references. Qout is looked up after the victim has gone
+//! into it.
 //!
 //! Cost: hit O(`queues`); fault O(`queues`). 25 bytes a page seen.
 //!
@@ -180,7 +182,8 @@ mod tests {
     use super::*;
     use crate::conformance::Machine;
 
-    /// `Q0 | Q1 | Q2 | Qout`, oldest first, each page with its count; pages sink after 4 references.
+    /// `Q0 | Q1 | Q2 | Qout`, oldest first, each page with its count; pages sink after 4
+    /// references.
     #[test]
     fn worked_example() {
         let mut machine = Machine::<Mq>::new("mq:life=2", 2);

@@ -1,7 +1,8 @@
 //! MRU: evict the page referenced last, that is, just before the fault.
 //!
-//! H.-T. Chou, D. J. DeWitt, "An evaluation of buffer management strategies for relational database systems", VLDB 1985,
-//! use it for loops: on a loop longer than memory the page just used is the one needed last.
+//! H.-T. Chou, D. J. DeWitt, "An evaluation of buffer management strategies for relational database
+//! systems", VLDB 1985, use it for loops: on a loop longer than memory the page just used is the
+//! one needed last.
 //!
 //! Cost: hit one list move; fault O(1).
 //!

@@ -1,14 +1,15 @@
 //! OPT (Belady's MIN): evict the page whose next use is furthest away.
 //!
-//! The lower bound for demand paging (L. A. Belady 1966; Mattson et al. 1970). The incoming page always gets a
-//! frame: it is never bypassed. Of several pages that are never used again the one loaded earliest goes; the
-//! choice among them does not change the number of faults.
+//! The lower bound for demand paging (L. A. Belady 1966; Mattson et al. 1970). The incoming page
+//! always gets a frame: it is never bypassed. Of several pages that are never used again the one
+//! loaded earliest goes; the choice among them does not change the number of faults.
 //!
-//! Resident pages are kept in heaps: by next use, and those that are never used again by when they were loaded. A
-//! hit leaves the page's old entry behind; it is thrown away when it comes up, or with others when they outnumber the rest.
+//! Resident pages are kept in heaps: by next use, and those that are never used again by when they
+//! were loaded. A hit leaves the page's old entry behind; it is thrown away when it comes up, or
+//! with others when they outnumber the rest.
 //!
-//! Cost: hit and fault O(log M), but a hit's entry is for the near future and rarely moves. 12 bytes a page seen and up to
-//! 32 a frame; the driver holds the future, 4 bytes a reference.
+//! Cost: hit and fault O(log M), but a hit's entry is for the near future and rarely moves. 12
+//! bytes a page seen and up to 32 a frame; the driver holds the future, 4 bytes a reference.
 
 use crate::collections::PageMap;
 use crate::interface::ensure;
@@ -131,7 +132,8 @@ impl Policy for Opt {
 
     #[inline]
     fn hit(&mut self, reference: Reference) {
-        // Within a run of references to the page its next use stays what it is, and it is filed already.
+        // Within a run of references to the page its next use stays what it is, and it is filed
+        // already.
         if self.entries[reference.page].next_use != reference.next_use {
             self.file(reference.page, reference.next_use);
         }

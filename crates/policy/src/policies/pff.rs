@@ -1,13 +1,16 @@
 //! PFF: page fault frequency. A task that faults rarely gives up what it has not used.
 //!
-//! Paper: W. W. Chu, H. Opderbeck, "The page fault frequency replacement algorithm", AFIPS Fall Joint Computer Conference, 1972.
+//! Paper: W. W. Chu, H. Opderbeck, "The page fault frequency replacement algorithm", AFIPS Fall
+//! Joint Computer Conference, 1972.
 //!
-//! At a fault of a task, if `threshold` or more of its virtual time has passed since its fault before, the pages whose
-//! use bits are clear leave its resident set and all its use bits are cleared; if less, the resident set only grows.
+//! At a fault of a task, if `threshold` or more of its virtual time has passed since its fault
+//! before, the pages whose use bits are clear leave its resident set and all its use bits are
+//! cleared; if less, the resident set only grows.
 //!
-//! As with the working set, a page that leaves stays in memory until its frame is needed, and comes back without I/O if it is
-//! found to have been referenced before that. A task's claim on memory (load control) is its resident set. If all of
-//! memory is some task's resident set a task is deactivated; a lone one loses pages in the order of the hand.
+//! As with the working set, a page that leaves stays in memory until its frame is needed, and comes
+//! back without I/O if it is found to have been referenced before that. A task's claim on memory
+//! (load control) is its resident set. If all of memory is some task's resident set a task is
+//! deactivated; a lone one loses pages in the order of the hand.
 //!
 //! Cost: hit nothing; fault O(M), over the frames.
 
@@ -25,7 +28,8 @@ use alloc::vec::Vec;
 enum Standing {
     /// In the resident set.
     Member,
-    /// In the resident set, and used since the task's last fault that cleared use bits though its bit is clear.
+    /// In the resident set, and used since the task's last fault that cleared use bits though its
+    /// bit is clear.
     UsedMember,
     /// Outside: replaceable.
     Left,
@@ -110,7 +114,8 @@ impl<M: TaskMmu> TaskPolicy<M> for Pff {
     }
 
     fn reclaim_anyway(&mut self, mmu: &mut M) -> Reclaim {
-        // Every page counts as replaceable, so a turn without a clean one has found pages to wait for, or none at all.
+        // Every page counts as replaceable, so a turn without a clean one has found pages to wait
+        // for, or none at all.
         match self.clock.circuit(mmu, |_, _, _| true) {
             Reclaim::Overcommitted => Reclaim::Wait,
             answer => answer,

@@ -1,20 +1,21 @@
 //! RRIP: re-reference interval prediction; new pages are expected to be used again late, or not.
 //!
-//! Paper: A. Jaleel, K. B. Theobald, S. C. Steely Jr., J. Emer, "High performance cache replacement using re-reference
-//! interval prediction (RRIP)", ISCA 2010, with hit priority.
-//! Every page has a prediction RRPV of `bits` bits, 0 (soon) to max (distant). A hit sets it to 0. The victim is the first
-//! frame with max; if there is none, all predictions grow by 1 until there is.
+//! Paper: A. Jaleel, K. B. Theobald, S. C. Steely Jr., J. Emer, "High performance cache replacement
+//! using re-reference interval prediction (RRIP)", ISCA 2010, with hit priority. Every page has a
+//! prediction RRPV of `bits` bits, 0 (soon) to max (distant). A hit sets it to 0. The victim is the
+//! first frame with max; if there is none, all predictions grow by 1 until there is.
 //! - `variant=srrip` (static) loads pages with max - 1, which resists scans;
 //! - `brrip` (bimodal) with max, but max - 1 once in 32, which resists thrashing;
-//! - `drrip` (dynamic) has pages with id mod 64 = 0 always use the first, = 1 always the second, and lets a counter of
-//!   their faults (PSEL, 10 bits) choose for all others.
+//! - `drrip` (dynamic) has pages with id mod 64 = 0 always use the first, = 1 always the second,
+//!   and lets a counter of their faults (PSEL, 10 bits) choose for all others.
 //!
-//! What the paper leaves open for paging: it duels between the sets of a processor cache; memory is one set, so pages are
-//! the samples. PSEL starts at 512, which means brrip. In the model that this needs every hit is seen at once: reading
-//! bits at a fault would have to read all of them to age the right pages.
+//! What the paper leaves open for paging: it duels between the sets of a processor cache; memory is
+//! one set, so pages are the samples. PSEL starts at 512, which means brrip. In the model that this
+//! needs every hit is seen at once: reading bits at a fault would have to read all of them to age
+//! the right pages.
 //!
-//! Frames with the same prediction are a bit tree, so that the first is found at once; when all grow, the trees change
-//! their meaning and nothing else moves.
+//! Frames with the same prediction are a bit tree, so that the first is found at once; when all
+//! grow, the trees change their meaning and nothing else moves.
 //!
 //! Cost: hit and fault a few words of two trees of depth 5 for 10^9 frames. `hand_steps` is 0.
 //!
@@ -46,7 +47,8 @@ enum Variant {
 #[derive(Debug)]
 pub struct Rrip {
     frames: FrameTable,
-    /// For each tree the occupied frames in it. The frames with RRPV v are in tree (`zero` + v) mod (max + 1).
+    /// For each tree the occupied frames in it. The frames with RRPV v are in tree (`zero` + v) mod
+    /// (max + 1).
     trees: Vec<BitTree>,
     /// How many frames are in each tree.
     counts: Vec<usize>,
@@ -97,7 +99,8 @@ impl Rrip {
         (self.zero + self.trees.len() - 1 - steps) % self.trees.len()
     }
 
-    /// Files an occupied frame in a tree. The only place, with `unfile`, where trees and counts change.
+    /// Files an occupied frame in a tree. The only place, with `unfile`, where trees and counts
+    /// change.
     fn file(&mut self, frame: usize, tree: usize) {
         self.trees[tree].insert(frame as u32);
         self.counts[tree] += 1;

@@ -1,17 +1,17 @@
 //! S3-FIFO: a small queue lets pages that are not used again pass through quickly.
 //!
-//! Paper: J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO queues are all you need for cache eviction", ACM SOSP 2023,
-//! Algorithm 1.
-//! Three FIFO queues: a small one (a tenth of memory) for new pages, the main one, and ghosts of pages that left
-//! from the small one. Hits only count, up to 3. A page with more than `threshold` hits goes from the small queue to
-//! the main one; in the main queue each hit counted buys another round.
+//! Paper: J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO queues are all you need for cache
+//! eviction", ACM SOSP 2023, Algorithm 1. Three FIFO queues: a small one (a tenth of memory) for
+//! new pages, the main one, and ghosts of pages that left from the small one. Hits only count, up
+//! to 3. A page with more than `threshold` hits goes from the small queue to the main one; in the
+//! main queue each hit counted buys another round.
 //!
-//! What the paper leaves open: its text promotes pages hit at least once, its listing those hit more than once; the
-//! listing is followed (`threshold=1`). The small queue's length is a tenth of memory rounded down, at least 1, and
-//! the ghosts are as many as the frames left, at least 1.
+//! What the paper leaves open: its text promotes pages hit at least once, its listing those hit
+//! more than once; the listing is followed (`threshold=1`). The small queue's length is a tenth of
+//! memory rounded down, at least 1, and the ghosts are as many as the frames left, at least 1.
 //!
-//! Cost: hit O(1), no list moves; fault amortised O(1) in the hits counted. `hand_steps` counts queue entries looked
-//! at.
+//! Cost: hit O(1), no list moves; fault amortised O(1) in the hits counted. `hand_steps` counts
+//! queue entries looked at.
 //!
 //! ```text
 //!   insert (unseen) --> [ small: M/10 ] -- few hits --> ( ghosts ) -- oldest --> forgotten
@@ -41,7 +41,8 @@ pub struct S3Fifo {
     frames: usize,
     /// All with the oldest page in front.
     lists: Lists<3>,
-    /// Hits of each resident page, up to `MOST_HITS`, less the rounds they have bought; stale for others.
+    /// Hits of each resident page, up to `MOST_HITS`, less the rounds they have bought; stale for
+    /// others.
     hits: PageMap<u8>,
     /// The small queue gives up pages when it is as long as this.
     small_pages: usize,

@@ -1,10 +1,11 @@
 //! SEQ: finds runs of faults on consecutive pages and evicts near their growing ends, as MRU would.
 //!
-//! Paper: G. Glass, P. Cao, "Adaptive page replacement based on memory reference behavior", ACM SIGMETRICS 1997.
-//! A fault next to the end of a known sequence extends it; any other starts a sequence of one page, and breaks the
-//! sequence that it falls into. Of the sequences that are long enough the one whose n-th last fault is latest gives
-//! up the first resident page at some distance behind its growing end. Without such a page another policy, the default
-//! policy, decides: CLOCK in `seq`, which needs faults and reference bits only, and LRU, the paper's own, in `seq-lru`.
+//! Paper: G. Glass, P. Cao, "Adaptive page replacement based on memory reference behavior", ACM
+//! SIGMETRICS 1997. A fault next to the end of a known sequence extends it; any other starts a
+//! sequence of one page, and breaks the sequence that it falls into. Of the sequences that are long
+//! enough the one whose n-th last fault is latest gives up the first resident page at some distance
+//! behind its growing end. Without such a page another policy, the default policy, decides: CLOCK
+//! in `seq`, which needs faults and reference bits only, and LRU, the paper's own, in `seq-lru`.
 //!
 //! ```text
 //!   fault on 7 next to an end          any other fault (say 5)           eviction, distance 2
@@ -12,14 +13,16 @@
 //!                                                                              ^ this if resident, else 4, 3
 //! ```
 //!
-//! What was filled in: the constants (L = 20 pages, N = 5 faults, distance 20), which are quoted from memory. A sequence of
-//! one page grows either way. A fault next to two sequences extends the rising one that ends there. A sequence that
-//! grows into another deletes it, so sequences are disjoint. At most 4 M + 16 are kept; the one whose last
-//! fault is longest ago is dropped. Sequences do not cross objects, and a page unmapped stays part of its
-//! sequence. The frame of a victim behind a sequence is filled in place, and CLOCK's hand does not move.
+//! What was filled in: the constants (L = 20 pages, N = 5 faults, distance 20), which are quoted
+//! from memory. A sequence of one page grows either way. A fault next to two sequences extends the
+//! rising one that ends there. A sequence that grows into another deletes it, so sequences are
+//! disjoint. At most 4 M + 16 are kept; the one whose last fault is longest ago is dropped.
+//! Sequences do not cross objects, and a page unmapped stays part of its sequence. The frame of a
+//! victim behind a sequence is filled in place, and CLOCK's hand does not move.
 //!
-//! Cost: hit that of the default policy; fault that and O(log M) for the sequences. 12 bytes a page seen, about 7 a resident
-//! page, 40 a sequence, and the last N times of those that are long enough or about to be.
+//! Cost: hit that of the default policy; fault that and O(log M) for the sequences. 12 bytes a page
+//! seen, about 7 a resident page, 40 a sequence, and the last N times of those that are long enough
+//! or about to be.
 
 use super::{Clock, Lru};
 use crate::arguments::Parameter;
@@ -92,11 +95,13 @@ pub struct Seq<D> {
     distance: u64,
     /// By number.
     sequences: PageMap<Sequence>,
-    /// The numbers of sequences: those that are known, the one whose last fault is longest ago in front; and the others.
+    /// The numbers of sequences: those that are known, the one whose last fault is longest ago in
+    /// front; and the others.
     numbers: Lists<2>,
     /// Sequences by their lowest page.
     by_place: SortedPages<Place>,
-    /// Times of the last N faults of each sequence, the earliest in front, but for those that count only while it is too short.
+    /// Times of the last N faults of each sequence, the earliest in front, but for those that count
+    /// only while it is too short.
     times: BTreeMap<Number, VecDeque<u64>>,
     /// The sequences that have a victim to offer, by the time of their n-th last fault.
     offering: BTreeMap<u64, Number>,
@@ -187,7 +192,8 @@ impl<D> Seq<D> {
         times.front().copied().filter(|_| is_long && times.len() == self.nth)
     }
 
-    /// The page that a sequence offers, if it is long enough: the first resident one far enough behind its growing end.
+    /// The page that a sequence offers, if it is long enough: the first resident one far enough
+    /// behind its growing end.
     fn offer(&self, number: Number) -> Option<PageId> {
         let Sequence { low, high, direction } = self.sequences[number];
         let at = |number| Place { number, ..low };
@@ -205,7 +211,8 @@ impl<D> Seq<D> {
         (low..=at(high)).contains(&self.place[page]).then_some(page)
     }
 
-    /// Enters a sequence among those that offer a victim, or not, after it or the residence of a page in it changed.
+    /// Enters a sequence among those that offer a victim, or not, after it or the residence of a
+    /// page in it changed.
     fn reconsider(&mut self, number: Number) {
         let Some(nth_last) = self.nth_last(number) else { return };
         if self.offer(number).is_some() {
@@ -446,7 +453,8 @@ mod tests {
     use super::*;
     use crate::conformance::{Machine, for_random_strings, naive, run};
 
-    /// The sequences, each with its direction and how many times are kept of its faults, and the victim.
+    /// The sequences, each with its direction and how many times are kept of its faults, and the
+    /// victim.
     #[test]
     fn worked_example() {
         let mut machine = Machine::<SeqClock>::new("seq:length=3,faults=2,distance=1", 4);

@@ -1,8 +1,9 @@
-//! UBM, unified buffer management: tells sequential, looping and other references apart, file by file, and evicts
-//! where a page is worth least.
+//! UBM, unified buffer management: tells sequential, looping and other references apart, file by
+//! file, and evicts where a page is worth least.
 //!
-//! Paper: J. M. Kim, J. Choi, J. Kim, S. H. Noh, S. L. Min, Y. Cho, C. S. Kim, "A low-overhead high-performance unified
-//! buffer management scheme that exploits sequential and looping references", USENIX OSDI 2000. A file is one of our objects.
+//! Paper: J. M. Kim, J. Choi, J. Kim, S. H. Noh, S. L. Min, Y. Cho, C. S. Kim, "A low-overhead
+//! high-performance unified buffer management scheme that exploits sequential and looping
+//! references", USENIX OSDI 2000. A file is one of our objects.
 //!
 //! ```text
 //!   detector of a file           start                    next block in order: the run grows
@@ -15,20 +16,22 @@
 //!   other                        hits at its LRU end      the least recently used page
 //! ```
 //!
-//! A page belongs to the partition of its last reference; the first pages of a run follow when it has become long
-//! enough to be sequential. The partition with the least gain gives up a page; of equals sequential comes first, then
-//! looping. A sequence is thus a loop whose period is infinite, and is kept as one.
+//! A page belongs to the partition of its last reference; the first pages of a run follow when it
+//! has become long enough to be sequential. The partition with the least gain gives up a page; of
+//! equals sequential comes first, then looping. A sequence is thus a loop whose period is infinite,
+//! and is kept as one.
 //!
-//! What was filled in: the paper estimates the gain of `other` by a curve fitted to what a ghost buffer sees; here it
-//! is measured: hits on the `segment` least recently used pages of the partition, per reference and page,
-//! a reference counting by a factor `decay` less than the one after it. A page is placed after the victim has been
-//! chosen, so that a run that becomes sequential by a fault changes nothing for that fault. A loop goes on as
-//! such until its run breaks; the longest run counts from the same start. References to one page in
-//! a row break a run as any other would (the paper's references are to blocks of a file, once each):
-//! `collapse=on` hides them.
+//! What was filled in: the paper estimates the gain of `other` by a curve fitted to what a ghost
+//! buffer sees; here it is measured: hits on the `segment` least recently used pages of the
+//! partition, per reference and page, a reference counting by a factor `decay` less than the one
+//! after it. A page is placed after the victim has been chosen, so that a run that becomes
+//! sequential by a fault changes nothing for that fault. A loop goes on as such until its run
+//! breaks; the longest run counts from the same start. References to one page in a row break a run
+//! as any other would (the paper's references are to blocks of a file, once each): `collapse=on`
+//! hides them.
 //!
-//! Cost: hit and fault O(1) for a page in `other`, O(log M) in the other two. 25 bytes a page seen, 72 a file,
-//! and tree nodes for the resident pages with a period.
+//! Cost: hit and fault O(1) for a page in `other`, O(log M) in the other two. 25 bytes a page seen,
+//! 72 a file, and tree nodes for the resident pages with a period.
 
 use crate::arguments::{Parameter, Rounding};
 use crate::collections::{Lists, PageMap};
@@ -61,7 +64,8 @@ struct File {
     started: u64,
     /// References from one start of the loop to the next; 0 for no loop.
     period: u64,
-    /// The pages of a run that is not long enough to be a sequence, with the times of their references.
+    /// The pages of a run that is not long enough to be a sequence, with the times of their
+    /// references.
     opening: Vec<(PageId, u64)>,
 }
 
@@ -136,7 +140,8 @@ impl Registered for Ubm {
 }
 
 impl File {
-    /// Takes a reference and returns the period of its page: `INFINITE` in a sequence, `None` for an other page.
+    /// Takes a reference and returns the period of its page: `INFINITE` in a sequence, `None` for
+    /// an other page.
     fn reference(&mut self, block: u64, time: u64, sequence_pages: u64) -> Option<u64> {
         if self.run > 0 && block == self.next {
             self.run += 1;
@@ -158,8 +163,8 @@ impl File {
 }
 
 impl Ubm {
-    /// Puts a page into a partition, or (`resident` false) into none. The only place where pages move between
-    /// partitions.
+    /// Puts a page into a partition, or (`resident` false) into none. The only place where pages
+    /// move between partitions.
     fn place(&mut self, page: PageId, resident: bool, period: Option<u64>, time: u64) {
         self.place.cover(page);
         let (old_period, old_time) = core::mem::take(&mut self.place[page]);
@@ -263,7 +268,8 @@ impl Policy for Ubm {
         self.place(page, false, None, self.time);
     }
 
-    /// The next object of its number is another file. Resident pages stay in their partitions until they are referenced.
+    /// The next object of its number is another file. Resident pages stay in their partitions until
+    /// they are referenced.
     fn free_object(&mut self, object: u32) {
         if let Some(file) = self.files.get_mut(object as usize) {
             *file = File::default();

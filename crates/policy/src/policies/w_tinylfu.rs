@@ -1,20 +1,22 @@
-//! W-TinyLFU: a page leaves the small window in front of the main memory for good unless it is used more often than the
-//! page it would replace.
+//! W-TinyLFU: a page leaves the small window in front of the main memory for good unless it is used
+//! more often than the page it would replace.
 //!
-//! Paper: G. Einziger, R. Friedman, B. Manes, "TinyLFU: a highly efficient cache admission policy", ACM Transactions on
-//! Storage 13(4), 2017.
-//! Pages come into an LRU window (1 % of memory). The page that overflows it is the candidate for the main part, a
-//! segmented LRU: it is admitted if it was referenced more often lately than the page that the main part would evict,
-//! and is evicted itself otherwise. A hit on probation brings a page into the protected segment, whose overflow goes
-//! back to probation.
+//! Paper: G. Einziger, R. Friedman, B. Manes, "TinyLFU: a highly efficient cache admission policy",
+//! ACM Transactions on Storage 13(4), 2017. Pages come into an LRU window (1 % of memory). The page
+//! that overflows it is the candidate for the main part, a segmented LRU: it is admitted if it was
+//! referenced more often lately than the page that the main part would evict, and is evicted itself
+//! otherwise. A hit on probation brings a page into the protected segment, whose overflow goes back
+//! to probation.
 //!
-//! Frequencies are counted up to 15. When the number of references counted reaches `sample` x M, it and all frequencies
-//! are halved (the paper's reset), so that every halving but the first comes `sample` / 2 x M references after the one before.
+//! Frequencies are counted up to 15. When the number of references counted reaches `sample` x M, it
+//! and all frequencies are halved (the paper's reset), so that every halving but the first comes
+//! `sample` / 2 x M references after the one before.
 //!
-//! Different from the paper: each page has a counter of its own where the paper has a sketch of shared ones: pages have
-//! dense ids, so that takes 8 bytes a page, nothing is hashed and no two pages are confused. What the paper leaves open
-//! here: ties reject the candidate. When a page comes in, the candidate is the oldest page of the window (never the page
-//! itself, as the window has a frame at least).
+//! Different from the paper: each page has a counter of its own where the paper has a sketch of
+//! shared ones: pages have dense ids, so that takes 8 bytes a page, nothing is hashed and no two
+//! pages are confused. What the paper leaves open here: ties reject the candidate. When a page
+//! comes in, the candidate is the oldest page of the window (never the page itself, as the window
+//! has a frame at least).
 //!
 //! Cost: hit and fault O(1): counters are halved when they are next read.
 //!
@@ -146,7 +148,8 @@ impl Policy for WTinyLfu {
 
     fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
         self.lists.push_back(WINDOW, reference.page);
-        // If the candidate was admitted, or memory is not full, there is room for it behind the window.
+        // If the candidate was admitted, or memory is not full, there is room for it behind the
+        // window.
         if self.lists.len(WINDOW) > self.window_pages
             && let Some(oldest) = self.lists.front(WINDOW)
         {
@@ -218,7 +221,8 @@ mod tests {
         );
     }
 
-    /// All counts are halved when 10 references are counted with one frame, the number of references too: 5 more do it again.
+    /// All counts are halved when 10 references are counted with one frame, the number of
+    /// references too: 5 more do it again.
     #[test]
     fn frequencies_and_the_number_of_references_are_halved_together() {
         let mut machine = Machine::<WTinyLfu>::new("w-tinylfu", 1);

@@ -1,21 +1,26 @@
 //! WS: the working set policy.
 //!
-//! Paper: P. J. Denning, "The working set model for program behavior", Communications of the ACM 11(5), 1968; in the form in
-//! which R. W. Carr and J. L. Hennessy ("WSCLOCK", SOSP 1981) compare it with WSCLOCK.
+//! Paper: P. J. Denning, "The working set model for program behavior", Communications of the ACM
+//! 11(5), 1968; in the form in which R. W. Carr and J. L. Hennessy ("WSCLOCK", SOSP 1981) compare
+//! it with WSCLOCK.
 //!
-//! A page is in its task's working set W while the task's virtual time since its last reference is below theta. A page that
-//! leaves W stays where it is until its frame is needed, and comes back into W without I/O when it is referenced before
-//! that. The pages outside W, and all pages of tasks that are not active, are the available set A.
+//! A page is in its task's working set W while the task's virtual time since its last reference is
+//! below theta. A page that leaves W stays where it is until its frame is needed, and comes back
+//! into W without I/O when it is referenced before that. The pages outside W, and all pages of
+//! tasks that are not active, are the available set A.
 //!
-//! `lr=exact` (the default) is *pure* WS: an ideal that knows the last reference of every page exactly, as the paper's simulation
-//! does. `lr=sampled` is *practical* WS: it learns from use bits when it scans.
+//! `lr=exact` (the default) is *pure* WS: an ideal that knows the last reference of every page
+//! exactly, as the paper's simulation does. `lr=sampled` is *practical* WS: it learns from use bits
+//! when it scans.
 //!
-//! Choices where the papers are silent: A is a queue in the order in which pages were found to have left W. Pages in it that
-//! have come back into W are dropped when they reach the front. When no clean one is left a *working set scan* over all
-//! frames fills it again; if it is empty still, memory is overcommitted. `scan-interval` has the pages of a task scanned also at its faults,
+//! Choices where the papers are silent: A is a queue in the order in which pages were found to have
+//! left W. Pages in it that have come back into W are dropped when they reach the front. When no
+//! clean one is left a *working set scan* over all frames fills it again; if it is empty still,
+//! memory is overcommitted. `scan-interval` has the pages of a task scanned also at its faults,
 //! when so much virtual time has passed since its last scan (0: at every fault).
 //!
-//! Cost: exact: a look at every reference; sampled: hit nothing; replacement O(1), and O(M) for a scan.
+//! Cost: exact: a look at every reference; sampled: hit nothing; replacement O(1), and O(M) for a
+//! scan.
 //!
 //! ```text
 //!                  VT - LR >= theta, found by a scan
@@ -44,7 +49,8 @@ pub struct WorkingSet<K> {
     theta: VirtualTime,
     knowledge: K,
     frames: FrameTable,
-    /// The available set, as far as it is known, the longest known in front; with entries that are stale.
+    /// The available set, as far as it is known, the longest known in front; with entries that are
+    /// stale.
     available: VecDeque<PageId>,
     /// Whether a page is in `available`; of its entries there the first counts.
     is_available: PageMap<bool>,

@@ -1,22 +1,26 @@
 //! WSCLOCK: working sets at the price of a clock.
 //!
-//! Paper: R. W. Carr, J. L. Hennessy, "WSCLOCK: a simple and effective algorithm for virtual memory management", 8th
-//! Symposium on Operating Systems Principles (SOSP), 1981.
+//! Paper: R. W. Carr, J. L. Hennessy, "WSCLOCK: a simple and effective algorithm for virtual memory
+//! management", 8th Symposium on Operating Systems Principles (SOSP), 1981.
 //!
-//! A page is in its task's working set W while the task's virtual time since its last reference is below theta. The hand
-//! looks for a page outside W, or of a task that is not active. It learns of references from use bits only, when
-//! it passes: a set bit is cleared, and the page's last reference (LR, one cell a frame) is taken to be now. So there are no
-//! scans for working sets, no lists of available pages, and nothing to do when a page outside W is referenced again.
+//! A page is in its task's working set W while the task's virtual time since its last reference is
+//! below theta. The hand looks for a page outside W, or of a task that is not active. It learns of
+//! references from use bits only, when it passes: a set bit is cleared, and the page's last
+//! reference (LR, one cell a frame) is taken to be now. So there are no scans for working sets, no
+//! lists of available pages, and nothing to do when a page outside W is referenced again.
 //!
-//! What the task needs (load control) is its resident working set RW: the pages in frames with VT - LR < theta. After
-//! theta of virtual time since its activation that is W itself, as far as LR is known.
+//! What the task needs (load control) is its resident working set RW: the pages in frames with VT -
+//! LR < theta. After theta of virtual time since its activation that is W itself, as far as LR is
+//! known.
 //!
-//! Choices where the paper is silent: LR is also set when a page is loaded, so that it counts before its task has come to
-//! repeat the reference; RW goes by LR as the hand left it, use bits set since do not count; where a lone
-//! task needs more than memory its page with the smallest LR goes. `clean-list=on` prefers pages whose cleaning has just been done to a scan (the paper
+//! Choices where the paper is silent: LR is also set when a page is loaded, so that it counts
+//! before its task has come to repeat the reference; RW goes by LR as the hand left it, use bits
+//! set since do not count; where a lone task needs more than memory its page with the smallest LR
+//! goes. `clean-list=on` prefers pages whose cleaning has just been done to a scan (the paper
 //! mentions the list and does without).
 //!
-//! Cost: hit nothing; replacement about 13 frames looked at in the paper's configurations, at worst all.
+//! Cost: hit nothing; replacement about 13 frames looked at in the paper's configurations, at worst
+//! all.
 //!
 //! ```text
 //!                     use bit set ────▶ clear it, LR := VT ─┐
@@ -39,12 +43,14 @@ pub struct WsClock {
     /// The window of the working set.
     theta: VirtualTime,
     clock: CleaningClock,
-    /// LR: by frame, the owner's virtual time when the page in it was last known to have been referenced.
+    /// LR: by frame, the owner's virtual time when the page in it was last known to have been
+    /// referenced.
     last_reference: Vec<VirtualTime>,
-    /// Pages whose cleaning is done, the oldest in front, if that list is kept. Some may have gone since.
+    /// Pages whose cleaning is done, the oldest in front, if that list is kept. Some may have gone
+    /// since.
     clean_list: Option<VecDeque<PageId>>,
-    /// Where a lone task needs more than memory: LR, frame and page of those with the smallest LR, these at the end, as
-    /// of some earlier look; see [`WsClock::oldest`].
+    /// Where a lone task needs more than memory: LR, frame and page of those with the smallest LR,
+    /// these at the end, as of some earlier look; see [`WsClock::oldest`].
     oldest: Vec<(VirtualTime, usize, PageId)>,
 }
 
@@ -84,7 +90,8 @@ impl<M: TaskMmu> RegisteredTaskPolicy<M> for WsClock {
     }
 }
 
-/// Whether a page is in its task's working set, by what its use bit tells. This is where LR changes.
+/// Whether a page is in its task's working set, by what its use bit tells. This is where LR
+/// changes.
 #[inline]
 fn in_working_set<M: TaskMmu>(
     page: PageId,
@@ -100,8 +107,9 @@ fn in_working_set<M: TaskMmu>(
 }
 
 impl WsClock {
-    /// Looks at every page as the hand would in passing, and replaces none: LR becomes the time of this call for all
-    /// pages used since they were last looked at. Done after every reference this makes LR exact.
+    /// Looks at every page as the hand would in passing, and replaces none: LR becomes the time of
+    /// this call for all pages used since they were last looked at. Done after every reference this
+    /// makes LR exact.
     pub fn sample<M: TaskMmu>(&mut self, mmu: &mut M) {
         for (frame, page) in self.clock.pages() {
             in_working_set(page, &mut self.last_reference[frame], self.theta, mmu);
@@ -110,8 +118,9 @@ impl WsClock {
 
     /// The page with the smallest LR that is not busy; of several, that in the first frame.
     ///
-    /// One look at all frames finds [`OLDEST`] pages. LR never gets smaller while a page is in its frame, so the others stay
-    /// behind these, and of these those are right whose LR is what it was.
+    /// One look at all frames finds [`OLDEST`] pages. LR never gets smaller while a page is in its
+    /// frame, so the others stay behind these, and of these those are right whose LR is what it
+    /// was.
     fn oldest<M: TaskMmu>(&mut self, mmu: &M) -> Option<PageId> {
         let Self { clock, last_reference, oldest, .. } = self;
         for look in 0..2 {
@@ -238,8 +247,8 @@ mod tests {
         policy
     }
 
-    /// Six frames of three tasks; A at virtual time 100, B at 50, C at 10 and not active. Upper case: use bit set; `!`: dirty;
-    /// the number is LR.
+    /// Six frames of three tasks; A at virtual time 100, B at 50, C at 10 and not active. Upper
+    /// case: use bit set; `!`: dirty; the number is LR.
     #[test]
     fn the_scan_frame_by_frame() {
         let mut desk = Desk::default();
@@ -289,7 +298,8 @@ mod tests {
         let mut policy = wsclock(&mut desk, "theta=30", 2);
         assert_eq!(policy.reclaim(&mut desk), Reclaim::Overcommitted);
         assert_eq!(policy.clock.steps(), 2, "one circuit");
-        // A lone task: the page that was used longest ago goes, and is written first if it has to be.
+        // A lone task: the page that was used longest ago goes, and is written first if it has to
+        // be.
         policy.last_reference[1] = 90;
         desk.dirty(pages[1]);
         assert_eq!(policy.reclaim_anyway(&mut desk), Reclaim::Wait);
@@ -311,7 +321,8 @@ mod tests {
         assert_eq!(policy.reclaim(&mut desk), Reclaim::Evict(page));
     }
 
-    /// Against a look at all frames each time, with hands that move, pages that come and go, and busy ones.
+    /// Against a look at all frames each time, with hands that move, pages that come and go, and
+    /// busy ones.
     #[test]
     fn forced_replacement_takes_the_smallest_last_reference() {
         use crate::SplitMix64;

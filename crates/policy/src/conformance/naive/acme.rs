@@ -1,6 +1,7 @@
 //! ACME: four virtual caches vote on every resident page.
 //!
-//! Decisions: the vote takes place before the caches see the reference; LFU breaks ties by LRU and forgets what it evicts.
+//! Decisions: the vote takes place before the caches see the reference; LFU breaks ties by LRU and
+//! forgets what it evicts.
 
 use super::Step;
 
@@ -59,7 +60,8 @@ impl VirtualCache {
     }
 }
 
-/// ACME with `frames` frames: a miss leaves `beta` of a weight, and a share `alpha` is dealt out evenly.
+/// ACME with `frames` frames: a miss leaves `beta` of a weight, and a share `alpha` is dealt out
+/// evenly.
 pub fn acme(references: &[u32], frames: usize, beta: f64, alpha: f64) -> Vec<Step> {
     assert!(frames >= 1, "a memory has at least one frame");
     let mut caches = [Expert::Lru, Expert::Lfu, Expert::Fifo, Expert::Mru]

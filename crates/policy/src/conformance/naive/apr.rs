@@ -1,4 +1,5 @@
-//! APR: CLOCK over all pages and LIFO+ over the pages of an object each name a victim; the better judge decides.
+//! APR: CLOCK over all pages and LIFO+ over the pages of an object each name a victim; the better
+//! judge decides.
 //!
 //! A ghost is in the list of the policy that did not name it only: the other has done with it.
 
@@ -47,9 +48,11 @@ pub struct AprOptions {
     pub ghosts: usize,
     /// At equal scores LIFO+ decides, or else CLOCK.
     pub ties_to_fallback: bool,
-    /// A ghost met in a search is taken for named, and the search goes on; or else it is the choice.
+    /// A ghost met in a search is taken for named, and the search goes on; or else it is the
+    /// choice.
     pub search_on: bool,
-    /// Resident pages that LIFO+ named stay in its stack, to be passed; or else they leave it until they are used.
+    /// Resident pages that LIFO+ named stay in its stack, to be passed; or else they leave it until
+    /// they are used.
     pub named_stay: bool,
 }
 
@@ -267,8 +270,8 @@ impl Apr {
         None
     }
 
-    /// Whether a judge names the page that it looks at. It spares what it has named before, and what has its bit set, once;
-    /// in a ghost, as a rule, it just sees its rival proved right.
+    /// Whether a judge names the page that it looks at. It spares what it has named before, and
+    /// what has its bit set, once; in a ghost, as a rule, it just sees its rival proved right.
     fn would_name(&mut self, id: u32, by: Judge) -> bool {
         let search_on = self.options.search_on;
         let page = self.page(id);
@@ -285,7 +288,8 @@ impl Apr {
         !is_passed
     }
 
-    /// The first of a queue that is not known to have been used since, now that it has been looked at.
+    /// The first of a queue that is not known to have been used since, now that it has been looked
+    /// at.
     fn first_named(&mut self, judge: Judge, number: u32) -> Option<u32> {
         loop {
             let queue = if judge == Clock { &self.named } else { &self.object(number).named };

@@ -1,4 +1,5 @@
-//! ARC, Adaptive Replacement Cache: LRU lists T1 and T2, ghost lists B1 and B2, and the target size of T1.
+//! ARC, Adaptive Replacement Cache: LRU lists T1 and T2, ghost lists B1 and B2, and the target size
+//! of T1.
 
 use super::Step;
 

@@ -1,16 +1,18 @@
 //! CAR, Clock with Adaptive Replacement: two clocks and two ghost lists.
 //!
-//! T1 and T2 hold the resident pages as queues with reference bits, B1 and B2 the pages evicted from them in
-//! the order of eviction, and `p` is the target size of T1. A hit sets the bit and does nothing else.
+//! T1 and T2 hold the resident pages as queues with reference bits, B1 and B2 the pages evicted
+//! from them in the order of eviction, and `p` is the target size of T1. A hit sets the bit and
+//! does nothing else.
 //!
 //! Decisions:
 //! * The bit of a loaded page is 0 in all cases, also of a page found in B1 or B2.
-//! * The ghost lists are trimmed, and the ratios computed, with the sizes after the eviction; the ratios
-//!   before the page leaves its ghost list. Whether the page is a ghost is asked after the eviction too,
-//!   which changes nothing: an eviction only adds the victim.
-//! * While frames are free there are no ghosts, because nothing was evicted, so neither trimming nor
-//!   adaptation happens then.
-//! * With `integer_ratio` the ratio is rounded down before it is compared with 1; `p` is then always whole.
+//! * The ghost lists are trimmed, and the ratios computed, with the sizes after the eviction; the
+//!   ratios before the page leaves its ghost list. Whether the page is a ghost is asked after the
+//!   eviction too, which changes nothing: an eviction only adds the victim.
+//! * While frames are free there are no ghosts, because nothing was evicted, so neither trimming
+//!   nor adaptation happens then.
+//! * With `integer_ratio` the ratio is rounded down before it is compared with 1; `p` is then
+//!   always whole.
 
 use super::Step;
 
@@ -102,7 +104,8 @@ impl CarModel {
         ratio.max(1.0)
     }
 
-    /// The four lists, the oldest page first, `*` a set bit: `T1 ['3'] T2 ['1*', '2'] B1 [5, 6] B2 [] p 1`.
+    /// The four lists, the oldest page first, `*` a set bit:
+    /// `T1 ['3'] T2 ['1*', '2'] B1 [5, 6] B2 [] p 1`.
     pub fn state(&self) -> String {
         let show = |clock: &[Resident]| -> String {
             let pages: Vec<String> = clock

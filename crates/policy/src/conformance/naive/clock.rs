@@ -1,9 +1,11 @@
 //! CLOCK, second chance: an array of frames, a reference bit per frame, one hand.
 //!
-//! On a fault with memory full the hand clears set bits and advances until it meets a clear one; that frame's
-//! page is evicted, the new page takes the same frame with its bit at `init`, and the hand advances by one.
+//! On a fault with memory full the hand clears set bits and advances until it meets a clear one;
+//! that frame's page is evicted, the new page takes the same frame with its bit at `init`, and the
+//! hand advances by one.
 //!
-//! Decision: while frames are free the hand stays at frame 0 and the bit of a loaded page is `fill_init`.
+//! Decision: while frames are free the hand stays at frame 0 and the bit of a loaded page is
+//! `fill_init`.
 
 use super::Step;
 
@@ -18,8 +20,8 @@ pub struct ClockModel {
 }
 
 impl ClockModel {
-    /// An empty memory. `init` is the reference bit of a page loaded by a replacement, `fill_init` that of a
-    /// page loaded into a free frame.
+    /// An empty memory. `init` is the reference bit of a page loaded by a replacement, `fill_init`
+    /// that of a page loaded into a free frame.
     pub fn new(frames: usize, init: bool, fill_init: bool) -> ClockModel {
         assert!(frames >= 1, "a memory has at least one frame");
         ClockModel { frames, init, fill_init, ring: Vec::new(), hand: 0 }

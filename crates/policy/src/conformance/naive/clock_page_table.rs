@@ -1,12 +1,12 @@
 //! Page-table clock: the hand walks page numbers, looking only at resident pages.
 //!
-//! One bit per page number: initially 1, set by hits, cleared when the hand passes, not touched by loading.
-//! So a page is protected once after its first load and unprotected after a reload.
+//! One bit per page number: initially 1, set by hits, cleared when the hand passes, not touched by
+//! loading. So a page is protected once after its first load and unprotected after a reload.
 //!
 //! Decisions:
-//! * The hand starts below all page numbers and wraps from above the highest resident page to the lowest.
-//!   Numbers without a resident page between two resident ones make no difference, so no table size enters
-//!   the model.
+//! * The hand starts below all page numbers and wraps from above the highest resident page to the
+//!   lowest. Numbers without a resident page between two resident ones make no difference, so no
+//!   table size enters the model.
 //! * A replacement looks at no more than M + 1 pages: one round clears every bit.
 
 use std::collections::HashMap;

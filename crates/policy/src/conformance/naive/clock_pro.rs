@@ -1,28 +1,33 @@
 //! CLOCK-Pro: hot, cold and remembered non-resident pages on one circle with three hands.
 //!
-//! A page is hot; or cold and resident, in its test period or not; or cold and non-resident, in its test
-//! period. All hands move from larger towards smaller recency. HAND_hot stands at the list's tail; inserting
-//! at the list's head is inserting just behind HAND_hot, where it arrives last. HAND_cold evicts, HAND_test
-//! bounds the history. A hit sets the page's reference bit and does nothing else.
+//! A page is hot; or cold and resident, in its test period or not; or cold and non-resident, in its
+//! test period. All hands move from larger towards smaller recency. HAND_hot stands at the list's
+//! tail; inserting at the list's head is inserting just behind HAND_hot, where it arrives last.
+//! HAND_cold evicts, HAND_test bounds the history. A hit sets the page's reference bit and does
+//! nothing else.
 //!
-//! Here the circle is a queue that begins at HAND_hot, so that HAND_hot advances by rotating the queue and a
-//! page enters at the head by being pushed at the back. The other two hands name the page they stand at.
+//! Here the circle is a queue that begins at HAND_hot, so that HAND_hot advances by rotating the
+//! queue and a page enters at the head by being pushed at the back. The other two hands name the
+//! page they stand at.
 //!
 //! Decisions:
-//! * All hands start at the first page. Should the circle become empty, the next page is the first again.
-//! * A page that leaves its place, removed or moved to the head, first passes on the hands that stand at it.
+//! * All hands start at the first page. Should the circle become empty, the next page is the first
+//!   again.
+//! * A page that leaves its place, removed or moved to the head, first passes on the hands that
+//!   stand at it.
 //! * HAND_cold stays on the entry after the evicted one when no resident cold page is left.
-//! * HAND_hot advances past the page it demoted before it stops for want of hot pages, and after the demotion
-//!   it walks on to the next hot page, ending the tests it meets. It pushes HAND_test along whenever it
-//!   leaves the entry where both stand, hot or cold.
-//! * A cold page's bit is cleared where the text says so only: HAND_hot and HAND_test leave it alone.
+//! * HAND_hot advances past the page it demoted before it stops for want of hot pages, and after
+//!   the demotion it walks on to the next hot page, ending the tests it meets. It pushes HAND_test
+//!   along whenever it leaves the entry where both stand, hot or cold.
+//! * A cold page's bit is cleared where the text says so only: HAND_hot and HAND_test leave it
+//!   alone.
 //! * `limit` times M is rounded down.
-//! * While pages are filled in hot, `mc0` decides how many; the adaptation cannot act before the first
-//!   eviction.
-//! * With `adaptive` false, `mc0` is the cold allocation throughout; it is clamped to `lo` ..= `hi` all the
-//!   same.
-//! * Evicting a referenced page out of test (`ReferencedNotInTest::Evict`) treats it as one with bit 0: its
-//!   entry is removed. A referenced page in test is promoted before the rule is asked.
+//! * While pages are filled in hot, `mc0` decides how many; the adaptation cannot act before the
+//!   first eviction.
+//! * With `adaptive` false, `mc0` is the cold allocation throughout; it is clamped to `lo` ..= `hi`
+//!   all the same.
+//! * Evicting a referenced page out of test (`ReferencedNotInTest::Evict`) treats it as one with
+//!   bit 0: its entry is removed. A referenced page in test is promoted before the rule is asked.
 
 use std::collections::VecDeque;
 
@@ -61,7 +66,8 @@ pub struct ClockProOptions {
     pub mc0: usize,
     /// Least cold allocation in frames.
     pub lo: usize,
-    /// Greatest cold allocation in frames; never more than M - 1, which `None` stands for (1 when M = 1).
+    /// Greatest cold allocation in frames; never more than M - 1, which `None` stands for (1 when M
+    /// = 1).
     pub hi: Option<usize>,
     /// Non-resident pages remembered, as a multiple of M.
     pub limit: f64,
@@ -88,8 +94,8 @@ impl Default for ClockProOptions {
 }
 
 impl ClockProOptions {
-    /// The preset nearest to the paper's tables 1 and 2. It also asks for collapsed references, which is the
-    /// caller's part.
+    /// The preset nearest to the paper's tables 1 and 2. It also asks for collapsed references,
+    /// which is the caller's part.
     pub fn clockpro2005() -> ClockProOptions {
         ClockProOptions { limit: 3.0, ref_not_in_test: ReferencedNotInTest::NewTest, ..Self::default() }
     }
@@ -204,7 +210,8 @@ impl ClockProModel {
         self.circle[(position + 1) % self.circle.len()].page
     }
 
-    /// Takes an entry off the circle, after the hands at it have moved on. Counters are the caller's.
+    /// Takes an entry off the circle, after the hands at it have moved on. Counters are the
+    /// caller's.
     fn unlink(&mut self, position: usize) -> Entry {
         let page = self.circle[position].page;
         let next = self.after(page);
@@ -360,7 +367,8 @@ impl ClockProModel {
         }
     }
 
-    /// Ends a cold page's test without a re-access; a non-resident page is removed. Tells whether it was.
+    /// Ends a cold page's test without a re-access; a non-resident page is removed. Tells whether
+    /// it was.
     fn end_test(&mut self, position: usize) -> bool {
         if self.circle[position].in_test {
             self.circle[position].in_test = false;
@@ -374,9 +382,9 @@ impl ClockProModel {
         true
     }
 
-    /// The circle from HAND_hot onwards, then the cold allocation and the counters. H is hot, C cold and
-    /// resident, n non-resident, t in test, `*` a set bit; `<` names the hands at a page: `H1*<hot<test H2
-    /// n3t C4t<cold | m_c=1 hot=2 cold=1 non=1`.
+    /// The circle from HAND_hot onwards, then the cold allocation and the counters. H is hot, C
+    /// cold and resident, n non-resident, t in test, `*` a set bit; `<` names the hands at a page:
+    /// `H1*<hot<test H2 n3t C4t<cold | m_c=1 hot=2 cold=1 non=1`.
     pub fn state(&self) -> String {
         let mut entries = Vec::new();
         for (position, entry) in self.circle.iter().enumerate() {

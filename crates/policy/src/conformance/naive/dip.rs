@@ -1,7 +1,7 @@
 //! LIP, BIP and DIP: LRU with other places for new pages.
 //!
-//! Decisions: one draw for every bimodal insertion and no other; the rule holds while memory fills; in DIP a fault
-//! moves the selector before the page is placed.
+//! Decisions: one draw for every bimodal insertion and no other; the rule holds while memory fills;
+//! in DIP a fault moves the selector before the page is placed.
 
 use super::Step;
 use crate::SplitMix64;

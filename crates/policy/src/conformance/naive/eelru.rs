@@ -1,7 +1,8 @@
 //! EELRU: LRU, or early eviction for the pair of points that would have had most hits.
 //!
-//! Decisions: the log of hits on the queue is kept whole, with what each weighs; a reference is counted before its
-//! victim is chosen and moves to the front after that; sums run over (e, M] and (M, l] separately, in the order of the log.
+//! Decisions: the log of hits on the queue is kept whole, with what each weighs; a reference is
+//! counted before its victim is chosen and moves to the front after that; sums run over (e, M] and
+//! (M, l] separately, in the order of the log.
 
 use super::Step;
 

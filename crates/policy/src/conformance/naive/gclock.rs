@@ -2,7 +2,8 @@
 
 use super::Step;
 
-/// GCLOCK with `frames` frames: a new page's counter is `init`, a hit adds `increment`, and `max` is the bound.
+/// GCLOCK with `frames` frames: a new page's counter is `init`, a hit adds `increment`, and `max`
+/// is the bound.
 pub fn gclock(references: &[u32], frames: usize, init: u64, increment: u64, max: u64) -> Vec<Step> {
     assert!(frames >= 1, "a memory has at least one frame");
     let mut ring: Vec<(u32, u64)> = Vec::new();

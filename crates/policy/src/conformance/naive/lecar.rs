@@ -1,7 +1,7 @@
 //! LeCaR: two experts, LRU and LFU, drawn by weights that ghosts teach.
 //!
-//! Decisions: one draw for every replacement, also when the experts agree; a page found in a history leaves it
-//! before the replacement and goes on with its count.
+//! Decisions: one draw for every replacement, also when the experts agree; a page found in a
+//! history leaves it before the replacement and goes on with its count.
 
 use super::Step;
 use crate::SplitMix64;

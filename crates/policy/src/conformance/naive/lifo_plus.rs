@@ -1,7 +1,7 @@
 //! LIFO+: a stack an object; a pointer below the top spares referenced pages.
 //!
-//! CLOCK over all pages says which object gives up a page when there are several. Each of the two lists has a copy of
-//! every reference bit.
+//! CLOCK over all pages says which object gives up a page when there are several. Each of the two
+//! lists has a copy of every reference bit.
 
 use super::Step;
 

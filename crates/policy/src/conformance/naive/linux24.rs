@@ -1,6 +1,7 @@
 //! The active and the inactive list of Linux 2.4.
 //!
-//! Decision: when the inactive list is empty after the refill, the active tail becomes inactive with its bit cleared.
+//! Decision: when the inactive list is empty after the refill, the active tail becomes inactive
+//! with its bit cleared.
 
 use super::Step;
 

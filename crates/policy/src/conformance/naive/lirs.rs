@@ -1,17 +1,18 @@
 //! LIRS: pages of low inter-reference recency keep their frames, the others pass through
 //! a queue.
 //!
-//! Stack S holds, by recency, all LIR pages and the HIR pages (resident or not) referenced since the bottom
-//! page; queue Q holds the resident HIR pages and is evicted at its front.
+//! Stack S holds, by recency, all LIR pages and the HIR pages (resident or not) referenced since
+//! the bottom page; queue Q holds the resident HIR pages and is evicted at its front.
 //!
 //! Decisions:
-//! * `hir_frames` is clamped to 1 ..= M - 1, and is 1 for M = 1. For M = 1 the general rules suffice: a page
-//!   found in S becomes LIR and, there being no room for LIR pages, turns back at once.
-//! * "The S-bottom LIR page" is the LIR page nearest the bottom. Pruning an S without LIR pages empties it,
-//!   as the rule says; this happens only for M = 1.
-//! * The bound `smax` acts at the end of each reference: while S holds more than `smax` pages, its HIR page
-//!   nearest the bottom leaves S (a resident one stays in Q). It may be the page just referenced; LIR pages
-//!   never leave.
+//! * `hir_frames` is clamped to 1 ..= M - 1, and is 1 for M = 1. For M = 1 the general rules
+//!   suffice: a page found in S becomes LIR and, there being no room for LIR pages, turns back at
+//!   once.
+//! * "The S-bottom LIR page" is the LIR page nearest the bottom. Pruning an S without LIR pages
+//!   empties it, as the rule says; this happens only for M = 1.
+//! * The bound `smax` acts at the end of each reference: while S holds more than `smax` pages, its
+//!   HIR page nearest the bottom leaves S (a resident one stays in Q). It may be the page just
+//!   referenced; LIR pages never leave.
 
 use super::Step;
 

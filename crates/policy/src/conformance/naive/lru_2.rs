@@ -1,9 +1,11 @@
 //! LRU-K: evict the page whose K-th last uncorrelated reference is longest ago.
 //!
 //! Decisions:
-//! * Ties go by the last reference of any kind, the least recent first; 0 stands for an unknown time.
-//! * A history block is judged when its page is faulted on, after the eviction: one unreferenced for longer than
-//!   the retained information period, or beyond the number of blocks kept for non-resident pages, is gone.
+//! * Ties go by the last reference of any kind, the least recent first; 0 stands for an unknown
+//!   time.
+//! * A history block is judged when its page is faulted on, after the eviction: one unreferenced
+//!   for longer than the retained information period, or beyond the number of blocks kept for
+//!   non-resident pages, is gone.
 
 use super::Step;
 

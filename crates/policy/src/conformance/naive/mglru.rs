@@ -1,6 +1,8 @@
-//! MGLRU, the multi-generational LRU of Linux, reduced to one type of page: numbered generations of pages.
+//! MGLRU, the multi-generational LRU of Linux, reduced to one type of page: numbered generations of
+//! pages.
 //!
-//! Decision: a page that the walk finds referenced in the youngest generation keeps its place there.
+//! Decision: a page that the walk finds referenced in the youngest generation keeps its place
+//! there.
 
 use super::Step;
 

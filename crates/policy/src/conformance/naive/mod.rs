@@ -1,14 +1,14 @@
 //! Direct readings of the replacement policies: the slow, plain models that serve as oracles.
 //!
-//! Each file states one policy the way its rules are worded, with vectors and linear search. Nothing here shares
-//! code with the fast implementations, so that agreement means something.
+//! Each file states one policy the way its rules are worded, with vectors and linear search.
+//! Nothing here shares code with the fast implementations, so that agreement means something.
 //!
-//! Conventions: one page is loaded per fault, a page is evicted only when all frames are
-//! occupied, and at least one frame is required. Nothing is filtered: a caller who wants the references equal
+//! Conventions: one page is loaded per fault, a page is evicted only when all frames are occupied,
+//! and at least one frame is required. Nothing is filtered: a caller who wants the references equal
 //! to their predecessor collapsed drops them before the call and counts them as hits.
 //!
-//! A `...Model` takes one reference at a time and prints its state; the function of the policy's name runs a model
-//! over a whole reference string.
+//! A `...Model` takes one reference at a time and prints its state; the function of the policy's
+//! name runs a model over a whole reference string.
 
 mod acme;
 mod aging;

@@ -1,4 +1,5 @@
-//! MQ, multi-queue: LRU queues by the logarithm of the reference count, and a history of evicted pages' counts.
+//! MQ, multi-queue: LRU queues by the logarithm of the reference count, and a history of evicted
+//! pages' counts.
 //!
 //! Decision: the history is asked for the page faulted on after the victim has entered it.
 

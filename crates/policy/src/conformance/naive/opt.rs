@@ -1,13 +1,14 @@
 //! OPT, Belady's MIN: evict the resident page whose next use is latest.
 //!
-//! `opt` is the direct algorithm for one memory size, `opt_all_sizes` Mattson's priority stack, which counts
-//! the faults of every size in one pass. Demand paging: the incoming page always gets a frame.
+//! `opt` is the direct algorithm for one memory size, `opt_all_sizes` Mattson's priority stack,
+//! which counts the faults of every size in one pass. Demand paging: the incoming page always gets
+//! a frame.
 //!
 //! Decisions:
-//! * Tie (pages never used again): the one loaded earliest. A page that is loaded again counts from its last
-//!   load.
-//! * In the stack two pages never used again have equal priority; the one already at that depth stays. Either
-//!   choice gives the same counts.
+//! * Tie (pages never used again): the one loaded earliest. A page that is loaded again counts from
+//!   its last load.
+//! * In the stack two pages never used again have equal priority; the one already at that depth
+//!   stays. Either choice gives the same counts.
 
 use std::collections::HashMap;
 
@@ -61,7 +62,8 @@ pub fn opt_all_sizes(references: &[u32]) -> Vec<u64> {
     let mut at_depth: Vec<u64> = Vec::new(); // how many references found their page there; element 0 as above
     for (&page, next_use) in references.iter().zip(next_uses(references)) {
         let found = stack.iter().position(|entry| entry.0 == page);
-        // The hole the carried page ends in: the referenced page's old place, or a new one below the stack.
+        // The hole the carried page ends in: the referenced page's old place, or a new one below
+        // the stack.
         let hole = found.unwrap_or(stack.len());
         if found.is_some() {
             at_depth[hole] += 1;
@@ -71,7 +73,8 @@ pub fn opt_all_sizes(references: &[u32]) -> Vec<u64> {
         }
         let mut carried = (page, next_use);
         for (position, entry) in stack.iter_mut().enumerate().take(hole) {
-            // The new top always displaces the old one; below it the page with the earlier next use stays.
+            // The new top always displaces the old one; below it the page with the earlier next use
+            // stays.
             if position == 0 || carried.1 < entry.1 {
                 std::mem::swap(&mut carried, entry);
             }

@@ -1,7 +1,7 @@
 //! RRIP, re-reference interval prediction, with hit priority.
 //!
-//! Decisions: one draw for every bimodal insertion and no other; in DRRIP a fault moves the selector before the
-//! page is placed.
+//! Decisions: one draw for every bimodal insertion and no other; in DRRIP a fault moves the
+//! selector before the page is placed.
 
 use super::Step;
 use crate::SplitMix64;

@@ -4,8 +4,8 @@
 
 use super::Step;
 
-/// S3-FIFO with `frames` frames: `small` is the target length of the small queue, and a page with more than
-/// `threshold` hits goes on to the main queue.
+/// S3-FIFO with `frames` frames: `small` is the target length of the small queue, and a page with
+/// more than `threshold` hits goes on to the main queue.
 pub fn s3_fifo(references: &[u32], frames: usize, small: usize, threshold: u64) -> Vec<Step> {
     assert!(frames >= 1, "a memory has at least one frame");
     let mut s: Vec<(u32, u64)> = Vec::new(); // page and hits, oldest first

@@ -1,4 +1,5 @@
-//! SEQ: evict behind the growing end of a run of faults on consecutive pages; CLOCK or LRU without one.
+//! SEQ: evict behind the growing end of a run of faults on consecutive pages; CLOCK or LRU without
+//! one.
 
 use super::Step;
 
@@ -33,7 +34,8 @@ impl Sequence {
     }
 }
 
-/// SEQ with `frames` frames; `object` tells which object a page belongs to, and a page's number is the page itself.
+/// SEQ with `frames` frames; `object` tells which object a page belongs to, and a page's number is
+/// the page itself.
 pub fn seq(
     references: &[u32],
     frames: usize,

@@ -1,7 +1,8 @@
-//! UBM: partitions for sequential, looping and other pages; the one whose page is worth least gives it up.
+//! UBM: partitions for sequential, looping and other pages; the one whose page is worth least gives
+//! it up.
 //!
-//! Decisions: a reference is classified, and counted, after its victim has been chosen; the hit rate at the LRU end of the
-//! other pages is a plain decaying average.
+//! Decisions: a reference is classified, and counted, after its victim has been chosen; the hit
+//! rate at the LRU end of the other pages is a plain decaying average.
 
 use super::Step;
 use std::collections::BTreeMap;
@@ -32,7 +33,8 @@ struct File {
     period: Option<u64>,
 }
 
-/// UBM with `frames` frames; `object` tells which file a page belongs to, and its block is the page itself.
+/// UBM with `frames` frames; `object` tells which file a page belongs to, and its block is the page
+/// itself.
 pub fn ubm(
     references: &[u32],
     frames: usize,

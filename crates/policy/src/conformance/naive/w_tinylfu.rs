@@ -1,8 +1,8 @@
 //! W-TinyLFU: an LRU window, an admission filter by frequency, and a segmented LRU behind it.
 //!
-//! Decisions: exact counts, saturating at 15; all are halved, rounding down, right after the reference that completes a
-//! sample, and so is the number of references counted. The page faulted on enters the window before the overflow of the
-//! window is judged.
+//! Decisions: exact counts, saturating at 15; all are halved, rounding down, right after the
+//! reference that completes a sample, and so is the number of references counted. The page faulted
+//! on enters the window before the overflow of the window is judged.
 
 use super::Step;
 
