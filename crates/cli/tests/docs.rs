@@ -141,6 +141,7 @@ fn policy_list(entries: &[Value]) -> String {
 fn summary(entries: &[Value]) -> String {
     let chapters = [
         ("Tutorial", "tutorial.md"),
+        ("Glossary", "glossary.md"),
         ("What a report says", "report.md"),
         ("The live pager", "pager.md"),
         ("What is limited, and what is counted", "run.md"),
