@@ -122,8 +122,8 @@ fn policy_page(entry: &Value) -> String {
 
 /// The list of all policies.
 fn policy_list(entries: &[Value]) -> String {
-    let mut page = "# Policies\n\nEach page is made from the head of the policy's source and from its entry in the registry, which \
-                    `sweephand policies` prints.\n\n| policy | what it is | needs | live |\n|---|---|---|---|\n"
+    let mut page = "# Policies\n\nA page for each policy. A test makes them from the header of the policy's source and from \
+                    its\nregistry entry, which `sweephand policies` prints.\n\n| policy | what it is | needs | live |\n|---|---|---|---|\n"
         .to_string();
     for entry in entries {
         let name = words(entry, "name");
