@@ -1,15 +1,15 @@
-//! All that was reproduced on one page of HTML: published beside measured, claims, and what each
-//! comes from. It needs nothing else: no network, no script.
+//! All reproduced items as one HTML file: published numbers beside measured ones, claims, and where
+//! each result comes from. The file is complete: it has no script and loads nothing.
 
 use crate::{Nearness, Reproduction, State, every_item, paper};
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 use std::collections::HashMap;
-use sweephand_report::{bytes, grouped, page_style};
+use sweephand_report::{bytes, grouped, html_style};
 
-const TEMPLATE: &str = include_str!("page/page.html");
-const STYLE: &str = include_str!("page/page.css");
+const TEMPLATE: &str = include_str!("html/reproductions.html");
+const STYLE: &str = include_str!("html/style.css");
 
 /// How near a measured number is: its class in the style sheet, its sign, and what it means.
 const NEARNESS: [(Nearness, &str, &str, &str); 4] = [
@@ -113,7 +113,7 @@ impl Tally {
 
 /// The page with every item of every paper. `found` is what became of them, by
 /// [`Reproduction::item`]; the others wait.
-pub fn page(found: &[Reproduction], version: &str) -> String {
+pub fn html_page(found: &[Reproduction], version: &str) -> String {
     let by_item: HashMap<&str, &Reproduction> =
         found.iter().map(|found| (found.item.as_str(), found)).collect();
     let mut papers: Vec<Paper> = Vec::new();
@@ -135,17 +135,17 @@ pub fn page(found: &[Reproduction], version: &str) -> String {
     papers.iter().for_each(|paper| tally.add(&paper.tally));
     let legend: Vec<_> = NEARNESS.iter().map(|(_, class, sign, meaning)| (class, sign, meaning)).collect();
     let mut environment = Environment::new();
-    environment.add_template("page.html", TEMPLATE).expect("the template that we ship");
-    let template = environment.get_template("page.html").expect("added above");
-    let page = template.render(context! {
-        style => page_style() + STYLE,
+    environment.add_template("reproductions.html", TEMPLATE).expect("the template is part of this crate");
+    let template = environment.get_template("reproductions.html").expect("added above");
+    let html = template.render(context! {
+        style => html_style() + STYLE,
         papers => Value::from(Serde(papers)),
         tally => Value::from(Serde(tally)),
         legend => Value::from(Serde(legend)),
         facts => facts(found),
         version,
     });
-    page.expect("the template takes what it is given")
+    html.expect("the template accepts these values")
 }
 
 /// When, with what and on what the results were measured: a line each for every program and
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn words_stand_out_from_every_colour() {
-        let style = page_style() + STYLE;
+        let style = html_style() + STYLE;
         // Variables are given once for light and once for dark, in this order.
         let values = |name: &str| -> Vec<&str> {
             let variable = format!("--{name}:#");

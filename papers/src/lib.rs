@@ -13,11 +13,11 @@ mod clock_pro_2005;
 mod clock_pro_2005_live;
 #[path = "../clock-pro-2005/programs.rs"]
 mod clock_pro_2005_programs;
+mod html;
 mod lab;
 #[path = "../linux-mm-advanced-page-replacement/experiments.rs"]
 mod linux_mm;
 mod live;
-mod page;
 mod published;
 mod report;
 mod reproduction;
@@ -25,8 +25,8 @@ mod workload;
 #[path = "../wsclock-1981/experiments.rs"]
 mod wsclock_1981;
 
+pub use html::html_page;
 pub use lab::{Error, Input, Lab, checksum};
-pub use page::page;
 pub use published::Published;
 pub use report::{
     Claim, Compared, NEAR_POINTS, NEAR_RATIO, Nearness, OFF_POINTS, OFF_RATIO, Place, Report, Scale,

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use sweephand_papers::{
     Compared, Error, Item, Lab, Machine, Nearness, Place, Program, Report, Reproduction, Scale, State,
-    every_item, items, page,
+    every_item, html_page, items,
 };
 use sweephand_report::Table;
 
@@ -104,7 +104,7 @@ fn what_cannot_be_measured_says_where_to_get_what_is_missing() {
     );
     let reason = found.reason.as_deref().unwrap();
     assert!(reason.contains("put it at DIR/lirs/cpp.trace.gz"), "{reason}");
-    let page = page(std::slice::from_ref(&found), "1.2.3");
+    let page = html_page(std::slice::from_ref(&found), "1.2.3");
     assert!(page.contains("Not measured here: trace &#x27;cpp&#x27; is needed"), "{reason}");
 }
 
@@ -112,7 +112,7 @@ fn what_cannot_be_measured_says_where_to_get_what_is_missing() {
 fn the_page_has_every_item_with_what_became_of_it() {
     let folder = folder_with_tiny_trace();
     let found = measure(&TINY, &Lab::new(Some(folder.path().to_path_buf())));
-    let page = page(&[found], "1.2.3");
+    let page = html_page(&[found], "1.2.3");
     assert!(page.starts_with("<!doctype html>\n<html lang=\"en\">") && page.trim_end().ends_with("</html>"));
     for item in every_item() {
         assert!(page.contains(&format!("<h3 id=\"{}\">", item.id.replace('/', "-"))), "{}", item.id);

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_policy::registry::Spec;
-use sweephand_report::{Page, Study};
+use sweephand_report::{HtmlReport, Study};
 use sweephand_sim::MemorySize;
 use sweephand_trace::Trace;
 
@@ -66,13 +66,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         bar.finish_and_clear();
         studies.push(study);
     }
-    let page = Page {
+    let report = HtmlReport {
         studies,
         version: env!("CARGO_PKG_VERSION").to_string(),
         policies: args.options.policy,
         sizes: args.options.memory,
     };
-    out.write_all(page.html().as_bytes()).context("the page cannot be written")?;
+    out.write_all(report.render().as_bytes()).context("the report cannot be written")?;
     out.commit()?;
     Ok(ExitCode::SUCCESS)
 }

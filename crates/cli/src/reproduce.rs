@@ -10,8 +10,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_papers::{
-    Item, Lab, Machine, Program, Report, Reproduction, State, all_items, checksum, every_item, items,
-    measured_items, page,
+    Item, Lab, Machine, Program, Report, Reproduction, State, all_items, checksum, every_item, html_page,
+    items, measured_items,
 };
 
 #[derive(clap::Args)]
@@ -146,7 +146,7 @@ fn onto_a_page(
     // The page has every item. What nobody asked for is shown if it is in the folder.
     let mut found: Vec<Reproduction> = every_item().filter_map(|item| kept(folder, item, bench)).collect();
     let write_page = |found: &[Reproduction]| {
-        write_file(&folder.join("index.html"), page(found, env!("CARGO_PKG_VERSION")).as_bytes())
+        write_file(&folder.join("index.html"), html_page(found, env!("CARGO_PKG_VERSION")).as_bytes())
     };
     fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
     // What cannot be written is found out before anything is measured.

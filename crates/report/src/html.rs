@@ -1,5 +1,7 @@
-//! The report as one page of HTML that needs nothing else: no network, no files beside it, and, but
-//! for the values under the reader's hand, no script.
+//! The report as one HTML file.
+//!
+//! The file is complete: it loads nothing from the network or from other files. Its only script
+//! shows the values under the pointer.
 
 use crate::conclusion::percent;
 use crate::distance_chart::{self, DistanceChart};
@@ -14,18 +16,18 @@ use serde_json::json;
 use std::collections::HashMap;
 use sweephand_trace::picture::Picture;
 
-const TEMPLATE: &str = include_str!("page/page.html");
-const STYLE: &str = include_str!("page/page.css");
-const SCRIPT: &str = include_str!("page/page.js");
-/// A chart with faults of more than so many times the least shows little of the rest unless it is
-/// logarithmic.
+const TEMPLATE: &str = include_str!("html/report.html");
+const STYLE: &str = include_str!("html/style.css");
+const SCRIPT: &str = include_str!("html/script.js");
+/// If the largest number of faults is more than this many times the first touches, the chart starts
+/// out logarithmic, because a linear one would show little of the smaller numbers.
 const MOST_LINEAR: u64 = 20;
-/// Objects listed: those with the most faults. The others are added up.
+/// The table lists this many objects, those with the most faults, and adds up the others.
 const OBJECTS: usize = 20;
 
-/// A report on some traces, to be made into a page.
+/// A report on one or more traces, as an HTML file.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct HtmlReport {
     /// A study of each trace.
     pub studies: Vec<Study>,
     /// The version of Sweephand.
@@ -36,7 +38,7 @@ pub struct Page {
     pub sizes: String,
 }
 
-/// One trace, as the template takes it.
+/// One trace, in the form that the template takes.
 #[derive(Serialize)]
 struct Section {
     name: String,
@@ -56,7 +58,7 @@ struct Section {
     parts: Vec<Map>,
     objects: Objects,
     distances: HashMap<&'static str, String>,
-    /// What the reuse distances do not show.
+    /// A note on the references that the reuse distances do not include.
     left_out: Option<String>,
     origin: String,
 }
@@ -73,7 +75,7 @@ struct Map {
 struct Objects {
     at: String,
     policies: Vec<String>,
-    /// The heading of the column that says what OPT would save, if there is one.
+    /// The heading of the column with the faults that OPT would save, if there is such a column.
     gain: Option<String>,
     rows: Vec<ObjectRow>,
 }
@@ -86,25 +88,25 @@ struct ObjectRow {
     lives: String,
     faults: Vec<String>,
     gain: String,
-    /// Length of a bar as long as the gain, in percent of the largest.
+    /// The length of the bar that shows the gain, in percent of the longest bar.
     bar: String,
 }
 
-impl Page {
-    /// The page.
-    pub fn html(&self) -> String {
+impl HtmlReport {
+    /// The text of the file.
+    pub fn render(&self) -> String {
         let mut environment = Environment::new();
-        environment.add_template("page.html", TEMPLATE).expect("the template that we ship");
-        let template = environment.get_template("page.html").expect("added above");
+        environment.add_template("report.html", TEMPLATE).expect("the template is part of this crate");
+        let template = environment.get_template("report.html").expect("added above");
         let title = match &self.studies[..] {
             [study] => study.curves.name.clone(),
             studies => format!("{} traces", studies.len()),
         };
-        let page = template.render(context! {
+        let html = template.render(context! {
             title,
-            style => page_style(),
+            style => html_style(),
             script => SCRIPT,
-            // The heading of a trace: the page's own where there is but one.
+            // With a single trace, its heading is the heading of the whole report.
             level => if self.studies.len() == 1 { 1 } else { 2 },
             studies => Value::from(Serde(self.studies.iter().map(section).collect::<Vec<_>>())),
             version => self.version.clone(),
@@ -113,16 +115,16 @@ impl Page {
             slack => percent(SLACK),
             worth_it => percent(WORTH_IT),
         });
-        page.expect("the template takes what it is given")
+        html.expect("the template accepts these values")
     }
 }
 
-/// The style of all pages, light and dark.
-pub fn page_style() -> String {
+/// The style sheet that all of Sweephand's HTML files share, for light and dark.
+pub fn html_style() -> String {
     style_sheet() + STYLE
 }
 
-/// The variables of every colour, for light and dark.
+/// A variable for each colour, for light and dark.
 fn style_sheet() -> String {
     let variables = |value: fn((&'static str, &'static str, &'static str)) -> &'static str| -> String {
         colours().map(|colour| format!("--{}:{};", colour.0, value(colour))).collect()
@@ -134,7 +136,7 @@ fn style_sheet() -> String {
     )
 }
 
-/// The same chart at two widths and two scales, of which the page shows one.
+/// A chart at two widths and two scales. The style sheet shows one of the four.
 fn variants(draw: impl Fn(Frame, bool) -> String, table: String) -> HashMap<&'static str, String> {
     HashMap::from([
         ("wide_linear", draw(Frame::WIDE, false)),
@@ -150,17 +152,17 @@ fn section(study: &Study) -> Section {
     let trace = &curves.trace;
     let page_bytes = trace.page_bytes;
     let fault_chart =
-        |frame, logarithmic| FaultChart { study: curves, logarithmic, frame, medium: Medium::Page }.svg();
+        |frame, logarithmic| FaultChart { study: curves, logarithmic, frame, medium: Medium::Html }.svg();
     let distance_chart = |frame: Frame, logarithmic| {
         let (name, distances) = (&curves.name[..], &study.distances);
-        DistanceChart { name, distances, page_bytes, logarithmic, frame, medium: Medium::Page }.svg()
+        DistanceChart { name, distances, page_bytes, logarithmic, frame, medium: Medium::Html }.svg()
     };
     let instructions =
         trace.instructions.map_or(String::new(), |count| format!(" in {} instructions", grouped(count)));
     let memory = bytes(trace.distinct_pages * page_bytes);
     let mut with_pictures: Vec<&StudiedObject> =
         study.objects.objects.iter().filter(|object| object.picture.is_some()).collect();
-    // Equals in the order of their lives.
+    // Objects with as many pages stay in the order of their allocation.
     with_pictures.sort_by_key(|object| {
         let born = object.object.as_ref().map(|known| known.from_record);
         (std::cmp::Reverse(object.counts.pages), born)
@@ -201,7 +203,7 @@ fn section(study: &Study) -> Section {
     }
 }
 
-/// What the script shows under the reader's hand.
+/// The values that the script shows under the pointer.
 fn values(study: &Study) -> serde_json::Value {
     let curves = &study.curves.curves;
     let lines: Vec<serde_json::Value> = curves
@@ -221,7 +223,7 @@ fn map(name: String, picture: &Picture) -> Map {
     Map { name, read: data_uri(&layers.read), written: data_uri(&layers.written) }
 }
 
-/// What an object is called: it has no name of its own.
+/// A name for an object, made from its kind, size and address.
 fn name(object: &StudiedObject, page_bytes: u64) -> String {
     object.object.as_ref().map_or("no object: stack, globals, small blocks".into(), |known| {
         format!("{} of {} at {:#x}", known.kind, bytes(object.counts.pages * page_bytes), known.address)
@@ -233,7 +235,7 @@ fn objects(study: &Study) -> Objects {
     let Conclusion { headroom, .. } = curves.conclusion;
     let policies: Vec<String> =
         study.objects.policies.iter().map(|policy| curves.curves.curves[*policy].policy.clone()).collect();
-    // The first is CLOCK or what stands in for it, the last OPT.
+    // The first policy is CLOCK, or the one in its place; the last is OPT.
     let gains = headroom.is_some() && policies.len() > 1;
     let (first, last) = (0, policies.len() - 1);
     let saved = |faults: &[u64]| faults[first] as i64 - faults[last] as i64;

@@ -31,19 +31,19 @@ pub(crate) const LINES: [Colour; 7] = [
 /// Strokes, for when there are more policies than colours.
 const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
 
-/// Every colour: the page's style sheet has a variable for each.
+/// Every colour. The style sheet of the HTML files has a variable for each.
 pub(crate) fn colours() -> impl Iterator<Item = Colour> {
     [GROUND, TEXT, MUTED, RULE, READ, WRITTEN].into_iter().chain(LINES)
 }
 
-/// Where a chart is to be seen.
+/// Where a chart is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Medium {
-    /// In a page: colours are variables.
-    Page,
-    /// In a file of its own: colours are written out.
+    /// In an HTML file: colours are variables of the style sheet.
+    Html,
+    /// In an SVG file: colours are written out.
     File,
-    /// On its way to pixels: letters are outlines, too.
+    /// In a picture made of pixels: colours are written out, and letters are outlines.
     Pixels,
 }
 
@@ -87,7 +87,7 @@ impl Canvas {
 
     pub(crate) fn colour(&self, (name, light, _): Colour) -> String {
         match self.medium {
-            Medium::Page => format!("var(--{name})"),
+            Medium::Html => format!("var(--{name})"),
             Medium::File | Medium::Pixels => light.to_string(),
         }
     }
@@ -181,7 +181,7 @@ impl Canvas {
     pub(crate) fn finish(self, width: f64, height: f64, name: &str, attributes: &str) -> String {
         let name = escaped(name);
         let style = format!(r#"font-family="{FONTS}" {attributes}"#);
-        if self.medium == Medium::Page {
+        if self.medium == Medium::Html {
             return format!(
                 r#"<svg role="img" aria-label="{name}" viewBox="0 0 {width:.0} {height:.0}" {style}>{}</svg>"#,
                 self.body
