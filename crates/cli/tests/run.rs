@@ -129,6 +129,15 @@ fn a_fork_waits_for_threads_that_wait_for_the_pager() {
     }
 }
 
+/// Handlers that return, that call the pager themselves, and that jump out of what they interrupt.
+#[test]
+fn signals_that_come_while_threads_wait_for_the_pager_do_no_harm() {
+    for (policy, period_us) in [("clock", "100"), ("clock-pro", "1000"), ("lifo-plus", "5000")] {
+        let options = ["--memory", "16MiB", "--policy", policy];
+        expect_right(&options, "signals", &["32", period_us, "20"]);
+    }
+}
+
 #[test]
 fn direct_io_and_system_calls_see_memory_as_it_is() {
     let file = workshop().join("direct.data");

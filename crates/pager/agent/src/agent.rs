@@ -19,7 +19,7 @@ use crate::fork::Forking;
 use crate::io::{self, Direction, Io, Request};
 use crate::live::{LivePolicy, LiveSpec};
 use crate::mailbox::{MAILBOX, SLOTS};
-use crate::memfd::{self, Memfd, open_direct};
+use crate::memfd::{self, Memfd, advise, open_direct};
 use crate::objects::Objects;
 use crate::own;
 use crate::pages::{Flag, Pages};
@@ -35,6 +35,7 @@ use alloc::ffi::CString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
+use linux_raw_sys::general::MADV_DONTNEED;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -77,6 +78,10 @@ pub struct Agent {
     pub(crate) supervisor: Option<OwnedFd>,
     pub(crate) pagemap: OwnedFd,
     pub(crate) doorbells: usize,
+    /// Doorbells with a page, a bit each.
+    pub(crate) bells: u64,
+    /// Whether there are faults at doorbells to be read.
+    is_rung: bool,
 
     /// Whether the program's memory is managed, rather than left to the kernel.
     pub(crate) managed: bool,
@@ -161,6 +166,8 @@ impl Agent {
             supervisor: Some(supervisor),
             pagemap: open_pagemap(),
             doorbells,
+            bells: 0,
+            is_rung: false,
             managed: false,
             regions: Regions::new(),
             not_inherited: Regions::new(),
@@ -219,7 +226,7 @@ impl Agent {
                 self.answer(message);
                 self.reap(false);
             }
-            if MAILBOX.is_ringing() {
+            if MAILBOX.is_ringing() || self.is_rung {
                 self.calls();
             }
             self.reap(false);
@@ -260,6 +267,7 @@ impl Agent {
         if !self.messages.is_empty() {
             return;
         }
+        self.clear_bells();
         let mut descriptors = Vec::with_capacity(5 + self.orphans.len());
         let orders = self.policy.tenant().map(Tenant::orders);
         let mut watch = |fd| descriptors.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
@@ -276,6 +284,7 @@ impl Agent {
             Err(error) => give_up(format_args!("the pager cannot wait for faults: {error}")),
         };
         let is_ready = |fd: &PollFd| !fd.revents().is_empty();
+        let is_rung = is_ready(&descriptors[1]);
         let first_orphan = 2 + usize::from(self.io.descriptor().is_some());
         let behind_orphans = first_orphan + self.orphans.len();
         if descriptors[first_orphan..behind_orphans].iter().any(|fd| fd.revents().contains(PollFlags::IN)) {
@@ -291,6 +300,7 @@ impl Agent {
             drop(descriptors);
             self.supervisor = None;
         }
+        self.is_rung = is_rung;
         if ready == 0 {
             self.report(true);
             self.watch();
@@ -352,6 +362,9 @@ impl Agent {
                 let _ = poll(&mut [], Some(&pause));
             }
         }
+        MAILBOX.forget_moves();
+        self.catch_up();
+        MAILBOX.hold();
     }
 
     pub(crate) fn answer(&mut self, message: Message) {
@@ -365,30 +378,45 @@ impl Agent {
         }
     }
 
-    /// Answers the threads of the program that have rung.
+    /// Answers the threads of the program that have called.
     fn calls(&mut self) {
-        let mut buffer = [Message::EMPTY; SLOTS];
-        let count = match self.staging_uffd.read(&mut buffer) {
-            Ok(count) => count,
-            Err(error) => give_up(format_args!("calls cannot be read: {error}")),
-        };
-        for message in &buffer[..count] {
-            let Some(slot) = self.slot_of(message) else { continue };
-            self.call(slot);
-            // Calls that came while a fork was under way; none of them announces another.
-            let waiting = self.park();
-            waiting.slots[..waiting.count].iter().for_each(|&slot| self.call(slot));
+        self.clear_bells();
+        self.is_rung = false;
+        let mut slots = self.read_bells() | MAILBOX.take_posted();
+        while slots != 0 {
+            let slot = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            if let Some((call, arguments)) = MAILBOX.call_of(slot) {
+                let answer = self.called(call, arguments);
+                MAILBOX.answer(slot, answer);
+            }
+            // Whoever waits there goes on, also if the call was answered before.
+            self.put_bell(slot);
+            // Who calls while a fork is under way has its turn now; none of them announces another.
+            slots |= self.park();
         }
     }
 
-    fn call(&mut self, slot: usize) {
-        let (call, arguments) = MAILBOX.call_of(slot);
-        let answer = self.called(call, arguments);
-        self.release(slot, answer);
+    /// Reads what has been told of doorbells: the slots, a bit each.
+    pub(crate) fn read_bells(&self) -> u64 {
+        let mut slots = 0;
+        loop {
+            let mut buffer = [Message::EMPTY; SLOTS];
+            let count = match self.staging_uffd.read(&mut buffer) {
+                Ok(count) => count,
+                Err(error) => give_up(format_args!("calls cannot be read: {error}")),
+            };
+            for message in &buffer[..count] {
+                slots |= self.slot_of(message).map_or(0, |slot| 1 << slot);
+            }
+            if count < buffer.len() {
+                return slots;
+            }
+        }
     }
 
     /// The slot whose doorbell a message is about.
-    pub(crate) fn slot_of(&self, message: &Message) -> Option<usize> {
+    fn slot_of(&self, message: &Message) -> Option<usize> {
         let Some(Event::Fault { address }) = message.event() else { return None };
         let slot = address.checked_sub(self.doorbells).map(|offset| offset / PAGE_BYTES);
         match slot {
@@ -397,13 +425,34 @@ impl Agent {
         }
     }
 
-    /// Answers a thread that has called, and lets it go on.
-    pub(crate) fn release(&self, slot: usize, answer: isize) {
-        MAILBOX.answer(slot, answer);
-        MAILBOX.answered();
+    /// Lets threads go on that wait at a doorbell.
+    fn put_bell(&mut self, slot: usize) {
         let bell = self.doorbells + slot * PAGE_BYTES;
-        // SAFETY: zeros to a doorbell, which is missing: its thread waits for just that.
-        let _ = unsafe { self.staging_uffd.copy(bell, self.staging.zeros(), PAGE_BYTES) };
+        // SAFETY: zeros to a doorbell, which nobody relies on to be missing.
+        let put = unsafe { self.staging_uffd.copy(bell, self.staging.zeros(), PAGE_BYTES) };
+        if put.error.is_some() {
+            // There is a page: they have only not seen it yet.
+            let _ = self.staging_uffd.wake(bell, PAGE_BYTES);
+        }
+        self.bells |= 1 << slot;
+    }
+
+    /// In a child: its doorbells are copies of the parent's, some with a page.
+    pub(crate) fn drop_bells(&mut self) {
+        // SAFETY: the doorbells, where no thread of this process waits.
+        let _ = unsafe { advise(self.doorbells, SLOTS * PAGE_BYTES, MADV_DONTNEED) };
+        self.bells = 0;
+    }
+
+    /// Takes the pages from the doorbells whose threads have gone on.
+    fn clear_bells(&mut self) {
+        let with_page = (0..SLOTS).filter(|slot| self.bells >> slot & 1 != 0);
+        for slot in with_page.filter(|&slot| MAILBOX.is_at_rest(slot)).collect::<Vec<_>>() {
+            // SAFETY: a doorbell. A thread that reads it finds it missing, and is answered.
+            let _ = unsafe { advise(self.doorbells + slot * PAGE_BYTES, PAGE_BYTES, MADV_DONTNEED) };
+            self.bells &= !(1 << slot);
+            MAILBOX.free(slot);
+        }
     }
 
     /// Pages of the pager's own.

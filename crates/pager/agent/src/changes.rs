@@ -151,34 +151,34 @@ impl Agent {
     }
 
     /// A thread of the program has called.
-    pub(crate) fn called(&mut self, call: Option<Call>, arguments: [usize; ARGUMENTS]) -> isize {
+    pub(crate) fn called(&mut self, call: Call, arguments: [usize; ARGUMENTS]) -> isize {
         let [first, second, ..] = arguments;
         match call {
-            Some(Call::Grown) if self.managed && self.memfd.is_some() => {
+            Call::Grown if self.managed && self.memfd.is_some() => {
                 self.convert(first, first + second, arguments[2] as u32);
             }
-            Some(Call::Grown) if self.managed => {
+            Call::Grown if self.managed => {
                 // Changes at this address that came before must be known before what came after.
                 self.catch_up();
                 self.manage(first, first + second);
             }
-            Some(Call::Grown) => self.count_or_manage(),
-            Some(Call::Stack) => {
+            Call::Grown => self.count_or_manage(),
+            Call::Stack => {
                 self.exempt.insert(first);
                 if let Some(memfd) = &mut self.memfd {
                     memfd.stacks.add(first + PAGE_BYTES - second, first + PAGE_BYTES);
                 }
             }
-            Some(Call::NotInherited) => self.not_inherited.add(first, first + second),
-            Some(Call::Inherited) => self.not_inherited.remove(first, first + second),
-            Some(call @ (Call::Object | Call::Resized)) => self.object(call, first, first + second),
-            Some(Call::BeforeFork) => self.before_fork(first, second),
-            Some(Call::Drop) => return self.drop_private(first, second, arguments[2] as u32),
-            Some(Call::Remap) => return self.remap(arguments),
-            Some(Call::CatchUp) if self.managed => self.catch_up(),
-            Some(Call::CatchUp) => {}
+            Call::NotInherited => self.not_inherited.add(first, first + second),
+            Call::Inherited => self.not_inherited.remove(first, first + second),
+            call @ (Call::Object | Call::Resized) => self.object(call, first, first + second),
+            Call::BeforeFork => self.before_fork(first, second),
+            Call::Drop => return self.drop_private(first, second, arguments[2] as u32),
+            Call::Remap => return self.remap(arguments),
+            Call::CatchUp if self.managed => self.catch_up(),
+            Call::CatchUp => {}
             // `park` has waited for it.
-            Some(Call::AfterFork) | None => {}
+            Call::AfterFork => {}
         }
         0
     }

@@ -160,11 +160,8 @@ impl Agent {
     /// Zeros for a page never touched, and for those behind it if that is how the program goes on.
     fn zero_fill(&mut self, address: usize) {
         let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
-        // What is registered has grown by itself: a stack, or a mapping that was enlarged.
-        if self.regions.end_of(address).is_none() {
-            self.regions.add(address, address + PAGE_BYTES);
-        }
-        let end = self.regions.end_of(address).unwrap_or(address + PAGE_BYTES);
+        let known_end = self.regions.end_of(address);
+        let end = known_end.unwrap_or(address + PAGE_BYTES);
         let most = window.min((end - address) / PAGE_BYTES).min(self.room() / 8).max(1);
         let mut count = 1;
         while count < most && self.pages.state_at(address + count * PAGE_BYTES) == State::Absent {
@@ -202,6 +199,11 @@ impl Agent {
                     break;
                 }
             };
+            // What is registered has grown by itself: a stack, or a mapping that was enlarged. (Had it
+            // not, nothing could have been put there: the fault was one of before a change.)
+            if known_end.is_none() && progress.error.is_none() {
+                self.regions.add(at, at + filled * PAGE_BYTES);
+            }
             for index in done..done + filled {
                 let page = self.pages.meet(address + index * PAGE_BYTES);
                 self.pages.set(page, State::Resident, 0);

@@ -233,6 +233,7 @@ impl Agent {
         // The file that the parent writes to is the parent's; it is empty yet.
         let number = self.store.current();
         drop(self.store.replace_descriptor(number, open_store(self.control)));
+        self.drop_bells();
         self.register_own();
         self.tell_pages();
         if moves(&self.parked) != handover.moves {

@@ -1,12 +1,16 @@
-//! The gate: how the agent keeps the program's threads off changes to the address space while it makes one itself.
+//! The gate: how the agent keeps the program's threads off changes to the address space while it
+//! makes one itself.
 //!
-//! Only the memfd backend needs it. There the agent maps memory over memory of the program's, and unmaps pages by address:
-//! what it has looked up must still be so when it acts. The hooks of the functions that change mappings pass through
-//! the gate; the agent shuts it, waits until nobody is within, reads what they have changed, and acts.
+//! Only the memfd backend needs it. There the agent maps memory over memory of the program's, and
+//! unmaps pages by address: what it has looked up must still be so when it acts. The hooks of the
+//! functions that change mappings pass through the gate; the agent shuts it, waits until nobody is
+//! within, reads what they have changed, and acts.
 //!
-//! Passing is counted, not locked, so a signal handler may pass while its thread is within. A thread within waits for
-//! nothing but the kernel, and perhaps for its event to be read: that the agent does while it waits.
+//! Passing is counted, not locked. Handlers wait while their thread is within. A thread within
+//! waits for nothing but the kernel, and perhaps for its event to be read: that the agent does
+//! while it waits.
 
+use crate::thread;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The gate of this process.
@@ -37,6 +41,11 @@ impl Gate {
         if !self.is_in_use() {
             return change();
         }
+        // A handler that jumped out would leave its thread within for good.
+        thread::uninterrupted(|| self.go_through(change))
+    }
+
+    fn go_through<R>(&self, change: impl FnOnce() -> R) -> R {
         loop {
             self.within.fetch_add(1, Ordering::SeqCst);
             if !self.shut.load(Ordering::SeqCst) {
@@ -55,7 +64,8 @@ impl Gate {
         self.shut.store(true, Ordering::SeqCst);
     }
 
-    /// For the agent: lets everybody in again. (A child begins so: whoever was within is not in that process.)
+    /// For the agent: lets everybody in again. (A child begins so: whoever was within is not in
+    /// that process.)
     pub fn open(&self) {
         self.shut.store(false, Ordering::SeqCst);
     }

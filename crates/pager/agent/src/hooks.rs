@@ -23,13 +23,13 @@ use sweephand_uffd::PAGE_BYTES;
 unsafe extern "C" {
     // The program's C library, whichever that is.
     fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
+    // Where it keeps a thread's `errno`.
+    fn __errno_location() -> *mut c_int;
 }
 
 /// The first library behind the calling one that has a symbol.
 const RTLD_NEXT: *mut c_void = -1_isize as *mut c_void;
 
-/// Where the C library keeps a thread's `errno`.
-static ERRNO: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 /// The C library's idea of the program break.
 static BREAK: AtomicPtr<usize> = AtomicPtr::new(ptr::null_mut());
 
@@ -64,8 +64,6 @@ pub(crate) fn map_objects() {
 
 /// Replaces the C library's functions. Returns the name of one that is missing or cannot be overwritten.
 pub(crate) fn install() -> Result<(), &'static CStr> {
-    let errno = symbol(c"__errno_location").ok_or(c"__errno_location")?;
-    ERRNO.store(errno, Ordering::Relaxed);
     // Libraries other than GNU's keep no such variable.
     BREAK.store(symbol(c"__curbrk").map_or(ptr::null_mut(), <*mut c_void>::cast), Ordering::Relaxed);
     let hooks: [(&CStr, *const c_void); 8] = [
@@ -195,16 +193,12 @@ unsafe fn change(number: u32, arguments: [usize; 6]) -> isize {
 }
 
 /// The result as C has it: -1 and `errno` for an error.
-fn c_result(result: isize) -> isize {
+pub(crate) fn c_result(result: isize) -> isize {
     if !(-4095..0).contains(&result) {
         return result;
     }
-    let location = ERRNO.load(Ordering::Relaxed);
-    // SAFETY: the C library's function of that name, with this type; the variable is the calling thread's.
-    unsafe {
-        let location: extern "C" fn() -> *mut c_int = core::mem::transmute(location);
-        *location() = -result as c_int;
-    }
+    // SAFETY: the C library's function of that name; the variable is the calling thread's.
+    unsafe { *__errno_location() = -result as c_int };
     -1
 }
 

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `start` | from the dynamic linker's call to a running agent |
 //! | `hooks` | the C library's functions that give memory, replaced |
+//! | `interpose` | functions that take the place of the C library's for the program alone |
 //! | `mailbox` | how the program's threads call the agent |
 //! | `agent` | the agent's state and its loop |
 //! | `changes` | memory that comes, goes and moves |
@@ -43,6 +44,7 @@ mod faults;
 mod fork;
 pub mod gate;
 mod hooks;
+pub mod interpose;
 pub mod io;
 pub mod lease;
 pub mod live;

@@ -1,26 +1,53 @@
 //! How threads of the program call the agent: by touching a page that is not there.
 //!
-//! A thread writes what it wants into a slot and reads the slot's doorbell, a page that is always missing. The fault goes
-//! to the agent, in one queue with the others; the agent does what is asked, writes the answer and lets the thread go on.
-//! No descriptor is needed that the program could close, and no signal. Threads of the program and the agent share
-//! this block; everything else of the agent's is its own.
+//! A thread writes what it wants into a slot and reads the slot's doorbell, a page that is missing.
+//! The fault wakes the agent; the agent does what is asked, writes the answer and puts a page
+//! there, which lets the thread go on. No descriptor is needed that the program could close, and no
+//! signal. Threads of the program and the agent share this block; everything else of the agent's is
+//! its own.
+//!
+//! ```text
+//!          thread          thread           agent             thread           agent: drops the page
+//!   Free ---------> Taken ---------> Posted ---------> Answered ---------> Done ---------> Free
+//!     ^                                                   |                 |
+//!     +--- next call, if no slot is free: Taken <---------+-----------------+
+//! ```
+//!
+//! What is asked is in the slot, not in the fault: a fault says only that somebody waits. So it
+//! does no harm that there may be several for one call (a signal, a stop or a debugger interrupts
+//! the wait, and the thread faults again), or none (the agent has seen the slot first).
+//!
+//! Handlers wait while their thread is here: one may call the agent as well, or jump out and never
+//! come back. A thread can still be lost (the process of a `vfork` is killed, or the program's own
+//! filter of system calls keeps us from holding signals back). So when no slot is free, one is
+//! taken whose call has been answered, whether or not its thread has seen that. A sequence number
+//! in the state tells the thread, when it comes back, that its call is over.
 
 use crate::memfd::advise;
 use crate::objects;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
+use crate::thread;
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use linux_raw_sys::general::MADV_DONTNEED;
 use sweephand_uffd::PAGE_BYTES;
 
-/// Calls that may be under way at a time. The last slot is kept for the thread that forks, whom the others wait for.
+/// Calls that may be under way at a time. The last slot is kept for the thread that forks, whom the
+/// others wait for.
 pub const SLOTS: usize = 64;
+/// The slot of the thread that forks.
+const FORKERS: usize = SLOTS - 1;
+/// Threads that may move mappings at a time.
+const MOVERS: usize = 32;
 
 /// What a thread may ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Call {
-    /// The program has more writable memory: at this address, so many bytes, with this protection (0: unknown).
+    /// The program has more writable memory: at this address, so many bytes, with this protection
+    /// (0: unknown).
     Grown = 1,
-    /// A thread's stack: the end of it, where its descriptor is, must stay in memory; and how many bytes it has.
+    /// A thread's stack: the end of it, where its descriptor is, must stay in memory; and how many
+    /// bytes it has.
     Stack = 2,
     /// A fork is about to be made; the agent's end of a socket for the child.
     BeforeFork = 3,
@@ -34,12 +61,13 @@ pub enum Call {
     Object = 7,
     /// The object at this address has so many bytes now.
     Resized = 8,
-    /// With a memfd: the program drops what so many bytes from this address on hold. The answer is that of `madvise`.
+    /// With a memfd: the program drops what so many bytes from this address on hold. The answer is
+    /// that of `madvise`.
     Drop = 9,
     /// With a memfd: an `mremap`, with its arguments. The answer is the system call's.
     Remap = 10,
-    /// The caller is about to move a mapping to a place that it has taken: whatever others have unmapped or moved away, there
-    /// among other places, is to be known before.
+    /// The caller is about to move a mapping to a place that it has taken: whatever others have
+    /// unmapped or moved away, there among other places, is to be known before.
     CatchUp = 11,
 }
 
@@ -48,28 +76,131 @@ pub const NEW: u32 = 1 << 31;
 /// Most arguments of a call.
 pub const ARGUMENTS: usize = 5;
 
-const FREE: u32 = 0;
-const TAKEN: u32 = 1;
+impl Call {
+    const ALL: [Self; 11] = [
+        Self::Grown,
+        Self::Stack,
+        Self::BeforeFork,
+        Self::AfterFork,
+        Self::NotInherited,
+        Self::Inherited,
+        Self::Object,
+        Self::Resized,
+        Self::Drop,
+        Self::Remap,
+        Self::CatchUp,
+    ];
+
+    fn of(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|call| *call as u32 == number)
+    }
+
+    /// Whether the thread needs the answer: its slot is kept until it has it.
+    fn is_question(self) -> bool {
+        matches!(self, Self::Drop | Self::Remap)
+    }
+}
+
+/// How far a slot's call has come. The state of a slot is this and the number of the call, which
+/// counts up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+enum Phase {
+    /// The doorbell is missing.
+    Free = 0,
+    /// A thread writes what it wants.
+    Taken = 1,
+    /// The agent is to do it.
+    Posted = 2,
+    /// It is done.
+    Answered = 3,
+    /// The thread has its answer. There may be a page at the doorbell.
+    Done = 4,
+}
+
+const PHASE_BITS: u32 = 3;
+
+fn phase_of(state: u64) -> Phase {
+    match state & ((1 << PHASE_BITS) - 1) {
+        0 => Phase::Free,
+        1 => Phase::Taken,
+        2 => Phase::Posted,
+        3 => Phase::Answered,
+        _ => Phase::Done,
+    }
+}
+
+/// The same call in another phase.
+fn in_phase(state: u64, phase: Phase) -> u64 {
+    state >> PHASE_BITS << PHASE_BITS | phase as u64
+}
+
+/// The next call of a slot.
+fn next_call(state: u64) -> u64 {
+    in_phase(state.wrapping_add(1 << PHASE_BITS), Phase::Taken)
+}
 
 struct Slot {
-    state: AtomicU32,
+    state: AtomicU64,
     call: AtomicU32,
     arguments: [AtomicUsize; ARGUMENTS],
     answer: AtomicIsize,
+}
+
+impl Slot {
+    const fn new() -> Self {
+        Self {
+            state: AtomicU64::new(Phase::Free as u64),
+            call: AtomicU32::new(0),
+            arguments: [const { AtomicUsize::new(0) }; ARGUMENTS],
+            answer: AtomicIsize::new(0),
+        }
+    }
+
+    fn go(&self, from: u64, to: u64) -> bool {
+        self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes the slot for a call, if it is free. With `by_force`, if its call has been answered,
+    /// too.
+    fn take(&self, by_force: bool) -> Option<u64> {
+        let state = self.state.load(Ordering::Acquire);
+        let may_be_taken = match phase_of(state) {
+            Phase::Free => true,
+            Phase::Done => by_force,
+            // What was called can change only together with the state.
+            Phase::Answered => {
+                by_force && !Call::of(self.call.load(Ordering::Acquire)).is_some_and(Call::is_question)
+            }
+            Phase::Taken | Phase::Posted => false,
+        };
+        let taken = next_call(state);
+        (may_be_taken && self.go(state, taken)).then_some(taken)
+    }
+}
+
+/// A call that has been made: the slot, and its state as long as there is no answer.
+#[derive(Clone, Copy, Debug)]
+struct Posted {
+    slot: usize,
+    state: u64,
 }
 
 /// The block.
 pub struct Mailbox {
     /// Address of the doorbells; 0 while there is no agent.
     doorbells: AtomicUsize,
-    /// Bytes of writable memory that the kernel gives the program without asking us, as far as has been told.
+    /// Bytes of writable memory that the kernel gives the program without asking us, as far as has
+    /// been told.
     native_bytes: AtomicI64,
     /// How many there may be before the agent has to be asked.
     allowance_bytes: AtomicI64,
-    /// Calls made and not answered yet.
-    ringing: AtomicU32,
-    /// Threads that are about to move mappings, or doing so.
-    moving: AtomicU32,
+    /// A bit a slot: a call was made and the agent has not looked at it yet.
+    posted: AtomicU64,
+    /// Numbers of the moves of mappings that are about to be made, or being made; 0: none.
+    moves: [AtomicU64; MOVERS],
+    /// Moves so far.
+    moved: AtomicU64,
     /// Whether the agent is taking pages away: no mapping is moved meanwhile.
     held: AtomicBool,
     /// Whether the agent wants to be told of objects.
@@ -78,30 +209,28 @@ pub struct Mailbox {
 }
 
 /// The block of this process.
-pub static MAILBOX: Mailbox = Mailbox {
-    doorbells: AtomicUsize::new(0),
-    native_bytes: AtomicI64::new(0),
-    allowance_bytes: AtomicI64::new(0),
-    ringing: AtomicU32::new(0),
-    moving: AtomicU32::new(0),
-    held: AtomicBool::new(false),
-    wants_objects: AtomicBool::new(false),
-    slots: [const {
-        Slot {
-            state: AtomicU32::new(FREE),
-            call: AtomicU32::new(0),
-            arguments: [const { AtomicUsize::new(0) }; ARGUMENTS],
-            answer: AtomicIsize::new(0),
-        }
-    }; SLOTS],
-};
+pub static MAILBOX: Mailbox = Mailbox::new();
 
 impl Mailbox {
-    /// The agent answers from now on, at these doorbells. No call is under way.
+    const fn new() -> Self {
+        Self {
+            doorbells: AtomicUsize::new(0),
+            native_bytes: AtomicI64::new(0),
+            allowance_bytes: AtomicI64::new(0),
+            posted: AtomicU64::new(0),
+            moves: [const { AtomicU64::new(0) }; MOVERS],
+            moved: AtomicU64::new(0),
+            held: AtomicBool::new(false),
+            wants_objects: AtomicBool::new(false),
+            slots: [const { Slot::new() }; SLOTS],
+        }
+    }
+
+    /// The agent answers from now on, at these doorbells, which are missing. No call is under way.
     pub fn open(&self, doorbells: usize) {
-        self.slots.iter().for_each(|slot| slot.state.store(FREE, Ordering::Relaxed));
-        self.ringing.store(0, Ordering::Relaxed);
-        self.moving.store(0, Ordering::Relaxed);
+        self.slots.iter().for_each(|slot| slot.state.store(Phase::Free as u64, Ordering::Relaxed));
+        self.posted.store(0, Ordering::Relaxed);
+        self.moves.iter().for_each(|place| place.store(0, Ordering::Relaxed));
         self.held.store(false, Ordering::Relaxed);
         self.doorbells.store(doorbells, Ordering::Release);
     }
@@ -124,30 +253,50 @@ impl Mailbox {
         }
     }
 
-    /// Makes a system call that moves mappings. The kernel tells of it when it is done; were a page taken away by the agent
-    /// in between, from the place that the mapping has come to, it would be taken for what was there before.
+    /// Makes a system call that moves mappings. The kernel tells of it when it is done; were a page
+    /// taken away by the agent in between, from the place that the mapping has come to, it would be
+    /// taken for what was there before.
     pub fn move_mapping<R>(&self, call: impl FnOnce() -> R) -> R {
-        loop {
-            self.moving.fetch_add(1, Ordering::SeqCst);
-            if !self.held.load(Ordering::SeqCst) {
-                break;
+        thread::uninterrupted(|| self.move_now(call))
+    }
+
+    fn move_now<R>(&self, call: impl FnOnce() -> R) -> R {
+        let number = self.moved.fetch_add(1, Ordering::Relaxed) + 1;
+        let place = loop {
+            let free = |place: &&AtomicU64| {
+                place.compare_exchange(0, number, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            };
+            if let Some(place) = self.moves.iter().find(free) {
+                if !self.held.load(Ordering::SeqCst) {
+                    break place;
+                }
+                place.store(0, Ordering::SeqCst);
             }
-            self.moving.fetch_sub(1, Ordering::SeqCst);
-            rustix::thread::sched_yield();
-        }
+            pause();
+        };
         let result = call();
-        self.moving.fetch_sub(1, Ordering::SeqCst);
+        // The agent may have stopped waiting for this one, and the place may be another's.
+        let _ = place.compare_exchange(number, 0, Ordering::SeqCst, Ordering::Relaxed);
         result
     }
 
     /// For the agent: no mapping is moved from now on, if this returns true.
     pub fn hold(&self) -> bool {
         self.held.store(true, Ordering::SeqCst);
-        let is_still = self.moving.load(Ordering::SeqCst) == 0;
+        let is_still = self.moves.iter().all(|place| place.load(Ordering::SeqCst) == 0);
         if !is_still {
             self.let_go();
         }
         is_still
+    }
+
+    /// For the agent: has waited in vain for the moves that are under way, and does so never again.
+    /// They wait for the agent themselves, or a handler has jumped out of them.
+    pub fn forget_moves(&self) {
+        for place in &self.moves {
+            let number = place.load(Ordering::SeqCst);
+            let _ = place.compare_exchange(number, 0, Ordering::SeqCst, Ordering::Relaxed);
+        }
     }
 
     /// For the agent: mappings may be moved again.
@@ -155,7 +304,8 @@ impl Mailbox {
         self.held.store(false, Ordering::SeqCst);
     }
 
-    /// Whether the program's memory is managed: the kernel tells the agent what is unmapped and moved.
+    /// Whether the program's memory is managed: the kernel tells the agent what is unmapped and
+    /// moved.
     pub fn is_managed(&self) -> bool {
         self.allowance_bytes.load(Ordering::Acquire) < 0
     }
@@ -188,73 +338,115 @@ impl Mailbox {
         if doorbells == 0 {
             return None;
         }
-        let take = |slot: &&Slot| {
-            slot.state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        Some(thread::uninterrupted(|| self.wait(doorbells, call, arguments)))
+    }
+
+    fn wait(&self, doorbells: usize, call: Call, arguments: [usize; ARGUMENTS]) -> isize {
+        let posted = self.post(doorbells, call, arguments);
+        let bell = doorbells + posted.slot * PAGE_BYTES;
+        let state = &self.slots[posted.slot].state;
+        while state.load(Ordering::Acquire) == posted.state {
+            // SAFETY: the doorbells are mapped readable; the read returns when the agent has put a
+            // page there.
+            unsafe { core::ptr::read_volatile(bell as *const u8) };
+            if state.load(Ordering::Acquire) == posted.state {
+                // The page is from a call before this one.
+                drop_bell(bell);
+            }
+        }
+        self.collect(posted).unwrap_or_default()
+    }
+
+    /// Puts a call into a slot.
+    fn post(&self, doorbells: usize, call: Call, arguments: [usize; ARGUMENTS]) -> Posted {
+        let (first, behind) = match call {
+            Call::BeforeFork | Call::AfterFork => (FORKERS, SLOTS),
+            _ => (0, FORKERS),
         };
-        let choice = match call {
-            Call::BeforeFork | Call::AfterFork => SLOTS - 1..SLOTS,
-            _ => 0..SLOTS - 1,
+        let take = |by_force| {
+            (first..behind).find_map(|index| Some((index, self.slots[index].take(by_force)?, by_force)))
         };
-        // Every call ends, so a slot comes free.
-        let (index, slot) = loop {
-            match choice.clone().zip(&self.slots[choice.clone()]).find(|(_, slot)| take(slot)) {
+        // Every call is answered, so there comes one that can be taken.
+        let (index, taken, by_force) = loop {
+            match take(false).or_else(|| take(true)) {
                 Some(found) => break found,
-                None => rustix::thread::sched_yield(),
+                None => pause(),
             }
         };
+        if by_force {
+            drop_bell(doorbells + index * PAGE_BYTES);
+        }
+        let slot = &self.slots[index];
         for (place, argument) in slot.arguments.iter().zip(arguments) {
             place.store(argument, Ordering::Relaxed);
         }
-        slot.answer.store(0, Ordering::Relaxed);
         slot.call.store(call as u32, Ordering::Release);
-        self.ringing.fetch_add(1, Ordering::Release);
-        let bell = doorbells + index * PAGE_BYTES;
-        // SAFETY: the doorbells are mapped readable; the read returns when the agent has put a page there.
-        unsafe { core::ptr::read_volatile(bell as *const u8) };
-        // SAFETY: the page that the agent put there, for this slot alone.
-        let _ = unsafe { advise(bell, PAGE_BYTES, MADV_DONTNEED) };
+        let state = in_phase(taken, Phase::Posted);
+        slot.state.store(state, Ordering::Release);
+        self.posted.fetch_or(1 << index, Ordering::AcqRel);
+        Posted { slot: index, state }
+    }
+
+    /// Takes the answer of a call that is over; `None` if its slot has been taken for another
+    /// since.
+    fn collect(&self, posted: Posted) -> Option<isize> {
+        let slot = &self.slots[posted.slot];
+        // The answer is overwritten only after the state has changed.
         let answer = slot.answer.load(Ordering::Acquire);
-        slot.state.store(FREE, Ordering::Release);
-        Some(answer)
+        let (answered, done) = (in_phase(posted.state, Phase::Answered), in_phase(posted.state, Phase::Done));
+        slot.go(answered, done).then_some(answer)
     }
 
-    /// For the agent: whether a thread has called, or is about to.
+    /// For the agent: whether a thread has called that it has not looked at.
     pub fn is_ringing(&self) -> bool {
-        self.ringing.load(Ordering::Acquire) != 0
+        self.posted.load(Ordering::Acquire) != 0
     }
 
-    /// For the agent: a call has been answered.
-    pub fn answered(&self) {
-        self.ringing.fetch_sub(1, Ordering::Relaxed);
+    /// For the agent: the slots with calls that it has not looked at, a bit each. It has now.
+    pub fn take_posted(&self) -> u64 {
+        self.posted.swap(0, Ordering::AcqRel)
     }
 
-    /// For the agent: the call of a slot, with its arguments.
-    pub fn call_of(&self, slot: usize) -> (Option<Call>, [usize; ARGUMENTS]) {
-        let slot = &self.slots[slot];
-        let call = match slot.call.load(Ordering::Acquire) {
-            1 => Some(Call::Grown),
-            2 => Some(Call::Stack),
-            3 => Some(Call::BeforeFork),
-            4 => Some(Call::AfterFork),
-            5 => Some(Call::NotInherited),
-            6 => Some(Call::Inherited),
-            7 => Some(Call::Object),
-            8 => Some(Call::Resized),
-            9 => Some(Call::Drop),
-            10 => Some(Call::Remap),
-            11 => Some(Call::CatchUp),
-            _ => None,
-        };
+    /// For the agent: whether the thread that forks says that it has forked.
+    pub fn is_fork_over(&self) -> bool {
+        self.call_of(FORKERS).is_some_and(|(call, _)| call == Call::AfterFork)
+    }
+
+    /// For the agent: the call of a slot that waits for an answer, with its arguments.
+    pub fn call_of(&self, slot: usize) -> Option<(Call, [usize; ARGUMENTS])> {
+        let slot = self.slots.get(slot)?;
+        if phase_of(slot.state.load(Ordering::Acquire)) != Phase::Posted {
+            return None;
+        }
+        let call = Call::of(slot.call.load(Ordering::Relaxed))?;
         let mut arguments = [0; ARGUMENTS];
         for (argument, place) in arguments.iter_mut().zip(&slot.arguments) {
             *argument = place.load(Ordering::Relaxed);
         }
-        (call, arguments)
+        Some((call, arguments))
     }
 
     /// For the agent: answers the call of a slot, before its thread is let go on.
     pub fn answer(&self, slot: usize, answer: isize) {
-        self.slots[slot].answer.store(answer, Ordering::Release);
+        let slot = &self.slots[slot];
+        slot.answer.store(answer, Ordering::Relaxed);
+        // Nobody else changes the state of a posted call.
+        let state = slot.state.load(Ordering::Relaxed);
+        slot.state.store(in_phase(state, Phase::Answered), Ordering::Release);
+    }
+
+    /// For the agent: whether nobody needs a page at a slot's doorbell.
+    pub fn is_at_rest(&self, slot: usize) -> bool {
+        matches!(phase_of(self.slots[slot].state.load(Ordering::Acquire)), Phase::Free | Phase::Done)
+    }
+
+    /// For the agent: the doorbell of a slot is missing again.
+    pub fn free(&self, slot: usize) {
+        let slot = &self.slots[slot];
+        let state = slot.state.load(Ordering::Acquire);
+        if phase_of(state) == Phase::Done {
+            slot.go(state, in_phase(state, Phase::Free));
+        }
     }
 
     /// For the agent: bytes told of so far.
@@ -270,5 +462,135 @@ impl Mailbox {
     /// For the agent: how much may be told before it wants to be asked; -1 once memory is managed.
     pub fn allow(&self, bytes: i64) {
         self.allowance_bytes.store(bytes, Ordering::Release);
+    }
+}
+
+/// Takes the page from a doorbell.
+fn drop_bell(bell: usize) {
+    // SAFETY: nothing is kept at a doorbell, and whoever reads it finds it missing again, or a page
+    // from the agent.
+    let _ = unsafe { advise(bell, PAGE_BYTES, MADV_DONTNEED) };
+}
+
+/// Lets others get on.
+fn pause() {
+    rustix::thread::sched_yield();
+    spin_loop();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::own;
+    use alloc::vec;
+    use std::sync::atomic::AtomicBool;
+    use std::thread::{scope, yield_now};
+
+    /// Doorbells that are always there: threads look at their slot until it has an answer.
+    fn open() -> Mailbox {
+        let mailbox = Mailbox::new();
+        mailbox.open(own::map(SLOTS * PAGE_BYTES).unwrap());
+        mailbox
+    }
+
+    /// What the agent does, with every call looked at twice, and answers made of the arguments.
+    fn serve(mailbox: &Mailbox, served: &mut [u32]) {
+        let posted = mailbox.take_posted();
+        for slot in (0..SLOTS).filter(|slot| posted >> slot & 1 != 0) {
+            for _ in 0..2 {
+                if let Some((_, arguments)) = mailbox.call_of(slot) {
+                    assert_eq!(arguments[1], !arguments[0], "arguments of two calls");
+                    served[arguments[0]] += 1;
+                    mailbox.answer(slot, arguments[0] as isize + 1);
+                }
+            }
+        }
+        (0..SLOTS).filter(|&slot| mailbox.is_at_rest(slot)).for_each(|slot| mailbox.free(slot));
+    }
+
+    #[test]
+    fn every_call_is_answered_once_however_many_are_given_up() {
+        const THREADS: usize = 8;
+        const CALLS: usize = 500;
+        let mailbox = open();
+        let stop = AtomicBool::new(false);
+        let mut served = vec![0_u32; THREADS * CALLS];
+        scope(|scope| {
+            let (mailbox, stop, served) = (&mailbox, &stop, &mut served);
+            let call = move |number: usize| {
+                let arguments = [number, !number, 0, 0, 0];
+                match number % 5 {
+                    // A handler has jumped out of the wait.
+                    0 => _ = mailbox.post(mailbox.doorbells.load(Ordering::Acquire), Call::Grown, arguments),
+                    // Its answer must not be lost, whoever else needs a slot.
+                    1 => assert_eq!(mailbox.ask(Call::Drop, arguments), Some(number as isize + 1)),
+                    _ => {
+                        let answer = mailbox.ask(Call::Grown, arguments).unwrap();
+                        assert!(answer == 0 || answer == number as isize + 1, "{answer}");
+                    }
+                }
+            };
+            let agent = scope.spawn(move || {
+                while !stop.load(Ordering::Acquire) || mailbox.is_ringing() {
+                    serve(mailbox, served);
+                    yield_now();
+                }
+            });
+            let callers: Vec<_> = (0..THREADS)
+                .map(|thread| scope.spawn(move || (thread * CALLS..(thread + 1) * CALLS).for_each(call)))
+                .collect();
+            callers.into_iter().for_each(|caller| caller.join().unwrap());
+            stop.store(true, Ordering::Release);
+            agent.join().unwrap();
+        });
+        assert!(served.iter().all(|&count| count == 1), "a call was lost, or answered twice");
+    }
+
+    #[test]
+    fn a_thread_that_comes_back_late_leaves_the_next_call_alone() {
+        let mailbox = open();
+        let bells = mailbox.doorbells.load(Ordering::Acquire);
+        let mut served = vec![0; 1000];
+        let post = |number: usize| mailbox.post(bells, Call::Grown, [number, !number, 0, 0, 0]);
+        let late = post(0);
+        serve(&mailbox, &mut served);
+        // All other slots are taken, and then its own.
+        let others: Vec<Posted> = (1..FORKERS).map(post).collect();
+        let next = post(FORKERS);
+        assert_eq!(next.slot, late.slot);
+        assert_eq!(mailbox.collect(late), None);
+        assert_eq!(mailbox.call_of(next.slot).map(|(_, arguments)| arguments[0]), Some(FORKERS));
+        serve(&mailbox, &mut served);
+        assert_eq!(mailbox.collect(late), None);
+        assert_eq!(mailbox.collect(next), Some(FORKERS as isize + 1));
+        for (index, other) in others.into_iter().enumerate() {
+            assert_eq!(mailbox.collect(other), Some(index as isize + 2));
+        }
+        // The one who forks has a slot in any case.
+        assert!((100..100 + FORKERS).map(post).all(|posted| posted.slot < FORKERS));
+        assert_eq!(mailbox.post(bells, Call::BeforeFork, [0; ARGUMENTS]).slot, FORKERS);
+        assert!(!mailbox.is_fork_over());
+    }
+
+    #[test]
+    fn every_call_has_a_number_of_its_own() {
+        for (index, call) in Call::ALL.into_iter().enumerate() {
+            assert_eq!((call as usize, Call::of(call as u32)), (index + 1, Some(call)));
+        }
+        assert_eq!((Call::of(0), Call::of(u32::MAX)), (None, None));
+    }
+
+    #[test]
+    fn a_move_that_never_ends_is_waited_for_once() {
+        let mailbox = open();
+        assert!(mailbox.hold());
+        mailbox.let_go();
+        mailbox.moves[3].store(7, Ordering::SeqCst);
+        assert!(!mailbox.hold() && !mailbox.held.load(Ordering::SeqCst));
+        mailbox.forget_moves();
+        assert!(mailbox.hold());
+        mailbox.let_go();
+        assert!(!mailbox.move_mapping(|| mailbox.hold()));
+        assert!(mailbox.hold());
     }
 }

@@ -18,7 +18,7 @@
 use crate::agent::{Agent, open_store};
 use crate::failure::give_up;
 use crate::fork::{Forking, MOST_ANSWERED};
-use crate::mailbox::{Call, MAILBOX, SLOTS};
+use crate::mailbox::MAILBOX;
 use crate::pages::{Flag, State, page_start};
 use crate::staging::Phase;
 use crate::store;
@@ -43,12 +43,6 @@ pub(crate) struct Note {
     /// After so many messages.
     told: usize,
     address: usize,
-}
-
-/// Calls that have come while the agent was parked.
-pub(crate) struct WaitingCalls {
-    pub(crate) slots: [usize; SLOTS],
-    pub(crate) count: usize,
 }
 
 impl Agent {
@@ -120,9 +114,9 @@ impl Agent {
     /// them is what all of its memory is a copy of. A change by another thread that was told to go on because
     /// its message had been read is therefore known to the child as well.
     ///
-    /// Returns the slots of the calls that have come meanwhile, which are yet to be answered.
-    pub(crate) fn park(&mut self) -> WaitingCalls {
-        let mut waiting = WaitingCalls { slots: [0; SLOTS], count: 0 };
+    /// Returns the slots where threads have come to wait meanwhile, a bit each.
+    pub(crate) fn park(&mut self) -> u64 {
+        let mut waiting = 0;
         let Some(Forking { socket, thread }) = self.forking.take() else { return waiting };
         let (mut done, mut child, mut child_is_ours) = (false, None::<Userfaultfd>, true);
         let mut answered = Vec::new();
@@ -149,12 +143,12 @@ impl Agent {
                 Err(error) => give_up(format_args!("the pager cannot wait for a fork: {error}")),
             }
             let [has_told, called, spoken, missed] = descriptors.map(|fd| !fd.revents().is_empty());
-            if has_told && let Some((position, forked)) = self.read_parked(&mut told) {
+            if has_told && let Some((position, forked)) = self.read_parked(&mut told, thread) {
                 child = Some(forked);
                 inherited = position;
                 // What was moved before the fork has been told by then.
                 while self.uffd.is_changing() {
-                    self.read_parked(&mut told);
+                    self.read_parked(&mut told, thread);
                 }
                 moved = moves(&self.parked[..told]);
             }
@@ -171,16 +165,17 @@ impl Agent {
                 child = None;
             }
             if called {
-                done |= self.calls_while_parked(&mut waiting);
+                waiting |= self.read_bells();
             }
+            done |= MAILBOX.is_fork_over();
         }
         self.make_up(true);
         waiting
     }
 
-    /// Reads what the kernel has to tell. Returns the child's descriptor, if the fork has been made, and after how many
+    /// Reads what the kernel has to tell while `thread` forks. Returns the child's descriptor, if the fork has been made, and after how many
     /// messages.
-    fn read_parked(&mut self, told: &mut usize) -> Option<(usize, Userfaultfd)> {
+    fn read_parked(&mut self, told: &mut usize, thread: u32) -> Option<(usize, Userfaultfd)> {
         let read = match self.uffd.read(&mut self.parked[*told..]) {
             Ok(read) => read,
             Err(error) => give_up(format_args!("faults cannot be read: {error}")),
@@ -193,6 +188,12 @@ impl Agent {
                 self.parked[position] = Message::EMPTY;
                 forked = Some((position, child));
             }
+        }
+        // Signals have threads that wait fault again and again. One message of each is enough to see to it later.
+        let mut read = read;
+        while read > 0 && is_told_already(&self.parked[..*told + read], thread) {
+            read -= 1;
+            self.parked[*told + read] = Message::EMPTY;
         }
         *told += read;
         if *told == MOST_MESSAGES {
@@ -272,19 +273,6 @@ impl Agent {
         }
     }
 
-    /// Notes the calls that have to wait, and returns whether one says that the fork is over.
-    fn calls_while_parked(&mut self, waiting: &mut WaitingCalls) -> bool {
-        let mut done = false;
-        let mut buffer = [Message::EMPTY; SLOTS];
-        let count = self.staging_uffd.read(&mut buffer).unwrap_or(0);
-        for slot in buffer[..count].iter().filter_map(|message| self.slot_of(message)) {
-            done |= MAILBOX.call_of(slot).0 == Some(Call::AfterFork);
-            waiting.slots[waiting.count] = slot;
-            waiting.count += 1;
-        }
-        done
-    }
-
     /// After the rest: takes note of the changes that were told meanwhile and of the pages brought in, in their order.
     /// Faults are answered later, or are not ours: of a child they are its parent's.
     pub(crate) fn make_up(&mut self, faults_are_ours: bool) {
@@ -341,6 +329,17 @@ impl Agent {
         self.pages.set(page, State::Resident, 0);
         self.arrive(page);
     }
+}
+
+/// Whether the last of these messages is a fault that is among them before, of a thread other than the one that forks.
+fn is_told_already(messages: &[Message], forking: u32) -> bool {
+    let fault = |message: &Message| match message.event() {
+        Some(Event::Fault { address }) => Some((page_start(address), message.thread())),
+        _ => None,
+    };
+    let Some((last, before)) = messages.split_last() else { return false };
+    let last = fault(last).filter(|&(_, thread)| thread != forking);
+    last.is_some() && before.iter().any(|message| fault(message) == last)
 }
 
 /// How many of these messages tell of mappings moved.

@@ -1,10 +1,12 @@
 //! The agent's thread, made without the C library.
 //!
-//! It shares the program's memory, signal handlers and process, so that whatever kills it kills the program and the other
-//! way round. It does not share the table of descriptors: the program cannot close the agent's, nor does the agent
-//! keep the program's open. It has no thread-local storage, and takes no signals.
+//! It shares the program's memory, signal handlers and process, so that whatever kills it kills the
+//! program and the other way round. It does not share the table of descriptors: the program cannot
+//! close the agent's, nor does the agent keep the program's open. It has no thread-local storage,
+//! and takes no signals.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as raw;
 
 const FLAGS: u32 =
@@ -12,6 +14,34 @@ const FLAGS: u32 =
 
 /// All signals that can be blocked.
 pub(crate) const EVERY_SIGNAL: u64 = u64::MAX;
+
+/// Signals that come from what a thread does itself: ill, trap, bus, fpe, segv, sys. A program that
+/// handles them has them even when it calls the agent.
+const OWN_FAULTS: u64 = signal(4) | signal(5) | signal(7) | signal(8) | signal(11) | signal(31);
+
+const fn signal(number: u32) -> u64 {
+    1 << (number - 1)
+}
+
+/// Whether the program has restricted its system calls by a filter. It may not allow ours.
+static IS_FILTERED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the program's threads make no system calls for the agent that they need not make.
+pub(crate) fn is_filtered_now() {
+    IS_FILTERED.store(true, Ordering::Release);
+}
+
+/// Does something on a thread of the program that a signal handler must not interrupt, since it may
+/// not come back, or may need the agent, who waits for this.
+pub(crate) fn uninterrupted<R>(work: impl FnOnce() -> R) -> R {
+    if IS_FILTERED.load(Ordering::Acquire) {
+        return work();
+    }
+    let mask = set_signal_mask(EVERY_SIGNAL & !OWN_FAULTS);
+    let result = work();
+    set_signal_mask(mask);
+    result
+}
 
 /// Sets the calling thread's signal mask and returns the old one.
 pub(crate) fn set_signal_mask(mask: u64) -> u64 {
@@ -32,16 +62,16 @@ pub(crate) fn set_signal_mask(mask: u64) -> u64 {
     old
 }
 
-/// Starts a thread on the stack that ends at `stack_end` with `main(argument)`, which must not return. Returns false if
-/// the kernel makes no more threads.
+/// Starts a thread on the stack that ends at `stack_end` with `main(argument)`, which must not
+/// return. Returns false if the kernel makes no more threads.
 ///
 /// # Safety
 /// The stack must be the thread's alone, and `argument` what `main` expects.
 pub(crate) unsafe fn start(stack_end: usize, main: extern "C" fn(usize) -> !, argument: usize) -> bool {
     let old = set_signal_mask(EVERY_SIGNAL);
     let result: i64;
-    // SAFETY: clone(flags, stack, ...) returns twice: here with the child's number, and in the child with 0 on the new
-    // stack, from which `main` is called and never left.
+    // SAFETY: clone(flags, stack, ...) returns twice: here with the child's number, and in the
+    // child with 0 on the new stack, from which `main` is called and never left.
     unsafe {
         asm!(
             "syscall",

@@ -5,7 +5,7 @@ use core::arch::global_asm;
 use core::ffi::{c_char, c_int};
 use core::panic::PanicInfo;
 use sweephand_agent::own::Arena;
-use sweephand_agent::{failure, start};
+use sweephand_agent::{failure, interpose, start};
 
 #[global_allocator]
 static ARENA: Arena = Arena::new();
@@ -31,6 +31,53 @@ extern "C" fn initialize(_: c_int, _: *const *const c_char, environment: *const 
 #[used]
 #[unsafe(link_section = ".init_array")]
 static INITIALIZE: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = initialize;
+
+/// The program's, in place of the C library's.
+///
+/// # Safety
+/// As the system call asks for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prctl(
+    option: usize,
+    second: usize,
+    third: usize,
+    fourth: usize,
+    fifth: usize,
+) -> isize {
+    // SAFETY: as the caller promises.
+    unsafe { interpose::prctl(option, second, third, fourth, fifth) }
+}
+
+// `syscall`, in place of the C library's: most system calls are made here as they are made there, with
+// the caller's stack and nothing on it. (Some make a thread that goes on with another.)
+global_asm!(
+    ".globl syscall",
+    ".type syscall, @function",
+    "syscall:",
+    "mov rax, rdi",
+    "cmp rax, 512",
+    "jae 2f",
+    "lea r11, [rip + {seen}]",
+    "bt qword ptr [r11], rax",
+    "jc {system_call}",
+    "2:",
+    "mov rdi, rsi",
+    "mov rsi, rdx",
+    "mov rdx, rcx",
+    "mov r10, r8",
+    "mov r8, r9",
+    "mov r9, [rsp + 8]",
+    "syscall",
+    "cmp rax, -4095",
+    "jae 3f",
+    "ret",
+    "3:",
+    "mov rdi, rax",
+    "jmp {c_result}",
+    seen = sym interpose::SEEN,
+    system_call = sym interpose::system_call,
+    c_result = sym interpose::c_result,
+);
 
 // The compiler calls these. The C library's would do, but for what they read before they copy: variables in memory that
 // is paged. Hidden, so that the program keeps its own.
