@@ -1,4 +1,4 @@
-//! Any bytes are operations on a policy, and every rule holds after each.
+//! Turns any bytes into operations on a policy and checks every rule after each operation.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| sweephand_policy::conformance::fuzz(data));

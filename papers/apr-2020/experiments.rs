@@ -1,9 +1,9 @@
 //! The APR thesis, Seoul National University, 2020, chapter 4: page faults of scientific programs.
 //!
 //! Conventions: faults per million instructions, without those taken while a frame was still free.
-//! Memory sizes are shares of a workload's pages, at least eight times the window of its trace,
-//! below which policies with reference bits see another string than the program made. SEQ falls
-//! back on CLOCK, as in the thesis.
+//! Memory sizes are shares of a workload's pages. The smallest is at least eight times the window
+//! of the workload's trace; below that, policies with reference bits see another string than the
+//! program made. SEQ falls back on CLOCK, as in the thesis.
 
 use crate::{Error, Item, Lab, Place, Published, Report, Scale};
 use std::sync::Arc;

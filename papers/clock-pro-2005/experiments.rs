@@ -1,9 +1,9 @@
 //! S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK replacement",
 //! USENIX Annual Technical Conference 2005, section 5.1: buffer cache simulations.
 //!
-//! Conventions: hit ratios count every reference, first ones too; a reference that repeats the one
-//! before it is a hit that policies are not shown. Without that neither LIRS nor CAR gives the
-//! published numbers; with it both do, to the digit.
+//! Conventions: hit ratios count every reference, including first ones. A reference that repeats
+//! the one before it is a hit that policies do not see. Without this rule neither LIRS nor CAR
+//! gives the published numbers; with it both do, to the digit.
 
 use crate::{Error, Item, Lab, Published, Report, Scale};
 use sweephand_report::Table;

@@ -1,6 +1,5 @@
-//! CLOCK-Pro 2005, section 5.2: programs in a real system. The paper changed Linux 2.4.21; here the
-//! programs run on the kernel of this machine, under its own replacement and under the policies
-//! live.
+//! CLOCK-Pro 2005, section 5.2: programs in a real system. The paper changed Linux 2.4.21. Here the
+//! programs run on this machine's kernel, under its own replacement and live under the policies.
 //!
 //! Figures 5 and 6 are two views of the same runs: page faults, and execution times.
 

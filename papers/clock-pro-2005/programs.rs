@@ -1,9 +1,9 @@
-//! CLOCK-Pro 2005, section 5.1.2 and 5.3: page faults of programs, alone and beside I/O, and what
-//! the hands do.
+//! CLOCK-Pro 2005, section 5.1.2 and 5.3: page faults of programs, alone and beside I/O, and the
+//! movement of the hands.
 //!
-//! Conventions: faults per million instructions of the program; the first touch of a page is not
-//! counted (every policy takes it alike). The programs are ours: those of the paper are not to be
-//! had.
+//! Conventions: faults per million instructions of the program. The first touch of a page does not
+//! count, because every policy takes it. The programs are ours, because those of the paper are not
+//! available.
 
 use super::clock_pro_2005::PRESET;
 use crate::workload::{firsts_of_bursts, generated, stack_distances, streamed_pages, string, with_stream};

@@ -1,9 +1,9 @@
-//! The linux-mm wiki's notes on advanced page replacement: the workloads that LRU is bad at.
+//! The linux-mm wiki's notes on advanced page replacement: the workloads that LRU handles badly.
 //!
-//! An index is used a hundred times as often as each page of records, and yet LRU keeps as many of
-//! these (after E. J. O'Neil, P. E. O'Neil, G. Weikum, "The LRU-K page replacement algorithm for
-//! database disk buffering", SIGMOD 1993); a mapping that is walked once, or over and over, pushes
-//! out what is used all the time.
+//! In the first, each page of an index is used a hundred times as often as a page of records, and
+//! yet LRU keeps as many pages of records (after E. J. O'Neil, P. E. O'Neil, G. Weikum, "The LRU-K
+//! page replacement algorithm for database disk buffering", SIGMOD 1993). In the second, a mapping
+//! that is walked once, or over and over, pushes out pages that are in constant use.
 
 use crate::workload::{generated, objects, page_numbers};
 use crate::{Error, Item, Lab, Published, Report, Scale};

@@ -1,4 +1,4 @@
-//! What experiments share: where traces are, and running policies on them.
+//! Tools that experiments share: finding traces, and running policies on them.
 
 use crate::live::Counts;
 use serde::{Deserialize, Serialize};

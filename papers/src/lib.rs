@@ -1,8 +1,8 @@
-//! The experiments of the papers behind Sweephand: what was published beside what we measure.
+//! The experiments of the papers behind Sweephand: published numbers beside measured ones.
 //!
 //! Each paper has a folder here with its published numbers (CSV), its experiments (Rust) and their
-//! latest results (Markdown). `sweephand reproduce` runs [`all_items`], and those of
-//! [`measured_items`] that it is given by name.
+//! latest results (Markdown). `sweephand reproduce` runs [`all_items`]. It runs an item of
+//! [`measured_items`] only if it is named.
 #![forbid(unsafe_code)]
 
 #[path = "../apr-2020/experiments.rs"]

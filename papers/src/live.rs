@@ -1,8 +1,8 @@
-//! What experiments share that run programs on this machine: the command itself, programs with
-//! their inputs, the machine.
+//! Tools for experiments that run programs on this machine: the command itself, programs with their
+//! inputs, and the description of the machine.
 //!
-//! Their results are measurements: they depend on the machine and on what else it does. So they are
-//! run only when they are named in full, and nothing compares them with what comes out.
+//! Their results are measurements. They depend on the machine and on what else it does. So they run
+//! only when they are named in full, and no test compares them.
 
 use crate::workload::in_memory;
 use crate::{Error, Lab, Machine};

@@ -1,4 +1,4 @@
-//! What the papers print, as CSV that comes with the project.
+//! The published numbers, as CSV files of the project.
 
 /// A published table, columns by name. Lines that begin with `#` say where it is from.
 #[derive(Clone, Debug)]

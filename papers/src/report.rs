@@ -1,4 +1,4 @@
-//! What an experiment has to tell.
+//! The result of an experiment.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;

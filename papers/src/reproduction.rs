@@ -1,5 +1,5 @@
-//! What became of an item: its report, and what that was measured with, on and when. Kept as JSON,
-//! so that a long run can go on where it stopped.
+//! A reproduced item: its report, and how, on what and when it was measured. It is kept as JSON, so
+//! that a long run can continue where it stopped.
 
 use crate::{Input, Item, Lab, Report};
 use serde::{Deserialize, Serialize};

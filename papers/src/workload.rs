@@ -1,4 +1,4 @@
-//! Workloads that experiments make themselves, and what they ask of a trace.
+//! Workloads that experiments generate, and requirements that they check on a trace.
 
 use crate::Error;
 use std::collections::HashMap;

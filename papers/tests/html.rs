@@ -1,4 +1,4 @@
-//! Items that are measured once, kept, and shown on one page.
+//! Items are measured once, kept, and shown in one HTML file.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};

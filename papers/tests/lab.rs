@@ -1,4 +1,4 @@
-//! What experiments are run with, on traces that come with the project.
+//! The lab of the experiments, tested on traces that come with the project.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! The published tables, on the classic traces. They are others' data: `SWEEPHAND_TRACES` says
-//! where they are.
+//! The published tables, on the classic traces. The traces belong to others; `SWEEPHAND_TRACES`
+//! says where they are.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;

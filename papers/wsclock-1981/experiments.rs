@@ -1,9 +1,9 @@
 //! R. W. Carr, J. L. Hennessy, "WSCLOCK: a simple and effective algorithm for virtual memory
 //! management", 8th Symposium on Operating Systems Principles (SOSP), 1981.
 //!
-//! Conventions: the configurations A, B and C that are built in
-//! (`sweephand multiprogram --print A`), 50 tasks in the same order in every run, intervals (IRIM)
-//! of omega 5000 unless it is said otherwise, means over seeds of service times and I/O.
+//! Conventions: the built-in configurations A, B and C (`sweephand multiprogram --print A`), 50
+//! tasks in the same order in every run, intervals (IRIM) of omega 5000 unless stated otherwise,
+//! means over seeds of service times and I/O.
 
 use crate::{Error, Item, Lab, Published, Report, Scale};
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! The `sweephand` command, which the package carries.
+//! The `sweephand` command in the package.
 
 use pyo3::prelude::*;
 use std::ffi::OsString;

@@ -1,9 +1,9 @@
-//! The extension module of the Python package `sweephand`: what the command does, from Python.
+//! The extension module of the Python package `sweephand`.
 //!
-//! `python/package/sweephand` has what people call, with its documentation; this has what that
-//! calls, `_sweephand.pyi` its types. The interpreter is left to others while traces are read and
-//! simulated (`wait`), results are columns (`table`), and errors are exceptions with the words that
-//! the command has for them (`error`).
+//! `python/package/sweephand` is the public interface, with its documentation. It calls this
+//! module, whose types are in `_sweephand.pyi`. While traces are read and simulated, other Python
+//! threads can run (`wait`). Results are columns (`table`), and errors are exceptions with the
+//! command's messages (`error`).
 
 mod command;
 mod error;

@@ -6,12 +6,13 @@
 //!              Mmu ◀────────────────────┘  test_and_clear_referenced, while such a method runs
 //! ```
 //!
-//! In the VM model hits stay in Rust. Policies that see hits are shown them in batches: nothing
-//! depends on a hit before the next fault does, so a batch says the same as one call a hit. The
+//! In the VM model hits stay in Rust. Policies that see hits get them in batches. No decision
+//! depends on a hit before the next fault, so a batch says the same as one call for each hit. The
 //! interpreter is held for a chunk of the trace at a time.
 //!
-//! An exception in a method, or a rule broken by what it returns, ends the simulation by a panic
-//! with [`Failed`] that whoever started it catches; the exception itself waits in [`Trouble`].
+//! If a method raises an exception, or returns what breaks a rule, the simulation ends by a panic
+//! with [`Failed`]. The function that started the simulation catches it; [`Trouble`] holds the
+//! exception meanwhile.
 
 use crate::error::{SweephandError, raise};
 use numpy::IntoPyArray;

@@ -1,4 +1,5 @@
-//! Sweeps: the plan, the dataset, a cell. Who computes which cell is up to `sweephand/_sweep.py`.
+//! Sweeps: the plan, the dataset, a cell. `sweephand/_sweep.py` decides which process computes
+//! which cell.
 
 use crate::error::raise;
 use crate::wait::Watch;

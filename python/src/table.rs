@@ -1,4 +1,4 @@
-//! Results as columns, of which `sweephand/_table.py` makes an Arrow table.
+//! Results as columns. `sweephand/_table.py` makes an Arrow table of them.
 
 use numpy::IntoPyArray;
 use pyo3::IntoPyObjectExt;

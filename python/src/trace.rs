@@ -1,4 +1,4 @@
-//! Traces, and the way between them and arrays.
+//! Traces, and their conversion to and from arrays.
 
 use crate::error::{raise, raise_command};
 use crate::wait::Watch;

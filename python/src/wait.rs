@@ -1,5 +1,5 @@
-//! Long work: it is done on threads of its own while this one keeps an eye on Ctrl-C and on the
-//! progress bar.
+//! Long work runs on threads of its own, while the calling thread watches for Ctrl-C and updates
+//! the progress bar.
 
 use crate::error::raise;
 use pyo3::prelude::*;

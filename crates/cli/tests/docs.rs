@@ -1,6 +1,6 @@
-//! The book in `docs/`: pages of policies are what the sources say, links lead somewhere, commands
-//! exist, and the tutorial works as it is written. `SWEEPHAND_WRITE_DOCS=1 cargo test -p sweephand
-//! --test docs` writes what is made from elsewhere.
+//! The book in `docs/`: pages of policies match the sources, links lead somewhere, commands exist,
+//! and the tutorial works as written. `SWEEPHAND_WRITE_DOCS=1 cargo test -p sweephand --test docs`
+//! writes the generated pages.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
-//! Closed forms: one task, no limit of memory, and pages that are dropped as soon as the policy
-//! lets go of them.
+//! Closed forms for one task without a limit of memory, where a page is dropped as soon as the
+//! policy releases it.
 //!
-//! The system policies keep a page that has left until its frame is needed; here it is gone at
-//! once, as in the models in which WS, VMIN and PFF were defined.
+//! The policies of the whole system keep a released page until its frame is needed. Here it is gone
+//! at once, as in the models in which WS, VMIN and PFF were defined.
 
 use sweephand_policy::VirtualTime;
 

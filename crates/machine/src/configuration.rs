@@ -1,6 +1,6 @@
 //! The machine's parameters: the paper's three configurations, or a TOML file.
 //!
-//! What the paper leaves open has its default here, beside the sentence that says so.
+//! Where the paper is silent, the default is here, beside a sentence that says so.
 
 use crate::outcome::Outcome;
 use serde::{Deserialize, Serialize};

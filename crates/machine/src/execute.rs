@@ -1,9 +1,9 @@
-//! A task executes: the inner loops of the simulation.
+//! The inner loops of the simulation: a task executes its reference string.
 //!
 //! Between two events a task runs through its string until a limit or a fault. In the VM model a
-//! hit is one OR on the page's flags; where exact knowledge is kept
-//! ([`ExactMmu`](sweephand_policy::ExactMmu)) it is a look at the page's last reference besides,
-//! and the rear end of the window follows a window behind.
+//! hit is one OR on the page's flags. Policies with exact knowledge
+//! ([`ExactMmu`](sweephand_policy::ExactMmu)) also need the page's last reference, and the rear end
+//! of the window follows a window behind.
 
 use crate::memory::{DIRTY, IN_USE, IN_WRITING, Memory, REFERENCED, RESIDENT};
 use crate::program::{Program, ReferenceString};

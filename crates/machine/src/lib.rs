@@ -1,9 +1,9 @@
 //! The multiprogramming model: many tasks on one virtual-memory computer.
 //!
 //! R. W. Carr and J. L. Hennessy, "WSCLOCK: a simple and effective algorithm for virtual memory
-//! management", SOSP 1981, compare policies not by the faults of one program but by the work that a
-//! whole machine gets done: scheduler, memory manager, load control and paging devices together.
-//! This is that machine, as a deterministic simulation of discrete events.
+//! management", SOSP 1981, do not compare policies by the faults of one program. They compare the
+//! work that a whole machine gets done: scheduler, memory manager, load control and paging devices
+//! together. This is that machine, as a deterministic discrete-event simulation.
 //!
 //! ```text
 //! Configuration ─▶ Workload ─▶ Machine<policy> ─▶ Outcome        one cell: a configuration, a policy, a theta, a seed
@@ -15,9 +15,9 @@
 //!                               machine    events, and who runs when
 //! ```
 //!
-//! Policies are those of [`sweephand_policy`]: they see [`TaskMmu`](sweephand_policy::TaskMmu), and
-//! no more. Start reading at [`machine`](Machine); [`configuration`] holds every parameter with its
-//! default. [`analytic`] has closed forms for one task.
+//! The policies come from [`sweephand_policy`] and see only a
+//! [`TaskMmu`](sweephand_policy::TaskMmu). Start reading at [`machine`](Machine). [`configuration`]
+//! holds every parameter with its default. [`analytic`] has closed forms for one task.
 #![forbid(unsafe_code)]
 
 pub mod analytic;

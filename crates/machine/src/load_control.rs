@@ -1,20 +1,21 @@
 //! Load control: how many tasks may be active.
 //!
-//! Three rules together decide whether the first ready task is activated; if no task is active it
-//! is, whatever they say.
+//! The first ready task is activated if three rules allow it. If no task is active, it is activated
+//! in any case.
 //!
-//! * What it claimed of memory when it was deactivated fits beside what the active tasks claim now,
-//!   with K0 frames to spare (a task that waits for a page claims that page too: otherwise one that
-//!   gave way would fit again at once); or, for policies that claim nothing, *feedback*: the number
-//!   of active tasks follows the paging devices' load.
-//! * *LT/RT*: fewer than L tasks are loading. A task is loading from its activation until it has
+//! * *Claims.* The memory that the task claimed when it was deactivated fits beside the current
+//!   claims of the active tasks, with K0 frames to spare. (A task that waits for a page claims that
+//!   page too. Otherwise a task that was just deactivated would fit again at once.) For policies
+//!   without claims, *feedback* replaces this rule: the number of active tasks follows the load of
+//!   the paging devices.
+//! * *LT/RT.* Fewer than L tasks are loading. A task is loading from its activation until it has
 //!   executed tau references or has made an I/O request. Loading tasks fault at nearly every
-//!   reference, and more of them at a time than there are paging devices only wait for each other,
-//!   while the claims of all look small.
-//! * A plain limit.
+//!   reference. If there are more of them than paging devices, they only wait for each other, while
+//!   the claims of all look small.
+//! * *A plain limit* on the number of active tasks.
 //!
-//! Which task gives way when memory is overcommitted is
-//! [`Deactivate`](crate::configuration::Deactivate)'s choice.
+//! [`Deactivate`](crate::configuration::Deactivate) chooses the task that is deactivated when
+//! memory is overcommitted.
 
 use crate::configuration::{Configuration, Control, Feedback};
 use crate::memory::Memory;

@@ -8,11 +8,11 @@
 //!        └── slice over, or overcommitment: deactivated ──────────┘
 //! ```
 //!
-//! After every event load control activates what it may and idle devices take requests from the
-//! queue. A request to read is bound to a frame only then: a free one if there is one, otherwise
-//! the policy is asked for one. Real time is in references: the processor executes one in each
-//! unit, or is idle. Events at the same time come in the order in which they were caused. Nothing
-//! but seeds is random.
+//! After every event, load control activates the tasks that it may, and idle devices take requests
+//! from the queue. Only then does a read request get a frame: a free one if there is one, otherwise
+//! one that the policy gives up. Real time is in references: in each unit of time the processor
+//! executes one, or is idle. Events at the same time happen in the order in which they were caused.
+//! Only the seeds are random.
 
 use crate::configuration::{Configuration, Deactivate};
 use crate::execute::Stop;

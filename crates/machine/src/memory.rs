@@ -1,9 +1,9 @@
 //! Page table and virtual clocks: what the memory manager can ask of hardware and scheduler.
 //!
-//! The pages of all tasks are numbered one after the other, a byte of flags each. A page of a task
-//! that executes an interval string (IRIM) counts as referenced all the time while it is in use,
-//! and as written while its use is writing: a bit that is cleared then is set again when its task
-//! next executes.
+//! The pages of all tasks are numbered one after the other, with a byte of flags each. If a task
+//! executes an interval string (IRIM), its page counts as referenced all the time while it is in
+//! use, and as written while its use is writing. A bit that is cleared then is set again when the
+//! task next executes.
 
 use sweephand_policy::{ExactMmu, Mmu, PageId, TaskId, TaskMmu, VirtualTime};
 

@@ -1,4 +1,4 @@
-//! Paging devices and the queue of requests before them.
+//! Paging devices and the queue of their requests.
 
 use crate::configuration::Discipline;
 use std::collections::VecDeque;

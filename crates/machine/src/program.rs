@@ -1,5 +1,5 @@
-//! A program: the reference string that a task executes, decoded into memory once and shared by all
-//! tasks that run it.
+//! A program: the reference string that a task executes. It is decoded into memory once and shared
+//! by all tasks that run it.
 
 use std::path::{Path, PathBuf};
 use sweephand_trace::irim::{Irim, PageDrop, Transition};

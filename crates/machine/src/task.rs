@@ -1,4 +1,4 @@
-//! A task: a program being executed, and what the scheduler knows of it.
+//! A task: a program being executed, and what the scheduler knows about it.
 
 use crate::configuration::Configuration;
 use crate::execute::Position;

@@ -1,4 +1,4 @@
-//! The machine against closed forms, and what must hold whatever the workload.
+//! The machine agrees with closed forms, and keeps its invariants under any workload.
 
 use std::sync::Arc;
 use sweephand_machine::configuration::{Deactivate, Discipline};

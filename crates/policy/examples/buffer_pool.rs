@@ -6,17 +6,20 @@
 //!   fault   victim -> claim its frame -> write it back if dirty -> evict -> read -> insert     one at a time
 //! ```
 //!
-//! A frame is pinned by those who use it and claimed, for a moment, by the fault that reuses it;
-//! never both, for one atomic number says which. What can go wrong, and what happens then:
-//! - the victim is pinned, or was referenced after its bit was read: the policy is asked again, and
-//!   if it insists on a pinned page, that page is set aside and given back to it as if just loaded;
-//! - the victim cannot be written back: it stays, dirty and in the policy's care, and who asked for
-//!   a page gets the error;
-//! - the new page cannot be read: its frame is free, and the error returned;
-//! - every page was pinned when it was looked at: an error, not a wait, which could be for ever.
+//! Users pin a frame while they use it. A fault claims a frame for a moment to reuse it. One atomic
+//! number says which of the two holds, so a frame is never both pinned and claimed. These things
+//! can go wrong:
+//! - The victim is pinned, or was referenced after its bit was read. The pool asks the policy
+//!   again. If the policy insists on a pinned page, the pool sets that page aside and later gives
+//!   it back as if it had just been loaded.
+//! - The victim cannot be written back. It stays in memory, dirty and managed by the policy, and
+//!   the caller gets the error.
+//! - The new page cannot be read. Its frame becomes free, and the caller gets the error.
+//! - Every page was pinned when the pool looked at it. The caller gets an error; waiting could take
+//!   for ever.
 //!
-//! Faults take turns, input and output included. To let them overlap, give frames a state "loading"
-//! to wait on.
+//! Faults run one at a time, including their input and output. To overlap them, add a state
+//! "loading" to frames and wait on it.
 
 use std::fs::File;
 use std::io;

@@ -1,5 +1,4 @@
-//! What a policy is called, where it comes from, and the parameters it takes:
-//! `clock-pro:cold=5%,history=3`.
+//! A policy's name, its source and its parameters, as in `clock-pro:cold=5%,history=3`.
 
 use crate::plugin::Plugin;
 use alloc::{

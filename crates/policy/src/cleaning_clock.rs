@@ -1,4 +1,4 @@
-//! The hand that WSCLOCK and its relatives share: once round the frames, cleaning dirty pages on
+//! The hand of WSCLOCK and its relatives. It goes once round the frames and cleans dirty pages on
 //! the way.
 
 use crate::collections::FrameTable;

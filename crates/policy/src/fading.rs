@@ -1,4 +1,4 @@
-//! Sums whose older terms fade.
+//! Sums in which older terms count less.
 
 /// What a term that is added now weighs in sums that fade by a factor a step.
 ///

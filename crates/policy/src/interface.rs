@@ -1,4 +1,4 @@
-//! What a policy is, and what its driver offers it.
+//! The interface between a policy and its driver.
 
 use alloc::string::String;
 use core::fmt;

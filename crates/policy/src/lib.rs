@@ -1,8 +1,8 @@
-//! Page replacement policies, each written once, for simulation and for live paging.
+//! Page replacement policies. Each is written once and serves both simulation and live paging.
 //!
-//! A policy sees what a virtual-memory system can see. Its driver (a simulator, or a pager in front
-//! of a real program) owns the page table; the policy owns lists and hands and answers one
-//! question: which page goes?
+//! A policy sees what a virtual-memory system can see. Its driver (a simulator, or a pager for a
+//! real program) owns the page table. The policy owns lists and hands, and decides which page to
+//! evict.
 //!
 //! ```text
 //!            hit                     fault on x, no free frame               fault on x, frame at hand
@@ -11,22 +11,21 @@
 //!   called                      (a lost race costs nothing: call victim again)
 //! ```
 //!
-//! [`Policy::Model`] says in types what a policy has to be shown: [`VmModel`] policies live on
-//! faults and [`Mmu::test_and_clear_referenced`] and can run against real hardware; [`ExactModel`]
-//! policies must see every hit and [`OfflineModel`] ones the future, so those are for simulation
-//! only.
+//! [`Policy::Model`] states in types what a policy needs. [`VmModel`] policies need only faults and
+//! [`Mmu::test_and_clear_referenced`], so they can run on real hardware. [`ExactModel`] policies
+//! must see every hit, and [`OfflineModel`] policies must see the future, so both are for
+//! simulation only.
 //!
-//! Where many tasks share one memory, [`TaskPolicy`] takes the place of [`Policy`] and [`TaskMmu`]
-//! that of [`Mmu`]: dirty bits and virtual time come in, and the answer can be to wait, or that a
-//! task has to give way. WSCLOCK is one.
+//! For many tasks in one memory, [`TaskPolicy`] replaces [`Policy`] and [`TaskMmu`] replaces
+//! [`Mmu`]. They add dirty bits and virtual time. Such a policy may also answer "wait" or
+//! "deactivate a task". WSCLOCK is an example.
 //!
-//! Start reading at [`interface`](Policy), then [`policies::fifo`] (the smallest) and
-//! [`policies::clock_pro`] (the largest). [`registry`] and [`task_registry`] are the lists of all
-//! of them; `conformance` (a feature) is the suite they all pass.
+//! Start reading at [`interface`](Policy), then [`policies::fifo`] (the smallest policy) and
+//! [`policies::clock_pro`] (the largest). [`registry`] and [`task_registry`] list all policies.
+//! `conformance` (a feature) is the test suite that all of them pass. [`plugin`] takes policies
+//! from other crates and languages.
 //!
-//! Policies of other crates and languages come in through [`plugin`].
-//!
-//! The crate has no dependencies and needs `alloc` only.
+//! The crate has no dependencies and needs only `alloc`.
 #![cfg_attr(not(any(test, feature = "conformance", feature = "registration")), no_std)]
 #![forbid(unsafe_code)]
 

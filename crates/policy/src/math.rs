@@ -1,5 +1,5 @@
-//! The few functions of real numbers that policies use: `core` has none, and results must not
-//! depend on a platform's mathematical library.
+//! The few functions of real numbers that policies use. `core` has none of them, and results must
+//! not depend on the platform's mathematical library.
 
 /// 2^x, to about 1e-15 relative.
 pub(crate) fn exp2(x: f64) -> f64 {

@@ -1,14 +1,14 @@
-//! Policies from elsewhere: from another crate, or from another language.
+//! Policies from other crates and other languages.
 //!
-//! A policy of this crate is in the [registry](crate::registry) by its type, and drivers are
-//! compiled for it. One from elsewhere is a [`Plugin`], which makes [objects](PolicyObject);
-//! drivers are compiled once for all of them ([`Plugged`]), and call an object where they would
-//! have had the policy in line: at faults in the VM model, at every reference in the others.
-//! Everything else is the same: the suite of `conformance`, the simulations, the command line.
+//! The [registry](crate::registry) knows the policies of this crate by type, and the compiler
+//! builds a driver for each. A policy from outside is a [`Plugin`], which makes
+//! [objects](PolicyObject). Each driver is compiled once for all objects ([`Plugged`]). It calls
+//! the object where it would call a built-in policy directly: at faults in the VM model, at every
+//! reference in the other models. Everything else is the same: the `conformance` suite, the
+//! simulations, the command line.
 //!
-//! A [`Spec`](crate::registry::Spec) of one is made by
-//! [`Spec::plugged`](crate::registry::Spec::plugged), or, once it is
-//! [registered](crate::registry::register), by its name.
+//! [`Spec::plugged`](crate::registry::Spec::plugged) makes a [`Spec`](crate::registry::Spec) for a
+//! plugin. Once the plugin is [registered](crate::registry::register), its name does too.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
 use crate::registry::Registered;

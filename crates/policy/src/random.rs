@@ -1,4 +1,4 @@
-//! Random numbers for policies that draw lots, and for tests.
+//! Random numbers for policies that choose at random, and for tests.
 
 /// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
 /// OOPSLA 2014): one 64-bit seed, the same numbers on every machine.

@@ -1,10 +1,10 @@
 //! The list of all policies, and policies by name.
 //!
-//! Those from elsewhere ([`plugin`](crate::plugin)) can be added to it while the program runs, with
-//! `register` (a feature).
+//! One line in [`policies!`](self) registers a policy. It puts the policy on the command line, in
+//! `sweephand policies`, and through the whole conformance suite.
 //!
-//! A policy is registered by one line in [`policies!`](self). That line puts it on the command
-//! line, in `sweephand policies`, and through the whole conformance suite.
+//! The feature `register` can add policies from outside ([`plugin`](crate::plugin)) while the
+//! program runs.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
 use crate::plugin::{Plugged, Plugin, Shown};

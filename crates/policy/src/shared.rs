@@ -1,4 +1,4 @@
-//! A policy for one reference string, given the pages of all tasks.
+//! A policy for one reference string that manages the pages of all tasks.
 
 use crate::cleaning_clock::available;
 use crate::{LoadControl, NEVER, PageId, Policy, Reclaim, Reference, TaskMmu, TaskPolicy, Violation};

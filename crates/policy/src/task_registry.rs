@@ -1,8 +1,8 @@
 //! The list of policies for many tasks in one memory, and those policies by name.
 //!
-//! Besides them every [`VmModel`](crate::VmModel) policy of the ordinary [registry] can be had as a
-//! global policy ([`Shared`]), unless it needs page numbers or objects: those belong to one address
-//! space.
+//! Every [`VmModel`](crate::VmModel) policy of the ordinary [registry] can also serve as a global
+//! policy ([`Shared`]). Exceptions are policies that need page numbers or objects, because those
+//! belong to one address space.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
 use crate::policies::working_set::{Exact, Sampled, WorkingSet};

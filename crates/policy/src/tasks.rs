@@ -1,10 +1,11 @@
-//! What a policy for many tasks in one memory is, and what its driver offers it.
+//! The interface between a policy for many tasks in one memory and its driver.
 //!
 //! A [`Policy`](crate::Policy) divides a fixed number of frames among the pages of one reference
-//! string. Where tasks share memory three things come in: each page has an owner, whose *virtual
-//! time* passes only while it runs; pages that were written to must be *cleaned* (written to the
-//! paging device) before their frames can be used again, which finishes later; and sometimes there
-//! is no page to replace, because the active tasks need all of memory: a task has to give way.
+//! string. When tasks share memory, three things are different. Each page has an owner, and the
+//! owner's *virtual time* passes only while it runs. A page that was written to must be *cleaned*
+//! (written to the paging device) before its frame can be used again, and cleaning takes time.
+//! Sometimes the active tasks need all of memory, so that no page can be replaced; then a task has
+//! to be deactivated.
 //!
 //! ```text
 //!   fault on x, no free frame        reclaim(mmu) -> Evict(v)        clean, not in transfer: take its frame

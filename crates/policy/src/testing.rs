@@ -1,4 +1,4 @@
-//! A memory for tests of policies for many tasks: every bit is set by hand.
+//! A memory for tests of policies for many tasks. The test sets every bit by hand.
 
 use crate::{ExactMmu, Mmu, PageId, TaskId, TaskMmu, VirtualTime};
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! Every registered policy passes the suite, with its defaults and with the arguments that have
-//! readings of their own; and the worked examples come out to the letter.
+//! Every registered policy passes the conformance suite, with its defaults and with the arguments
+//! that change its rules. The worked examples give exactly the expected states.
 
 use std::panic::catch_unwind;
 use sweephand_policy::SplitMix64;

@@ -1,4 +1,4 @@
-//! Axes: where a value stands, and which values are written beside it.
+//! Axes: the position of a value, and the values written beside an axis.
 
 /// A scale from values to places.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,4 @@
-//! The columns of results, each with its name and type: one list for CSV, Parquet and whoever else
-//! wants a table.
+//! The columns of results, each with its name and type: one list for CSV, Parquet and other tables.
 
 /// A column of rows of type `R`: its name, and what a row has there.
 pub type Column<R> = (&'static str, Field<R>);

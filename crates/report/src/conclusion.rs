@@ -1,21 +1,22 @@
-//! What fault curves come to: how much memory is enough, which policy would be best, how far from
-//! OPT that is.
+//! Conclusions from fault curves: how much memory is enough, which policy is best, how far that is
+//! from OPT.
 //!
 //! **Enough** is the smallest memory from which on a policy's faults stay within a tenth
-//! ([`SLACK`]) of the least that any memory allows: the first touches. The policy is the best of
-//! those that could run live. Two other rules were weighed:
+//! ([`SLACK`]) of the first touches, the fewest faults that any memory allows. The policy is the
+//! best of those that could run live. Two other rules were considered:
 //! - The point furthest below the chord between the ends of the curve depends on where the curve is
-//!   cut off: simulate one more small size, where faults soar, and the knee moves. This rule looks
-//!   at the other end, which is fixed.
-//! - Denning's knee, where memory times faults is least, is often the memory that the innermost
-//!   loop needs, at which a program still faults all the time.
+//!   cut off. One more small size, where faults soar, moves the knee. Our rule uses the other end,
+//!   which is fixed.
+//! - Denning's knee, where memory times faults is smallest, is often the memory of the innermost
+//!   loop, and there a program still faults all the time.
 //!
-//! Where nothing short of nearly all memory ([`NEARLY_ALL`]) is enough, that is said, with the
-//! steepest stretch of the curve instead of a knee.
+//! If less than nearly all memory ([`NEARLY_ALL`]) is not enough, the conclusion says so and names
+//! the steepest stretch of the curve instead of a knee.
 //!
-//! **Best** is the policy with the least faults over the sizes at which memory is *short*: those at
-//! which CLOCK is not within the slack, and counts are exact. Each such size counts alike, as the
-//! mean is geometric. Policies less than [`WORTH_IT`] apart count as equal, and CLOCK is kept.
+//! **Best** is the policy with the fewest faults over the sizes at which memory is *short*: those
+//! at which CLOCK is not within the slack and counts are exact. The mean is geometric, so each such
+//! size has the same weight. Policies less than [`WORTH_IT`] apart count as equal, and CLOCK is
+//! kept.
 
 use crate::{bytes, grouped};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! How far back references look: a bar a power of two of LRU stack distances.
+//! The chart of LRU stack distances: one bar for each power of two.
 
 use crate::axis::{Axis, short};
 use crate::fault_chart::Frame;

@@ -1,5 +1,5 @@
-//! Fault curves against memory size, with a legend that reads the values at one size: the size
-//! under the reader's hand in a page, the size that tells most in a picture.
+//! Fault curves by memory size, with a legend that shows the values at one size: in an HTML file
+//! the size under the pointer, in a picture the size that shows most.
 
 use crate::axis::{Axis, short};
 use crate::ink::{Anchor, Canvas, MUTED, Medium, RULE, Stroke, TEXT, escaped, text_width};

@@ -1,7 +1,7 @@
-//! Colours, letters and strokes: what every chart is drawn with.
+//! Colours, letters and strokes of all charts.
 //!
-//! A chart in a page takes its colours from the page's style sheet, which knows light from dark;
-//! one in a file of its own has them written out, on white.
+//! A chart in an HTML file takes its colours from the style sheet, which knows light and dark. A
+//! chart in a file of its own has its colours written out, on white.
 
 use std::fmt::{Display, Write as _};
 use std::sync::LazyLock;

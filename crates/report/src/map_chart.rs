@@ -1,6 +1,6 @@
 //! Page against time as a picture: pages only read in one colour, pages written in another, fainter
-//! where fewer of a cell's pages are touched. Both are pictures of their own, on no ground, so that
-//! they can be shown one at a time and on light and on dark.
+//! if fewer of a cell's pages are touched. Each colour is a picture of its own with a transparent
+//! ground, so a viewer can show them one at a time and on light or dark.
 
 use crate::axis::{Axis, short};
 use crate::fault_chart::unit;

@@ -1,5 +1,5 @@
-//! Everything that a report on one trace shows, worked out: a few passes over the trace, each for
-//! all that it can do.
+//! The data of a report on one trace. A few passes over the trace compute it, each for as much as
+//! it can.
 
 use crate::{Conclusion, Curve, Curves, SimulatedTrace, grouped};
 use rayon::join;

@@ -1,5 +1,5 @@
-//! The rows of `sweephand sweep`: those of `simulate`, and what tells one cell of a plan from all
-//! others.
+//! The rows of `sweephand sweep`: the columns of `simulate`, and those that identify a cell of a
+//! plan.
 
 use crate::columns::{Column, Field};
 use crate::{SimulationRow, parquet};

@@ -1,7 +1,7 @@
-//! Whose faults: the faults of a few simulations, by the object whose page was not there.
+//! Faults by object: which object's pages the faults of a few simulations are on.
 //!
-//! A simulation counts faults but does not say where; nothing is added to it for that. It is given
-//! references to one object at a time instead: see `stretches`.
+//! A simulation counts faults and does not know about objects. So it is given the references to one
+//! object at a time: see `stretches`.
 
 use crate::live_objects::LiveObjects;
 use crate::stretches::{Stretch, advance, stretches};

@@ -1,8 +1,7 @@
-//! A simulation's counts told apart by class of reference: the pages of an index and those of
-//! records, a program's faults and those of an I/O stream beside it, the first half of a run and
-//! the second.
+//! A simulation's counts by class of reference. A class is, for example, the pages of an index, the
+//! I/O stream beside a program, or the first half of a run.
 //!
-//! Nothing in the engine knows of classes: see `stretches`.
+//! The engine does not know about classes: see `stretches`.
 
 use crate::stretches::{advance, stretches};
 use crate::sweep::feed;

@@ -1,8 +1,8 @@
-//! One policy, one memory size, at the machine's speed.
+//! One simulation: one policy with one memory size.
 //!
-//! The page table is a byte a page. In the VM model a hit is one `or` on that byte; the policy is
-//! entered at faults only. Each [`Engine`] is compiled for its policy; the rest of the program sees
-//! [`Simulation`], one call a chunk.
+//! The page table is one byte a page. In the VM model a hit is one `or` on that byte, and the
+//! policy is called only at faults. Each [`Engine`] is compiled for its policy. The rest of the
+//! program sees a [`Simulation`], with one call a chunk.
 
 use crate::Outcome;
 use crate::live_objects::LiveObjects;

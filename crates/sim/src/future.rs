@@ -1,4 +1,4 @@
-//! The next use of every reference, which offline policies are told.
+//! The next use of every reference, for offline policies.
 
 use sweephand_policy::NEVER;
 use sweephand_trace::{Chunk, Error, Event, Interrupt, Trace};

@@ -5,12 +5,14 @@
 //!                                                          \----> LruStack, OptStack: all sizes in one pass
 //! ```
 //!
-//! [`Engine`] runs one policy with one memory size, with static dispatch per reference and dynamic
-//! dispatch per chunk. [`Sweep`] drives many of them in parallel, and tells their counts apart by
-//! class of reference if asked to; [`attribute`] tells them apart by object. [`Future`] holds what
-//! offline policies are told. An [`Observer`] watches a simulation without being paid for by those
-//! that nobody watches; [`RefaultObserver`] measures refault distances. [`Sampling`] estimates what
-//! a sweep would count from a sample of the pages.
+//! - [`Engine`] runs one policy with one memory size. It dispatches statically for each reference
+//!   and dynamically for each chunk.
+//! - [`Sweep`] runs many engines in parallel. It can count by class of reference; [`attribute`]
+//!   counts by object.
+//! - [`Future`] holds the next uses, for offline policies.
+//! - An [`Observer`] watches a simulation. Simulations without one do not pay for it.
+//!   [`RefaultObserver`] measures refault distances.
+//! - [`Sampling`] estimates the counts of a sweep from a sample of the pages.
 #![forbid(unsafe_code)]
 
 mod attribution;

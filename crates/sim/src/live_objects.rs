@@ -1,4 +1,4 @@
-//! Which object a page belongs to, as allocations come and go.
+//! Which object each page belongs to, as allocations come and go.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

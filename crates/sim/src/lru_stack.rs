@@ -1,21 +1,21 @@
 //! LRU at every memory size in one pass, by stack distances.
 //!
 //! R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2),
-//! 1970: with M frames LRU keeps the M pages on top of the recency stack, so a reference at stack
+//! 1970: with M frames LRU keeps the M pages on top of the recency stack. So a reference at stack
 //! distance d faults for every M < d.
 //!
-//! Every reference takes a new slot of a time line; a page's slot is that of its last reference.
+//! Every reference takes a new slot of a time line. A page's slot is that of its last reference.
 //! The distance is the number of occupied slots from the page's own on. Slots are bits, counted by
-//! block in a Fenwick tree; when the time line is used up the occupied slots are moved together.
+//! block in a Fenwick tree. When the time line is used up, the occupied slots are moved together.
 //! (After B. T. Bennett and V. J. Kruskal, "LRU stack processing", IBM Journal of Research and
 //! Development 19(4), 1975.)
 //!
 //! When a page's contents are dropped, its slot becomes a *hole*: a free frame for every memory
-//! that had the page. The next fault of such a memory fills it. So if a reference to x at distance
-//! d finds the most recent hole at distance h < d, that hole is filled, and x's old slot becomes
-//! one: memories of d or more frames hit x and still have their free frame.
+//! that had the page. The next fault of such a memory fills the hole. So if a reference to x at
+//! distance d finds the most recent hole at distance h < d, that hole is filled, and x's old slot
+//! becomes a hole: memories of d or more frames hit x and still have their free frame.
 //!
-//! Cost: a reference two updates and one count in a tree of (pages / 256) blocks. 16 bytes a page.
+//! Cost: two updates and one count a reference, in a tree of (pages / 256) blocks. 16 bytes a page.
 
 use crate::Outcome;
 use crate::engine::for_each_segment;

@@ -1,4 +1,4 @@
-//! Memory sizes as people type them.
+//! Memory sizes as users write them.
 
 use std::fmt;
 use std::str::FromStr;

@@ -2,19 +2,19 @@
 //!
 //! R. L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2),
 //! 1970: the pages that OPT holds with M frames are among those that it holds with more. On the
-//! paper's stack a page that is pushed down meets the page of each depth in turn; the one used
-//! sooner stays, the other is carried on, until a page fills the hole that the referenced page
-//! left.
+//! paper's stack a page that is pushed down meets the page of each depth in turn. The page that is
+//! used sooner stays, and the other is carried on, until a page fills the hole that the referenced
+//! page left.
 //!
 //! Here a group of the stack holds the pages between one memory size of interest and the next, as a
-//! heap by next use: the page carried on from a group is its latest used. With all sizes 1, 2, 3,
-//! ... each group is one depth of the paper's stack; with ten sizes there are ten groups to pass,
-//! however deep the stack is.
+//! heap by next use. The page carried on from a group is the one used latest. With all sizes 1, 2,
+//! 3, ... each group is one depth of the paper's stack. With ten sizes there are ten groups to
+//! pass, however deep the stack is.
 //!
-//! A memory with a free frame evicts nothing: the carried page stays. Frames that fall free when
-//! contents are dropped keep the order: a memory that has one has it at every larger size that
-//! faults, too. Of pages that are never used again any may be carried on; that changes no number of
-//! faults, but where contents are dropped it can change how many of them find a free frame.
+//! A memory with a free frame evicts nothing, and the carried page stays. Frames that become free
+//! when contents are dropped keep the order: if a memory has a free frame, every larger memory that
+//! faults has one too. Among pages that are never used again any may be carried on. This changes no
+//! number of faults, but if contents are dropped it can change how many faults find a free frame.
 
 use crate::Outcome;
 use crate::engine::for_each_segment;

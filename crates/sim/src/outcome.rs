@@ -1,4 +1,4 @@
-//! What a simulation counts.
+//! The counts of a simulation.
 
 use crate::RefaultDistances;
 use sweephand_policy::ColdAllocation;

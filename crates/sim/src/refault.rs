@@ -1,8 +1,8 @@
 //! Refault distances: how long evicted pages stay away.
 //!
 //! The refault distance of an eviction is the number of references that the program makes between
-//! it and the fault that brings the page back, by the trace's [`VirtualTime`]. A policy that evicts
-//! the right pages has large ones. (The APR thesis of 2020, Figure 4.2.)
+//! the eviction and the fault that brings the page back, by the trace's [`VirtualTime`]. A policy
+//! that evicts the right pages has large refault distances. (The APR thesis of 2020, Figure 4.2.)
 
 use crate::{Observer, Outcome};
 use std::sync::Arc;

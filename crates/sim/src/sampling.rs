@@ -1,11 +1,12 @@
-//! What a sweep would count, told from a sample of the pages.
+//! Estimates the counts of a sweep from a sample of the pages.
 //!
-//! C. A. Waldspurger et al. take the references to pages whose hash is small, a share R of them,
-//! and scale stack distances by 1 / R: the curve of LRU at all sizes ("Efficient MRC construction
-//! with SHARDS", USENIX FAST 2015). With a memory of R M frames the same references are a miniature
-//! of M frames under any policy whose decisions do not depend on more than the order of pages
-//! ("Cache modeling and optimization using miniature simulations", USENIX ATC 2017). For LRU these
-//! are one thing, and here one piece of code: a [`Sweep`] over the sample.
+//! For LRU, C. A. Waldspurger et al. keep only the references to pages with a small hash, a share R
+//! of the pages, and scale stack distances by 1 / R. This gives the curve at all sizes ("Efficient
+//! MRC construction with SHARDS", USENIX FAST 2015). With a memory of R M frames, the same
+//! references are a miniature of M frames, under any policy whose decisions depend only on the
+//! order of pages ("Cache modeling and optimization using miniature simulations", USENIX ATC 2017).
+//! For LRU the two methods are the same. Here one piece of code does both: a [`Sweep`] over the
+//! sample.
 //!
 //! ```text
 //!   pages, by hash    [ sample: R of them ][ not simulated                                   ]
@@ -14,22 +15,22 @@
 //! ```
 //!
 //! - **Fixed rate and fixed size.** A trace says how many pages it has before the first reference
-//!   is read. So a number of pages is a rate, and the threshold is known from the start: the one
-//!   that SHARDS with fixed size comes down to in the end, without rescaling on the way. A sample
-//!   has exactly the number of pages it should, not about that many.
-//! - **Correction.** The most referenced pages make or break a sample's number of references, but
-//!   they are hits nearly always. As in SHARDS-adj the difference between the references sampled
-//!   and those expected is taken to be hits: faults are scaled, and the hit ratio is over the
-//!   references of the program.
-//! - **Error.** The sample is dealt out, by another hash, to [`GROUPS`] groups, each a sample with
-//!   a memory of its own; how far their estimates lie apart says how far the sample's own is from
-//!   the truth (the method of random groups: K. M. Wolter, *Introduction to Variance Estimation*,
-//!   chapter 2). It does not see what all samples have in common, such as a policy that does not
-//!   scale; what has been [measured](MeasuredError) against full runs does.
+//!   is read. So a number of pages is a rate, and the threshold is known from the start. SHARDS
+//!   with fixed size ends at the same threshold, but has to rescale on the way. A sample has
+//!   exactly the number of pages that it should.
+//! - **Correction.** Whether the most referenced pages are in a sample decides its number of
+//!   references, but these references are nearly always hits. As in SHARDS-adj, the difference
+//!   between the sampled and the expected references is taken to be hits. Faults are scaled, and
+//!   the hit ratio is over the references of the program.
+//! - **Error.** Another hash divides the sample into [`GROUPS`] groups, each a sample with a memory
+//!   of its own. The spread of their estimates gives the error of the whole sample (the method of
+//!   random groups: K. M. Wolter, *Introduction to Variance Estimation*, chapter 2). It does not
+//!   show errors that all samples share, such as a policy that does not scale. [Errors
+//!   measured](MeasuredError) against full runs do.
 //!
-//! Refused is what cannot be right: policies that say so
-//! ([`Policy::NOT_SAMPLED`](sweephand_policy::Policy::NOT_SAMPLED)), fewer than [`LEAST_PAGES`]
-//! pages in the sample, fewer than [`LEAST_FRAMES`] frames in the miniature.
+//! A sample is refused when its result could not be right: the policy says so
+//! ([`Policy::NOT_SAMPLED`](sweephand_policy::Policy::NOT_SAMPLED)), the sample has fewer than
+//! [`LEAST_PAGES`] pages, or the miniature has fewer than [`LEAST_FRAMES`] frames.
 
 use crate::sweep::BATCH;
 use crate::{Cell, Outcome, Sweep, SweepError};

@@ -1,8 +1,8 @@
-//! A chunk in stretches: a simulation whose counts are told apart by class of reference is given
-//! one class at a time, and what its counts grow by meanwhile belongs to that class.
+//! Cuts a chunk into stretches of one class each. A simulation is given one stretch at a time, and
+//! the increase of its counts belongs to that class.
 //!
-//! So any [`Simulation`] will do, and none pays for classes elsewhere; here it costs a call a
-//! stretch.
+//! So this works with any [`Simulation`], and simulations without classes pay nothing. It costs one
+//! call a stretch.
 
 use crate::{Outcome, Simulation};
 use std::iter;

@@ -1,8 +1,8 @@
 //! Many simulations of one trace at once.
 //!
-//! A sweep reads the trace chunk by chunk, a few at a time, and gives each batch to all of its
-//! simulations in parallel: the trace is decoded once, whatever the number of policies and sizes,
-//! and memory holds a batch, not the trace.
+//! A sweep decodes the trace a few chunks at a time and gives each batch to all of its simulations
+//! in parallel. So the trace is decoded once, whatever the number of policies and sizes, and memory
+//! holds a batch instead of the trace.
 
 use crate::engine::{observed, simulation};
 use crate::{Future, LruStack, MemorySize, OptStack, Outcome, RefaultObserver, Simulation, TooLong};

@@ -1,5 +1,5 @@
-//! The fast paths against the plain ones: engine against the conformance machine, one pass for all
-//! sizes against one run a size, batches against whatever else cuts a trace.
+//! The fast implementations agree with the plain ones: the engine with the conformance machine, one
+//! pass for all sizes with one run a size, and batches with other ways to cut a trace.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;

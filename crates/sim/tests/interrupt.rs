@@ -1,4 +1,4 @@
-//! Work that is given up: no results, no more of the trace than was read by then.
+//! Interrupted work gives no results and reads no more of the trace.
 
 use std::cell::RefCell;
 use std::io::Cursor;

@@ -1,5 +1,5 @@
-//! Estimates from samples: exact where all pages are sampled, unbiased where not, and refused where
-//! they cannot be right.
+//! Estimates from samples: exact if all pages are sampled, unbiased if not, and refused if they
+//! could not be right.
 
 use std::io::Cursor;
 use sweephand_policy::SplitMix64;

@@ -1,4 +1,4 @@
-//! One cell: everything that a result depends on.
+//! One cell, with everything that its result depends on.
 
 use crate::{Hash, TraceFile};
 use serde::{Deserialize, Serialize};

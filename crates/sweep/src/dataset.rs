@@ -1,4 +1,4 @@
-//! Results that survive: a Parquet dataset, and a journal of what has come in since.
+//! A dataset that survives a kill: Parquet files, and a journal of the rows that came in since.
 //!
 //! ```text
 //! DIR/results/part-000000.parquet    rows, up to ROWS_PER_PART a file; all readers of Parquet take this folder as it is
@@ -8,11 +8,11 @@
 //! DIR/_lock                          who is writing
 //! ```
 //!
-//! A row is safe when [`Dataset::add`] returns. [`Dataset::fold`] makes a part of the journal: the
-//! part is written whole under another name, synced and renamed, and only then is the journal
-//! emptied; whoever is killed in between leaves rows in both, and those in the journal are dropped
-//! on opening. The last line of a journal may be torn: it is cut off, and its cell is missing. The
-//! last part is written again with more rows until it is full, so parts are few.
+//! A row is safe when [`Dataset::add`] returns. [`Dataset::fold`] turns the journal into a part. It
+//! writes the whole part under another name, syncs and renames it, and only then empties the
+//! journal. If it is killed in between, rows are in both; opening the dataset then drops those of
+//! the journal. The last line of a journal may be torn. It is cut off, and its cell counts as
+//! missing. The last part is written again with more rows until it is full, so there are few parts.
 
 use crate::error::InFile;
 use crate::{Algorithm, Cell, CellKey, Cells, Error, Hash, NamedTrace, TraceFile, is_url};

@@ -1,4 +1,4 @@
-//! What can go wrong, in one line that names the file and says what to do.
+//! Errors, each in one line that names the file and says what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Hashes of trace files: that what is simulated is what was planned.
+//! Hashes of trace files, which make sure that the simulated trace is the planned one.
 
 use crate::Error;
 use crate::error::InFile;

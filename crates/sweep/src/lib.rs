@@ -1,4 +1,4 @@
-//! Sweeps: traces x policies x memory sizes, a cell each, computed wherever there is a processor.
+//! Sweeps: traces x policies x memory sizes, one cell each, computed on any processor.
 //!
 //! ```text
 //! Plan (TOML) --> Cells --> missing? --> executor: local processes, or another (python/) --> SweepRow --> Dataset
@@ -6,11 +6,12 @@
 //!                              \-------------------------- what is there already <-------------------------/
 //! ```
 //!
-//! A [`Cell`] says everything that its result depends on, in a line of JSON, so it can be computed
-//! by any process on any machine that can get the trace: [`Runner::run`] makes a row of it.
+//! A [`Cell`] says in one line of JSON everything that its result depends on. So any process on any
+//! machine that can get the trace can compute it: [`Runner::run`] turns a cell into a row.
 //! [`Dataset`] keeps rows safe as they come in and knows which cells are missing, so a sweep that
-//! was killed goes on where it was. [`local::run`] is the executor with processes of this machine,
-//! [`worker::serve`] what these do. Executors of others (Dask, Ray) call the same from Python.
+//! was killed continues where it was. [`local::run`] is the executor with processes of this
+//! machine; these run [`worker::serve`]. Other executors (Dask, Ray) call the same code from
+//! Python.
 #![forbid(unsafe_code)]
 
 mod cell;

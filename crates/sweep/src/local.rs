@@ -1,8 +1,8 @@
 //! The executor with processes of this machine.
 //!
-//! A worker is a process, so that whatever happens to it (a kill, no memory left) happens to one
-//! cell: that is tried again, on a new worker. A thread a worker hands it cells and waits for the
-//! answer; the caller's thread gives out cells and takes rows in.
+//! A worker is a process, so a kill or a lack of memory costs only one cell, which a new worker
+//! tries again. Each worker has a thread that hands it cells and waits for the answers. The
+//! caller's thread gives out cells and receives rows.
 
 use crate::worker::Answer;
 use crate::{Cell, Cells, Dataset, Error, Failure, VERSION};

@@ -1,4 +1,4 @@
-//! What to sweep over: a TOML file.
+//! The plan of a sweep: a TOML file.
 //!
 //! ```toml
 //! traces = ["recorded/*.swt", "s3://traces/web.swt", { file = "db.swt", hash = "sha256:…", name = "db" }]

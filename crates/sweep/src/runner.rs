@@ -1,4 +1,4 @@
-//! What a worker does with a cell.
+//! Computes cells; every worker has one runner.
 
 use crate::{Cell, Error, Sample, VERSION};
 use std::collections::HashMap;

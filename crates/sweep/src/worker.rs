@@ -1,4 +1,4 @@
-//! A worker process: cells in, rows out, a line of JSON each.
+//! A worker process: cells in, rows out, one line of JSON each.
 //!
 //! ```text
 //! driver                          worker
@@ -7,7 +7,7 @@
 //!        <-- {"row":{…}} or {"error":"…"}
 //! ```
 //!
-//! It ends when its input does, or its driver.
+//! A worker ends when its input or its driver ends.
 
 use crate::{Cell, Error, Runner, VERSION};
 use serde::{Deserialize, Serialize};

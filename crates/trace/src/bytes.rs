@@ -1,8 +1,8 @@
-//! A buffered byte stream that knows where it is.
+//! A buffered byte stream that knows its position.
 //!
-//! Parsers look at [`ByteStream::buffered`], take what they understand with
-//! [`ByteStream::consume`], and ask for more with [`ByteStream::fill`] only when what is left could
-//! be cut off. `fill` reads once, so a parser on a live pipe works on what has arrived.
+//! Parsers look at [`ByteStream::buffered`] and take what they understand with
+//! [`ByteStream::consume`]. They ask for more with [`ByteStream::fill`] only when the rest could be
+//! cut off. `fill` reads once, so a parser on a live pipe works on what has arrived.
 
 use std::io::{ErrorKind, Read};
 

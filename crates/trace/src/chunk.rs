@@ -1,4 +1,4 @@
-//! A decoded chunk: what a simulation reads from.
+//! A decoded chunk, from which simulations read references and events.
 
 use std::fmt;
 

@@ -1,10 +1,10 @@
-//! The raw chunk of [`crate::format`]: columns out of a [`Chunk`], and back.
+//! Encodes a [`Chunk`] as the raw chunk of [`crate::format`] and decodes it.
 //!
-//! Decoding is what every simulation pays for, so it goes block by block of 64 references through
-//! arrays on the stack: byte planes are put together and un-zig-zagged (vectorised), summed up
-//! (serial: one addition a reference), and joined with 64 write flags and the running maximum
-//! (vectorised). The largest id is compared once a chunk. Nothing here is `unsafe`, and nothing is
-//! believed: every count is checked against the bytes that are there before memory is taken.
+//! Every simulation pays for decoding. So decoding works on blocks of 64 references, through arrays
+//! on the stack. It puts byte planes together and undoes the zig-zag coding (vectorised), adds up
+//! the differences (serial: one addition a reference), and joins the result with 64 write flags and
+//! the running maximum (vectorised). The largest id is compared once a chunk. Nothing here is
+//! `unsafe`. Every count is checked against the bytes that are there before memory is allocated.
 
 use std::io;
 use std::ops::Range;

@@ -1,10 +1,13 @@
-//! The identity of a trace: a checksum of what it says, not of how it is stored.
+//! The identity of a trace: a checksum of its contents that does not depend on how they are stored.
 //!
-//! Three streams are hashed with xxh3-64 as the trace is written: the references (id << 1 | write,
-//! four bytes each, little-endian); the page numbers of new ids, in the order of the ids (eight
-//! bytes each); the events (varint references since the event before, then kind and operands as a
-//! chunk stores them). The identity is xxh3-64 of the three hashes, eight bytes each. So neither
-//! the compression nor the cut into chunks nor the choice of an encoding shows in it.
+//! Three streams are hashed with xxh3-64 while the trace is written:
+//! - the references (id << 1 | write, four bytes each, little-endian);
+//! - the page numbers of new ids, in the order of the ids (eight bytes each);
+//! - the events (varint references since the event before, then kind and operands as a chunk stores
+//!   them).
+//!
+//! The identity is xxh3-64 of the three hashes, eight bytes each. So it does not depend on the
+//! compression, on the division into chunks, or on the choice of an encoding.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 

@@ -1,5 +1,4 @@
-//! What can go wrong, and where. Every message is one line that names the file, the place and the
-//! reason.
+//! Errors. Every message is one line that names the file, the place and the reason.
 
 use std::io;
 use std::path::{Path, PathBuf};

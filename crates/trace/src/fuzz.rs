@@ -1,5 +1,5 @@
-//! What must hold of any bytes whatever: the fuzz target, and the stable test that runs it on
-//! damage.
+//! Checks that hold for any input bytes. The fuzz target uses them, and so does the ordinary test
+//! that damages files.
 
 use std::io::{self, Cursor, Read};
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! Reference strings from a rule and a seed.
 //!
 //! A [`Generator`] is an iterator of (page number, write). The same pattern, seed and number of
-//! references give the same string on every machine: randomness is SplitMix64, `below(n)` is the
-//! high 64 bits of a draw times n, and all else is integers, or floating-point arithmetic that IEEE
-//! 754 and the `libm` crate pin down. Write flags are drawn from a stream of their own, so asking
-//! for writes does not change the pages.
+//! references give the same string on every machine. Randomness is SplitMix64, and `below(n)` is
+//! the high 64 bits of a draw times n. Everything else is integers, or floating-point arithmetic
+//! that IEEE 754 and the `libm` crate define exactly. Write flags come from a random stream of
+//! their own, so asking for writes does not change the pages.
 
 use std::fmt;
 use std::io::{Seek, Write};

@@ -1,4 +1,4 @@
-//! What a trace says about itself: where it comes from ([`Metadata`]) and what is in it
+//! The header of a trace: where the trace comes from ([`Metadata`]) and what it contains
 //! ([`Totals`]).
 
 use serde::{Deserialize, Serialize};

@@ -1,10 +1,8 @@
-//! Every format there is to read: decompression, detection by content, and the way to each
-//! importer.
+//! Reading any format: decompression, detection by content, and the choice of the importer.
 //!
-//! Names are not looked at. Compression is known by its magic bytes and may be nested; what comes
-//! out is PGTR or our own format by theirs, and otherwise, if its first bytes could be text, what
-//! its first line looks like. What cannot be known so ([`Format::OracleGeneral`]) has to be asked
-//! for.
+//! File names do not matter. Compression is recognised by its magic bytes and may be nested. PGTR
+//! and our own format are recognised by theirs. If the first bytes could be text, the first line
+//! decides the format. A format without such marks ([`Format::OracleGeneral`]) has to be asked for.
 
 use std::io::{BufReader, Cursor, Read, Seek, Write};
 use std::path::{Path, PathBuf};

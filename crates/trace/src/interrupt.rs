@@ -1,4 +1,4 @@
-//! A way to have long work given up from another thread.
+//! Stops long work from another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,13 +1,13 @@
-//! The inter-reference interval model: a reference string as the few moments at which a page's use
-//! changes.
+//! The inter-reference interval model: a reference string reduced to the moments at which a page's
+//! use changes.
 //!
 //! From R. W. Carr and J. L. Hennessy, *WSCLOCK: A simple and effective algorithm for virtual
-//! memory management*, SOSP 1981: the simulations there ran on such strings, about 600 times
+//! memory management*, SOSP 1981. Their simulations ran on such strings, which were about 600 times
 //! shorter than the references they stand for.
 //!
 //! # States
-//! A page is, at every virtual time, in one of three states, with `omega` references as the measure
-//! of "long":
+//! At every virtual time, a page is in one of three states. `omega` references are the measure of
+//! "long":
 //!
 //! * [`Idle`](PageState::Idle) within an interval of `omega` or more references that do not touch
 //!   it;
@@ -15,10 +15,10 @@
 //!   that do not write to it;
 //! * [`Dirty`](PageState::Dirty) otherwise.
 //!
-//! A [`Transition`] says from when on a page is in a state. Every page is idle at time 0. A state
-//! is known by looking ahead: the change to `Idle` lies at the *beginning* of the interval, right
-//! after the last reference before it, and the change from `Dirty` to `Clean` right after the last
-//! write before it.
+//! A [`Transition`] says from when on a page is in a state. Every page is idle at time 0. To find a
+//! state, the model looks ahead. The change to `Idle` lies at the *beginning* of the interval,
+//! right after the last reference before it. The change from `Dirty` to `Clean` lies right after
+//! the last write before the interval.
 //!
 //! ```text
 //!                        a read                               a write
@@ -29,33 +29,33 @@
 //! ```
 //!
 //! "An interval of omega or more references without the page" between its references number i and j
-//! means j - i - 1 >= omega; after the last reference there is always one.
+//! means j - i - 1 >= omega. After the last reference there is always such an interval.
 //!
 //! # Time
-//! Virtual time counts references, as [`VirtualTime`] maps records to them: exact where the trace
-//! holds every reference (window 0), otherwise spread evenly between marks. A trace that was
-//! reduced to a window of many pages lacks references that this model looks for, so a page can seem
-//! idle which was only left out.
+//! Virtual time counts references, as [`VirtualTime`] maps records to them. It is exact if the
+//! trace holds every reference (window 0). Otherwise references are spread evenly between marks. A
+//! trace that was reduced to a window of many pages lacks references that this model looks for, so
+//! a page can seem idle when its references were only left out.
 //!
-//! # Contents that are given up
-//! Where a mapping goes away ([`Event::Drop`]), a page's life ends: it is idle from its last
-//! reference before that, as at the end of the string, and what touches the page number later
-//! begins a new life with a transition from `Idle`. When the contents went is in [`Irim::drops`]:
-//! from then on there is nothing to keep, to write back or to read.
+//! # Dropped contents
+//! When a mapping goes away ([`Event::Drop`]), a page's life ends. The page is idle from its last
+//! reference before that, as at the end of the string. A later reference to the page number begins
+//! a new life with a transition from `Idle`. [`Irim::drops`] says when the contents went. From then
+//! on there is nothing to keep, to write back or to read.
 //!
 //! # Use
-//! Whoever simulates with it lets a page that is not idle count as referenced all the time, and one
-//! that is dirty as written all the time. A transition from `Idle` on a page that is not in memory
-//! is a fault. That is valid for policies that look back much further than `omega`.
+//! A simulation treats a page that is not idle as referenced all the time, and a dirty page as
+//! written all the time. A transition from `Idle` on a page that is not in memory is a fault. This
+//! is valid for policies that look back much further than `omega`.
 //!
 //! # Cost
-//! One pass; a few steps a reference, 24 bytes a page and 16 bytes a transition, which are sorted
-//! at the end: looking ahead means that a transition is found out later than it holds.
+//! One pass; a few steps a reference, 24 bytes a page and 16 bytes a transition. The transitions
+//! are sorted at the end, because the model finds a transition later than it takes effect.
 //!
 //! # The `.irim` format, version 1
-//! Not a kind of `.swt`: a string is a few kilobytes, is always read whole, and holds nothing that
-//! a trace's chunks, index and page numbers are for. All integers are little-endian; "varint" is
-//! LEB128 in its shortest form.
+//! This is not a kind of `.swt`: a string is a few kilobytes, is always read as a whole, and needs
+//! neither chunks nor an index nor page numbers. All integers are little-endian; "varint" is LEB128
+//! in its shortest form.
 //!
 //! ```text
 //! header    0 magic, 8 u32 version, 12 u32 header length (112), then u64: 16 omega, 24 references, 32 records of the

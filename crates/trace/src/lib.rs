@@ -1,10 +1,13 @@
-//! Page reference traces: our own format and everything that becomes it.
+//! Page reference traces: our own format, and the formats that can be converted to it.
 //!
-//! [`Trace::open`] opens a trace of any format and gives chunks of references to dense page ids;
-//! [`Writer`] takes page numbers and writes a trace; [`import()`] connects the two for foreign
-//! formats; [`generate`] makes reference strings, [`reduce`] makes them shorter, [`sample`] leaves
-//! some pages only, [`irim`] keeps only when the use of each page changes, [`mod@merge`] puts a
-//! stream among a program's references. The format itself is described in [`format`](mod@format).
+//! - [`Trace::open`] opens a trace of any format and gives chunks of references to dense page ids.
+//! - [`Writer`] takes page numbers and writes a trace. [`import()`] feeds it from other formats.
+//! - [`generate`] makes reference strings. [`reduce`] makes them shorter.
+//! - [`sample`] keeps only the references to pages with a small hash.
+//! - [`irim`] keeps only the moments at which the use of a page changes.
+//! - [`mod@merge`] merges a stream of accesses into a program's references.
+//!
+//! [`format`](mod@format) describes our format.
 //!
 //! ```
 //! use std::io::Cursor;

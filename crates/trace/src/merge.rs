@@ -1,10 +1,11 @@
-//! A stream of accesses put among a program's references, by time: what a program suffers from the
-//! file I/O of others.
+//! Merges a stream of accesses into a program's references, by time. This shows what a program
+//! suffers from the file I/O of others.
 //!
-//! Each has a clock of its own: the program's is its instructions, told by marks and, between two
-//! marks, spread evenly over the references stored; the stream's can be seconds. So both are taken
-//! as shares of the whole duration. The stream's pages are others than the program's: they begin at
-//! [`STREAM_PAGES`]. Everything that is not a reference is the program's.
+//! Each side has its own clock. The program's clock is its instructions: marks give them, and
+//! between two marks they are spread evenly over the references stored. The stream's clock can be
+//! seconds. So both are taken as shares of the whole duration. The stream's pages differ from the
+//! program's: they begin at [`STREAM_PAGES`]. Everything that is not a reference belongs to the
+//! program.
 //!
 //! (S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK replacement",
 //! USENIX Annual Technical Conference 2005, section 5.1.2, scales a web server's I/O trace to the

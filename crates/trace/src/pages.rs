@@ -1,17 +1,18 @@
-//! Page numbers to page ids: the writer's address table.
+//! The writer's address table: page numbers to page ids.
 //!
-//! An open-addressing hash table of *leaves*, each of eight neighbouring pages: their ids, and
-//! three bit sets that say which of them have contents (*live*), were ever touched, were ever
-//! written. Key and ids lie side by side, so a random reference costs one cache miss; a reference
-//! near the one before finds its leaf without hashing. Counting pages is a population count at the
-//! end. Eight pages because page numbers need not be dense: a lone page costs 48 bytes (over the
-//! load factor), whatever its number, and a dense million take about ten megabytes. (Importing
-//! random references to a million pages took twice as long with a directory of larger leaves.)
+//! It is an open-addressing hash table of *leaves*. A leaf covers eight neighbouring pages: their
+//! ids, and three bit sets that say which of them have contents (*live*), were ever touched, and
+//! were ever written. Key and ids lie side by side, so a random reference costs one cache miss. A
+//! reference near the one before finds its leaf without hashing. Counting pages is a population
+//! count at the end. A leaf has only eight pages because page numbers need not be dense: a lone
+//! page costs 48 bytes (over the load factor), whatever its number, and a dense million take about
+//! ten megabytes. (Importing random references to a million pages took twice as long with a
+//! directory of larger leaves.)
 //!
 //! Unmapping must not walk a range of 2^40 pages of which three were touched, nor walk the same
-//! dead leaves again and again. From the first unmapping on an ordered set holds the leaves with
-//! live pages; unmapping empties leaves and takes them out, so its whole cost is bounded by the
-//! number of times pages come to life.
+//! dead leaves again and again. From the first unmapping on, an ordered set holds the leaves with
+//! live pages. Unmapping empties leaves and removes them from the set, so its total cost is at most
+//! the number of times that pages come to life.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

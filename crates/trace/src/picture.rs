@@ -1,9 +1,9 @@
-//! Page against time: how much of which memory is touched when.
+//! Page against time: which memory the program touches when.
 //!
-//! Time, in references stored, runs along columns; pages, in the order of their numbers and without
-//! the gaps between them, along rows. A cell counts the pages of its row touched, and those
-//! written, in its column's time. Two passes over the trace: the first learns the page numbers, the
-//! second counts.
+//! Columns are time, in references stored. Rows are pages, in the order of their numbers and
+//! without the gaps between them. A cell counts the pages of its row that are touched, and those
+//! that are written, in the time of its column. Two passes over the trace make the picture: the
+//! first learns the page numbers, the second counts.
 
 use crate::{Chunk, Error, PackedReference, Trace};
 use std::ops::Range;

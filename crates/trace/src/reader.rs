@@ -1,12 +1,13 @@
 //! Opening and reading traces.
 //!
 //! A native file is read with positioned reads, so any number of threads can decode chunks of one
-//! [`Trace`]. Every other format is converted on opening, through the ordinary
-//! [`Writer`](crate::Writer), into a native trace in memory: there is one decoder, and what it
-//! reads has been through one set of checks.
+//! [`Trace`]. Every other format is converted when it is opened, through the ordinary
+//! [`Writer`](crate::Writer), into a native trace in memory. So there is one decoder, and all its
+//! input has passed one set of checks.
 //!
-//! Opening checks everything but the chunks: header, index and metadata by their checksums, the
-//! length of the file to the byte, the index against the header. Reading a chunk checks the chunk.
+//! Opening a trace checks everything but the chunks: header, index and metadata by their checksums,
+//! the length of the file to the byte, the index against the header. Reading a chunk checks the
+//! chunk.
 
 use std::fs::File;
 use std::io::{Cursor, Read};

@@ -1,10 +1,10 @@
-//! What a trace is made of: references, and the events between them.
+//! The contents of a trace: references, and the events between them.
 //!
-//! A *reference* names a page by its **id**: a `u32` given out in the order in which pages are
-//! first touched, so that whatever a simulation knows about pages fits a plain array. An *event* is
-//! anything else the program did that a memory manager would notice. Page *numbers* (address / page
-//! size) occur only where an id begins ([`Chunk::new_pages`](crate::Chunk::new_pages)) or changes
-//! its place ([`Event::Move`]).
+//! A *reference* names a page by its **id**. Ids are `u32`, given out in the order in which pages
+//! are first touched, so a simulation can keep all it knows about pages in plain arrays. An *event*
+//! is anything else the program did that a memory manager would notice. Page *numbers* (address /
+//! page size) occur only where an id begins ([`Chunk::new_pages`](crate::Chunk::new_pages)) or
+//! changes its place ([`Event::Move`]).
 
 use std::fmt;
 use std::ops::Range;

@@ -1,27 +1,27 @@
 //! Reduction to a window of K pages: fewer references, the same LRU and OPT faults.
 //!
 //! Runs of consecutive references to one page are cut greedily into epochs of at most K distinct
-//! pages. Of each page only the first and the last run of an epoch are kept, in time order; the
-//! write flags of the dropped ones go into the kept last one. A dropped run lies between two kept
-//! ones of the same page with fewer than K distinct pages between them (the "safely allowed drop"
+//! pages. Of each page only the first and the last run of an epoch are kept, in time order. The
+//! write flags of the dropped runs go into the kept last one. A dropped run lies between two kept
+//! runs of the same page with fewer than K distinct pages between them (the "safely allowed drop"
 //! of Kaplan, Smaragdakis and Wilson, *Flexible reference trace reduction for VM simulations*, ACM
-//! TOMACS 13(1), 2003), so **LRU and OPT take exactly the same faults at every memory of K frames
+//! TOMACS 13(1), 2003). So **LRU and OPT take exactly the same faults at every memory of K frames
 //! or more**. With K = 1 every run is kept.
 //!
-//! The two kept runs stay two where nothing is left between them. As one, a page that is loaded
-//! with a clear reference bit would look as if it had not been used again, at any memory size: 4 %
-//! fewer faults of CLOCK on cholesky with 3,417 frames at K = 16. So they also stay two when what
-//! has been reduced is reduced again.
+//! The two kept runs stay two even if nothing is left between them. Joined into one, a page that is
+//! loaded with a clear reference bit would look as if it had not been used again, at any memory
+//! size. On cholesky, with 3,417 frames at K = 16, CLOCK would take 4 % fewer faults. For the same
+//! reason they stay two when a reduced trace is reduced again.
 //!
-//! Policies with reference bits can differ where a hand meets a page twice between the two kept
-//! runs: give them 4 to 8 K frames. That is enough where hands go round all of memory, not where
-//! one comes back to the pages loaded last, as that of LIFO+ does. Counts of references (LFU, LRU-2
-//! with a correlated period) are not kept at all.
+//! Policies with reference bits can differ if a hand meets a page twice between the two kept runs.
+//! Give them 4 to 8 K frames. That is enough if hands go round all of memory. It is not enough for
+//! a hand that comes back to the pages loaded last, as that of LIFO+ does. Reference counts (LFU,
+//! LRU-2 with a correlated period) are not preserved at all.
 //!
-//! Epochs also end where contents go away or move (UNMAP, REMAP): a run must not cross the end of
-//! its page's life. Other events keep their place between the kept runs. (The recorder ends epochs
-//! more often, at every event among others, which is as safe and keeps more: 1,764,362 runs of
-//! cholesky at K = 16, where this keeps 1,332,476.)
+//! Epochs also end where contents go away or move (UNMAP, REMAP), because a run must not cross the
+//! end of its page's life. Other events keep their place between the kept runs. (The recorder ends
+//! epochs more often, for example at every event. That is as safe and keeps more: 1,764,362 runs of
+//! cholesky at K = 16, instead of 1,332,476 here.)
 
 use rustc_hash::FxHashMap;
 

@@ -1,9 +1,9 @@
-//! A decoded trace turned back into calls with page numbers.
+//! Turns a decoded trace back into calls with page numbers.
 //!
-//! For reducing a native trace, and for checking one: what [`crate::Trace::replay`] hands to a
+//! This serves to reduce a native trace and to check one. [`crate::Trace::replay`] into a
 //! [`crate::Writer`] makes the same trace again, to the byte. Drops go back one page at a time, in
-//! the order of the ids, and the writer joins them; a move goes back as the move of one page, and
-//! the second half of an exchange is then already done.
+//! the order of the ids, and the writer joins them. A move goes back as the move of one page; the
+//! second half of an exchange is then already done.
 
 use crate::{Chunk, Error, Event, Sink};
 

@@ -1,13 +1,13 @@
-//! A trace of some of its pages: every reference to them, and none to others.
+//! A trace of some of a trace's pages: every reference to them, and none to others.
 //!
-//! Which pages depends on a hash of their ids and on nothing else (spatial sampling: C. A.
-//! Waldspurger et al., "Efficient MRC construction with SHARDS", USENIX FAST 2015). A page is in
-//! with all its references or not at all, so the sample goes through the program's phases as the
-//! whole does, with fewer pages between two references to a page, in proportion.
+//! Only a hash of a page's id decides whether the page is in the sample (spatial sampling: C. A.
+//! Waldspurger et al., "Efficient MRC construction with SHARDS", USENIX FAST 2015). The sample has
+//! either all references to a page or none. So it goes through the program's phases as the whole
+//! trace does, with proportionally fewer pages between two references to a page.
 //!
-//! Since ids count up by first touch, so do those of the sample: a page's new id is the number of
-//! sampled pages with a smaller one, and ranges of ids stay ranges. What is not about pages
-//! (objects, mappings, marks) is left out.
+//! Ids count up by first touch, also in the sample: a page's new id is the number of sampled pages
+//! with a smaller id, and ranges of ids stay ranges. Everything that is not about pages (objects,
+//! mappings, marks) is left out.
 
 use std::io::Cursor;
 use std::ops::Range;

@@ -4,18 +4,18 @@
 //! is one reference. What a record stands for depends on the trace's window
 //! ([`Metadata::window`](crate::Metadata::window)):
 //!
-//! * **0, every reference is stored**: a record is a reference, and virtual time is the record's
-//!   number, exactly. (The two pages of a reference that straddles them are two, and so is each
-//!   page that a system call touches: the header's `references`, which counts instructions'
-//!   operands, can differ by a few in a thousand.)
-//! * **1 and more, runs are stored, or some of them**: how long each run was is not known, but
-//!   every MARK, about a million instructions apart, says how many references the program made
-//!   since the one before. These are spread evenly over the records between the two marks; what
-//!   came after the last mark, up to the header's `references`, over the records after it. So
-//!   virtual time is right at each mark, and an estimate in between.
+//! * **0, every reference is stored**: a record is a reference, and virtual time is exactly the
+//!   record's number. (A reference that straddles two pages counts as two, and so does each page
+//!   that a system call touches. The header's `references` counts instructions' operands, so it can
+//!   differ by a few in a thousand.)
+//! * **1 and more, runs are stored, or some of them**: the length of each run is unknown, but every
+//!   MARK says how many references the program made since the mark before. Marks are about a
+//!   million instructions apart. The references between two marks are spread evenly over the
+//!   records between them. Those after the last mark, up to the header's `references`, are spread
+//!   over the records after it. So virtual time is right at each mark and an estimate in between.
 //!
-//! Without marks the header's two counts are all there is, and the references are spread evenly
-//! over the whole trace.
+//! Without marks only the header's two counts are known, and the references are spread evenly over
+//! the whole trace.
 
 use std::cell::Cell;
 

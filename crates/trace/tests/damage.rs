@@ -1,5 +1,5 @@
-//! Damage is noticed: an error that says where, never a panic, never a trace that is silently
-//! shorter.
+//! Damaged traces: the reader reports an error with its place. It never panics and never returns a
+//! trace that is silently shorter.
 
 mod common;
 

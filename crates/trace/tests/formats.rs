@@ -1,5 +1,5 @@
-//! Formats of others: small samples, written from the documentation of each, with every reference
-//! that comes of them.
+//! Other formats: small samples, written from the documentation of each, with every reference that
+//! they stand for.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! IRIM strings: the worked example, a model that follows the definition slot by slot, the file and
-//! its damage.
+//! IRIM strings: the worked example, a model that follows the definition slot by slot, the file
+//! format and damaged files.
 
 mod common;
 

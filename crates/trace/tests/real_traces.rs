@@ -1,6 +1,6 @@
-//! The traces of real programs: every published count is what the reader finds.
+//! The traces of real programs: the reader finds every published count.
 //!
-//! They are large and not part of this crate: `SWEEPHAND_TRACES` names their folder.
+//! The traces are large and not part of this crate. `SWEEPHAND_TRACES` names their folder.
 
 mod common;
 

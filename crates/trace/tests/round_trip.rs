@@ -1,4 +1,4 @@
-//! Whatever a program does comes back from a trace as it went in.
+//! A trace returns everything that was written to it.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! The bundled tasks: every reference is stored, and how much shorter their IRIM strings are.
+//! The bundled tasks: every reference is stored, and their IRIM strings are as short as
+//! `traces/tasks/irim.csv` says.
 
 use std::fmt::Write;
 use std::path::PathBuf;

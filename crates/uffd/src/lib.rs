@@ -1,17 +1,16 @@
-//! Linux userfaultfd: faults of a process on missing pages, told to user space, and the calls that
-//! answer them.
+//! Linux userfaultfd: user space receives a process's faults on missing pages, and answers them.
 //!
-//! A thin layer over the ioctls, with what published wrappers lack: `UFFDIO_MOVE` (Linux 6.8),
-//! which hands pages from one place of an address space to another without copying them. No
-//! allocation, no libc, no thread-local state: it is made for an agent inside a program that must
-//! not touch the program's own memory.
+//! A thin layer over the ioctls. It has what published wrappers lack: `UFFDIO_MOVE` (Linux 6.8),
+//! which moves pages from one place of an address space to another without copying them. It uses no
+//! allocation, no libc and no thread-local state, because it serves an agent inside a program that
+//! must not touch the program's own memory.
 //!
 //! ```text
 //!   program touches a missing page --> Event::Fault --> copy / move_pages --> the program goes on
 //!   program calls munmap, madvise, mremap, fork --> Event::Unmap, Remove, Remap, Fork --> the call returns once it is read
 //! ```
 //!
-//! While such a call is under way the kernel answers `EAGAIN` to copies and moves:
+//! While such a call is under way, the kernel answers copies and moves with `EAGAIN`.
 //! [`Userfaultfd::read`] the events, then try again.
 #![no_std]
 

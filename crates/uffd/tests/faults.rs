@@ -1,4 +1,4 @@
-//! Faults answered, pages moved and found, on memory of the test's own.
+//! Answers faults, moves pages and finds them again, in the test's own memory.
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;

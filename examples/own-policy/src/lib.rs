@@ -1,10 +1,10 @@
-//! A policy of one's own: CLOCK that takes in a page evicted not long ago with its reference bit
-//! set.
+//! A policy in a crate of its own: CLOCK that gives a page evicted not long ago a set reference bit
+//! when it comes back.
 //!
-//! A page that comes back has shown that it is used again, which CLOCK forgets at the moment of
-//! eviction. So this one remembers as many evicted pages as there are frames, oldest first out, and
-//! spares those that come back for one turn of the hand more. Like CLOCK it needs faults and
-//! reference bits only.
+//! A page that comes back has shown that it is used again. CLOCK forgets that when it evicts the
+//! page. This policy remembers as many evicted pages as there are frames, and forgets the oldest
+//! first. A page that comes back is spared for one more turn of the hand. Like CLOCK, it needs only
+//! faults and reference bits.
 //!
 //! Cost: hit nothing; fault amortised O(1).
 

@@ -1,4 +1,4 @@
-//! The `sweephand` command with one policy more.
+//! The `sweephand` command with one more policy.
 //!
 //! ```sh
 //! cargo run --release -p own-policy -- simulate traces/numpy.swt --policy clock,comeback,comeback:memory=3

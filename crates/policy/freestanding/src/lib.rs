@@ -1,11 +1,11 @@
-//! The policy core where there is no operating system: a static library that a kernel could link.
+//! The policy core without an operating system: a static library that a kernel could link.
 //!
-//! That it compiles is the proof. Rust allows one panic handler in what is linked together, and std
-//! has one: if the core or anything under it used std, this would be error E0152, "found duplicate
-//! lang item `panic_impl`". It would be the same for the allocator, which here is a few pages that
-//! are never given back.
+//! That it compiles is the proof. Rust allows one panic handler per linked program, and std has
+//! one. If the core or a dependency used std, the compiler would report error E0152, "found
+//! duplicate lang item `panic_impl`". The same holds for the allocator, which here hands out a few
+//! pages and never takes them back.
 //!
-//! `.ci/run` builds it and calls it from `main.c`.
+//! `.ci/run` builds the library and calls it from `main.c`.
 #![no_std]
 
 use core::alloc::{GlobalAlloc, Layout};

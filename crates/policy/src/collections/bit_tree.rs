@@ -1,4 +1,4 @@
-//! An ordered set of integers with cheap extremes.
+//! An ordered set of integers that finds its smallest and largest elements quickly.
 
 use alloc::vec::Vec;
 

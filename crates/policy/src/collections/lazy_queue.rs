@@ -1,4 +1,4 @@
-//! A queue that pages leave from anywhere.
+//! A queue of pages that can leave from any place.
 
 use super::PageMap;
 use crate::interface::ensure;

@@ -1,4 +1,4 @@
-//! Pages by how often they were used, with their ranks.
+//! Pages in order of use count, with their ranks.
 
 use super::{PageMap, RankedList};
 use crate::interface::ensure;

@@ -1,7 +1,7 @@
-//! The few containers that all policies are built from: one clear copy of each.
+//! The few containers that all policies use.
 //!
-//! All of them address pages by dense id and keep their links in arrays, so that a list costs 8
-//! bytes a page and no allocation per operation.
+//! All of them address pages by dense id and keep their links in arrays. So a list costs 8 bytes a
+//! page and allocates nothing per operation.
 
 mod bit_tree;
 mod frame_table;

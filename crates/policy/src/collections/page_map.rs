@@ -1,4 +1,4 @@
-//! A value for every page id, default until set.
+//! A value for every page id. The value is the default until it is set.
 
 use crate::PageId;
 use alloc::vec::Vec;

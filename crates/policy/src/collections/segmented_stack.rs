@@ -1,4 +1,4 @@
-//! A recency stack cut at fixed depths.
+//! A recency stack that is cut at fixed depths.
 
 use super::Lists;
 use crate::interface::ensure;

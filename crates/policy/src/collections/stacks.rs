@@ -1,5 +1,5 @@
-//! Circular lists of pages by number, each with a pointer that goes from the top to the bottom and
-//! round.
+//! Circular, numbered lists of pages. Each has a pointer that goes from the top to the bottom and
+//! starts again.
 
 use super::PageMap;
 use crate::interface::ensure;

@@ -1,4 +1,4 @@
-//! Demand paging in the plainest form, with every rule checked.
+//! Demand paging in its simplest form, with every rule checked.
 
 use crate::interface::ensure;
 use crate::registry::{Registered, Spec};

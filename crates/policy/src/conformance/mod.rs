@@ -1,18 +1,23 @@
-//! The suite that every registered policy passes, and the plain machine it runs them on.
+//! The test suite that every registered policy passes, and the simple machine that it runs policies
+//! on.
 //!
-//! [`Machine`] is demand paging written for clarity: it keeps its own resident set and checks after
-//! every step what the policy did and what the policy's own [`Policy::check`](crate::Policy::check)
-//! says. [`conform`] puts a policy through
+//! [`Machine`] is demand paging written for clarity. It keeps its own resident set. After every
+//! step it checks what the policy did and calls the policy's own
+//! [`Policy::check`](crate::Policy::check). [`conform`] runs a policy on
 //! - every reference string of length 8 over 4 pages, at every memory size from 1 to 5;
-//! - random strings over more pages and sizes;
-//! - for each: never fewer faults than OPT, no fault beyond the first on a page when all fit, the
-//!   same victims after an order-preserving renaming of the pages, the same faults and victims as
-//!   the [`naive`] model, and, in the VM model, the same victims when the hits between two faults
-//!   are reduced to one a page.
+//! - random strings over more pages and sizes.
+//!
+//! For each string it checks that
+//! - the policy never takes fewer faults than OPT;
+//! - a page faults only once when all pages fit;
+//! - the victims stay the same when the pages are renamed in an order-preserving way;
+//! - the faults and victims are those of the [`naive`] model;
+//! - in the VM model, the victims stay the same when the hits on a page between two faults are
+//!   reduced to one.
 //!
 //! [`fuzz`] turns any bytes into a policy, a memory size and operations (references, unmaps,
-//! evictions ahead of need, lost races, objects allocated and freed) with the same checks after
-//! each; `fuzz/` gives it to libFuzzer.
+//! evictions ahead of need, lost races, objects allocated and freed). It makes the same checks
+//! after each operation. `fuzz/` feeds it to libFuzzer.
 
 mod machine;
 pub mod naive;

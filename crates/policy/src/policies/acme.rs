@@ -1,19 +1,20 @@
 //! ACME, adaptive caching using multiple experts: virtual caches under other policies vote on the
-//! victim, with weights that follow how well they do.
+//! victim, with weights that follow their success.
 //!
 //! Paper: I. Ari, A. Amer, R. Gramacy, E. L. Miller, S. A. Brandt, D. D. E. Long, "ACME: adaptive
-//! caching using multiple experts", Workshop on Distributed Data and Structures (WDAS) 2002. Four
-//! virtual caches of M entries, without contents, see every reference: LRU, LFU, FIFO and MRU. Each
-//! gives every resident page 1 - rank / size, the next that it would evict having rank 0, or 1 if
-//! it does not hold the page. The page with the largest weighted sum goes; of equals the least
-//! recently used. After a reference, the weight of each cache that missed is multiplied by `beta`;
-//! the weights are scaled to sum to 1, and a share `alpha` of them is dealt out evenly, so that no
-//! expert is silenced for good.
+//! caching using multiple experts", Workshop on Distributed Data and Structures (WDAS) 2002.
 //!
-//! What was filled in: which four experts (the paper has a pool of many), that votes are ranks, and
-//! the constants; the vote takes place before the caches see the reference that faults; LFU breaks
-//! ties by LRU and forgets a page that leaves its virtual cache. A page that is unmapped leaves all
-//! of them.
+//! Four virtual caches of M entries, without contents, see every reference: LRU, LFU, FIFO and MRU.
+//! Each gives every resident page a vote of 1 - rank / size, where the page that it would evict
+//! next has rank 0. A page that it does not hold gets a vote of 1. The page with the largest
+//! weighted sum is evicted; among equals, the least recently used. After a reference, the weight of
+//! each cache that missed is multiplied by `beta`. The weights are scaled to sum to 1, and a share
+//! `alpha` of them is divided evenly, so that no expert loses its vote for good.
+//!
+//! Choices where the paper is silent: the four experts (the paper has a pool of many), votes by
+//! rank, and the constants. The caches vote before they see the reference that faults. LFU breaks
+//! ties by LRU and forgets a page that leaves its virtual cache. An unmapped page leaves all
+//! virtual caches.
 //!
 //! ```text
 //!              LRU   [ next ...... last ]  w = .30   --+
@@ -22,13 +23,12 @@
 //!              MRU   [ next ...... last ]  w = .20   --+
 //! ```
 //!
-//! Cost: hit O(1). A fault would have to look at all M pages, as every reference moves ranks and
-//! weights; instead pages are taken in blocks of up to 64 that were used in succession. A block
-//! remembers, for each cache, a rank that none of its pages was below, and the same of the sum of
-//! ranks; how far ranks can have fallen since is known. So no page of the block scores more than
-//! one with those ranks would, and only the blocks that could beat the best score found are looked
-//! into. A fault looks at M / 64 blocks, and into few of them; O(M) at worst. About 64 bytes a page
-//! seen.
+//! Cost: hit O(1). A fault would have to look at all M pages, because every reference moves ranks
+//! and weights. Instead, pages are grouped in blocks of up to 64 that were used in succession. A
+//! block remembers, for each cache, a lower bound of its pages' ranks, and a lower bound of the sum
+//! of ranks. How far ranks can have fallen since then is known. This bounds the score of every page
+//! in the block, so a fault looks only into blocks that could beat the best score found. A fault
+//! looks at M / 64 blocks and into few of them; O(M) at worst. About 64 bytes a page seen.
 
 use crate::arguments::Parameter;
 use crate::collections::{LfuList, PageMap, RankedList};

@@ -2,15 +2,15 @@
 //!
 //! The mechanism of Linux 2.0 to 2.4 (`age`, mm/vmscan.c) and of FreeBSD (`act_count`,
 //! vm_pageout.c; M. K. McKusick, G. V. Neville-Neil, "The design and implementation of the FreeBSD
-//! operating system", 2004). A hand goes round the frames when memory is needed. Bit set: it is
-//! cleared, and the age rises by `advance`, to at most `max`. Bit clear: the age falls by `decline`
-//! (or by half), and the page is evicted when that leaves 0.
+//! operating system", 2004). When memory is needed, a hand goes round the frames. If a page's bit
+//! is set, the hand clears it and raises the age by `advance`, to at most `max`. If the bit is
+//! clear, the hand lowers the age by `decline` (or halves it), and evicts the page if that
+//! leaves 0.
 //!
-//! There is no paper, and kernels differ from version to version. The constants here are Linux
-//! 2.2's (start 2, advance 3, decline 1, max 20) and FreeBSD's (start 5, advance 3, decline 1, max
-//! 64); `decline=halve` is the exponential decline of Linux 2.4. A new page takes the victim's
-//! place, with its bit clear. The kernels' several lists, and their scans in the background, are
-//! left out.
+//! There is no paper, and kernels differ from version to version. The constants here are those of
+//! Linux 2.2 (start 2, advance 3, decline 1, max 20) and of FreeBSD (start 5, advance 3, decline 1,
+//! max 64). `decline=halve` is the exponential decline of Linux 2.4. A new page takes the victim's
+//! place, with its bit clear. The kernels' several lists and background scans are left out.
 //!
 //! Cost: hit nothing; fault as many steps as it takes to bring an age to 0, at worst M `max`.
 //! `hand_steps` counts frames looked at.

@@ -1,23 +1,26 @@
-//! APR: CLOCK and LIFO+ each name a page to evict, and the one whose words have proved better
+//! APR: CLOCK and LIFO+ each name a page to evict. The policy whose choices have proved better
 //! decides.
 //!
 //! Source: Y. Lee, "An adaptive page replacement scheme for scientific applications", master's
-//! thesis, Seoul National University, 2020, chapter 3. CLOCK over all pages, the *default* policy,
-//! fails on loops a little larger than memory; LIFO+ on the stack of one object, the *fallback*, is
-//! made for them. Each works on a *virtual memory* of M pages, the memory that it would have if it
-//! alone decided, and names one page of it at a replacement.
+//! thesis, Seoul National University, 2020, chapter 3.
 //!
-//! - The default names the page that CLOCK would evict; the object of that page is the one that
-//!   gives up a frame. The fallback names the page that LIFO+ would evict from that object's stack.
-//!   The object's scores choose the *winner*.
-//! - A page that a policy named is out of its virtual memory, resident or not. A page that was
-//!   evicted on the other's word is still in it, as a *ghost*. Either carries a *record*: who named
-//!   it, and when.
-//! - If the other policy comes to name the page before the program uses it, the word was good:
-//!   praise. If the program uses it first, punishment. Either weighs d^(replacements in the object
-//!   since then), and all scores of the object decay by d at a replacement. The record ends.
-//! - A winner that names a ghost has only brought its virtual memory down to M pages; the frame
-//!   then comes from the resident page that it named longest ago.
+//! The *default* policy is CLOCK over all pages. It fails on loops a little larger than memory. The
+//! *fallback* is LIFO+ on the stack of one object, which is made for such loops. Each policy works
+//! on a *virtual memory* of M pages: the memory that it would have if it alone decided. At a
+//! replacement each names one page of its virtual memory.
+//!
+//! - The default names the page that CLOCK would evict. That page's object gives up a frame. The
+//!   fallback names the page that LIFO+ would evict from that object's stack. The object's scores
+//!   choose the *winner*.
+//! - A page that a policy named leaves that policy's virtual memory, resident or not. A page that
+//!   was evicted on the other policy's choice stays in it as a *ghost*. Both kinds of page carry a
+//!   *record*: which policy named the page, and when.
+//! - If the other policy names the page before the program uses it, the choice was good, and the
+//!   policy is praised. If the program uses the page first, the policy is punished. Praise and
+//!   punishment weigh d^(replacements in the object since then), and all scores of the object decay
+//!   by d at a replacement. Then the record ends.
+//! - If the winner names a ghost, it only brings its virtual memory down to M pages. The frame then
+//!   comes from the resident page that the winner named longest ago.
 //!
 //! ```text
 //!                        named by X                   evicted
@@ -32,39 +35,40 @@
 //!   searched by LIFO+:   resident, named and ghosts of the default     (a stack an object)
 //! ```
 //!
-//! Two lists read one reference bit, so it is folded into a bit for each; a named page is found to
-//! have been used then, or when it faults.
+//! Two lists read one reference bit, so the bit is copied into one bit for each list. The use of a
+//! named page is noticed at that moment, or when the page faults.
 //!
-//! What the thesis leaves open, and what was chosen. In brackets what each gave on seven SPLASH-3
+//! Choices where the thesis is silent. The brackets give the result of each on seven SPLASH-3
 //! programs: % fewer faults than CLOCK, CLOCK-Pro and SEQ once memory is full (mean over 10 to 90 %
 //! of the pages, then over programs; the thesis has 22.0, 22.1, 16.4), and the worst case against
 //! CLOCK. The choices below together: [19.7 8.6 6.9, 4 % more].
-//! - A page that the fallback named and that stays resident leaves its stack. Found used, it comes
-//!   back on top as if fetched, which in the fallback's virtual memory it is. Left in place to be
-//!   passed (`named=stay` [19.6 7.4 6.2, 5 % more]), such pages pile up where each search begins:
-//!   40 to 80 looks a fault on fft instead of 5. CLOCK's hand comes by once a turn, so in the ring
-//!   they stay.
-//! - At equal scores, which both begin with, the fallback decides (`ties=default` [15.7 3.8 1.6, 5
-//!   % more]).
-//! - A policy that meets a ghost names it, and nothing else (`search=one-choice`). Praising it away
-//!   and searching on for a resident page (`search=search-on`) takes several pages a fault out of
-//!   the virtual memory, until only the newest are left, and the policy praises itself into power
-//!   (3.5 times the faults on sprite with 800 frames).
+//! - A page that the fallback named and that stays resident leaves its stack. If the program uses
+//!   it, it comes back on top, as if fetched; in the fallback's virtual memory it is fetched. If
+//!   such pages stayed in place (`named=stay` [19.6 7.4 6.2, 5 % more]), they would collect where
+//!   each search begins: 40 to 80 looks a fault on fft instead of 5. In the ring they stay, because
+//!   CLOCK's hand comes by only once a turn.
+//! - Scores are equal at first. At equal scores the fallback decides (`ties=default` [15.7 3.8 1.6,
+//!   5 % more]).
+//! - A policy that meets a ghost names it, and nothing else (`search=one-choice`). The alternative
+//!   is to praise the ghost away and to search on for a resident page (`search=search-on`). That
+//!   takes several pages a fault out of the virtual memory, until only the newest are left, and the
+//!   policy praises itself until it always wins (3.5 times the faults on sprite with 800 frames).
 //! - M ghosts (`ghosts=50%` [19.8 8.5 6.9, 5 % more]); d = 0.7 (0.5 [19.3 8.0 6.2, 4 %], 0.9 [19.2
 //!   7.7 6.2, 5 %]).
-//! - A fault on a ghost is judged after the replacement that it causes, as in Figure 3.4. Both name
-//!   one page: no record. The fallback finds no page to name: it agrees. The winner has named no
-//!   resident page: the loser's choice goes, else the next resident page that CLOCK comes to.
-//! - A freed object's ghosts, records and scores end. Its resident pages go on top of the default
-//!   object's stack as if just fetched (`freed=bottom` [19.7 8.5 6.8, 4 %]: to its bottom). So do
-//!   pages that come under an allocation, in its stack.
+//! - A fault on a ghost is judged after the replacement that it causes, as in Figure 3.4. If both
+//!   policies name one page, there is no record. If the fallback finds no page to name, it agrees.
+//!   If the winner has named no resident page, the loser's choice goes, else the next resident page
+//!   that CLOCK comes to.
+//! - When an object is freed, its ghosts, records and scores end. Its resident pages go on top of
+//!   the default object's stack, as if just fetched (`freed=bottom` [19.7 8.5 6.8, 4 %]: to its
+//!   bottom). Pages that come under an allocation go on top of its stack in the same way.
 //!
 //! Cost: hit nothing; fault amortised O(1). A look at an entry clears a bit, ends in a choice, or
-//! passes, once a turn of CLOCK's hand, a page that the default named. `hand_steps` counts the
+//! (once a turn of CLOCK's hand) passes a page that the default named. `hand_steps` counts the
 //! entries of either list looked at. 21 bytes a page seen, 4 a page that the default named, 56 an
-//! object; object numbers are expected to be small. No page is in the lists of both policies and in
-//! a queue beside them, but for those that the default named: a queue is linked by the node of the
-//! list that the page is not in.
+//! object; object numbers should be small. Only a page that the default named can be in the lists
+//! of both policies and in a queue as well; every other page has a free node, and the queue uses
+//! it.
 
 use crate::arguments::{Parameter, Rounding};
 use crate::collections::{LazyQueue, Node, PageMap, Stacks};

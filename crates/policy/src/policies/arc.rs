@@ -1,14 +1,16 @@
-//! ARC: recency and frequency share memory, and ghosts of each tell which of the two deserves more.
+//! ARC: recency and frequency share memory, and ghosts tell which of the two deserves more.
 //!
 //! Paper: N. Megiddo, D. S. Modha, "ARC: a self-tuning, low overhead replacement cache", USENIX
-//! FAST 2003, Figure 4. T1 holds the pages seen once recently, T2 those seen at least twice, both
-//! in LRU order; B1 and B2 remember what left them. A fault on a ghost of B1 says that T1 is too
-//! small and raises its target size p; one on B2 lowers it.
+//! FAST 2003, Figure 4.
 //!
-//! What the paper leaves open: whether |B2|/|B1| is an integer division; here it is real. The
-//! target moves when the fault happens, with the sizes before anything else changes; ghosts are
-//! dropped when an unseen page comes in, which forgets the same pages as dropping them before the
-//! replacement. With nothing in T2, T1 gives the victim.
+//! T1 holds the pages seen once recently, T2 those seen at least twice, both in LRU order. B1 and
+//! B2 remember the pages that left them. A fault on a ghost of B1 says that T1 is too small and
+//! raises its target size p. A fault on a ghost of B2 lowers p.
+//!
+//! Choices where the paper is silent: |B2|/|B1| is a real division here, not an integer one. The
+//! target moves when the fault happens, with the sizes before anything else changes. Ghosts are
+//! dropped when an unseen page comes in. This forgets the same pages as dropping them before the
+//! replacement. If T2 is empty, T1 gives the victim.
 //!
 //! Cost: hit one list move; fault O(1). 9 bytes a page seen.
 //!

@@ -1,13 +1,15 @@
 //! CAR: clock with adaptive replacement, ARC's idea on reference bits.
 //!
-//! Paper: S. Bansal, D. S. Modha, "CAR: clock with adaptive replacement", USENIX FAST 2004. Two
-//! clocks hold the resident pages: T1 those seen once recently, T2 those seen at least twice. The
-//! ghosts B1 and B2 remember what left them. A fault on a ghost says which clock is too small, and
-//! moves the target p.
+//! Paper: S. Bansal, D. S. Modha, "CAR: clock with adaptive replacement", USENIX FAST 2004.
 //!
-//! What the paper leaves open: whether |B2|/|B1| is an integer division. With `integer-ratio=on`
-//! (the default) and collapsed references, Tables 1 and 2 of CLOCK-Pro (USENIX ATC 2005) come out
-//! exactly. A new page's reference bit is clear, everywhere; set, the policy degenerates to CLOCK.
+//! Two clocks hold the resident pages: T1 those seen once recently, T2 those seen at least twice.
+//! The ghosts B1 and B2 remember the pages that left them. A fault on a ghost says which clock is
+//! too small and moves the target p.
+//!
+//! Choices where the paper is silent: with `integer-ratio=on` (the default), |B2|/|B1| is an
+//! integer division; then, with collapsed references, Tables 1 and 2 of CLOCK-Pro (USENIX ATC 2005)
+//! come out exactly. The reference bit of a new page is always clear; if it were set, the policy
+//! would degenerate to CLOCK.
 //!
 //! Cost: hit nothing; fault amortised O(1). `hand_steps` counts clock entries looked at.
 //!

@@ -1,14 +1,16 @@
-//! CLOCK, or second chance: FIFO that spares a page whose reference bit is set, once.
+//! CLOCK, or second chance: FIFO that spares a page once if its reference bit is set.
 //!
 //! Paper: F. J. Corbató, "A paging experiment with the Multics system", MIT Project MAC report
-//! MAC-M-384, 1968. The other policies of the CLOCK family, CLOCK-Pro among them, start from it; it
-//! is nearly LRU at no cost per hit.
+//! MAC-M-384, 1968.
 //!
-//! What the papers leave open: whether the access that faults leaves the reference bit set. Real
-//! hardware sets it when the instruction is restarted (`init=1`, as in Carr and Hennessy 1981 and
-//! in most kernels); simulators of buffer caches clear it (`init=0`, the default, as in the
-//! CLOCK-Pro comparisons). `fill-init` is the bit given while memory fills for the first time. The
-//! hand advances past the frame that has just been filled.
+//! CLOCK is nearly LRU at no cost per hit. The other policies of the CLOCK family, such as
+//! CLOCK-Pro, start from it.
+//!
+//! Choices where the papers are silent: does the access that faults leave the reference bit set?
+//! Real hardware sets it when it restarts the instruction (`init=1`, as in Carr and Hennessy 1981
+//! and in most kernels). Simulators of buffer caches clear it (`init=0`, the default, as in the
+//! CLOCK-Pro comparisons). `fill-init` is the bit of pages that come in while memory fills for the
+//! first time. The hand advances past the frame that has just been filled.
 //!
 //! Cost: hit nothing; fault amortised O(1), at worst one turn. `hand_steps` counts frames looked
 //! at.

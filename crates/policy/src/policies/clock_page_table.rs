@@ -1,14 +1,14 @@
 //! Page-table clock: a hand over page numbers instead of frames.
 //!
 //! A reconstruction of the CLOCK column of Tables 1 and 2 of S. Jiang, F. Chen, X. Zhang,
-//! "CLOCK-Pro: an effective improvement of the CLOCK replacement", USENIX ATC 2005, which no
-//! textbook CLOCK matches. It comes nearer than all of those, though not exactly, and is here for
-//! comparison.
+//! "CLOCK-Pro: an effective improvement of the CLOCK replacement", USENIX ATC 2005. No textbook
+//! CLOCK gives that column. This policy comes nearer than all of them, though not exactly, and is
+//! here for comparison.
 //!
 //! The hand walks the page numbers in ascending order, cyclically, and looks at resident pages
-//! only. Every page number has one bit for good: set at first, set by hits, cleared when the hand
-//! passes, and not touched by loading. So a page is spared once after its first load and not after
-//! later ones.
+//! only. Every page number keeps one bit for good. The bit is set at first. Hits set it, the
+//! passing hand clears it, and loading does not change it. So a page is spared once after its first
+//! load and not after later ones.
 //!
 //! Cost: hit nothing; fault O(log M) for every page passed. `hand_steps` counts resident pages
 //! looked at. 8 bytes a page seen, and tree nodes for the resident pages.

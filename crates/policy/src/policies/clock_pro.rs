@@ -1,11 +1,12 @@
-//! CLOCK-Pro: LIRS's judgement by reuse distance at CLOCK's cost.
+//! CLOCK-Pro: judges pages by reuse distance, like LIRS, at the cost of CLOCK.
 //!
 //! Paper: S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK
 //! replacement", USENIX Annual Technical Conference 2005, sections 3 and 4.
 //!
 //! One circular list holds resident hot, resident cold and non-resident cold pages. A page that
-//! comes in is cold and in its test period; referenced again before the period ends, its reuse
-//! distance is small, and it turns hot. Three hands go round, all from older towards newer pages:
+//! comes in is cold and in its test period. If it is referenced again before the period ends, its
+//! reuse distance is small, and it turns hot. Three hands go round, all from older towards newer
+//! pages:
 //!
 //! ```text
 //!                hand_hot                 HAND_hot: turns the oldest unreferenced hot page cold; ends the tests of
@@ -27,24 +28,24 @@
 //!                                                   (m_c - 1)
 //! ```
 //!
-//! m_c, the cold allocation, follows: more when cold pages are used again during their test, less
-//! when tests run out. m_h = M - m_c frames are for hot pages. An m_c that changes acts through the
-//! next promotion only.
+//! m_c is the cold allocation. It grows when cold pages are used again during their test, and
+//! shrinks when tests end without a use. m_h = M - m_c frames are for hot pages. A change of m_c
+//! takes effect only at the next promotion.
 //!
-//! Where the paper is silent or at odds with itself:
-//! - Direction: its text has all hands go clockwise *and* the head clockwise after the tail; then
+//! Where the paper is silent or contradicts itself:
+//! - Direction: its text has all hands go clockwise *and* the head clockwise after the tail. Then
 //!   HAND_hot would visit the newest page next. Here hands go from the tail to newer pages, and "at
 //!   the head" is just behind HAND_hot.
-//! - First fill (`warm=hot`): pages come in hot until m_h are, then cold in test. With `warm=cold`
-//!   no page of a loop ever turns hot, against the paper's Figure 2.
+//! - First fill (`warm=hot`): pages come in hot until there are m_h of them, then cold in test.
+//!   With `warm=cold` no page of a loop ever turns hot, unlike in the paper's Figure 2.
 //! - A referenced cold page that is not in test goes to the head with "no status change"
-//!   (`referenced-cold=keep`); `new-test` starts a test for it as LIRS would; `evict` evicts it all
-//!   the same.
-//! - History: at most `history` x M non-resident pages. The text says 1; Tables 1 and 2 need about
-//!   3 (their LIRS column has unlimited history), so `preset=clockpro2005` sets that.
-//! - A reference while the frame is being freed: the frame first, then the faulting page is looked
-//!   up.
-//! - A fill after pages were unmapped is not a first fill.
+//!   (`referenced-cold=keep`). `new-test` starts a test for it as LIRS would. `evict` evicts it
+//!   anyway.
+//! - History: at most `history` x M non-resident pages. The text says 1. Tables 1 and 2 need about
+//!   3 (their LIRS column has unlimited history), so `preset=clockpro2005` sets 3.
+//! - A reference to a remembered page while a frame is being freed: the frame is freed first, and
+//!   only then is the faulting page looked up.
+//! - Filling frames that unmapped pages left free is not a first fill.
 //!
 //! Cost: hit nothing; fault amortised O(1). `hand_steps` counts resident cold pages looked at by
 //! HAND_cold and all entries looked at by the other two. 9 bytes a page seen.

@@ -2,9 +2,11 @@
 //!
 //! Paper: S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK
 //! replacement", USENIX Annual Technical Conference 2005, section 4.2: the policy before adaptation
-//! is added. It is [`ClockPro`] with m_c held at `cold` (a share of memory, rounded to the nearest
-//! page, at least one and at most all but one): once memory is full, exactly M - m_c pages are hot,
-//! and every promotion costs one demotion.
+//! is added.
+//!
+//! This is [`ClockPro`] with m_c held at `cold` (a share of memory, rounded to the nearest page, at
+//! least one and at most all but one). Once memory is full, exactly M - m_c pages are hot, and
+//! every promotion costs one demotion.
 
 use super::clock_pro::{Adaptation, ClockPro, HISTORY, REFERENCED_COLD, WARM};
 use crate::arguments::{Parameter, Rounding};

@@ -1,10 +1,11 @@
-//! CLOCK-Pro+: CLOCK-Pro whose cold allocation is moved by what either kind of page would have
-//! gained.
+//! CLOCK-Pro+: CLOCK-Pro with another rule for the cold allocation. The rule asks which kind of
+//! page, hot or cold, would have gained from more frames.
 //!
 //! Paper: C. Li, "CLOCK-pro+: improving CLOCK-pro cache replacement with utility-driven
-//! adaptation", ACM SYSTOR 2019. Everything but the adaptation is [`ClockPro`], hands and list as
-//! drawn there. A page that HAND_hot turns cold is *demoted* until HAND_cold finds it referenced or
-//! it is evicted.
+//! adaptation", ACM SYSTOR 2019.
+//!
+//! Everything but the adaptation is [`ClockPro`], with the hands and the list as drawn there. A
+//! page that HAND_hot turns cold is *demoted* until HAND_cold finds it referenced or it is evicted.
 //!
 //! ```text
 //!   fault on a non-resident page in test        a larger cold allocation would have kept it:
@@ -14,10 +15,10 @@
 //!   a test that ends, a page found referenced in its test: no change
 //! ```
 //!
-//! What was filled in, the rules being taken from public descriptions of the policy: the divisions
-//! are of whole numbers, with the page in question still counted; the frame is freed before the
-//! faulting page is looked up, as in CLOCK-Pro. Its author's experiments let m_c grow to half of
-//! memory, so `cold-max` is 50 % (with all of memory, m_c only grows on loops). With
+//! Choices where public descriptions of the policy, from which the rules are taken, are silent: the
+//! divisions are of whole numbers, and the page in question still counts. The frame is freed before
+//! the faulting page is looked up, as in CLOCK-Pro. The author's experiments let m_c grow to half
+//! of memory, so `cold-max` is 50 %. (With all of memory, m_c only grows on loops.) With
 //! `referenced-cold=evict` a demoted page found referenced still counts against m_c.
 //!
 //! Cost: as CLOCK-Pro.

@@ -1,19 +1,21 @@
-//! DIP: LRU that loads most pages at the end that is evicted next, when that takes fewer faults.
+//! DIP: LRU that loads most pages at the end that is evicted next, if that takes fewer faults.
 //!
 //! Paper: M. K. Qureshi, A. Jaleel, Y. N. Patt, S. C. Steely Jr., J. Emer, "Adaptive insertion
-//! policies for high performance caching", ISCA 2007. The victim is the least recently used page,
-//! and a hit makes a page the most recently used one, as in LRU. New:
-//! - `variant=lip` loads pages at the LRU end: on a loop longer than memory, all but one frame keep
-//!   their pages;
-//! - `bip` (bimodal) does so too, but loads one page in `one-in` (32) at the MRU end, and so
-//!   adapts;
-//! - `dip` (dynamic) has pages with id mod 64 = 0 always loaded by LRU, = 1 always by BIP, and lets
-//!   a counter of their faults (PSEL, 10 bits) choose for all others.
+//! policies for high performance caching", ISCA 2007.
 //!
-//! What the paper leaves open for paging: it duels between the sets of a processor cache; memory is
-//! one set, so pages are the samples. They share memory, so a sample's faults tell less than a
-//! set's: what BIP loads for one page is evicted for all the others, which favours LRU. PSEL starts
-//! at 512, which means BIP. The rule holds while memory fills, too.
+//! As in LRU, the victim is the least recently used page, and a hit makes a page the most recently
+//! used one. The place of a new page differs:
+//! - `variant=lip` loads pages at the LRU end. On a loop longer than memory, all but one frame keep
+//!   their pages.
+//! - `bip` (bimodal) does the same, but loads one page in `one-in` (32) at the MRU end, and so
+//!   adapts.
+//! - `dip` (dynamic) always loads pages with id mod 64 = 0 by LRU and pages with id mod 64 = 1 by
+//!   BIP. A counter of the faults on these samples (PSEL, 10 bits) chooses for all other pages.
+//!
+//! Choices where the paper is silent: in a processor cache, samples are sets. Memory is one set, so
+//! here samples are pages. They share memory, so a sample's faults say less than a set's: what BIP
+//! loads for one page is evicted for all the others, which favours LRU. PSEL starts at 512, which
+//! means BIP. The rule holds while memory fills, too.
 //!
 //! Cost: hit one list move; fault O(1).
 //!

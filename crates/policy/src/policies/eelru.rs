@@ -1,11 +1,13 @@
-//! EELRU, early eviction LRU: LRU, unless most hits are missed just beyond memory; then it
-//! sacrifices recent pages so that older ones last until they are needed.
+//! EELRU, early eviction LRU: LRU, unless most hits are missed just beyond memory. Then it evicts
+//! recent pages, so that older pages stay until they are needed.
 //!
 //! Paper: Y. Smaragdakis, S. Kaplan, P. Wilson, "EELRU: simple and effective adaptive page
-//! replacement", ACM SIGMETRICS 1999. It counts at which positions of the LRU queue, evicted pages
-//! included, references hit. For an early point e and a late point l, e < M < l, evicting the e-th
-//! page instead of the last keeps pages between e and l in memory with probability (M - e) / (l -
-//! e) each, so of the hits between e and l that share would be had:
+//! replacement", ACM SIGMETRICS 1999.
+//!
+//! EELRU counts at which positions of the LRU queue, evicted pages included, references hit. Take
+//! an early point e and a late point l with e < M < l. If the e-th page is evicted instead of the
+//! last, each page between e and l stays in memory with probability (M - e) / (l - e). So the
+//! policy would get this share of the hits between e and l:
 //!
 //! ```text
 //!   most recent                                                             least recent
@@ -15,21 +17,21 @@
 //!   benefit (e, l) = hits (e, l] x (M - e) / (l - e) - hits (e, M]
 //! ```
 //!
-//! At a fault the pair of points with the largest benefit decides, if that is above 0: if the least
-//! recently used resident page is as old as l, it goes; if not, the e-th most recently used
-//! resident page does. Otherwise LRU.
+//! At a fault, the pair of points with the largest benefit decides if its benefit is above 0. If
+//! the least recently used resident page is as old as l, it goes. Otherwise the e-th most recently
+//! used resident page goes. If no benefit is above 0, LRU decides.
 //!
-//! What was filled in: the points (`early` times `late`, 12 pairs) and how hits fade: each counted
-//! hit leaves a share of 1 - 1 / (`decay` M) of those before it. Hits at positions up to the
-//! smallest e are not counted, and cost nothing. Points are rounded down; those that come out on
-//! the wrong side of M are left out, and e = 0 evicts the most recently used page. A fault is
+//! Choices where the paper is silent: the points (`early` times `late`, 12 pairs) and how hits
+//! fade. Each counted hit leaves a share of 1 - 1 / (`decay` M) of those before it. Hits at
+//! positions up to the smallest e are not counted and cost nothing. Points are rounded down; those
+//! on the wrong side of M are left out, and e = 0 evicts the most recently used page. A fault is
 //! counted before the victim is chosen, and its page moves to the front of the queue afterwards. Of
-//! pairs with the same benefit the one with the smaller e, then the smaller l, counts. A page
-//! deeper than the largest l is forgotten by the queue, resident or not.
+//! pairs with the same benefit, the one with the smaller e, then the smaller l, counts. The queue
+//! forgets a page deeper than the largest l, resident or not.
 //!
-//! The sums over (e, M] and (M, l] are kept, one a point, each in the order of the references, and
-//! (e, l] is their sum: this, and later hits that weigh more where earlier ones should fade, is
-//! what fixes the rounding.
+//! Two choices fix the rounding. The sums over (e, M] and (M, l] are kept separately, one a point,
+//! in the order of the references; their sum is that over (e, l]. Later hits weigh more instead of
+//! earlier ones fading.
 //!
 //! Cost: hit O(1) up to the smallest e, one list move a point deeper down; fault O(number of
 //! pairs). 18 bytes a page seen.

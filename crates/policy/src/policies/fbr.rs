@@ -1,16 +1,18 @@
 //! FBR: LRU that evicts, among the pages not used for a while, the one used least often.
 //!
 //! Paper: J. T. Robinson, M. V. Devarakonda, "Data cache management using frequency-based
-//! replacement", ACM SIGMETRICS 1990. An LRU stack has three sections: new (its top), middle and
-//! old (its bottom). A reference to a page in the new section does not count, as it is correlated
-//! with the one before; one to another page does. The victim is the page of the old section with
-//! the smallest count. When counts average more than `max-average`, all are halved.
+//! replacement", ACM SIGMETRICS 1990.
 //!
-//! What the paper leaves open: the sections, 25 % and 60 % of memory here; new is rounded down, old
-//! up and at least 1, and middle is what is left. Halving rounds up, so that a count is never 0.
-//! Ties go by recency. The paper bounds the search for a victim by queues for small counts; the
-//! tree that is searched here makes that unnecessary. With frames free the sections are filled from
-//! the top, and the lowest section with pages gives the victim.
+//! An LRU stack has three sections: new (its top), middle and old (its bottom). A reference to a
+//! page in the new section does not count, because it correlates with the one before. A reference
+//! to any other page counts. The victim is the page of the old section with the smallest count.
+//! When counts average more than `max-average`, all are halved.
+//!
+//! Choices where the paper is silent: the sections are 25 % (new, rounded down) and 60 % of memory
+//! (old, rounded up, at least 1); middle is the rest. Halving rounds up, so a count is never 0.
+//! Recency breaks ties. The paper limits the search for a victim by queues for small counts; the
+//! tree here makes that unnecessary. While frames are free the sections are filled from the top,
+//! and the lowest section with pages gives the victim.
 //!
 //! Cost: hit and fault O(log M); halving O(M log M), once in more than M/2 hits. 25 bytes a page
 //! seen, and tree nodes for the old section.

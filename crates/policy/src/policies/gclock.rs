@@ -2,18 +2,19 @@
 //!
 //! Papers: A. J. Smith, "Sequentiality and prefetching in database systems", ACM Transactions on
 //! Database Systems 3(3), 1978; V. F. Nicola, A. Dan, D. M. Dias, "Analysis of the generalized
-//! clock buffer replacement scheme for database transaction processing", ACM SIGMETRICS 1992. A hit
-//! adds `increment` to the page's counter, up to `max`; the hand takes 1 off every counter that it
-//! passes and evicts the first page found at 0.
+//! clock buffer replacement scheme for database transaction processing", ACM SIGMETRICS 1992.
+//!
+//! A hit adds `increment` to the page's counter, up to `max`. The hand takes 1 off every counter
+//! that it passes and evicts the first page found at 0.
 //!
 //! A virtual memory system does not see hits, only a bit that says whether there were any. So there
-//! are two forms: [`GClock`], as in the papers, for a buffer pool that is called on each access,
-//! and [`GClockBits`], which runs live: the hand adds `increment` to the counter of a page whose
-//! bit it finds set, before it takes 1 off. However often a page is used between two visits of the
-//! hand, that counts once.
+//! are two forms. [`GClock`] follows the papers and suits a buffer pool that is called on each
+//! access. [`GClockBits`] runs live: if the hand finds a page's bit set, it adds `increment` to the
+//! counter before it takes 1 off. All uses of a page between two visits of the hand count once.
 //!
-//! What the papers leave open: the counter of a new page (`init`, 1), the increment and the bound,
-//! which they treat as weights to be tuned. With `max=1` this is CLOCK with `init=1`.
+//! Choices where the papers are silent: the counter of a new page (`init`, 1), the increment and
+//! the bound, which the papers treat as weights to be tuned. With `max=1` this is CLOCK with
+//! `init=1`.
 //!
 //! Cost: hit O(1); fault amortised O(1) in the hits counted, at worst M `max` steps. `hand_steps`
 //! counts frames looked at.

@@ -1,15 +1,15 @@
-//! Global CLOCK: one hand for the pages of all tasks, whoever owns them.
+//! Global CLOCK: one hand for the pages of all tasks.
 //!
 //! Paper: F. J. Corbató, "A paging experiment with the Multics system", 1968, over the frames of
 //! all tasks, in the form that R. W. Carr and J. L. Hennessy ("WSCLOCK", SOSP 1981) describe: dirty
 //! pages whose use bit is clear are cleaned and passed.
 //!
-//! It knows nothing of what a task needs, so load is controlled by feedback from the paging
-//! devices. Pages of tasks that are not active get no special treatment: nobody sets their bits, so
-//! they go within one turn.
+//! The policy does not know what a task needs, so feedback from the paging devices controls the
+//! load. Pages of inactive tasks get no special treatment. Nothing sets their bits, so they go
+//! within one turn.
 //!
-//! The use bit is set by the reference that waited for the page, as hardware does. If a turn finds
-//! only pages that are being cleaned, those are waited for; if every bit was set, the second turn
+//! The reference that waited for a page sets its use bit, as hardware does. If a turn finds only
+//! pages that are being cleaned, the policy waits for those. If every bit was set, the second turn
 //! finds them clear.
 //!
 //! Cost: hit nothing; replacement amortised O(1), at worst two turns.

@@ -1,16 +1,19 @@
-//! LeCaR: LRU and LFU take turns by lot, with odds that follow which of the two is regretted.
+//! LeCaR: chooses between LRU and LFU at random, with odds that follow which of the two makes fewer
+//! mistakes.
 //!
 //! Paper: G. Vietri, L. V. Rodriguez, W. A. Martinez, S. Lyons, J. Liu, R. Rangaswami, M. Zhao, G.
 //! Narasimhan, "Driving cache replacement with ML-based LeCaR", USENIX HotStorage 2018, Algorithms
-//! 1 and 2. Both experts look at the same pages. One is drawn by the weights, and its choice is
-//! evicted and remembered in that expert's history. A fault on a page in a history is that expert's
-//! mistake: the other one's weight is multiplied by e^(`rate` discount^age), age being the time
-//! since the eviction, and both are scaled to sum to 1.
+//! 1 and 2.
 //!
-//! What the paper leaves open: each history holds M pages, the earliest evicted are forgotten
-//! first; LFU breaks ties by LRU; a choice on which both agree is remembered by neither. A page
-//! that comes back from a history goes on with its count. The paper's constants are rate 0.45 and
-//! discount 0.005^(1/M). One number is drawn for each replacement, also when the experts agree, and
+//! Both experts look at the same pages. The weights decide which expert is drawn. Its choice is
+//! evicted and remembered in that expert's history. A fault on a page in a history is that expert's
+//! mistake. The other expert's weight is then multiplied by e^(`rate` discount^age), where age is
+//! the time since the eviction, and both weights are scaled to sum to 1.
+//!
+//! Choices where the paper is silent: each history holds M pages and forgets the earliest evicted
+//! first. LFU breaks ties by LRU. If both experts agree on a page, neither history remembers it. A
+//! page that comes back from a history keeps its count. The paper's constants are rate 0.45 and
+//! discount 0.005^(1/M). One number is drawn for each replacement, even when the experts agree, and
 //! stays until a page has been evicted.
 //!
 //! Cost: hit and fault O(log M). 25 bytes a page seen, and tree nodes for the resident pages.

@@ -1,12 +1,14 @@
 //! LIFO+: LIFO that spares pages in use near the top of the stack.
 //!
 //! Source: Y. Lee, "An adaptive page replacement scheme for scientific applications" (APR),
-//! master's thesis, Seoul National University, 2020, section 3.2, where LIFO+ is the policy to fall
-//! back on when CLOCK does badly. Every object (large allocation, file) has a stack of its own, the
-//! page fetched last on top. A pointer goes from below the top to the bottom and round, clears the
-//! bits of referenced pages and stops at the first page without one. Pages stay where they are when
-//! hit. So the pages that a loop is going through just now stay, and so do those fetched long ago;
-//! the topmost page below the loop's window goes.
+//! master's thesis, Seoul National University, 2020, section 3.2. There, LIFO+ is the policy to
+//! fall back on when CLOCK does badly.
+//!
+//! Every object (large allocation, file) has a stack of its own, with the page fetched last on top.
+//! A pointer goes from below the top to the bottom and starts again. It clears the bits of
+//! referenced pages and stops at the first page without one. Pages stay where they are when hit. So
+//! the pages that a loop is using right now stay, and so do those fetched long ago; the topmost
+//! page below the loop's window goes.
 //!
 //! ```text
 //!   top                              bottom
@@ -16,19 +18,19 @@
 //!        ^ pointer
 //! ```
 //!
-//! What the source leaves open: which object gives up a page, as it chooses within one object only.
-//! Here, as in APR, it is the object of the page that CLOCK (over all resident pages, new pages
-//! with a clear bit) would evict; with one object there is nothing to choose. Two lists then read
-//! one reference bit, so it is folded into a bit for each, and neither hides a reference from the
-//! other.
+//! Choices where the source is silent: the source chooses within one object and does not say which
+//! object gives up a page. Here, as in APR, it is the object of the page that CLOCK (over all
+//! resident pages, new pages with a clear bit) would evict. With one object there is nothing to
+//! choose. Two lists then read one reference bit, so the bit is copied into one bit for each list,
+//! and neither hides a reference from the other.
 //!
-//! Objects come and go under resident pages. A page that passes to another object, the default one
-//! when its own is freed, goes on top of the stack there as if it had just been fetched, and keeps
-//! its bits.
+//! Pages may pass to another object while they stay resident, for example to the default object
+//! when their own is freed. Such a page goes on top of the new object's stack, as if it had just
+//! been fetched, and keeps its bits.
 //!
 //! Cost: hit nothing; fault amortised O(1): a list entry looked at loses a bit or is the choice.
 //! `hand_steps` counts entries of either list looked at. 20 bytes a page seen, 16 bytes an object;
-//! object numbers are expected to be small.
+//! object numbers should be small.
 
 use crate::collections::{Node, PageMap, Stacks};
 use crate::interface::ensure;

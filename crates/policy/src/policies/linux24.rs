@@ -1,15 +1,16 @@
 //! The two lists of Linux 2.4: pages found referenced on the inactive list move to the active one.
 //!
 //! As described in S. Jiang, F. Chen, X. Zhang, "CLOCK-Pro: an effective improvement of the CLOCK
-//! replacement", USENIX ATC 2005, section 5.2; the kernel's code (mm/vmscan.c) has more to it than
-//! that. New pages come in at the head of the inactive list. Memory is reclaimed from its tail: a
-//! page whose bit is set moves to the active list instead, so promotion happens only when the scan
-//! gets there, not when the page is used. The active list is a clock that gives pages back to the
+//! replacement", USENIX ATC 2005, section 5.2. The kernel's code (mm/vmscan.c) does more than that.
+//!
+//! New pages come in at the head of the inactive list. Memory is reclaimed from its tail. A page
+//! whose bit is set moves to the active list instead. So promotion happens only when the scan gets
+//! there, not when the page is used. The active list is a clock. It gives pages back to the
 //! inactive list while it has more than two thirds of memory.
 //!
-//! What the description leaves open: the size of the active list, two thirds of memory rounded down
-//! (`active`); that the refill looks at a page at most twice; and that with an empty inactive list
-//! the oldest active page is made inactive whatever its bit says.
+//! Choices where the description is silent: the active list has two thirds of memory, rounded down
+//! (`active`). The refill looks at a page at most twice. With an empty inactive list, the oldest
+//! active page becomes inactive whatever its bit says.
 //!
 //! Cost: hit nothing; fault amortised O(1). `hand_steps` counts list entries looked at.
 //!

@@ -1,16 +1,17 @@
-//! LIRS: judge a page by the distance between its last two references, not by the age of the last
-//! one.
+//! LIRS: judges a page by the distance between its last two references instead of the age of the
+//! last one.
 //!
 //! Paper: S. Jiang, X. Zhang, "LIRS: an efficient low inter-reference recency set replacement
-//! policy to improve buffer cache performance", ACM SIGMETRICS 2002. Most of memory holds LIR pages
-//! (low reuse distance). A few frames hold resident HIR pages, which queue for eviction; a HIR page
-//! referenced again while it is still in the stack S has a reuse distance smaller than the oldest
-//! LIR page's recency, and changes places with that page.
+//! policy to improve buffer cache performance", ACM SIGMETRICS 2002.
 //!
-//! What the paper leaves open: the HIR share of tiny memories. `hir` pages (1 % of memory, rounded
-//! down) but at least `hir-min` (2) and at most all but one frame. `stack-limit` bounds S as a
-//! multiple of memory, by dropping the HIR entry nearest the bottom; unlimited by default, as the
-//! published numbers need it.
+//! Most of memory holds LIR pages (low reuse distance). A few frames hold resident HIR pages, which
+//! queue for eviction. If a HIR page is referenced again while it is still in the stack S, its
+//! reuse distance is smaller than the oldest LIR page's recency, and the two change places.
+//!
+//! Choices where the paper is silent: in tiny memories, HIR pages have `hir` frames (1 % of memory,
+//! rounded down), at least `hir-min` (2) and at most all but one. `stack-limit` bounds S as a
+//! multiple of memory; the HIR entry nearest the bottom is dropped. By default S is unlimited,
+//! because the published numbers need that.
 //!
 //! Cost: hit and fault amortised O(1) list moves. 19 bytes a page seen.
 //!

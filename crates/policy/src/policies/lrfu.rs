@@ -1,16 +1,17 @@
-//! LRFU: every past reference counts, the less the longer ago; between LFU and LRU.
+//! LRFU: every past reference counts, older ones less. It lies between LFU and LRU.
 //!
 //! Paper: D. Lee, J. Choi, J.-H. Kim, S. H. Noh, S. L. Min, Y. Cho, C. S. Kim, "LRFU: a spectrum of
 //! policies that subsumes the least recently used and least frequently used policies", IEEE
-//! Transactions on Computers 50(12), 2001. A page's value C at time t is the sum over its
-//! references t_i of (1/2)^(lambda (t - t_i)); the smallest goes. `lambda=1` is LRU, and `lambda=0`
-//! is LFU with ties by LRU.
+//! Transactions on Computers 50(12), 2001.
 //!
-//! All values decay alike, so their order does not change with time: pages are ordered by log2 C +
+//! A page's value C at time t is the sum over its references t_i of (1/2)^(lambda (t - t_i)). The
+//! page with the smallest value goes. `lambda=1` is LRU, and `lambda=0` is LFU with ties by LRU.
+//!
+//! All values decay alike, so their order does not change with time. Pages are ordered by log2 C +
 //! lambda LAST, with C as of the page's last reference LAST. Ties (also those made by rounding) go
 //! by LAST, the least recent first.
 //!
-//! What the paper leaves open: lambda (0.001 here); history is dropped at eviction, unless
+//! Choices where the paper is silent: lambda is 0.001. History is dropped at eviction, unless
 //! `retain=on`. There is no correlated reference period.
 //!
 //! Cost: hit and fault O(log M). 24 bytes a page seen, and tree nodes for the resident pages.

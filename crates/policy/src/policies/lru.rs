@@ -1,8 +1,8 @@
-//! LRU: evict the page whose last reference is longest ago.
+//! LRU: evicts the page whose last reference is longest ago.
 //!
-//! The exact policy that CLOCK approximates. A stack policy: the pages resident with M frames are
-//! among those resident with M + 1 (R. L. Mattson et al., "Evaluation techniques for storage
-//! hierarchies", IBM Systems Journal 9(2), 1970), so one pass gives the faults at every size; the
+//! CLOCK approximates this exact policy. LRU is a stack policy: the pages resident with M frames
+//! are among those resident with M + 1 (R. L. Mattson et al., "Evaluation techniques for storage
+//! hierarchies", IBM Systems Journal 9(2), 1970). So one pass gives the faults at every size; the
 //! simulator's stack distances do that.
 //!
 //! Cost: hit one list move; fault O(1).

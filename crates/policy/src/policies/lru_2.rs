@@ -1,16 +1,17 @@
-//! LRU-K: evict the page whose K-th last reference is longest ago; LRU-2 by default.
+//! LRU-K: evicts the page whose K-th last reference is longest ago; LRU-2 by default.
 //!
 //! Paper: E. J. O'Neil, P. E. O'Neil, G. Weikum, "The LRU-K page replacement algorithm for database
-//! disk buffering", ACM SIGMOD 1993, Figure 2.1. A page's history block holds HIST, the times of
-//! its last K uncorrelated references, and LAST, the time of its last reference of any kind. A
-//! reference within the correlated reference period (`crp`) after LAST moves LAST only. The block
-//! outlives the page's stay in memory.
+//! disk buffering", ACM SIGMOD 1993, Figure 2.1.
 //!
-//! What the paper leaves open: ties of HIST\[K\], which are frequent because it is unknown for
-//! every page seen fewer than K times, go by LAST (least recent first). A page within its
-//! correlated reference period is no candidate; if no page is, all are. When a period closes,
-//! HIST\[1..K-1\] move by its length, and what is unknown stays unknown. Blocks are kept for good
-//! by default; `retained` limits their age in references and `history` their number.
+//! A page's history block holds HIST, the times of its last K uncorrelated references, and LAST,
+//! the time of its last reference of any kind. A reference within the correlated reference period
+//! (`crp`) after LAST moves only LAST. The block stays when the page is evicted.
+//!
+//! Choices where the paper is silent: ties of HIST\[K\] go by LAST, least recent first. (Ties are
+//! frequent, because HIST\[K\] is unknown for every page seen fewer than K times.) A page within
+//! its correlated reference period is not a candidate; if no page is a candidate, all are. When a
+//! period closes, HIST\[1..K-1\] move by its length, and unknown times stay unknown. Blocks are
+//! kept for good by default; `retained` limits their age in references and `history` their number.
 //!
 //! Cost: hit and fault O(log M). 8 (K + 1) + 9 bytes a page seen, and tree nodes for the resident
 //! pages.

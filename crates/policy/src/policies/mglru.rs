@@ -1,29 +1,33 @@
-//! MGLRU: generations of pages; the oldest generation is evicted, and a walk through the page
+//! MGLRU: generations of pages. The oldest generation is evicted, and a walk through the page
 //! tables starts a new one.
 //!
 //! The multi-generational LRU of Linux (Yu Zhao, "Multi-Gen LRU", since version 6.1;
-//! Documentation/mm/multigen_lru.rst), for one type of page and without its tiers. A page loaded
-//! enters the second youngest generation, as file pages do. Eviction takes the oldest page of the
-//! oldest generation: if its bit is set, it moves to the youngest one instead. When two generations
-//! are left and the older is empty, the pages are aged: the walk moves pages whose bit is set to
-//! the youngest generation and clears the bits, and a new, empty generation begins.
+//! Documentation/mm/multigen_lru.rst), for one type of page and without its tiers.
 //!
-//! There is no paper; what the kernel does beyond this is left out: it ages earlier, when two
-//! generations are left, whether or not the older is empty; it walks ahead of need and so has up to
-//! four generations; and it looks around a page found referenced for others. With the rule here
-//! there are never more than two generations with a page in them: the walk finds every page in the
-//! youngest one already, where it stays in its place, and that generation becomes the older of the
-//! two. So two lists that change roles are all, much as in SIEVE: the youngest generation is what
-//! SIEVE's hand has passed. Two things differ: the walk clears all bits, where SIEVE's hand just
-//! goes on at the tail; and it comes late.
+//! A loaded page enters the second youngest generation, as file pages do. Eviction takes the oldest
+//! page of the oldest generation. If its bit is set, the page moves to the youngest generation
+//! instead. When two generations are left and the older is empty, the pages are aged: the walk
+//! moves pages whose bit is set to the youngest generation and clears the bits, and a new, empty
+//! generation begins.
 //!
-//! A page loaded joins the older generation before the next one is evicted, so when all that is old
-//! has gone or is young, that page is the older generation: it goes next, unless it is used until
-//! then, and so does the one loaded for it. The walk waits for a page that is used between two
-//! faults, while the young generation, however long out of use, stays. A program that has moved on
-//! then faults at every page: SPLASH-3's ocean (1,026 points) takes 11.7 million faults in 5 % of
-//! its pages, five times CLOCK's, with some 200 walks. Where the walk comes whenever two
-//! generations are left, as in the kernel, these are 2.3 million, with 1,700 walks.
+//! There is no paper. The kernel does more, which is left out here. It ages as soon as two
+//! generations are left, whether or not the older is empty. It walks ahead of need and so has up to
+//! four generations. It looks for other referenced pages around one that it finds referenced.
+//!
+//! With the rule here, at most two generations have pages. The walk finds every page in the
+//! youngest generation already. Each page keeps its place, and that generation becomes the older of
+//! the two. So two lists that change roles are enough, much as in SIEVE: the youngest generation is
+//! what SIEVE's hand has passed. Two things differ. The walk clears all bits, where SIEVE's hand
+//! just starts again at the tail. And the walk comes late.
+//!
+//! A loaded page joins the older generation before the next page is evicted. So when every old page
+//! has gone or moved, the loaded page alone is the older generation. It goes next unless it is used
+//! before that, and so does the page loaded in its place. The walk comes only after a page was used
+//! between two faults. Until then the young generation stays, however long it has been out of use.
+//! A program that has moved on to other pages then faults at every page. SPLASH-3's ocean (1,026
+//! points) takes 11.7 million faults in 5 % of its pages, five times CLOCK's, with some 200 walks.
+//! If the walk comes whenever two generations are left, as in the kernel, these are 2.3 million
+//! faults, with 1,700 walks.
 //!
 //! Cost: hit nothing; fault amortised O(1) in the pages moved: after a walk each page must be moved
 //! or evicted before the next. `hand_steps` counts pages whose bit is read, by eviction or by the

@@ -1,5 +1,5 @@
-//! The policies, one file each. A file opens with what the policy is, its paper, where it differs
-//! from it, and its cost.
+//! The policies, one file each. Each file begins with what the policy is, its paper, its
+//! differences from the paper, and its cost.
 
 pub mod acme;
 pub mod aging;

@@ -1,15 +1,15 @@
-//! MQ: queues for pages of rising numbers of references, from which pages sink when they are not
-//! used for long.
+//! MQ: queues for pages with more and more references. Pages that are not used for long sink to
+//! lower queues.
 //!
 //! Paper: Y. Zhou, J. F. Philbin, K. Li, "The multi-queue replacement algorithm for second level
-//! buffer caches", USENIX Annual Technical Conference 2001. A page referenced f times is in the LRU
-//! queue log2 f. At each reference the oldest page of every queue sinks by one queue if it has not
-//! been used for `life` references. The lowest queue gives up pages first; the counts of pages
-//! evicted are remembered for a while in Qout.
+//! buffer caches", USENIX Annual Technical Conference 2001.
 //!
-//! What the paper leaves open: the life time, which its authors take from the peak of a histogram
-//! of temporal distances; here it is 4 x M references. Qout is looked up after the victim has gone
-//! into it.
+//! A page referenced f times is in the LRU queue log2 f. At each reference the oldest page of every
+//! queue sinks by one queue if it has not been used for `life` references. The lowest queue gives
+//! up pages first. Qout remembers the counts of evicted pages for a while.
+//!
+//! Choices where the paper is silent: `life` is 4 x M references. (The authors take it from the
+//! peak of a histogram of temporal distances.) Qout is searched after the victim has gone into it.
 //!
 //! Cost: hit O(`queues`); fault O(`queues`). 25 bytes a page seen.
 //!

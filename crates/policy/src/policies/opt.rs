@@ -1,15 +1,15 @@
-//! OPT (Belady's MIN): evict the page whose next use is furthest away.
+//! OPT (Belady's MIN): evicts the page whose next use is furthest away.
 //!
 //! The lower bound for demand paging (L. A. Belady 1966; Mattson et al. 1970). The incoming page
-//! always gets a frame: it is never bypassed. Of several pages that are never used again the one
-//! loaded earliest goes; the choice among them does not change the number of faults.
+//! always gets a frame; it never bypasses memory. Among pages that are never used again, the one
+//! loaded earliest goes. This choice does not change the number of faults.
 //!
-//! Resident pages are kept in heaps: by next use, and those that are never used again by when they
-//! were loaded. A hit leaves the page's old entry behind; it is thrown away when it comes up, or
-//! with others when they outnumber the rest.
+//! Resident pages are in heaps: one by next use, and one by load for pages that are never used
+//! again. A hit leaves the page's old entry in its heap. The entry is dropped when it reaches the
+//! top, or with others when such entries outnumber the rest.
 //!
 //! Cost: hit and fault O(log M), but a hit's entry is for the near future and rarely moves. 12
-//! bytes a page seen and up to 32 a frame; the driver holds the future, 4 bytes a reference.
+//! bytes a page seen and up to 32 a frame. The driver holds the future, 4 bytes a reference.
 
 use crate::collections::PageMap;
 use crate::interface::ensure;

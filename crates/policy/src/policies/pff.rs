@@ -1,16 +1,16 @@
-//! PFF: page fault frequency. A task that faults rarely gives up what it has not used.
+//! PFF: page fault frequency. A task that faults rarely gives up the pages that it has not used.
 //!
 //! Paper: W. W. Chu, H. Opderbeck, "The page fault frequency replacement algorithm", AFIPS Fall
 //! Joint Computer Conference, 1972.
 //!
-//! At a fault of a task, if `threshold` or more of its virtual time has passed since its fault
-//! before, the pages whose use bits are clear leave its resident set and all its use bits are
-//! cleared; if less, the resident set only grows.
+//! When a task faults, the policy looks at the task's virtual time since its last fault. If that is
+//! `threshold` or more, the pages whose use bits are clear leave the task's resident set, and all
+//! its use bits are cleared. Otherwise the resident set only grows.
 //!
-//! As with the working set, a page that leaves stays in memory until its frame is needed, and comes
-//! back without I/O if it is found to have been referenced before that. A task's claim on memory
-//! (load control) is its resident set. If all of memory is some task's resident set a task is
-//! deactivated; a lone one loses pages in the order of the hand.
+//! As with the working set, a page that leaves stays in memory until its frame is needed. It comes
+//! back without I/O if it is found referenced before that. A task's claim on memory (load control)
+//! is its resident set. If resident sets fill all of memory, a task is deactivated. A lone task
+//! loses pages in the order of the hand.
 //!
 //! Cost: hit nothing; fault O(M), over the frames.
 

@@ -1,13 +1,12 @@
-//! RANDOM: evict any page.
+//! RANDOM: evicts any page.
 //!
 //! L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems
-//! Journal 5(2), 1966. No string is bad for it in particular, which on loops makes it better than
-//! LRU.
+//! Journal 5(2), 1966. No string is particularly bad for it, so on loops it is better than LRU.
 //!
-//! One random number is drawn for each replacement and none otherwise: it names a frame, and the
+//! One random number is drawn for each replacement and none otherwise. It names a frame, and the
 //! new page takes that frame. The number stays until a page has been evicted, so asking again gives
-//! the same answer. While frames are free the pages close ranks, and the number names a place among
-//! them.
+//! the same answer. While frames are free, pages move up to fill the gaps, and the number names a
+//! place among them.
 //!
 //! Cost: hit nothing; fault O(1).
 //!

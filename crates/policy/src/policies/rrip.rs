@@ -1,21 +1,24 @@
-//! RRIP: re-reference interval prediction; new pages are expected to be used again late, or not.
+//! RRIP, re-reference interval prediction: predicts how soon each page is used again and evicts a
+//! page whose use is predicted to be distant.
 //!
 //! Paper: A. Jaleel, K. B. Theobald, S. C. Steely Jr., J. Emer, "High performance cache replacement
-//! using re-reference interval prediction (RRIP)", ISCA 2010, with hit priority. Every page has a
-//! prediction RRPV of `bits` bits, 0 (soon) to max (distant). A hit sets it to 0. The victim is the
-//! first frame with max; if there is none, all predictions grow by 1 until there is.
-//! - `variant=srrip` (static) loads pages with max - 1, which resists scans;
-//! - `brrip` (bimodal) with max, but max - 1 once in 32, which resists thrashing;
-//! - `drrip` (dynamic) has pages with id mod 64 = 0 always use the first, = 1 always the second,
-//!   and lets a counter of their faults (PSEL, 10 bits) choose for all others.
+//! using re-reference interval prediction (RRIP)", ISCA 2010, with hit priority.
 //!
-//! What the paper leaves open for paging: it duels between the sets of a processor cache; memory is
-//! one set, so pages are the samples. PSEL starts at 512, which means brrip. In the model that this
-//! needs every hit is seen at once: reading bits at a fault would have to read all of them to age
-//! the right pages.
+//! Every page has a prediction RRPV of `bits` bits, from 0 (soon) to max (distant). A hit sets it
+//! to 0. The victim is the first frame with max. If there is none, all predictions grow by 1 until
+//! there is.
+//! - `variant=srrip` (static) loads pages with max - 1, which resists scans.
+//! - `brrip` (bimodal) loads pages with max, but one in 32 with max - 1, which resists thrashing.
+//! - `drrip` (dynamic) always uses the first for pages with id mod 64 = 0 and the second for pages
+//!   with id mod 64 = 1. A counter of the faults on these samples (PSEL, 10 bits) chooses for all
+//!   other pages.
 //!
-//! Frames with the same prediction are a bit tree, so that the first is found at once; when all
-//! grow, the trees change their meaning and nothing else moves.
+//! Choices where the paper is silent: in a processor cache, samples are sets. Memory is one set, so
+//! here samples are pages. PSEL starts at 512, which means brrip. The policy has to see every hit.
+//! If it read bits at a fault, it would have to read all of them to age the right pages.
+//!
+//! Frames with the same prediction are a bit tree, which finds the first at once. When all
+//! predictions grow, the trees change their meaning and nothing moves.
 //!
 //! Cost: hit and fault a few words of two trees of depth 5 for 10^9 frames. `hand_steps` is 0.
 //!

@@ -1,14 +1,16 @@
 //! S3-FIFO: a small queue lets pages that are not used again pass through quickly.
 //!
 //! Paper: J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO queues are all you need for cache
-//! eviction", ACM SOSP 2023, Algorithm 1. Three FIFO queues: a small one (a tenth of memory) for
-//! new pages, the main one, and ghosts of pages that left from the small one. Hits only count, up
-//! to 3. A page with more than `threshold` hits goes from the small queue to the main one; in the
-//! main queue each hit counted buys another round.
+//! eviction", ACM SOSP 2023, Algorithm 1.
 //!
-//! What the paper leaves open: its text promotes pages hit at least once, its listing those hit
-//! more than once; the listing is followed (`threshold=1`). The small queue's length is a tenth of
-//! memory rounded down, at least 1, and the ghosts are as many as the frames left, at least 1.
+//! There are three FIFO queues: a small one (a tenth of memory) for new pages, the main one, and
+//! ghosts of pages that left from the small one. Hits are counted, up to 3, and move nothing. A
+//! page with more than `threshold` hits goes from the small queue to the main one. In the main
+//! queue each counted hit gives the page another round.
+//!
+//! Choices where the paper is silent: its text promotes pages hit at least once, its listing those
+//! hit more than once. This policy follows the listing (`threshold=1`). The small queue's length is
+//! a tenth of memory rounded down, at least 1. There are as many ghosts as frames left, at least 1.
 //!
 //! Cost: hit O(1), no list moves; fault amortised O(1) in the hits counted. `hand_steps` counts
 //! queue entries looked at.

@@ -1,11 +1,13 @@
 //! SEQ: finds runs of faults on consecutive pages and evicts near their growing ends, as MRU would.
 //!
 //! Paper: G. Glass, P. Cao, "Adaptive page replacement based on memory reference behavior", ACM
-//! SIGMETRICS 1997. A fault next to the end of a known sequence extends it; any other starts a
-//! sequence of one page, and breaks the sequence that it falls into. Of the sequences that are long
-//! enough the one whose n-th last fault is latest gives up the first resident page at some distance
-//! behind its growing end. Without such a page another policy, the default policy, decides: CLOCK
-//! in `seq`, which needs faults and reference bits only, and LRU, the paper's own, in `seq-lru`.
+//! SIGMETRICS 1997.
+//!
+//! A fault next to the end of a known sequence extends it. Any other fault starts a sequence of one
+//! page and breaks the sequence that it falls into. Consider the sequences that are long enough.
+//! The one whose n-th last fault is latest gives up the first resident page at some distance behind
+//! its growing end. If there is no such page, a default policy decides: CLOCK in `seq`, which needs
+//! only faults and reference bits, or LRU, the paper's own, in `seq-lru`.
 //!
 //! ```text
 //!   fault on 7 next to an end          any other fault (say 5)           eviction, distance 2
@@ -13,16 +15,16 @@
 //!                                                                              ^ this if resident, else 4, 3
 //! ```
 //!
-//! What was filled in: the constants (L = 20 pages, N = 5 faults, distance 20), which are quoted
-//! from memory. A sequence of one page grows either way. A fault next to two sequences extends the
-//! rising one that ends there. A sequence that grows into another deletes it, so sequences are
-//! disjoint. At most 4 M + 16 are kept; the one whose last fault is longest ago is dropped.
-//! Sequences do not cross objects, and a page unmapped stays part of its sequence. The frame of a
-//! victim behind a sequence is filled in place, and CLOCK's hand does not move.
+//! Choices where the paper is silent: the constants (L = 20 pages, N = 5 faults, distance 20) are
+//! quoted from memory. A sequence of one page grows either way. A fault next to two sequences
+//! extends the rising one that ends there. A sequence that grows into another deletes it, so
+//! sequences are disjoint. At most 4 M + 16 sequences are kept; the one whose last fault is longest
+//! ago is dropped. Sequences do not cross objects, and an unmapped page stays part of its sequence.
+//! The frame of a victim behind a sequence is filled in place, and CLOCK's hand does not move.
 //!
-//! Cost: hit that of the default policy; fault that and O(log M) for the sequences. 12 bytes a page
-//! seen, about 7 a resident page, 40 a sequence, and the last N times of those that are long enough
-//! or about to be.
+//! Cost: hit as the default policy; fault as the default policy, and O(log M) for the sequences. 12
+//! bytes a page seen, about 7 a resident page, 40 a sequence, and the last N times of those that
+//! are long enough or nearly so.
 
 use super::{Clock, Lru};
 use crate::arguments::Parameter;

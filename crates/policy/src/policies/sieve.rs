@@ -1,13 +1,14 @@
-//! SIEVE: FIFO whose hand sifts out unreferenced pages and leaves the others where they are.
+//! SIEVE: FIFO whose hand evicts unreferenced pages and leaves the others where they are.
 //!
 //! Paper: Y. Zhang, J. Yang, Y. Yue, Y. Vigfusson, K. V. Rashmi, "SIEVE is simpler than LRU: an
-//! efficient turn-key eviction algorithm for web caches", USENIX NSDI 2024. Unlike CLOCK, new pages
-//! go to the head of the list, not to where the hand is, and pages that the hand spares keep their
-//! position: old pages that stay in use are soon passed only rarely, and the hand works among the
-//! new ones.
+//! efficient turn-key eviction algorithm for web caches", USENIX NSDI 2024.
 //!
-//! The paper leaves nothing open here. A new page's bit is clear; a hand past the head goes on at
-//! the tail.
+//! Unlike in CLOCK, new pages go to the head of the list, not to where the hand is, and pages that
+//! the hand spares keep their position. So the hand soon passes old pages that stay in use only
+//! rarely and works among the new ones.
+//!
+//! The paper leaves nothing open here. A new page's bit is clear. A hand past the head starts again
+//! at the tail.
 //!
 //! Cost: hit nothing; fault amortised O(1), at worst one turn. `hand_steps` counts pages looked at.
 //!

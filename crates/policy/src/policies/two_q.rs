@@ -1,15 +1,16 @@
-//! 2Q: a page has to be referenced again, after it has left a short queue, to count as worth
-//! keeping.
+//! 2Q: keeps a page for long only if it is referenced again after it has left a short queue.
 //!
 //! Paper: T. Johnson, D. Shasha, "2Q: a low overhead high performance buffer management replacement
-//! algorithm", VLDB 1994, the full version. Pages come into the FIFO queue A1in. What leaves it is
-//! remembered in A1out, a FIFO queue of ghosts; a fault on a ghost brings the page into the LRU
-//! list Am. References to a page in A1in count as correlated and do nothing.
+//! algorithm", VLDB 1994, the full version.
 //!
-//! What the paper leaves open: it recommends 25 % of memory for A1in and ghosts for 50 %; here
-//! (`in`, `out`) both are rounded down and at least 1. A ghost that is faulted on leaves A1out
-//! before room is made, so it cannot be pushed out by the page that makes room. An empty Am gives
-//! no victim, so A1in does.
+//! Pages come into the FIFO queue A1in. A1out, a FIFO queue of ghosts, remembers the pages that
+//! leave it. A fault on a ghost brings the page into the LRU list Am. References to a page in A1in
+//! count as correlated and do nothing.
+//!
+//! Choices where the paper is silent: it recommends 25 % of memory for A1in and ghosts for 50 %.
+//! Here (`in`, `out`) both are rounded down and at least 1. A ghost that is faulted on leaves A1out
+//! before room is made, so the page that makes room cannot push it out. If Am is empty, A1in gives
+//! the victim.
 //!
 //! Cost: hit at most one list move; fault O(1). 9 bytes a page seen.
 //!

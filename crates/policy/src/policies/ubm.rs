@@ -3,7 +3,7 @@
 //!
 //! Paper: J. M. Kim, J. Choi, J. Kim, S. H. Noh, S. L. Min, Y. Cho, C. S. Kim, "A low-overhead
 //! high-performance unified buffer management scheme that exploits sequential and looping
-//! references", USENIX OSDI 2000. A file is one of our objects.
+//! references", USENIX OSDI 2000. The paper's files are objects here.
 //!
 //! ```text
 //!   detector of a file           start                    next block in order: the run grows
@@ -16,19 +16,19 @@
 //!   other                        hits at its LRU end      the least recently used page
 //! ```
 //!
-//! A page belongs to the partition of its last reference; the first pages of a run follow when it
-//! has become long enough to be sequential. The partition with the least gain gives up a page; of
-//! equals sequential comes first, then looping. A sequence is thus a loop whose period is infinite,
-//! and is kept as one.
+//! A page belongs to the partition of its last reference. The first pages of a run follow when the
+//! run has become long enough to be sequential. The partition with the least gain gives up a page;
+//! among equals, sequential comes first, then looping. A sequence counts as a loop with an infinite
+//! period and is stored as one.
 //!
-//! What was filled in: the paper estimates the gain of `other` by a curve fitted to what a ghost
-//! buffer sees; here it is measured: hits on the `segment` least recently used pages of the
-//! partition, per reference and page, a reference counting by a factor `decay` less than the one
-//! after it. A page is placed after the victim has been chosen, so that a run that becomes
-//! sequential by a fault changes nothing for that fault. A loop goes on as such until its run
-//! breaks; the longest run counts from the same start. References to one page in a row break a run
-//! as any other would (the paper's references are to blocks of a file, once each): `collapse=on`
-//! hides them.
+//! Choices where the paper is silent: the paper estimates the gain of `other` by a curve fitted to
+//! the hits of a ghost buffer. Here the gain is measured: hits on the `segment` least recently used
+//! pages of the partition, per reference and page, where each reference counts less than the one
+//! after it by a factor `decay`. A page is placed after the victim has been chosen, so a run that
+//! becomes sequential by a fault changes nothing for that fault. A loop continues until its run
+//! breaks; the longest run counts from the same start. Several references to one page in a row
+//! break a run like any other reference. (The paper's references are to blocks of a file, once
+//! each.) `collapse=on` hides them.
 //!
 //! Cost: hit and fault O(1) for a page in `other`, O(log M) in the other two. 25 bytes a page seen,
 //! 72 a file, and tree nodes for the resident pages with a period.

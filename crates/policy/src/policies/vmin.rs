@@ -1,15 +1,16 @@
-//! VMIN: the optimum among policies of variable space, which looks ahead as far as tau.
+//! VMIN: the optimum among policies that use a variable amount of memory. It looks tau references
+//! ahead.
 //!
 //! Paper: B. G. Prieve, R. S. Fabry, "VMIN: an optimal variable-space page replacement algorithm",
 //! Communications of the ACM 19(5), 1976.
 //!
 //! After each reference the page is dropped at once unless its next reference is at most tau
-//! references ahead. It takes as many faults as the working set policy with theta = tau, in less
-//! memory: tau is the cost of a fault over the cost of a page in memory for one reference.
+//! references ahead. VMIN takes as many faults as the working set policy with theta = tau, in less
+//! memory. tau is the cost of a fault divided by the cost of a page in memory for one reference.
 //!
-//! It is defined for one task, without a limit of memory, so there is no hand and no state to keep:
-//! a string's next uses decide all. What is here is its entry in the registry; the multiprogramming
-//! model computes it in closed form.
+//! VMIN is defined for one task without a limit of memory, so it has no hand and no state: a
+//! string's next uses decide everything. This file has its entry in the registry. The
+//! multiprogramming model computes it in closed form.
 
 use crate::Info;
 use crate::arguments::Parameter;

@@ -1,22 +1,23 @@
-//! W-TinyLFU: a page leaves the small window in front of the main memory for good unless it is used
-//! more often than the page it would replace.
+//! W-TinyLFU: new pages enter a small window. A page moves from the window to the main memory only
+//! if it is used more often than the page that it would replace.
 //!
 //! Paper: G. Einziger, R. Friedman, B. Manes, "TinyLFU: a highly efficient cache admission policy",
-//! ACM Transactions on Storage 13(4), 2017. Pages come into an LRU window (1 % of memory). The page
-//! that overflows it is the candidate for the main part, a segmented LRU: it is admitted if it was
-//! referenced more often lately than the page that the main part would evict, and is evicted itself
-//! otherwise. A hit on probation brings a page into the protected segment, whose overflow goes back
-//! to probation.
+//! ACM Transactions on Storage 13(4), 2017.
+//!
+//! Pages come into an LRU window (1 % of memory). The page that overflows it is the candidate for
+//! the main part, a segmented LRU. The candidate is admitted if it was referenced more often lately
+//! than the page that the main part would evict. Otherwise it is evicted itself. A hit on probation
+//! brings a page into the protected segment, whose overflow goes back to probation.
 //!
 //! Frequencies are counted up to 15. When the number of references counted reaches `sample` x M, it
-//! and all frequencies are halved (the paper's reset), so that every halving but the first comes
+//! and all frequencies are halved (the paper's reset). So every halving but the first comes
 //! `sample` / 2 x M references after the one before.
 //!
-//! Different from the paper: each page has a counter of its own where the paper has a sketch of
-//! shared ones: pages have dense ids, so that takes 8 bytes a page, nothing is hashed and no two
-//! pages are confused. What the paper leaves open here: ties reject the candidate. When a page
-//! comes in, the candidate is the oldest page of the window (never the page itself, as the window
-//! has a frame at least).
+//! Different from the paper: each page has a counter of its own, where the paper has a sketch of
+//! shared counters. Pages have dense ids, so this takes 8 bytes a page, hashes nothing and confuses
+//! no two pages. Choices where the paper is silent: ties reject the candidate. When a page comes
+//! in, the candidate is the oldest page of the window (never the page itself, because the window
+//! has at least one frame).
 //!
 //! Cost: hit and fault O(1): counters are halved when they are next read.
 //!

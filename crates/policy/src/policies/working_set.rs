@@ -5,9 +5,9 @@
 //! it with WSCLOCK.
 //!
 //! A page is in its task's working set W while the task's virtual time since its last reference is
-//! below theta. A page that leaves W stays where it is until its frame is needed, and comes back
-//! into W without I/O when it is referenced before that. The pages outside W, and all pages of
-//! tasks that are not active, are the available set A.
+//! below theta. A page that leaves W stays where it is until its frame is needed. If it is
+//! referenced before that, it comes back into W without I/O. The available set A has the pages
+//! outside W and all pages of inactive tasks.
 //!
 //! `lr=exact` (the default) is *pure* WS: an ideal that knows the last reference of every page
 //! exactly, as the paper's simulation does. `lr=sampled` is *practical* WS: it learns from use bits
@@ -15,9 +15,9 @@
 //!
 //! Choices where the papers are silent: A is a queue in the order in which pages were found to have
 //! left W. Pages in it that have come back into W are dropped when they reach the front. When no
-//! clean one is left a *working set scan* over all frames fills it again; if it is empty still,
-//! memory is overcommitted. `scan-interval` has the pages of a task scanned also at its faults,
-//! when so much virtual time has passed since its last scan (0: at every fault).
+//! clean page is left, a *working set scan* over all frames fills A again. If it is still empty,
+//! memory is overcommitted. With `scan-interval`, a task's pages are also scanned at its faults
+//! when that much virtual time has passed since its last scan (0: at every fault).
 //!
 //! Cost: exact: a look at every reference; sampled: hit nothing; replacement O(1), and O(M) for a
 //! scan.

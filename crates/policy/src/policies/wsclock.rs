@@ -4,20 +4,21 @@
 //! management", 8th Symposium on Operating Systems Principles (SOSP), 1981.
 //!
 //! A page is in its task's working set W while the task's virtual time since its last reference is
-//! below theta. The hand looks for a page outside W, or of a task that is not active. It learns of
-//! references from use bits only, when it passes: a set bit is cleared, and the page's last
-//! reference (LR, one cell a frame) is taken to be now. So there are no scans for working sets, no
-//! lists of available pages, and nothing to do when a page outside W is referenced again.
+//! below theta. The hand looks for a page outside W, or of an inactive task. It learns of
+//! references only from use bits, when it passes. If a bit is set, the hand clears it and takes the
+//! page's last reference (LR, one cell a frame) to be now. So there are no scans for working sets
+//! and no lists of available pages, and nothing has to be done when a page outside W is referenced
+//! again.
 //!
-//! What the task needs (load control) is its resident working set RW: the pages in frames with VT -
-//! LR < theta. After theta of virtual time since its activation that is W itself, as far as LR is
+//! Load control uses the resident working set RW: the pages in frames with VT - LR < theta. Once a
+//! task has run for theta of virtual time since its activation, RW is W itself, as far as LR is
 //! known.
 //!
-//! Choices where the paper is silent: LR is also set when a page is loaded, so that it counts
-//! before its task has come to repeat the reference; RW goes by LR as the hand left it, use bits
-//! set since do not count; where a lone task needs more than memory its page with the smallest LR
-//! goes. `clean-list=on` prefers pages whose cleaning has just been done to a scan (the paper
-//! mentions the list and does without).
+//! Choices where the paper is silent: LR is also set when a page is loaded, so that the page counts
+//! before its task has repeated the reference. RW uses LR as the hand left it; use bits set since
+//! do not count. When a lone task needs more than memory, its page with the smallest LR goes.
+//! `clean-list=on` prefers pages that were just cleaned to a scan. (The paper mentions such a list
+//! and does without it.)
 //!
 //! Cost: hit nothing; replacement about 13 frames looked at in the paper's configurations, at worst
 //! all.
