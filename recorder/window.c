@@ -11,8 +11,8 @@
  * OPT with K frames or more cannot fault on a dropped one (the "safely allowed drop" of Kaplan,
  * Smaragdakis and Wilson): their fault counts stay exact. With K = 1 every run is a record.
  *
- * With K = 0 there is no window: every reference to a page is a record, at once. For whoever counts
- * time in references.
+ * With K = 0 there is no window: every reference to a page becomes a record at once. Simulations
+ * that count time in references need this.
  *
  * The pages of the current epoch lie in a small open hash table. While a program stays inside one
  * epoch a run costs a lookup and two stores, without a branch that depends on the data: a run that

@@ -160,7 +160,7 @@ impl LoadController {
             controller.limit = active - 1;
             return true;
         }
-        // Room that nobody fills says nothing about the load that one task more would make.
+        // Raise the limit only if tasks reach it: unused room says nothing about one more task.
         if load < controller.parameters.low && any_ready && active >= controller.limit {
             controller.limit = active + 1;
         }

@@ -288,7 +288,7 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
     fn discard(&mut self, page: PageId) {
         if self.memory.is(page, CLEANING) {
             self.queue.withdraw_write(page);
-            // A device that is writing it goes on doing so, for nobody.
+            // A device that is writing it finishes; the result is ignored.
             for device in self.devices.iter_mut().flatten() {
                 if *device == (Request::Write { page }) {
                     *device = Request::Void;

@@ -38,7 +38,7 @@ pub struct Memory {
     pub(crate) active: Vec<bool>,
     /// By task: pages in frames.
     pub(crate) resident: Vec<usize>,
-    /// Frames that hold nothing and are promised to nobody.
+    /// Frames that hold no page and are not promised to any.
     pub(crate) free_frames: usize,
     /// Pages whose cleaning has been asked for and not been passed on to the paging queue.
     pub(crate) to_clean: Vec<PageId>,

@@ -56,7 +56,7 @@ const PRESET: &str = "preset";
 pub struct Arguments {
     info: &'static Info,
     given: Vec<(String, String)>,
-    /// Where the policy comes from, if it is none of this crate's.
+    /// The plugin that the policy comes from; `None` for a policy of this crate.
     plugin: Option<Arc<dyn Plugin>>,
     /// The share of the pages that the policy is shown: 1 unless they are sampled.
     sampled: f64,
@@ -92,7 +92,7 @@ impl Arguments {
             }
             arguments.given.push((name.to_string(), value.to_string()));
         }
-        // The driver's argument is nobody's to read but ours, so it is checked here.
+        // Policies do not read the driver's own argument, so it is checked here.
         arguments.collapse()?;
         Ok(arguments)
     }
@@ -103,7 +103,7 @@ impl Arguments {
         Ok(Self { plugin: Some(plugin), ..arguments })
     }
 
-    /// Where the policy comes from, if it is none of this crate's.
+    /// The plugin that the policy comes from; `None` for a policy of this crate.
     pub(crate) fn plugin(&self) -> Option<&Arc<dyn Plugin>> {
         self.plugin.as_ref()
     }

@@ -72,7 +72,8 @@ impl Shown {
 
 /// A [`Policy`] as an object: the same methods.
 ///
-/// One that cannot go on panics with [`Failed`]; whoever started the simulation catches that.
+/// An object that cannot continue panics with [`Failed`]. The function that started the simulation
+/// catches that.
 #[expect(missing_docs, reason = "the methods of Policy")]
 pub trait PolicyObject: Send {
     fn fault(&mut self, reference: Reference);

@@ -211,7 +211,7 @@ impl Spec {
         self.arguments.info().name
     }
 
-    /// Where the policy comes from, if it is none of this crate's.
+    /// The plugin that the policy comes from; `None` for a policy of this crate.
     pub fn plugin(&self) -> Option<&sync::Arc<dyn Plugin>> {
         self.arguments.plugin()
     }

@@ -53,7 +53,7 @@ pub struct Curve {
     pub policy: String,
     /// Whether it needs no more than faults and reference bits.
     pub runs_live: bool,
-    /// Whether it is told the future.
+    /// Whether it knows the future.
     pub offline: bool,
     /// Its faults, one number a memory size.
     pub faults: Vec<u64>,

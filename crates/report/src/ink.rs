@@ -177,7 +177,7 @@ impl Canvas {
         ));
     }
 
-    /// The whole SVG. `name` is what it is called by those who do not see it.
+    /// The whole SVG. `name` is what screen readers call it.
     pub(crate) fn finish(self, width: f64, height: f64, name: &str, attributes: &str) -> String {
         let name = escaped(name);
         let style = format!(r#"font-family="{FONTS}" {attributes}"#);

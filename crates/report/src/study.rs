@@ -62,8 +62,8 @@ pub struct ObjectStudy {
     pub size: usize,
     /// The policies, indices into [`Curves::curves`].
     pub policies: Vec<usize>,
-    /// The objects with pages, most faults under the first policy first. What belongs to none is
-    /// among them.
+    /// The objects with pages, most faults under the first policy first. One entry
+    /// stands for pages that belong to no object.
     pub objects: Vec<StudiedObject>,
 }
 
@@ -280,7 +280,7 @@ impl Distances {
         ))
     }
 
-    /// Gathers counts by distance, of which the first, for distance 0, is none.
+    /// Gathers counts by distance. The first, for distance 0, is unused.
     fn from_counts(counts: &[u64], first_touches: u64, left_out: u64) -> Self {
         let mut by_power_of_two = vec![0; counts.len().max(1).ilog2() as usize + 1];
         for (distance, count) in counts.iter().enumerate().skip(1) {

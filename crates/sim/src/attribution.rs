@@ -190,7 +190,7 @@ mod tests {
             for page in [1, 5, 1, 6] {
                 writer.reference(page, false).unwrap();
             }
-            // The block goes, its page stays and comes to belong to another.
+            // The block is freed; its page stays and later belongs to another object.
             writer.free(0x1000).unwrap();
             writer.reference(1, false).unwrap();
             writer.alloc(0x1000, 0x2000, AllocKind::Malloc).unwrap();

@@ -61,8 +61,8 @@ impl LiveObjects {
         }
     }
 
-    /// Makes `first..=last`, or what `only` has of it, nobody's; ranges that reach beyond are
-    /// shortened or split.
+    /// Removes the owner of `first..=last`, or of the part that `only` owns. Ranges that reach
+    /// beyond are shortened or split.
     fn cut_out(&mut self, first: u64, last: u64, only: Option<u32>) {
         let overlapping: Vec<(u64, (u64, u32))> = self
             .ranges

@@ -17,7 +17,7 @@ pub enum MemorySize {
     All,
 }
 
-/// A memory size that cannot be read, or that comes to nothing.
+/// A memory size that cannot be read, or that is less than one page.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("memory size '{text}': {reason}")]
 pub struct MemorySizeError {

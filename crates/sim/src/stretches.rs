@@ -29,8 +29,8 @@ pub(crate) fn stretches(classes: impl Iterator<Item = usize>) -> impl Iterator<I
     })
 }
 
-/// Gives a chunk, with all of its events, to a simulation. `count(class, before, after)` is told
-/// the counts before each stretch and after it.
+/// Gives a chunk, with all of its events, to a simulation. `count(class, before, after)` gets
+/// the counts before and after each stretch.
 pub(crate) fn advance(
     simulation: &mut dyn Simulation,
     chunk: &Chunk,

@@ -223,7 +223,7 @@ impl Sweep {
     }
 }
 
-/// What offline policies are told of a trace.
+/// The next uses of a trace, for offline policies.
 pub(crate) fn future_of(trace: &Trace, interrupt: &Interrupt) -> Result<Future, SweepError> {
     let path = trace.name().to_owned();
     Future::of_interruptible(trace, interrupt)?.map_err(|source| SweepError::TooLong { path, source })

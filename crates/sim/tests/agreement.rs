@@ -212,8 +212,8 @@ fn however_a_trace_is_cut_the_counts_are_the_same() {
     }
 }
 
-/// A drop of one page once ended the runs of all others, so that OPT was told of uses that
-/// collapsing then hid.
+/// Once, a drop of one page ended the runs of all other pages. OPT then knew of uses that
+/// collapsing hid.
 #[test]
 fn counts_by_class_add_up_to_those_of_the_whole_for_every_policy() {
     let seed = 11;

@@ -41,7 +41,7 @@ pub struct Cell {
 pub struct CellKey(u128);
 
 impl Cell {
-    /// Its key. Where the trace lies is no part of it, what it is called and holds is.
+    /// Its key. The trace's name and contents are part of it; the trace's location is not.
     pub fn key(&self) -> CellKey {
         #[derive(Serialize)]
         struct Identity<'a> {

@@ -315,7 +315,7 @@ fn order(row: &SweepRow) -> (&str, &str, u64, &str) {
 
 /// Writes a file so that its path has the old contents or the new ones, whole, whatever happens.
 fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), Error> {
-    // Beside the results, not among them: whoever reads those meets whole files only.
+    // Beside the results and not among them, so that readers of the results see only whole files.
     let folder = path.parent().expect("a file of the dataset");
     let scratch = if folder.ends_with(RESULTS) { folder.parent().expect("the dataset") } else { folder };
     let replace = || {

@@ -21,16 +21,16 @@ pub enum Error {
     /// A simulation that cannot be made.
     #[error(transparent)]
     Simulation(#[from] sweephand_sim::SweepError),
-    /// A sample that does not tell what was asked for.
+    /// A sample that could not give a right result.
     #[error(transparent)]
     Sampling(#[from] sweephand_sim::SamplingError),
-    /// The size of a sample that is none.
+    /// A word that is not the size of a sample.
     #[error(transparent)]
     SampleSize(#[from] sweephand_sim::SampleSizeError),
-    /// A policy that is none.
+    /// A word that is not a policy.
     #[error(transparent)]
     Policy(#[from] sweephand_policy::ArgumentError),
-    /// A memory size that is none.
+    /// A word that is not a memory size.
     #[error(transparent)]
     Memory(#[from] sweephand_sim::MemorySizeError),
     /// Something else, in words.

@@ -21,7 +21,7 @@ use sweephand_report::SweepRow;
 /// How often the caller is asked whether to go on.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What the executor is told.
+/// Options of the executor.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Worker processes, at least 1.
@@ -30,11 +30,11 @@ pub struct Options {
     pub retries: u32,
     /// The program that does [`crate::worker::serve`], and its arguments.
     pub command: Vec<OsString>,
-    /// What they find in their environment besides what this process has.
+    /// Variables that are added to their environment.
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// Cells computed.
@@ -218,7 +218,7 @@ impl Worker {
 /// The process's standard input and output.
 type Pipes = (ChildStdin, BufReader<ChildStdout>);
 
-/// Has a line computed, by a new process if there is none.
+/// Lets the worker process compute a line; starts a new process if there is none.
 fn compute(
     line: &str,
     pipes: &mut Option<Pipes>,
@@ -287,8 +287,8 @@ fn listen(output: &mut BufReader<ChildStdout>) -> io::Result<Answer> {
 
 /// Waits for a process that is ending.
 fn reap(process: &Mutex<Option<Child>>) -> Option<ExitStatus> {
-    // Out of the lock first: until it is gone, whoever wants it gone at once must be able to say
-    // so.
+    // Take the child out of the lock first. Until it has ended, another thread must be able to take
+    // the lock to kill it.
     let mut child = process.lock().expect("no panic").take()?;
     child.wait().ok()
 }

@@ -19,11 +19,11 @@ use sweephand_report::SweepRow;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// It can take cells; its version.
+    /// The worker is ready for cells; its version.
     Ready(String),
     /// The row of a cell.
     Row(Box<SweepRow>),
-    /// Why there is none.
+    /// Why there is no row.
     Error(String),
 }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether long work is to be given up. Copies are one and the same: who works looks at one now and
-/// then, who waits raises another. The default is one that nobody raises.
+/// A flag that asks long work to stop. All copies share one flag: the work looks at its copy now
+/// and then, and another thread raises its own. The default is never raised.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Asks that the work be given up.
+    /// Asks the work to stop.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

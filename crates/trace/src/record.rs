@@ -25,8 +25,8 @@ impl PackedReference {
         Self(page << 1 | write as u32)
     }
 
-    /// As it stands in memory. A page id that is too large loses bits: whoever calls this has
-    /// checked it.
+    /// From its bits in memory. A page id that is too large would lose bits; the caller has checked
+    /// it.
     #[inline]
     pub(crate) const fn from_bits(bits: u32) -> Self {
         Self(bits)

@@ -86,8 +86,8 @@ impl VirtualTime {
         self.total
     }
 
-    /// [`VirtualTime::before`] for whoever goes through the trace, and asks for where it is and for
-    /// what was not long ago.
+    /// [`VirtualTime::before`] for a caller that goes through the trace in order and asks about its
+    /// present record or a recent one.
     pub(crate) fn forward(&self) -> impl Fn(u64) -> u64 {
         let latest = Cell::new(0_usize);
         move |record| {

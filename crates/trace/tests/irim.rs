@@ -276,8 +276,8 @@ fn with_any_bit_flipped_it_says_so() {
     }
 }
 
-/// Damage that checksums do not catch, because whoever made it had them right: refused or
-/// consistent, never a panic.
+/// Damage that checksums do not catch, because the checksums were computed after it: the reader
+/// refuses it or returns a consistent string. It never panics.
 #[test]
 fn random_damage_under_right_checksums_never_panics() {
     let string = sample();

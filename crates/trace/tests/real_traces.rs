@@ -60,8 +60,8 @@ fn splash_counts_are_those_recorded_beside_them() {
     assert_eq!(seen, 9);
 }
 
-/// `gli` is known as 6,016 references to 2,530 blocks: whoever counted took the empty line at the
-/// end of the file for a block of its own.
+/// `gli` is known as 6,016 references to 2,530 blocks: that count took the empty line at the end
+/// of the file for a block of its own.
 #[test]
 fn lirs_counts_are_the_published_ones() {
     let Some(folder) = traces() else { return };

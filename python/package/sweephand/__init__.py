@@ -1,13 +1,13 @@
-"""Sweephand from Python: what a program would do with less memory, and whether another replacement
-policy would help.
+"""Sweephand from Python: simulate a program's page faults in less memory and under other
+replacement policies.
 
 >>> import sweephand
 >>> trace = sweephand.Trace.open("numpy.swt")
 >>> table = sweephand.simulate(trace, "lru,clock-pro,opt", "25%,50%,75%")
 >>> table.to_pandas()
 
-Results are Arrow tables, with one row for each trace, policy and memory size. What cannot be done
-is a `SweephandError`, in the words that the command has for it; notes on results are warnings.
+Results are Arrow tables, with one row for each trace, policy and memory size. Errors are
+`SweephandError`, with the command's messages. Notes on results are warnings.
 """
 
 from sweephand import plot

@@ -1,5 +1,4 @@
-"""The `sweephand` command, carried by the package: `python -m sweephand`, or the script of that
-name."""
+"""The `sweephand` command in the package: `python -m sweephand`, or the script `sweephand`."""
 
 import signal
 import sys

@@ -24,18 +24,18 @@ def multiprogram(
     threads: int | None = None,
     progress: Progress = None,
 ) -> pa.Table:
-    """Runs many tasks on a simulated computer with paging devices and load control, as
-    `sweephand multiprogram` does.
+    """Runs many tasks on a simulated computer with paging devices and load control, as `sweephand
+    multiprogram` does.
 
     configurations: one or more: `A`, `B` or `C`, those of the WSCLOCK paper, or TOML files.
     policies: names in a comma list or a sequence, instead of the configuration's.
     theta: windows of the working set, in references, instead of the configuration's.
     seeds: results are means over them; instead of the configuration's.
     irim: simulate intervals of this omega in place of every reference; 0: every reference.
-    threads: processors to use; all of them unless it is said.
+    threads: processors to use; by default all of them.
     progress: see `sweephand.Progress`.
 
-    Returns one row for each configuration, policy and theta, in that order; the columns are those
+    Returns one row for each configuration, policy and theta, in that order. The columns are those
     of the command's CSV: `configuration`, `policy`, `theta_refs` (null for policies without a
     window), `utilization` (references executed by time elapsed), `mean_mpl` (active tasks),
     `deactivations`, `page_faults`, `pointer_travel_per_replacement` (pages; null without a hand),

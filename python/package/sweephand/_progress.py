@@ -17,7 +17,7 @@ _DELAY = 0.5
 
 @contextmanager
 def watched(progress: Progress, unit: str) -> Iterator[Callable[[int, int], object] | None]:
-    """What long work is to call, with the steps done and the steps there are."""
+    """The function that long work calls with the steps done and the steps there are."""
     if callable(progress):
         yield progress
         return

@@ -1,4 +1,4 @@
-"""Recording."""
+"""Recording programs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ def record(
     window: int | None = None,
     min_object: str | None = None,
 ) -> Trace:
-    """Runs a program under the recorder and returns the pages that it touches, as
-    `sweephand record` does.
+    """Runs a program under the recorder and returns its trace, as `sweephand record` does.
 
-    command: the program and its arguments. output: the trace file to write; without one the trace
-    has no name, and its file is gone when nobody reads it any more. window: keep only the first and
-    last run of each page in every stretch of so many distinct pages; 0 keeps every reference.
+    command: the program and its arguments.
+    output: the trace file to write. Without one the trace has no name, and its file disappears when
+        it is no longer used.
+    window: keep only the first and last run of each page in every stretch of this many distinct
+        pages; 0 keeps every reference.
     min_object: record allocations of this size and more as objects, as in `40KiB`.
 
-    Recording needs Valgrind with its headers and a C compiler, and takes 5 to 25 times the
-    program's own processor time. Ctrl-C ends the program and keeps what there is. What the program
-    writes to standard error is written to `sys.stderr`; its exit status is not looked at.
+    Recording needs Valgrind with its headers and a C compiler. It takes 5 to 25 times the program's
+    own processor time. Ctrl-C ends the program and keeps the trace so far. The program's standard
+    error goes to `sys.stderr`. Its exit status is ignored.
     """
     if output is not None:
         _run(command, Path(output), window, min_object)
@@ -42,7 +43,7 @@ def record(
 
 
 def _run(command: Sequence[str | PathLike[str]], path: Path, window: int | None, min_object: str | None) -> None:
-    """Has the command do it, in a process of its own: it has signals to mind."""
+    """Runs the command in a process of its own, because it handles signals."""
     before = _written(path)
     options = {"--window": window, "--min-object": min_object}
     given = [f"{name}={value}" for name, value in options.items() if value is not None]
@@ -77,7 +78,7 @@ def _run(command: Sequence[str | PathLike[str]], path: Path, window: int | None,
 
 
 def _written(path: Path) -> tuple[int, int] | None:
-    """Which file has this name."""
+    """The file with this name."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -28,22 +28,23 @@ def simulate(
     threads: int | None = None,
     progress: Progress = None,
 ) -> pa.Table:
-    """Counts the page faults of every policy at every memory size on every trace, as
-    `sweephand simulate` does.
+    """Counts the page faults of every policy at every memory size on every trace, as `sweephand
+    simulate` does.
 
     traces: one or more: a `Trace`, or the path of one.
-    policies: names with parameters as in `clock-pro:cold=5%`, in a comma list or a sequence; `all` are all of them. Policies of
-        one's own by their class, or by a function that makes one for a number of frames: see `sweephand.Policy`.
-    memory: sizes, in a comma list or a sequence: pages (`300p`, or the number 300), bytes (`64MiB`), shares of the trace's pages
-        (`25%`), or `all`.
-    collapse: hide references that repeat the one before them from the policies (they still count).
-    threads: processors to use; all of them unless it is said.
+    policies: names with parameters, as in `clock-pro:cold=5%`, in a comma list or a sequence. `all`
+        stands for all policies. Give a policy of your own by its class, or by a function that makes
+        one for a number of frames: see `sweephand.Policy`.
+    memory: sizes, in a comma list or a sequence: pages (`300p`, or the number 300), bytes
+        (`64MiB`), shares of the trace's pages (`25%`), or `all`.
+    collapse: hide references that repeat the one before them from the policies. They still count.
+    threads: processors to use; by default all of them.
     progress: see `sweephand.Progress`.
 
-    Returns one row for each trace, policy and memory size, in that order; the columns are those of
+    Returns one row for each trace, policy and memory size, in that order. The columns are those of
     the command's CSV: `trace`, `policy`, `memory_pages`, `references`, `distinct_pages`, `faults`,
     `first_touch_faults`, `warmup_faults`, `evictions`, `hit_ratio` (1 - faults / references),
-    `faults_per_million_instructions` (null where instructions are not known), `hand_steps`. The
+    `faults_per_million_instructions` (null if instructions are not known), `hand_steps`. The
     schema's metadata has, under `sweephand`, version, options, conventions and traces as JSON.
     """
     opened = [trace if isinstance(trace, Trace) else Trace.open(trace) for trace in _several(traces)]
@@ -55,7 +56,7 @@ def simulate(
 
 
 class ReuseDistances(NamedTuple):
-    """How far back references look."""
+    """The LRU stack distances of a trace's references."""
 
     counts: npt.NDArray[np.uint64]
     """By LRU stack distance d, in pages, from 0: how many references find their page at that depth
@@ -68,10 +69,10 @@ class ReuseDistances(NamedTuple):
 
 def reuse_distances(trace: Trace | str | PathLike[str], *, progress: Progress = None) -> ReuseDistances:
     """Counts the references of a trace by their LRU stack distance: the number of different pages
-    referenced since the reference before to the same page, that page included.
+    since the last reference to the same page, that page included.
 
-    In a reduced trace (`trace.window` > 0) the references left out, all at distances up to the
-    window, are not counted.
+    In a reduced trace (`trace.window` > 0), some references at distances up to the window are left
+    out. They are not counted.
     """
     opened = trace if isinstance(trace, Trace) else Trace.open(trace)
     with watched(progress, "ref") as show:

@@ -1,7 +1,7 @@
 """Sweeps: traces x policies x memory sizes as independent cells, computed here or on a cluster.
 
-What a cell is, what is missing and what becomes of rows is the extension module's business, for all
-executors alike. This has what is Python's: handing cells to executors and fetching traces.
+The extension module defines cells, finds missing ones and keeps rows, for all executors alike. This
+module hands cells to executors and fetches traces.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ CACHE_BYTES = 32 << 30
 
 @dataclass(frozen=True)
 class Sweep:
-    """What came of a sweep."""
+    """The result of a sweep."""
 
     results: Path
     """The folder of the Parquet dataset, for anything that reads one."""
@@ -91,30 +91,35 @@ def sweep(
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = None,
 ) -> Sweep:
-    """Counts the page faults of every policy at every memory size on every trace of a plan, as
-    `sweephand sweep` does, here or on a cluster, and keeps them as a Parquet dataset. What is in it
-    already is not computed again.
+    """Counts the page faults of every policy at every memory size on every trace of a plan, here or
+    on a cluster, and keeps them as a Parquet dataset, as `sweephand sweep` does. Rows that are in
+    the dataset already are not computed again.
 
-    plan: the path of a TOML file, or a dictionary with the same entries: `traces` (paths and patterns, relative to the plan's
-        folder or the current one; URLs that fsspec knows, as `s3://bucket/*.swt`; `{"file": ...}` with a `"hash"` that it has
-        to have, or the `"name"` that it gets in results, or both), `policies` and `memory` (as for `simulate`, but not `all`
-        sizes); `sample` (`1%` or `8192p`) and `sample_seed`, to estimate from a sample of the pages, as the command's
-        `simulate --sample` does.
+    plan: the path of a TOML file, or a dictionary with the same entries. `traces`: paths and
+        patterns, relative to the plan's folder or the current one; URLs that fsspec knows, such as
+        `s3://bucket/*.swt`; or `{"file": ...}` with the `"hash"` that the file must have, the
+        `"name"` that it gets in results, or both. `policies` and `memory` are as for `simulate`,
+        without `all` sizes. `sample` (`1%` or `8192p`) and `sample_seed` estimate from a sample of
+        the pages, as the command's `simulate --sample` does.
     output: the directory of the dataset, on this machine.
-    executor: `"local"`: worker processes of this machine. `"dask"`: the current client of Dask distributed, or a cluster on this
-        machine. A `distributed.Client`. `"ray"`: the Ray that is initialised, or one on this machine.
-    workers: processes, where they are started here; otherwise one for each processor.
-    retries: how often a cell that failed, or took its worker along, is tried again.
-    prune: remove rows of cells that the plan does not have (any more).
-    cache: where workers keep fetched traces, by hash; unless it is said, `sweephand/traces` in the cache directory of their user.
-    cache_bytes: whoever fetches a trace removes others from there until there are no more bytes than this, first those that were
-        not used for the longest time. The new one stays, and so do traces that are in use.
-    storage_options: for fsspec; what it finds in its own configuration and the environment need not be said again.
+    executor: `"local"`: worker processes of this machine. `"dask"`: the current client of Dask
+        distributed, or a cluster on this machine. A `distributed.Client`. `"ray"`: the Ray that is
+        initialised, or one on this machine.
+    workers: the number of processes, if they are started here; by default one for each processor.
+    retries: how often a cell that failed, or ended its worker, is tried again.
+    prune: remove rows of cells that are not, or no longer, in the plan.
+    cache: where workers keep fetched traces, by hash; by default `sweephand/traces` in the cache
+        directory of their user.
+    cache_bytes: a worker that fetches a trace removes others from there until at most this many
+        bytes are left, starting with those that were not used for the longest time. The new trace
+        and traces in use stay.
+    storage_options: for fsspec. What it finds in its own configuration and the environment need not
+        be repeated.
     progress: see `sweephand.Progress`.
 
-    A trace is fetched once by each machine that has a cell of it, and checked by its hash: the one
-    in the plan, or that of what was there when the sweep was started. Ctrl-C keeps what there is.
-    Cells that failed are in the result, and a warning.
+    Each machine that has a cell of a trace fetches the trace once. It checks the trace by its hash:
+    the hash in the plan, or that of the file when the sweep was started. Ctrl-C keeps what is done.
+    Cells that failed are in the result, and a warning says so.
     """
     read = _read(plan)
     options = dict(storage_options or {})
@@ -166,7 +171,7 @@ def _taken_in(
     retries: int,
     show: Callable[[int, int], object] | None,
 ) -> tuple[int, list[str]]:
-    """Puts rows into the dataset as they come."""
+    """Puts rows into the dataset as they come in."""
     computed, failures = 0, []
     with closing(batches):
         # With nothing to do no cluster is started.
@@ -183,7 +188,7 @@ def _taken_in(
 
 
 def _words(error: BaseException) -> str:
-    """What went wrong, in one line."""
+    """An error's message, in one line."""
     # Ray packs exceptions of tasks into its own.
     error = getattr(error, "cause", None) or error
     words = " ".join(str(error).split())
@@ -196,7 +201,8 @@ def _words(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """What an executor calls with a cell. Workers unpickle it, so they need this package."""
+    """The function that an executor calls with a cell. Workers unpickle it, so they need this
+    package."""
 
     cache: str | None = None
     cache_bytes: int = CACHE_BYTES
@@ -336,7 +342,7 @@ def work() -> None:
 def _identified(
     plan: _sweephand.Plan, dataset: _sweephand.Dataset, options: Mapping[str, Any]
 ) -> list[tuple[str, str, str | None]]:
-    """The plan's traces, patterns of URLs filled in, each URL with a hash."""
+    """The plan's traces, with patterns of URLs expanded and a hash for each URL."""
     traces: list[tuple[str, str, str | None]] = []
     for name, location, known in plan.traces():
         if _sweephand.is_url(location) and "*" in location:
@@ -371,15 +377,14 @@ def _matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
 
 
 def _token(info: Mapping[str, Any]) -> str:
-    """What a file is known to be the same by without reading it; empty where nothing is said but
-    its length."""
+    """What identifies a file's contents without reading them; empty if only the length is known."""
     names = ("ETag", "etag", "md5Hash", "generation", "LastModified", "last_modified", "mtime")
     said = {name: str(info[name]) for name in names if info.get(name)}
     return json.dumps({"size": info.get("size"), **said}) if said else ""
 
 
 def _hash(filesystem: Any, path: str) -> str:
-    """The hash of a file elsewhere: the same that a local file with these bytes has."""
+    """The hash of a remote file: the one that a local file with the same bytes has."""
     hasher = _sweephand.Hasher()
     with filesystem.open(path, "rb") as file:
         while block := file.read(1 << 22):
@@ -417,13 +422,13 @@ def _fetched(trace: Mapping[str, str], task: Task) -> str:
 
 
 def _lock(path: Path) -> IO[str]:
-    """The file whose lock is held by who fetches or removes a trace, alone, and by those who use
-    it, together."""
+    """The file whose lock protects a trace. Whoever fetches or removes the trace holds it alone;
+    users share it."""
     return open(f"{path}.lock", "w")
 
 
 class _InUse(threading.local):
-    """The fetched trace that this thread uses. Nobody removes it as long as its lock is held."""
+    """The fetched trace that this thread uses. No process removes it while its lock is held."""
 
     path: Path | None = None
     lock: IO[str] | None = None
@@ -454,8 +459,8 @@ _FETCHED = re.compile(r"(xxh3-[0-9a-f]{16}|sha256-[0-9a-f]{64})(\.part)?")
 
 
 def _make_room(folder: Path, most_bytes: int, new: Path) -> None:
-    """Removes fetched traces that nobody uses, the least recently used first, until there are no
-    more bytes than that."""
+    """Removes fetched traces that are not in use, the least recently used first, until at most this
+    many bytes are left."""
     found = []
     for entry in folder.iterdir():
         # Others may remove some, too.
@@ -494,7 +499,7 @@ def _filesystem(location: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
 @contextmanager
 def _telling(location: str) -> Iterator[None]:
-    """Names the trace in whatever goes wrong with it."""
+    """Adds the trace's name to any error about it."""
     try:
         yield
     except SweephandError:

@@ -17,17 +17,18 @@ def generate(
     output: str | PathLike[str] | None = None,
     **parameters: float | bool,
 ) -> Trace:
-    """Makes a synthetic trace, as `sweephand generate` does: the same rule and seed give the same
+    """Makes a synthetic trace, as `sweephand generate` does. The same rule and seed give the same
     references everywhere.
 
     pattern: `loop`, `scan`, `zipf`, `uniform`, `indexed-database` or `mixed`.
-    references: how many.
-    seed: of the randomness.
-    writes: share of the references that write, 0 to 1.
+    references: the number of references.
+    seed: the seed of the randomness.
+    writes: the share of the references that write, 0 to 1.
     output: the file to write; without one the trace is in memory.
-    parameters: those of the pattern, by the command's names: `generate("zipf", pages=10_000, exponent=0.8)`,
-        `generate("loop", pages=500, rounds=20)`, `generate("mixed", zipf_pages=1000, loop_pages=200, alternate=True)`.
-        `sweephand generate PATTERN --help` lists them.
+    parameters: those of the pattern, by the command's names: `generate("zipf", pages=10_000,
+        exponent=0.8)`, `generate("loop", pages=500, rounds=20)`, `generate("mixed",
+        zipf_pages=1000, loop_pages=200, alternate=True)`. `sweephand generate PATTERN --help` lists
+        them.
     """
     given = {"references": references, "seed": seed, "writes": writes, **parameters}
     words = [pattern]

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def table(columns: list[Column], origin: str) -> pa.Table:
-    """Makes a table of columns. What the rows depend on (version, options, conventions, traces)
-    goes along, as JSON, in the schema's metadata under `sweephand`."""
+    """Makes a table of columns. The schema's metadata gets, under `sweephand`, what the rows depend
+    on (version, options, conventions, traces) as JSON."""
     # Not before it is needed: the command, which comes through this package too, starts faster
     # without.
     import pyarrow as pa

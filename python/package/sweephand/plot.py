@@ -1,7 +1,7 @@
-"""Pictures, drawn with matplotlib where that is installed.
+"""Pictures, drawn with matplotlib if it is installed.
 
-Each function draws into `ax`, or into a new figure, and returns the axes, which can be changed and
-saved as any others.
+Each function draws into `ax`, or into a new figure, and returns the axes. They can be changed and
+saved like any others.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MIB = 1 << 20
 
 
 def faults(table: pa.Table, *, refaults: bool = False, log: bool = False, ax: Axes | None = None) -> Axes:
-    """Draws page faults against memory, in MiB: a curve for each policy, for each trace.
+    """Draws page faults against memory, in MiB: a curve for each policy and trace.
 
-    table: what `simulate` returned.
+    table: the result of `simulate`.
     refaults: leave out first touches, which read no disk.
     log: count on a logarithmic axis.
     """
@@ -49,10 +49,10 @@ def faults(table: pa.Table, *, refaults: bool = False, log: bool = False, ax: Ax
 
 
 def distances(of: Trace | str | PathLike[str] | ReuseDistances, *, ax: Axes | None = None) -> Axes:
-    """Draws how many references come at which LRU stack distance: a bar for each power of two, in
-    pages.
+    """Draws the number of references at each LRU stack distance, in pages: a bar for each power of
+    two.
 
-    of: a trace, or what `reuse_distances` returned.
+    of: a trace, or the result of `reuse_distances`.
     """
     axes = _axes(ax)
     counts = (of if isinstance(of, ReuseDistances) else reuse_distances(of)).counts
@@ -67,8 +67,8 @@ def distances(of: Trace | str | PathLike[str] | ReuseDistances, *, ax: Axes | No
 
 
 def pages(trace: Trace | str | PathLike[str], *, columns: int = 800, rows: int = 400, ax: Axes | None = None) -> Axes:
-    """Draws which pages are touched when: page against time, in records of the trace, the darker
-    the more often.
+    """Draws which pages are touched when: page against time, in records of the trace. Darker means
+    more often.
 
     Pages are in the order of their numbers, without the gaps between them.
     """

@@ -1,4 +1,4 @@
-"""Policies of one's own, in Python."""
+"""Policies of your own, in Python."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ __all__ = ["Mmu", "Policy", "Reference", "check"]
 class Policy(ABC):
     """A page replacement policy over a fixed number of frames.
 
-    A class of one's own need not derive from this one, which only says what there is: the methods
-    are those of the Rust interface. For a reference to a page that is not resident the simulation
-    calls `fault`, then, while no frame is free, `victim` and `evict`, then `insert`. A reference to
-    a resident page sets its reference bit, which is all that a policy of the `vm` model learns of
-    it. Pages are whole numbers that count up from 0 by first touch.
+    A policy of your own need not derive from this class, which only lists the methods. They are
+    those of the Rust interface. At a reference to a page that is not resident, the simulation calls
+    `fault`, then, while no frame is free, `victim` and `evict`, then `insert`. A reference to a
+    resident page sets its reference bit. A policy of the `vm` model learns nothing else about it.
+    Pages are whole numbers that count up from 0 by first touch.
 
-    These methods are called only where a class has them:
+    The simulation calls these methods only if a class has them:
 
     `fault(reference)`: a reference to a page that is not resident, before room is made for it.
-    `hits(pages)`: in the `exact` model: the references to resident pages since the last call of any method, in their order, as a
-        uint32 array of shape (hits,). In the `offline` model `hits(pages, next_uses)`, the second of the same type and
-        shape, with 2**32 - 1 for pages that are not used again.
+    `hits(pages)`: in the `exact` model: the references to resident pages since the last call of any
+        method, in their order, as a uint32 array of shape (hits,). In the `offline` model
+        `hits(pages, next_uses)`, the second of the same type and shape, with 2**32 - 1 for pages
+        that are not used again.
     `hit(reference)`: the same one by one, for classes without `hits`; slower.
-    `assign(page, object, mmu)`, `renumber(page, page_number)`, `free_object(object)`: with `needs_places`: a page belongs to
-        another object, has another page number, an object is gone.
-    `check()`: raises if an invariant of the policy's state does not hold; the conformance suite calls it after every step.
+    `assign(page, object, mmu)`, `renumber(page, page_number)`, `free_object(object)`: with
+        `needs_places`: a page belongs to another object, has another page number, or an object is
+        gone.
+    `check()`: raises if an invariant of the policy's state does not hold. The conformance suite
+        calls it after every step.
 
-    An attribute `hand_steps` counts list entries looked at, for the column of that name.
+    The attribute `hand_steps`, if there is one, counts list entries looked at, for the column of
+    that name.
     """
 
     model: ClassVar[Literal["vm", "exact", "offline"]] = "vm"
@@ -42,13 +46,13 @@ class Policy(ABC):
 
     @abstractmethod
     def __init__(self, frames: int) -> None:
-        """An empty memory of so many page frames, at least 1."""
+        """An empty memory with this many page frames, at least 1."""
 
     @abstractmethod
     def victim(self, mmu: Mmu) -> int | None:
         """Proposes the resident page to evict next; None if no page is resident.
         `mmu.test_and_clear_referenced(page)` returns the reference bit of a resident page and
-        clears it. The proposal may be refused: then this is called again."""
+        clears it. The simulation may refuse the proposal and call this again."""
 
     @abstractmethod
     def evict(self, page: int) -> None:
@@ -56,12 +60,12 @@ class Policy(ABC):
 
     @abstractmethod
     def insert(self, reference: Reference, mmu: Mmu) -> bool:
-        """Takes in a page that has been loaded, and returns its reference bit for when the access
-        that faulted is done."""
+        """Takes in a page that has been loaded. Returns the reference bit that the page has once
+        the access that faulted is done."""
 
     @abstractmethod
     def remove(self, page: int) -> None:
-        """Forgets a page, resident, remembered or unknown: its contents are gone."""
+        """Forgets a page, resident, remembered or unknown, because its contents are gone."""
 
 
 PolicyMaker = Callable[[int], Any]
@@ -69,16 +73,16 @@ PolicyMaker = Callable[[int], Any]
 
 
 def check(policy: str | PolicyMaker, *, thorough: bool = False) -> None:
-    """Puts a policy through the conformance suite, and raises a `SweephandError` that says which
-    rule it breaks, with the string of references and the memory size that show it.
+    """Puts a policy through the conformance suite. Raises a `SweephandError` that says which rule
+    the policy breaks, with the string of references and the memory size that show it.
 
-    It plays every short string of references and random longer ones at several memory sizes and
-    checks after each step that victims are resident, that bits are asked of resident pages only,
-    that `check` of the policy finds nothing; then that there are never fewer faults than OPT's,
-    that pages which all fit fault once, that the numbers of pages do not matter but in their order,
-    that in the `vm` model nothing but reference bits is seen of hits, and that pages may be
-    removed, evicted ahead of need, or referenced just before they are evicted.
+    The suite plays every short string of references, and random longer ones, at several memory
+    sizes. After each step it checks that victims are resident, that the policy asks only for bits
+    of resident pages, and that its `check` finds nothing. It also checks that the policy never
+    takes fewer faults than OPT, that pages fault once if they all fit, that only the order of page
+    numbers matters, that a policy of the `vm` model sees nothing but reference bits of hits, and
+    that pages may be removed, evicted ahead of need, or referenced just before they are evicted.
 
-    thorough: the whole suite, as the built-in policies pass it: minutes instead of seconds.
+    thorough: the whole suite that the built-in policies pass: minutes instead of seconds.
     """
     _sweephand.check(policy, thorough)
