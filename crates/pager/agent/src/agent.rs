@@ -17,15 +17,18 @@ use crate::control::{Control, add};
 use crate::failure::{give_up, orphaned};
 use crate::fork::Forking;
 use crate::io::{self, Direction, Io, Request};
+use crate::last;
 use crate::live::{LivePolicy, LiveSpec};
 use crate::mailbox::{MAILBOX, SLOTS};
 use crate::memfd::{self, Memfd, advise, open_direct};
 use crate::objects::Objects;
 use crate::own;
+use crate::pagemap::Pagemap;
 use crate::pages::{Flag, Pages};
 use crate::readahead::ReadAhead;
 use crate::regions::Regions;
 use crate::rest::Note;
+use crate::roots;
 use crate::staging::Staging;
 use crate::store::{self, Store};
 use crate::tenant::Tenant;
@@ -37,7 +40,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general::MADV_DONTNEED;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, FromRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::thread::sched_getaffinity;
 use sweephand_policy::{NEVER, PageId, Reference};
@@ -72,12 +76,15 @@ pub struct Agent {
     pub(crate) control: &'static Control,
     /// The program's memory, with events.
     pub(crate) uffd: Userfaultfd,
-    /// The pager's own areas and the doorbells, without events.
+    /// The pager's own areas and the doorbells. Of events it tells of forks only.
     pub(crate) staging_uffd: Userfaultfd,
     /// The command. None: it has ended, and left its program's other processes to themselves.
     pub(crate) supervisor: Option<OwnedFd>,
-    pub(crate) pagemap: OwnedFd,
+    pub(crate) pagemap: Pagemap,
     pub(crate) doorbells: usize,
+    /// A page that is registered with `uffd` from the beginning and never touched: so a child gets a
+    /// userfaultfd from the kernel, which it might not be allowed to make.
+    anchor: usize,
     /// Doorbells with a page, a bit each.
     pub(crate) bells: u64,
     /// Whether there are faults at doorbells to be read.
@@ -135,6 +142,7 @@ pub struct Agent {
 impl Agent {
     /// Makes an agent for this process as it is.
     pub fn new(control: &'static Control, supervisor: OwnedFd) -> Self {
+        open_roots(control);
         let order = &control.order;
         let limit = order.limit_pages as usize;
         let lends = !order.lender.as_str().is_empty();
@@ -159,13 +167,15 @@ impl Agent {
         pages.board = policy.tenant().map(|tenant| tenant.board);
         let staging = Staging::new(BATCHES, batch_pages).unwrap_or_else(|| no_room("staging"));
         let doorbells = own::map(SLOTS * PAGE_BYTES).unwrap_or_else(|| no_room("doorbells"));
+        let anchor = own::map(PAGE_BYTES).unwrap_or_else(|| no_room("doorbells"));
         let agent = Self {
             control,
             uffd: open_uffd(features(control)),
-            staging_uffd: open_uffd(MOVE),
+            staging_uffd: open_uffd(MOVE | EVENT_FORK),
             supervisor: Some(supervisor),
-            pagemap: open_pagemap(),
+            pagemap: Pagemap::open(),
             doorbells,
+            anchor,
             bells: 0,
             is_rung: false,
             managed: false,
@@ -204,7 +214,8 @@ impl Agent {
     pub(crate) fn register_own(&self) {
         let own = self.staging.register(&self.staging_uffd);
         let bells = self.staging_uffd.register(self.doorbells, SLOTS * PAGE_BYTES);
-        if let Err(error) = own.and(bells) {
+        let anchor = self.uffd.register(self.anchor, PAGE_BYTES);
+        if let Err(error) = own.and(bells).and(anchor) {
             give_up(format_args!("the pager's own memory cannot be registered: {error}"));
         }
     }
@@ -304,6 +315,7 @@ impl Agent {
         if ready == 0 {
             self.report(true);
             self.watch();
+            last::end_if_alone();
         }
     }
 
@@ -382,7 +394,9 @@ impl Agent {
     fn calls(&mut self) {
         self.clear_bells();
         self.is_rung = false;
-        let mut slots = self.read_bells() | MAILBOX.take_posted();
+        // A child that comes without a fork that was announced has no agent, and nobody to call.
+        let (rung, _) = self.read_bells();
+        let mut slots = rung | MAILBOX.take_posted();
         while slots != 0 {
             let slot = slots.trailing_zeros() as usize;
             slots &= slots - 1;
@@ -397,9 +411,10 @@ impl Agent {
         }
     }
 
-    /// Reads what has been told of doorbells: the slots, a bit each.
-    pub(crate) fn read_bells(&self) -> u64 {
-        let mut slots = 0;
+    /// Reads what has been told of doorbells: the slots, a bit each. Beside that, what a child has of
+    /// `staging_uffd`, if there has been a fork.
+    pub(crate) fn read_bells(&self) -> (u64, Option<Userfaultfd>) {
+        let (mut slots, mut child) = (0, None);
         loop {
             let mut buffer = [Message::EMPTY; SLOTS];
             let count = match self.staging_uffd.read(&mut buffer) {
@@ -407,10 +422,14 @@ impl Agent {
                 Err(error) => give_up(format_args!("calls cannot be read: {error}")),
             };
             for message in &buffer[..count] {
+                if let Some(Event::Fork { descriptor }) = message.event() {
+                    // SAFETY: the kernel has just put it into our table.
+                    child = Some(Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) }));
+                }
                 slots |= self.slot_of(message).map_or(0, |slot| 1 << slot);
             }
             if count < buffer.len() {
-                return slots;
+                return (slots, child);
             }
         }
     }
@@ -502,7 +521,7 @@ impl Agent {
         self.policy.fault(reference);
         let most = self.policy_pages();
         while self.pages.owned() > most && self.condemn() {}
-        let exact = self.memfd.as_mut().map(|memfd| memfd.bits(&self.pagemap));
+        let exact = self.memfd.as_mut().map(|memfd| memfd.bits(self.pagemap.file()));
         let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, exact, choosing: false };
         if self.policy.insert(reference, &mut bits) {
             self.pages.mark(page, Flag::Referenced, true);
@@ -511,7 +530,7 @@ impl Agent {
 
     /// Has the policy choose a page to go. Returns false if it has none.
     pub(crate) fn condemn(&mut self) -> bool {
-        let exact = self.memfd.as_mut().map(|memfd| memfd.bits(&self.pagemap));
+        let exact = self.memfd.as_mut().map(|memfd| memfd.bits(self.pagemap.file()));
         let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, exact, choosing: true };
         let Some(page) = self.policy.victim(&mut bits) else { return false };
         self.policy.evict(page);
@@ -613,23 +632,27 @@ pub(crate) fn open_uffd(features: u64) -> Userfaultfd {
     }
 }
 
-pub(crate) fn open_pagemap() -> OwnedFd {
-    use rustix::fs::{Mode, OFlags, open};
-    open(c"/proc/self/pagemap", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .unwrap_or_else(|error| give_up(format_args!("/proc/self/pagemap: cannot be opened: {error}")))
-}
-
 /// A new backing store file, without a name: its space is free again when the last process has closed it.
 pub(crate) fn open_store(control: &Control) -> OwnedFd {
-    use rustix::fs::{Mode, OFlags};
-    let directory = control.order.directory.as_str();
-    let path = CString::new(directory).unwrap_or_default();
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
-    open_direct(&path, flags, Mode::RUSR | Mode::WUSR).unwrap_or_else(|error| {
+    let made = roots::store()
+        .ok_or(Errno::NOENT)
+        .and_then(|directory| open_direct(directory, flags, Mode::RUSR | Mode::WUSR));
+    made.unwrap_or_else(|error| {
+        let directory = control.order.directory.as_str();
         give_up(format_args!(
             "{directory}: no backing store can be made there: {error}; name another place with --swap"
         ))
     })
+}
+
+/// Opens the directories that the agent makes and reads files in.
+fn open_roots(control: &Control) {
+    let directory = control.order.directory.as_str();
+    let path = CString::new(directory).unwrap_or_default();
+    if let Err(error) = roots::begin(&path) {
+        give_up(format_args!("{directory}, or /proc: cannot be opened: {error}"));
+    }
 }
 
 /// A vector of so many equal values; shorter to write where the type is known.

@@ -13,7 +13,7 @@ use crate::regions::Regions;
 use alloc::vec::Vec;
 use rustix::io::Errno;
 use sweephand_policy::PageId;
-use sweephand_uffd::{PAGE_BYTES, Region, scan_present};
+use sweephand_uffd::{PAGE_BYTES, Region};
 
 /// Anonymous memory beyond what was told of that is worth a look at the mappings, in pages.
 const STRAY_PAGES: usize = 1024;
@@ -101,7 +101,7 @@ impl Agent {
         // Where there are pages already (they were mapped in place of others), they are the object's.
         for page in self.known(start, end) {
             let object = self.objects.at(start);
-            let exact = self.memfd.as_mut().map(|memfd| memfd.bits(&self.pagemap));
+            let exact = self.memfd.as_mut().map(|memfd| memfd.bits(self.pagemap.file()));
             let mut bits =
                 Bits { pages: &mut self.pages, sampler: &mut self.sampler, exact, choosing: false };
             self.policy.assign(page, object, &mut bits);
@@ -272,7 +272,7 @@ impl Agent {
         let mut from = start;
         while from < end {
             let mut found = [Region { start: 0, end: 0, categories: 0 }; 64];
-            let (count, to) = match scan_present(&self.pagemap, from, end, &mut found) {
+            let (count, to) = match self.pagemap.present(from, end, &mut found) {
                 Ok(result) => result,
                 Err(error) => give_up(format_args!("/proc/self/pagemap: cannot be scanned: {error}")),
             };

@@ -4,9 +4,14 @@
 //! cannot catch, and the command tells the reason on standard error.
 
 use crate::control::Control;
+use crate::hooks::call;
+use crate::roots::open_proc;
+use crate::thread::{EVERY_SIGNAL, set_signal_mask};
+use core::arch::asm;
 use core::fmt::Arguments;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use rustix::fs::{Mode, OFlags, open};
+use linux_raw_sys::general::__NR_exit_group;
+use rustix::fs::OFlags;
 use rustix::io::write;
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -27,7 +32,7 @@ pub fn orphaned() -> ! {
             let _ = text.write_str(WORDS);
             // The program's descriptor, which is not in our table.
             let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-            if let Ok(errors) = open(c"/proc/self/fd/2", flags, Mode::empty()) {
+            if let Ok(errors) = open_proc(c"self/fd/2", flags) {
                 for part in ["sweephand: ", WORDS, "\n"] {
                     let _ = write(&errors, part.as_bytes());
                 }
@@ -55,7 +60,24 @@ pub(crate) fn tell(words: Arguments<'_>) {
 /// Leaves last words and ends the process, at once and with all its threads.
 pub fn give_up(words: Arguments<'_>) -> ! {
     tell(words);
+    end_process()
+}
+
+/// The exit status of a process that could not be killed, as a shell has it for one that was.
+const STATUS: usize = 128 + 9;
+
+/// Ends the process. A signal that cannot be caught is what everybody understands. But the first
+/// process of a pid namespace gets none from itself, and a filter of system calls may refuse to send
+/// it, and to exit as well. What is left is an instruction that there is none of. This thread blocks
+/// the signal for that, so the kernel ends the process, whatever handler the program has for it.
+pub(crate) fn end_process() -> ! {
+    let _ = kill_process(getpid(), Signal::KILL);
+    set_signal_mask(EVERY_SIGNAL);
     loop {
-        let _ = kill_process(getpid(), Signal::KILL);
+        // SAFETY: neither returns, unless the system call is refused.
+        unsafe {
+            call(__NR_exit_group, [STATUS, 0, 0, 0, 0, 0]);
+            asm!("ud2");
+        }
     }
 }

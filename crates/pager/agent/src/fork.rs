@@ -22,17 +22,20 @@
 //! a bare system call, which none of this knows of, is left waiting at its first missing page, and the program ended with a
 //! message.
 
-use crate::agent::{Agent, features, open_pagemap, open_store, open_uffd};
+use crate::agent::{Agent, open_store};
 use crate::failure::give_up;
 use crate::gate::GATE;
 use crate::hooks::Wrapped;
 use crate::io::Io;
 use crate::mailbox::{Call, MAILBOX};
 use crate::memfd::{self, Memfd};
+use crate::pagemap::Pagemap;
 use crate::rest::moves;
+use crate::roots;
 use crate::start;
 use crate::store::MOST_FILES;
 use crate::thread::{EVERY_SIGNAL, set_signal_mask};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::{MaybeUninit, forget, replace};
@@ -44,10 +47,13 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair,
 };
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
-use sweephand_uffd::{Event, MOVE, Userfaultfd};
+use sweephand_uffd::{Event, Userfaultfd};
 
 /// Pages that a child may miss before its agent is there: of its stack, and of the C library's memory.
 pub(crate) const MOST_ANSWERED: usize = 256;
+
+/// Descriptors that a child is given: two directories, two userfaultfds, the command, the store's files.
+const MOST_DESCRIPTORS: usize = MOST_FILES + 5;
 
 /// One fork at a time.
 static FORKING: AtomicBool = AtomicBool::new(false);
@@ -132,8 +138,8 @@ extern "C" fn child_main(socket: usize) -> ! {
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Handover {
-    /// Whether the first descriptor is the child's userfaultfd.
-    has_uffd: u32,
+    /// Whether the last descriptor is the command.
+    has_supervisor: u32,
     /// How many addresses are told.
     answered: u32,
     /// How many moves of mappings the parent's agent had heard of when it had heard of every change from before the fork.
@@ -165,20 +171,26 @@ impl Agent {
     pub(crate) fn hand_over(
         &mut self,
         socket: &OwnedFd,
-        uffd: Option<Userfaultfd>,
+        uffds: Option<(Userfaultfd, Userfaultfd)>,
         moves: usize,
         answered: &[usize],
     ) {
         let mut handover = Handover {
-            has_uffd: u32::from(uffd.is_some()),
+            has_supervisor: u32::from(self.supervisor.is_some()),
             answered: answered.len() as u32,
             moves,
             addresses: [0; MOST_ANSWERED],
         };
         handover.addresses[..answered.len()].copy_from_slice(answered);
-        let mut descriptors: Vec<BorrowedFd> = uffd.iter().map(AsFd::as_fd).collect();
+        // Without them the child cannot go on, and says so.
+        let (Some((uffd, staging)), Some(proc), Some(directory)) = (&uffds, roots::proc(), roots::store())
+        else {
+            return;
+        };
+        let mut descriptors: Vec<BorrowedFd> = vec![proc, directory, uffd.as_fd(), staging.as_fd()];
         descriptors.extend(self.store.files().map(|(_, file)| file.as_fd()));
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES + 1))];
+        descriptors.extend(self.supervisor.as_ref().map(AsFd::as_fd));
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         let parts = [IoSlice::new(handover.bytes())];
@@ -192,8 +204,9 @@ impl Agent {
             |_| -> ! { give_up(format_args!("a child has lost its parent's pager before it had its own")) };
         self.renew_lease();
         send(&socket, &[1], SendFlags::NOSIGNAL).unwrap_or_else(|error| lost(error));
-        let mut handover = Handover { has_uffd: 0, answered: 0, moves: 0, addresses: [0; MOST_ANSWERED] };
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES + 1))];
+        let mut handover =
+            Handover { has_supervisor: 0, answered: 0, moves: 0, addresses: [0; MOST_ANSWERED] };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut parts = [IoSliceMut::new(handover.bytes())];
         let expected = size_of::<Handover>();
@@ -209,27 +222,24 @@ impl Agent {
                 _ => None,
             })
             .flatten();
+        let mut next = || descriptors.next().unwrap_or_else(|| lost(Errno::BADF));
+        roots::keep(next(), next());
         // What the copied state holds are numbers of the parent's table. They must not be closed here.
-        let uffd = match handover.has_uffd {
-            0 => open_uffd(features(self.control)),
-            _ => Userfaultfd::from(descriptors.next().unwrap_or_else(|| lost(Errno::BADF))),
-        };
-        forget(replace(&mut self.uffd, uffd));
-        forget(replace(&mut self.staging_uffd, open_uffd(MOVE)));
-        forget(replace(&mut self.pagemap, open_pagemap()));
+        forget(replace(&mut self.uffd, Userfaultfd::from(next())));
+        forget(replace(&mut self.staging_uffd, Userfaultfd::from(next())));
+        forget(replace(&mut self.pagemap, Pagemap::open()));
         if let Some(memfd) = &mut self.memfd {
             // Nothing is managed yet, or there would be no child.
             forget(replace(memfd, Memfd::open(self.staging.batch_pages())));
         }
         forget(replace(&mut self.io, Io::new(self.control.order.use_ring != 0)));
-        forget(self.supervisor.replace(start::open_supervisor(self.control)));
         forget(self.forking.take());
         self.orphans.drain(..).for_each(forget);
         let numbers: Vec<usize> = self.store.files().map(|(number, _)| number).collect();
         for number in numbers {
-            let file = descriptors.next().unwrap_or_else(|| lost(Errno::BADF));
-            forget(self.store.replace_descriptor(number, file));
+            forget(self.store.replace_descriptor(number, next()));
         }
+        forget(replace(&mut self.supervisor, (handover.has_supervisor != 0).then(next)));
         // The file that the parent writes to is the parent's; it is empty yet.
         let number = self.store.current();
         drop(self.store.replace_descriptor(number, open_store(self.control)));
@@ -255,12 +265,17 @@ impl Agent {
 
     /// A child's descriptor without a fork that was announced.
     pub(crate) fn forked(&mut self, descriptor: i32) {
+        // SAFETY: the kernel has just put it into our table.
+        let child = Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
+        if !self.managed {
+            // Nothing is paged out, and nothing of the child's will be.
+            return;
+        }
         if self.memfd.is_some() {
             // The thread that forks waits for this message to be read, and is killed before its child is anything.
             give_up(format_args!("{}", memfd::FORKED));
         }
-        // SAFETY: the kernel has just put it into our table.
-        self.orphans.push(Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) }));
+        self.orphans.push(child);
     }
 }
 

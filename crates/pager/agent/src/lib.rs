@@ -27,6 +27,9 @@
 //! | `gate` | how the agent keeps the program's threads off changes while it makes one |
 //! | `tenant`, `lease` | several programs, one limit: frames lent by the command, which has the policy |
 //! | `pages`, `regions`, `staging`, `store`, `io`, `readahead` | what they say |
+//! | `roots` | where the agent opens files, whatever the program does to its own root and rights |
+//! | `pagemap` | which pages are there |
+//! | `last` | a process whose threads have all gone but the agent |
 //! | `own`, `maps`, `thread`, `failure`, `control`, `cgroup` | memory of its own, the kernel's view, threads, the end, the command |
 #![cfg_attr(not(test), no_std)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -46,6 +49,7 @@ pub mod gate;
 mod hooks;
 pub mod interpose;
 pub mod io;
+mod last;
 pub mod lease;
 pub mod live;
 pub mod mailbox;
@@ -53,11 +57,13 @@ pub mod maps;
 pub mod memfd;
 pub mod objects;
 pub mod own;
+mod pagemap;
 pub mod pages;
 pub mod readahead;
 mod reclaim;
 pub mod regions;
 mod rest;
+mod roots;
 pub mod staging;
 pub mod start;
 pub mod store;

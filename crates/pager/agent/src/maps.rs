@@ -1,10 +1,10 @@
 //! What the kernel says of the process's mappings.
 
 use crate::agent::filled;
+use crate::roots::open_proc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
-use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::OFlags;
 use rustix::io::{Errno, read as read_file};
 
 /// A mapping of private, anonymous, writable memory.
@@ -18,10 +18,6 @@ pub struct Mapping {
     pub protection: u32,
     /// Whether it is the first thread's stack.
     pub is_stack: bool,
-}
-
-fn open_file(path: &core::ffi::CStr) -> Option<OwnedFd> {
-    open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 /// The mappings of this process, and the buffer that they were read through. As long as the caller keeps that, the list
@@ -49,7 +45,7 @@ pub fn protection_of(start: usize, end: usize) -> Option<u32> {
 
 /// Visits the lines that tell of mappings; returns the buffer that they were read through.
 fn for_each_line(mut visit: impl FnMut(&[u8])) -> Option<Vec<u8>> {
-    let file = open_file(c"/proc/self/maps")?;
+    let file = open_proc(c"self/maps", OFlags::RDONLY).ok()?;
     let mut text = filled(0_u8, 64 << 10);
     let mut length = 0;
     loop {
@@ -98,7 +94,7 @@ fn parse_any(line: &[u8]) -> Option<(Mapping, bool)> {
 
 /// Anonymous pages in memory, as the kernel counts them for the process: within some of what is true.
 pub fn anonymous_pages() -> Option<usize> {
-    let file = open_file(c"/proc/self/statm")?;
+    let file = open_proc(c"self/statm", OFlags::RDONLY).ok()?;
     let mut text = [0_u8; 128];
     let length = read_file(&file, &mut text).ok()?;
     let text = core::str::from_utf8(&text[..length]).ok()?;

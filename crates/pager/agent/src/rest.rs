@@ -28,7 +28,7 @@ use rustix::fd::{AsFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use sweephand_policy::PageId;
-use sweephand_uffd::{Event, Message, PAGE_BYTES, Region, Userfaultfd, scan_present};
+use sweephand_uffd::{Event, Message, PAGE_BYTES, Region, Userfaultfd};
 
 /// Messages that may come while a fork is under way.
 const MOST_MESSAGES: usize = 4096;
@@ -116,7 +116,7 @@ impl Agent {
     ///
     /// Returns the slots where threads have come to wait meanwhile, a bit each.
     pub(crate) fn park(&mut self) -> u64 {
-        let mut waiting = 0;
+        let (mut waiting, mut staging) = (0, None);
         let Some(Forking { socket, thread }) = self.forking.take() else { return waiting };
         let (mut done, mut child, mut child_is_ours) = (false, None::<Userfaultfd>, true);
         let mut answered = Vec::new();
@@ -160,12 +160,14 @@ impl Agent {
                 // The child's agent is ready, or there is no child any more.
                 if recv(&socket, &mut [0_u8; 1][..], RecvFlags::empty()).is_ok_and(|(_, length)| length == 1)
                 {
-                    self.hand_over(&socket, child.take(), moved, &answered);
+                    self.hand_over(&socket, child.take().zip(staging.take()), moved, &answered);
                 }
                 child = None;
             }
             if called {
-                waiting |= self.read_bells();
+                let (rung, forked) = self.read_bells();
+                waiting |= rung;
+                staging = forked.or(staging);
             }
             done |= MAILBOX.is_fork_over();
         }
@@ -315,7 +317,7 @@ impl Agent {
             _ => address,
         });
         let mut found = [Region { start: 0, end: 0, categories: 0 }];
-        let is_here = scan_present(&self.pagemap, now, now + PAGE_BYTES, &mut found);
+        let is_here = self.pagemap.present(now, now + PAGE_BYTES, &mut found);
         if !is_here.is_ok_and(|(count, _)| count > 0) {
             return;
         }

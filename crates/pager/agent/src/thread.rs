@@ -2,15 +2,14 @@
 //!
 //! It shares the program's memory, signal handlers and process, so that whatever kills it kills the
 //! program and the other way round. It does not share the table of descriptors: the program cannot
-//! close the agent's, nor does the agent keep the program's open. It has no thread-local storage,
+//! close the agent's, nor does the agent keep the program's open. Nor does it share the root directory and the mounts. It has no thread-local storage,
 //! and takes no signals.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as raw;
 
-const FLAGS: u32 =
-    raw::CLONE_VM | raw::CLONE_FS | raw::CLONE_SIGHAND | raw::CLONE_THREAD | raw::CLONE_SYSVSEM;
+const FLAGS: u32 = raw::CLONE_VM | raw::CLONE_SIGHAND | raw::CLONE_THREAD | raw::CLONE_SYSVSEM;
 
 /// All signals that can be blocked.
 pub(crate) const EVERY_SIGNAL: u64 = u64::MAX;

@@ -17,7 +17,7 @@ use crate::failure::give_up;
 use crate::hooks::call;
 use core::ffi::c_void;
 use linux_raw_sys::general as raw;
-use rustix::fd::{FromRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -163,12 +163,12 @@ pub(crate) unsafe fn advise(start: usize, length: usize, advice: u32) -> isize {
     unsafe { call(raw::__NR_madvise, [start, length, advice as usize, 0, PASS as usize, 0]) }
 }
 
-/// Opens a file for direct I/O, for the pager itself.
-pub(crate) fn open_direct(path: &core::ffi::CStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+/// Opens a directory, or a file without a name in it, for direct I/O, for the pager itself.
+pub(crate) fn open_direct(directory: BorrowedFd<'_>, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let flags = (flags | OFlags::DIRECT).bits() as usize;
     let arguments = [
-        raw::AT_FDCWD as isize as usize,
-        path.as_ptr() as usize,
+        directory.as_raw_fd() as usize,
+        c".".as_ptr() as usize,
         flags,
         mode.bits() as usize,
         PASS as usize,

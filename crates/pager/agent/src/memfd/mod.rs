@@ -353,7 +353,7 @@ impl Agent {
             self.pages.has(*page, Flag::Condemned)
                 && self.pages.state(*page) == State::Resident
                 && !self.pages.has(*page, Flag::Queued)
-                && scan(&self.pagemap, address, address + PAGE_BYTES, PRESENT, &mut [NOTHING])
+                && scan(self.pagemap.file(), address, address + PAGE_BYTES, PRESENT, &mut [NOTHING])
                     .is_ok_and(|(count, _)| count > 0)
         };
         let spared: Vec<PageId> = victims.extract_if(.., |page| touched(page)).collect();
@@ -513,7 +513,7 @@ impl Agent {
         let (mut start, end) = (from, from + count * PAGE_BYTES);
         while start < end {
             let mut found = [NOTHING; 32];
-            let Ok((regions, to)) = scan(&self.pagemap, start, end, WRITTEN, &mut found) else {
+            let Ok((regions, to)) = scan(self.pagemap.file(), start, end, WRITTEN, &mut found) else {
                 // To be on the safe side.
                 written[(start - from) / PAGE_BYTES..].fill(true);
                 break;

@@ -12,7 +12,7 @@ use core::ffi::c_void;
 use linux_raw_sys::general as raw;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
-use sweephand_uffd::{PAGE_BYTES, scan_present};
+use sweephand_uffd::PAGE_BYTES;
 
 /// Times that a page under DMA is asked for again before its memory is left native.
 const PATIENCE: usize = 64;
@@ -83,7 +83,7 @@ impl Agent {
         let mut from = start;
         while from < end {
             let mut found = [NOTHING];
-            let (count, to) = match scan_present(&self.pagemap, from, end, &mut found) {
+            let (count, to) = match self.pagemap.present(from, end, &mut found) {
                 Ok(result) => result,
                 Err(error) => give_up(format_args!("/proc/self/pagemap: cannot be scanned: {error}")),
             };
@@ -218,7 +218,7 @@ impl Agent {
             while from < mapping.end {
                 let mut found = [NOTHING; 32];
                 // What has gone meanwhile has no pages.
-                let Ok((count, to)) = scan_present(&self.pagemap, from, mapping.end, &mut found) else {
+                let Ok((count, to)) = self.pagemap.present(from, mapping.end, &mut found) else {
                     break;
                 };
                 let pages =
