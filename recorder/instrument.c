@@ -57,7 +57,7 @@ typedef struct {
    UChar n_accesses;
    UChar write; /* one of them writes */
    const Access *accesses;
-   UWord home;  /* a settled path: the values from here up to the next page's are on the same page */
+   UWord home;  /* a settled path: the values up to the next page's are on the same page */
 } Slot;
 
 /* What a superblock has done when it leaves by one certain exit. Below the line: what is known of
@@ -471,7 +471,7 @@ static void finish(Addr block, IRConst *share)
    }
 }
 
-/* Room for what a superblock of N statements can hold. A statement accesses memory at most twice. */
+/* Room for a superblock of N statements. A statement accesses memory at most twice. */
 static void begin(IRSB *in, IRSB *out)
 {
    static SizeT room;

@@ -46,7 +46,7 @@ void record(Op op, UInt n, const ULong *operands)
 /* So that a reader can show progress, and little is lost if we are killed. */
 static void flush_now_and_then(void)
 {
-   static UInt next_flush_ms; /* the first time at once: then even a program that is killed soon has begun */
+   static UInt next_flush_ms; /* 0: flush at once, so that even a program killed soon has begun */
    UInt now_ms = VG_(read_millisecond_timer)();
    if (now_ms >= next_flush_ms) {
       next_flush_ms = now_ms + FLUSH_INTERVAL_MS;

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Records the bundled traces again: real programs from Debian packages on inputs made here, each a
 # second or less of processor time when it runs by itself. Needs the packages
-#     valgrind gcc libc6-dev gnuplot-nox gap-core perl sqlite3 python3-numpy gzip tcc binutils groff-base coreutils
-# Usage: traces/record.sh [NAME...]     (default: all; `sweephand` is found on PATH or in target/release)
+#     valgrind gcc libc6-dev gnuplot-nox gap-core perl sqlite3 python3-numpy gzip tcc binutils
+#     groff-base coreutils
+# Usage: traces/record.sh [NAME...]     (default: all; `sweephand` is found on PATH or in
+# target/release)
 # `tasks` stands for the eight tasks, each of which has a name too (task_sort).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -52,7 +54,8 @@ gzip_() { # compresses the first 250 kB of the data file (CLOCK-Pro: gzip, moder
     record gzip 4 gzip -c some.dat
 }
 
-gap_() { # conjugacy classes of permutation groups, from a saved workspace (CLOCK-Pro: gap, strong locality)
+# Conjugacy classes of permutation groups, from a saved workspace (CLOCK-Pro: gap, strong locality).
+gap_() {
     # /usr/bin/gap is a script that runs this program.
     local gap=(/usr/lib/x86_64-linux-gnu/gap/gap -l '/usr/lib/gap;/usr/share/gap' -A -q)
     (cd "$inputs" && echo 'SaveWorkspace("workspace"); QUIT;' | "${gap[@]}" > /dev/null)
@@ -171,7 +174,8 @@ task_ld_() { # the linker: a program of objects with debugging information, and 
     task ld ld -e insert1000 part{1,2,3,4,5,6}000.o -o /dev/null
 }
 
-task_troff_() { # a text formatter: fills and adjusts paragraphs, for a terminal, without the start-up macros
+# A text formatter: fills and adjusts paragraphs, for a terminal, without the start-up macros.
+task_troff_() {
     text 40 10 | awk '{ print } NR % 5 == 0 { print ".sp" }' > "$inputs/text.roff"
     task troff troff -R -Tascii text.roff
 }
@@ -205,7 +209,8 @@ END
     task sqlite3 sqlite3 -init groups.sql :memory: ''
 }
 
-btree_() { # 8,000 random look-ups through an index over 20,000 records, two a page, in a database file that is mapped
+# 8,000 random look-ups through an index over 20,000 records, two a page, in a mapped database file.
+btree_() {
     # As in the notes of linux-mm: about 100 leaf pages of an index, 10,000 pages of records. The
     # index is made last, so that its pages lie together; btree.csv tells the pages of the file
     # apart.
@@ -231,7 +236,9 @@ END
     record btree 16 sqlite3 -init btree.sql btree.db ''
 }
 
-scan_() { # an anonymous mapping walked once, then a smaller one walked 20 times, each beside a hot set of 500 pages
+# An anonymous mapping walked once, then a smaller one walked 20 times, each beside a hot set of 500
+# pages.
+scan_() {
     gcc -O2 -Wall -Wextra -o "$inputs/scan" "$here/scan.c"
     record scan-once 1 ./scan 20000 1 500
     record scan-cyclic 1 ./scan 1200 20 500

@@ -85,8 +85,9 @@ select key, id from item order by key desc limit 1000;
 
 
 def run(command, directory, output, seconds):
-    """Status, or None if it took too long, and most memory in MiB of the largest process. Who takes too long is asked to
-    end first: `sweephand run` passes that on, and writes its counts."""
+    """Status, or None if it took too long, and most memory in MiB of the largest process. A command
+    that takes too long is asked to end first: `sweephand run` passes that on and writes its
+    counts."""
     environment = {**os.environ, "LC_ALL": "C", "PYTHONHASHSEED": "0", "SOURCE_DATE_EPOCH": "0"}
     with open(output, "wb") as file, open(f"{output}.errors", "wb") as errors:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=errors, cwd=directory,

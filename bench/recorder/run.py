@@ -55,7 +55,8 @@ class Bench:
             binary = f"{self.kernels}{suffix}"
             subprocess.run(["cc", *options, "-o", binary, HERE / "kernels.c", "-lm"], check=True)
         subprocess.run([ROOT / "recorder/build.sh", ROOT / "recorder", self.library], check=True)
-        self.run("record", "tree", None)  # builds the recorder that is inside the command, if it has to
+        # Builds the recorder that is inside the command, if necessary.
+        self.run("record", "tree", None)
 
     def run(self, variant, kernel, answer):
         name = kernel.removesuffix(FMA)

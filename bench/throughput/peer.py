@@ -2,7 +2,7 @@
 process.
 
     peer.py version                             versions as JSON
-    peer.py convert TRACE COUNT BINARY TEXT     the first COUNT references in libCacheSim's format and as text
+    peer.py convert TRACE COUNT BINARY TEXT     the first COUNT references in both forms
     peer.py run CLASS BINARY FRAMES HASH_POWER  one policy over a converted trace; result as JSON
 
 The references are decoded here by a reader of `.swt` that shares no code with Sweephand, so a fault

@@ -370,7 +370,7 @@ def main():
     add("--peer-references", type=int, default=10_000_000, metavar="N",
         help="libCacheSim runs the first N of the trace [default: 10 million]")  # fmt: skip
     add("--peer-hash-power", type=int, default=(FRAMES - 1).bit_length(), metavar="N",
-        help="libCacheSim's hash table has 2^N buckets [default: 17, as many as frames]")  # fmt: skip
+        help="libCacheSim's hash table has 2^N buckets [default: 17, one a frame]")  # fmt: skip
     add("--profile", metavar="POLICY", help="only show where this policy's CPU time goes (needs perf)")
     add("--work", type=Path, metavar="DIR", help="where temporary files go, 0.5 GB [default: the system's place]")
     add("-o", "--output", type=Path, metavar="FILE", help="CSV to write [default: results/DATE.csv]")

@@ -315,7 +315,8 @@ class Streams(unittest.TestCase):
         instructions, references, runs = read_lackey(log)
         self.assertEqual((trace.end.instructions, trace.end.references), (instructions, references))
         at = extra = 0
-        for r in trace.references:  # ours has more: what system calls touch, and runs that a control record cuts
+        # Ours has more: pages that system calls touch, and runs that a control record cuts.
+        for r in trace.references:
             if at < len(runs) and runs[at] == r.page:
                 at += 1
             else:

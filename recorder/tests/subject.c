@@ -94,7 +94,8 @@ __attribute__((target("avx2"))) static void vector(void)
     __m256i index = _mm256_loadu_si256((__m256i *)at);
     __m256i mask = _mm256_set_epi64x(-1, 0, -1, 0); /* lanes 1 and 3 */
     __m256i got = _mm256_mask_i64gather_epi64(index, (long long *)area, index, mask, 1);
-    _mm256_maskstore_epi64((long long *)(area + 9 * PAGE - 16), mask, got);  /* 9 - 8 bytes, 9 + 8 */
+    /* 9 - 8 bytes, 9 + 8 */
+   _mm256_maskstore_epi64((long long *)(area + 9 * PAGE - 16), mask, got);
     _mm256_storeu_si256((__m256i *)(area + 12 * PAGE - 16), got);            /* crosses */
     (void)*(volatile __m256i *)(area + 20 * PAGE);
     end();

@@ -115,7 +115,7 @@ fn policy_page(entry: &Value) -> String {
         let stands_for: Vec<_> =
             stands_for.iter().map(|(name, value)| format!("{name}={}", value.as_str().unwrap())).collect();
         let [name, meaning] = ["name", "meaning"].map(|of| words(preset, of));
-        page += &format!("\n`preset={name}` stands for `{}`: {meaning}.\n", stands_for.join(","));
+        page += &format!("\n`preset={name}` stands for `{}`:\n{meaning}.\n", stands_for.join(","));
     }
     page
 }

@@ -112,8 +112,8 @@ pub enum LoadControl {
 /// A page replacement policy for many tasks in one memory, driven through an mmu of type `M`.
 ///
 /// The driver keeps the resident set, the reference and dirty bits, and the list of free frames. It
-/// asks for a frame only when none is free. Pages are resident for the policy from `insert` (their reading is
-/// done) to `evict` or `remove`.
+/// asks for a frame only when none is free. Pages are resident for the policy from `insert` (their
+/// reading is done) to `evict` or `remove`.
 pub trait TaskPolicy<M: TaskMmu> {
     /// How load is controlled under this policy.
     const LOAD_CONTROL: LoadControl;

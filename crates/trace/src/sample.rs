@@ -87,9 +87,9 @@ impl PageSample {
         self.ranks[word] + before
     }
 
-    /// Keeps only the pages of the set in a chunk, under their new ids. With `repeats` it also drops
-    /// references that repeat the one before them in the whole trace. The number of the chunk's
-    /// first record does not change.
+    /// Keeps only the pages of the set in a chunk, under their new ids. With `repeats` it also
+    /// drops references that repeat the one before them in the whole trace. The number of the
+    /// chunk's first record does not change.
     pub fn reduce(&self, chunk: &mut Chunk, mut repeats: Option<Repeats>) {
         let (mut kept, mut done, mut events) = (0, 0, 0);
         for index in 0..=chunk.events.len() {

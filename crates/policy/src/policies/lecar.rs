@@ -249,7 +249,8 @@ mod tests {
                 "1:2 2:3 |  | , 0.500",
                 "2:3 3:1 |  | , 0.500",    // both would evict 1
                 "2:3 1:1 |  | 3:1, 0.500", // LFU is drawn
-                "2:3 3:2 |  | 1:1, 0.731", // which was wrong: e / (e + 1); 3 goes on with its count; LFU again
+                // LFU was wrong: e / (e + 1). 3 keeps its count. LFU again.
+                "2:3 3:2 |  | 1:1, 0.731",
             ]
         );
     }

@@ -19,7 +19,8 @@ pub struct PageTableClockModel {
     frames: usize,
     resident: Vec<u32>,       // ascending
     bits: HashMap<u32, bool>, // a page without an entry has its initial bit, 1
-    hand: u64, // the lowest page number not yet passed in this round; u64 for the page above u32::MAX
+    /// The lowest page number not yet passed in this round; u64 for the page above u32::MAX.
+    hand: u64,
 }
 
 impl PageTableClockModel {

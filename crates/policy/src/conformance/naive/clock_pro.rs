@@ -129,7 +129,7 @@ pub struct ClockProModel {
     warm: Warm,
     ref_not_in_test: ReferencedNotInTest,
     circle: VecDeque<Entry>, // from HAND_hot onwards: the tail first, the head last
-    hand_cold: u32,          // the page HAND_cold stands at; without meaning while the circle is empty
+    hand_cold: u32,          // the page HAND_cold stands at; undefined while the circle is empty
     hand_test: u32,          // the page HAND_test stands at; likewise
     m_c: usize,              // cold allocation
     n_hot: usize,

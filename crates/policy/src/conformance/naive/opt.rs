@@ -30,7 +30,8 @@ fn next_uses(references: &[u32]) -> Vec<usize> {
 /// OPT with `frames` frames.
 pub fn opt(references: &[u32], frames: usize) -> Vec<Step> {
     assert!(frames >= 1, "a memory has at least one frame");
-    let mut resident: Vec<(u32, usize)> = Vec::new(); // page and its next use, in the order of loading
+    // Each page and its next use, in the order of loading.
+    let mut resident: Vec<(u32, usize)> = Vec::new();
     let mut steps = Vec::new();
     for (&page, next_use) in references.iter().zip(next_uses(references)) {
         if let Some(entry) = resident.iter_mut().find(|entry| entry.0 == page) {
@@ -59,7 +60,8 @@ pub fn opt(references: &[u32], frames: usize) -> Vec<Step> {
 /// The answer's first element belongs to one frame; it has one element per distinct page.
 pub fn opt_all_sizes(references: &[u32]) -> Vec<u64> {
     let mut stack: Vec<(u32, usize)> = Vec::new(); // page and its next use; depth 1 is element 0
-    let mut at_depth: Vec<u64> = Vec::new(); // how many references found their page there; element 0 as above
+    // How many references found their page at each depth; element 0 as above.
+    let mut at_depth: Vec<u64> = Vec::new();
     for (&page, next_use) in references.iter().zip(next_uses(references)) {
         let found = stack.iter().position(|entry| entry.0 == page);
         // The hole the carried page ends in: the referenced page's old place, or a new one below
