@@ -1,5 +1,5 @@
-//! `sweephand advise`: what a trace comes to, in five lines. Given a program, it records that
-//! first.
+//! `sweephand advise`: conclusions about a trace, in five lines. Given a program, it records the
+//! program first.
 
 use crate::report::{self, Options};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `sweephand generate`: a trace from a rule and a seed.
+//! `sweephand generate`: makes a trace from a rule and a seed.
 
 use crate::output::Output;
 use crate::progress;

@@ -1,4 +1,4 @@
-//! `sweephand import`: a trace of another format becomes one of ours, or, with `--irim`, an IRIM
+//! `sweephand import`: converts a trace of another format to ours or, with `--irim`, to an IRIM
 //! string.
 
 use crate::output::Output;
@@ -22,14 +22,14 @@ pub(crate) struct Args {
     /// Format of the input
     #[arg(long, value_enum, default_value = "auto")]
     format: FormatName,
-    /// Keep only the first and last run of each page in every stretch of K distinct pages: LRU and
-    /// OPT faults stay the same at every memory of K pages or more; other policies want at least 4
-    /// to 8 K
+    /// Keep only the first and last run of each page in every stretch of K distinct pages. Faults
+    /// of LRU and OPT stay exact from K pages of memory up, those of other policies nearly exact
+    /// from 4 to 8 K up
     #[arg(long, value_name = "K", default_value_t = 0, hide_default_value = true)]
     window: u64,
-    /// Write an IRIM string instead: only when the use of each page changes, where OMEGA references
-    /// without the page are a long time (5000 is usual). Multiprogramming simulations run on it
-    /// many times faster
+    /// Write an IRIM string instead: only the moments at which the use of a page changes. A page is
+    /// idle after OMEGA references without it (5000 is usual). Multiprogramming simulations run on
+    /// such a string many times faster
     #[arg(long, value_name = "OMEGA", conflicts_with_all = ["window", "format"])]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     irim: Option<u64>,

@@ -1,5 +1,5 @@
-//! `sweephand info`: what is in a trace, and the picture of page against time; or what an IRIM
-//! string stands for.
+//! `sweephand info`: the contents of a trace, with a picture of page against time, or those of an
+//! IRIM string.
 
 use crate::progress;
 use anyhow::Context;
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Trace of any format, or an IRIM string; - is standard input
     #[arg(value_name = "T")]
     trace: PathBuf,
-    /// Decode everything and check it against every checksum and total
+    /// Decode the whole trace and check every checksum and total
     #[arg(long)]
     verify: bool,
     /// How to print it

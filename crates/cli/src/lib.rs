@@ -1,9 +1,9 @@
-//! The `sweephand` command, a file a subcommand, for a program of its own and for the Python
-//! package that carries it.
+//! The `sweephand` command, one file for each subcommand. It serves as a program of its own and
+//! inside the Python package.
 //!
-//! Results go to standard output or to `-o FILE`, talk goes to standard error. Exit status: 0 done,
-//! 1 a finding (a check that failed), 2 an error, told in one line. `record` and `run` pass on the
-//! status of the program it ran.
+//! Results go to standard output or to `-o FILE`. Notes, progress and errors go to standard error.
+//! Exit status: 0 success, 1 a finding (a check that failed), 2 an error, reported in one line.
+//! `record` and `run` return the status of the program that they ran.
 
 mod advise;
 mod awake;
@@ -47,7 +47,7 @@ enum Command {
     Record(record::Args),
     /// Show what is in a trace
     Info(info::Args),
-    /// Turn a trace of another format into one of ours
+    /// Convert a trace of another format to ours
     Import(import::Args),
     /// Make a synthetic trace
     Generate(generate::Args),
@@ -56,11 +56,11 @@ enum Command {
     /// Count page faults for every trace, policy and memory size of a plan, on all processors
     #[cfg(feature = "parquet")]
     Sweep(sweep::Args),
-    /// What the processes of a sweep do
+    /// The work of a sweep's processes
     #[cfg(feature = "parquet")]
     #[command(hide = true)]
     SweepWorker,
-    /// Write a page about a trace: curves, pictures, objects, how much memory is enough
+    /// Write an HTML report on a trace: curves, pictures, objects, how much memory is enough
     Report(report::Args),
     /// Say in five lines how much memory is enough and which policy is best
     Advise(advise::Args),
@@ -77,9 +77,9 @@ enum Command {
     Reproduce(reproduce::Args),
     /// List the policies with their parameters
     Policies(policies::Args),
-    /// Print a script with which a shell completes the command's words
+    /// Print a script for a shell that completes the command's options
     Completions(completions::Args),
-    /// Make the manual pages
+    /// Write the manual pages
     Man(man::Args),
 }
 

@@ -1,4 +1,4 @@
-//! `sweephand man`: the manual pages, made from what the command line is defined by.
+//! `sweephand man`: the manual pages, generated from the definition of the command line.
 
 use crate::output::Output;
 use anyhow::{Context, bail};

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Seeds, comma list; results are means over them [default: the configuration's]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     seed: Vec<u64>,
-    /// Simulate intervals (IRIM) of this omega in place of every reference; 0: every reference
+    /// Simulate intervals (IRIM) of this omega instead of every reference; 0: every reference
     /// [default: the configuration's]
     #[arg(long, value_name = "OMEGA", value_parser = parse_count)]
     irim: Option<u64>,

@@ -1,4 +1,4 @@
-//! Where results go: standard output, or a file that appears only when it is whole.
+//! Where results go: standard output, or a file that appears only when it is complete.
 
 use anyhow::{Context, bail};
 use std::fs::File;

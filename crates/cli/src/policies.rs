@@ -1,5 +1,5 @@
 //! `sweephand policies`: every policy, what it needs, where it runs, its paper, its parameters.
-//! Those for many tasks come last.
+//! Policies for many tasks come last.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};

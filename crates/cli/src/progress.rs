@@ -1,4 +1,4 @@
-//! The progress bar of long work: on a terminal only, and only when it turns out to be long.
+//! The progress bar of long work. It appears on a terminal only, and only if the work takes long.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

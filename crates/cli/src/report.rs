@@ -1,4 +1,4 @@
-//! `sweephand report`: one page of HTML about one trace or more.
+//! `sweephand report`: an HTML report on one trace or more.
 
 use crate::output::Output;
 use crate::progress;

@@ -16,18 +16,18 @@ use sweephand_papers::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Papers or items, such as clock-pro or clock-pro/table-1; all if none are named. What is
-    /// measured by running programs live (see --list) has to be named in full
+    /// Papers or items, such as clock-pro or clock-pro/table-1 [default: all]. Items that run
+    /// programs live (see --list) have to be named in full
     names: Vec<String>,
     /// List what can be reproduced
     #[arg(long)]
     list: bool,
-    /// Everything, on one page (as --page), what is measured live on this machine last
+    /// All items, with --page; items that run programs live come last
     #[arg(long, requires = "output", conflicts_with_all = ["names", "list"])]
     all: bool,
-    /// Also write DIR/index.html, a page with all items of all papers. What DIR holds from the same
-    /// program and the same traces is not measured again, and what cannot be measured here does not
-    /// stop the rest
+    /// Also write DIR/index.html, a page with all items of all papers. Items that DIR holds from
+    /// the same program and the same traces are not measured again. Items that cannot be measured
+    /// here do not stop the rest
     #[arg(long, requires = "output", conflicts_with = "list")]
     page: bool,
     /// The folder with the papers' traces

@@ -1,8 +1,8 @@
-//! `sweephand run`: run a program in less memory than it wants, under a policy, or under the
+//! `sweephand run`: runs a program in less memory than it wants, under a policy or under the
 //! kernel's own replacement.
 //!
-//! The program's streams, exit status and signals are its own: what is said here goes to standard
-//! error, and nothing is said unless asked for, or unless something is wrong.
+//! The program's streams, exit status and signals stay its own. The command writes to standard
+//! error only if it is asked to, or if something is wrong.
 
 use crate::awake::Awake;
 use crate::output::Output;
@@ -40,18 +40,19 @@ pub(crate) struct Args {
     /// Run the programs of a TOML file together, under one limit and one policy, with load control
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["command", "kernel"])]
     pub(crate) tasks: Option<PathBuf>,
-    /// With --tasks: who may be active, whatever the file says. `policy`: by working sets, or by
-    /// feedback where the policy knows none; `none`: all at once; `serial`: one after another
+    /// With --tasks: which tasks may be active, instead of the file's choice. `policy`: by working
+    /// sets, or by feedback if the policy has none; `none`: all at once; `serial`: one after
+    /// another
     #[arg(long, value_enum, requires = "tasks", value_name = "RULE")]
     pub(crate) load_control: Option<crate::run_tasks::Rule>,
     /// Print an example of a file for --tasks, with every key and its default
     #[arg(long, exclusive = true)]
     print_tasks: bool,
-    /// Under the kernel's own replacement instead: in a memory cgroup, with a swap file at --swap.
-    /// Needs root
+    /// Run under the kernel's own replacement instead: in a memory cgroup, with a swap file at
+    /// --swap. Needs root
     #[arg(long, conflicts_with_all = ["policy", "prefetch", "io"])]
     kernel: bool,
-    /// Where to page to: a directory on a disk, or a file's name in one. The file is never seen
+    /// Where to page to: a directory on a disk, or a file's name in one. The file never appears
     /// under that name, and its space is free again when the program has ended, however it ends
     #[arg(long, value_name = "FILE", default_value = "/var/tmp")]
     pub(crate) swap: PathBuf,
@@ -65,19 +66,19 @@ pub(crate) struct Args {
     /// Most pages to read ahead of a program that goes through its memory in order, or off
     #[arg(long, value_name = "off|N", default_value_t = MOST_PREFETCH_PAGES.to_string())]
     prefetch: String,
-    /// How to get at the backing store: through io_uring where there is one, or by a system call at
-    /// a time
+    /// How to read and write the backing store: through io_uring if the kernel has it, or by single
+    /// system calls
     #[arg(long, value_enum, default_value = "auto")]
     io: InputOutput,
-    /// Keep the machine's processors from sleeping meanwhile, also under --kernel: faults are
-    /// answered sooner, above all on virtual machines, where no read-ahead helps. Takes power, and
-    /// processor time of the host. Needs root
+    /// Keep the machine's processors from sleeping during the run, also under --kernel. Faults are
+    /// then answered sooner, above all on virtual machines, if read-ahead does not help. Takes
+    /// power, and processor time of the host. Needs root
     #[arg(long)]
     awake: bool,
-    /// How pages are taken from the program: anon moves them, whatever the program does; memfd
-    /// makes its memory shared, which gives policies exact reference bits, and writes no page twice
-    /// that has not changed, but a program that forks while it is paged is ended, and direct I/O
-    /// and io_uring are refused to it
+    /// How pages are taken from the program. anon moves them and works for any program. memfd makes
+    /// the program's memory shared: policies get exact reference bits, and unchanged pages are not
+    /// written again; but a program that forks while it is paged is ended, and cannot use direct
+    /// I/O and io_uring
     #[arg(long, value_enum, default_value = "anon")]
     backend: PagingBackend,
     /// The program and its arguments

@@ -1,7 +1,7 @@
 //! `sweephand run --tasks`: several programs under one limit and one policy.
 //!
-//! Exit status: 0 if that of every task was 0; 1 if some task's was not, told in a line for each; 2
-//! if a pager could not go on, or the kernel had to end a process.
+//! Exit status: 0 if every task's status was 0; 1 if some task's was not, with a line for each; 2
+//! if a pager could not continue, or the kernel had to end a process.
 
 use crate::output::Output;
 use crate::record::ignored_signals;

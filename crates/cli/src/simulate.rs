@@ -32,11 +32,11 @@ pub(crate) struct Args {
     #[arg(long)]
     collapse: bool,
     /// Estimate from a sample of the pages, a share (1%) or a number (8192p): many times faster on
-    /// large traces. Policies that go by neighbouring pages, objects or single frames are refused,
-    /// and samples too small to tell
+    /// large traces. Refused for policies that use neighbouring pages, objects or single frames,
+    /// and for samples that are too small
     #[arg(long, value_name = "SIZE", conflicts_with = "trajectory")]
     sample: Option<SampleSize>,
-    /// Another seed is another sample
+    /// Seed of the sample: another seed takes another sample
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, requires = "sample")]
     sample_seed: u64,
     /// How to print the results

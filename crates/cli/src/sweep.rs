@@ -1,4 +1,4 @@
-//! `sweephand sweep`: traces x policies x memory sizes, on all processors, going on where it
+//! `sweephand sweep`: traces x policies x memory sizes, on all processors. It continues where it
 //! stopped.
 
 use crate::{Home, progress};
@@ -17,16 +17,16 @@ pub(crate) struct Args {
     /// What to sweep over: a TOML file with lists of traces, policies and memory sizes
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
-    /// Directory of the results; what is in it already is not computed again
+    /// Directory of the results; cells that are in it already are not computed again
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// Processes that compute [default: one a processor]
     #[arg(long, value_name = "N")]
     workers: Option<NonZero<usize>>,
-    /// How often a cell that fails, or takes its process along, is tried again
+    /// How often to try a cell again that fails or ends its process
     #[arg(long, value_name = "N", default_value_t = 2)]
     retries: u32,
-    /// Remove results that the plan does not ask for (any more)
+    /// Remove results that are not, or no longer, in the plan
     #[arg(long)]
     prune: bool,
 }
