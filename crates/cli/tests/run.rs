@@ -34,6 +34,19 @@ fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
     );
 }
 
+/// The same of a program that says so if the machine lacks what it is about; bare it must say the
+/// same, so that a pager that takes something away is found out.
+fn expect_right_where_there_is(options: &[&str], name: &str, arguments: &[&str]) {
+    let bare = output(Command::new(program(name)).args(arguments));
+    assert!(bare.status.success(), "{name} {arguments:?}: {}", text(&bare.stdout));
+    let words = text(&bare.stdout);
+    if words == "right" {
+        return expect_right(options, name, arguments);
+    }
+    assert!(words.starts_with("cannot: "), "{name} {arguments:?}: {words}");
+    eprintln!("NOT TESTED: {name} {arguments:?}: {words}");
+}
+
 fn live_policies() -> impl Iterator<Item = &'static str> {
     sweephand_pager::live_policies()
 }
@@ -143,6 +156,49 @@ fn direct_io_and_system_calls_see_memory_as_it_is() {
     let file = workshop().join("direct.data");
     let file = file.to_str().unwrap();
     expect_right(&["--memory", "16MiB", "--policy", "clock"], "direct", &[file, "32", "1000"]);
+}
+
+/// Pipes, sockets, rings and devices that hold pages beyond their being paged out: no frame that was
+/// the program's is used for other pages.
+#[test]
+fn what_the_kernel_holds_of_a_page_stays_that_pages() {
+    for policy in live_policies() {
+        expect_right(&["--memory", "8MiB", "--policy", policy], "held", &["vmsplice", "12"]);
+    }
+    let options: [&[&str]; 4] = [
+        &["--policy", "clock-pro"],
+        &["--policy", "clock", "--prefetch", "off"],
+        &["--policy", "lifo-plus", "--io", "sync"],
+        &["--policy", "fifo", "--prefetch", "off", "--io", "sync"],
+    ];
+    for options in options {
+        let options = [&["--memory", "8MiB"][..], options].concat();
+        for way in ["gift", "tee", "splice", "zerocopy", "vm", "mem", "direct"] {
+            expect_right(&options, "held", &[way, "12"]);
+        }
+        for way in ["send-zc", "kvm"] {
+            expect_right_where_there_is(&options, "held", &[way, "12"]);
+        }
+    }
+}
+
+#[test]
+fn with_a_memfd_what_the_kernel_holds_of_a_page_stays_that_pages() {
+    for policy in live_policies() {
+        let options = ["--backend", "memfd", "--memory", "8MiB", "--policy", policy];
+        expect_right(&options, "held", &["vmsplice", "12"]);
+    }
+    let options: [&[&str]; 3] =
+        [&["--policy", "clock"], &["--policy", "clock-pro", "--prefetch", "off"], &["--io", "sync"]];
+    for options in options {
+        let options = [&["--backend", "memfd", "--memory", "8MiB"][..], options].concat();
+        for way in ["gift", "tee", "splice", "zerocopy"] {
+            expect_right(&options, "held", &[way, "12"]);
+        }
+        expect_right_where_there_is(&options, "held", &["kvm", "12"]);
+    }
+    // Held before they were shared, as parts of huge pages.
+    expect_right(&["--backend", "memfd", "--memory", "12MiB"], "held", &["huge", "24"]);
 }
 
 /// What a program that found everything right counted under these options.

@@ -18,19 +18,6 @@ const BUSY_PATIENCE: usize = 256;
 /// Times that a page is tried to be put back, when nothing explains why it cannot be.
 const PATIENCE: usize = 16;
 
-/// Windows of this many pages are copied to where they belong: to take a frame from one place and put it to another costs
-/// an interrupt of every processor that the program uses, whatever the number of pages.
-const COPIED_PAGES: usize = 1;
-
-/// What has become of a run of pages that have been read.
-#[derive(Clone, Copy, Debug)]
-struct Installed {
-    /// Pages from the front on that are where they belong.
-    pages: usize,
-    /// Whether their frames went along.
-    frames_left: bool,
-}
-
 /// Whether a window is read for a page that is waited for, or in good time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Need {
@@ -111,10 +98,10 @@ impl Agent {
         self.wake(address);
     }
 
-    /// Puts a page's contents, in a frame of the pager's at `from`, to where the program expects them. Returns false if
-    /// it does not any more: the page's state has changed. Anything else that keeps contents from their place is the end;
-    /// they must not be forgotten.
-    fn put(&mut self, page: PageId, from: usize) -> bool {
+    /// Puts a page's contents, in the pager's memory at `from`, to where the program expects them; with their frame if that
+    /// `moves`. Returns false if the program does not expect them any more: the page's state has changed. Anything else
+    /// that keeps contents from their place is the end; they must not be forgotten.
+    fn put(&mut self, page: PageId, from: usize, moves: bool) -> bool {
         let address = self.pages.address(page);
         let expected = (self.pages.state(page), self.pages.place(page));
         let (mut attempts, mut busy) = (0, 0);
@@ -122,13 +109,14 @@ impl Agent {
             // SAFETY: the page's own contents to where they belong.
             let progress = unsafe {
                 match self.memfd {
-                    None => self.uffd.move_pages(address, from, PAGE_BYTES),
+                    None if moves => self.uffd.move_pages(address, from, PAGE_BYTES),
+                    None => self.uffd.copy(address, from, PAGE_BYTES),
                     Some(_) => self.copy_in(address, from, PAGE_BYTES, true),
                 }
             };
             let Some(mut error) = progress.error else { return true };
             busy += usize::from(error == Errno::BUSY);
-            if (error == Errno::INVAL || busy > BUSY_PATIENCE) && self.memfd.is_none() {
+            if (error == Errno::INVAL || busy > BUSY_PATIENCE) && moves {
                 // Frames change hands only between memory that is used in the same way. This is not writable, or locked.
                 // SAFETY: as above.
                 error = match unsafe { self.uffd.copy(address, from, PAGE_BYTES) }.error {
@@ -282,7 +270,7 @@ impl Agent {
     pub(crate) fn map_from_limbo(&mut self, page: PageId) -> bool {
         let limbo = self.limbo(page);
         let address = self.pages.address(page);
-        let put = self.put(page, limbo);
+        let put = self.put(page, limbo, self.memfd.is_none());
         if put {
             if self.memfd.is_some() {
                 self.staging.drop_pages(limbo, 1);
@@ -433,8 +421,6 @@ impl Agent {
     pub(crate) fn read_done(&mut self, batch: usize) {
         self.hold();
         let count = self.staging.batches[batch].pages.len();
-        // The first page whose frame has gone along; those behind it are of no use to the next read.
-        let mut gone: Option<usize> = None;
         let mut index = 0;
         while index < count {
             let page = self.staging.batches[batch].pages[index];
@@ -444,20 +430,14 @@ impl Agent {
                 index += 1;
             } else if index == 0 && self.pages.has(page, Flag::Trigger) {
                 self.leave_trigger(page, batch);
-                gone = self.memfd.is_none().then_some(0);
                 index += 1;
             } else {
-                let installed = self.install(batch, index);
-                gone = gone.or(installed.frames_left.then_some(index));
-                index += installed.pages;
+                index += self.install(batch, index);
             }
         }
         let entry = &mut self.staging.batches[batch];
         entry.phase = Phase::Free;
         entry.pages.clear();
-        if let Some(first) = gone {
-            self.staging.drop_frames(batch, first);
-        }
         self.let_go();
     }
 
@@ -473,9 +453,9 @@ impl Agent {
         self.pages.state(page) == State::Reading && self.pages.place(page) == self.staging.place(batch, index)
     }
 
-    /// Brings a run of pages that have been read, from `first` of a batch on, to their addresses. Those that are not dealt
-    /// with have to be looked at again.
-    fn install(&mut self, batch: usize, first: usize) -> Installed {
+    /// Brings a run of pages that have been read, from `first` of a batch on, to their addresses. Returns how many are
+    /// there; the others have to be looked at again.
+    fn install(&mut self, batch: usize, first: usize) -> usize {
         let pages = &self.staging.batches[batch].pages;
         let address = self.pages.address(pages[first]);
         let follows = |index: &usize| {
@@ -486,26 +466,23 @@ impl Agent {
         let from = self.staging.address(batch, first);
         let length = (end - first) * PAGE_BYTES;
         // SAFETY: the pages' contents, just read, to where they belong.
-        let (progress, moves) = unsafe {
+        let progress = unsafe {
             match self.memfd {
-                None if pages.len() <= COPIED_PAGES => (self.uffd.copy(address, from, length), false),
-                None => (self.uffd.move_pages(address, from, length), true),
-                Some(_) => (self.copy_in(address, from, length, first == 0), false),
+                None => self.uffd.copy(address, from, length),
+                Some(_) => self.copy_in(address, from, length, first == 0),
             }
         };
         let installed = match progress.error {
-            None => Installed { pages: progress.bytes / PAGE_BYTES, frames_left: moves },
-            Some(Errno::AGAIN | Errno::BUSY) => {
+            None => progress.bytes / PAGE_BYTES,
+            Some(Errno::AGAIN) => {
                 self.settle();
-                return Installed { pages: 0, frames_left: false };
+                return 0;
             }
+            Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
             // One page at a time, with care: protected, unmapped, or moved by the program while it was read.
-            Some(_) => {
-                let put = self.put(self.staging.batches[batch].pages[first], from);
-                Installed { pages: usize::from(put), frames_left: put && self.memfd.is_none() }
-            }
+            Some(_) => usize::from(self.put(self.staging.batches[batch].pages[first], from, false)),
         };
-        for index in first..first + installed.pages {
+        for index in first..first + installed {
             let page = self.staging.batches[batch].pages[index];
             let kept = self.keep_or_free(self.staging.batches[batch].slots[index]);
             self.incoming -= 1;
@@ -520,10 +497,7 @@ impl Agent {
     fn leave_trigger(&mut self, page: PageId, batch: usize) {
         let (slot, from) = (self.staging.batches[batch].slots[0], self.staging.address(batch, 0));
         let limbo = self.limbo(page);
-        match self.memfd {
-            None => self.move_own(limbo, from),
-            Some(_) => self.copy_own(limbo, from),
-        }
+        self.copy_own(limbo, from);
         let kept = self.keep_or_free(slot);
         self.incoming -= 1;
         self.pages.set(page, State::Limbo, kept);
@@ -532,13 +506,20 @@ impl Agent {
         self.wake(self.pages.address(page));
     }
 
+    /// Copies a page of the pager's own to where it is missing.
+    pub(crate) fn copy_own(&self, to: usize, from: usize) {
+        // SAFETY: the pager's own areas.
+        if let Some(error) = unsafe { self.staging_uffd.copy(to, from, PAGE_BYTES) }.error {
+            give_up(format_args!("a page cannot be copied to limbo: {error}"));
+        }
+    }
+
     /// Moves a page within the pager's own areas.
     pub(crate) fn move_own(&self, to: usize, from: usize) {
         loop {
             // SAFETY: a frame of the pager's own, to a place that is missing.
             match unsafe { self.staging_uffd.move_pages(to, from, PAGE_BYTES) }.error {
                 None => break,
-                // The device is done with it, but the kernel has not let go yet.
                 Some(Errno::AGAIN | Errno::BUSY) => rustix::thread::sched_yield(),
                 Some(error) => give_up(format_args!("a page cannot be moved to limbo: {error}")),
             }

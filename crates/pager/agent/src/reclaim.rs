@@ -342,10 +342,13 @@ impl Agent {
                 self.store.free(slot);
             }
         }
+        if self.memfd.is_none() {
+            // They were the program's: somebody else may hold these frames. With a memfd they are copies.
+            self.staging.drop_pages(self.staging.address(batch, 0), count);
+        }
         let entry = &mut self.staging.batches[batch];
         entry.pages.clear();
         entry.phase = Phase::Free;
-        entry.filled = entry.filled.max(count);
     }
 
     /// Unmaps pages whose reference bits are clear, to see whether they are in use.

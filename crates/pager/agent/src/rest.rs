@@ -53,7 +53,7 @@ impl Agent {
         }
         self.empty_limbo();
         for batch in 0..self.staging.batches.len() {
-            self.staging.drop_frames(batch, 0);
+            self.staging.drop_frames(batch);
         }
         if !self.store.current_is_empty() {
             let file = open_store(self.control);

@@ -1,8 +1,13 @@
 //! Staging: where pages are between the program and the store.
 //!
-//! An area of batches. A batch takes evicted pages, one write or a few, or a window of pages being read. Pages move in
-//! and out by `UFFDIO_MOVE`: frames change hands, bytes stay. After a write its frames serve the next read, so that none
-//! has to be zeroed. The whole area counts as used memory, full or not.
+//! An area of batches. A batch takes evicted pages, one write or a few, or a window of pages being read. The whole area
+//! counts as used memory, full or not.
+//!
+//! **A frame that was the program's is never written to.** Evicted pages come in by `UFFDIO_MOVE`: frames change hands,
+//! bytes stay. But the kernel may hold such a frame beyond that: a pipe that it was vmspliced into, a socket that sends from it
+//! without a copy. `UFFDIO_MOVE` refuses frames that are pinned; of mere references it knows nothing, and nobody else can
+//! tell. So after the write the frames are given back, and whoever holds one has the last bytes that the program wrote to
+//! it. Reads go to frames that only ever were the pager's, and from there by copies.
 //!
 //! Limbo is address space beside it, a place for every page id: a page unmapped to see whether it is still in use goes
 //! there with its frame. It has segments of 256 MiB, mapped when the first id of one is met.
@@ -22,7 +27,7 @@ const SEGMENT_PAGES: usize = 1 << 16;
 /// What a batch is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Nothing. Its first `filled` pages have frames.
+    /// Nothing. Its first `filled` pages have frames of the pager's own.
     Free,
     /// Being written.
     Writing,
@@ -41,7 +46,7 @@ pub struct Batch {
     pub slots: Vec<u32>,
     /// Requests under way.
     pub requests: usize,
-    /// Pages from the start on that have frames, while it is free.
+    /// Pages from the start on that have frames, while it is free. None of these frames was ever the program's.
     pub filled: usize,
 }
 
@@ -139,11 +144,11 @@ impl Staging {
     pub fn take_empty(&mut self) -> Option<usize> {
         let free = self.batches.iter().enumerate().filter(|(_, batch)| batch.phase == Phase::Free);
         let (index, _) = free.min_by_key(|(_, batch)| batch.filled)?;
-        self.drop_frames(index, 0);
+        self.drop_frames(index);
         Some(index)
     }
 
-    /// A free batch whose first `pages` pages have frames, for a read.
+    /// A free batch whose first `pages` pages have frames of the pager's own, to be written to.
     pub fn take_filled(&mut self, pages: usize, staging: &Userfaultfd) -> Option<usize> {
         let free = self.batches.iter().enumerate().filter(|(_, batch)| batch.phase == Phase::Free);
         let (index, _) = free.max_by_key(|(_, batch)| batch.filled)?;
@@ -161,12 +166,11 @@ impl Staging {
         Some(index)
     }
 
-    /// Gives back the frames of a free batch from page `keep` on.
-    pub fn drop_frames(&mut self, batch: usize, keep: usize) {
-        let filled = self.batches[batch].filled;
-        if filled > keep {
-            self.drop_pages(self.address(batch, keep), filled - keep);
-            self.batches[batch].filled = keep;
+    /// Gives back the frames of a free batch.
+    pub fn drop_frames(&mut self, batch: usize) {
+        let filled = core::mem::take(&mut self.batches[batch].filled);
+        if filled > 0 {
+            self.drop_pages(self.address(batch, 0), filled);
         }
     }
 

@@ -2,6 +2,7 @@
 #include "check.h"
 #include <sched.h>
 #include <spawn.h>
+#include <sys/socket.h>
 
 extern char **environ;
 
@@ -58,6 +59,11 @@ int main(int count, char **arguments)
     } else if (!strcmp(what, "direct")) {
         int file = open(arguments[0], O_RDONLY | O_DIRECT);
         EXPECT(file < 0 && errno == EINVAL);
+        struct { uint64_t start, bytes; uint32_t chunk, headroom, flags, metadata; } umem =
+            {(uintptr_t)memory, 64 * PAGE, PAGE, 0, 0, 0};
+        int xdp = socket(44 /* AF_XDP */, SOCK_RAW, 0);
+        /* XDP_UMEM_REG. (A kernel without AF_XDP has no such sockets.) */
+        EXPECT(xdp < 0 || (setsockopt(xdp, 283, 4, &umem, sizeof umem) && errno == ENOPROTOOPT));
         file = open(arguments[0], O_RDONLY);
         EXPECT(file >= 0);
         EXPECT(fcntl(file, F_SETFL, O_DIRECT) < 0 && errno == EINVAL);

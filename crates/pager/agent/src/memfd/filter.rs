@@ -2,16 +2,18 @@
 //!
 //! A page that a device writes to cannot be told from others. Punched out of the file it would be evicted with what it held
 //! before the device was done. So while a program runs with a memfd, the kernel refuses it what such transfers begin
-//! with, by a filter of system calls: files opened with `O_DIRECT` (`EINVAL`, as file systems say that cannot do it), and
-//! io_uring (`ENOSYS`, as kernels say that have none), whose registered buffers are pinned for good. `openat2`, whose flags a
-//! filter cannot see, is not there either. Programs know all three answers, and do without.
+//! with, by a filter of system calls: files opened with `O_DIRECT` (`EINVAL`, as file systems say
+//! that cannot do it), and io_uring (`ENOSYS`, as kernels say that have none), whose registered
+//! buffers are pinned for good. `openat2`, whose flags a filter cannot see, is not there either.
+//! Programs know all three answers, and do without. Memory cannot be given to network devices
+//! (`AF_XDP`, RDMA) or to devices that a program drives by itself (VFIO, iommufd).
 //!
 //! `madvise` that would drop contents is refused (`EINVAL`) where it does not come through the C library's function, which
 //! the agent has taken over: of shared memory the kernel would drop nothing.
 //!
 //! The filter holds for all threads and children, as the backend does. The pager's own calls are told from the
 //! program's by a number in an argument that the kernel does not look at. What it cannot see: files that were opened so
-//! before the program began, and drivers that write to a program's memory by ways of their own (RDMA, graphics).
+//! before the program began, and drivers that write to a program's memory by ways of their own (graphics).
 
 use crate::failure::give_up;
 use crate::hooks::call;
@@ -56,7 +58,14 @@ enum Test {
 type Rule = (u32, &'static [(u32, Test)], Errno);
 
 const PROGRAMS: (u32, Test) = (4, Test::IsNot(PASS));
-const RULES: [Rule; 9] = [
+/// A socket's option that gives memory to a network device.
+const SOL_XDP: u32 = 283;
+const XDP_UMEM_REG: u32 = 4;
+/// What gives memory to devices: for RDMA, to VFIO's, and to iommufd's.
+const RDMA_VERBS_IOCTL: u32 = 0xc018_1b01;
+const VFIO_IOMMU_MAP_DMA: u32 = 0x3b71;
+const IOMMU_IOAS_MAP: u32 = 0x3b85;
+const RULES: [Rule; 13] = [
     (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_DONTNEED)), PROGRAMS], Errno::INVAL),
     (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_FREE)), PROGRAMS], Errno::INVAL),
     (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_REMOVE)), PROGRAMS], Errno::INVAL),
@@ -66,6 +75,10 @@ const RULES: [Rule; 9] = [
     (raw::__NR_openat2, &[], Errno::NOSYS),
     (raw::__NR_fcntl, &[(1, Test::Is(raw::F_SETFL)), (2, Test::HasBit(raw::O_DIRECT))], Errno::INVAL),
     (raw::__NR_io_uring_setup, &[PROGRAMS], Errno::NOSYS),
+    (raw::__NR_setsockopt, &[(1, Test::Is(SOL_XDP)), (2, Test::Is(XDP_UMEM_REG))], Errno::NOPROTOOPT),
+    (raw::__NR_ioctl, &[(1, Test::Is(RDMA_VERBS_IOCTL))], Errno::NOTTY),
+    (raw::__NR_ioctl, &[(1, Test::Is(VFIO_IOMMU_MAP_DMA))], Errno::NOTTY),
+    (raw::__NR_ioctl, &[(1, Test::Is(IOMMU_IOAS_MAP))], Errno::NOTTY),
 ];
 
 const LOAD: u16 = 0x20;
@@ -81,8 +94,8 @@ fn step(code: u16, value: u32) -> Instruction {
     Instruction { code, if_true: 0, if_false: 0, value }
 }
 
-/// Instructions of the filter, of which there are 57.
-const MOST_INSTRUCTIONS: usize = 64;
+/// Instructions of the filter, of which there are 79.
+const MOST_INSTRUCTIONS: usize = 128;
 
 /// A filter in the making. Not on the heap: that is the agent's, who runs already.
 struct Filter {

@@ -526,14 +526,6 @@ impl Agent {
         }
         written
     }
-
-    /// Copies a page of the pager's own to where it is missing.
-    pub(crate) fn copy_own(&self, to: usize, from: usize) {
-        // SAFETY: the pager's own areas.
-        if let Some(error) = unsafe { self.staging_uffd.copy(to, from, PAGE_BYTES) }.error {
-            give_up(format_args!("a page cannot be copied to limbo: {error}"));
-        }
-    }
 }
 
 /// Unmaps pages of the file; the next touch maps them again. Locked memory stays mapped: it is in use for good.

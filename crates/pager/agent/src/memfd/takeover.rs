@@ -150,7 +150,8 @@ impl Agent {
                 Err(error) => cannot_be_shared(from, error),
             }
         }
-        self.staging.batches[batch].filled = pages;
+        // Somebody else may hold these frames.
+        self.staging.drop_pages(staged, pages);
         self.map_file(from, length, protection);
         for address in (from..from + length).step_by(PAGE_BYTES) {
             let page = self.pages.meet(address);
