@@ -166,6 +166,7 @@ impl Run {
             directory: text("path of the backing store", directory.to_str())?,
             cgroup_limit: text("path of the cgroup", enclosure.limit_file().to_str())?,
             cgroup_share_bytes: share_bytes,
+            file_bytes: file_bytes(),
             lender: Text::default(),
             task: 0,
         };
@@ -231,6 +232,11 @@ impl Running for Run {
 
 pub(crate) fn system(what: String) -> impl FnOnce(io::Error) -> RunError {
     |error| RunError::System { what, error }
+}
+
+/// The size that files may have here.
+pub(crate) fn file_bytes() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).maximum.unwrap_or(u64::MAX)
 }
 
 pub(crate) fn check_limit(bytes: u64) -> Result<(), RunError> {

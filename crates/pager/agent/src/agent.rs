@@ -24,22 +24,24 @@ use crate::memfd::{self, Memfd, advise, open_direct};
 use crate::objects::Objects;
 use crate::own;
 use crate::pagemap::Pagemap;
-use crate::pages::{Flag, Pages};
+use crate::pages::{Flag, Pages, State};
 use crate::readahead::ReadAhead;
 use crate::regions::Regions;
 use crate::rest::Note;
+use crate::rlimits::{self, Raised};
 use crate::roots;
 use crate::staging::Staging;
 use crate::store::{self, Store};
 use crate::tenant::Tenant;
+use crate::wait::poll;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::ffi::CString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general::MADV_DONTNEED;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -99,6 +101,8 @@ pub struct Agent {
     pub(crate) objects: Objects,
     /// Pages that must never be missing: thread descriptors, which the kernel writes to when a thread is gone.
     pub(crate) exempt: BTreeSet<usize>,
+    /// Pages that must not be missing once they have been touched, and for how many reasons.
+    pub(crate) kept: BTreeMap<usize, usize>,
     pub(crate) pages: Pages,
     pub(crate) policy: Box<dyn LivePolicy>,
     /// Frames that the policy was made for.
@@ -183,6 +187,7 @@ impl Agent {
             not_inherited: Regions::new(),
             objects: Objects::default(),
             exempt: BTreeSet::new(),
+            kept: BTreeMap::new(),
             pages,
             policy,
             policy_frames,
@@ -316,6 +321,7 @@ impl Agent {
             self.report(true);
             self.watch();
             last::end_if_alone();
+            self.follow_credentials();
         }
     }
 
@@ -323,7 +329,11 @@ impl Agent {
     pub(crate) fn read_messages(&mut self) {
         let mut buffer = [Message::EMPTY; MESSAGES];
         loop {
-            match self.uffd.read(&mut buffer) {
+            let mut read = self.uffd.read(&mut buffer);
+            if read == Err(Errno::MFILE) {
+                read = rlimits::without(Raised::Descriptors, || self.uffd.read(&mut buffer));
+            }
+            match read {
                 Ok(count) => {
                     self.messages.extend(&buffer[..count]);
                     if count < MESSAGES {
@@ -417,7 +427,12 @@ impl Agent {
         let (mut slots, mut child) = (0, None);
         loop {
             let mut buffer = [Message::EMPTY; SLOTS];
-            let count = match self.staging_uffd.read(&mut buffer) {
+            let mut read = self.staging_uffd.read(&mut buffer);
+            if read == Err(Errno::MFILE) {
+                let again = || self.staging_uffd.read(&mut buffer);
+                read = rlimits::without(Raised::Descriptors, again);
+            }
+            let count = match read {
                 Ok(count) => count,
                 Err(error) => give_up(format_args!("calls cannot be read: {error}")),
             };
@@ -500,6 +515,9 @@ impl Agent {
 
     /// A page is in memory now. The one that has been longest on its way to the policy arrives there.
     pub(crate) fn arrive(&mut self, page: PageId) {
+        if !self.kept.is_empty() && self.kept.contains_key(&self.pages.address(page)) {
+            return self.pages.set(page, State::Pinned, 0);
+        }
         self.arrivals.add(&mut self.pages, page);
         while let Some(page) = self.arrivals.leave(&mut self.pages, self.arrivals.most()) {
             self.insert(page);
@@ -572,7 +590,7 @@ impl Agent {
             tag: 0,
         };
         // SAFETY: the scratch page is used by nothing else, and the transfer is over when this returns.
-        match unsafe { io::transfer(&request) } {
+        match rlimits::without(Raised::FileSize, || unsafe { io::transfer(&request) }) {
             Ok(bytes) if bytes as usize == PAGE_BYTES => {}
             Ok(_) => self.store_failed("used", Errno::IO),
             Err(error) => self.store_failed("used", error),
@@ -635,9 +653,10 @@ pub(crate) fn open_uffd(features: u64) -> Userfaultfd {
 /// A new backing store file, without a name: its space is free again when the last process has closed it.
 pub(crate) fn open_store(control: &Control) -> OwnedFd {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
-    let made = roots::store()
-        .ok_or(Errno::NOENT)
-        .and_then(|directory| open_direct(directory, flags, Mode::RUSR | Mode::WUSR));
+    let made = roots::store().ok_or(Errno::NOENT).and_then(|directory| {
+        let open = || open_direct(directory, flags, Mode::RUSR | Mode::WUSR);
+        rlimits::without(Raised::Descriptors, open)
+    });
     made.unwrap_or_else(|error| {
         let directory = control.order.directory.as_str();
         give_up(format_args!(

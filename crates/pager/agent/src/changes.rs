@@ -4,16 +4,27 @@ use crate::agent::Agent;
 use crate::bits::Bits;
 use crate::control::add;
 use crate::failure::give_up;
+use crate::last::program_threads;
 use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
 use crate::maps;
 use crate::memfd;
 use crate::own;
-use crate::pages::{Flag, State};
+use crate::pages::{Flag, State, page_start};
 use crate::regions::Regions;
+use crate::staging::SEGMENT_BYTES;
 use alloc::vec::Vec;
 use rustix::io::Errno;
 use sweephand_policy::PageId;
 use sweephand_uffd::{PAGE_BYTES, Region};
+
+/// Of a user's addresses.
+const ADDRESS_BITS: u32 = 47;
+/// Most bytes of the pager's tables and of the policy's for a page, as arrays double.
+const TABLE_BYTES: usize = 96;
+/// Bytes for stacks and what else comes with children.
+const SPARE_BYTES: usize = 16 << 20;
+/// Bytes of what is not listed as the pager's own: rings, blocks shared with the command.
+const UNLISTED_BYTES: usize = 2 << 20;
 
 /// Anonymous memory beyond what was told of that is worth a look at the mappings, in pages.
 const STRAY_PAGES: usize = 1024;
@@ -71,6 +82,7 @@ impl Agent {
         self.drop_contents(start, end);
         self.pages.forget_chunks(start, end);
         self.regions.remove(start, end);
+        self.kept.retain(|page, _| !(start..end).contains(page));
         let ended = self.objects.remove(start, end);
         self.end_objects(&ended);
         let stacks: Vec<usize> = self.exempt.range(start..end).copied().collect();
@@ -175,6 +187,11 @@ impl Agent {
             Call::BeforeFork => self.before_fork(first, second),
             Call::Drop => return self.drop_private(first, second, arguments[2] as u32),
             Call::Remap => return self.remap(arguments),
+            Call::Credentials => self.follow_credentials(),
+            Call::Reserve => return self.reserve(first) as isize,
+            Call::Keep => self.keep(first, first + second),
+            Call::LetGo => self.let_pages_go(first, first + second),
+            Call::Threads => return program_threads().map_or(-1, |count| count as isize),
             Call::CatchUp if self.managed => self.catch_up(),
             Call::CatchUp => {}
             // `park` has waited for it.
@@ -206,6 +223,57 @@ impl Agent {
             self.watched_pages = anonymous;
             if self.managed { self.manage_all() } else { self.count_or_manage() }
         }
+    }
+
+    /// Pages that must not be missing from now on. (Until they are touched they may be.)
+    fn keep(&mut self, start: usize, end: usize) {
+        // With a memfd what is dropped from memory is found in the file.
+        if self.memfd.is_some() {
+            return;
+        }
+        for address in (page_start(start)..end).step_by(PAGE_BYTES) {
+            *self.kept.entry(address).or_default() += 1;
+            let Some(page) = self.pages.find(address) else { continue };
+            if self.pages.state(page) == State::Limbo && !self.map_from_limbo(page) {
+                continue;
+            }
+            if self.pages.state(page) == State::Resident {
+                self.policy.remove(page);
+                self.pages.mark(page, Flag::Condemned, false);
+                self.pages.mark(page, Flag::Arriving, false);
+                self.pages.set(page, State::Pinned, 0);
+            }
+        }
+    }
+
+    /// The same pages may be missing again, if nobody else has them kept.
+    fn let_pages_go(&mut self, start: usize, end: usize) {
+        for address in (page_start(start)..end).step_by(PAGE_BYTES) {
+            match self.kept.get_mut(&address) {
+                None => continue,
+                Some(1) => _ = self.kept.remove(&address),
+                Some(count) => {
+                    *count -= 1;
+                    continue;
+                }
+            }
+            if let Some(page) = self.pages.find(address)
+                && self.pages.state(page) == State::Pinned
+            {
+                self.pages.set(page, State::Resident, 0);
+                self.arrive(page);
+            }
+        }
+    }
+
+    /// Reserves address space for whatever the pager will need for so many bytes of the program's.
+    /// Returns how many bytes it has then.
+    fn reserve(&mut self, bytes: usize) -> usize {
+        // A place in limbo for each page, in whole segments, and the tables.
+        let pages = bytes.min(1 << ADDRESS_BITS) / PAGE_BYTES;
+        own::reserve(bytes.min(1 << ADDRESS_BITS) + 2 * SEGMENT_BYTES + pages * TABLE_BYTES + SPARE_BYTES);
+        let library = own::library().map_or(0, |(start, end)| end - start);
+        own::mappings().map(|(start, end)| end - start).sum::<usize>() + library + UNLISTED_BYTES
     }
 
     /// The program's writable anonymous memory that is not managed.

@@ -75,6 +75,8 @@ pub struct Order {
     pub cgroup_limit: Text<512>,
     /// What the cgroup's limit has on top for each process, in bytes: each has page tables, stacks and a ring of its own.
     pub cgroup_share_bytes: u64,
+    /// The size that files may have, by the limit that the command had itself.
+    pub file_bytes: u64,
     /// The name of the command's socket, if it lends memory to several programs; empty if the limit is this one's alone.
     pub lender: Text<100>,
     /// Which of the programs this is.

@@ -6,6 +6,7 @@ use crate::failure::give_up;
 use crate::io::{Direction, Request};
 use crate::pages::{Flag, State, page_start};
 use crate::readahead::{StreamId, TRIGGERED_PAGES};
+use crate::rlimits::{self, Raised};
 use crate::staging::Phase;
 use crate::store;
 use rustix::fd::AsFd;
@@ -397,6 +398,7 @@ impl Agent {
     /// Asks for the pages of a batch, from or to their slots: neighbours in one request.
     pub(crate) fn transfer(&mut self, direction: Direction, batch: usize) {
         let slots = core::mem::take(&mut self.staging.batches[batch].slots);
+        let is_limited = direction == Direction::Write && rlimits::are_files_limited();
         let mut index = 0;
         for run in slots.chunk_by(|one, other| one + 1 == *other) {
             let (file, first) = store::location(run[0]);
@@ -410,7 +412,12 @@ impl Agent {
             };
             self.staging.batches[batch].requests += 1;
             // SAFETY: the batch keeps these pages for the request until it is reaped.
-            unsafe { self.io.request(&request) };
+            unsafe {
+                match is_limited {
+                    true => rlimits::without(Raised::FileSize, || self.io.request_now(&request)),
+                    false => self.io.request(&request),
+                }
+            }
             index += run.len();
         }
         self.staging.batches[batch].slots = slots;

@@ -25,12 +25,13 @@
 use crate::agent::{Agent, open_store};
 use crate::failure::give_up;
 use crate::gate::GATE;
-use crate::hooks::Wrapped;
+use crate::hooks::{Wrapped, c_result, redirect_calls, symbol};
 use crate::io::Io;
 use crate::mailbox::{Call, MAILBOX};
 use crate::memfd::{self, Memfd};
 use crate::pagemap::Pagemap;
 use crate::rest::moves;
+use crate::rlimits::{self, Raised};
 use crate::roots;
 use crate::start;
 use crate::store::MOST_FILES;
@@ -39,7 +40,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::{MaybeUninit, forget, replace};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use linux_raw_sys::general as raw;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
@@ -57,7 +59,9 @@ const MOST_DESCRIPTORS: usize = MOST_FILES + 5;
 
 /// One fork at a time.
 static FORKING: AtomicBool = AtomicBool::new(false);
-/// The C library's way to the system call: `fork` takes the library's locks, calls this, and lets them go again.
+/// The C library's `_Fork`: `fork` takes the library's locks, calls this, and lets them go again. 0: its
+/// calls are not found, and its beginning is replaced.
+static SYSTEM_FORK: AtomicUsize = AtomicUsize::new(0);
 static FORK: Wrapped = Wrapped::new();
 
 /// A fork that has been announced.
@@ -68,27 +72,122 @@ pub(crate) struct Forking {
     pub(crate) thread: u32,
 }
 
-/// Puts ours in front of the C library's `_Fork`. Returns the name if that is missing or cannot be overwritten.
+/// Has the C library's `fork` come to ours where it would make the system call. Returns the name of what
+/// is missing or cannot be changed.
 pub(crate) fn install() -> Result<(), &'static CStr> {
-    FORK.install(c"_Fork", hook_fork as *const c_void)
+    let (Some(fork), Some(system)) = (symbol(c"fork"), symbol(c"_Fork")) else { return Err(c"_Fork") };
+    let hook = hook_fork as *const c_void;
+    // SAFETY: both are the C library's, and `_Fork` has this type.
+    let calls = unsafe { redirect_calls(fork as usize, system as usize, hook as usize) };
+    if calls.is_ok_and(|count| count > 0) {
+        SYSTEM_FORK.store(system as usize, Ordering::Release);
+        return Ok(());
+    }
+    FORK.install(c"_Fork", hook)
 }
 
-extern "C" fn hook_fork() -> c_int {
+/// `_Fork`, also for programs that call it by themselves.
+pub extern "C" fn hook_fork() -> c_int {
+    let system = SYSTEM_FORK.load(Ordering::Acquire);
+    let fork = || match system {
+        // SAFETY: it is of this type, and nobody else is here.
+        0 => unsafe { FORK.call() as isize },
+        system => {
+            // SAFETY: the C library's function of that name.
+            let system: extern "C" fn() -> c_int = unsafe { core::mem::transmute(system) };
+            system() as isize
+        }
+    };
+    forking(fork) as c_int
+}
+
+/// Makes a fork, by a call that returns 0 in the child.
+pub(crate) fn forking(fork: impl FnOnce() -> isize) -> isize {
+    let begun = begin();
+    let result = fork();
+    match result {
+        0 => begun.end_in_child(),
+        _ => begun.end_in_parent(),
+    }
+    result
+}
+
+/// What `clone` is asked to begin a child with, that has memory of its own.
+struct Beginning {
+    function: extern "C" fn(usize) -> c_int,
+    argument: usize,
+    begun: Option<Begun>,
+}
+
+/// The C library's `clone`.
+///
+/// # Safety
+/// As the function asks for.
+pub unsafe fn clone(
+    function: usize,
+    stack: usize,
+    flags: usize,
+    argument: usize,
+    parents_id: usize,
+    storage: usize,
+    childs_id: usize,
+) -> isize {
+    let Some(real) = symbol(c"clone") else { return c_result(-(Errno::NOSYS.raw_os_error() as isize)) };
+    type Clone = extern "C" fn(usize, usize, usize, usize, usize, usize, usize) -> c_int;
+    // SAFETY: the C library's function of that name, whose further arguments may be anything.
+    let real: Clone = unsafe { core::mem::transmute(real) };
+    if flags as u32 & raw::CLONE_VM != 0 || function == 0 || stack == 0 {
+        return real(function, stack, flags, argument, parents_id, storage, childs_id) as isize;
+    }
+    // SAFETY: what the program gives for a function.
+    let function = unsafe { core::mem::transmute::<usize, extern "C" fn(usize) -> c_int>(function) };
+    let mut beginning = Beginning { function, argument, begun: Some(begin()) };
+    let place = (&raw mut beginning) as usize;
+    let result =
+        real(begin_child as *const c_void as usize, stack, flags, place, parents_id, storage, childs_id);
+    if let Some(begun) = beginning.begun.take() {
+        begun.end_in_parent();
+    }
+    result as isize
+}
+
+/// Where a child of `clone` begins: in a copy of its parent's memory, the caller's stack included.
+extern "C" fn begin_child(beginning: usize) -> c_int {
+    // SAFETY: the parent's, of which this is a copy.
+    let beginning = unsafe { &mut *(beginning as *mut Beginning) };
+    if let Some(begun) = beginning.begun.take() {
+        begun.end_in_child();
+    }
+    (beginning.function)(beginning.argument)
+}
+
+/// A fork that has been announced, by the thread that is to make it.
+struct Begun {
+    sockets: Option<[OwnedFd; 2]>,
+    mask: u64,
+}
+
+fn begin() -> Begun {
     // A handler that runs in between could call the agent, who waits for this very thread.
     let mask = set_signal_mask(EVERY_SIGNAL);
     while FORKING.swap(true, Ordering::Acquire) {
         rustix::thread::sched_yield();
     }
-    let announced = before();
-    // SAFETY: it is of this type, and nobody else is here.
-    let result = unsafe { FORK.call() };
-    match result {
-        0 => in_child(announced),
-        _ => in_parent(announced),
+    Begun { sockets: before(), mask }
+}
+
+impl Begun {
+    fn end_in_parent(self) {
+        in_parent(self.sockets);
+        FORKING.store(false, Ordering::Release);
+        set_signal_mask(self.mask);
     }
-    FORKING.store(false, Ordering::Release);
-    set_signal_mask(mask);
-    result
+
+    fn end_in_child(self) {
+        in_child(self.sockets);
+        FORKING.store(false, Ordering::Release);
+        set_signal_mask(self.mask);
+    }
 }
 
 /// Announces a fork; the sockets of the agents, the parent's first.
@@ -97,7 +196,11 @@ fn before() -> Option<[OwnedFd; 2]> {
         return None;
     }
     // Without a descriptor to spare there is no socket, and the child has no agent: see above.
-    let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    let make = || socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    let pair = match make() {
+        Err(Errno::MFILE) => rlimits::without(Raised::Descriptors, make),
+        pair => pair,
+    };
     let (parents, childs) = pair.ok()?;
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     MAILBOX.call(Call::BeforeFork, parents.as_raw_fd() as usize, thread as usize);
@@ -113,6 +216,7 @@ fn in_parent(sockets: Option<[OwnedFd; 2]>) {
 
 fn in_child(sockets: Option<[OwnedFd; 2]>) {
     GATE.forget_others();
+    rlimits::in_child();
     if let Some([parents, childs]) = sockets {
         drop(parents);
         MAILBOX.close();
@@ -130,7 +234,7 @@ extern "C" fn child_main(socket: usize) -> ! {
     start::close_all_but(socket.as_fd());
     // SAFETY: the state as it was when the parent's agent was at rest; the thread that had it is not in this process.
     let agent = unsafe { start::agent() };
-    agent.take_over(socket);
+    rlimits::without(Raised::Descriptors, || agent.take_over(socket));
     agent.run()
 }
 
@@ -162,7 +266,9 @@ impl Agent {
             give_up(format_args!("{}", memfd::FORKED));
         }
         // Without it the child will have no agent.
-        let Some(socket) = fetch_descriptor(descriptor, thread) else { return };
+        let fetch = || fetch_descriptor(descriptor, thread);
+        let socket = fetch().or_else(|| rlimits::without(Raised::Descriptors, fetch));
+        let Some(socket) = socket else { return };
         self.forking = Some(Forking { socket, thread: thread as u32 });
         self.come_to_rest();
     }

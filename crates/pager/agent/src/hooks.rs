@@ -12,11 +12,14 @@ use crate::gate::GATE;
 use crate::mailbox::{Call, MAILBOX, NEW};
 use crate::memfd::advise;
 use crate::objects::LEAST_BYTES;
+use crate::rlimits;
+use crate::roots::open_proc;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use linux_raw_sys::general as raw;
-use rustix::io::Errno;
+use rustix::fs::OFlags;
+use rustix::io::{Errno, pwrite};
 use rustix::mm::{MprotectFlags, mprotect};
 use sweephand_uffd::PAGE_BYTES;
 
@@ -37,10 +40,33 @@ static BREAK: AtomicPtr<usize> = AtomicPtr::new(ptr::null_mut());
 const JUMP_BYTES: usize = 14;
 
 /// A symbol of the libraries behind this one.
-fn symbol(name: &CStr) -> Option<*mut c_void> {
+pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a call of the dynamic linker's with a string.
     let address = unsafe { dlsym(RTLD_NEXT, name.as_ptr()) };
     (!address.is_null()).then_some(address)
+}
+
+/// A function of the libraries behind this one, looked for when it is first needed.
+pub(crate) struct Function {
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+}
+
+impl Function {
+    pub(crate) const fn named(name: &'static CStr) -> Self {
+        Self { name, address: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Where it is.
+    pub(crate) fn find(&self) -> Option<*mut c_void> {
+        let known = self.address.load(Ordering::Acquire);
+        if !known.is_null() {
+            return Some(known);
+        }
+        let found = symbol(self.name)?;
+        self.address.store(found, Ordering::Release);
+        Some(found)
+    }
 }
 
 /// Whether the C library is GNU's.
@@ -81,7 +107,7 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
             continue;
         }
         match symbol(name) {
-            Some(function) => overwrite(function as usize, jump(hook as usize)).map_err(|_| name)?,
+            Some(function) => overwrite(function as usize, &jump(hook as usize)).map_err(|_| name)?,
             None if name == c"mmap64" => {}
             None => return Err(name),
         }
@@ -114,7 +140,7 @@ impl Wrapped {
         self.code.iter().zip(code).for_each(|(place, byte)| place.store(byte, Ordering::Relaxed));
         self.hook.store(hook as usize, Ordering::Relaxed);
         self.at.store(at, Ordering::Release);
-        overwrite(at, jump(hook as usize)).map_err(|_| name)
+        overwrite(at, &jump(hook as usize)).map_err(|_| name)
     }
 
     /// Calls the function itself. Its first bytes are its own again meanwhile: another thread that comes to it then is not
@@ -124,8 +150,8 @@ impl Wrapped {
     /// The function must have this type. One call at a time.
     pub(crate) unsafe fn call(&self) -> c_int {
         let at = self.at.load(Ordering::Acquire);
-        let put = |code| {
-            overwrite(at, code).unwrap_or_else(|error| {
+        let put = |code: [u8; JUMP_BYTES]| {
+            overwrite(at, &code).unwrap_or_else(|error| {
                 failure::give_up(format_args!("the C library's code cannot be written to: {error}"))
             });
         };
@@ -145,18 +171,54 @@ fn jump(to: usize) -> [u8; JUMP_BYTES] {
     code
 }
 
-/// Writes over the first bytes of the function at `at`, which no other thread is running.
-fn overwrite(at: usize, code: [u8; JUMP_BYTES]) -> Result<(), Errno> {
+/// Writes over code of the C library's at `at`, which no other thread is running.
+fn overwrite(at: usize, code: &[u8]) -> Result<(), Errno> {
     let start = at & !(PAGE_BYTES - 1);
-    let length = (at + JUMP_BYTES).next_multiple_of(PAGE_BYTES) - start;
+    let length = (at + code.len()).next_multiple_of(PAGE_BYTES) - start;
     let page = start as *mut c_void;
-    // SAFETY: the function is at least that long (all of them are more than 30 bytes), is ours to replace as the library
-    // is mapped privately, and stays executable while the memory function of this very code may be on the same page.
+    let writable = MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC;
+    // SAFETY: the function is at least that long (all of them are more than 30 bytes), is ours to
+    // replace as the library is mapped privately, and stays executable while the memory function of
+    // this very code may be on the same page.
     unsafe {
-        mprotect(page, length, MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
-        ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, JUMP_BYTES);
+        if let Err(error) = mprotect(page, length, writable) {
+            // A process may have to do without memory that is both (PR_SET_MDWE). Debuggers' way is
+            // left to it.
+            let memory = open_proc(c"self/mem", OFlags::RDWR).map_err(|_| error)?;
+            let written = pwrite(&memory, code, at as u64).map_err(|_| error)?;
+            return if written == code.len() { Ok(()) } else { Err(error) };
+        }
+        ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len());
         mprotect(page, length, MprotectFlags::READ | MprotectFlags::EXEC)
     }
+}
+
+/// Bytes of a function that are looked through for calls. What is behind its end does no harm.
+const LOOKED_THROUGH: usize = 2048;
+
+/// Has `function` call `hook` where it calls `called`. Returns how many such places there are.
+///
+/// # Safety
+/// `function` and `called` must be functions of the C library's, and `hook` one of the same type.
+pub(crate) unsafe fn redirect_calls(function: usize, called: usize, hook: usize) -> Result<usize, Errno> {
+    const CALL: u8 = 0xe8;
+    // SAFETY: more code of the library's is behind the function, and none is written meanwhile.
+    let code = unsafe { core::slice::from_raw_parts(function as *const u8, LOOKED_THROUGH) };
+    let mut places = [0_usize; 8];
+    let mut count = 0;
+    for (offset, bytes) in code.windows(5).enumerate() {
+        let behind = function + offset + 5;
+        let distance = i32::from_le_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]);
+        if bytes[0] == CALL && behind.wrapping_add_signed(distance as isize) == called {
+            *places.get_mut(count).ok_or(Errno::NOSPC)? = behind;
+            count += 1;
+        }
+    }
+    for &behind in &places[..count] {
+        let distance = i32::try_from(hook as isize - behind as isize).map_err(|_| Errno::RANGE)?;
+        overwrite(behind - 4, &distance.to_le_bytes())?;
+    }
+    Ok(count)
 }
 
 /// A system call, as it is: a negative number is an error.
@@ -202,7 +264,7 @@ pub(crate) fn c_result(result: isize) -> isize {
     -1
 }
 
-extern "C" fn hook_mmap(
+pub(crate) extern "C" fn hook_mmap(
     address: usize,
     length: usize,
     protection: c_int,
@@ -243,7 +305,13 @@ extern "C" fn hook_munmap(address: usize, length: usize) -> isize {
     c_result(result)
 }
 
-extern "C" fn hook_mremap(old: usize, old_length: usize, length: usize, flags: c_int, new: usize) -> isize {
+pub(crate) extern "C" fn hook_mremap(
+    old: usize,
+    old_length: usize,
+    length: usize,
+    flags: c_int,
+    new: usize,
+) -> isize {
     // With a memfd the agent has to make it.
     let made = match GATE.is_in_use() {
         true => MAILBOX.ask(Call::Remap, [old, old_length, length, flags as usize, new]),
@@ -327,7 +395,7 @@ unsafe fn remap_to_free_place(old: usize, old_length: usize, length: usize, flag
     result
 }
 
-extern "C" fn hook_mprotect(address: usize, length: usize, protection: c_int) -> isize {
+pub(crate) extern "C" fn hook_mprotect(address: usize, length: usize, protection: c_int) -> isize {
     // SAFETY: the program's own call.
     let result = unsafe { change(raw::__NR_mprotect, [address, length, protection as usize, 0, 0, 0]) };
     let native = GATE.is_in_use() && protection as u32 & raw::PROT_EXEC != 0;
@@ -337,7 +405,7 @@ extern "C" fn hook_mprotect(address: usize, length: usize, protection: c_int) ->
     c_result(result)
 }
 
-extern "C" fn hook_madvise(address: usize, length: usize, advice: c_int) -> isize {
+pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_int) -> isize {
     // Pages to be freed later would be neither there nor gone. To free them at once is within the promise.
     let advice = match advice as u32 {
         raw::MADV_FREE => raw::MADV_DONTNEED,
@@ -371,13 +439,19 @@ extern "C" fn hook_madvise(address: usize, length: usize, advice: c_int) -> isiz
 
 /// What is begun is counted, so that the command can tell of programs that began without a pager. The C library's other
 /// ways (`execvp`, `posix_spawn`, `system`) lead here.
-extern "C" fn hook_execve(path: usize, arguments: usize, environment: usize) -> c_int {
+pub(crate) extern "C" fn hook_execve(path: usize, arguments: usize, environment: usize) -> c_int {
     let execs = failure::control().map(|control| &control.counters.execs);
     if let Some(execs) = execs {
         add(execs, 1);
     }
     // SAFETY: the program's own call.
-    let result = unsafe { call(raw::__NR_execve, [path, arguments, environment, 0, 0, 0]) };
+    let make = || unsafe { call(raw::__NR_execve, [path, arguments, environment, 0, 0, 0]) };
+    // Many places are tried for a program's name. Limits that are lowered cannot be raised by all.
+    // SAFETY: looks for a file of the name that the program gives.
+    let exists = unsafe {
+        call(raw::__NR_faccessat, [raw::AT_FDCWD as isize as usize, path, raw::X_OK as usize, 0, 0, 0])
+    };
+    let result = if exists == 0 { rlimits::as_the_program_has_them(make) } else { make() };
     // Still here: it has failed.
     if let Some(execs) = execs {
         execs.fetch_sub(1, Ordering::Relaxed);

@@ -9,9 +9,21 @@
 //!                                             yes: `system_call`, below
 //! ```
 
-use crate::hooks::{self, call};
+use crate::fork;
+use crate::hooks::{self, Function, call};
+use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
+use crate::rlimits::prlimit;
 use crate::thread;
+use core::ffi::c_int;
 use linux_raw_sys::general as raw;
+
+/// Bytes of the first version of what `clone3` is asked, and the word of it that is the stack.
+const CLONE3_BYTES: usize = 64;
+const CLONE3_STACK: usize = 5;
+static PTHREAD_MUTEX_INIT: Function = Function::named(c"pthread_mutex_init");
+static PTHREAD_MUTEX_DESTROY: Function = Function::named(c"pthread_mutex_destroy");
+static PTHREAD_CREATE: Function = Function::named(c"pthread_create");
+static PTHREAD_ATTR_GETSTACK: Function = Function::named(c"pthread_attr_getstack");
 
 /// Of `prctl`.
 const PR_SET_SECCOMP: u32 = 22;
@@ -22,7 +34,21 @@ const NUMBERS: usize = 512;
 pub static SEEN: [u64; NUMBERS / 64] = seen();
 
 const fn seen() -> [u64; NUMBERS / 64] {
-    let numbers = [raw::__NR_prctl, raw::__NR_seccomp];
+    let numbers = [
+        raw::__NR_mmap,
+        raw::__NR_mprotect,
+        raw::__NR_mremap,
+        raw::__NR_madvise,
+        raw::__NR_clone,
+        raw::__NR_clone3,
+        raw::__NR_fork,
+        raw::__NR_execve,
+        raw::__NR_prctl,
+        raw::__NR_prlimit64,
+        raw::__NR_getrlimit,
+        raw::__NR_setrlimit,
+        raw::__NR_seccomp,
+    ];
     let mut bits = [0; NUMBERS / 64];
     let mut index = 0;
     while index < numbers.len() {
@@ -46,16 +72,63 @@ pub unsafe extern "C" fn system_call(
     fifth: usize,
     sixth: usize,
 ) -> isize {
-    let restricts = match number as u32 {
-        raw::__NR_prctl => first as u32 == PR_SET_SECCOMP,
-        raw::__NR_seccomp => true,
-        _ => false,
-    };
-    if restricts {
-        thread::is_filtered_now();
-    }
+    let arguments = [first, second, third, fourth, fifth, sixth];
     // SAFETY: as the caller promises.
-    hooks::c_result(unsafe { call(number as u32, [first, second, third, fourth, fifth, sixth]) })
+    let plain = || unsafe { call(number as u32, arguments) };
+    let result = match number as u32 {
+        raw::__NR_mmap => {
+            return hooks::hook_mmap(first, second, third as i32, fourth as i32, fifth as i32, sixth);
+        }
+        raw::__NR_mprotect => return hooks::hook_mprotect(first, second, third as i32),
+        raw::__NR_mremap => return hooks::hook_mremap(first, second, third, fourth as i32, fifth),
+        raw::__NR_madvise => return hooks::hook_madvise(first, second, third as i32),
+        raw::__NR_execve => return hooks::hook_execve(first, second, third) as isize,
+        raw::__NR_fork => fork::forking(plain),
+        // With a stack of its own a child goes on elsewhere.
+        raw::__NR_clone if has_memory_of_its_own(first) && second == 0 => fork::forking(plain),
+        raw::__NR_clone3 if second >= CLONE3_BYTES => {
+            // SAFETY: so many bytes are there, as the caller promises.
+            let words = unsafe { &*(first as *const [usize; CLONE3_BYTES / 8]) };
+            match has_memory_of_its_own(words[0]) && words[CLONE3_STACK] == 0 {
+                true => fork::forking(plain),
+                false => plain(),
+            }
+        }
+        // SAFETY: as the caller promises.
+        raw::__NR_prlimit64 => unsafe { prlimit(first as u32, second as u32, third, fourth) },
+        // SAFETY: as the caller promises.
+        raw::__NR_getrlimit => unsafe { prlimit(0, first as u32, 0, second) },
+        // SAFETY: as the caller promises.
+        raw::__NR_setrlimit => unsafe { prlimit(0, first as u32, second, 0) },
+        raw::__NR_prctl if first as u32 == PR_SET_SECCOMP => {
+            thread::is_filtered_now();
+            plain()
+        }
+        raw::__NR_seccomp => {
+            thread::is_filtered_now();
+            let flags = second & !for_all_threads(second);
+            // SAFETY: as the caller promises.
+            unsafe { call(number as u32, [first, flags, third, fourth, fifth, sixth]) }
+        }
+        _ => plain(),
+    };
+    hooks::c_result(result)
+}
+
+fn has_memory_of_its_own(clone_flags: usize) -> bool {
+    clone_flags as u32 & raw::CLONE_VM == 0
+}
+
+/// A filter for all threads would be one for the agent, who cannot do with what the program can. Returns
+/// the flags that say so, if the calling thread is all that there is beside the agent.
+fn for_all_threads(flags: usize) -> usize {
+    const THREADS: usize = 1 << 0;
+    const THREADS_WITH_ERROR: usize = 1 << 4;
+    match flags & THREADS {
+        0 => 0,
+        _ if MAILBOX.ask(Call::Threads, [0; ARGUMENTS]) == Some(1) => THREADS | THREADS_WITH_ERROR,
+        _ => 0,
+    }
 }
 
 /// The result of a system call as C has it: -1 and `errno` for an error.
@@ -77,6 +150,90 @@ pub unsafe extern "C" fn prctl(
     // SAFETY: as the caller promises.
     unsafe { system_call(raw::__NR_prctl as usize, option, second, third, fourth, fifth, 0) }
 }
+
+/// `pthread_mutex_init`. When the owner of a robust mutex ends, the kernel looks for the mutex in memory,
+/// and does not wait for a page: so it must not be missing.
+///
+/// # Safety
+/// As the function asks for.
+pub unsafe fn mutex_init(mutex: usize, attributes: usize) -> isize {
+    let Some(init) = PTHREAD_MUTEX_INIT.find() else { return NO_SYSTEM_CALL };
+    // SAFETY: the C library's function of that name.
+    let result = unsafe {
+        let init: extern "C" fn(usize, usize) -> c_int = core::mem::transmute(init);
+        init(mutex, attributes)
+    };
+    // SAFETY: the mutex has just been made.
+    if result == 0 && unsafe { is_robust(mutex) } {
+        MAILBOX.call(Call::Keep, mutex, MUTEX_BYTES);
+    }
+    result as isize
+}
+
+/// `pthread_mutex_destroy`.
+///
+/// # Safety
+/// As the function asks for.
+pub unsafe fn mutex_destroy(mutex: usize) -> isize {
+    let Some(destroy) = PTHREAD_MUTEX_DESTROY.find() else { return NO_SYSTEM_CALL };
+    // SAFETY: the program's mutex.
+    let was_robust = unsafe { is_robust(mutex) };
+    // SAFETY: the C library's function of that name.
+    let result = unsafe {
+        let destroy: extern "C" fn(usize) -> c_int = core::mem::transmute(destroy);
+        destroy(mutex)
+    };
+    if result == 0 && was_robust {
+        MAILBOX.call(Call::LetGo, mutex, MUTEX_BYTES);
+    }
+    result as isize
+}
+
+const MUTEX_BYTES: usize = 40;
+const NO_SYSTEM_CALL: isize = 38;
+
+/// The kind is part of what programs are compiled with, so it is where it always has been.
+///
+/// # Safety
+/// There must be a mutex.
+unsafe fn is_robust(mutex: usize) -> bool {
+    const KIND: usize = 16;
+    const ROBUST: u32 = 16;
+    // SAFETY: as the caller promises.
+    unsafe { *((mutex + KIND) as *const u32) & ROBUST != 0 }
+}
+
+/// `pthread_create`. What the kernel writes to when a thread is gone is at the end of its stack; if the
+/// program has chosen that, it is memory like any other.
+///
+/// # Safety
+/// As the function asks for.
+pub unsafe fn thread_create(thread: usize, attributes: usize, main: usize, argument: usize) -> isize {
+    let (Some(create), Some(stack)) = (PTHREAD_CREATE.find(), PTHREAD_ATTR_GETSTACK.find()) else {
+        return NO_SYSTEM_CALL;
+    };
+    if attributes != 0 {
+        let (mut start, mut bytes) = (0_usize, 0_usize);
+        // SAFETY: the C library's function of that name.
+        unsafe {
+            let stack: extern "C" fn(usize, *mut usize, *mut usize) -> c_int = core::mem::transmute(stack);
+            stack(attributes, &mut start, &mut bytes);
+        }
+        // Of a stack that the library is to make the end is 0.
+        let end = start.wrapping_add(bytes);
+        if end > DESCRIPTOR_BYTES {
+            MAILBOX.call(Call::Keep, end - DESCRIPTOR_BYTES, DESCRIPTOR_BYTES);
+        }
+    }
+    // SAFETY: the C library's function of that name.
+    unsafe {
+        let create: extern "C" fn(usize, usize, usize, usize) -> c_int = core::mem::transmute(create);
+        create(thread, attributes, main, argument) as isize
+    }
+}
+
+/// More than what the C library keeps of a thread at the end of its stack.
+const DESCRIPTOR_BYTES: usize = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -84,6 +84,20 @@ impl Io {
         }
     }
 
+    /// Does a request at once; its completion is there to be reaped.
+    ///
+    /// # Safety
+    /// As for [`Io::request`].
+    pub unsafe fn request_now(&mut self, request: &Request) {
+        // SAFETY: as the caller promises.
+        let result = unsafe { transfer(request) };
+        let completion = Completion { tag: request.tag, result };
+        match self {
+            Io::Ring(ring) => ring.aside.push_back(completion),
+            Io::OneByOne(done) => done.push_back(completion),
+        }
+    }
+
     /// Sends off what has been asked for.
     pub fn submit(&mut self) {
         if let Io::Ring(ring) = self {

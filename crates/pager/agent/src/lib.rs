@@ -28,6 +28,8 @@
 //! | `tenant`, `lease` | several programs, one limit: frames lent by the command, which has the policy |
 //! | `pages`, `regions`, `staging`, `store`, `io`, `readahead` | what they say |
 //! | `roots` | where the agent opens files, whatever the program does to its own root and rights |
+//! | `credentials`, `rlimits` | the agent has the program's rights, and the program its own limits |
+//! | `wait` | waiting for descriptors |
 //! | `pagemap` | which pages are there |
 //! | `last` | a process whose threads have all gone but the agent |
 //! | `own`, `maps`, `thread`, `failure`, `control`, `cgroup` | memory of its own, the kernel's view, threads, the end, the command |
@@ -42,9 +44,10 @@ mod cgroup;
 mod changes;
 mod clock;
 pub mod control;
+pub mod credentials;
 pub mod failure;
 mod faults;
-mod fork;
+pub mod fork;
 pub mod gate;
 mod hooks;
 pub mod interpose;
@@ -63,9 +66,11 @@ pub mod readahead;
 mod reclaim;
 pub mod regions;
 mod rest;
+pub mod rlimits;
 mod roots;
 pub mod staging;
 pub mod start;
 pub mod store;
 mod tenant;
 mod thread;
+mod wait;

@@ -69,6 +69,18 @@ pub enum Call {
     /// The caller is about to move a mapping to a place that it has taken: whatever others have
     /// unmapped or moved away, there among other places, is to be known before.
     CatchUp = 11,
+    /// The program has changed its rights.
+    Credentials = 12,
+    /// The program is about to have no more than so many bytes of addresses. The answer is how many
+    /// bytes the pager has then, and will have.
+    Reserve = 13,
+    /// So many bytes from this address on hold what the kernel looks at when a thread is gone: they must
+    /// not be missing.
+    Keep = 14,
+    /// They may be missing again.
+    LetGo = 15,
+    /// How many threads the program has; negative if that cannot be told.
+    Threads = 16,
 }
 
 /// In a protection: what was there before is gone. (A bit that no protection has.)
@@ -77,7 +89,7 @@ pub const NEW: u32 = 1 << 31;
 pub const ARGUMENTS: usize = 5;
 
 impl Call {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 16] = [
         Self::Grown,
         Self::Stack,
         Self::BeforeFork,
@@ -89,6 +101,11 @@ impl Call {
         Self::Drop,
         Self::Remap,
         Self::CatchUp,
+        Self::Credentials,
+        Self::Reserve,
+        Self::Keep,
+        Self::LetGo,
+        Self::Threads,
     ];
 
     fn of(number: u32) -> Option<Self> {
@@ -97,7 +114,7 @@ impl Call {
 
     /// Whether the thread needs the answer: its slot is kept until it has it.
     fn is_question(self) -> bool {
-        matches!(self, Self::Drop | Self::Remap)
+        matches!(self, Self::Drop | Self::Remap | Self::Reserve | Self::Threads)
     }
 }
 

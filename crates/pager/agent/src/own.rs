@@ -64,16 +64,53 @@ fn note(old_start: usize, start: usize, length: usize) {
 /// Maps zeros for the pager itself. They are not counted; see `heap_pages`.
 pub fn map(bytes: usize) -> Option<usize> {
     let bytes = whole_pages(bytes);
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping, at an address that is free.
-    let start =
-        unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, protection, flags) }.ok()? as usize;
+    let start = match take_reserved(bytes) {
+        Some(start) => start,
+        None => map_new(bytes)?,
+    };
     // A huge page would be memory that nobody counted. Kernels without them refuse, and need no telling.
     // SAFETY: advice on our own mapping.
     let _ = unsafe { rustix::mm::madvise(start as *mut c_void, bytes, Advice::LinuxNoHugepage) };
     note(0, start, bytes);
     Some(start)
+}
+
+/// Maps zeros somewhere.
+fn map_new(bytes: usize) -> Option<usize> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping, at an address that is free.
+    let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, protection, flags) };
+    start.ok().map(|start| start as usize)
+}
+
+/// What is reserved: its first address, 0 for nothing, and its length. It is in the list of mappings.
+static RESERVED: Mapping = Mapping { start: AtomicUsize::new(0), length: AtomicUsize::new(0) };
+
+/// Reserves so many bytes of addresses at least, for mappings to come: of what the kernel counts they are
+/// a part from now on, and will not be refused.
+pub fn reserve(bytes: usize) {
+    let (start, length) = (RESERVED.start.load(Ordering::Relaxed), RESERVED.length.load(Ordering::Relaxed));
+    if length >= bytes {
+        return;
+    }
+    let Some(new) = map_new(whole_pages(bytes)) else { return };
+    if start != 0 {
+        // SAFETY: nothing is there.
+        let _ = unsafe { rustix::mm::munmap(start as *mut c_void, length) };
+    }
+    note(start, new, whole_pages(bytes));
+    RESERVED.start.store(new, Ordering::Relaxed);
+    RESERVED.length.store(whole_pages(bytes), Ordering::Relaxed);
+}
+
+/// Takes a mapping from the end of what is reserved, if there is enough.
+fn take_reserved(bytes: usize) -> Option<usize> {
+    let (start, length) = (RESERVED.start.load(Ordering::Relaxed), RESERVED.length.load(Ordering::Relaxed));
+    let left = length.checked_sub(bytes).filter(|&left| left > 0)?;
+    note(start, start, left);
+    RESERVED.length.store(left, Ordering::Relaxed);
+    Some(start + left)
 }
 
 fn unmap(start: usize, bytes: usize) {
@@ -156,12 +193,26 @@ unsafe impl GlobalAlloc for Arena {
             let (old, new) = (whole_pages(layout.size()), whole_pages(new_bytes));
             // SAFETY: our own mapping; its owner gets the new address.
             let moved = unsafe { rustix::mm::mremap(block.cast(), old, new, MremapFlags::MAYMOVE) };
-            let Ok(moved) = moved else { return ptr::null_mut() };
+            let Ok(moved) = moved else {
+                // SAFETY: as the caller promises.
+                return unsafe { self.copy_to_new(block, layout, new_bytes) };
+            };
             note(block as usize, moved as usize, new);
             HEAP_PAGES.fetch_add(new / PAGE_BYTES, Ordering::Relaxed);
             HEAP_PAGES.fetch_sub(old / PAGE_BYTES, Ordering::Relaxed);
             return moved.cast();
         }
+        // SAFETY: as the caller promises.
+        unsafe { self.copy_to_new(block, layout, new_bytes) }
+    }
+}
+
+impl Arena {
+    /// What `realloc` does where a block cannot grow by itself.
+    ///
+    /// # Safety
+    /// As for `realloc`.
+    unsafe fn copy_to_new(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
         // SAFETY: the new size with the alignment of a valid layout, as the caller promises.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_bytes, layout.align()) };
         // SAFETY: `new_bytes` is not 0.

@@ -11,6 +11,7 @@ use crate::io::{Completion, Direction};
 use crate::mailbox::MAILBOX;
 use crate::memfd::Memfd;
 use crate::pages::{Flag, State};
+use crate::rlimits::{self, Raised};
 use crate::staging::Phase;
 use crate::store::Growth;
 use alloc::vec::Vec;
@@ -231,7 +232,9 @@ impl Agent {
     fn grow_store(&mut self, Growth { file, from, least, wished }: Growth) {
         let reserve = |to: usize| {
             let [offset, end] = [from, to].map(|slots| slots as u64 * PAGE_BYTES as u64);
-            match fallocate(self.store.file(file).as_fd(), FallocateFlags::empty(), offset, end - offset) {
+            let store = self.store.file(file).as_fd();
+            let grow = || fallocate(store, FallocateFlags::empty(), offset, end - offset);
+            match rlimits::without(Raised::FileSize, grow) {
                 // Some file systems cannot; they will say so when written to, if there is no space.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(to),
                 result => result.map(|()| to),

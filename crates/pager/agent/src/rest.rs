@@ -20,10 +20,12 @@ use crate::failure::give_up;
 use crate::fork::{Forking, MOST_ANSWERED};
 use crate::mailbox::MAILBOX;
 use crate::pages::{Flag, State, page_start};
+use crate::rlimits::{self, Raised};
 use crate::staging::Phase;
 use crate::store;
+use crate::wait::poll;
 use alloc::vec::Vec;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -178,7 +180,12 @@ impl Agent {
     /// Reads what the kernel has to tell while `thread` forks. Returns the child's descriptor, if the fork has been made, and after how many
     /// messages.
     fn read_parked(&mut self, told: &mut usize, thread: u32) -> Option<(usize, Userfaultfd)> {
-        let read = match self.uffd.read(&mut self.parked[*told..]) {
+        let mut read = self.uffd.read(&mut self.parked[*told..]);
+        if read == Err(Errno::MFILE) {
+            let again = || self.uffd.read(&mut self.parked[*told..]);
+            read = rlimits::without(Raised::Descriptors, again);
+        }
+        let read = match read {
             Ok(read) => read,
             Err(error) => give_up(format_args!("faults cannot be read: {error}")),
         };

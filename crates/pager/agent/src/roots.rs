@@ -3,6 +3,7 @@
 //! Both are opened when the pager begins, and a child has its parent's. The program may change its
 //! root directory, its mounts and its rights meanwhile; what the agent needs stays in reach.
 
+use crate::rlimits::{self, Raised};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering};
 use rustix::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
@@ -46,8 +47,12 @@ fn borrow(number: &AtomicI32) -> Option<BorrowedFd<'static>> {
 /// Opens a file of `/proc`.
 pub(crate) fn open_proc(path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC;
-    match proc() {
+    let open = || match proc() {
         Some(proc) => openat(proc, path, flags, Mode::empty()),
         None => openat(open(c"/proc", DIRECTORY, Mode::empty())?, path, flags, Mode::empty()),
+    };
+    match open() {
+        Err(Errno::MFILE) => rlimits::without(Raised::Descriptors, open),
+        opened => opened,
     }
 }

@@ -24,6 +24,9 @@ use sweephand_uffd::{PAGE_BYTES, Userfaultfd};
 /// Pages of a limbo segment.
 const SEGMENT_PAGES: usize = 1 << 16;
 
+/// Bytes of a limbo segment.
+pub const SEGMENT_BYTES: usize = SEGMENT_PAGES * PAGE_BYTES;
+
 /// What a batch is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {

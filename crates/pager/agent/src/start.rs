@@ -5,6 +5,7 @@ use crate::control::{CONTROL_BYTES, Control, MAGIC, VARIABLE, add};
 use crate::failure::{give_up, set_control};
 use crate::gate::GATE;
 use crate::mailbox::{Call, MAILBOX};
+use crate::rlimits::{self, Raised};
 use crate::{fork, hooks, memfd, own, thread};
 use alloc::boxed::Box;
 use core::arch::asm;
@@ -43,6 +44,7 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
     };
     set_control(control);
     add(&control.counters.begun, 1);
+    rlimits::begin();
     if control.order.is_memfd() {
         GATE.put_in_use();
     }
@@ -56,6 +58,7 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
         give_up(format_args!("the pager cannot have a thread"));
     }
     wait_for_agent();
+    rlimits::settle();
     if MAILBOX.wants_objects() {
         hooks::map_objects();
     }
@@ -134,7 +137,8 @@ extern "C" fn first_main(control: usize) -> ! {
     close_range(0, u32::MAX);
     // SAFETY: the block that `begin` has mapped.
     let control = unsafe { &*(control as *const Control) };
-    let agent = Box::leak(Box::new(Agent::new(control, open_supervisor(control))));
+    let make = || Agent::new(control, open_supervisor(control));
+    let agent = Box::leak(Box::new(rlimits::without(Raised::Descriptors, make)));
     AGENT.store(agent, Ordering::Release);
     agent.run()
 }

@@ -1,11 +1,13 @@
 //! The shared library that `sweephand run` has preloaded: the agent, and what a library without std has to bring along.
 #![no_std]
 
-use core::arch::global_asm;
+use core::arch::{global_asm, naked_asm};
 use core::ffi::{c_char, c_int};
 use core::panic::PanicInfo;
 use sweephand_agent::own::Arena;
-use sweephand_agent::{failure, interpose, start};
+use sweephand_agent::credentials::changed_by;
+use sweephand_agent::rlimits::prlimit_of_c;
+use sweephand_agent::{failure, fork, interpose, start};
 
 #[global_allocator]
 static ARENA: Arena = Arena::new();
@@ -32,52 +34,79 @@ extern "C" fn initialize(_: c_int, _: *const *const c_char, environment: *const 
 #[unsafe(link_section = ".init_array")]
 static INITIALIZE: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = initialize;
 
-/// The program's, in place of the C library's.
-///
-/// # Safety
-/// As the system call asks for.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn prctl(
-    option: usize,
-    second: usize,
-    third: usize,
-    fourth: usize,
-    fifth: usize,
-) -> isize {
-    // SAFETY: as the caller promises.
-    unsafe { interpose::prctl(option, second, third, fourth, fifth) }
+/// Functions of the program's own, in place of the C library's of these names. What fits a register is
+/// passed on as it is.
+macro_rules! instead {
+    ($($name:ident($($argument:ident),*) => $function:expr;)*) => {$(
+        /// Ours, in place of the C library's.
+        ///
+        /// # Safety
+        /// As for the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: usize),*) -> isize {
+            // SAFETY: as the caller promises.
+            unsafe { $function }
+        }
+    )*};
 }
 
-// `syscall`, in place of the C library's: most system calls are made here as they are made there, with
-// the caller's stack and nothing on it. (Some make a thread that goes on with another.)
-global_asm!(
-    ".globl syscall",
-    ".type syscall, @function",
-    "syscall:",
-    "mov rax, rdi",
-    "cmp rax, 512",
-    "jae 2f",
-    "lea r11, [rip + {seen}]",
-    "bt qword ptr [r11], rax",
-    "jc {system_call}",
-    "2:",
-    "mov rdi, rsi",
-    "mov rsi, rdx",
-    "mov rdx, rcx",
-    "mov r10, r8",
-    "mov r8, r9",
-    "mov r9, [rsp + 8]",
-    "syscall",
-    "cmp rax, -4095",
-    "jae 3f",
-    "ret",
-    "3:",
-    "mov rdi, rax",
-    "jmp {c_result}",
-    seen = sym interpose::SEEN,
-    system_call = sym interpose::system_call,
-    c_result = sym interpose::c_result,
-);
+instead! {
+    prctl(a, b, c, d, e) => interpose::prctl(a, b, c, d, e);
+    _Fork() => fork::hook_fork() as isize;
+    clone(a, b, c, d, e, f, g) => fork::clone(a, b, c, d, e, f, g);
+    pthread_create(a, b, c, d) => interpose::thread_create(a, b, c, d);
+    pthread_mutex_init(a, b) => interpose::mutex_init(a, b);
+    pthread_mutex_destroy(a) => interpose::mutex_destroy(a);
+    setuid(a) => changed_by(c"setuid", [a, 0, 0]);
+    setgid(a) => changed_by(c"setgid", [a, 0, 0]);
+    seteuid(a) => changed_by(c"seteuid", [a, 0, 0]);
+    setegid(a) => changed_by(c"setegid", [a, 0, 0]);
+    setreuid(a, b) => changed_by(c"setreuid", [a, b, 0]);
+    setregid(a, b) => changed_by(c"setregid", [a, b, 0]);
+    setresuid(a, b, c) => changed_by(c"setresuid", [a, b, c]);
+    setresgid(a, b, c) => changed_by(c"setresgid", [a, b, c]);
+    setgroups(a, b) => changed_by(c"setgroups", [a, b, 0]);
+    initgroups(a, b) => changed_by(c"initgroups", [a, b, 0]);
+    capset(a, b) => changed_by(c"capset", [a, b, 0]);
+    getrlimit(a, b) => prlimit_of_c(0, a as u32, 0, b);
+    getrlimit64(a, b) => prlimit_of_c(0, a as u32, 0, b);
+    setrlimit(a, b) => prlimit_of_c(0, a as u32, b, 0);
+    setrlimit64(a, b) => prlimit_of_c(0, a as u32, b, 0);
+    prlimit(a, b, c, d) => prlimit_of_c(a as u32, b as u32, c, d);
+    prlimit64(a, b, c, d) => prlimit_of_c(a as u32, b as u32, c, d);
+}
+
+/// `syscall`, in place of the C library's: most system calls are made here as they are made there, with
+/// the caller's stack and nothing on it. (Some make a thread that goes on with another.)
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub extern "C" fn syscall() {
+    naked_asm!(
+        "mov rax, rdi",
+        "cmp rax, 512",
+        "jae 2f",
+        "lea r11, [rip + {seen}]",
+        "bt qword ptr [r11], rax",
+        "jc {system_call}",
+        "2:",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "mov r9, [rsp + 8]",
+        "syscall",
+        "cmp rax, -4095",
+        "jae 3f",
+        "ret",
+        "3:",
+        "mov rdi, rax",
+        "jmp {c_result}",
+        seen = sym interpose::SEEN,
+        system_call = sym interpose::system_call,
+        c_result = sym interpose::c_result,
+    );
+}
 
 // The compiler calls these. The C library's would do, but for what they read before they copy: variables in memory that
 // is paged. Hidden, so that the program keeps its own.

@@ -25,7 +25,7 @@ use super::watch::TasksWatch;
 use crate::cgroup::{CgroupError, kernel_share};
 use crate::enclosure::Enclosure;
 use crate::launch::{ControlBlock, Library, text};
-use crate::run::{RunError, check_limit, check_swap, system};
+use crate::run::{RunError, check_limit, check_swap, file_bytes, system};
 use crate::{MOST_PREFETCH_PAGES, PAGE_BYTES, program};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -925,6 +925,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             backend: Backend::Anon as u32,
             policy: text("policy", Some(&options.policy.to_string()))?,
             directory: text("path of the backing store", self.directory.to_str())?,
+            file_bytes: file_bytes(),
             lender: text("name of the socket", Some(&self.switchboard.name))?,
             task: task as u32,
             // It is here that the limit is raised, where all processes of all tasks are known.

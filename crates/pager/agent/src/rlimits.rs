@@ -1,0 +1,278 @@
+//! The program's resource limits are the program's: what the agent needs does not count.
+//!
+//! The kernel has them for the process, agent included. Those that the agent could meet are kept here
+//! as the program has set them, and in the kernel so that the agent can go on:
+//!
+//! | limit | in the kernel |
+//! |---|---|
+//! | address space, data | what the program may have, and what the pager has reserved at that time ([`own`](crate::own)), which is all that it will need for so much memory |
+//! | descriptors, file size | the soft limit is the program's; the hard limit stays, so that the agent can raise the soft one for the moment that it opens a file or writes to the store |
+//!
+//! In such a moment another thread of the program could open a file, or write to one, beyond its limit.
+//! Programs that this process becomes by `execve` have the limits as the program has set them.
+
+use crate::failure;
+use crate::hooks::{c_result, call};
+use crate::mailbox::{Call, MAILBOX};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use linux_raw_sys::general as raw;
+use rustix::io::Errno;
+
+/// No limit.
+const INFINITY: u64 = u64::MAX;
+/// Enough descriptors for an agent.
+const DESCRIPTORS: u64 = 256;
+/// The capability to raise a hard limit.
+const CAP_SYS_RESOURCE: u32 = 24;
+
+/// A limit as the kernel has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+struct Limit {
+    soft: u64,
+    hard: u64,
+}
+
+/// A limit as the program has set it, and what the kernel has for it.
+struct Kept {
+    resource: u32,
+    is_set: AtomicBool,
+    program: [AtomicU64; 2],
+    kernel: [AtomicU64; 2],
+}
+
+impl Kept {
+    const fn new(resource: u32) -> Self {
+        Self {
+            resource,
+            is_set: AtomicBool::new(false),
+            program: [const { AtomicU64::new(0) }; 2],
+            kernel: [const { AtomicU64::new(0) }; 2],
+        }
+    }
+
+    /// The program's view, if it is another than the kernel's.
+    fn view(&self, kernel: Limit) -> Option<Limit> {
+        // The agent may have raised the soft limit for the moment.
+        let is_ours = self.is_set.load(Ordering::Acquire) && load(&self.kernel).hard == kernel.hard;
+        is_ours.then(|| load(&self.program))
+    }
+
+    fn note(&self, program: Limit, kernel: Limit) {
+        store(&self.program, program);
+        store(&self.kernel, kernel);
+        self.is_set.store(true, Ordering::Release);
+    }
+}
+
+fn load([soft, hard]: &[AtomicU64; 2]) -> Limit {
+    Limit { soft: soft.load(Ordering::Acquire), hard: hard.load(Ordering::Acquire) }
+}
+
+fn store([soft, hard]: &[AtomicU64; 2], limit: Limit) {
+    soft.store(limit.soft, Ordering::Release);
+    hard.store(limit.hard, Ordering::Release);
+}
+
+static FILE_SIZE: Kept = Kept::new(raw::RLIMIT_FSIZE);
+static DATA: Kept = Kept::new(raw::RLIMIT_DATA);
+static DESCRIPTORS_OPEN: Kept = Kept::new(raw::RLIMIT_NOFILE);
+static ADDRESS_SPACE: Kept = Kept::new(raw::RLIMIT_AS);
+static KEPT: [&Kept; 4] = [&FILE_SIZE, &DATA, &DESCRIPTORS_OPEN, &ADDRESS_SPACE];
+
+/// The process whose limits these are: the child of a `vfork` has others, and the same memory.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+fn process() -> u32 {
+    // SAFETY: getpid(2) does nothing else.
+    unsafe { call(raw::__NR_getpid, [0; 6]) as u32 }
+}
+
+fn kept(resource: u32) -> Option<&'static Kept> {
+    KEPT.into_iter().find(|kept| kept.resource == resource)
+}
+
+fn kernels(resource: u32, new: Option<Limit>) -> Result<Limit, Errno> {
+    let mut old = Limit { soft: 0, hard: 0 };
+    let new = new.as_ref().map_or(0, |new| new as *const Limit as usize);
+    // SAFETY: prlimit64(2) for this process reads one limit and writes the other.
+    let result =
+        unsafe { call(raw::__NR_prlimit64, [0, resource as usize, new, (&raw mut old) as usize, 0, 0]) };
+    if result < 0 { Err(Errno::from_raw_os_error(-result as i32)) } else { Ok(old) }
+}
+
+/// Whether the calling thread may raise hard limits.
+fn is_privileged() -> bool {
+    let header = [0x2008_0522_u32, 0];
+    let mut data = [[0_u32; 3]; 2];
+    // SAFETY: capget(2) with a header of this version writes so much.
+    let result =
+        unsafe { call(raw::__NR_capget, [header.as_ptr() as usize, data.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    result == 0 && data[0][0] >> CAP_SYS_RESOURCE & 1 != 0
+}
+
+/// The hard limit that is to be in the kernel for one of the program's.
+fn hard_for(program: Limit, kernel: Limit) -> u64 {
+    program.hard.max(kernel.hard)
+}
+
+/// Sets a limit of the program's.
+fn set(kept: &Kept, wanted: Limit) -> Result<(), Errno> {
+    let kernel = kernels(kept.resource, None)?;
+    let now = kept.view(kernel).unwrap_or(kernel);
+    if wanted.soft > wanted.hard {
+        return Err(Errno::INVAL);
+    }
+    if wanted.hard > now.hard && !is_privileged() {
+        return Err(Errno::PERM);
+    }
+    let reserved = match kept.resource {
+        raw::RLIMIT_AS | raw::RLIMIT_DATA if wanted.soft != INFINITY => {
+            let bytes = usize::try_from(wanted.soft).unwrap_or(usize::MAX);
+            MAILBOX.ask(Call::Reserve, [bytes, 0, 0, 0, 0]).unwrap_or_default().max(0) as u64
+        }
+        _ => 0,
+    };
+    let soft = wanted.soft.saturating_add(reserved);
+    let hard = hard_for(Limit { hard: soft.max(wanted.hard), ..wanted }, kernel);
+    // Who may not raise the hard limit has what is left.
+    let choices = [Limit { soft, hard }, Limit { soft: soft.min(kernel.hard), hard: kernel.hard }];
+    let made = choices.into_iter().find(|&limit| kernels(kept.resource, Some(limit)).is_ok());
+    kept.note(wanted, made.ok_or(Errno::PERM)?);
+    Ok(())
+}
+
+/// `prlimit`, with the kernel's numbers and results.
+///
+/// # Safety
+/// As the system call asks for.
+pub(crate) unsafe fn prlimit(pid: u32, resource: u32, new: usize, old: usize) -> isize {
+    let own = process();
+    let kept = kept(resource).filter(|_| pid == 0 || pid == own);
+    let Some(kept) = kept.filter(|_| PROCESS.load(Ordering::Acquire) == own) else {
+        let arguments = [pid as usize, resource as usize, new, old, 0, 0];
+        // SAFETY: as the caller promises.
+        return unsafe { call(raw::__NR_prlimit64, arguments) };
+    };
+    let before = match kernels(resource, None) {
+        Ok(kernel) => kept.view(kernel).unwrap_or(kernel),
+        Err(error) => return -(error.raw_os_error() as isize),
+    };
+    if new != 0 {
+        // SAFETY: as the caller promises.
+        let wanted = unsafe { (new as *const Limit).read_unaligned() };
+        if let Err(error) = set(kept, wanted) {
+            return -(error.raw_os_error() as isize);
+        }
+    }
+    if old != 0 {
+        // SAFETY: as the caller promises.
+        unsafe { (old as *mut Limit).write_unaligned(before) };
+    }
+    0
+}
+
+/// `prlimit` and its like, as C has their results.
+///
+/// # Safety
+/// As the functions ask for.
+pub unsafe fn prlimit_of_c(pid: u32, resource: u32, new: usize, old: usize) -> isize {
+    // SAFETY: as the caller promises.
+    c_result(unsafe { prlimit(pid, resource, new, old) })
+}
+
+/// Before the agent starts: makes room for it, if the limits that the program begins with leave it none.
+pub(crate) fn begin() {
+    PROCESS.store(process(), Ordering::Release);
+    for kept in KEPT {
+        let Ok(kernel) = kernels(kept.resource, None) else { continue };
+        let most = match kept.resource {
+            // What the command itself had to keep to, its store has to.
+            raw::RLIMIT_FSIZE => failure::control().map_or(kernel.hard, |control| control.order.file_bytes),
+            raw::RLIMIT_NOFILE => DESCRIPTORS,
+            _ => INFINITY,
+        };
+        let hard = kernel.hard.max(most);
+        let soft = match kept.resource {
+            raw::RLIMIT_AS | raw::RLIMIT_DATA => hard,
+            _ => kernel.soft,
+        };
+        if kernel.soft == INFINITY || (soft, hard) == (kernel.soft, kernel.hard) {
+            continue;
+        }
+        let choices = [Limit { soft, hard }, Limit { soft: soft.min(kernel.hard), ..kernel }];
+        if let Some(made) = choices.into_iter().find(|&limit| kernels(kept.resource, Some(limit)).is_ok()) {
+            kept.note(kernel, made);
+        }
+    }
+}
+
+/// When there is an agent: has it reserve what it needs under the limits that the program begins with.
+pub(crate) fn settle() {
+    for kept in [&DATA, &ADDRESS_SPACE] {
+        if kept.is_set.load(Ordering::Acquire) {
+            // Where it cannot be, the pager has to do with what there is.
+            let _ = set(kept, load(&kept.program));
+        }
+    }
+}
+
+/// In a child, which has its parent's limits.
+pub(crate) fn in_child() {
+    PROCESS.store(process(), Ordering::Release);
+}
+
+/// While this process becomes another program, or tries to, limits are as the program has set them.
+pub(crate) fn as_the_program_has_them<R>(work: impl FnOnce() -> R) -> R {
+    let change = |back: bool| {
+        for kept in KEPT.into_iter().filter(|kept| kept.is_set.load(Ordering::Acquire)) {
+            let (program, kernel) = (load(&kept.program), load(&kept.kernel));
+            let (from, to) = if back { (program, kernel) } else { (kernel, program) };
+            // The child of a `vfork` may have set limits of its own.
+            if kernels(kept.resource, None) == Ok(from) {
+                let _ = kernels(kept.resource, Some(to));
+            }
+        }
+    };
+    change(false);
+    let result = work();
+    change(true);
+    result
+}
+
+/// Whether the program may write files of some size only.
+pub(crate) fn are_files_limited() -> bool {
+    FILE_SIZE.is_set.load(Ordering::Acquire)
+        || kernels(raw::RLIMIT_FSIZE, None).is_ok_and(|limit| limit.soft != INFINITY)
+}
+
+/// Does something that the limit of descriptors or of file sizes would be in the way of.
+pub(crate) fn without<R>(what: Raised, work: impl FnOnce() -> R) -> R {
+    let kept = match what {
+        Raised::Descriptors => &DESCRIPTORS_OPEN,
+        Raised::FileSize => &FILE_SIZE,
+    };
+    let Ok(before) = kernels(kept.resource, None) else { return work() };
+    let raised = match what {
+        Raised::Descriptors => before.soft.saturating_add(DESCRIPTORS).min(before.hard),
+        Raised::FileSize => before.hard,
+    };
+    let _ = kernels(kept.resource, Some(Limit { soft: raised, ..before }));
+    let result = work();
+    // The program may have set another meanwhile.
+    let now = match kept.is_set.load(Ordering::Acquire) {
+        true => load(&kept.kernel),
+        false => before,
+    };
+    let _ = kernels(kept.resource, Some(now));
+    result
+}
+
+/// A limit that can be lifted for a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Raised {
+    /// How many files can be open.
+    Descriptors,
+    /// How large a file can be.
+    FileSize,
+}

@@ -1,0 +1,30 @@
+//! Waiting for descriptors, however few of them the program may have.
+
+use crate::rlimits::{self, Raised};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{PollFd, Timespec};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+
+/// What `poll` does, for descriptors that are to be read. The system call refuses more descriptors than the process may open.
+pub(crate) fn poll(descriptors: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> Result<usize, Errno> {
+    match rustix::event::poll(descriptors, timeout) {
+        Err(Errno::INVAL) => {}
+        result => return result,
+    }
+    let all = rlimits::without(Raised::Descriptors, || {
+        let all = epoll::create(CreateFlags::CLOEXEC)?;
+        for descriptor in &*descriptors {
+            match epoll::add(&all, descriptor.as_fd(), EventData::new_u64(0), EventFlags::IN) {
+                // It is in the list twice.
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    })?;
+    let mut first = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }];
+    epoll::wait(&all, &mut first, timeout)?;
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rlimits::without(Raised::Descriptors, || rustix::event::poll(descriptors, Some(&now)))
+}
