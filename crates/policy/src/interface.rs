@@ -25,7 +25,7 @@ impl fmt::Display for PageId {
 /// [`Reference::next_use`] of a page that is not used again.
 pub const NEVER: u32 = u32::MAX;
 
-/// One reference, as a policy is shown it at a fault and, outside the VM model, at a hit.
+/// One reference, as a policy sees it at a fault and, outside the VM model, at a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reference {
     /// The page referenced.
@@ -37,19 +37,19 @@ pub struct Reference {
     /// [`Policy::NEEDS_OBJECTS`] asks for it; 0, the default object, otherwise.
     pub object: u32,
     /// Virtual time (in references) of the first reference to the page after the present run of
-    /// references to it, or [`NEVER`]. Only an [`OfflineModel`] policy is given it; others see
+    /// references to it, or [`NEVER`]. Only an [`OfflineModel`] policy sees it; others see
     /// [`NEVER`].
     pub next_use: u32,
 }
 
-/// What a policy may ask of the memory-management unit: what a kernel could read, and nothing more.
+/// The memory-management unit, as a policy sees it: only what a kernel could read.
 pub trait Mmu {
     /// Returns the reference bit of a resident page and clears it.
     fn test_and_clear_referenced(&mut self, page: PageId) -> bool;
 }
 
-/// What a policy has to be shown of the reference string. Implemented by [`VmModel`],
-/// [`ExactModel`] and [`OfflineModel`] and by nothing else.
+/// What a policy needs to see of the reference string. Only [`VmModel`], [`ExactModel`] and
+/// [`OfflineModel`] implement it.
 pub trait Model: sealed::Sealed {
     /// Whether the driver calls [`Policy::hit`].
     const SEES_HITS: bool;
@@ -104,7 +104,7 @@ mod sealed {
 /// State is kept in arrays by page id that grow when a page is first inserted; nothing is allocated
 /// at a hit.
 pub trait Policy {
-    /// What the policy has to be shown. `P: Policy<Model = VmModel>` is the bound of a live pager.
+    /// What the policy needs to see. A live pager takes any `P: Policy<Model = VmModel>`.
     type Model: Model;
 
     /// Whether [`Reference::page_number`] matters to this policy.
@@ -113,20 +113,20 @@ pub trait Policy {
     /// Whether [`Reference::object`] matters to this policy.
     const NEEDS_OBJECTS: bool = false;
 
-    /// Page ids matter to this policy modulo this number, as they do where every n-th page is a
-    /// sample; 1 if it does not look at their values.
+    /// Page ids matter to this policy modulo this number, for example if every n-th page is a
+    /// sample. 1 if the policy does not look at the values of ids.
     const IDS_MATTER_MODULO: u32 = 1;
 
-    /// Why a sample of the pages, with a memory smaller in proportion, does not tell how this
-    /// policy does on all of them; `None` if it does. It does where the policy goes by the order of
-    /// pages and by shares of memory, and what it gives in pages or references is read with
-    /// [`Arguments::pages`](crate::Arguments::pages) and its like. It does not where neighbours,
-    /// objects or single frames decide.
+    /// Why this policy's faults cannot be estimated from a sample of the pages in a proportionally
+    /// smaller memory; `None` if they can. They can if the policy uses only the order of pages and
+    /// shares of memory, and reads parameters that count pages or references with
+    /// [`Arguments::pages`](crate::Arguments::pages) and similar methods. They cannot if
+    /// neighbours, objects or single frames decide.
     const NOT_SAMPLED: Option<&'static str> = None;
 
-    /// A reference to a page that is not resident, before room is made for it: called once a fault,
-    /// where [`victim`](Policy::victim) may be called several times or, with a frame free, not at
-    /// all.
+    /// A reference to a page that is not resident, before room is made for it. Called once for each
+    /// fault. ([`victim`](Policy::victim) may be called several times, or not at all if a frame is
+    /// free.)
     #[inline]
     fn fault(&mut self, reference: Reference) {
         let _ = reference;
@@ -134,16 +134,15 @@ pub trait Policy {
 
     /// Proposes the resident page to evict next, or `None` if no page is resident.
     ///
-    /// Hands move and reference bits are cleared, but nothing depends on the proposal being taken:
-    /// if the page was referenced meanwhile, or cannot be unmapped, ask again.
+    /// Hands move and reference bits are cleared, but the driver need not take the proposal: if the
+    /// page was referenced meanwhile, or cannot be unmapped, the driver asks again.
     fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId>;
 
     /// Confirms that `page`, the latest proposal of [`victim`](Policy::victim), has been evicted.
     fn evict(&mut self, page: PageId);
 
-    /// Takes in a page that has been loaded, and returns its initial reference bit: whether the
-    /// page counts as referenced when the access that faulted has been done. Until then its bit
-    /// reads clear.
+    /// Takes in a page that has been loaded. Returns its initial reference bit: whether the page
+    /// counts as referenced once the access that faulted is done. Until then its bit reads clear.
     fn insert<M: Mmu>(&mut self, reference: Reference, mmu: &mut M) -> bool;
 
     /// A reference to a resident page. Never called under [`VmModel`].
@@ -159,24 +158,24 @@ pub trait Policy {
     /// A page, resident, remembered or unknown, belongs to `object` from now on (or still does).
     /// Never called unless [`Policy::NEEDS_OBJECTS`].
     ///
-    /// Objects come and go under pages that stay: what is freed goes on to occupy frames, as part
-    /// of the default object, and what is allocated may begin with frames in it. At a fault
+    /// Pages may stay resident while objects come and go: pages of a freed object keep their frames
+    /// and belong to the default object, and a new object may begin with resident pages. At a fault
     /// [`Reference::object`] says the same.
     #[inline]
     fn assign<M: Mmu>(&mut self, page: PageId, object: u32, mmu: &mut M) {
         let _ = (page, object, mmu);
     }
 
-    /// A page, resident, remembered or unknown, has another page number from now on: its contents
-    /// have been moved (mremap). Called before the [`assign`](Policy::assign) that says which
-    /// object it has come to. Never called unless [`Policy::NEEDS_PAGE_NUMBERS`].
+    /// A page, resident, remembered or unknown, has another page number from now on, because its
+    /// contents have been moved (mremap). Called before the [`assign`](Policy::assign) that says
+    /// which object the page belongs to now. Never called unless [`Policy::NEEDS_PAGE_NUMBERS`].
     #[inline]
     fn renumber(&mut self, page: PageId, page_number: u64) {
         let _ = (page, page_number);
     }
 
-    /// An object is gone, after its pages have been [assigned](Policy::assign) to others: its
-    /// number may be given to another object. Never called unless [`Policy::NEEDS_OBJECTS`].
+    /// An object is gone, after its pages have been [assigned](Policy::assign) to others. A new
+    /// object may get its number. Never called unless [`Policy::NEEDS_OBJECTS`].
     #[inline]
     fn free_object(&mut self, object: u32) {
         let _ = object;
@@ -198,7 +197,8 @@ pub trait Policy {
     fn check(&self) -> Result<(), Violation>;
 }
 
-/// How many frames hold cold pages, and how many should (CLOCK-Pro, Figure 3 of its paper).
+/// How many frames hold cold pages, and how many the policy aims at (CLOCK-Pro, Figure 3 of its
+/// paper).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColdAllocation {
     /// Resident cold pages.

@@ -70,8 +70,8 @@ pub trait ExactMmu: TaskMmu {
 pub enum Reclaim {
     /// This page's frame: it is clean and not busy.
     Evict(PageId),
-    /// No frame now, but pages are replaceable that are being cleaned or are busy otherwise: ask
-    /// again when one is done.
+    /// No frame now: the replaceable pages are being cleaned or are busy otherwise. Ask again when
+    /// one is done.
     Wait,
     /// No page is replaceable: the active tasks need all of memory.
     Overcommitted,
@@ -99,13 +99,13 @@ impl Claim {
     }
 }
 
-/// How the driver finds out how many tasks can be active.
+/// How the driver decides how many tasks can be active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoadControl {
-    /// By the policy's claims: a task is activated when what it needs fits beside what the active
-    /// ones need.
+    /// By the policy's claims: a task is activated when its claim fits beside those of the active
+    /// tasks.
     Claims,
-    /// By feedback from the paging devices: the policy has no idea of what a task needs.
+    /// By feedback from the paging devices, because the policy does not know what a task needs.
     Feedback,
 }
 
@@ -118,7 +118,7 @@ pub trait TaskPolicy<M: TaskMmu> {
     /// How load is controlled under this policy.
     const LOAD_CONTROL: LoadControl;
 
-    /// Whether the driver has to keep [`ExactMmu`]'s knowledge: it then looks at every reference.
+    /// Whether the policy needs [`ExactMmu`]: the driver then looks at every reference.
     const EXACT: bool = false;
 
     /// The window of the working sets that [`ExactMmu`] counts, where it is used.
@@ -133,19 +133,19 @@ pub trait TaskPolicy<M: TaskMmu> {
     }
 
     /// Looks for a page to replace, and has replaceable dirty pages cleaned on the way. As with
-    /// [`Policy::victim`](crate::Policy::victim), nothing depends on the answer being used.
+    /// [`Policy::victim`](crate::Policy::victim), the driver need not use the answer.
     fn reclaim(&mut self, mmu: &mut M) -> Reclaim;
 
-    /// Looks for a page to replace although none is replaceable: a lone task is larger than memory.
-    /// Never answers [`Reclaim::Overcommitted`].
+    /// Chooses a page to replace although none is replaceable, because a lone task is larger than
+    /// memory. Never answers [`Reclaim::Overcommitted`].
     fn reclaim_anyway(&mut self, mmu: &mut M) -> Reclaim;
 
     /// Confirms that `page`, the latest answer, has been evicted.
     fn evict(&mut self, page: PageId);
 
-    /// Takes in a page that has been read, and returns its initial reference bit: whether it counts
-    /// as referenced when the reference that waits for it has been repeated. Until then its bit
-    /// reads clear.
+    /// Takes in a page that has been read. Returns its initial reference bit: whether it counts as
+    /// referenced once the reference that waits for it has been repeated. Until then its bit reads
+    /// clear.
     fn insert(&mut self, page: PageId, mmu: &mut M) -> bool;
 
     /// A page has been cleaned.
@@ -156,8 +156,8 @@ pub trait TaskPolicy<M: TaskMmu> {
     /// Forgets a page, resident or not: its task has ended.
     fn remove(&mut self, page: PageId);
 
-    /// Adds to the claim of each task (indexed by task; they come in as [`Claim::NONE`]). Those of
-    /// inactive tasks are not looked at.
+    /// Adds to the claim of each task (indexed by task; each starts as [`Claim::NONE`]). Claims of
+    /// inactive tasks are ignored.
     fn claims(&self, mmu: &M, claims: &mut [Claim]) {
         let _ = (mmu, claims);
     }
