@@ -1,4 +1,4 @@
-//! A swap file for the kernel, on the disk that the pager would page to.
+//! A swap file for the kernel, on the disk that the pager would use.
 
 use crate::run::{RunError, system};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
@@ -19,8 +19,8 @@ pub(crate) fn name(directory: &Path, cgroup: &Path) -> PathBuf {
     directory.join(format!("{run}.swap"))
 }
 
-/// Makes a swap file and has the kernel use it. It is as large as the machine's memory, or half of what is free on the
-/// disk if that is less.
+/// Makes a swap file and has the kernel use it. It is as large as the machine's memory, or half of
+/// what is free on the disk if that is less.
 pub(crate) fn create(path: &Path) -> Result<(), RunError> {
     let directory = path.parent().unwrap_or(path);
     let refused = |reason: &str| RunError::Swap { path: directory.to_path_buf(), reason: reason.to_string() };

@@ -1,4 +1,5 @@
-//! What the kernel says of a program that has ended: each child by itself, however many others this process has had.
+//! The kernel's accounting of a program that has ended. It accounts for each child by itself,
+//! however many others this process has had.
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::io;
@@ -73,7 +74,8 @@ mod tests {
         assert!(has_ended(&small), "looking does not take it away");
         let (status, usage) = wait(&small).unwrap();
         assert_eq!(status.code(), Some(3));
-        // (Of memory it is told of the most since before its exec, when it was a copy of this process.)
+        // (Of memory it is told of the most since before its exec, when it was a copy of this
+        // process.)
         assert!(usage.minor_faults < 5000, "{usage:?}");
         assert!(wait(&small).is_err());
     }

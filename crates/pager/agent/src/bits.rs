@@ -1,20 +1,23 @@
-//! Reference bits without hardware's.
+//! Reference bits in software.
 //!
-//! On a stock kernel user space cannot read a page's accessed bit. So the bit is kept in software, as VAX/VMS and early
-//! Mach did on machines without one: a page whose bit is clear is unmapped, its frame kept in limbo; the first touch
-//! faults, maps it again and sets the bit. That fault is what a reference bit costs here: once a page and turn of the
-//! hands, and only for pages that are in use.
+//! On a stock kernel, user space cannot read a page's accessed bit. So the agent keeps the bit in
+//! software, as VAX/VMS and early Mach did on machines without one. It unmaps a page whose bit is
+//! clear and keeps the page's frame in limbo. The first touch faults, maps the page again and sets
+//! the bit. A reference bit costs this fault: once a page and turn of the hands, and only for pages
+//! in use.
 //!
-//! Not every page with a clear bit can be in limbo: one that has just been loaded is about to be used by the access that
-//! faulted, and one that was read ahead by accesses to come. So a page that comes in is left alone for a while, then
-//! watched for a while, and only then handed to the policy (see [`Arrivals`]). A page that has been touched stays mapped until
-//! the policy clears its bit: what no hand comes to costs one fault and no more. Nothing is unmapped for policies that
-//! never ask for a bit.
+//! Not every page with a clear bit can be in limbo. A page that has just been loaded is about to be
+//! used by the access that faulted, and a page that was read ahead by accesses to come. So a page
+//! that comes in is left alone for a while, then watched for a while, and only then handed to the
+//! policy (see [`Arrivals`]). A page that was touched stays mapped until the policy clears its bit,
+//! so a page that no hand reaches costs one fault at most. Under policies that never ask for a bit,
+//! nothing is unmapped.
 //!
-//! Pages that were there before the first question, or whose bits were cleared in crowds, are found by a sweep over all
-//! ids; it goes on by a few pages whenever the policy has asked about one that nobody had looked at.
+//! A sweep over all ids finds the other pages to unmap: those that were there before the first
+//! question, and those whose bits were cleared in large numbers. The sweep advances by a few pages
+//! whenever the policy asks about a page that it has not looked at.
 //!
-//! With the memfd backend bits can be read, and none of this is used: see `memfd`.
+//! The memfd backend can read bits and uses none of this: see `memfd`.
 
 use crate::memfd::ExactBits;
 use crate::pages::{Flag, Pages, State};
@@ -37,9 +40,9 @@ const SWEEP_STEP: u32 = 256;
 ///   | fresh: about to be used | watched: unmapped, in limbo | ---> the policy's
 /// ```
 ///
-/// For the policy a page comes in when it leaves here, with the bit that has been seen; until then it is as if it were in
-/// use. This is also what puts the pages of a window read ahead before the policy one by one, each with the eviction that
-/// it calls for, when the program has come by.
+/// For the policy a page comes in when it leaves here, with the bit that has been seen; until then
+/// it is as if it were in use. This is also what puts the pages of a window read ahead before the
+/// policy one by one, each with the eviction that it calls for, when the program has come by.
 #[derive(Debug)]
 pub struct Arrivals {
     /// An entry counts while the page has the flag `Arriving`.
@@ -100,8 +103,8 @@ impl Arrivals {
 /// The sampler.
 #[derive(Debug, Default)]
 pub struct Sampler {
-    /// Pages whose bits the policy has cleared, to be unmapped. An entry counts while the page has the flag `Queued`, which
-    /// it loses with its state.
+    /// Pages whose bits the policy has cleared, to be unmapped. An entry counts while the page has
+    /// the flag `Queued`, which it loses with its state.
     queue: VecDeque<u32>,
     /// Whether the policy has ever asked for a bit to choose a victim by.
     wanted: bool,

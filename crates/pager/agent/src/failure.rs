@@ -1,7 +1,7 @@
-//! The end: the agent says why it cannot go on, and takes the program with it.
+//! The agent's end: it says why it cannot continue and kills the program.
 //!
-//! A program whose pager is gone would read zeros where its data was. So the process is killed, by a signal that it
-//! cannot catch, and the command tells the reason on standard error.
+//! Without its pager, a program would read zeros where its data was. So the agent kills the process
+//! by a signal that it cannot catch, and the command prints the reason on standard error.
 
 use crate::control::Control;
 use crate::hooks::call;
@@ -22,7 +22,8 @@ pub fn set_control(control: &'static Control) {
     CONTROL.store((control as *const Control).cast_mut(), Ordering::Release);
 }
 
-/// The command is gone. There is nobody left to tell it, so this says it where the program's errors go, and ends the process.
+/// The command is gone. There is nobody left to tell it, so this says it where the program's errors
+/// go, and ends the process.
 pub fn orphaned() -> ! {
     const WORDS: &str = "sweephand run is gone, and its program was ended with it";
     // SAFETY: as in `give_up`.
@@ -67,9 +68,10 @@ pub fn give_up(words: Arguments<'_>) -> ! {
 const STATUS: usize = 128 + 9;
 
 /// Ends the process. A signal that cannot be caught is what everybody understands. But the first
-/// process of a pid namespace gets none from itself, and a filter of system calls may refuse to send
-/// it, and to exit as well. What is left is an instruction that there is none of. This thread blocks
-/// the signal for that, so the kernel ends the process, whatever handler the program has for it.
+/// process of a pid namespace gets none from itself, and a filter of system calls may refuse to
+/// send it, and to exit as well. What is left is an instruction that there is none of. This thread
+/// blocks the signal for that, so the kernel ends the process, whatever handler the program has for
+/// it.
 pub(crate) fn end_process() -> ! {
     let _ = kill_process(getpid(), Signal::KILL);
     set_signal_mask(EVERY_SIGNAL);

@@ -1,14 +1,13 @@
-//! The gate: how the agent keeps the program's threads off changes to the address space while it
-//! makes one itself.
+//! The gate keeps the program's threads from changing the address space while the agent changes it.
 //!
-//! Only the memfd backend needs it. There the agent maps memory over memory of the program's, and
-//! unmaps pages by address: what it has looked up must still be so when it acts. The hooks of the
-//! functions that change mappings pass through the gate; the agent shuts it, waits until nobody is
-//! within, reads what they have changed, and acts.
+//! Only the memfd backend needs it. There, the agent maps memory over the program's memory and
+//! unmaps pages by address, so what it has looked up must not change before it acts. The hooks of
+//! the functions that change mappings pass through the gate. The agent shuts the gate, waits until
+//! no thread is inside, reads what the threads have changed, and acts.
 //!
-//! Passing is counted, not locked. Handlers wait while their thread is within. A thread within
-//! waits for nothing but the kernel, and perhaps for its event to be read: that the agent does
-//! while it waits.
+//! The gate counts the threads inside; it is not a lock. Signal handlers wait while their thread is
+//! inside. A thread inside waits only for the kernel, and perhaps for the agent to read its event.
+//! The agent does that while it waits.
 
 use crate::thread;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! Reads and writes of the backing store, behind the program's back: through io_uring, or one by one where that is
-//! not to be had.
+//! Reads and writes of the backing store while the program runs: through io_uring, or by single
+//! system calls if there is no io_uring.
 
 use crate::memfd::ring_setup;
 use alloc::collections::VecDeque;
@@ -72,7 +72,8 @@ impl Io {
     /// Asks for a request. It may not be on its way before [`Io::submit`].
     ///
     /// # Safety
-    /// The memory must be mapped, the pager's own, and used by nobody else until the request is reaped.
+    /// The memory must be mapped, the pager's own, and used by nobody else until the request is
+    /// reaped.
     pub unsafe fn request(&mut self, request: &Request) {
         match self {
             Io::Ring(ring) => ring.push(request),
@@ -247,7 +248,8 @@ impl Ring {
         entry.addr_or_splice_off_in.addr = io_uring_ptr::from(request.address as *mut c_void);
         entry.len.len = request.length;
         entry.user_data.u64_ = u64::from(request.tag);
-        // SAFETY: the index is within the array, and the kernel does not read it before the tail says so.
+        // SAFETY: the index is within the array, and the kernel does not read it before the tail
+        // says so.
         unsafe {
             self.entries.add(index as usize).write(entry);
             self.submission

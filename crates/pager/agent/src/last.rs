@@ -1,7 +1,8 @@
-//! A process ends with its last thread. The agent is a thread as well, and stays.
+//! Ends a process whose last thread has ended. The agent is a thread as well and would stay.
 //!
-//! The C library's own last thread ends the process. One that leaves by a bare system call does not,
-//! and of its end nobody is told; so the agent looks from time to time whether it is alone.
+//! When the C library ends its own last thread, it ends the process. A thread that ends by a bare
+//! system call does not, and nothing reports its end. So the agent looks from time to time whether
+//! it is alone.
 
 use crate::failure::end_process;
 use crate::hooks::call;

@@ -1,9 +1,11 @@
-//! Objects: allocations of 40 KiB and more, each a mapping of its own, for policies that look at them (APR, LIFO+, SEQ).
+//! Objects: allocations of 40 KiB and more, each a mapping of its own, for policies that use them
+//! (APR, LIFO+, SEQ).
 //!
-//! What the C library's `malloc` gives out in this size comes to be a mapping because it is told to map from there on (see
-//! `start.rs`): so allocations are seen where all new memory is seen, in `mmap` and `mremap`, and nothing of ours is in
-//! the way of `malloc`, whatever signal handlers, threads, forks and programs with allocators of their own do. Everything
-//! else (smaller allocations, variables, stacks) is the default object, number 0.
+//! The agent sets the C library's `malloc` to map blocks from that size on (see `start.rs`). So it
+//! sees allocations where it sees all new memory, in `mmap` and `mremap`. It does not interfere
+//! with `malloc`, whatever signal handlers, threads, forks and programs with allocators of their
+//! own do. Everything else (smaller allocations, variables, stacks) is the default object,
+//! number 0.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -43,7 +45,8 @@ impl Objects {
         }
     }
 
-    /// There is a new object. What was known of objects there is past; returns those that have ended by that.
+    /// There is a new object. What was known of objects there is past; returns those that have
+    /// ended by that.
     pub fn add(&mut self, start: usize, end: usize) -> Vec<u32> {
         let ended = self.remove(start, end);
         let object = self.free.pop().unwrap_or_else(|| {

@@ -1,8 +1,10 @@
-//! Read-ahead: runs of faults on consecutive pages, and how far ahead of each to read.
+//! Read-ahead: finds runs of faults on consecutive pages, and decides how far ahead of each to
+//! read.
 //!
-//! A fault where a known stream goes on doubles its window; one that no stream expected starts a stream with a window
-//! of a page. A window of some size is followed at once by the next, whose first page is left in limbo as a trigger: when
-//! the program comes to it, the window after that is asked for, so the store stays ahead of the program.
+//! A fault that continues a known stream doubles the stream's window. Any other fault starts a
+//! stream with a window of one page. The next window follows at once, and its first page stays in
+//! limbo as a trigger. When the program reaches that page, the agent asks for the window after it,
+//! so the store stays ahead of the program.
 
 /// Streams followed at a time.
 const STREAMS: usize = 16;
@@ -43,7 +45,8 @@ impl ReadAhead {
         Self { streams: [Stream::default(); STREAMS], most: most.max(1), time: 0, latest: 1 }
     }
 
-    /// A fault on a page, by page number: how many pages to bring in, and the stream to tell where they ended.
+    /// A fault on a page, by page number: how many pages to bring in, and the stream to tell where
+    /// they ended.
     pub fn fault(&mut self, page_number: usize) -> (usize, StreamId) {
         self.time += 1;
         let expected = |stream: &&mut Stream| {

@@ -1,4 +1,4 @@
-//! Which addresses are managed: a set of ranges that do not touch.
+//! The addresses under management: a set of ranges that do not touch.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

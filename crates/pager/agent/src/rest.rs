@@ -1,8 +1,8 @@
-//! At rest: what an agent does while its memory, and the program's, is being copied by a fork.
+//! The state of rest: what an agent does while a fork copies its memory and the program's.
 //!
-//! Its state must not change then, since what a child's agent goes on with is a copy of it, made at a moment that nobody
-//! is told of. The thread that forks may miss a page itself all the same, and threads of the program go on until they
-//! need something of ours.
+//! During the copy the agent's state must not change, because the child's agent continues with a
+//! copy of it, made at a moment that nothing reports. But the forking thread may miss a page
+//! itself, and other threads of the program run until they need the agent.
 //!
 //! ```text
 //!   come_to_rest           park                                                     make_up, of parent and child
@@ -12,8 +12,9 @@
 //!   no mapping is moved    others that miss pages, call, or move mappings: wait
 //! ```
 //!
-//! Nobody waits for those others, so they can wait: the thread that forks has all the locks that it needs. See
-//! [`fork`](crate::fork) for how it announces that it forks, and for what the child's agent is told.
+//! No thread waits for those other threads, so they can wait: the forking thread has all the locks
+//! that it needs. See [`fork`](crate::fork) for how it announces the fork, and for what the child's
+//! agent receives.
 
 use crate::agent::{Agent, open_store};
 use crate::failure::give_up;
@@ -34,7 +35,8 @@ use sweephand_uffd::{Event, Message, PAGE_BYTES, Region, Userfaultfd};
 
 /// Messages that may come while a fork is under way.
 const MOST_MESSAGES: usize = 4096;
-/// Pages that the thread that forks may miss meanwhile: of its stack, and of what the kernel writes to for it.
+/// Pages that the thread that forks may miss meanwhile: of its stack, and of what the kernel writes
+/// to for it.
 const MOST_NOTES: usize = 256;
 /// While memory is being copied, how soon it is tried again to answer a fault.
 const SERVED_AGAIN_NS: i64 = 200_000;
@@ -66,8 +68,8 @@ impl Agent {
                 }
             }
         }
-        // What is left are faults. A move that the child is not told of would be worse than any other change: what was moved
-        // would read as zeros there.
+        // What is left are faults. A move that the child is not told of would be worse than any
+        // other change: what was moved would read as zeros there.
         self.hold_mappings();
         self.notes = Vec::with_capacity(MOST_NOTES);
         self.parked = Vec::with_capacity(MOST_MESSAGES);
@@ -75,8 +77,8 @@ impl Agent {
         self.parked.resize(MOST_MESSAGES, Message::EMPTY);
     }
 
-    /// Maps all pages in limbo again. What other threads move meanwhile has another id then, perhaps one that has been
-    /// passed.
+    /// Maps all pages in limbo again. What other threads move meanwhile has another id then,
+    /// perhaps one that has been passed.
     fn empty_limbo(&mut self) {
         let mut is_empty = false;
         while !is_empty {
@@ -112,9 +114,10 @@ impl Agent {
 
     /// Is at rest until the fork has been made and the child, if there is one, can do without us.
     ///
-    /// Nothing of the agent's state changes but `parked`, where messages are written, and `notes`: what a child has of
-    /// them is what all of its memory is a copy of. A change by another thread that was told to go on because
-    /// its message had been read is therefore known to the child as well.
+    /// Nothing of the agent's state changes but `parked`, where messages are written, and `notes`:
+    /// what a child has of them is what all of its memory is a copy of. A change by another thread
+    /// that was told to go on because its message had been read is therefore known to the child as
+    /// well.
     ///
     /// Returns the slots where threads have come to wait meanwhile, a bit each.
     pub(crate) fn park(&mut self) -> u64 {
@@ -177,8 +180,8 @@ impl Agent {
         waiting
     }
 
-    /// Reads what the kernel has to tell while `thread` forks. Returns the child's descriptor, if the fork has been made, and after how many
-    /// messages.
+    /// Reads what the kernel has to tell while `thread` forks. Returns the child's descriptor, if
+    /// the fork has been made, and after how many messages.
     fn read_parked(&mut self, told: &mut usize, thread: u32) -> Option<(usize, Userfaultfd)> {
         let mut read = self.uffd.read(&mut self.parked[*told..]);
         if read == Err(Errno::MFILE) {
@@ -198,7 +201,8 @@ impl Agent {
                 forked = Some((position, child));
             }
         }
-        // Signals have threads that wait fault again and again. One message of each is enough to see to it later.
+        // Signals have threads that wait fault again and again. One message of each is enough to
+        // see to it later.
         let mut read = read;
         while read > 0 && is_told_already(&self.parked[..*told + read], thread) {
             read -= 1;
@@ -211,8 +215,8 @@ impl Agent {
         forked
     }
 
-    /// Answers the faults of the thread that forks, among the messages told, from `served` on, by copies. Returns false if
-    /// the kernel does not take any now, since memory is being copied.
+    /// Answers the faults of the thread that forks, among the messages told, from `served` on, by
+    /// copies. Returns false if the kernel does not take any now, since memory is being copied.
     fn serve_parked(&mut self, served: &mut usize, told: usize, thread: u32) -> bool {
         while *served < told {
             let message = self.parked[*served];
@@ -235,8 +239,8 @@ impl Agent {
         true
     }
 
-    /// Answers a fault of this process or of its child by a copy, as of the state and the messages after it. Returns false if
-    /// the kernel wants to be asked again.
+    /// Answers a fault of this process or of its child by a copy, as of the state and the messages
+    /// after it. Returns false if the kernel wants to be asked again.
     fn bring(&self, uffd: &Userfaultfd, address: usize, messages: &[Message]) -> bool {
         let page = origin(address, messages).and_then(|origin| self.pages.find(origin));
         let from = match page.map(|page| (self.pages.state(page), self.pages.place(page))) {
@@ -282,11 +286,13 @@ impl Agent {
         }
     }
 
-    /// After the rest: takes note of the changes that were told meanwhile and of the pages brought in, in their order.
-    /// Faults are answered later, or are not ours: of a child they are its parent's.
+    /// After the rest: takes note of the changes that were told meanwhile and of the pages brought
+    /// in, in their order. Faults are answered later, or are not ours: of a child they are its
+    /// parent's.
     pub(crate) fn make_up(&mut self, faults_are_ours: bool) {
         let (mut parked, notes) = (core::mem::take(&mut self.parked), core::mem::take(&mut self.notes));
-        // Whether a page that was brought in is there is seen where it would be now. In a child nobody has moved it since.
+        // Whether a page that was brought in is there is seen where it would be now. In a child
+        // nobody has moved it since.
         if faults_are_ours {
             while self.uffd.is_changing() {
                 self.settle();
@@ -314,8 +320,8 @@ impl Agent {
         }
     }
 
-    /// A page was brought in at `address` while the state was at rest: it is in memory, if it still is after the messages
-    /// that followed.
+    /// A page was brought in at `address` while the state was at rest: it is in memory, if it still
+    /// is after the messages that followed.
     pub(crate) fn adopt(&mut self, address: usize, behind: &[Message]) {
         let now = behind.iter().fold(address, |address, message| match message.event() {
             Some(Event::Remap { from, to, length }) if (from..from + length).contains(&address) => {
@@ -340,7 +346,8 @@ impl Agent {
     }
 }
 
-/// Whether the last of these messages is a fault that is among them before, of a thread other than the one that forks.
+/// Whether the last of these messages is a fault that is among them before, of a thread other than
+/// the one that forks.
 fn is_told_already(messages: &[Message], forking: u32) -> bool {
     let fault = |message: &Message| match message.event() {
         Some(Event::Fault { address }) => Some((page_start(address), message.thread())),
@@ -356,7 +363,8 @@ pub(crate) fn moves(messages: &[Message]) -> usize {
     messages.iter().filter(|message| matches!(message.event(), Some(Event::Remap { .. }))).count()
 }
 
-/// Where what belongs to an address was before some changes; `None` if it is new since, or was dropped.
+/// Where what belongs to an address was before some changes; `None` if it is new since, or was
+/// dropped.
 fn origin(address: usize, changes: &[Message]) -> Option<usize> {
     changes.iter().rev().try_fold(address, |address, message| match message.event() {
         Some(Event::Remove { start, end } | Event::Unmap { start, end })

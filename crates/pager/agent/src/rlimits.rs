@@ -1,15 +1,16 @@
 //! The program's resource limits are the program's: what the agent needs does not count.
 //!
-//! The kernel has them for the process, agent included. Those that the agent could meet are kept here
-//! as the program has set them, and in the kernel so that the agent can go on:
+//! The kernel has them for the process, agent included. Those that the agent could meet are kept
+//! here as the program has set them, and in the kernel so that the agent can go on:
 //!
 //! | limit | in the kernel |
 //! |---|---|
 //! | address space, data | what the program may have, and what the pager has reserved at that time ([`own`](crate::own)), which is all that it will need for so much memory |
 //! | descriptors, file size | the soft limit is the program's; the hard limit stays, so that the agent can raise the soft one for the moment that it opens a file or writes to the store |
 //!
-//! In such a moment another thread of the program could open a file, or write to one, beyond its limit.
-//! Programs that this process becomes by `execve` have the limits as the program has set them.
+//! In such a moment another thread of the program could open a file, or write to one, beyond its
+//! limit. Programs that this process becomes by `execve` have the limits as the program has set
+//! them.
 
 use crate::failure;
 use crate::hooks::{c_result, call};
@@ -181,7 +182,8 @@ pub unsafe fn prlimit_of_c(pid: u32, resource: u32, new: usize, old: usize) -> i
     c_result(unsafe { prlimit(pid, resource, new, old) })
 }
 
-/// Before the agent starts: makes room for it, if the limits that the program begins with leave it none.
+/// Before the agent starts: makes room for it, if the limits that the program begins with leave it
+/// none.
 pub(crate) fn begin() {
     PROCESS.store(process(), Ordering::Release);
     for kept in KEPT {
@@ -207,7 +209,8 @@ pub(crate) fn begin() {
     }
 }
 
-/// When there is an agent: has it reserve what it needs under the limits that the program begins with.
+/// When there is an agent: has it reserve what it needs under the limits that the program begins
+/// with.
 pub(crate) fn settle() {
     for kept in [&DATA, &ADDRESS_SPACE] {
         if kept.is_set.load(Ordering::Acquire) {

@@ -1,7 +1,7 @@
-//! The directories that the agent opens files in: `/proc` and that of the backing store.
+//! The directories in which the agent opens files: `/proc`, and that of the backing store.
 //!
-//! Both are opened when the pager begins, and a child has its parent's. The program may change its
-//! root directory, its mounts and its rights meanwhile; what the agent needs stays in reach.
+//! Both are opened when the pager starts, and a child gets its parent's. The program may change its
+//! root directory, its mounts and its rights later; the agent can still reach what it needs.
 
 use crate::rlimits::{self, Raised};
 use core::ffi::CStr;

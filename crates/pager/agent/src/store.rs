@@ -1,13 +1,16 @@
 //! The backing store: which slot of which file holds which page's contents.
 //!
-//! Slots are handed out in runs, so that a batch of evicted pages is one write or a few. A slot is free again as soon as
-//! its page has been read back: what a page becomes in memory is written anew, to wherever the log has come to.
+//! Slots are handed out in runs, so that a batch of evicted pages is one write or a few. A slot is
+//! free again as soon as its page has been read back. If the page is evicted again, it is written
+//! to the current end of the log.
 //!
-//! The file grows rather than have its writes cut into small ones, but within bounds: it is extended while half of it is
-//! in use, runs of at least 8 free slots are looked for up to four times what is in use, and beyond that any slot will do.
+//! The file grows so that writes need not be cut into small ones, but within bounds. It is extended
+//! while at least half of it is in use. Up to four times what is in use, the store looks for runs
+//! of at least 8 free slots. Beyond that it takes any slot.
 //!
-//! A fork freezes the file. Parent and child both go on reading from it what they had there, and both write to a new
-//! file of their own; the kernel frees a file's space when the last process has closed it. None of them has a name.
+//! A fork freezes the file. Parent and child both read what they had there, and each writes to a
+//! new file of its own. The kernel frees a file's space when the last process has closed it. No
+//! file has a name.
 
 use alloc::vec::Vec;
 use rustix::fd::OwnedFd;
@@ -60,7 +63,8 @@ impl StoreFile {
         self.used[slot / 64] ^= 1 << (slot % 64);
     }
 
-    /// Takes free slots from the head of the log on, in runs of at least `shortest`, once round at most.
+    /// Takes free slots from the head of the log on, in runs of at least `shortest`, once round at
+    /// most.
     fn take(&mut self, wanted: usize, shortest: usize, mut taken: impl FnMut(usize)) -> usize {
         let (mut left, mut looked) = (wanted, 0);
         while left > 0 && looked < self.slots {
@@ -173,7 +177,8 @@ impl Store {
         self.files[self.current].as_ref().is_none_or(|file| file.in_use == 0)
     }
 
-    /// Writes to `file` from now on; what the others hold stays readable. Gives it back if no number is free for it.
+    /// Writes to `file` from now on; what the others hold stays readable. Gives it back if no
+    /// number is free for it.
     pub fn begin_file(&mut self, file: OwnedFd) -> Result<(), OwnedFd> {
         let Some(free) = self.files.iter().position(Option::is_none) else { return Err(file) };
         self.files[free] = Some(StoreFile::new(file));
@@ -195,7 +200,8 @@ impl Store {
         }
     }
 
-    /// Hands out slots, neighbours where possible. Returns what the file must grow by first, if it must.
+    /// Hands out slots, neighbours where possible. Returns what the file must grow by first, if it
+    /// must.
     pub fn allocate(&mut self, pages: usize, slots: &mut Vec<Slot>) -> Option<Growth> {
         let current = self.current;
         let number = (current as u32) << SLOT_BITS;

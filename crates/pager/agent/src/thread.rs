@@ -1,9 +1,9 @@
 //! The agent's thread, made without the C library.
 //!
-//! It shares the program's memory, signal handlers and process, so that whatever kills it kills the
-//! program and the other way round. It does not share the table of descriptors: the program cannot
-//! close the agent's, nor does the agent keep the program's open. Nor does it share the root directory and the mounts. It has no thread-local storage,
-//! and takes no signals.
+//! It shares the program's memory, signal handlers and process, so whatever kills it kills the
+//! program, and the other way round. It does not share the table of descriptors: the program cannot
+//! close the agent's, and the agent does not keep the program's open. It does not share the root
+//! directory and the mounts either. It has no thread-local storage and takes no signals.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -6,7 +6,8 @@ use rustix::event::{PollFd, Timespec};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
-/// What `poll` does, for descriptors that are to be read. The system call refuses more descriptors than the process may open.
+/// What `poll` does, for descriptors that are to be read. The system call refuses more descriptors
+/// than the process may open.
 pub(crate) fn poll(descriptors: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> Result<usize, Errno> {
     match rustix::event::poll(descriptors, timeout) {
         Err(Errno::INVAL) => {}

@@ -1,4 +1,5 @@
-//! What the pager keeps in memory for each page that it manages: the page table and the policy's own arrays.
+//! How much memory the pager needs for each page that it manages: the page table and the policy's
+//! own arrays.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -35,7 +36,8 @@ const PAGES: usize = 2 * FRAMES;
 /// The page table's top levels, which are there whatever a program has.
 const DIRECTORY_BYTES: usize = (16 << 15) + (64 << 10);
 
-/// Bytes a page after twice as many pages as there are frames have been gone through in order and at random.
+/// Bytes a page after twice as many pages as there are frames have been gone through in order and
+/// at random.
 fn bytes_a_page(policy: &str) -> f64 {
     let start = BYTES.load(Relaxed);
     let (mut pages, mut sampler) = (Pages::new(), Sampler::default());
@@ -69,8 +71,8 @@ fn bytes_a_page(policy: &str) -> f64 {
     (most - DIRECTORY_BYTES) as f64 / PAGES as f64
 }
 
-/// At most 32 bytes, but for SEQ, which knows where each resident page is, and its sequences (up to four a frame
-/// where no fault continues another).
+/// At most 32 bytes, but for SEQ, which knows where each resident page is, and its sequences (up to
+/// four a frame where no fault continues another).
 #[test]
 fn bookkeeping_takes_at_most_32_bytes_a_page_under_most_policies() {
     let mut exceeded = false;

@@ -1,4 +1,5 @@
-//! The shared library that `sweephand run` has preloaded: the agent, and what a library without std has to bring along.
+//! The shared library that `sweephand run` preloads: the agent, and the parts that a library
+//! without std needs.
 #![no_std]
 
 use core::arch::{global_asm, naked_asm};
@@ -34,8 +35,8 @@ extern "C" fn initialize(_: c_int, _: *const *const c_char, environment: *const 
 #[unsafe(link_section = ".init_array")]
 static INITIALIZE: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = initialize;
 
-/// Functions of the program's own, in place of the C library's of these names. What fits a register is
-/// passed on as it is.
+/// Functions of the program's own, in place of the C library's of these names. What fits a register
+/// is passed on as it is.
 macro_rules! instead {
     ($($name:ident($($argument:ident),*) => $function:expr;)*) => {$(
         /// Ours, in place of the C library's.
@@ -76,8 +77,8 @@ instead! {
     prlimit64(a, b, c, d) => prlimit_of_c(a as u32, b as u32, c, d);
 }
 
-/// `syscall`, in place of the C library's: most system calls are made here as they are made there, with
-/// the caller's stack and nothing on it. (Some make a thread that goes on with another.)
+/// `syscall`, in place of the C library's: most system calls are made here as they are made there,
+/// with the caller's stack and nothing on it. (Some make a thread that goes on with another.)
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn syscall() {
@@ -108,8 +109,8 @@ pub extern "C" fn syscall() {
     );
 }
 
-// The compiler calls these. The C library's would do, but for what they read before they copy: variables in memory that
-// is paged. Hidden, so that the program keeps its own.
+// The compiler calls these. The C library's would do, but for what they read before they copy:
+// variables in memory that is paged. Hidden, so that the program keeps its own.
 global_asm!(
     ".macro own name",
     ".globl \\name",

@@ -1,4 +1,4 @@
-//! The file that says which programs to run together, in how much memory, under which policy.
+//! The task file: which programs to run together, in how much memory, under which policy.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -8,18 +8,19 @@ use std::path::{Path, PathBuf};
 /// An example, with every key.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Several programs, one limit. Times are the processor time of a task unless they are said to be real time.
+/// Several programs, one limit. Times are the processor time of a task unless they are said to be
+/// real time.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskFile {
     /// Memory for all of them together, their pagers' own included: `160MiB`, `40960p`.
     pub memory: Option<String>,
-    /// Which pages go: `wsclock`, `global-clock`, `ws:lr=sampled`, `pff`, or one that `run` takes for a single program and that
-    /// needs no addresses.
+    /// Which pages go: `wsclock`, `global-clock`, `ws:lr=sampled`, `pff`, or one that `run` takes
+    /// for a single program and that needs no addresses.
     #[serde(default = "default_policy")]
     pub policy: String,
-    /// The window of working sets, in milliseconds, for policies that have one and are not given it themselves (where it is
-    /// in microseconds, as in `wsclock:theta=200000`).
+    /// The window of working sets, in milliseconds, for policies that have one and are not given it
+    /// themselves (where it is in microseconds, as in `wsclock:theta=200000`).
     #[serde(default = "default_theta")]
     pub theta_ms: u64,
     /// Who may be active.
@@ -41,7 +42,8 @@ pub struct LoadControlOptions {
     pub control: Control,
     /// Which task gives way when memory is overcommitted.
     pub deactivate: Deactivate,
-    /// Whether the number of loading tasks is limited (LT/RT), unless the policy says so itself (`wsclock:lt-rt=off`).
+    /// Whether the number of loading tasks is limited (LT/RT), unless the policy says so itself
+    /// (`wsclock:lt-rt=off`).
     pub lt_rt: bool,
     /// A task is loading until it has had so much processor time since its activation.
     pub tau_ms: u64,
@@ -267,7 +269,8 @@ impl TaskFile {
                 let program = Path::new(&command[0]);
                 let own_name =
                     program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-                // A path, rather than a name to be looked for, is taken from where the program runs.
+                // A path, rather than a name to be looked for, is taken from where the program
+                // runs.
                 if program.components().count() > 1 && program.is_relative() {
                     command[0] = directory.join(program).into();
                 }

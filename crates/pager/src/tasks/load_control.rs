@@ -1,16 +1,21 @@
-//! Load control: how many tasks may be active. The rules are those of `sweephand multiprogram`, with clocks for references.
+//! Load control: how many tasks may be active. The rules are those of `sweephand multiprogram`,
+//! with clocks instead of references.
 //!
-//! Three rules together decide whether the first ready task is activated; if no task is active it is, whatever they say.
+//! The first ready task is activated if three rules allow it. If no task is active, it is activated
+//! in any case.
 //!
-//! * What it claimed of memory when it gave way fits beside what the active tasks claim now, with K0 frames to spare (frames
-//!   that are asked for are claimed, and pages used since the hand passed them, whatever the clocks say). For policies that claim nothing, *feedback*: the number of active
-//!   tasks follows the share of time in which pages are read.
-//! * *LT/RT*: fewer than L tasks are loading, which a task is from its activation until it has had tau of processor time. (In
-//!   the paper an I/O request of its own ends that too; nobody tells us of those.)
-//! * A plain limit.
+//! * *Claims.* The memory that the task claimed when it was deactivated fits beside the current
+//!   claims of the active tasks, with K0 frames to spare. (Claims include frames that are asked
+//!   for, and pages used since the hand passed them, whatever the clocks say.) For policies without
+//!   claims, *feedback* replaces this rule: the number of active tasks follows the share of time in
+//!   which pages are read.
+//! * *LT/RT.* Fewer than L tasks are loading. A task is loading from its activation until it has
+//!   had tau of processor time. (In the paper an I/O request of its own ends that too; the command
+//!   does not see such requests.)
+//! * *A plain limit* on the number of active tasks.
 //!
-//! In the simulation one that has just given way is not activated before something has happened. Here something always
-//! happens, so there is a rest instead.
+//! In the simulation, a task that was just deactivated is not activated before something has
+//! happened. Here something always happens, so a pause takes the place of that rule.
 
 use super::file::{Control, LoadControlOptions};
 use std::time::{Duration, Instant};

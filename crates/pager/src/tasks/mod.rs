@@ -8,11 +8,12 @@
 //!                ledger: bits on boards, virtual times ◀──────────────── board
 //! ```
 //!
-//! The agent of each process does the paging, as for a single program; frames, policy and load control are here. A task
-//! is deactivated by leaving its next fault unanswered: its agent goes on giving up pages, which neither `SIGSTOP` nor a cgroup's
-//! freezer would let it do (both stop the agent with the program), and which only it can do. A task that does not fault by
-//! itself, since all it uses is in memory, has its pages unmapped: then it does. Shells see no stopped jobs, signals stay the
-//! program's own, and children are held as their parents are.
+//! The agent of each process does the paging, as for a single program. Frames, policy and load
+//! control are here. To deactivate a task, the command leaves its next fault unanswered. Its agent
+//! keeps giving up pages, which only the agent can do. `SIGSTOP` or a cgroup's freezer would stop
+//! the agent together with the program. If a task does not fault because everything it uses is in
+//! memory, its pages are unmapped, and then it does. Shells see no stopped jobs, signals stay the
+//! program's own, and children are stopped like their parents.
 //!
 //! All of them are in one memory cgroup, as a single program is in its own.
 //!

@@ -1,4 +1,4 @@
-//! What a run of tasks counted.
+//! The counts of a run of tasks.
 
 use crate::cgroup::CgroupCounts;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +10,8 @@ use sweephand_agent::control::Counters;
 pub struct TaskStatistics {
     /// What the file calls it.
     pub name: String,
-    /// Its exit status; 128 and the signal's number if a signal ended it; none if it was never started, or could not be.
+    /// Its exit status; 128 and the signal's number if a signal ended it; none if it was never
+    /// started, or could not be.
     pub exit_status: Option<i32>,
     /// Why its pager could not go on, or why it was not started.
     pub failure: Option<String>,
@@ -85,7 +86,8 @@ pub struct TasksStatistics {
     pub sys_ns: u64,
     /// Processor time of the command itself, which chooses the victims.
     pub command_ns: u64,
-    /// Processor time of the tasks without that of pagers, as a share of what one processor had to give.
+    /// Processor time of the tasks without that of pagers, as a share of what one processor had to
+    /// give.
     pub utilization: f64,
     /// Mean number of active tasks: the level of multiprogramming.
     pub mean_active_tasks: f64,

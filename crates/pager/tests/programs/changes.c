@@ -1,5 +1,6 @@
-/* The address space changes while it is paged out: munmap, mmap over, MADV_DONTNEED, MADV_FREE, mremap, mprotect,
- * realloc, brk: changes MIB ROUNDS SEED. A plain model says what each page has to hold. */
+/* The address space changes while it is paged out: munmap, mmap over, MADV_DONTNEED, MADV_FREE,
+ * mremap, mprotect, realloc, brk: changes MIB ROUNDS SEED. A plain model says what each page has to
+ * hold. */
 #include "check.h"
 
 #define AREAS 24

@@ -1,4 +1,5 @@
-/* What the test programs share: pages that say whose they are, so that a wrong one is told from a right one. */
+/* What the test programs share: pages that say whose they are, so that a wrong one is told from a
+ * right one. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,8 @@
     } while (0)
 #define EXPECT(condition) do { if (!(condition)) FAIL("%s (errno %d)", #condition, errno); } while (0)
 
-/* The word of a page, mixed from its number and how often it was written, so that no two pages look alike. */
+/* The word of a page, mixed from its number and how often it was written, so that no two pages look
+ * alike. */
 static inline uint64_t word_of(uint64_t page, uint64_t version, uint64_t word)
 {
     uint64_t x = page * 0x9e3779b97f4a7c15 + version * 0xbf58476d1ce4e5b9 + word + 1;

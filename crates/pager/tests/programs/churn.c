@@ -1,4 +1,5 @@
-/* Sequential and random reads and writes over more memory than there is: churn MIB ROUNDS SEED [huge]. */
+/* Sequential and random reads and writes over more memory than there is: churn MIB ROUNDS SEED
+ * [huge]. */
 #include "check.h"
 
 int main(int count, char **arguments)

@@ -1,5 +1,6 @@
 /* Forks while other threads miss pages with locks of the C library held: forklocks MIB FORKS.
- * `fork` takes the locks of all arenas; a thread that frees and allocates again touches pages under its arena's. */
+ * `fork` takes the locks of all arenas; a thread that frees and allocates again touches pages under
+ * its arena's. */
 #include "check.h"
 
 #define THREADS 2

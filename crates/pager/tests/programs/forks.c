@@ -1,5 +1,5 @@
-/* Copy on write across fork, with most of memory paged out: forks MIB CHILDREN DEPTH. Parent and children write different
- * things, each sees its own; orphans go on; exec works. */
+/* Copy on write across fork, with most of memory paged out: forks MIB CHILDREN DEPTH. Parent and
+ * children write different things, each sees its own; orphans go on; exec works. */
 #include "check.h"
 
 static size_t pages;

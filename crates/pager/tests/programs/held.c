@@ -136,7 +136,8 @@ static void with_pipe(const char *way)
     verify_held(2);
     press();
     drain(ends[0], HELD * PAGE, 2);
-    /* What is written after that is the program's, whatever the pipe has: old or new, but of this page. */
+    /* What is written after that is the program's, whatever the pipe has: old or new, but of this
+     * page. */
     to_pipe(ends[1], 0);
     press();
     fill_held(3);
@@ -396,7 +397,8 @@ static void with_xdp(void)
     }
 }
 
-/* Another process that reads and writes this one's memory; by calls, by the file, or as a tracer. */
+/* Another process that reads and writes this one's memory; by calls, by the file, or as a
+ * tracer. */
 static void with_process(const char *way)
 {
     int ends[2], back[2];
@@ -423,7 +425,8 @@ static void with_process(const char *way)
                     EXPECT(process_vm_writev(own, &mine, 1, &theirs, 1, 0) == PAGE);
                     continue;
                 }
-                /* The kernel does not wait for a pager here: what is not in memory is refused, never zeros. */
+                /* The kernel does not wait for a pager here: what is not in memory is refused,
+                 * never zeros. */
                 ssize_t count = pread(memory, page, PAGE, (off_t)at);
                 if (count == PAGE) verify(page, index, version);
                 else EXPECT(count < 0 && errno == EIO);

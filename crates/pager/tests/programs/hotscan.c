@@ -1,5 +1,6 @@
-/* A hot set beside a scan, reference by reference: hotscan PAGES HOT ROUNDS. All pages are written in order; then each page of
- * the scan is read, round and round, and after each of them the next page of the hot set. */
+/* A hot set beside a scan, reference by reference: hotscan PAGES HOT ROUNDS. All pages are written
+ * in order; then each page of the scan is read, round and round, and after each of them the next
+ * page of the hot set. */
 #include "check.h"
 
 int main(int count, char **arguments)

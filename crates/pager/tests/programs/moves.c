@@ -1,7 +1,8 @@
-/* Threads that move their memory to wherever the kernel finds a place, and threads that give up memory of the same size
- * all the while, so that what is moved lands where something else has just been: moves MIB MOVERS ROUNDS [FORKS]. The kernel
- * tells of both when they are over, in either order. Nothing that was moved may be taken for what was given up; and with
- * FORKS no child may miss what was moved just before it was made. */
+/* Threads that move their memory to wherever the kernel finds a place, and threads that give up
+ * memory of the same size all the while, so that what is moved lands where something else has just
+ * been: moves MIB MOVERS ROUNDS [FORKS]. The kernel tells of both when they are over, in either
+ * order. Nothing that was moved may be taken for what was given up; and with FORKS no child may
+ * miss what was moved just before it was made. */
 #include "check.h"
 
 #define MOST 64
@@ -10,8 +11,8 @@ static size_t pages;
 static int rounds;
 static volatile int moving;
 
-/* Where each mover's memory is, and where it is being moved to; -1 if that is for the kernel to say. On one page, so that a
- * child has all of it as of one moment. */
+/* Where each mover's memory is, and where it is being moved to; -1 if that is for the kernel to
+ * say. On one page, so that a child has all of it as of one moment. */
 static struct {
     char *volatile memory, *volatile next;
 } movers[MOST] __attribute__((aligned(4096)));

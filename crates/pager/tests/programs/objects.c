@@ -1,5 +1,5 @@
-/* Two arrays, one gone through in order and one used at random: objects apart|together MIB ROUNDS, each of so many MiB, in
- * allocations of their own or in one. */
+/* Two arrays, one gone through in order and one used at random: objects apart|together MIB ROUNDS,
+ * each of so many MiB, in allocations of their own or in one. */
 #include "check.h"
 
 int main(int count, char **arguments)
@@ -20,7 +20,8 @@ int main(int count, char **arguments)
             size_t other = random_next(&seed) % (random_next(&seed) % 4 ? pages / 8 : pages);
             EXPECT(random[other * PAGE + 16] == (char)other);
         }
-    /* Allocated, grown, moved and freed, from a signal handler's size to large, while others do the same. */
+    /* Allocated, grown, moved and freed, from a signal handler's size to large, while others do the
+     * same. */
     for (int step = 0; step < 200; step++) {
         char *block = malloc(1 + random_next(&seed) % (256 << 10));
         block[0] = (char)step;

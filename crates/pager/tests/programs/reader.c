@@ -1,5 +1,5 @@
-/* Pages that are written once, then mostly read: reader MIB ROUNDS SHARE. Every SHAREth page is written to again in each
- * round; 0: none. */
+/* Pages that are written once, then mostly read: reader MIB ROUNDS SHARE. Every SHAREth page is
+ * written to again in each round; 0: none. */
 #include "check.h"
 
 int main(int count, char **arguments)

@@ -1,6 +1,6 @@
-/* Signals that come while threads wait for the pager: signals MIB PERIOD_US ROUNDS.
- * One thread's handler only returns, one's calls the pager itself (on a stack of its own), one's jumps
- * out of whatever it has interrupted; the first thread forks. At the end nothing is busy. */
+/* Signals that come while threads wait for the pager: signals MIB PERIOD_US ROUNDS. One thread's
+ * handler only returns, one's calls the pager itself (on a stack of its own), one's jumps out of
+ * whatever it has interrupted; the first thread forks. At the end nothing is busy. */
 #include "check.h"
 #include <setjmp.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-/* Runs for some processor time over memory that is all there, and says now and then that it does: spin MILLISECONDS NAME.
- * Each line is the name and the time, in nanoseconds. */
+/* Runs for some processor time over memory that is all there, and says now and then that it does:
+ * spin MILLISECONDS NAME. Each line is the name and the time, in nanoseconds. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Writers that add to counters all over memory while it is paged out under them; threads start and end all the while:
- * threads MIB WRITERS ROUNDS. No addition may be lost. */
+/* Writers that add to counters all over memory while it is paged out under them; threads start and
+ * end all the while: threads MIB WRITERS ROUNDS. No addition may be lost. */
 #include "check.h"
 
 static size_t pages;

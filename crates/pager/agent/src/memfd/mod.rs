@@ -1,6 +1,8 @@
-//! The memfd backend: the program's memory as a shared mapping of a file in memory, for reference and dirty bits that are
-//! exact. The page at address A is the page at offset A of the file, wherever in the address space that is: mappings
-//! that touch become one again, and no table says what is where.
+//! The memfd backend: the program's memory as a shared mapping of a file in memory, for exact
+//! reference and dirty bits.
+//!
+//! The page at address A is the page at offset A of the file, wherever in the address space that
+//! is. So mappings that touch become one again, and no table has to say what is where.
 //!
 //! ```text
 //!                      in the file, mapped         in the file, not mapped          not in the file
@@ -9,41 +11,51 @@
 //!                      zapped: bit is cleared
 //! ```
 //!
-//! **Referenced** is *mapped*. To clear the bit is to unmap the page (`MADV_DONTNEED`, which leaves a file's page where it
-//! is); the kernel maps it again at the next touch, without a word to us. Memory is registered for write protection as
-//! well, which keeps the kernel from mapping neighbours along.
+//! **Referenced** means *mapped*. To clear the bit, the agent unmaps the page (`MADV_DONTNEED`,
+//! which leaves a file's page where it is). The kernel maps it again at the next touch, without
+//! telling the agent. Memory is registered for write protection as well, which keeps the kernel
+//! from mapping neighbours at the same time.
 //!
-//! **Dirty** is *not write-protected*. What comes from the store is put in write-protected and keeps its slot; the kernel
-//! itself lifts the protection at the first write, and remembers it in a marker when the page is unmapped. A page whose
-//! protection is still on when it is evicted is in the store already, and is not written again.
+//! **Dirty** means *not write-protected*. A page that comes from the store is put in
+//! write-protected and keeps its slot. The kernel itself lifts the protection at the first write,
+//! and remembers that in a marker when the page is unmapped. If a page is still protected when it
+//! is evicted, it is in the store already and is not written again.
 //!
-//! **Eviction** loses no write: the page is pinned (spliced into a pipe), then punched out of the file, which unmaps it
-//! everywhere, and only then copied from the pin; by then nobody can write to it.
+//! **Eviction** loses no write. The agent pins the page (splices it into a pipe), then punches it
+//! out of the file, which unmaps it everywhere, and only then copies it from the pin. By then no
+//! thread can write to it.
 //!
-//! A page that comes in with its bit clear is about to be used by the access that faulted. That access, up to the next
-//! fault of the program, is not counted: the page is unmapped when the next fault is answered. So of a reference string's
-//! references a page's first is the fault, and those right behind it, with no fault between, go with it. References made
-//! while the hands look (microseconds) count as made before.
+//! A page that comes in with its bit clear is about to be used by the access that faulted. That
+//! access, and others up to the program's next fault, do not count: the agent unmaps the page when
+//! it answers the next fault. So in a reference string, a page's fault stands for the faulting
+//! reference and those right behind it. References made while the hands look (microseconds) count
+//! as made before.
 //!
 //! # What it cannot do
-//! Memory that is shared has limits that private memory has not. Each is enforced:
-//! * **fork** would leave parent and child with the same pages. While everything fits, nothing is shared and fork is as
-//!   ever; from the moment that memory is paged a fork ends the program, with a line, before there is a child.
-//!   (Refusing it was the other way. But many programs take a failed fork for a passing lack of memory and try again for
-//!   ever, and one made by a bare `clone` cannot be refused, only ended.) `vfork` and `posix_spawn`, whose children
-//!   run in the parent's memory until they execute another program, work; such a program gets a pager of its own.
-//! * **madvise** with `MADV_DONTNEED` or `MADV_FREE` would drop the mapping and not the contents: it is taken over, and drops
-//!   both. `MADV_REMOVE` is refused, as for private memory, and so are bare system calls. Advice on huge pages is ignored.
-//! * **mremap** would leave a page at another address than its offset: it is taken over, and moves pages by copies where
-//!   memory cannot be enlarged in place. One made past the C library's function ends the program.
-//! * **Direct I/O** into memory that is being punched would be lost: it is refused, see `filter`.
-//! * **The rest** stays native, and is counted: stacks, code, and memory that is locked or under DMA while it is taken over.
-//!   The brk heap and .bss are no exception: they are taken over as any other memory. (Memory that is locked later is paged
-//!   all the same: what it holds is right, but it may have to be waited for.)
+//! Shared memory has limits that private memory does not have. Each is enforced:
+//! * **fork** would leave parent and child with the same pages. While everything fits, nothing is
+//!   shared and fork works. Once memory is paged, a fork ends the program, with a line, before
+//!   there is a child. (The alternative was to refuse the fork. But many programs take a failed
+//!   fork for a brief lack of memory and try again for ever. And a fork by a bare `clone` cannot be
+//!   refused, only ended.) `vfork` and `posix_spawn` work, because their children run in the
+//!   parent's memory until they execute another program. That program gets a pager of its own.
+//! * **madvise** with `MADV_DONTNEED` or `MADV_FREE` would drop the mapping and not the contents.
+//!   The agent replaces it, and drops both. `MADV_REMOVE` is refused, as for private memory, and so
+//!   are bare system calls. Advice on huge pages is ignored.
+//! * **mremap** would leave a page at an address that differs from its offset. The agent replaces
+//!   it, and copies pages if memory cannot be enlarged in place. A call that does not come through
+//!   the C library's function ends the program.
+//! * **Direct I/O** into memory that is being punched would be lost, so it is refused: see
+//!   `filter`.
+//! * **Everything else** stays native and is counted: stacks, code, and memory that is locked or
+//!   under DMA when the agent takes over. The brk heap and .bss are taken over like any other
+//!   memory. (Memory that is locked later is still paged. Its contents are right, but the program
+//!   may have to wait for them.)
 //!
-//! Memory becomes shared only when it may not fit; then each mapping is taken over piece by piece (`takeover`): its pages are
-//! moved out, written to the file, and the file is mapped in their place. A thread that touches them meanwhile waits. (A
-//! futex that processes could share, in private memory, must not be waited on just then: its name changes.)
+//! Memory becomes shared only when it may not fit. Then the agent takes over each mapping piece by
+//! piece (`takeover`): it moves the pages out, writes them to the file, and maps the file in their
+//! place. A thread that touches them meanwhile waits. (No thread may wait at that moment on a futex
+//! in private memory that processes could share, because the futex's name changes.)
 
 mod filter;
 mod remap;
@@ -69,11 +81,13 @@ use sweephand_uffd::{
     scan,
 };
 
-/// What the userfaultfd of shared memory has to do. Not to tell of `madvise`: it is the agent's own way to clear bits.
+/// What the userfaultfd of shared memory has to do. Not to tell of `madvise`: it is the agent's own
+/// way to clear bits.
 pub const FEATURES: u64 = EVENT_FORK | EVENT_REMAP | EVENT_UNMAP | SHARED;
 /// Bits of a user's address: the file is as long.
 const ADDRESS_BITS: u32 = 47;
-/// Faults between two counts of native memory: stacks grow, and threads come and go, without a word.
+/// Faults between two counts of native memory: stacks grow, and threads come and go, without a
+/// word.
 const COUNTED_EVERY: usize = 4096;
 /// Times that the program's changes are waited for before those that wait for us get a turn.
 const PATIENCE: usize = 1 << 16;
@@ -94,7 +108,8 @@ pub struct Memfd {
     pins: (OwnedFd, OwnedFd),
     /// How many pages can be pinned at a time.
     most_pins: usize,
-    /// Pages put in with a clear bit for an access that is being made. They, and `cleared`, have the flag `Queued`.
+    /// Pages put in with a clear bit for an access that is being made. They, and `cleared`, have
+    /// the flag `Queued`.
     awaited: Vec<u32>,
     /// Pages whose bits have been cleared, to be unmapped when the hands are at rest.
     cleared: Vec<u32>,
@@ -115,9 +130,11 @@ pub struct Memfd {
 pub struct ExactBits<'a> {
     pagemap: BorrowedFd<'a>,
     cleared: &'a mut Vec<u32>,
-    /// What was seen of the pages from an address on: how many were looked at, and a bit for each that was mapped.
+    /// What was seen of the pages from an address on: how many were looked at, and a bit for each
+    /// that was mapped.
     seen: (usize, usize, u64),
-    /// The page behind the one asked about last. Hands mostly go in the order of addresses, as pages came in.
+    /// The page behind the one asked about last. Hands mostly go in the order of addresses, as
+    /// pages came in.
     next: usize,
 }
 
@@ -139,7 +156,8 @@ impl ExactBits<'_> {
         mapped >> ((address - from) / PAGE_BYTES) & 1 != 0
     }
 
-    /// Which of at most 64 pages are mapped, a bit each. Where that cannot be told they are taken for mapped.
+    /// Which of at most 64 pages are mapped, a bit each. Where that cannot be told they are taken
+    /// for mapped.
     fn look(&self, from: usize, count: usize) -> u64 {
         let mut found = [NOTHING; MOST_SEEN];
         let end = from + count * PAGE_BYTES;
@@ -239,8 +257,8 @@ impl Memfd {
         }
     }
 
-    /// Holds on to pages of the file, at most `most_pins`, so that they outlive being punched out of it. What is not there
-    /// reads as zeros.
+    /// Holds on to pages of the file, at most `most_pins`, so that they outlive being punched out
+    /// of it. What is not there reads as zeros.
     fn pin(&self, start: usize, length: usize) {
         let (mut offset, end) = (start as u64, (start + length) as u64);
         while offset < end {
@@ -285,8 +303,8 @@ fn refuse_huge_pages() {
 }
 
 impl Agent {
-    /// Keeps the program's threads off changes to the address space until [`Agent::let_go`], and learns of those that
-    /// have been made. Other backends need no such thing.
+    /// Keeps the program's threads off changes to the address space until [`Agent::let_go`], and
+    /// learns of those that have been made. Other backends need no such thing.
     pub(crate) fn hold(&mut self) {
         let Some(memfd) = &mut self.memfd else { return };
         memfd.held += 1;
@@ -342,8 +360,8 @@ impl Agent {
         }
     }
 
-    /// Takes those out of the victims that have been touched since the policy gave them up. For the policy they come in
-    /// anew, as they would have if they had been gone already.
+    /// Takes those out of the victims that have been touched since the policy gave them up. For the
+    /// policy they come in anew, as they would have if they had been gone already.
     pub(crate) fn spare_touched(&mut self, victims: &mut Vec<PageId>) {
         if self.memfd.is_none() {
             return;
@@ -386,8 +404,8 @@ impl Agent {
         list
     }
 
-    /// Copies the contents of pages that keep their slots to where the program expects them, as clean. If the first is
-    /// `awaited` by a thread, it is left mapped.
+    /// Copies the contents of pages that keep their slots to where the program expects them, as
+    /// clean. If the first is `awaited` by a thread, it is left mapped.
     ///
     /// # Safety
     /// As for [`sweephand_uffd::Userfaultfd::copy`].
@@ -396,7 +414,8 @@ impl Agent {
         unsafe { self.copy_and_unmap(to, from, length, awaited, true) }
     }
 
-    /// The same for what the store does not have: zeros where nothing was, or what has been written to.
+    /// The same for what the store does not have: zeros where nothing was, or what has been written
+    /// to.
     ///
     /// # Safety
     /// As for [`sweephand_uffd::Userfaultfd::copy`].
@@ -405,7 +424,8 @@ impl Agent {
         unsafe { self.copy_and_unmap(to, from, length, awaited, false) }
     }
 
-    /// The kernel maps what it copies; what nobody waits for is unmapped again before anybody is woken.
+    /// The kernel maps what it copies; what nobody waits for is unmapped again before anybody is
+    /// woken.
     unsafe fn copy_and_unmap(
         &self,
         to: usize,
@@ -426,8 +446,9 @@ impl Agent {
         progress
     }
 
-    /// Takes the first of the victims out of memory, and those behind it that are its neighbours: what has been written to
-    /// goes to the end of a batch, what has not is in the store already. Returns how many are dealt with.
+    /// Takes the first of the victims out of memory, and those behind it that are its neighbours:
+    /// what has been written to goes to the end of a batch, what has not is in the store already.
+    /// Returns how many are dealt with.
     pub(crate) fn take_out(&mut self, victims: &[PageId], batch: usize) -> usize {
         let first = victims[0];
         match self.pages.state(first) {
@@ -457,7 +478,8 @@ impl Agent {
         let clean: Vec<bool> = (0..run).map(is_clean).collect();
         let mut index = 0;
         for part in clean.chunk_by(|one, other| one == other) {
-            // What is clean is written over by what comes next: there is no other way to get past it.
+            // What is clean is written over by what comes next: there is no other way to get past
+            // it.
             let end = self.staging.batches[batch].pages.len();
             if let Some(memfd) = &self.memfd {
                 memfd.unpin(self.staging.address(batch, end), part.len() * PAGE_BYTES);
@@ -528,7 +550,8 @@ impl Agent {
     }
 }
 
-/// Unmaps pages of the file; the next touch maps them again. Locked memory stays mapped: it is in use for good.
+/// Unmaps pages of the file; the next touch maps them again. Locked memory stays mapped: it is in
+/// use for good.
 fn zap(start: usize, length: usize) {
     // SAFETY: contents stay in the file, and the mapping is the file's: the gate is shut.
     let _ = unsafe { advise(start, length, MADV_DONTNEED) };
