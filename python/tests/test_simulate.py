@@ -129,12 +129,16 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_stops_a_simulation() -> None:
     with subprocess.Popen([sys.executable, "-c", LONG], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        # All of it would take minutes.
-        assert process.communicate(timeout=60)[0] == "interrupted\n"
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            # All of it would take minutes.
+            assert process.communicate(timeout=60)[0] == "interrupted\n"
+        except BaseException:
+            process.kill()
+            raise
     assert process.returncode == 0
 
 

@@ -178,11 +178,13 @@ def test_a_driver_that_is_killed_goes_on_with_what_is_missing(
     output = tmp_path / "out"
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, kind, address, str(output), json.dumps(plan)])
     journal = output / "_journal.jsonl"
-    while not journal.exists() or journal.read_bytes().count(b"\n") < 10:
-        assert driver.poll() is None
-        time.sleep(0.001)
-    driver.kill()
-    driver.wait()
+    try:
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 10:
+            assert driver.poll() is None
+            time.sleep(0.001)
+    finally:
+        driver.kill()
+        driver.wait()
     there = journal.read_bytes().count(b"\n")
     assert 10 <= there < CELLS
     swept = sweephand.sweep(plan, output, executor, workers=2)

@@ -4,6 +4,7 @@ use anyhow::{Context, bail};
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A file that is written out of sight and takes its name with [`Output::commit`]. `-` is standard
@@ -27,6 +28,7 @@ impl Output {
         if path.is_dir() {
             bail!("{}: is a directory; name a file", path.display());
         }
+        refuse_foreign_links(path)?;
         // What a symbolic link stands for is replaced, not the link.
         let path = &path.canonicalize().unwrap_or(path.to_path_buf());
         let context = || format!("{}: cannot be created", path.display());
@@ -57,6 +59,27 @@ impl Output {
             None => give_name(&file, &path).with_context(context),
         }
     }
+}
+
+/// In a directory where everybody can make files, as in `/tmp`, a link that somebody else has put
+/// under this name would have any file of ours replaced. (The kernel refuses to follow one where
+/// `fs.protected_symlinks` is set; here it is read, not followed.)
+fn refuse_foreign_links(path: &Path) -> anyhow::Result<()> {
+    const ANYBODYS: u32 = 0o1002;
+    let mut path = path.to_path_buf();
+    // As many as the kernel follows.
+    for _ in 0..40 {
+        let Ok(link) = path.symlink_metadata() else { break };
+        let Ok(target) = path.read_link() else { break };
+        let directory = directory_of(&path);
+        let place = directory.metadata().with_context(|| directory.display().to_string())?;
+        let own = rustix::process::geteuid().as_raw();
+        if place.mode() & ANYBODYS == ANYBODYS && link.uid() != own && link.uid() != place.uid() {
+            bail!("{}: is a link of another user's; name another file", path.display());
+        }
+        path = directory.join(target);
+    }
+    Ok(())
 }
 
 fn directory_of(path: &Path) -> PathBuf {

@@ -16,10 +16,11 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::thread;
+use sweephand_pager::ownership;
 use sweephand_report::{bytes, grouped};
 use sweephand_sim::MemorySize;
 use sweephand_trace::{Error, Format, ImportOptions, Metadata, Writer, import};
@@ -245,15 +246,17 @@ fn start(
 /// A signal that some process sent to us is meant for the program. The terminal sends its own to
 /// both by itself.
 pub(crate) fn pass_signals_on(mut signals: SignalsInfo<WithOrigin>, child: &Child) {
-    let pid = rustix::process::Pid::from_child(child);
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+    // Not by its number: when the program has ended that may be another process's.
+    let Ok(program) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else { return };
     thread::spawn(move || {
         for origin in signals.forever().filter(|origin| origin.process.is_some()) {
             let signal = match origin.signal {
-                SIGINT => rustix::process::Signal::INT,
-                SIGHUP => rustix::process::Signal::HUP,
-                _ => rustix::process::Signal::TERM,
+                SIGINT => Signal::INT,
+                SIGHUP => Signal::HUP,
+                _ => Signal::TERM,
             };
-            let _ = rustix::process::kill_process(pid, signal);
+            let _ = pidfd_send_signal(&program, signal);
         }
     });
 }
@@ -289,15 +292,19 @@ fn recorder(quiet: bool) -> anyhow::Result<PathBuf> {
     let mut hash = xxhash_rust::xxh3::Xxh3::new();
     hash.update(&version.stdout);
     SOURCES.iter().for_each(|(_, text)| hash.update(text.as_bytes()));
-    let cache = cache_directory()?;
+    // What is there will be run. So nobody else may have put it there.
+    let cache = ownership::owned_directory(&ownership::cache_directory()?)
+        .context("the recorder is kept there; set XDG_CACHE_HOME to a directory of your own")?;
     let built = cache.join(format!("recorder-{:016x}", hash.digest()));
-    if built.is_dir() {
-        return Ok(built);
+    if let Ok(metadata) = built.metadata() {
+        if metadata.is_dir() && ownership::is_owned(&metadata) {
+            return Ok(built);
+        }
+        bail!("{}: can be written to by others; remove it", built.display());
     }
     if !quiet {
         eprintln!("sweephand: building the recorder, once");
     }
-    fs::create_dir_all(&cache).with_context(|| format!("{}: cannot be made", cache.display()))?;
     let workshop =
         tempfile::tempdir_in(&cache).with_context(|| format!("{}: cannot be written", cache.display()))?;
     let (sources, result) = (workshop.path().join("sources"), workshop.path().join("result"));
@@ -305,7 +312,17 @@ fn recorder(quiet: bool) -> anyhow::Result<PathBuf> {
     for (name, text) in SOURCES {
         fs::write(sources.join(name), text)?;
     }
-    let build = Command::new("sh").arg(sources.join("build.sh")).args([&sources, &result]).output()?;
+    let mut build = Command::new("sh");
+    build.arg(sources.join("build.sh")).args([&sources, &result]);
+    // Whatever the mask for new files is.
+    // SAFETY: between fork and exec it makes one system call.
+    unsafe {
+        build.pre_exec(|| {
+            rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
+            Ok(())
+        });
+    }
+    let build = build.output()?;
     if !build.status.success() {
         let said = String::from_utf8_lossy(&build.stderr);
         let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("no message").to_string();
@@ -318,12 +335,4 @@ fn recorder(quiet: bool) -> anyhow::Result<PathBuf> {
         }
         _ => Ok(built),
     }
-}
-
-fn cache_directory() -> io::Result<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
-    cache.map(|cache| cache.join("sweephand")).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, "set HOME or XDG_CACHE_HOME: the recorder is built there")
-    })
 }

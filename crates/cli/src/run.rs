@@ -161,7 +161,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(unpaged) = unpaged {
         eprintln!(
             "sweephand: warning: {}: {unpaged} that it started ran without a limit: statically linked, of another C \
-             library than GNU's, setuid, or begun without LD_PRELOAD in the environment",
+             library than GNU's, setuid, begun by another user or in another root directory, or without LD_PRELOAD in the environment",
             args.command[0].display()
         );
     }
@@ -204,10 +204,10 @@ pub(crate) fn show(run: &dyn Watched) {
         line.set_message(format!(
             "{}{} resident, {} faults/s, {}/s read, {}/s written",
             tasks.unwrap_or_default(),
-            bytes(now.resident_pages * PAGE_BYTES),
+            bytes(now.resident_pages.saturating_mul(PAGE_BYTES)),
             grouped(rate(|counts| counts.faults)),
-            bytes(rate(|counts| counts.pages_read) * PAGE_BYTES),
-            bytes(rate(|counts| counts.pages_written) * PAGE_BYTES),
+            bytes(rate(|counts| counts.pages_read).saturating_mul(PAGE_BYTES)),
+            bytes(rate(|counts| counts.pages_written).saturating_mul(PAGE_BYTES)),
         ));
         line.tick();
         (before, time) = (now, Instant::now());

@@ -3,7 +3,7 @@
 
 mod sandbox;
 
-use sandbox::{Sandbox, text};
+use sandbox::{Sandbox, spawn, text};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -136,14 +136,10 @@ fn all_sizes_come_in_one_pass() {
 #[test]
 fn traces_come_from_standard_input_and_results_go_to_a_file() {
     let sandbox = Sandbox::new();
-    let mut child = sandbox
-        .command("simulate - --policy lru --memory 3p --format csv -o out.csv")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = sandbox.command("simulate - --policy lru --memory 3p --format csv -o out.csv");
+    let mut child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()));
     child.stdin.take().unwrap().write_all(E1.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     assert!(output.status.success() && output.stdout.is_empty());
     assert!(fs::read_to_string(sandbox.path("out.csv")).unwrap().contains("\n-,lru,3,12,5,10,"));
     assert_eq!(sandbox.files(), ["out.csv"]);
@@ -170,14 +166,10 @@ fn the_cold_allocation_is_written_over_time() {
 fn a_reader_that_goes_away_is_no_error() {
     let sandbox = Sandbox::new();
     sandbox.write("e1.txt", E1.repeat(2000));
-    let mut child = sandbox
-        .command("simulate e1.txt --policy lru,opt --memory all --format json")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = sandbox.command("simulate e1.txt --policy lru,opt --memory all --format json");
+    let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     assert!(output.status.success());
     assert_eq!(text(&output.stderr), "");
 }
@@ -339,10 +331,9 @@ fn a_recorded_program_is_simulated_and_its_status_passed_on() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.command("record -o sh.swt --");
     let output = command.args(["sh", "-c", "read line; echo $line out; echo err >&2; exit 7"]);
-    let mut child =
-        output.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = spawn(output.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()));
     child.stdin.take().unwrap().write_all(b"in\n").unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     let talk = text(&output.stderr);
     assert_eq!(output.status.code(), Some(7), "{talk}");
     assert_eq!(text(&output.stdout), "in out\n");
@@ -366,7 +357,7 @@ fn an_interrupted_program_leaves_a_shorter_trace() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.command("record --quiet -o loop.swt --");
     command.args(["sh", "-c", "echo started; while :; do :; done"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));
     let mut started = [0; 8];
     child.stdout.take().unwrap().read_exact(&mut started).unwrap();
     // As `kill` would: the command passes it on to the program, which dies of it.

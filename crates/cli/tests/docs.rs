@@ -2,6 +2,9 @@
 //! and the tutorial works as written. `SWEEPHAND_WRITE_DOCS=1 cargo test -p sweephand --test docs`
 //! writes the generated pages.
 
+mod children;
+
+use children::command;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +22,7 @@ fn docs() -> PathBuf {
 }
 
 fn stdout(arguments: &[&str]) -> String {
-    let output = Command::new(SWEEPHAND).args(arguments).stdin(Stdio::null()).output().unwrap();
+    let output = command(SWEEPHAND).args(arguments).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -146,6 +149,7 @@ fn summary(entries: &[Value]) -> String {
         ("The live pager", "pager.md"),
         ("What is limited, and what is counted", "run.md"),
         ("Several programs under one limit", "tasks.md"),
+        ("Who may do what to a run", "security.md"),
         ("From Python", "python.md"),
         ("A policy of your own", "own-policies.md"),
         ("Sweeps: many traces, every policy, every size", "sweep.md"),
@@ -312,11 +316,11 @@ fn manual_pages_and_completions_know_every_subcommand() {
         }
         assert!(!script.contains("sweep-worker"), "{shell}: what is hidden stays so");
     }
-    let mut bash = Command::new("bash").arg("-n").stdin(Stdio::piped()).spawn().unwrap();
+    let mut bash = command("bash").arg("-n").stdin(Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut bash.stdin.take().unwrap(), stdout(&["completions", "bash"]).as_bytes())
         .unwrap();
     assert!(bash.wait().unwrap().success(), "bash can read it");
-    let nowhere = Command::new(SWEEPHAND).args(["man", "/no/such/directory"]).output().unwrap();
+    let nowhere = command(SWEEPHAND).args(["man", "/no/such/directory"]).output().unwrap();
     assert_eq!(nowhere.status.code(), Some(2));
     assert_eq!(
         String::from_utf8(nowhere.stderr).unwrap(),
@@ -333,7 +337,7 @@ fn first_words(text: &str) -> Vec<String> {
 
 /// Whether programs can be paged here; if not, why.
 fn can_page() -> Result<(), String> {
-    let output = Command::new(SWEEPHAND).args(["run", "--memory", "16MiB", "--", "true"]).output().unwrap();
+    let output = command(SWEEPHAND).args(["run", "--memory", "16MiB", "--", "true"]).output().unwrap();
     if output.status.success() {
         Ok(())
     } else {
@@ -363,7 +367,7 @@ fn the_tutorial_works_as_it_is_written() {
             eprintln!("NOT TESTED: programs cannot be paged here: {why}");
             continue;
         }
-        let output = Command::new("bash")
+        let output = command("bash")
             .args(["-euo", "pipefail", "-c", block])
             .current_dir(folder.path())
             .env("PATH", &path)

@@ -10,9 +10,9 @@ mod schema;
 use live::*;
 use schema::keeps_to;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -117,7 +117,7 @@ fn nothing_is_left_however_it_ends() {
                 _ => format!("trap 'exit 3' INT TERM; {churn} 32 1000 1 & wait"),
             };
             command.args(["--", "sh", "-c", &script]).stdout(Stdio::null()).stderr(Stdio::null());
-            let mut child = command.spawn().unwrap();
+            let mut child = spawn(&mut command);
             let start = Instant::now();
             while program_of(child.id()).is_empty() && child.try_wait().unwrap().is_none() {
                 assert!(start.elapsed() < PATIENCE, "it does not begin");
@@ -126,7 +126,7 @@ fn nothing_is_left_however_it_ends() {
             let mut family = Vec::new();
             if end != "exit" {
                 sleep(Duration::from_millis(300));
-                family = program_of(child.id());
+                family = child.family();
                 assert!(!family.is_empty() && !left_by(child.id()).is_empty(), "{end}: it has no cgroup");
                 // TERM and INT go to the shell, not to its child; the others end the command
                 // itself.
@@ -175,7 +175,7 @@ fn a_comparison_has_every_variant_in_every_round() {
     }
     let churn = program("churn");
     let compare = |options: &[&str], command: &[&str]| {
-        let mut compare = Command::new(SWEEPHAND);
+        let mut compare = sweephand();
         compare.args(["compare", "--swap"]).arg(workshop()).args(options).arg("--").args(command);
         output(&mut compare)
     };
@@ -225,7 +225,7 @@ fn a_comparison_has_every_variant_in_every_round() {
 #[test]
 fn what_cannot_be_compared_is_told_in_one_line() {
     let refuse = |arguments: &[&str], expected: &str| {
-        let output = output(Command::new(SWEEPHAND).args(arguments).stdin(Stdio::null()));
+        let output = output(sweephand().args(arguments).stdin(Stdio::null()));
         let words = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {words}");
         assert!(words.contains(expected) && words.lines().count() == 1, "{arguments:?}: {words}");
@@ -256,14 +256,16 @@ fn who_is_not_root_is_told_so() {
         eprintln!("NOT TESTED: changing the user is for root");
         return;
     }
-    // Where that user can get at it.
+    // Where that user can get at it, and nobody else.
     let directory = tempfile::tempdir().unwrap();
-    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    chown(directory.path(), Some(65534), Some(65534)).unwrap();
     let copy = directory.path().join("sweephand");
     fs::copy(SWEEPHAND, &copy).unwrap();
     let as_nobody = |arguments: &[&str]| {
-        let mut command = Command::new(&copy);
+        let mut command = command(&copy);
         command.args(arguments).current_dir(directory.path()).uid(65534).gid(65534).stdin(Stdio::null());
+        command.env("XDG_CACHE_HOME", directory.path().join("cache"));
         output(&mut command)
     };
     for arguments in [

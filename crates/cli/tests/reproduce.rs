@@ -1,6 +1,9 @@
 //! `sweephand reproduce` onto one page: what is measured is kept, what is missing is told, what is
 //! killed leaves nothing broken.
 
+mod children;
+
+use children::spawn;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -11,7 +14,7 @@ const QUICK: &str = "linux-mm/scans";
 const NEEDS_TRACES: &str = "clock-pro/table-1";
 
 fn reproduce(arguments: &[&str], folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sweephand"));
+    let mut command = children::command(env!("CARGO_BIN_EXE_sweephand"));
     command.arg("reproduce").args(arguments).arg("-o").arg(folder);
     command.env_remove("SWEEPHAND_TRACES").stdin(Stdio::null());
     command
@@ -77,8 +80,8 @@ fn what_is_measured_is_kept_and_what_is_missing_does_not_stop_the_rest() {
 fn a_killed_run_leaves_only_whole_files_and_the_next_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let mut child =
-        reproduce(&["linux-mm/scans", "linux-mm", "--page"], folder).stdout(Stdio::null()).spawn().unwrap();
+    let mut command = reproduce(&["linux-mm/scans", "linux-mm", "--page"], folder);
+    let mut child = spawn(command.stdout(Stdio::null()));
     let done = folder.join("linux-mm-advanced-page-replacement/results/scans.json");
     let start = Instant::now();
     while !done.exists() {
@@ -107,7 +110,7 @@ fn a_killed_run_leaves_only_whole_files_and_the_next_goes_on() {
 fn a_page_needs_a_place() {
     for flag in ["--all", "--page"] {
         let output =
-            Command::new(env!("CARGO_BIN_EXE_sweephand")).args(["reproduce", flag]).output().unwrap();
+            children::command(env!("CARGO_BIN_EXE_sweephand")).args(["reproduce", flag]).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains("--output <DIR>"), "{}", text(&output.stderr));
     }

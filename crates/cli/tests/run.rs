@@ -81,7 +81,7 @@ fn contents_are_right_on_one_processor() {
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let first = allowed.trim().split(['-', ',']).next().unwrap();
     for policy in ["fifo", "clock", "apr"] {
-        let mut command = Command::new("taskset");
+        let mut command = command("taskset");
         command.args(["-c", first, SWEEPHAND, "run", "--memory", "16MiB", "--policy", policy, "--"]);
         let output = output(command.arg(program("churn")).args(["32", "4", "3"]));
         assert!(text(&output.stdout) == "right", "{policy}: {}", text(&output.stderr));
@@ -320,7 +320,7 @@ fn with_a_memfd_faults_are_those_of_the_simulation() {
         let live = counts["refaults"].as_u64().unwrap() as f64;
         let frames = counts["peak_resident_pages"].as_u64().unwrap();
         let simulated = |frames: u64| {
-            let mut command = Command::new(SWEEPHAND);
+            let mut command = sweephand();
             command.arg("simulate").arg(&trace).args(["--policy", policy, "--format", "csv"]);
             let output = output(command.args(["--memory", &format!("{frames}p")]));
             let table = text(&output.stdout);
@@ -429,10 +429,10 @@ fn streams_and_status_are_the_programs_own() {
         return;
     }
     let mut command = run(&["--memory", "16MiB", "--", "sh", "-c", "cat; echo no >&2; exit 7"]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = spawn(&mut command);
     child.stdin.take().unwrap().write_all(b"through").unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     assert_eq!(
         (output.status.code(), text(&output.stdout), text(&output.stderr)),
         (Some(7), "through".to_string(), "no".to_string())
@@ -448,11 +448,35 @@ fn streams_and_status_are_the_programs_own() {
         "-c",
         "trap 'exit 5' TERM; echo up; while :; do sleep 0.1; done",
     ]);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = spawn(command.stdout(Stdio::piped()));
     let mut up = [0; 3];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut up).unwrap();
     signal(child.id(), "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+/// As under `nohup` without the pager: the program ignores what the command was told to ignore, and
+/// is not ended by it.
+#[test]
+fn signals_that_are_ignored_stay_ignored() {
+    if !can_page() {
+        return;
+    }
+    let ignored = |command: &mut Command| {
+        let said = text(&output(ignoring(command, libc::SIGINT)).stdout);
+        said.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(|mask| mask.trim().to_string())
+    };
+    let native = ignored(command("cat").arg("/proc/self/status"));
+    assert_eq!(native.as_deref(), Some("0000000000000002"));
+    assert_eq!(ignored(run(&["--memory", "16MiB", "--", "cat"]).arg("/proc/self/status")), native);
+    let mut command = run(&["--memory", "16MiB", "--", "sh", "-c", "echo up; read line; echo $line"]);
+    let mut child = spawn(ignoring(&mut command, libc::SIGINT).stdin(Stdio::piped()).stdout(Stdio::piped()));
+    let mut up = [0; 3];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut up).unwrap();
+    signal(child.id(), "INT");
+    child.stdin.take().unwrap().write_all(b"on\n").unwrap();
+    let output = child.output();
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "on".to_string()));
 }
 
 /// The device is held by the command while the program runs, and the program does not inherit it.
@@ -488,9 +512,9 @@ fn when_the_pager_or_the_command_is_killed_the_program_dies_without_a_wrong_byte
         let complaints = workshop().join(format!("complaints.{step}"));
         let mut command = run(&["--memory", "16MiB", "--policy", "clock", "--"]);
         command.arg(&program).args(["24", "2", "6"]).stdout(fs::File::create(&complaints).unwrap());
-        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let mut child = spawn(command.stderr(Stdio::null()));
         sleep(Duration::from_millis(100 + 67 * step));
-        let family = program_of(child.id());
+        let family = child.family();
         assert!(child.try_wait().unwrap().is_none() && !family.is_empty(), "it ended too early");
         if step % 2 == 0 {
             signal(child.id(), "KILL");
@@ -538,7 +562,7 @@ fn a_full_store_ends_the_program_with_a_message() {
         workshop().display(),
         program.display()
     );
-    let output = output(Command::new("sh").args(["-c", &script]));
+    let output = output(command("sh").args(["-c", &script]));
     let words = text(&output.stderr);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{words}");
     assert!(words.contains("the backing store is full") && words.lines().count() == 1, "{words}");
@@ -553,7 +577,7 @@ fn what_cannot_be_read_back_is_never_taken_for_something_else() {
     }
     let mut command = run(&["--memory", "16MiB", "--policy", "clock", "--"]);
     command.arg(program("waits")).arg("32").stdin(Stdio::piped());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     let mut said = [0; 5];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
     // All that the agent has to do is done.
@@ -572,7 +596,7 @@ fn what_cannot_be_read_back_is_never_taken_for_something_else() {
     store.set_len(0).unwrap();
     drop(store);
     child.stdin.take().unwrap().write_all(b"on\n").unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     let words = text(&output.stderr);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{words}");
     assert!(words.contains("the backing store cannot be read") && words.lines().count() == 1, "{words}");
@@ -619,7 +643,7 @@ fn apr_tells_allocations_apart() {
 #[test]
 fn what_cannot_be_run_is_told_in_one_line() {
     let refuse = |arguments: &[&str], expected: &str| {
-        let output = output(Command::new(SWEEPHAND).arg("run").args(arguments));
+        let output = output(sweephand().arg("run").args(arguments));
         let words = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {words}");
         assert!(words.contains(expected) && words.lines().count() == 1, "{arguments:?}: {words}");
@@ -689,7 +713,7 @@ fn real_programs_print_what_they_always_do() {
         fs::read(path).unwrap()
     };
     for (memory, command) in cases {
-        let expected = digest(Command::new(command[0]).args(&command[1..]));
+        let expected = digest(live::command(command[0]).args(&command[1..]));
         let stats = workshop().join("real.json");
         for policy in ["clock", "clock-pro"] {
             let mut limited = run(&["--memory", memory, "--policy", policy, "--stats"]);

@@ -4,7 +4,7 @@
 mod sandbox;
 mod schema;
 
-use sandbox::Sandbox;
+use sandbox::{Sandbox, sweephand};
 use schema::keeps_to;
 use std::fs;
 use std::path::Path;
@@ -133,7 +133,7 @@ fn advice_is_five_lines_with_the_command_to_run_next() {
     let sandbox = with_a_loop();
     let path = sandbox.directory.path();
     fs::rename(path.join("loop.pt"), path.join("it's a loop.pt")).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_sweephand"))
+    let output = sweephand()
         .args(["advise", "it's a loop.pt", "-p", "opt,clock,clock-pro", "-m", "25%,50%,75%"])
         .current_dir(path)
         .output()
@@ -190,7 +190,7 @@ fn advice_about_a_program_records_it_first() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_sweephand"))
+    let output = sweephand()
         .args(["advise", "-p", "opt,clock", "--", "sh", "-c", "echo said; exit 3"])
         .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .current_dir(directory.path())

@@ -3,11 +3,11 @@
 mod sandbox;
 mod schema;
 
-use sandbox::{Sandbox, text};
+use sandbox::{Running, Sandbox, spawn, text};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::Duration;
@@ -58,9 +58,9 @@ impl Sandbox {
         self.write("plan.toml", text);
     }
 
-    fn start(&self, arguments: &str) -> Child {
+    fn start(&self, arguments: &str) -> Running {
         let mut command = self.command(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()))
     }
 
     /// The rows of a dataset by cell; no cell has two.
@@ -178,7 +178,7 @@ fn a_worker_that_is_killed_loses_nothing() {
         kill(worker, rustix::process::Signal::KILL);
         killed.push(worker);
     }
-    let output = sweep.wait_with_output().unwrap();
+    let output = sweep.output();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(number_before(&text(&output.stdout), "computed"), CELLS);
     assert_eq!(sandbox.rows("out"), *UNDISTURBED);
@@ -215,7 +215,7 @@ fn ctrl_c_leaves_a_dataset_that_can_be_read_and_resumed() {
     let sweep = sandbox.start("sweep plan.toml -o out --workers 1");
     sandbox.wait_for_rows("out", 3);
     kill(sweep.id() as i32, rustix::process::Signal::INT);
-    let output = sweep.wait_with_output().unwrap();
+    let output = sweep.output();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     let summary = text(&output.stdout);
     let (computed, left) = (number_before(&summary, "computed"), number_before(&summary, "left"));

@@ -6,10 +6,13 @@
 mod live;
 mod schema;
 
-use live::{PATIENCE, SWEEPHAND, can_page, descendants, is_alive, left_by, signal, text, workshop};
+use live::{
+    PATIENCE, Running, can_page, command, descendants, is_alive, left_by, output, signal, spawn, sweephand,
+    text, wait, workshop,
+};
 use schema::keeps_to;
 use std::fs;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -23,7 +26,7 @@ fn run(name: &str, text: &str, options: &[&str]) -> Command {
     let directory = workshop().join(name);
     fs::create_dir_all(&directory).unwrap();
     fs::write(directory.join("tasks.toml"), text).unwrap();
-    let mut command = Command::new(SWEEPHAND);
+    let mut command = sweephand();
     command.args(["run", "--swap"]).arg(workshop()).arg("--tasks").arg(directory.join("tasks.toml"));
     command.arg("--stats").arg(directory.join("stats.json")).args(options).stdin(Stdio::null());
     command
@@ -42,27 +45,8 @@ fn number(value: &serde_json::Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("{name} in {value}"))
 }
 
-/// Waits within bounds.
-fn wait(mut child: Child) -> Output {
-    let start = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if start.elapsed() > PATIENCE {
-            descendants(child.id()).into_iter().for_each(|pid| signal(pid, "KILL"));
-            child.kill().unwrap();
-            panic!("it does not end");
-        }
-        sleep(Duration::from_millis(5));
-    }
-    // What these programs print fits a pipe.
-    child.wait_with_output().unwrap()
-}
-
-fn spawn(command: &mut Command) -> Child {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-fn output(command: &mut Command) -> Output {
-    wait(spawn(command))
+fn start(command: &mut Command) -> Running {
+    spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
 /// Waits until a command has so many descendants of a name.
@@ -112,7 +96,7 @@ fn churns(count: usize, mib: usize, rounds: usize, limit: &str) -> String {
 }
 
 fn expect_right(name: &str, command: &mut Command, tasks: usize) -> serde_json::Value {
-    let child = spawn(command);
+    let child = start(command);
     let id = child.id();
     let output = wait(child);
     assert!(output.status.success(), "{command:?}: {}: {}", output.status, text(&output.stderr));
@@ -244,7 +228,7 @@ fn others_go_on_without_a_task_that_is_stopped_or_dies() {
             "memory = '24MiB'\n[[task]]\ncommand = ['{churn}', '12', '100000', '1']\n[[task]]\ncommand = ['{churn}', '12', \
              '30', '2']\nstdout = 'out.1'\n[[task]]\ncommand = ['{churn}', '12', '30', '3']\nstdout = 'out.2'\n"
         );
-        let child = spawn(&mut run(name, &file, options));
+        let child = start(&mut run(name, &file, options));
         let first = await_descendants(child.id(), "churn", 1)[0];
         sleep(Duration::from_millis(300));
         signal(first, "STOP");
@@ -285,7 +269,7 @@ fn when_the_command_is_killed_all_tasks_die_with_a_line() {
          'err.{{n}}'\ncount = 3\n"
     );
     for options in [&[][..], &["--load-control", "none"]] {
-        let mut child = spawn(&mut run("orphans", &file, options));
+        let mut child = start(&mut run("orphans", &file, options));
         let wanted = if options.is_empty() { 2 } else { 3 };
         await_descendants(child.id(), "churn", wanted);
         sleep(Duration::from_millis(700));
@@ -380,12 +364,12 @@ fn a_live_line_tells_of_all_tasks() {
         return;
     }
     let options = ["--progress", "--policy", "global-clock", "--load-control", "none"];
-    let command = run("progress", &churns(2, 12, 60, "16MiB"), &options);
+    let paged = run("progress", &churns(2, 12, 60, "16MiB"), &options);
     // Only what is on a terminal is shown, and as much of it as there is place for.
     let terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
-    let mut wrapped = Command::new("python3");
+    let mut wrapped = command("python3");
     wrapped.args(["-c", terminal, "sh", "-c", "stty columns 200; exec \"$@\"", "sh"]);
-    let output = output(wrapped.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null()));
+    let output = output(wrapped.arg(paged.get_program()).args(paged.get_args()).stdin(Stdio::null()));
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{shown}");
     let is_told = |words: &str| shown.split('\r').any(|line| line.contains(words));
@@ -407,7 +391,7 @@ fn a_signal_ends_all_tasks_also_those_that_are_held() {
         "memory = '32MiB'\n[load_control]\nmost_active = 1\nslice_ms = 50\n[[task]]\ncommand = ['sh', '-c', 'trap \"exit 5\" TERM; \
          {spin} 600000 x > /dev/null & wait']\ncount = 2\n[[task]]\ncommand = ['true']\ndelay_ms = 600000\n"
     );
-    let child = spawn(&mut run("signal", &file, &[]));
+    let child = start(&mut run("signal", &file, &[]));
     await_descendants(child.id(), "spin", 2);
     sleep(Duration::from_millis(200));
     signal(child.id(), "TERM");
@@ -452,6 +436,6 @@ fn what_cannot_be_run_is_told_in_one_line_with_its_place() {
     refuse(&format!("{good}stdin = 'none'\n"), &[], "task 'true':");
     refuse(&format!("{good}directory = 'none'\n"), &[], "task 'true':");
     refuse(&format!("{good}stdout = 'same'\ncount = 2\n"), &[], "put {n} into its name");
-    let output = output(Command::new(SWEEPHAND).args(["run", "--print-tasks"]));
+    let output = output(sweephand().args(["run", "--print-tasks"]));
     assert_eq!(output.stdout, sweephand_pager::tasks::EXAMPLE.as_bytes());
 }

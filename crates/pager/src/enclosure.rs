@@ -1,35 +1,42 @@
-//! The memory cgroup of a run under the pager, and the process that removes it: one for a program and all that it starts,
-//! one for all tasks of a file.
+//! What is around a run under the pager: its memory cgroup, its directory, and the process that
+//! removes both. One for a program and all that it starts, one for all tasks of a file.
 //!
-//! Without the right to make a cgroup the pager runs all the same, and the counts say why there is none.
+//! Without the right to make a cgroup the pager runs all the same, and the counts say why there is
+//! none.
 
 use crate::cgroup::{Cgroup, CgroupCounts, CgroupError, Swap};
 use crate::run::{RunError, system};
+use crate::run_directory::RunDirectory;
 use crate::tidy::Tidy;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A cgroup without swap, or why there is none.
+/// A cgroup without swap, or why there is none, and a directory.
 #[derive(Debug)]
 pub(crate) struct Enclosure {
-    made: Result<(Cgroup, Tidy), String>,
+    cgroup: Result<Cgroup, String>,
+    directory: RunDirectory,
+    tidy: Tidy,
 }
 
 impl Enclosure {
-    /// Makes a cgroup with this limit, if that is allowed here.
+    /// Makes a cgroup with this limit, if that is allowed here, and a directory.
     pub(crate) fn new(limit_bytes: u64) -> Result<Self, RunError> {
-        let made = match Cgroup::new(limit_bytes, Swap::Off) {
-            Ok(cgroup) => {
-                let tidy = Tidy::start(&cgroup, None).map_err(system("/bin/sh: cannot be started".into()))?;
-                Ok((cgroup, tidy))
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        Ok(Self { made })
+        let directory = RunDirectory::choose()?;
+        let cgroup = Cgroup::new(limit_bytes, Swap::Off).map_err(|error| error.to_string());
+        let tidy = Tidy::start(cgroup.as_ref().ok(), None, Some(&directory))
+            .map_err(system("/bin/sh: cannot be started".into()))?;
+        directory.make()?;
+        Ok(Self { cgroup, directory, tidy })
+    }
+
+    /// The run's directory.
+    pub(crate) fn directory(&self) -> &RunDirectory {
+        &self.directory
     }
 
     fn cgroup(&self) -> Option<&Cgroup> {
-        self.made.as_ref().ok().map(|(cgroup, _)| cgroup)
+        self.cgroup.as_ref().ok()
     }
 
     /// Has a command begin in the cgroup.
@@ -49,8 +56,8 @@ impl Enclosure {
 
     /// What has been counted so far.
     pub(crate) fn counts(&self) -> CgroupCounts {
-        match &self.made {
-            Ok((cgroup, _)) => cgroup.counts(),
+        match &self.cgroup {
+            Ok(cgroup) => cgroup.counts(),
             Err(reason) => CgroupCounts { missing: Some(reason.clone()), ..Default::default() },
         }
     }
@@ -60,10 +67,9 @@ impl Enclosure {
         self.cgroup().map_or(0, Cgroup::oom_kills)
     }
 
-    /// Removes the cgroup. Processes that are left in it go on, without a limit; if it is dropped instead, they are ended.
+    /// Removes cgroup and directory. Processes that are left in the cgroup go on, without a limit;
+    /// if it is dropped instead, they are ended.
     pub(crate) fn finish(self) {
-        if let Ok((_, tidy)) = self.made {
-            tidy.finish();
-        }
+        self.tidy.finish();
     }
 }

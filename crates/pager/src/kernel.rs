@@ -4,6 +4,7 @@
 //! backing store. Unlimited, it is as anyone would start it.
 
 use crate::cgroup::{Cgroup, Swap, field, kernel_share};
+use crate::ownership::{self, OwnershipError};
 use crate::run::{Ended, RunError, Running, Watched, check_limit, swap_directory, system};
 use crate::statistics::{Glance, Statistics};
 use crate::tidy::Tidy;
@@ -78,9 +79,13 @@ impl Limited {
             return Err(RunError::Root);
         }
         let directory = swap_directory(swap)?;
+        // The kernel is told of a swap file by its name, and so is who removes it.
+        let refused = |error: OwnershipError| RunError::Swap { path: swap.into(), reason: error.to_string() };
+        let directory = ownership::sticky_directory(&directory).map_err(refused)?;
         let cgroup = Cgroup::new(limit_bytes + kernel_share(limit_bytes), Swap::On)?;
         let swap = swap_file::name(&directory, cgroup.path());
-        let tidy = Tidy::start(&cgroup, Some(&swap)).map_err(system("/bin/sh: cannot be started".into()))?;
+        let tidy = Tidy::start(Some(&cgroup), Some(&swap), None)
+            .map_err(system("/bin/sh: cannot be started".into()))?;
         swap_file::create(&swap)?;
         Ok(Self { limit_bytes, cgroup, tidy, before: (of_machine("pswpin"), of_machine("pswpout")) })
     }

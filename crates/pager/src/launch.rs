@@ -1,46 +1,76 @@
-//! What a program needs to begin with an agent: the library that is preloaded into it, and a control block with its order.
-//!
-//! Both are files in memory, which the program's environment names as descriptors of this process.
+//! What a program needs to begin with an agent: the library that is preloaded into it, and a
+//! control block with its order. Both are files of the run's directory, which the program's
+//! environment names.
 
 use crate::run::{RunError, system};
-use rustix::fs::{MemfdFlags, memfd_create};
+use crate::run_directory::RunDirectory;
 use rustix::mm::{MapFlags, ProtFlags};
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io;
+use std::path::Path;
 use std::process::Command;
 use sweephand_agent::control::{CONTROL_BYTES, Control, Order, Text, VARIABLE};
 
 static PRELOAD: &[u8] = include_bytes!(env!("SWEEPHAND_PRELOAD"));
 
-/// The library with the agent. To be kept for as long as processes of a program may begin.
+/// The library with the agent, where programs find it until the run's directory is removed.
 #[derive(Debug)]
-pub(crate) struct Library(OwnedFd);
+pub(crate) struct Library {
+    directory: RunDirectory,
+    name: String,
+    /// Control blocks made.
+    blocks: Cell<usize>,
+}
 
-/// A control block, and its file, which is to be kept as long as the library.
+/// A control block.
 pub(crate) struct ControlBlock {
     pub(crate) control: &'static Control,
-    _file: OwnedFd,
 }
 
 impl Library {
-    pub(crate) fn new() -> Result<Self, RunError> {
-        memory_file("sweephand-pager", PRELOAD).map(Self)
+    /// Puts the library into a run's directory, which is there.
+    pub(crate) fn new(directory: &RunDirectory) -> Result<Self, RunError> {
+        let (_, path) = directory.file("preload.so", PRELOAD, 0o444)?;
+        Ok(Self { directory: directory.clone(), name: name(&path)?, blocks: Cell::new(0) })
     }
 
     /// Has a command begin with an agent that is given this order.
     pub(crate) fn equip(&self, command: &mut Command, order: Order) -> Result<ControlBlock, RunError> {
-        let file = memory_file("sweephand-control", &[0; CONTROL_BYTES])?;
+        let number = self.blocks.replace(self.blocks.get() + 1);
+        let (file, path) = self.directory.file(&format!("control-{number}"), &[0; CONTROL_BYTES], 0o600)?;
+        let path = name(&path)?;
+        let order = Order {
+            library: text("path of the pager's library", Some(&self.name))?,
+            control: text("path of the control file", Some(&path))?,
+            ..order
+        };
         let control = map_control(&file, order)?;
-        let mut preload = OsString::from(name_of(&self.0));
+        let mut preload = OsString::from(&self.name);
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
             preload.push(":");
             preload.push(others);
         }
-        command.env("LD_PRELOAD", preload).env(VARIABLE, name_of(&file));
-        Ok(ControlBlock { control, _file: file })
+        command.env("LD_PRELOAD", preload).env(VARIABLE, path);
+        Ok(ControlBlock { control })
     }
+}
+
+impl ControlBlock {
+    /// The last words of an agent, on one line. They come from the program's processes, so there
+    /// may be anything in them.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let words = self.control.failure()?;
+        let printed = |character: char| if character.is_control() { ' ' } else { character };
+        Some(words.as_str().chars().map(printed).collect())
+    }
+}
+
+fn name(path: &Path) -> Result<String, RunError> {
+    path.to_str()
+        .map(str::to_string)
+        .ok_or_else(|| system(format!("{}: is no text", path.display()))(io::ErrorKind::InvalidInput.into()))
 }
 
 /// A text of an order.
@@ -50,20 +80,7 @@ pub(crate) fn text<const N: usize>(what: &str, text: Option<&str>) -> Result<Tex
     })
 }
 
-/// The name of one of our files for other processes.
-fn name_of(file: &OwnedFd) -> String {
-    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
-}
-
-fn memory_file(name: &str, contents: &[u8]) -> Result<OwnedFd, RunError> {
-    let context = || system("a file in memory cannot be made for the pager".to_string());
-    let file = memfd_create(name, MemfdFlags::CLOEXEC).map_err(|error| context()(error.into()))?;
-    let mut file = File::from(file);
-    file.write_all(contents).map_err(context())?;
-    Ok(file.into())
-}
-
-fn map_control(file: &OwnedFd, order: Order) -> Result<&'static Control, RunError> {
+fn map_control(file: &File, order: Order) -> Result<&'static Control, RunError> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping of a file of that size, which is never unmapped.
     let block = unsafe {
@@ -72,9 +89,27 @@ fn map_control(file: &OwnedFd, order: Order) -> Result<&'static Control, RunErro
     let block =
         block.map_err(|error| system("no memory for the pager's control block".to_string())(error.into()))?;
     let block = block.cast::<Control>();
-    // SAFETY: nobody else knows the block yet, and it is large enough and aligned to a page.
+    // SAFETY: nobody else knows the block yet, and it is large enough and aligned to a page. From
+    // now on the order is only read, and of the rest any bytes are a value.
     unsafe {
         block.write(Control::new(order));
         Ok(&*block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_are_one_line_of_text() {
+        // SAFETY: plain data of which zeros are a value.
+        let order: Order = unsafe { std::mem::zeroed() };
+        let block = ControlBlock { control: Box::leak(Box::new(Control::new(order))) };
+        assert_eq!(block.failure(), None);
+        block.control.fail(|text| {
+            let _ = text.write_str("no \x1b[2Jspace\r\nleft");
+        });
+        assert_eq!(block.failure().as_deref(), Some("no  [2Jspace  left"));
     }
 }

@@ -12,15 +12,19 @@
 //! process is killed, the agents end theirs.
 //!
 //! [`KernelRun`] runs a program under the kernel's own paging, for comparison; [`tasks`] several programs under one limit.
-//! Whatever pages, programs are in a memory cgroup (`cgroup`, `enclosure`), which keeps account; a process of its own
-//! (`tidy`) removes that at the end.
+//! Whatever pages, programs are in a memory cgroup (`cgroup`, `enclosure`), which keeps account.
+//! What their processes open by name is in a directory that only root or the user can write to
+//! (`run_directory`, `ownership`). A process of its own (`tidy`) removes both at the end. Who may
+//! do what to a run: `docs/security.md`.
 
 mod cgroup;
 mod enclosure;
 mod kernel;
 mod launch;
+pub mod ownership;
 mod program;
 mod run;
+mod run_directory;
 mod statistics;
 mod swap_file;
 pub mod tasks;

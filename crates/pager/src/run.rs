@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use sweephand_agent::control::{Backend, Control, MAGIC, Order, Text};
+use sweephand_agent::control::{Backend, Control, MAGIC, Order, Secret, Text};
 use sweephand_agent::live::LiveSpec;
 
 /// How to run a program.
@@ -65,6 +65,12 @@ pub enum RunError {
         /// Why not.
         reason: String,
     },
+    /// There is no place for what the program's processes open by name.
+    #[error(
+        "no directory for the pager's library, where only root and you can write: {0}; set XDG_CACHE_HOME \
+         or XDG_RUNTIME_DIR to one"
+    )]
+    NoDirectory(String),
     /// The system refuses something.
     #[error("{what}: {error}")]
     System {
@@ -138,11 +144,11 @@ pub struct Run {
     block: ControlBlock,
     started: Instant,
     enclosure: Enclosure,
-    _library: Library,
 }
 
 impl Run {
-    /// Starts a program: its name, and its arguments. `prepare` sees to its streams and whatever else is not paging.
+    /// Starts a program: its name, and its arguments. `prepare` sees to its streams and whatever
+    /// else is not paging.
     pub fn start(
         command: &[OsString],
         options: &Options,
@@ -157,6 +163,8 @@ impl Run {
         let enclosure = Enclosure::new(options.limit_bytes + share_bytes)?;
         let order = Order {
             magic: MAGIC,
+            // Nobody is called.
+            secret: Secret::default(),
             supervisor: std::process::id() as i32,
             limit_pages: options.limit_bytes / PAGE_BYTES,
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
@@ -167,18 +175,19 @@ impl Run {
             cgroup_limit: text("path of the cgroup", enclosure.limit_file().to_str())?,
             cgroup_share_bytes: share_bytes,
             file_bytes: file_bytes(),
+            library: Text::default(),
+            control: Text::default(),
             lender: Text::default(),
             task: 0,
         };
         let mut start = Command::new(name);
         start.args(command.get(1..).unwrap_or_default());
-        let library = Library::new()?;
-        let block = library.equip(&mut start, order)?;
+        let block = Library::new(enclosure.directory())?.equip(&mut start, order)?;
         enclosure.enter(&mut start)?;
         prepare(&mut start);
         let started = Instant::now();
         let child = start.spawn().map_err(system(format!("{}: cannot be started", program.display())))?;
-        Ok(Self { program, policy, child, block, started, enclosure, _library: library })
+        Ok(Self { program, policy, child, block, started, enclosure })
     }
 }
 
@@ -217,8 +226,8 @@ impl Running for Run {
         statistics.ended(status, &usage);
         let too_large = self.enclosure.oom_kills() > 0;
         self.enclosure.finish();
-        if let Some(words) = self.block.control.failure() {
-            return Err(RunError::Pager { program: self.program, words: words.to_string() });
+        if let Some(words) = self.block.failure() {
+            return Err(RunError::Pager { program: self.program, words });
         }
         if let (true, Some(limit_bytes)) = (too_large, statistics.cgroup.limit_bytes) {
             return Err(RunError::TooLarge { program: self.program, limit_bytes });

@@ -153,5 +153,5 @@ fn bytes_per_page(counters: &Counters) -> f64 {
 }
 
 fn unpaged_programs(counters: &Counters) -> u64 {
-    (counters.execs.load(Relaxed) + 1).saturating_sub(counters.begun.load(Relaxed).max(1))
+    counters.execs.load(Relaxed).saturating_add(1).saturating_sub(counters.begun.load(Relaxed).max(1))
 }

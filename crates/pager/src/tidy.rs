@@ -1,32 +1,47 @@
-//! Cgroups and swap files outlive the process that made them. So a second process, a shell with a few lines to run, waits
-//! for that one to end, by whichever signal, and removes them.
+//! Cgroups, swap files and the run's directory outlive the process that made them. So a second
+//! process, a shell with a few lines to run, waits for that one to end, by whichever signal, and
+//! removes them.
 //!
-//! What is left if this process is killed too: `sweephand-PID-N` among the cgroups (`rmdir`), `sweephand-PID-N.swap` where
-//! the backing store would be (`swapoff`, `rm`).
+//! What is left if this process is killed too: `sweephand-PID-N` among the cgroups (`rmdir`),
+//! `sweephand-PID-N.swap` where the backing store would be (`swapoff`, `rm`),
+//! `sweephand-PID-RANDOM` where `run_directory` says (`rm -r`).
 
 use crate::cgroup::Cgroup;
-use std::ffi::OsStr;
+use crate::run_directory::RunDirectory;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// `$1`: the cgroup. `$2`: where its processes go if they are to go on. `$3`: the swap file, or nothing.
+/// `$1`: the cgroup. `$2`: where its processes go if they are to go on. `$3`: the swap file. `$4`:
+/// the run's directory. Each may be empty.
 ///
-/// Told `keep` or `end`, it does that with processes that are left. Told nothing, since who started it was killed, it leaves
-/// half a second to their agents, which end them with a line that says why; under the kernel there are none.
+/// Told `keep` or `end`, it does that with processes that are left. Told nothing, since who started
+/// it was killed, it leaves half a second to their agents, which end them with a line that says
+/// why; under the kernel there are none.
 ///
-/// A cgroup that processes are just leaving cannot be removed for a moment. A swap file in use is not removed, and one
-/// that is not in use cannot be switched off.
+/// A cgroup that processes are just leaving cannot be removed for a moment. A swap file in use is
+/// not removed, and one that is not in use cannot be switched off.
+///
+/// Where processes go on, or may, one of them may just be about to begin a program with the run's
+/// library. It is left there for a second: a process of its own sees to that.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 read -r how
 tries=0
 patience=0
+left=
+[ -n "$1" ] || left=1
 [ -z "$how" ] && [ -z "$3" ] && patience=25
 while [ -d "$1" ] && ! rmdir "$1" && [ $tries -lt 300 ]; do
     [ $tries -ge $patience ] && while read -r pid; do
-        if [ "$how" = keep ]; then echo "$pid" > "$2/cgroup.procs"; else kill -s KILL "$pid"; fi
+        if [ "$how" = keep ]; then
+            left=1
+            echo "$pid" > "$2/cgroup.procs"
+        else
+            kill -s KILL "$pid"
+        fi
     done < "$1/cgroup.procs"
     sleep 0.02
     tries=$((tries + 1))
@@ -35,24 +50,37 @@ if [ -n "$3" ]; then
     swapoff "$3"
     rm -f "$3"
 fi
-[ ! -d "$1" ] && { [ -z "$3" ] || [ ! -e "$3" ]; }
+if [ -n "$left" ] && [ -d "$4" ]; then
+    (sleep 1; rm -rf "$4") &
+else
+    rm -rf "$4"
+fi
+[ ! -d "$1" ] && { [ -z "$3" ] || [ ! -e "$3" ]; } && { [ -n "$left" ] || [ ! -d "$4" ]; }
 "#;
 
-/// The process that removes a cgroup, and a swap file, once this one has ended or does not need them any more.
+/// The process that removes a cgroup, a swap file and a run's directory, once this one has ended or
+/// does not need them any more.
 #[derive(Debug)]
 pub(crate) struct Tidy {
     shell: Option<Child>,
-    cgroup: PathBuf,
-    swap: Option<PathBuf>,
+    /// How to remove by hand what it could not.
+    by_hand: String,
 }
 
 impl Tidy {
-    /// To be called before there is a swap file.
-    pub(crate) fn start(cgroup: &Cgroup, swap: Option<&Path>) -> io::Result<Self> {
+    /// To be called before there is a swap file or a directory.
+    pub(crate) fn start(
+        cgroup: Option<&Cgroup>,
+        swap: Option<&Path>,
+        directory: Option<&RunDirectory>,
+    ) -> io::Result<Self> {
+        let path = |path: Option<&Path>| path.map_or_else(OsString::new, OsString::from);
         let started = Command::new("/bin/sh")
             .args(["-c", SCRIPT, "sweephand-tidy"])
-            .args([cgroup.path(), cgroup.home()])
-            .arg(swap.map_or(OsStr::new(""), Path::as_os_str))
+            .args([path(cgroup.map(Cgroup::path)), path(cgroup.map(Cgroup::home)), path(swap)])
+            .arg(path(directory.map(RunDirectory::path)))
+            // Nothing of the user's environment says how a shell does this.
+            .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .current_dir("/")
             // So that the terminal's signals do not reach it.
@@ -63,9 +91,13 @@ impl Tidy {
             .spawn();
         let shell = started.inspect_err(|_| {
             // Nobody is in it yet.
-            let _ = std::fs::remove_dir(cgroup.path());
+            cgroup.map(|cgroup| std::fs::remove_dir(cgroup.path()));
         })?;
-        Ok(Self { shell: Some(shell), cgroup: cgroup.path().into(), swap: swap.map(Path::to_path_buf) })
+        let swap = swap.map(|swap| format!("swapoff {0}; rm {0}", swap.display()));
+        let cgroup = cgroup.map(|cgroup| format!("rmdir {}", cgroup.path().display()));
+        let directory = directory.map(|directory| format!("rm -r {}", directory.path().display()));
+        let by_hand: Vec<String> = [swap, cgroup, directory].into_iter().flatten().collect();
+        Ok(Self { shell: Some(shell), by_hand: by_hand.join("; ") })
     }
 
     /// Removes everything now. Processes of the program that are left go on, without a limit.
@@ -78,11 +110,9 @@ impl Tidy {
         // The pipe is closed with the child's standard input, here or in `wait`.
         let told = shell.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(how));
         if told.is_err() || !shell.wait().is_ok_and(|status| status.success()) {
-            let swap = self.swap.iter().map(|swap| format!("swapoff {0}; rm {0}; ", swap.display()));
             eprintln!(
-                "sweephand: note: what the run needed could not be removed; as root: {}rmdir {}",
-                swap.collect::<String>(),
-                self.cgroup.display()
+                "sweephand: note: what the run needed could not be removed; do so by hand: {}",
+                self.by_hand
             );
         }
     }

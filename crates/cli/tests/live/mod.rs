@@ -1,7 +1,11 @@
 //! What the tests of running programs share: programs to run, and running them within bounds.
 // Not every test uses all of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
+#[path = "../children/mod.rs"]
+mod children;
+
+pub(crate) use children::{Running, command, descendants, ignoring, program_of, spawn};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -42,7 +46,7 @@ pub(crate) fn compiled(name: &str, options: &[&str]) -> PathBuf {
         std::process::id(),
         std::thread::current().id()
     ));
-    let status = Command::new("cc")
+    let status = command("cc")
         .args(["-O2", "-pthread", "-o"])
         .arg(&new)
         .arg(sources().join(format!("{name}.c")))
@@ -54,9 +58,14 @@ pub(crate) fn compiled(name: &str, options: &[&str]) -> PathBuf {
     path
 }
 
+/// The command.
+pub(crate) fn sweephand() -> Command {
+    command(SWEEPHAND)
+}
+
 /// `sweephand run` with arguments, its backing store beside the tests.
 pub(crate) fn run(arguments: &[&str]) -> Command {
-    let mut command = Command::new(SWEEPHAND);
+    let mut command = sweephand();
     command.args(["run", "--swap"]).arg(workshop()).args(arguments);
     command.stdin(Stdio::null());
     command
@@ -64,17 +73,18 @@ pub(crate) fn run(arguments: &[&str]) -> Command {
 
 /// Runs to the end, within bounds.
 pub(crate) fn output(command: &mut Command) -> Output {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait(spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())))
+}
+
+/// Waits for the end, within bounds.
+pub(crate) fn wait(mut child: Running) -> Output {
     let start = Instant::now();
     // What these programs print fits a pipe.
     while child.try_wait().unwrap().is_none() {
-        if start.elapsed() > PATIENCE {
-            child.kill().unwrap();
-            panic!("{command:?} does not end");
-        }
+        assert!(start.elapsed() < PATIENCE, "process {} does not end", child.id());
         sleep(Duration::from_millis(5));
     }
-    child.wait_with_output().unwrap()
+    child.output()
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
@@ -99,30 +109,7 @@ pub(crate) fn can_page() -> bool {
 }
 
 pub(crate) fn signal(pid: u32, name: &str) {
-    assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
-}
-
-/// The children of a process, and theirs.
-pub(crate) fn descendants(pid: u32) -> Vec<u32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let children: Vec<u32> = children.split_whitespace().map(|word| word.parse().unwrap()).collect();
-    let deeper: Vec<u32> = children.iter().flat_map(|&child| descendants(child)).collect();
-    [children, deeper].concat()
-}
-
-/// The processes of the program that a command runs: its descendants, but for what removes the
-/// cgroup at the end.
-pub(crate) fn program_of(command: u32) -> Vec<u32> {
-    let is_tidy = |pid: &u32| {
-        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        words.split(|&byte| byte == 0).any(|word| word == b"sweephand-tidy")
-    };
-    let children = fs::read_to_string(format!("/proc/{command}/task/{command}/children")).unwrap_or_default();
-    let children = children.split_whitespace().map(|word| word.parse().unwrap());
-    children
-        .filter(|child| !is_tidy(child))
-        .flat_map(|child| [vec![child], descendants(child)].concat())
-        .collect()
+    assert!(command("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
 }
 
 /// What a command with this process id has made and not removed: cgroups, and swap files, in use or
@@ -130,7 +117,7 @@ pub(crate) fn program_of(command: u32) -> Vec<u32> {
 pub(crate) fn left_by(command: u32) -> Vec<String> {
     let name = format!("sweephand-{command}-");
     let mut left = Vec::new();
-    let mut folders = vec![PathBuf::from("/sys/fs/cgroup"), workshop().to_path_buf()];
+    let mut folders = vec![PathBuf::from("/sys/fs/cgroup"), workshop().to_path_buf(), "/run".into()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(&name) {

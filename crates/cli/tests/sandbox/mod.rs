@@ -1,10 +1,19 @@
 //! What the tests of the command share: a directory to run it in, and what it prints there.
 // Not every test uses all of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
+#[path = "../children/mod.rs"]
+mod children;
+
+pub(crate) use children::{Running, spawn};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+/// The command.
+pub(crate) fn sweephand() -> Command {
+    children::command(env!("CARGO_BIN_EXE_sweephand"))
+}
 
 /// A directory of a test's own, which the command runs in.
 pub(crate) struct Sandbox {
@@ -26,7 +35,7 @@ impl Sandbox {
 
     /// The command with these arguments, between spaces.
     pub(crate) fn command(&self, arguments: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sweephand"));
+        let mut command = sweephand();
         command.args(arguments.split_whitespace()).current_dir(self.directory.path());
         command.env_remove("SWEEPHAND_TRACES").env("XDG_CACHE_HOME", shared_cache());
         command

@@ -14,6 +14,7 @@
 use crate::bits::{Arrivals, Bits, Sampler};
 use crate::cgroup;
 use crate::control::{Control, add};
+use crate::environment;
 use crate::failure::{give_up, orphaned};
 use crate::fork::Forking;
 use crate::io::{self, Direction, Io, Request};
@@ -145,7 +146,7 @@ pub struct Agent {
 
 impl Agent {
     /// Makes an agent for this process as it is.
-    pub fn new(control: &'static Control, supervisor: OwnedFd) -> Self {
+    pub fn new(control: &'static Control, supervisor: Option<OwnedFd>) -> Self {
         open_roots(control);
         let order = &control.order;
         let limit = order.limit_pages as usize;
@@ -176,7 +177,7 @@ impl Agent {
             control,
             uffd: open_uffd(features(control)),
             staging_uffd: open_uffd(MOVE | EVENT_FORK),
-            supervisor: Some(supervisor),
+            supervisor,
             pagemap: Pagemap::open(),
             doorbells,
             anchor,
@@ -315,6 +316,7 @@ impl Agent {
             }
             drop(descriptors);
             self.supervisor = None;
+            environment::forget_run(self.control);
         }
         self.is_rung = is_rung;
         if ready == 0 {

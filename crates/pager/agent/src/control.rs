@@ -1,16 +1,32 @@
 //! What the command and the agents share: the order, the counts, the last words.
 //!
-//! One block of memory in a file of the command's own. The command writes the order and starts the program; the agent in
-//! each process of the program maps the block, counts in it, and before it has to give up says there why.
+//! One block of memory in a file of the command's own. The command writes the order and starts the
+//! program. The agent in each process of the program maps the block, counts in it, and before it
+//! has to give up says there why.
+//!
+//! ```text
+//!   page 0   the order, released     written by the command; agents can only read it
+//!   page 1   counters                written by agents
+//!   page 2   last words              written by agents
+//! ```
+//!
+//! Processes of the program need not trust each other: one may have given up root's rights, and it
+//! still has the block in its memory. So what an agent acts on is in a page that no agent can
+//! write, and the command takes what agents write for what it is: numbers and a text, which may be
+//! wrong.
 
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use sweephand_uffd::PAGE_BYTES;
 
 /// The variable in the program's environment that names the control file.
 pub const VARIABLE: &str = "SWEEPHAND_PAGER";
 /// First word of the block: "sweephnd", and a layout that a later one tells itself apart from.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"swphnd01");
 /// Bytes of the block.
-pub const CONTROL_BYTES: usize = 4096;
+pub const CONTROL_BYTES: usize = size_of::<Control>();
+/// Bytes at its beginning that only the command writes.
+pub const ORDER_BYTES: usize = core::mem::offset_of!(Control, counters);
 
 /// A text of bounded length.
 #[derive(Clone, Copy)]
@@ -34,6 +50,11 @@ impl<const N: usize> Text<N> {
         Some(Self { length: text.len() as u32, bytes })
     }
 
+    /// The text, followed by a null; `None` if it fills its place, or holds one itself.
+    pub fn as_c_str(&self) -> Option<&CStr> {
+        CStr::from_bytes_with_nul(self.bytes.get(..=self.length as usize)?).ok()
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         let length = (self.length as usize).min(N);
@@ -51,12 +72,17 @@ pub enum Backend {
     Memfd = 1,
 }
 
+/// A number that nobody guesses.
+pub type Secret = [u32; 4];
+
 /// What the command asks for. Written before the program starts, read only from then on.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Order {
     /// [`MAGIC`].
     pub magic: u64,
+    /// What an agent says to the command to be taken for one of this run's.
+    pub secret: Secret,
     /// The process to live and die with: the command.
     pub supervisor: i32,
     /// Memory of each process of the program, the pager's own included.
@@ -69,6 +95,10 @@ pub struct Order {
     pub backend: u32,
     /// The policy and its arguments, as typed.
     pub policy: Text<256>,
+    /// The library with the agent, as `LD_PRELOAD` names it.
+    pub library: Text<256>,
+    /// The control file, as [`VARIABLE`] names it.
+    pub control: Text<256>,
     /// The directory for the backing store.
     pub directory: Text<1024>,
     /// The file with the limit of the cgroup that the program is in; empty if it is in none of its own.
@@ -77,15 +107,17 @@ pub struct Order {
     pub cgroup_share_bytes: u64,
     /// The size that files may have, by the limit that the command had itself.
     pub file_bytes: u64,
-    /// The name of the command's socket, if it lends memory to several programs; empty if the limit is this one's alone.
-    pub lender: Text<100>,
+    /// The name of the command's socket, if it lends memory to several programs; empty if the limit
+    /// is this one's alone.
+    pub lender: Text<108>,
     /// Which of the programs this is.
     pub task: u32,
 }
 
-/// Counters over all processes of the program since its start.
+/// Counters over all processes of the program since its start. They begin a page: what is before
+/// them only the command writes.
 #[derive(Debug, Default)]
-#[repr(C)]
+#[repr(C, align(4096))]
 pub struct Counters {
     /// Processes that had an agent.
     pub agents: AtomicU64,
@@ -134,15 +166,15 @@ pub struct Counters {
 pub struct Control {
     /// The order.
     pub order: Order,
+    released: AtomicU32,
     /// The counts.
     pub counters: Counters,
     /// 1 once someone has begun to write `words`, 2 when they are complete.
     state: AtomicU32,
-    released: AtomicU32,
     words: core::cell::UnsafeCell<Text<512>>,
 }
 
-const _: () = assert!(size_of::<Control>() <= CONTROL_BYTES);
+const _: () = assert!(ORDER_BYTES == PAGE_BYTES && CONTROL_BYTES == 3 * PAGE_BYTES);
 
 // SAFETY: `words` is written by whoever turned `state` from 0 to 1, and read only after it has turned to 2.
 unsafe impl Sync for Control {}
@@ -159,9 +191,9 @@ impl Control {
     pub fn new(order: Order) -> Self {
         Self {
             order,
+            released: AtomicU32::new(0),
             counters: Counters::default(),
             state: AtomicU32::new(0),
-            released: AtomicU32::new(0),
             words: core::cell::UnsafeCell::new(Text { length: 0, bytes: [0; 512] }),
         }
     }
@@ -185,10 +217,11 @@ impl Control {
         }
     }
 
-    /// The last words, if there are any.
-    pub fn failure(&self) -> Option<&str> {
-        // SAFETY: nobody writes any more.
-        (self.state.load(Ordering::Acquire) == 2).then(|| unsafe { &*self.words.get() }.as_str())
+    /// A copy of the last words, if there are any. Whoever can write the block may write any bytes.
+    pub fn failure(&self) -> Option<Text<512>> {
+        // SAFETY: plain data of which any bytes are a value. Nobody but a program that means harm
+        // writes it any more, and to such a one it does not matter which bytes are copied.
+        (self.state.load(Ordering::Acquire) == 2).then(|| unsafe { self.words.get().read_volatile() })
     }
 }
 

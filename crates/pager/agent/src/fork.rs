@@ -35,6 +35,7 @@ use crate::rlimits::{self, Raised};
 use crate::roots;
 use crate::start;
 use crate::store::MOST_FILES;
+use crate::tenant::send_file;
 use crate::thread::{EVERY_SIGNAL, set_signal_mask};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -269,6 +270,10 @@ impl Agent {
         let fetch = || fetch_descriptor(descriptor, thread);
         let socket = fetch().or_else(|| rlimits::without(Raised::Descriptors, fetch));
         let Some(socket) = socket else { return };
+        match self.announce_child().map(|lease| send_file(&socket, &[0], lease?.as_fd())) {
+            None | Some(Ok(())) => {}
+            Some(Err(error)) => give_up(format_args!("sweephand run cannot be told of a child: {error}")),
+        }
         self.forking = Some(Forking { socket, thread: thread as u32 });
         self.come_to_rest();
     }
@@ -308,7 +313,10 @@ impl Agent {
     fn take_over(&mut self, socket: OwnedFd) {
         let lost =
             |_| -> ! { give_up(format_args!("a child has lost its parent's pager before it had its own")) };
-        self.renew_lease();
+        if self.policy.tenant().is_some() {
+            // From the parent, before it forked.
+            self.renew_lease(receive_file(&socket).unwrap_or_else(|error| lost(error)));
+        }
         send(&socket, &[1], SendFlags::NOSIGNAL).unwrap_or_else(|error| lost(error));
         let mut handover =
             Handover { has_supervisor: 0, answered: 0, moves: 0, addresses: [0; MOST_ANSWERED] };
@@ -383,6 +391,19 @@ impl Agent {
         }
         self.orphans.push(child);
     }
+}
+
+/// A file that comes with a message.
+fn receive_file(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut word = [0_u8; 4];
+    recvmsg(socket, &mut [IoSliceMut::new(&mut word)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let file = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    file.ok_or(Errno::PIPE)
 }
 
 /// A copy of one of the program's descriptors, in the agent's table.

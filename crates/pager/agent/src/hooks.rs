@@ -7,6 +7,7 @@
 //! A program that makes the system calls by itself is found out later (see `changes.rs`, `watch`).
 
 use crate::control::add;
+use crate::environment;
 use crate::failure;
 use crate::gate::GATE;
 use crate::mailbox::{Call, MAILBOX, NEW};
@@ -92,7 +93,7 @@ pub(crate) fn map_objects() {
 pub(crate) fn install() -> Result<(), &'static CStr> {
     // Libraries other than GNU's keep no such variable.
     BREAK.store(symbol(c"__curbrk").map_or(ptr::null_mut(), <*mut c_void>::cast), Ordering::Relaxed);
-    let hooks: [(&CStr, *const c_void); 8] = [
+    let hooks: [(&CStr, *const c_void); 10] = [
         (c"munmap", hook_munmap as *const c_void),
         (c"mmap", hook_mmap as *const c_void),
         (c"mmap64", hook_mmap as *const c_void),
@@ -101,6 +102,8 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
         (c"madvise", hook_madvise as *const c_void),
         (c"brk", hook_brk as *const c_void),
         (c"execve", hook_execve as *const c_void),
+        (c"execveat", hook_execveat as *const c_void),
+        (c"fexecve", hook_fexecve as *const c_void),
     ];
     for (name, hook) in hooks {
         if name == c"munmap" && !GATE.is_in_use() {
@@ -437,26 +440,66 @@ pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_i
     c_result(result)
 }
 
-/// What is begun is counted, so that the command can tell of programs that began without a pager. The C library's other
-/// ways (`execvp`, `posix_spawn`, `system`) lead here.
-pub(crate) extern "C" fn hook_execve(path: usize, arguments: usize, environment: usize) -> c_int {
-    let execs = failure::control().map(|control| &control.counters.execs);
+/// The C library's other ways (`execvp`, `posix_spawn`, `system`) lead here.
+extern "C" fn hook_execve(path: usize, arguments: usize, environment: usize) -> c_int {
+    execve(path, arguments, environment) as c_int
+}
+
+extern "C" fn hook_execveat(
+    directory: c_int,
+    path: usize,
+    arguments: usize,
+    environment: usize,
+    flags: c_int,
+) -> c_int {
+    execveat([directory as usize, path, arguments, environment, flags as usize]) as c_int
+}
+
+extern "C" fn hook_fexecve(file: c_int, arguments: usize, environment: usize) -> c_int {
+    let path = c"".as_ptr() as usize;
+    execveat([file as usize, path, arguments, environment, raw::AT_EMPTY_PATH as usize]) as c_int
+}
+
+/// The program's `execve`.
+pub(crate) fn execve(path: usize, arguments: usize, environment: usize) -> isize {
+    become_program(environment, |environment| {
+        // SAFETY: the program's own call, with its environment or a part of it.
+        let make = || unsafe { call(raw::__NR_execve, [path, arguments, environment, 0, 0, 0]) };
+        // Many places are tried for a program's name. Limits that are lowered cannot be raised by all.
+        // SAFETY: looks for a file of the name that the program gives.
+        let exists = unsafe {
+            call(raw::__NR_faccessat, [raw::AT_FDCWD as isize as usize, path, raw::X_OK as usize, 0, 0, 0])
+        };
+        if exists == 0 { rlimits::as_the_program_has_them(make) } else { make() }
+    })
+}
+
+/// The program's `execveat`: directory, path, arguments, environment, flags.
+pub(crate) fn execveat([directory, path, arguments, environment, flags]: [usize; 5]) -> isize {
+    become_program(environment, |environment| {
+        // SAFETY: as above.
+        let make =
+            || unsafe { call(raw::__NR_execveat, [directory, path, arguments, environment, flags, 0]) };
+        rlimits::as_the_program_has_them(make)
+    })
+}
+
+/// What is begun is counted, so that the command can tell of programs that began without a pager,
+/// and is told of the run only where it can take part in it.
+fn become_program(environment: usize, begin: impl FnOnce(usize) -> isize) -> isize {
+    let control = failure::control();
+    let execs = control.map(|control| &control.counters.execs);
     if let Some(execs) = execs {
         add(execs, 1);
     }
-    // SAFETY: the program's own call.
-    let make = || unsafe { call(raw::__NR_execve, [path, arguments, environment, 0, 0, 0]) };
-    // Many places are tried for a program's name. Limits that are lowered cannot be raised by all.
-    // SAFETY: looks for a file of the name that the program gives.
-    let exists = unsafe {
-        call(raw::__NR_faccessat, [raw::AT_FDCWD as isize as usize, path, raw::X_OK as usize, 0, 0, 0])
-    };
-    let result = if exists == 0 { rlimits::as_the_program_has_them(make) } else { make() };
+    let entries = environment as *const *const c_char;
+    // SAFETY: the program's own, as its call asks for.
+    let result = unsafe { environment::pass_on(control, entries, |entries| begin(entries as usize)) };
     // Still here: it has failed.
     if let Some(execs) = execs {
         execs.fetch_sub(1, Ordering::Relaxed);
     }
-    c_result(result) as c_int
+    c_result(result)
 }
 
 extern "C" fn hook_brk(wanted: usize) -> c_int {

@@ -43,6 +43,7 @@ const fn seen() -> [u64; NUMBERS / 64] {
         raw::__NR_clone3,
         raw::__NR_fork,
         raw::__NR_execve,
+        raw::__NR_execveat,
         raw::__NR_prctl,
         raw::__NR_prlimit64,
         raw::__NR_getrlimit,
@@ -82,7 +83,8 @@ pub unsafe extern "C" fn system_call(
         raw::__NR_mprotect => return hooks::hook_mprotect(first, second, third as i32),
         raw::__NR_mremap => return hooks::hook_mremap(first, second, third, fourth as i32, fifth),
         raw::__NR_madvise => return hooks::hook_madvise(first, second, third as i32),
-        raw::__NR_execve => return hooks::hook_execve(first, second, third) as isize,
+        raw::__NR_execve => return hooks::execve(first, second, third),
+        raw::__NR_execveat => return hooks::execveat([first, second, third, fourth, fifth]),
         raw::__NR_fork => fork::forking(plain),
         // With a stack of its own a child goes on elsewhere.
         raw::__NR_clone if has_memory_of_its_own(first) && second == 0 => fork::forking(plain),

@@ -14,16 +14,24 @@
 //!                                     <------  Grant n, Answered
 //! ```
 //!
-//! Words of 32 bits, an operation and its operand, in datagrams over a Unix socket: the socket's end tells each side that the
-//! other is gone. A question has one answer, and an agent has one question at a time; what it has to tell goes with it.
+//! Words of 32 bits, an operation and its operand, in datagrams over a Unix socket: the socket's
+//! end tells each side that the other is gone. A question has one answer, and an agent has one
+//! question at a time; what it has to tell goes with it.
+//!
+//! A program's first agent calls at the command's door, a socket in the run's directory that is
+//! open to root or the user alone. A child's agent need not be able to find it: the parent may have
+//! another root directory by then, or be another user. So its socket comes through its parent, whom
+//! the command knows.
 
+use crate::control::Secret;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use sweephand_uffd::PAGE_BYTES;
 
 /// First word of an agent's first message.
 pub const HELLO: u32 = u32::from_le_bytes(*b"swp1");
-/// Words of the first message: [`HELLO`], the task's number, frames that the process has already.
-pub const HELLO_WORDS: usize = 3;
+/// Words of the first message: [`HELLO`], the task's number, frames that the process has already,
+/// the run's secret. The board's file comes with it.
+pub const HELLO_WORDS: usize = 3 + size_of::<Secret>() / 4;
 /// Most words of a message.
 pub const MESSAGE_WORDS: usize = 8 << 10;
 /// Most pages of a process, by id: 256 GiB.
@@ -58,6 +66,9 @@ pub enum Report {
     Ask = 7,
     /// So many frames are the pager's own, or the kernel's to fill without a fault.
     Own = 8,
+    /// A fork is coming: with this message comes the command's end of a socket for the child's
+    /// agent.
+    Fork = 9,
 }
 
 /// What the command tells.
@@ -104,6 +115,7 @@ impl Report {
             Self::Done,
             Self::Ask,
             Self::Own,
+            Self::Fork,
         ];
         known.into_iter().find(|known| *known as u32 == operation).map(|known| (known, operand))
     }

@@ -13,6 +13,7 @@
 //! | `start` | from the dynamic linker's call to a running agent |
 //! | `hooks` | the C library's functions that give memory, replaced |
 //! | `interpose` | functions that take the place of the C library's for the program alone |
+//! | `environment` | what programs that are begun are told, and when they are not |
 //! | `mailbox` | how the program's threads call the agent |
 //! | `agent` | the agent's state and its loop |
 //! | `changes` | memory that comes, goes and moves |
@@ -45,6 +46,7 @@ mod changes;
 mod clock;
 pub mod control;
 pub mod credentials;
+mod environment;
 pub mod failure;
 mod faults;
 pub mod fork;

@@ -1,7 +1,8 @@
 //! The beginning: from the dynamic linker's call of the preload library to an agent that serves the program.
 
 use crate::agent::Agent;
-use crate::control::{CONTROL_BYTES, Control, MAGIC, VARIABLE, add};
+use crate::control::{CONTROL_BYTES, Control, MAGIC, ORDER_BYTES, VARIABLE, add};
+use crate::environment::{adopt, variable, withdraw};
 use crate::failure::{give_up, set_control};
 use crate::gate::GATE;
 use crate::mailbox::{Call, MAILBOX};
@@ -15,9 +16,9 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use linux_raw_sys::general as raw;
 use rustix::event::Timespec;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
 use sweephand_uffd::PAGE_BYTES;
 
 /// The agent's stack.
@@ -40,9 +41,13 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
     // SAFETY: a list of strings that ends with null, as the caller promises.
     let Some(path) = (unsafe { variable(environment, VARIABLE) }) else { return };
     let Some(control) = map_control(path) else {
-        refuse(b"sweephand: the pager's control file cannot be mapped\n")
+        // SAFETY: the process's own environment, as the caller promises.
+        unsafe { withdraw(environment, path) };
+        return;
     };
     set_control(control);
+    // SAFETY: the process's own environment, as the caller promises.
+    unsafe { adopt(environment) };
     add(&control.counters.begun, 1);
     rlimits::begin();
     if control.order.is_memfd() {
@@ -72,43 +77,41 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
     }
 }
 
-/// Ends the process before its program has begun. There is nowhere else to leave a word.
-fn refuse(words: &[u8]) -> ! {
-    // SAFETY: the program's standard error; nothing is closed here.
-    let _ = rustix::io::write(unsafe { BorrowedFd::borrow_raw(2) }, words);
-    // SAFETY: exit_group(2) does not return.
-    unsafe {
-        asm!("syscall", in("rax") u64::from(raw::__NR_exit_group), in("rdi") 2_u64, options(noreturn));
-    }
-}
-
-/// # Safety
-/// As for [`begin`].
-unsafe fn variable(environment: *const *const c_char, name: &str) -> Option<&'static CStr> {
-    let mut entry = environment;
-    // SAFETY: the list ends with null, and holds strings.
-    unsafe {
-        while !entry.is_null() && !(*entry).is_null() {
-            let text = CStr::from_ptr(*entry);
-            let value = text.to_bytes_with_nul().strip_prefix(name.as_bytes());
-            if let Some(value) = value.and_then(|rest| rest.strip_prefix(b"=")) {
-                return CStr::from_bytes_with_nul(value).ok();
-            }
-            entry = entry.add(1);
-        }
-    }
-    None
-}
-
+/// Maps the command's block, if this is one that is to be trusted and the run goes on. A process
+/// that has outlived its run finds nothing, one that has become another user may not open it: they
+/// are not paged, and the command tells of it.
 fn map_control(path: &CStr) -> Option<&'static Control> {
-    let file = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping; the command keeps the file as long as this block.
-    let block =
-        unsafe { mmap(ptr::null_mut(), CONTROL_BYTES, protection, MapFlags::SHARED, &file, 0) }.ok()?;
+    let open = |access| open(path, access | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty());
+    // What only the command writes is opened for reading: it cannot be made writable later.
+    let (order, counts) = (open(OFlags::RDONLY).ok()?, open(OFlags::RDWR).ok()?);
+    let ours = [&order, &counts].map(|file| fstat(file).ok().filter(is_ours));
+    let [Some(one), Some(other)] = ours else { return None };
+    if (one.st_dev, one.st_ino) != (other.st_dev, other.st_ino) {
+        return None;
+    }
+    let read = ProtFlags::READ;
+    // SAFETY: new mappings, the second in place of a part of the first. The file is the command's,
+    // which wrote all of it and never makes it shorter.
+    let block = unsafe {
+        let block = mmap(ptr::null_mut(), CONTROL_BYTES, read, MapFlags::SHARED, &order, 0).ok()?;
+        let (place, flags) = (block.add(ORDER_BYTES), MapFlags::SHARED | MapFlags::FIXED);
+        let length = CONTROL_BYTES - ORDER_BYTES;
+        mmap(place, length, read | ProtFlags::WRITE, flags, &counts, ORDER_BYTES as u64).ok()?;
+        block
+    };
     // SAFETY: the command wrote the block before the program began, and it stays mapped.
     let control = unsafe { &*block.cast::<Control>() };
-    (control.order.magic == MAGIC).then_some(control)
+    (control.order.magic == MAGIC && !control.is_released()).then_some(control)
+}
+
+/// Whether a file can be the command's: of a size that can be mapped, and nobody's to write to but
+/// root's or this user's.
+fn is_ours(file: &Stat) -> bool {
+    let user = geteuid().as_raw();
+    FileType::from_raw_mode(file.st_mode).is_file()
+        && (file.st_uid == 0 || file.st_uid == user)
+        && file.st_mode & 0o077 == 0
+        && file.st_size == CONTROL_BYTES as i64
 }
 
 /// Starts the agent's thread.
@@ -152,11 +155,15 @@ pub(crate) unsafe fn agent() -> &'static mut Agent {
     unsafe { &mut *AGENT.load(Ordering::Acquire) }
 }
 
-/// What becomes readable when the command ends.
-pub(crate) fn open_supervisor(control: &Control) -> OwnedFd {
+/// What becomes readable when the command ends; nothing if it has ended in good order.
+pub(crate) fn open_supervisor(control: &Control) -> Option<OwnedFd> {
     let pid = Pid::from_raw(control.order.supervisor);
     let opened = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    opened.unwrap_or_else(|| give_up(format_args!("sweephand run is gone")))
+    // In this order: it says so before it ends.
+    if control.is_released() {
+        return None;
+    }
+    Some(opened.unwrap_or_else(|| give_up(format_args!("sweephand run is gone"))))
 }
 
 /// Closes a range of descriptors, both ends included, in the calling thread's table.

@@ -10,7 +10,9 @@ use crate::agent::{Agent, filled};
 use crate::bits::Bits;
 use crate::control::Control;
 use crate::failure::{give_up, orphaned};
-use crate::lease::{BOARD_BYTES, Board, FIRST_FRAMES, HELLO, MESSAGE_WORDS, MOST_PAGES, Order, Report};
+use crate::lease::{
+    BOARD_BYTES, Board, FIRST_FRAMES, HELLO, HELLO_WORDS, MESSAGE_WORDS, MOST_PAGES, Order, Report,
+};
 use crate::live::LivePolicy;
 use crate::mailbox::MAILBOX;
 use crate::pages::{Flag, State};
@@ -22,13 +24,14 @@ use core::mem::{self, MaybeUninit};
 use core::sync::atomic::Ordering;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::{Errno, IoSlice};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, connect, recv, send, sendmsg, socket_with,
+    SocketFlags, SocketType, connect, recv, send, sendmsg, socket_with, socketpair, sockopt,
 };
+use rustix::process::geteuid;
 use rustix::time::{ClockId, clock_gettime};
 use sweephand_policy::{PageId, Reference};
 use sweephand_uffd::PAGE_BYTES;
@@ -61,9 +64,18 @@ pub struct Tenant {
 impl Tenant {
     /// Calls the command. The process has `granted` frames already.
     pub(crate) fn connect(control: &Control, granted: usize) -> Self {
-        let refused =
-            |error| -> ! { give_up(format_args!("sweephand run cannot be asked for memory: {error}")) };
-        let (socket, board) = call(control, granted).unwrap_or_else(|error| refused(error));
+        Self::begin(control, granted, knock(control))
+    }
+
+    /// Introduces the process to the command at the other end of a socket.
+    fn begin(control: &Control, granted: usize, socket: Result<OwnedFd, Errno>) -> Self {
+        let made = socket.and_then(|socket| {
+            let board = introduce(&socket, control, granted)?;
+            Ok((socket, board))
+        });
+        let (socket, board) = made.unwrap_or_else(|error| {
+            give_up(format_args!("sweephand run cannot be asked for memory: {error}"))
+        });
         Self {
             socket,
             board,
@@ -78,15 +90,26 @@ impl Tenant {
 
     /// In a child, whose copy of the parent's lease is worth nothing: calls for itself, and waits until the command has made
     /// room in the cgroup. The child has pages without having asked for them.
-    fn reconnect(&mut self, control: &Control, granted: usize) {
-        // The socket's number is one of the parent's table, and must not be closed here.
-        mem::forget(mem::replace(self, Self::connect(control, granted)).socket);
+    fn reconnect(&mut self, control: &Control, granted: usize, socket: OwnedFd) {
+        // The old socket's number is one of the parent's table, and must not be closed here.
+        mem::forget(mem::replace(self, Self::begin(control, granted, Ok(socket))).socket);
         let mut admitted = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
         while let Err(error) = poll(&mut admitted, None) {
             if !matches!(error, Errno::INTR | Errno::AGAIN) {
                 give_up(format_args!("the pager cannot wait for memory: {error}"));
             }
         }
+    }
+
+    /// Asks the command to hear another process, which is about to be forked. The child's end.
+    fn announce(&mut self) -> Result<OwnedFd, Errno> {
+        self.flush();
+        let (theirs, childs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        // So that the kernel says who speaks, whoever made the socket.
+        sockopt::set_socket_passcred(&theirs, true)?;
+        send_file(&self.socket, &[Report::Fork.word(0)], theirs.as_fd())?;
+        Ok(childs)
     }
 
     /// What becomes readable when the command has an order.
@@ -137,26 +160,48 @@ impl Tenant {
     }
 }
 
-fn call(control: &Control, granted: usize) -> Result<(OwnedFd, &'static Board), Errno> {
-    let file = memfd_create(c"sweephand-board", MemfdFlags::CLOEXEC)?;
+/// Calls at the command's door.
+fn knock(control: &Control) -> Result<OwnedFd, Errno> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let door = control.order.lender.as_c_str().ok_or(Errno::NAMETOOLONG)?;
+    connect(&socket, &SocketAddrUnix::new(door)?)?;
+    // Only root or this user can have put a socket there; but it costs nothing to look.
+    let command = sockopt::socket_peercred(&socket)?.uid;
+    if !command.is_root() && command != geteuid() {
+        return Err(Errno::PERM);
+    }
+    Ok(socket)
+}
+
+/// Says who this is, and sends a board.
+fn introduce(socket: &OwnedFd, control: &Control, granted: usize) -> Result<&'static Board, Errno> {
+    let file = memfd_create(c"sweephand-board", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, BOARD_BYTES as u64)?;
+    // Whoever has mapped a file that is made shorter is ended by a signal: the command takes none
+    // that can be.
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping, which stays.
     let board = unsafe { mmap(core::ptr::null_mut(), BOARD_BYTES, protection, MapFlags::SHARED, &file, 0) }?;
     // A child gets a board of its own.
     // SAFETY: advice on our own mapping.
     unsafe { madvise(board, BOARD_BYTES, Advice::LinuxDontFork) }?;
+    let order = &control.order;
+    let mut hello = [0; HELLO_WORDS];
+    hello[..3].copy_from_slice(&[HELLO, order.task, granted as u32]);
+    hello[3..].copy_from_slice(&order.secret);
+    send_file(socket, &hello, file.as_fd())?;
     // SAFETY: zeros are a board, whose parts are atomic.
-    let board = unsafe { &*board.cast::<Board>() };
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    connect(&socket, &SocketAddrUnix::new_abstract_name(control.order.lender.as_str().as_bytes())?)?;
-    let hello = [HELLO, control.order.task, granted as u32];
+    Ok(unsafe { &*board.cast::<Board>() })
+}
+
+/// Sends words, and a file with them.
+pub(crate) fn send_file(socket: &OwnedFd, words: &[u32], file: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let files = [file.as_fd()];
+    let files = [file];
     ancillary.push(SendAncillaryMessage::ScmRights(&files));
-    sendmsg(&socket, &[IoSlice::new(words_as_bytes(&hello))], &mut ancillary, SendFlags::NOSIGNAL)?;
-    Ok((socket, board))
+    sendmsg(socket, &[IoSlice::new(words_as_bytes(words))], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
 }
 
 fn words_as_bytes(words: &[u32]) -> &[u8] {
@@ -387,12 +432,17 @@ impl Agent {
         self.unmap_pages(mapped);
     }
 
+    /// A process is about to be forked: the socket of its lease, if memory is lent.
+    pub(crate) fn announce_child(&mut self) -> Option<Result<OwnedFd, Errno>> {
+        self.policy.tenant().map(Tenant::announce)
+    }
+
     /// In a child: a lease of its own, over as many frames as it has. Its parent waits for that: what either writes to, the
     /// two do not share any more.
-    pub(crate) fn renew_lease(&mut self) {
+    pub(crate) fn renew_lease(&mut self, socket: OwnedFd) {
         let (granted, control) = (self.frames_needed(0), self.control);
         let Some(tenant) = self.policy.tenant() else { return };
-        tenant.reconnect(control, granted);
+        tenant.reconnect(control, granted, socket);
         self.pages.board = Some(tenant.board);
     }
 

@@ -12,6 +12,7 @@
 //! **Silent agents.** Pages of an agent that does not answer (its program was stopped by hand) are set aside, out of the
 //! policy's sight: others must do without them.
 
+use rustix::fs::SealFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::collections::VecDeque;
 use std::io;
@@ -40,9 +41,16 @@ pub(crate) struct SharedBoard(NonNull<Board>);
 unsafe impl Send for SharedBoard {}
 
 impl SharedBoard {
-    /// Maps the file that an agent has sent.
+    /// Maps the file that an agent has sent: one in memory that nobody can make shorter, so that
+    /// looking at it never ends in a signal.
     pub(crate) fn map(file: impl AsFd) -> io::Result<Self> {
-        if rustix::fs::fstat(&file)?.st_size != BOARD_BYTES as i64 {
+        const TMPFS: u64 = 0x0102_1994;
+        let seals = rustix::fs::fcntl_get_seals(&file)?;
+        // In this order: what is sealed is no shorter than it is found to be.
+        let is_board = seals.contains(SealFlags::SHRINK)
+            && rustix::fs::fstatfs(&file)?.f_type as u64 == TMPFS
+            && rustix::fs::fstat(&file)?.st_size == BOARD_BYTES as i64;
+        if !is_board {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -380,12 +388,42 @@ impl ExactMmu for Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
+    use std::os::fd::OwnedFd;
+
+    /// A file as agents send it.
+    fn file(bytes: usize, flags: MemfdFlags, seals: SealFlags) -> OwnedFd {
+        let file = memfd_create("board", flags | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, bytes as u64).unwrap();
+        fcntl_add_seals(&file, seals).unwrap();
+        file
+    }
+
+    const SEALS: SealFlags = SealFlags::SHRINK;
 
     /// A board that nobody else has.
     fn board() -> SharedBoard {
-        let file = rustix::fs::memfd_create("board", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        rustix::fs::ftruncate(&file, BOARD_BYTES as u64).unwrap();
-        SharedBoard::map(&file).unwrap()
+        SharedBoard::map(file(BOARD_BYTES, MemfdFlags::CLOEXEC, SEALS)).unwrap()
+    }
+
+    #[test]
+    fn a_file_that_can_be_made_shorter_is_no_board() {
+        let flags = MemfdFlags::CLOEXEC;
+        for (bytes, seals) in [
+            (BOARD_BYTES, SealFlags::empty()),
+            (BOARD_BYTES, SealFlags::GROW | SealFlags::SEAL),
+            (BOARD_BYTES - 1, SEALS),
+            (4096, SEALS),
+        ] {
+            assert!(SharedBoard::map(file(bytes, flags, seals)).is_err(), "{bytes} {seals:?}");
+        }
+        // Nor is one of huge pages, which there may be none of, or one on a disk.
+        if let Ok(huge) = memfd_create("huge", flags | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB) {
+            let _ = ftruncate(&huge, BOARD_BYTES.next_multiple_of(2 << 20) as u64);
+            fcntl_add_seals(&huge, SEALS).unwrap();
+            assert!(SharedBoard::map(huge).is_err());
+        }
+        assert!(SharedBoard::map(tempfile::tempfile().unwrap()).is_err());
     }
 
     fn ledger() -> Ledger {

@@ -1,17 +1,22 @@
 //! The command's end of an agent's socket.
 
-use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{Mode, OFlags};
+use crate::run::{RunError, system};
+use crate::run_directory::RunDirectory;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, accept_with, bind, listen, recv, recvmsg, send, socket_with, sockopt,
+    SocketFlags, SocketType, UCred, accept_with, bind, listen, recvmsg, send, socket_with, sockopt,
 };
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::VecDeque;
-use std::io;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
+use sweephand_agent::control::Secret;
 use sweephand_agent::lease::{HELLO, HELLO_WORDS, MESSAGE_WORDS, Order, Report};
 
 /// Where agents call.
@@ -20,9 +25,23 @@ pub(crate) struct Switchboard {
     socket: OwnedFd,
     /// The socket's name, which agents are told.
     pub(crate) name: String,
-    /// Sockets that have not said who they are.
-    callers: Vec<OwnedFd>,
+    /// What agents know it by that they are of this run.
+    pub(crate) secret: Secret,
+    /// Sockets that have not said who they are, the oldest in front.
+    callers: VecDeque<Caller>,
 }
+
+/// Somebody at the door, or a child that its parent has announced.
+#[derive(Debug)]
+struct Caller {
+    socket: OwnedFd,
+    /// The parent's task.
+    task: Option<usize>,
+}
+
+/// Most callers that have not said who they are. There is one for each process that is just being
+/// begun; more have come to be in the way.
+const MOST_CALLERS: usize = 256;
 
 /// An agent that has said who it is.
 #[derive(Debug)]
@@ -31,27 +50,48 @@ pub(crate) struct Call {
     pub(crate) board: OwnedFd,
     pub(crate) task: usize,
     pub(crate) pid: i32,
+    /// The process, whatever becomes of its number.
+    pub(crate) process: OwnedFd,
     /// Frames that it has already.
     pub(crate) granted: usize,
 }
 
 impl Switchboard {
-    /// A socket with a name that nobody guesses.
-    pub(crate) fn new() -> io::Result<Self> {
-        let mut random = [0_u8; 16];
-        let urandom = rustix::fs::open("/dev/urandom", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        rustix::io::read(&urandom, &mut random)?;
-        let number = random.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-        let name = format!("sweephand-{}-{number}", std::process::id());
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-        listen(&socket, 1024)?;
-        Ok(Self { socket, name, callers: Vec::new() })
+    /// A socket in the run's directory, for this user's processes alone.
+    pub(crate) fn new(directory: &RunDirectory) -> Result<Self, RunError> {
+        let path = directory.path().join("door");
+        let failed = |error: io::Error| system(format!("{}: the pagers' socket", path.display()))(error);
+        let mut secret = [0; size_of::<Secret>()];
+        File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut secret)).map_err(failed)?;
+        let open = || -> io::Result<OwnedFd> {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+            bind(&socket, &SocketAddrUnix::new(&path)?)?;
+            // Nobody can call before it listens.
+            fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+            // Callers get that from it: the kernel says who speaks.
+            sockopt::set_socket_passcred(&socket, true)?;
+            listen(&socket, 1024)?;
+            Ok(socket)
+        };
+        Ok(Self {
+            socket: open().map_err(failed)?,
+            name: path.to_str().unwrap_or_default().to_string(),
+            secret: std::array::from_fn(|word| {
+                secret[4 * word..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+            }),
+            callers: VecDeque::new(),
+        })
     }
 
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = PollFd<'_>> {
-        std::iter::once(&self.socket).chain(&self.callers).map(|fd| PollFd::new(fd, PollFlags::IN))
+        let callers = self.callers.iter().map(|caller| &caller.socket);
+        std::iter::once(&self.socket).chain(callers).map(|fd| PollFd::new(fd, PollFlags::IN))
+    }
+
+    /// An agent has announced a child of its own.
+    pub(crate) fn expect(&mut self, socket: OwnedFd, task: usize) {
+        self.callers.push_back(Caller { socket, task: Some(task) });
     }
 
     /// Agents that have called since.
@@ -60,16 +100,19 @@ impl Switchboard {
         while let Ok(caller) = accept_with(&self.socket, flags) {
             // Of this user's processes only.
             let own = rustix::process::geteuid();
-            if sockopt::socket_peercred(&caller).is_ok_and(|peer| peer.uid == own || own.is_root()) {
-                self.callers.push(caller);
+            if sockopt::socket_peercred(&caller).is_ok_and(|peer| peer.uid == own) {
+                self.callers.push_back(Caller { socket: caller, task: None });
+            }
+            if self.callers.len() > MOST_CALLERS {
+                self.callers.retain(|caller| caller.task.is_some());
             }
         }
         let mut calls = Vec::new();
         for caller in std::mem::take(&mut self.callers) {
-            match hello(caller) {
+            match hello(caller, &self.secret) {
                 Ok(call) => calls.push(call),
                 // It has said nothing yet.
-                Err(Some(caller)) => self.callers.push(caller),
+                Err(Some(caller)) => self.callers.push_back(caller),
                 Err(None) => {}
             }
         }
@@ -77,33 +120,48 @@ impl Switchboard {
     }
 }
 
-/// What a caller says of itself. Its socket comes back if it has not spoken.
-fn hello(socket: OwnedFd) -> Result<Call, Option<OwnedFd>> {
+/// What a caller says of itself. It comes back if it has not spoken.
+fn hello(caller: Caller, secret: &Secret) -> Result<Call, Option<Caller>> {
     let mut bytes = [0_u8; 4 * HELLO_WORDS];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let (received, file, peer) = match receive(&caller.socket, &mut bytes) {
+        Ok(received) => received,
+        Err(Errno::AGAIN | Errno::INTR) => return Err(Some(caller)),
+        Err(_) => return Err(None),
+    };
+    let words = bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word));
+    let words: Vec<u32> = words.collect();
+    if received != bytes.len() || words[0] != HELLO || words[3..] != secret[..] {
+        return Err(None);
+    }
+    let (board, peer, task) = (file.ok_or(None)?, peer.ok_or(None)?, words[1] as usize);
+    if caller.task.is_some_and(|expected| task != expected) {
+        return Err(None);
+    }
+    let process = pidfd_open(peer.pid, PidfdFlags::empty()).map_err(|_| None)?;
+    // It had not ended when the socket was still open: so the process is the one that spoke.
+    let mut open = [PollFd::new(&caller.socket, PollFlags::IN)];
+    if poll(&mut open, Some(&Timespec::default())).is_err() || open[0].revents().contains(PollFlags::HUP) {
+        return Err(None);
+    }
+    let pid = peer.pid.as_raw_nonzero().get();
+    Ok(Call { socket: caller.socket, board, task, pid, process, granted: words[2] as usize })
+}
+
+/// A message, with a file and the sender if they come with it.
+fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> Result<(usize, Option<OwnedFd>, Option<UCred>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1), ScmCredentials(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [IoSliceMut::new(&mut bytes)];
-    match recvmsg(&socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT) {
-        Ok(received) if received.bytes == 4 * HELLO_WORDS => {}
-        Err(Errno::AGAIN | Errno::INTR) => return Err(Some(socket)),
-        _ => return Err(None),
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags)?;
+    let (mut file, mut sender) = (None, None);
+    for message in ancillary.drain() {
+        match message {
+            RecvAncillaryMessage::ScmRights(mut files) => file = files.next(),
+            RecvAncillaryMessage::ScmCredentials(peer) => sender = Some(peer),
+            _ => {}
+        }
     }
-    let file = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-        _ => None,
-    });
-    let word = |index: usize| bytes[4 * index..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
-    let peer = sockopt::socket_peercred(&socket).map_err(|_| None)?;
-    match file {
-        Some(board) if word(0) == HELLO => Ok(Call {
-            socket,
-            board,
-            task: word(1) as usize,
-            pid: peer.pid.as_raw_nonzero().get(),
-            granted: word(2) as usize,
-        }),
-        _ => Err(None),
-    }
+    Ok((received.bytes, file, sender))
 }
 
 /// An agent, as far as frames and messages go.
@@ -112,6 +170,7 @@ pub(crate) struct Link {
     socket: OwnedFd,
     pub(crate) task: usize,
     pub(crate) pid: i32,
+    process: OwnedFd,
     /// Frames lent.
     pub(crate) granted: usize,
     /// Of these, those that are not for pages of the policy's.
@@ -130,20 +189,36 @@ pub(crate) struct Link {
     /// Orders to be sent, and how many frames they say to give.
     orders: Vec<u32>,
     giving: usize,
-    /// Messages that did not fit the socket.
+    /// Messages that did not fit the socket, and how many words they have.
     unsent: VecDeque<Vec<u8>>,
+    unsent_words: usize,
 }
+
+/// What an agent has told since the last look.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) reports: Vec<(Report, u32)>,
+    /// Sockets of children to come.
+    pub(crate) children: Vec<OwnedFd>,
+    /// It is gone.
+    pub(crate) has_ended: bool,
+}
+
+/// Most messages read from an agent at a look. No more fit a socket at a time, so an agent that
+/// tells more meanwhile does so without having waited, and the others have their turn first.
+const MOST_MESSAGES: usize = 512;
 
 /// Longer than an agent takes for an order, if it is not stopped.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Link {
     pub(crate) fn new(call: Call) -> (Self, OwnedFd) {
-        let Call { socket, board, task, pid, granted } = call;
+        let Call { socket, board, task, pid, process, granted } = call;
         let link = Self {
             socket,
             task,
             pid,
+            process,
             granted,
             apart: 0,
             asked: None,
@@ -155,6 +230,7 @@ impl Link {
             orders: Vec::new(),
             giving: 0,
             unsent: VecDeque::new(),
+            unsent_words: 0,
         };
         (link, board)
     }
@@ -187,10 +263,14 @@ impl Link {
         }
         for words in std::mem::take(&mut self.orders).chunks(MESSAGE_WORDS) {
             self.unsent.push_back(words.iter().flat_map(|word| word.to_ne_bytes()).collect());
+            self.unsent_words += words.len();
         }
         while let Some(message) = self.unsent.front() {
             match send(&self.socket, message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-                Ok(_) => drop(self.unsent.pop_front()),
+                Ok(_) => {
+                    self.unsent_words -= message.len() / 4;
+                    self.unsent.pop_front();
+                }
                 Err(Errno::INTR) => {}
                 // Later, or never: then its end is read from the socket.
                 Err(_) => break,
@@ -198,22 +278,37 @@ impl Link {
         }
     }
 
-    /// What the agent has told since the last look; and whether it is still there.
-    pub(crate) fn reports(&mut self) -> (Vec<(Report, u32)>, bool) {
-        let mut reports = Vec::new();
+    /// What the agent has told since the last look.
+    pub(crate) fn listen(&mut self) -> Heard {
+        let mut heard = Heard::default();
         let mut bytes = vec![0_u8; 4 * MESSAGE_WORDS];
-        loop {
-            match recv(&self.socket, bytes.as_mut_slice(), RecvFlags::DONTWAIT) {
-                Ok((0, _)) => return (reports, false),
-                Ok((length, _)) => {
+        for _ in 0..MOST_MESSAGES {
+            match receive(&self.socket, &mut bytes) {
+                Ok((0, ..)) => heard.has_ended = true,
+                Ok((length, file, _)) => {
                     let words = bytes[..length].as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word));
-                    reports.extend(words.filter_map(Report::parse));
+                    heard.reports.extend(words.filter_map(Report::parse));
+                    heard.children.extend(file);
+                    continue;
                 }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return (reports, true),
-                Err(_) => return (reports, false),
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => {}
+                Err(_) => heard.has_ended = true,
             }
+            break;
         }
+        heard
+    }
+
+    /// Words that it has been told and has not read. A process that is stopped reads none; but it
+    /// is ordered no more than there is to order.
+    pub(crate) fn unread_words(&self) -> usize {
+        self.unsent_words
+    }
+
+    /// Ends the process.
+    pub(crate) fn kill(&self) {
+        let _ = pidfd_send_signal(&self.process, Signal::KILL);
     }
 
     /// Whether it has not answered for long: its program has been stopped, say.

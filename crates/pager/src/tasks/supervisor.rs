@@ -18,7 +18,7 @@
 
 use super::file::{Deactivate, Job, LoadControlOptions};
 use super::ledger::{Ledger, SharedBoard};
-use super::link::{Link, Switchboard, processor_ns};
+use super::link::{Heard, Link, Switchboard, processor_ns};
 use super::load_control::{Load, LoadController};
 use super::statistics::{TaskStatistics, TasksStatistics};
 use super::watch::TasksWatch;
@@ -56,6 +56,9 @@ const GRACE_US: VirtualTime = 2_000;
 const HOPELESS: Duration = Duration::from_secs(10);
 /// The least that pagers take: the policy is made for what is left.
 const PAGER_PAGES: u64 = 224;
+/// Words that an agent may have left unread, beside those that its pages and frames account for.
+/// One that has more is none of ours.
+const MOST_UNREAD_WORDS: usize = 1 << 16;
 /// A task that has had no processor time for so long, and does not wait for a page, is idle: it sleeps, or was stopped.
 const IDLE_AFTER: Duration = Duration::from_millis(500);
 
@@ -278,15 +281,16 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         let now = Instant::now();
         let limits_loading = options.policy.limits_loading().unwrap_or(options.load_control.lt_rt);
         let frames = (options.limit_bytes / PAGE_BYTES) as usize;
+        let enclosure = Enclosure::new(options.limit_bytes + kernel_share(options.limit_bytes))?;
         Ok(Self {
             load_control: LoadController::new(&options.load_control, P::LOAD_CONTROL, limits_loading, now),
             limits_loading,
             ledger: Ledger::new(tasks.len()),
-            switchboard: Switchboard::new().map_err(system("the pagers cannot have a socket".to_string()))?,
+            switchboard: Switchboard::new(enclosure.directory())?,
             links: Vec::new(),
             signals: Some(signals),
-            library: Library::new()?,
-            enclosure: Enclosure::new(options.limit_bytes + kernel_share(options.limit_bytes))?,
+            library: Library::new(enclosure.directory())?,
+            enclosure,
             watch,
             frames,
             free: frames as i64,
@@ -376,9 +380,15 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
     fn take_calls(&mut self) -> Result<(), RunError> {
         for call in self.switchboard.answer() {
             let task = call.task;
-            let (granted, served) = (call.granted, task < self.tasks.len());
+            // A child has what its parent has, which cannot be more than there is and what is lent
+            // twice.
+            let most = (self.frames as i64 + self.frames as i64 - self.free).max(0) as usize;
+            let granted = call.granted;
+            if task >= self.tasks.len() || granted > most {
+                continue;
+            }
             let (link, board) = Link::new(call);
-            let Some(board) = SharedBoard::map(board).ok().filter(|_| served) else { continue };
+            let Ok(board) = SharedBoard::map(board) else { continue };
             let number = self.links.iter().position(Option::is_none).unwrap_or_else(|| {
                 self.links.push(None);
                 self.links.len() - 1
@@ -414,7 +424,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
     /// Reads what an agent has to tell.
     fn hear(&mut self, number: usize) {
         let Some(link) = &mut self.links[number] else { return };
-        let (reports, is_there) = link.reports();
+        let Heard { reports, children, has_ended } = link.listen();
+        let task = link.task;
         if link.owes_since.is_some() && !reports.is_empty() {
             link.owes_since = Some(self.now);
             if std::mem::take(&mut link.is_aside) {
@@ -425,7 +436,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             self.latest_report = self.now;
             self.heard(number, report, operand);
         }
-        if !is_there {
+        children.into_iter().for_each(|child| self.switchboard.expect(child, task));
+        if has_ended {
             self.hang_up(number);
         }
     }
@@ -446,16 +458,22 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 }
             }
             Report::Own => link.apart = amount,
+            Report::Ask if amount > self.frames => link.order(Order::Refuse, 0),
             Report::Ask => {
                 if link.asked.replace(amount).is_none() {
                     self.questions.push_back(number);
                 }
             }
+            // Its socket has come with it.
+            Report::Fork => {}
             _ if !Ledger::is_page(operand) => {}
             Report::Fault => {
                 let page = self.ledger.page(number, operand);
-                self.policy.fault(page, &mut self.ledger);
-                self.ledger.faulted(number, operand);
+                // Nobody waits for a page that is there.
+                if !self.ledger.has(page) {
+                    self.policy.fault(page, &mut self.ledger);
+                    self.ledger.faulted(number, operand);
+                }
             }
             Report::Insert => self.insert(number, operand),
             Report::Remove => {
@@ -502,7 +520,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         self.free += link.granted as i64;
         self.questions.retain(|&other| other != number);
         let agent_ns = self.ledger.board(number).map_or(0, |board| board.agent_ns.load(Relaxed));
-        self.tasks[link.task].past_ns += link.used_ns.saturating_sub(link.first_ns + agent_ns);
+        self.tasks[link.task].past_ns += link.used_ns.saturating_sub(link.first_ns.saturating_add(agent_ns));
         for page in self.ledger.dismiss(number) {
             self.policy.remove(page);
         }
@@ -517,6 +535,11 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 link.order(Order::Watch, id as usize);
             }
             link.flush(self.now);
+            // Each frame can be ordered back once, and each page watched.
+            if link.unread_words() > MOST_UNREAD_WORDS + 4 * self.frames {
+                link.kill();
+                self.hang_up(number);
+            }
         }
     }
 
@@ -545,7 +568,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 link.used_ns = used.max(link.used_ns);
             }
             let agent = self.ledger.board(number).map_or(0, |board| board.agent_ns.load(Relaxed));
-            times[link.task] += link.used_ns.saturating_sub(link.first_ns + agent);
+            times[link.task] += link.used_ns.saturating_sub(link.first_ns.saturating_add(agent));
             if link.owed > 0 && link.is_silent(self.now) && !link.is_aside {
                 link.is_aside = true;
                 silent.push(number);
@@ -918,6 +941,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         let options = self.options;
         let order = ControlOrder {
             magic: MAGIC,
+            secret: self.switchboard.secret,
             supervisor: std::process::id() as i32,
             limit_pages: self.frames as u64,
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
@@ -931,6 +955,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             // It is here that the limit is raised, where all processes of all tasks are known.
             cgroup_limit: Text::default(),
             cgroup_share_bytes: 0,
+            library: Text::default(),
+            control: Text::default(),
         };
         let of = &mut self.tasks[task];
         let mut command = Command::new(&of.job.command[0]);
@@ -994,10 +1020,9 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             |status: ExitStatus| status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
         of.statistics.exit_status = status.map(code);
         of.statistics.wall_ns = of.first_activated_at.map_or(0, |since| (self.now - since).as_nanos() as u64);
-        if let Some(ControlBlock { control, .. }) = &of.block {
-            of.statistics.failure =
-                of.statistics.failure.take().or_else(|| control.failure().map(str::to_string));
-            let is_bare = control.counters.agents.load(Relaxed) == 0;
+        if let Some(block) = &of.block {
+            of.statistics.failure = of.statistics.failure.take().or_else(|| block.failure());
+            let is_bare = block.control.counters.agents.load(Relaxed) == 0;
             if is_bare && status.is_some_and(|status| status.success()) {
                 let words = "did not load the pager: what it printed was made without a limit";
                 of.statistics.failure = Some(words.to_string());
@@ -1039,9 +1064,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         self.count_active_time();
         for link in self.links.iter().flatten() {
             self.counts.left_behind += 1;
-            if let Some(pid) = Pid::from_raw(link.pid) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
+            link.kill();
         }
         for (number, task) in self.tasks.iter_mut().enumerate() {
             task.statistics.virtual_ns = self.ledger.virtual_time(TaskId(number as u32)) * 1000;
@@ -1051,7 +1074,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         }
         let (cgroup, cgroup_oom_kills) = (self.enclosure.counts(), self.enclosure.oom_kills());
         let tasks: Vec<TaskStatistics> = self.tasks.into_iter().map(|task| task.statistics).collect();
-        let sum = |of: fn(&TaskStatistics) -> u64| tasks.iter().map(of).sum::<u64>();
+        // What a task's processes have counted may be anything.
+        let sum = |of: fn(&TaskStatistics) -> u64| tasks.iter().map(of).fold(0, u64::saturating_add);
         let wall_ns = (self.now - self.started).as_nanos().max(1) as u64;
         TasksStatistics {
             policy: self.options.policy.to_string(),

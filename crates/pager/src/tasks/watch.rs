@@ -51,9 +51,10 @@ impl Watched for TasksWatch {
             ..Default::default()
         };
         for control in self.controls.lock().expect("nobody panics with it").iter() {
-            glance.faults += control.counters.faults.load(Relaxed);
-            glance.pages_read += control.counters.pages_read.load(Relaxed);
-            glance.pages_written += control.counters.pages_written.load(Relaxed);
+            glance.faults = glance.faults.saturating_add(control.counters.faults.load(Relaxed));
+            glance.pages_read = glance.pages_read.saturating_add(control.counters.pages_read.load(Relaxed));
+            glance.pages_written =
+                glance.pages_written.saturating_add(control.counters.pages_written.load(Relaxed));
         }
         glance
     }
