@@ -82,7 +82,7 @@ fn header(pages: u64) -> [u8; crate::PAGE_BYTES as usize] {
 mod tests {
     use super::*;
 
-    /// As `mkswap` writes it, but for the label and the identifier, which nobody needs.
+    /// As `mkswap` writes it, without the label and the identifier, which are not needed.
     #[test]
     fn the_header_is_a_swap_areas() {
         let page = header(16_384);

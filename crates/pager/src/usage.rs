@@ -74,8 +74,7 @@ mod tests {
         assert!(has_ended(&small), "looking does not take it away");
         let (status, usage) = wait(&small).unwrap();
         assert_eq!(status.code(), Some(3));
-        // (Of memory it is told of the most since before its exec, when it was a copy of this
-        // process.)
+        // (The most memory includes the time before its exec, when it was a copy of this process.)
         assert!(usage.minor_faults < 5000, "{usage:?}");
         assert!(wait(&small).is_err());
     }

@@ -24,9 +24,9 @@ use crate::pages::{Flag, Pages, State};
 use alloc::collections::VecDeque;
 use sweephand_policy::{Mmu, PageId};
 
-/// Most pages that wait to be unmapped. Those beyond are left to the sweep.
+/// Most pages that wait to be unmapped. The sweep finds the others.
 const MOST_QUEUED: usize = 4096;
-/// Pages that the sweep may unmap for each answer given about a page that nobody had looked at.
+/// Pages that the sweep may unmap for each answer about a page that it had not looked at yet.
 const SWEPT_PER_BLIND_ANSWER: usize = 4;
 /// Most pages that the sweep may owe.
 const MOST_OWED: usize = 4096;
@@ -106,11 +106,11 @@ pub struct Sampler {
     /// Pages whose bits the policy has cleared, to be unmapped. An entry counts while the page has
     /// the flag `Queued`, which it loses with its state.
     queue: VecDeque<u32>,
-    /// Whether the policy has ever asked for a bit to choose a victim by.
+    /// Whether the policy has ever asked for a bit in order to choose a victim.
     wanted: bool,
     /// Pages that the sweep may unmap.
     owed: usize,
-    /// The id that the sweep goes on from.
+    /// The id at which the sweep continues.
     sweep: u32,
 }
 
@@ -270,7 +270,7 @@ mod tests {
         let swept: Vec<_> = (0..5).map(|_| next(&mut sampler, &mut pages, &mut arrivals)).collect();
         assert_eq!(swept[..SWEPT_PER_BLIND_ANSWER], [0, 1, 2, 3].map(|number| Some(ids[number])));
         assert_eq!(swept[SWEPT_PER_BLIND_ANSWER], None);
-        // A page in limbo that nobody has touched is an answer.
+        // A page in limbo that was not touched is an answer.
         let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, exact: None, choosing: true };
         assert!(!bits.test_and_clear_referenced(ids[0]));
         assert_eq!(sampler.owed, 0);

@@ -22,8 +22,8 @@ pub fn set_control(control: &'static Control) {
     CONTROL.store((control as *const Control).cast_mut(), Ordering::Release);
 }
 
-/// The command is gone. There is nobody left to tell it, so this says it where the program's errors
-/// go, and ends the process.
+/// The command is gone. So this writes the message to the program's standard error and ends the
+/// process.
 pub fn orphaned() -> ! {
     const WORDS: &str = "sweephand run is gone, and its program was ended with it";
     // SAFETY: as in `give_up`.
@@ -49,7 +49,7 @@ pub(crate) fn control() -> Option<&'static Control> {
     unsafe { CONTROL.load(Ordering::Acquire).as_ref() }
 }
 
-/// Leaves words for the command to end with; the process goes on, as far as it can.
+/// Leaves a message that the command prints at its end. The process continues as far as it can.
 pub(crate) fn tell(words: Arguments<'_>) {
     if let Some(control) = control() {
         control.fail(|text| {
@@ -67,11 +67,10 @@ pub fn give_up(words: Arguments<'_>) -> ! {
 /// The exit status of a process that could not be killed, as a shell has it for one that was.
 const STATUS: usize = 128 + 9;
 
-/// Ends the process. A signal that cannot be caught is what everybody understands. But the first
-/// process of a pid namespace gets none from itself, and a filter of system calls may refuse to
-/// send it, and to exit as well. What is left is an instruction that there is none of. This thread
-/// blocks the signal for that, so the kernel ends the process, whatever handler the program has for
-/// it.
+/// Ends the process. A signal that cannot be caught is clearest to others. But the first process of
+/// a pid namespace cannot send one to itself, and a system-call filter may refuse the signal, and
+/// the exit as well. Then only an invalid instruction is left. This thread blocks the signal that
+/// it causes, so the kernel ends the process, whatever handler the program has for that signal.
 pub(crate) fn end_process() -> ! {
     let _ = kill_process(getpid(), Signal::KILL);
     set_signal_mask(EVERY_SIGNAL);

@@ -40,7 +40,7 @@ impl Gate {
         if !self.is_in_use() {
             return change();
         }
-        // A handler that jumped out would leave its thread within for good.
+        // A handler that jumped out would leave its thread inside for ever.
         thread::uninterrupted(|| self.go_through(change))
     }
 
@@ -58,13 +58,13 @@ impl Gate {
         result
     }
 
-    /// For the agent: lets nobody in any more. Some may still be within.
+    /// For the agent: no thread may enter any more. Some may still be inside.
     pub fn shut(&self) {
         self.shut.store(true, Ordering::SeqCst);
     }
 
-    /// For the agent: lets everybody in again. (A child begins so: whoever was within is not in
-    /// that process.)
+    /// For the agent: threads may enter again. (A child starts with an open gate: threads that were
+    /// inside are not in that process.)
     pub fn open(&self) {
         self.shut.store(false, Ordering::SeqCst);
     }
@@ -74,7 +74,7 @@ impl Gate {
         self.within.load(Ordering::SeqCst) > 0
     }
 
-    /// In a child: whoever was within is in the parent.
+    /// In a child: threads that were inside are in the parent.
     pub fn forget_others(&self) {
         self.within.store(0, Ordering::SeqCst);
         self.open();

@@ -36,7 +36,7 @@ pub struct Request<'a> {
     pub file: BorrowedFd<'a>,
     /// Bytes from its start.
     pub offset: u64,
-    /// The memory, which nobody else uses until the request is complete.
+    /// The memory. Nothing else may use it until the request is complete.
     pub address: usize,
     /// Bytes.
     pub length: u32,
@@ -72,8 +72,8 @@ impl Io {
     /// Asks for a request. It may not be on its way before [`Io::submit`].
     ///
     /// # Safety
-    /// The memory must be mapped, the pager's own, and used by nobody else until the request is
-    /// reaped.
+    /// The memory must be mapped, belong to the pager, and not be used otherwise until the request
+    /// is reaped.
     pub unsafe fn request(&mut self, request: &Request) {
         match self {
             Io::Ring(ring) => ring.push(request),
@@ -169,9 +169,9 @@ pub struct Ring {
     completion: *mut u8,
     entries: *mut io_uring_sqe,
     params: io_uring_params,
-    /// Entries written and not yet told to the kernel.
+    /// Entries written and not yet submitted to the kernel.
     pending: u32,
-    /// Requests told to the kernel and not yet reaped.
+    /// Requests submitted to the kernel and not yet reaped.
     under_way: u32,
     /// Completions taken out of the ring to make room.
     aside: VecDeque<Completion>,
@@ -262,13 +262,13 @@ impl Ring {
         self.pending += 1;
     }
 
-    /// Tells the kernel of what is pending and waits for so many completions.
+    /// Submits pending entries to the kernel and waits for this many completions.
     fn enter(&mut self, wait_for: u32) {
         if self.pending == 0 && wait_for == 0 {
             return;
         }
         let flags = if wait_for > 0 { IoringEnterFlags::GETEVENTS } else { IoringEnterFlags::empty() };
-        // SAFETY: the entries told of describe memory that their requesters keep for them.
+        // SAFETY: the entries submitted describe memory that their requesters keep for them.
         match unsafe { io_uring_enter(&self.fd, self.pending, wait_for, flags) } {
             Ok(taken) => {
                 self.pending -= taken;

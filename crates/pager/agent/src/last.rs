@@ -49,7 +49,7 @@ fn thread(path: &CStr) -> Option<Thread> {
     parse(line.get(..length)?)
 }
 
-/// How many threads of the program's there are. `None` if that cannot be told.
+/// The number of threads of the program; `None` if it is unknown.
 pub(crate) fn program_threads() -> Option<usize> {
     let directory = open_proc(c"self/task", OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
     let own = thread(c"thread-self/stat")?.number;
@@ -72,7 +72,7 @@ pub(crate) fn program_threads() -> Option<usize> {
 pub(crate) fn end_if_alone() {
     let Some(first) = thread(c"self/stat") else { return };
     if first.is_over && program_threads() == Some(0) {
-        // SAFETY: nobody is left who could mind.
+        // SAFETY: no thread of the program is left.
         unsafe { call(__NR_exit_group, [first.status >> 8 & 0xff, 0, 0, 0, 0, 0]) };
         end_process();
     }

@@ -44,7 +44,7 @@ const SERVED_AGAIN_NS: i64 = 200_000;
 /// A page was brought in, or is about to be, while the agent's state was at rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
-    /// After so many messages.
+    /// The number of messages before it.
     told: usize,
     address: usize,
 }
@@ -68,8 +68,8 @@ impl Agent {
                 }
             }
         }
-        // What is left are faults. A move that the child is not told of would be worse than any
-        // other change: what was moved would read as zeros there.
+        // Only faults are left. If the child did not know of a move, what was moved would read as
+        // zeros there, so moves matter most.
         self.hold_mappings();
         self.notes = Vec::with_capacity(MOST_NOTES);
         self.parked = Vec::with_capacity(MOST_MESSAGES);
@@ -112,7 +112,8 @@ impl Agent {
         }
     }
 
-    /// Is at rest until the fork has been made and the child, if there is one, can do without us.
+    /// Rests until the fork has been made and the child, if there is one, no longer needs this
+    /// agent.
     ///
     /// Nothing of the agent's state changes but `parked`, where messages are written, and `notes`:
     /// what a child has of them is what all of its memory is a copy of. A change by another thread
@@ -130,7 +131,7 @@ impl Agent {
         let (mut inherited, mut served) = (told, 0);
         let mut moved = 0;
         while !done || child_is_ours {
-            // Whoever forks has gone on: it can wait like the others.
+            // The forking thread has continued, so it can wait like the others.
             let all_served = done || self.serve_parked(&mut served, told, thread);
             // No allocation here: the arena is being copied.
             let placeholder = self.uffd.as_fd();
@@ -140,7 +141,7 @@ impl Agent {
             if done {
                 descriptors[0] = PollFd::from_borrowed_fd(placeholder, PollFlags::empty());
             }
-            // The socket is hung up for good once the child has gone on by itself.
+            // The socket stays hung up once the child has continued by itself.
             let watched = if child_is_ours { 4 } else { 2 };
             let soon = Timespec { tv_sec: 0, tv_nsec: SERVED_AGAIN_NS };
             match poll(&mut descriptors[..watched], (!all_served).then_some(&soon)) {
@@ -151,7 +152,7 @@ impl Agent {
             if has_told && let Some((position, forked)) = self.read_parked(&mut told, thread) {
                 child = Some(forked);
                 inherited = position;
-                // What was moved before the fork has been told by then.
+                // By then the kernel has reported all moves before the fork.
                 while self.uffd.is_changing() {
                     self.read_parked(&mut told, thread);
                 }
@@ -215,8 +216,8 @@ impl Agent {
         forked
     }
 
-    /// Answers the faults of the thread that forks, among the messages told, from `served` on, by
-    /// copies. Returns false if the kernel does not take any now, since memory is being copied.
+    /// Answers the forking thread's faults among the messages received, from `served` on, by
+    /// copies. Returns false if the kernel accepts no copies now, because it is copying memory.
     fn serve_parked(&mut self, served: &mut usize, told: usize, thread: u32) -> bool {
         while *served < told {
             let message = self.parked[*served];
@@ -286,9 +287,8 @@ impl Agent {
         }
     }
 
-    /// After the rest: takes note of the changes that were told meanwhile and of the pages brought
-    /// in, in their order. Faults are answered later, or are not ours: of a child they are its
-    /// parent's.
+    /// After the rest: records the changes reported meanwhile and the pages brought in, in their
+    /// order. Faults are answered later; in a child they belong to the parent.
     pub(crate) fn make_up(&mut self, faults_are_ours: bool) {
         let (mut parked, notes) = (core::mem::take(&mut self.parked), core::mem::take(&mut self.notes));
         // Whether a page that was brought in is there is seen where it would be now. In a child

@@ -46,7 +46,7 @@ pub struct StoreFile {
     reserved: usize,
     /// Bits set.
     in_use: usize,
-    /// Where the log goes on.
+    /// The slot at which the log continues.
     head: usize,
 }
 
@@ -193,7 +193,7 @@ impl Store {
         others.filter_map(|(number, file)| Some((held(file)?, number))).min().map(|(_, number)| number)
     }
 
-    /// There is space now for so many slots of a file.
+    /// There is space now for this many slots of a file.
     pub fn grown(&mut self, number: usize, slots: usize) {
         if let Some(file) = &mut self.files[number] {
             file.reserved = slots;

@@ -78,7 +78,7 @@ instead! {
 }
 
 /// `syscall`, in place of the C library's: most system calls are made here as they are made there,
-/// with the caller's stack and nothing on it. (Some make a thread that goes on with another.)
+/// with the caller's stack and nothing on it. (Some make a thread that continues with another.)
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn syscall() {

@@ -34,18 +34,18 @@ pub struct TaskFile {
     folder: PathBuf,
 }
 
-/// Who may be active, and who gives way.
+/// Which tasks may be active, and which task is deactivated.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadControlOptions {
     /// What decides whether the first ready task is activated.
     pub control: Control,
-    /// Which task gives way when memory is overcommitted.
+    /// The task to deactivate when memory is overcommitted.
     pub deactivate: Deactivate,
     /// Whether the number of loading tasks is limited (LT/RT), unless the policy says so itself
     /// (`wsclock:lt-rt=off`).
     pub lt_rt: bool,
-    /// A task is loading until it has had so much processor time since its activation.
+    /// A task is loading until it has had this much processor time since its activation.
     pub tau_ms: u64,
     /// Most tasks loading at one time (L): as many as there are paging devices.
     pub loading_tasks: usize,
@@ -55,7 +55,7 @@ pub struct LoadControlOptions {
     pub most_active: usize,
     /// Processor time after which an active task goes to the end of the ready queue; 0: never.
     pub slice_ms: u64,
-    /// Real time after a task has given way in which none is activated beside others.
+    /// Real time after a deactivation in which no task is activated beside others.
     pub rest_ms: u64,
     /// The feedback controller, for policies that claim no memory.
     pub feedback: Feedback,
@@ -70,11 +70,11 @@ pub enum Control {
     Policy,
     /// Feedback from the paging device, for every policy.
     Feedback,
-    /// Nothing but `most_active` and the limit of loading tasks; nobody gives way.
+    /// Only `most_active` and the limit of loading tasks; no task is deactivated.
     None,
 }
 
-/// Which active task gives way. Ties go to the one activated last.
+/// Which active task is deactivated. Ties go to the one activated last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Deactivate {
@@ -97,9 +97,9 @@ pub enum Deactivate {
 pub struct Feedback {
     /// Real time between two looks.
     pub period_ms: u64,
-    /// Share of the period in which pages were being read, below which one task more may be active.
+    /// Share of the period in which pages were being read, below which one more task may be active.
     pub low: f64,
-    /// That share, above which a task gives way.
+    /// The share above which a task is deactivated.
     pub high: f64,
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct LoadController {
     most_loading: usize,
     most_active: usize,
     rest: Duration,
-    /// When a task last gave way.
+    /// When a task was last deactivated.
     gave_way: Option<Instant>,
     rule: Rule,
 }
@@ -105,7 +105,7 @@ impl LoadController {
         matches!(self.rule, Rule::Claims)
     }
 
-    /// A task has given way.
+    /// A task has been deactivated.
     pub(crate) fn gave_way(&mut self, now: Instant) {
         self.gave_way = Some(now);
     }
@@ -125,7 +125,7 @@ impl LoadController {
         }
     }
 
-    /// Whether a task that claims so many frames fits beside what the active ones claim.
+    /// Whether a task with this claim fits beside the claims of the active tasks.
     pub(crate) fn fits(&self, claim: usize, claimed: usize, frames: usize) -> bool {
         claim + self.spare_pages + claimed <= frames
     }
@@ -144,7 +144,7 @@ impl LoadController {
             controller.limit = active - 1;
             return true;
         }
-        // Room that nobody fills says nothing about the load that one task more would make.
+        // Raise the limit only if tasks reach it: unused room says nothing about one more task.
         if load < controller.low && any_ready && active >= controller.limit {
             controller.limit = active + 1;
         }

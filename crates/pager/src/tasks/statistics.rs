@@ -31,7 +31,8 @@ pub struct TaskStatistics {
     pub virtual_ns: u64,
     /// Times that it was activated.
     pub activations: u64,
-    /// Times that it gave way because memory was overcommitted, or the paging device too busy.
+    /// Times that it was deactivated because memory was overcommitted, or the paging device too
+    /// busy.
     pub deactivations: u64,
     /// Times that its slice ended.
     pub slice_ends: u64,
@@ -101,7 +102,7 @@ pub struct TasksStatistics {
     pub refaults: u64,
     /// Pages evicted.
     pub evictions: u64,
-    /// Times that a task gave way.
+    /// Times that a task was deactivated.
     pub deactivations: u64,
     /// Victims that the policy named.
     pub replacements: u64,

@@ -156,8 +156,8 @@ impl ExactBits<'_> {
         mapped >> ((address - from) / PAGE_BYTES) & 1 != 0
     }
 
-    /// Which of at most 64 pages are mapped, a bit each. Where that cannot be told they are taken
-    /// for mapped.
+    /// Which of at most 64 pages are mapped, a bit each. Pages for which that is unknown count as
+    /// mapped.
     fn look(&self, from: usize, count: usize) -> u64 {
         let mut found = [NOTHING; MOST_SEEN];
         let end = from + count * PAGE_BYTES;
@@ -424,8 +424,8 @@ impl Agent {
         unsafe { self.copy_and_unmap(to, from, length, awaited, false) }
     }
 
-    /// The kernel maps what it copies; what nobody waits for is unmapped again before anybody is
-    /// woken.
+    /// The kernel maps what it copies. Pages that no thread waits for are unmapped again before any
+    /// thread is woken.
     unsafe fn copy_and_unmap(
         &self,
         to: usize,
@@ -550,8 +550,8 @@ impl Agent {
     }
 }
 
-/// Unmaps pages of the file; the next touch maps them again. Locked memory stays mapped: it is in
-/// use for good.
+/// Unmaps pages of the file; the next touch maps them again. Locked memory stays mapped,
+/// because it is always in use.
 fn zap(start: usize, length: usize) {
     // SAFETY: contents stay in the file, and the mapping is the file's: the gate is shut.
     let _ = unsafe { advise(start, length, MADV_DONTNEED) };
