@@ -8,13 +8,14 @@ use crate::awake::Awake;
 use crate::output::Output;
 use crate::progress;
 use crate::record::{exit_code, ignored_signals, pass_signals_on};
-use anyhow::bail;
+use anyhow::{Context, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use std::ffi::OsString;
+use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -133,6 +134,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
     };
     let stats = args.stats.as_deref().map(Output::create).transpose()?;
+    forget_stats(args.stats.as_deref())?;
     // As `record` does: handlers, and none where the signal is ignored already.
     let ignored = ignored_signals();
     let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
@@ -166,6 +168,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         );
     }
     Ok(exit_code(ended.status))
+}
+
+/// Removes counts of an earlier run, which a reader could take for those of one that has failed.
+pub(crate) fn forget_stats(path: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = path.filter(|path| path.is_file()) else { return Ok(()) };
+    fs::remove_file(path).with_context(|| format!("{}: cannot be removed", path.display()))
 }
 
 /// Bytes of memory, as given at some place.

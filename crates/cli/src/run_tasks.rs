@@ -5,7 +5,7 @@
 
 use crate::output::Output;
 use crate::record::ignored_signals;
-use crate::run::{Args, limit_bytes, show};
+use crate::run::{Args, forget_stats, limit_bytes, show};
 use anyhow::bail;
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -53,6 +53,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         use_ring: args.use_ring(),
     };
     let stats = args.stats.as_deref().map(Output::create).transpose()?;
+    forget_stats(args.stats.as_deref())?;
     let (signals, watch) = (pass_signals_on()?, TasksWatch::default());
     let statistics = thread::scope(|scope| {
         if args.progress {

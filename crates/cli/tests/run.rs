@@ -152,6 +152,87 @@ fn signals_that_come_while_threads_wait_for_the_pager_do_no_harm() {
 }
 
 #[test]
+fn programs_that_restrict_themselves_go_on() {
+    let restrictions = ["chroot", "user", "undumpable", "mdwe", "addresses", "data", "descriptors", "files"];
+    for what in restrictions.into_iter().chain(["filter", "filter-all"]) {
+        expect_right(&["--memory", "24MiB", "--policy", "clock"], "restricted", &["48", what]);
+    }
+    // Without a ring, the store is written to by the agent alone.
+    expect_right(&["--memory", "24MiB", "--io", "sync"], "restricted", &["48", "files"]);
+}
+
+#[test]
+fn threads_and_processes_end_as_they_do_without_a_pager() {
+    for what in ["robust", "leader", "exec", "children", "spawn", "cancelled", "coroutines"] {
+        expect_right(&["--memory", "32MiB", "--policy", "clock"], "ends", &["48", what]);
+    }
+    if !can_page() {
+        return;
+    }
+    let output = output(run(&["--memory", "32MiB", "--"]).arg(program("ends")).args(["48", "last"]));
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), "right".to_string()));
+}
+
+/// A process cannot kill itself if it is the first of a namespace, or if its filter refuses that.
+#[test]
+fn a_pager_that_gives_up_ends_the_program_for_sure() {
+    if !can_page() {
+        return;
+    }
+    let limits = program("limits");
+    let first = ["unshare", "-p", "-f", "--mount-proc", limits.to_str().unwrap(), "32", "fork"];
+    let restricted = program("restricted");
+    let filtered = [restricted.to_str().unwrap(), "48", "filter-threads"];
+    let cases: [(&[&str], &[&str], &str); 2] =
+        [(&MEMFD, &first, "has forked"), (&["--memory", "24MiB"], &filtered, "")];
+    for (options, command, words) in cases {
+        let stats = workshop().join("given-up.json");
+        // Of an earlier run.
+        fs::write(&stats, "{}").unwrap();
+        let output = output(run(options).arg("--stats").arg(&stats).arg("--").args(command));
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{command:?}: {said}");
+        assert!(said.contains(words) && !stats.exists(), "{command:?}: {said}");
+    }
+    // What begins in another namespace is paged as everywhere.
+    let churn = program("churn");
+    let output = output(
+        run(&["--memory", "16MiB", "--", "unshare", "-p", "-f", "--mount-proc"])
+            .arg(churn)
+            .args(["24", "2", "1"]),
+    );
+    let said = text(&output.stderr);
+    assert_eq!(
+        (output.status.code(), text(&output.stdout), said.as_str()),
+        (Some(0), "right".to_string(), "")
+    );
+}
+
+/// Neither those without the C library nor those whose own runtime manages all addresses.
+#[test]
+fn programs_that_cannot_be_paged_are_refused_and_run_as_children() {
+    if !can_page() {
+        return;
+    }
+    let cases = [
+        (compiled("nolibrary", &["-nostdlib", "-pie"]), "is linked without the C library"),
+        (compiled("churn", &["-fsanitize=address"]), "is made with a sanitizer"),
+        (compiled("churn", &["-fsanitize=thread"]), "is made with a sanitizer"),
+    ];
+    for (program, words) in cases {
+        let output = self::output(run(&["--memory", "16MiB", "--"]).arg(&program).args(["1", "1", "1"]));
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{said}");
+        assert!(said.contains(words) && said.lines().count() == 1, "{said}");
+        let script = format!("{} 1 1 1; exit 3", program.display());
+        let output = self::output(&mut run(&["--memory", "16MiB", "--", "sh", "-c", &script]));
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), "right".to_string()), "{said}");
+        assert!(said.contains("ran without a limit") && said.lines().count() == 1, "{said}");
+    }
+}
+
+#[test]
 fn direct_io_and_system_calls_see_memory_as_it_is() {
     let file = workshop().join("direct.data");
     let file = file.to_str().unwrap();

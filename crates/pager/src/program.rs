@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Why a program cannot be run here.
@@ -29,6 +29,9 @@ pub enum ProgramError {
     /// The agent takes the place of functions of GNU's C library.
     #[error("{}: is made for another C library than GNU's ({}) and cannot be paged", .0.display(), .1)]
     OtherLibrary(PathBuf, String),
+    /// There are no functions whose place the agent could take.
+    #[error("{}: is linked without the C library and cannot be paged (of Go, build it with CGO_ENABLED=1)", .0.display())]
+    NoLibrary(PathBuf),
     /// The agent is for another processor.
     #[error("{}: only programs for 64-bit x86 can be paged", .0.display())]
     Foreign(PathBuf),
@@ -89,24 +92,50 @@ fn check(path: &Path) -> Result<Option<PathBuf>, ProgramError> {
         return Err(ProgramError::Foreign(path.to_path_buf()));
     }
     match linker(&head) {
-        None => Err(ProgramError::Static(path.to_path_buf())),
+        None => return Err(ProgramError::Static(path.to_path_buf())),
         // Named beyond what was read: the agent itself will see.
-        Some("") => Ok(None),
-        Some(linker) if linker.ends_with("/ld-linux-x86-64.so.2") => Ok(None),
-        Some(linker) => Err(ProgramError::OtherLibrary(path.to_path_buf(), linker.to_string())),
+        Some("") => return Ok(None),
+        Some(linker) if linker.ends_with("/ld-linux-x86-64.so.2") => {}
+        Some(linker) => return Err(ProgramError::OtherLibrary(path.to_path_buf(), linker.to_string())),
     }
+    match needs_libraries(path, &head) {
+        Some(false) => Err(ProgramError::NoLibrary(path.to_path_buf())),
+        // What cannot be told the agent itself will see.
+        Some(true) | None => Ok(None),
+    }
+}
+
+/// A number of so many bytes.
+fn number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
+    let field = bytes.get(at..at.checked_add(length)?)?;
+    Some(field.iter().rev().fold(0_usize, |number, &byte| number << 8 | usize::from(byte)))
+}
+
+/// Where in a 64-bit ELF file the part is that a program header of this type stands for, and its length.
+fn part(head: &[u8], kind: usize) -> Option<(usize, usize)> {
+    let (table, size, count) = (number(head, 0x20, 8)?, number(head, 0x36, 2)?, number(head, 0x38, 2)?);
+    let mut headers = (0..count).filter_map(|index| table.checked_add(index * size));
+    let header = headers.find(|&header| number(head, header, 4) == Some(kind))?;
+    Some((number(head, header + 8, 8)?, number(head, header + 32, 8)?))
+}
+
+/// Whether an ELF file names libraries that it needs, by entries of type `DT_NEEDED`; `None` if that cannot
+/// be told.
+fn needs_libraries(path: &Path, head: &[u8]) -> Option<bool> {
+    const PT_DYNAMIC: usize = 2;
+    const DT_NEEDED: usize = 1;
+    const ENTRY_BYTES: usize = 16;
+    const MOST_BYTES: usize = 1 << 16;
+    let (offset, length) = part(head, PT_DYNAMIC)?;
+    let mut entries = vec![0; length.min(MOST_BYTES)];
+    File::open(path).ok()?.read_exact_at(&mut entries, offset as u64).ok()?;
+    Some(entries.chunks_exact(ENTRY_BYTES).any(|entry| number(entry, 0, 8) == Some(DT_NEEDED)))
 }
 
 /// The dynamic linker that a 64-bit ELF file asks for, by a program header of type `PT_INTERP`.
 fn linker(head: &[u8]) -> Option<&str> {
-    let number = |at: usize, bytes: usize| {
-        let field = head.get(at..at.checked_add(bytes)?)?;
-        Some(field.iter().rev().fold(0_usize, |number, &byte| number << 8 | usize::from(byte)))
-    };
-    let (table, size, count) = (number(0x20, 8)?, number(0x36, 2)?, number(0x38, 2)?);
-    let mut headers = (0..count).filter_map(|index| table.checked_add(index * size));
-    let header = headers.find(|&header| number(header, 4) == Some(3))?;
-    let (offset, bytes) = (number(header + 8, 8)?, number(header + 32, 8)?);
+    const PT_INTERP: usize = 3;
+    let (offset, bytes) = part(head, PT_INTERP)?;
     let name = offset.checked_add(bytes).and_then(|end| head.get(offset..end)).unwrap_or_default();
     Some(std::str::from_utf8(name).unwrap_or_default().trim_end_matches('\0'))
 }

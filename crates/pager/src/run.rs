@@ -166,6 +166,7 @@ impl Run {
             // Nobody is called.
             secret: Secret::default(),
             supervisor: std::process::id() as i32,
+            pid_namespace: pid_namespace(),
             limit_pages: options.limit_bytes / PAGE_BYTES,
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
@@ -182,6 +183,7 @@ impl Run {
         };
         let mut start = Command::new(name);
         start.args(command.get(1..).unwrap_or_default());
+        allow_sanitizers(&mut start);
         let block = Library::new(enclosure.directory())?.equip(&mut start, order)?;
         enclosure.enter(&mut start)?;
         prepare(&mut start);
@@ -241,6 +243,23 @@ impl Running for Run {
 
 pub(crate) fn system(what: String) -> impl FnOnce(io::Error) -> RunError {
     |error| RunError::System { what, error }
+}
+
+/// A program that is made with AddressSanitizer does not begin behind a library that it does not know,
+/// unless it is told that this is well. One that the program starts may be such a one.
+fn allow_sanitizers(command: &mut Command) {
+    const VARIABLE: &str = "ASAN_OPTIONS";
+    let mut options = std::env::var_os(VARIABLE).unwrap_or_default();
+    if !options.is_empty() {
+        options.push(":");
+    }
+    options.push("verify_asan_link_order=0");
+    command.env(VARIABLE, options);
+}
+
+/// The namespace that this process's number is of.
+pub(crate) fn pid_namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| std::os::unix::fs::MetadataExt::ino(&file))
 }
 
 /// The size that files may have here.

@@ -85,6 +85,8 @@ pub struct Order {
     pub secret: Secret,
     /// The process to live and die with: the command.
     pub supervisor: i32,
+    /// The namespace in which that is its number: the inode of `/proc/self/ns/pid`.
+    pub pid_namespace: u64,
     /// Memory of each process of the program, the pager's own included.
     pub limit_pages: u64,
     /// Most pages read ahead at once; 0 or 1 for none.

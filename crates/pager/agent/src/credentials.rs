@@ -71,6 +71,20 @@ impl Credentials {
             let result = unsafe { call(number, [first, second, third, 0, 0, 0]) };
             if result < 0 { Err(Errno::from_raw_os_error(-result as i32)) } else { Ok(()) }
         };
+        let set_capabilities = |[inheritable, permitted, effective]: [u64; 3]| {
+            const VERSION: u32 = 0x2008_0522;
+            let header = [VERSION, 0];
+            let words = |shift: u32| {
+                [effective, permitted, inheritable].map(|bits| (bits >> shift & u64::from(u32::MAX)) as u32)
+            };
+            let data = [words(0), words(32)];
+            set(raw::__NR_capset, [header.as_ptr() as usize, data.as_ptr() as usize, 0])
+        };
+        // What may be done has to be in effect, and is not to go with the user: the program may have more
+        // to change, and what it has kept for that is kept here.
+        let [inheritable, permitted, _] = own.capabilities;
+        set_capabilities([inheritable, permitted, permitted])?;
+        set(raw::__NR_prctl, [PR_SET_KEEPCAPS, 1, 0])?;
         if self.others != own.others {
             set(raw::__NR_setgroups, [self.others.len(), self.others.as_ptr() as usize, 0])?;
         }
@@ -80,23 +94,14 @@ impl Credentials {
         if self.users != own.users {
             set(raw::__NR_setresuid, self.users.map(|user| user as usize))?;
         }
-        // With the user some may have gone.
-        let left = Self::of(c"thread-self/status").map_or([0; 3], |now| now.capabilities);
         let [inheritable, permitted, effective] = self.capabilities;
-        let wanted = [inheritable & left[0], permitted & left[1], effective & permitted & left[1]];
-        if wanted != left {
-            const VERSION: u32 = 0x2008_0522;
-            let header = [VERSION, 0];
-            let [inheritable, permitted, effective] = wanted;
-            let words = |shift: u32| {
-                [effective, permitted, inheritable].map(|bits| (bits >> shift & u64::from(u32::MAX)) as u32)
-            };
-            let data = [words(0), words(32)];
-            set(raw::__NR_capset, [header.as_ptr() as usize, data.as_ptr() as usize, 0])?;
-        }
-        Ok(())
+        let kept = permitted & own.capabilities[1];
+        set_capabilities([inheritable & own.capabilities[0], kept, effective & kept])
     }
 }
+
+/// Of `prctl`: the calling thread's capabilities outlast a change of its user.
+const PR_SET_KEEPCAPS: usize = 8;
 
 impl Agent {
     /// Takes on the rights of the process's first thread.

@@ -15,6 +15,7 @@ use crate::memfd::advise;
 use crate::objects::LEAST_BYTES;
 use crate::rlimits;
 use crate::roots::open_proc;
+use core::arch::global_asm;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
@@ -24,11 +25,29 @@ use rustix::io::{Errno, pwrite};
 use rustix::mm::{MprotectFlags, mprotect};
 use sweephand_uffd::PAGE_BYTES;
 
+// Of the program's C library and dynamic linker, if it has them: a program that is made without the
+// library must still be able to begin, so the names are weak.
+global_asm!(
+    ".weak dlsym",
+    ".weak __errno_location",
+    ".globl sweephand_find_symbol",
+    ".hidden sweephand_find_symbol",
+    "sweephand_find_symbol:",
+    "mov rax, qword ptr [rip + dlsym@GOTPCREL]",
+    "ret",
+    ".globl sweephand_find_errno",
+    ".hidden sweephand_find_errno",
+    "sweephand_find_errno:",
+    "mov rax, qword ptr [rip + __errno_location@GOTPCREL]",
+    "ret",
+);
+
+type FindSymbol = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+type FindErrno = unsafe extern "C" fn() -> *mut c_int;
+
 unsafe extern "C" {
-    // The program's C library, whichever that is.
-    fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
-    // Where it keeps a thread's `errno`.
-    fn __errno_location() -> *mut c_int;
+    fn sweephand_find_symbol() -> Option<FindSymbol>;
+    fn sweephand_find_errno() -> Option<FindErrno>;
 }
 
 /// The first library behind the calling one that has a symbol.
@@ -43,7 +62,7 @@ const JUMP_BYTES: usize = 14;
 /// A symbol of the libraries behind this one.
 pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a call of the dynamic linker's with a string.
-    let address = unsafe { dlsym(RTLD_NEXT, name.as_ptr()) };
+    let address = unsafe { sweephand_find_symbol()?(RTLD_NEXT, name.as_ptr()) };
     (!address.is_null()).then_some(address)
 }
 
@@ -73,6 +92,17 @@ impl Function {
 /// Whether the C library is GNU's.
 pub(crate) fn is_gnu_library() -> bool {
     symbol(c"gnu_get_libc_version").is_some()
+}
+
+/// Whether the program is made with a tool that checks each access to memory. Such tools keep notes of
+/// all addresses in memory of many times the size, which is theirs to manage.
+pub(crate) fn is_sanitized() -> bool {
+    const MARKS: [&CStr; 4] = [c"__asan_init", c"__tsan_init", c"__msan_init", c"__hwasan_init"];
+    // SAFETY: as in `symbol`. The program itself may have them, too.
+    let has = |name: &CStr| unsafe {
+        sweephand_find_symbol().is_some_and(|find| !find(ptr::null_mut(), name.as_ptr()).is_null())
+    };
+    MARKS.into_iter().any(has)
 }
 
 /// Has the C library's `malloc` map what is an object, and go on mapping it whatever the program frees. Libraries that
@@ -263,7 +293,11 @@ pub(crate) fn c_result(result: isize) -> isize {
         return result;
     }
     // SAFETY: the C library's function of that name; the variable is the calling thread's.
-    unsafe { *__errno_location() = -result as c_int };
+    unsafe {
+        if let Some(location) = sweephand_find_errno() {
+            *location() = -result as c_int;
+        }
+    }
     -1
 }
 

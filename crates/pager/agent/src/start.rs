@@ -1,12 +1,13 @@
 //! The beginning: from the dynamic linker's call of the preload library to an agent that serves the program.
 
-use crate::agent::Agent;
+use crate::agent::{Agent, features};
 use crate::control::{CONTROL_BYTES, Control, MAGIC, ORDER_BYTES, VARIABLE, add};
 use crate::environment::{adopt, variable, withdraw};
 use crate::failure::{give_up, set_control};
 use crate::gate::GATE;
 use crate::mailbox::{Call, MAILBOX};
 use crate::rlimits::{self, Raised};
+use crate::roots::open_proc;
 use crate::{fork, hooks, memfd, own, thread};
 use alloc::boxed::Box;
 use core::arch::asm;
@@ -19,7 +20,7 @@ use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
-use sweephand_uffd::PAGE_BYTES;
+use sweephand_uffd::{OpenError, PAGE_BYTES, Userfaultfd};
 
 /// The agent's stack.
 const STACK_BYTES: usize = 256 << 10;
@@ -46,6 +47,21 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
         return;
     };
     set_control(control);
+    let is_first = control.counters.begun.load(Ordering::Relaxed) == 0;
+    match (hooks::is_sanitized(), is_first) {
+        (true, true) => give_up(format_args!(
+            "is made with a sanitizer, whose own memory cannot be paged; build it without"
+        )),
+        // What the program starts goes on as it can. The command tells of it.
+        (true, false) => return,
+        (false, true) => {}
+        // It may have given up the rights that the pager needs.
+        (false, false) => {
+            if matches!(Userfaultfd::open(features(control)), Err(OpenError::NotPermitted)) {
+                return;
+            }
+        }
+    }
     // SAFETY: the process's own environment, as the caller promises.
     unsafe { adopt(environment) };
     add(&control.counters.begun, 1);
@@ -155,8 +171,14 @@ pub(crate) unsafe fn agent() -> &'static mut Agent {
     unsafe { &mut *AGENT.load(Ordering::Acquire) }
 }
 
-/// What becomes readable when the command ends; nothing if it has ended in good order.
-pub(crate) fn open_supervisor(control: &Control) -> Option<OwnedFd> {
+/// What becomes readable when the command ends; nothing if it has ended in good order. Nothing either
+/// in another namespace of processes than the command's, where its number is nobody's or somebody
+/// else's: a program that begins there is not ended with it.
+fn open_supervisor(control: &Control) -> Option<OwnedFd> {
+    let namespace = open_proc(c"self/ns/pid", OFlags::RDONLY).and_then(|file| fstat(&file));
+    if namespace.is_ok_and(|namespace| namespace.st_ino != control.order.pid_namespace) {
+        return None;
+    }
     let pid = Pid::from_raw(control.order.supervisor);
     let opened = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     // In this order: it says so before it ends.

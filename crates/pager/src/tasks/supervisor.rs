@@ -25,7 +25,7 @@ use super::watch::TasksWatch;
 use crate::cgroup::{CgroupError, kernel_share};
 use crate::enclosure::Enclosure;
 use crate::launch::{ControlBlock, Library, text};
-use crate::run::{RunError, check_limit, check_swap, file_bytes, system};
+use crate::run::{RunError, check_limit, check_swap, file_bytes, pid_namespace, system};
 use crate::{MOST_PREFETCH_PAGES, PAGE_BYTES, program};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -943,6 +943,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             magic: MAGIC,
             secret: self.switchboard.secret,
             supervisor: std::process::id() as i32,
+            pid_namespace: pid_namespace(),
             limit_pages: self.frames as u64,
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
