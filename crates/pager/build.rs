@@ -9,29 +9,39 @@ use std::process::Command;
 use std::{env, fs};
 
 fn main() {
-    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by Cargo"));
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by Cargo"));
-    for path in ["preload", "agent", "../uffd", "../policy", "../../Cargo.lock"] {
-        println!("cargo::rerun-if-changed={}", here.join(path).display());
-    }
+    let here = folder("CARGO_MANIFEST_DIR");
+    let out = folder("OUT_DIR");
+    let sources =
+        ["AGENT_ROOT", "POLICY_ROOT", "AGENT_UFFD"].map(|name| folder(&format!("DEP_SWEEPHAND_{name}")));
     let copy = out.join("preload");
     fs::create_dir_all(copy.join("src")).expect("OUT_DIR can be written");
-    let manifest = fs::read_to_string(here.join("preload/Cargo.toml")).expect("part of the crate");
-    let agent = here.join("agent").display().to_string();
-    write_if_new(&copy.join("Cargo.toml"), &manifest.replace("../agent", &agent));
+    let mut manifest = fs::read_to_string(here.join("preload/manifest.toml")).expect("part of the crate");
+    for (mark, source) in ["@AGENT@", "@POLICY@", "@UFFD@"].into_iter().zip(&sources) {
+        manifest = manifest.replace(mark, &source.display().to_string());
+        println!("cargo::rerun-if-changed={}", source.display());
+    }
+    write_if_new(&copy.join("Cargo.toml"), &manifest);
     write_if_new(
         &copy.join("src/lib.rs"),
         &fs::read_to_string(here.join("preload/src/lib.rs")).expect("part of the crate"),
     );
-    if let Ok(lock) = fs::read(here.join("../../Cargo.lock")) {
-        fs::write(copy.join("Cargo.lock"), lock).expect("OUT_DIR can be written");
+    // A package has a lock file of its own; in the project there is one for all.
+    let lock = [here.join("Cargo.lock"), here.join("../../Cargo.lock")];
+    if let Some(lock) = lock.iter().find(|path| path.exists()) {
+        println!("cargo::rerun-if-changed={}", lock.display());
+        fs::copy(lock, copy.join("Cargo.lock")).expect("OUT_DIR can be written");
     }
+    println!("cargo::rerun-if-changed={}", here.join("preload").display());
     // Offline first: what is needed is there, unless the crate is built outside of its workspace.
     if !build(&copy, &out, true) && !build(&copy, &out, false) {
         panic!("the preload library cannot be built: see above");
     }
     let library = out.join("target/release/libsweephand_preload.so");
     println!("cargo::rustc-env=SWEEPHAND_PRELOAD={}", library.display());
+}
+
+fn folder(variable: &str) -> PathBuf {
+    PathBuf::from(env::var_os(variable).unwrap_or_else(|| panic!("{variable} is set by Cargo")))
 }
 
 fn build(manifest: &Path, out: &Path, offline: bool) -> bool {

@@ -325,7 +325,7 @@ fn recorded_lookups(lab: &Lab) -> Result<Report, Error> {
     let half = (file.from_record + file.to_record) / 2;
     let numbers = page_numbers(&trace)?;
     let class_of_page: Vec<usize> = {
-        let layout = Published::read(include_str!("../../traces/btree.csv"));
+        let layout = Published::read(&lab.bundled_text("btree.csv")?);
         // sqlite counts its pages from 1.
         let mut of_file = vec![2; file.pages as usize + 1];
         let (trees, types, pages) = (layout.words("tree"), layout.words("type"), layout.column("page"));

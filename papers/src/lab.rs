@@ -4,7 +4,7 @@ use crate::live::Counts;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -204,6 +204,17 @@ impl Lab {
         }
         self.uses(file, true)?;
         Ok(Trace::open(&path)?)
+    }
+
+    /// Reads a text that comes with the project, by the name of its file in `traces/`.
+    pub(crate) fn bundled_text(&self, file: &'static str) -> Result<String, Error> {
+        let path = Path::new(BUNDLED).join(file);
+        let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::NoBundledTrace { name: file, path },
+            _ => Error::Input { path, error },
+        })?;
+        self.uses(file.to_string(), true)?;
+        Ok(text)
     }
 
     fn trace_of_others(&self, name: &'static str, file: String) -> Result<Trace, Error> {

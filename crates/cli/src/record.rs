@@ -268,20 +268,6 @@ pub(crate) fn ignored_signals() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
-/// The recorder's sources: C, GPL-2.0-or-later, since it is linked with Valgrind.
-const SOURCES: [(&str, &str); 10] = [
-    ("build.sh", include_str!("../../../recorder/build.sh")),
-    ("recorder.h", include_str!("../../../recorder/recorder.h")),
-    ("window.h", include_str!("../../../recorder/window.h")),
-    ("main.c", include_str!("../../../recorder/main.c")),
-    ("instrument.c", include_str!("../../../recorder/instrument.c")),
-    ("widen.c", include_str!("../../../recorder/widen.c")),
-    ("window.c", include_str!("../../../recorder/window.c")),
-    ("stream.c", include_str!("../../../recorder/stream.c")),
-    ("memory.c", include_str!("../../../recorder/memory.c")),
-    ("objects.c", include_str!("../../../recorder/objects.c")),
-];
-
 const MISSING: &str =
     "recording needs Valgrind with its headers and a C compiler: apt-get install valgrind gcc libc6-dev";
 
@@ -291,7 +277,7 @@ fn recorder(quiet: bool) -> anyhow::Result<PathBuf> {
     let Ok(version) = version else { bail!(MISSING) };
     let mut hash = xxhash_rust::xxh3::Xxh3::new();
     hash.update(&version.stdout);
-    SOURCES.iter().for_each(|(_, text)| hash.update(text.as_bytes()));
+    sweephand_recorder::SOURCES.iter().for_each(|(_, text)| hash.update(text.as_bytes()));
     // What is there will be run. So nobody else may have put it there.
     let cache = ownership::owned_directory(&ownership::cache_directory()?)
         .context("the recorder is kept there; set XDG_CACHE_HOME to a directory of your own")?;
@@ -309,7 +295,7 @@ fn recorder(quiet: bool) -> anyhow::Result<PathBuf> {
         tempfile::tempdir_in(&cache).with_context(|| format!("{}: cannot be written", cache.display()))?;
     let (sources, result) = (workshop.path().join("sources"), workshop.path().join("result"));
     fs::create_dir(&sources)?;
-    for (name, text) in SOURCES {
+    for (name, text) in sweephand_recorder::SOURCES {
         fs::write(sources.join(name), text)?;
     }
     let mut build = Command::new("sh");

@@ -154,6 +154,7 @@ fn summary(entries: &[Value]) -> String {
         ("A policy of your own", "own-policies.md"),
         ("Sweeps: many traces, every policy, every size", "sweep.md"),
         ("The papers, reproduced", "papers.md"),
+        ("How to check every published number", "artifact.md"),
         ("Large traces, from a sample", "sampling.md"),
         ("Output for other programs", "formats.md"),
         ("Trace formats, and how to add one", "trace-formats.md"),
