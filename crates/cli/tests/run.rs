@@ -239,8 +239,8 @@ fn direct_io_and_system_calls_see_memory_as_it_is() {
     expect_right(&["--memory", "16MiB", "--policy", "clock"], "direct", &[file, "32", "1000"]);
 }
 
-/// Pipes, sockets, rings and devices that hold pages beyond their being paged out: no frame that was
-/// the program's is used for other pages.
+/// Pipes, sockets, rings and devices that hold pages beyond their being paged out: no frame that
+/// was the program's is used for other pages.
 #[test]
 fn what_the_kernel_holds_of_a_page_stays_that_pages() {
     for policy in live_policies() {

@@ -1,4 +1,4 @@
-//! Whether a program can be run with the agent preloaded: found out before it starts.
+//! Checks, before a program starts, whether it can run with the agent preloaded.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -37,7 +37,8 @@ pub enum ProgramError {
     Foreign(PathBuf),
 }
 
-/// The file that a command's name stands for, if it can be run with the agent. Of a script, that goes for what runs it.
+/// The file that a command's name stands for, if it can be run with the agent. Of a script, that
+/// goes for what runs it.
 pub(crate) fn find(name: &OsStr) -> Result<PathBuf, ProgramError> {
     let program = locate(name)?;
     let mut file = program.clone();
@@ -87,7 +88,8 @@ fn check(path: &Path) -> Result<Option<PathBuf>, ProgramError> {
     if mode & 0o6000 != 0 {
         return Err(ProgramError::Setuid(path.to_path_buf()));
     }
-    // Of an ELF file the fifth byte tells the word size, the nineteenth and twentieth the processor.
+    // Of an ELF file the fifth byte tells the word size, the nineteenth and twentieth the
+    // processor.
     if head.get(4) != Some(&2) || head.get(18..20) != Some(&[62, 0]) {
         return Err(ProgramError::Foreign(path.to_path_buf()));
     }
@@ -111,7 +113,8 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
     Some(field.iter().rev().fold(0_usize, |number, &byte| number << 8 | usize::from(byte)))
 }
 
-/// Where in a 64-bit ELF file the part is that a program header of this type stands for, and its length.
+/// Where in a 64-bit ELF file the part is that a program header of this type stands for, and its
+/// length.
 fn part(head: &[u8], kind: usize) -> Option<(usize, usize)> {
     let (table, size, count) = (number(head, 0x20, 8)?, number(head, 0x36, 2)?, number(head, 0x38, 2)?);
     let mut headers = (0..count).filter_map(|index| table.checked_add(index * size));
@@ -119,8 +122,8 @@ fn part(head: &[u8], kind: usize) -> Option<(usize, usize)> {
     Some((number(head, header + 8, 8)?, number(head, header + 32, 8)?))
 }
 
-/// Whether an ELF file names libraries that it needs, by entries of type `DT_NEEDED`; `None` if that cannot
-/// be told.
+/// Whether an ELF file names libraries that it needs, by entries of type `DT_NEEDED`; `None` if
+/// that cannot be told.
 fn needs_libraries(path: &Path, head: &[u8]) -> Option<bool> {
     const PT_DYNAMIC: usize = 2;
     const DT_NEEDED: usize = 1;

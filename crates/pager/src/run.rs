@@ -245,8 +245,8 @@ pub(crate) fn system(what: String) -> impl FnOnce(io::Error) -> RunError {
     |error| RunError::System { what, error }
 }
 
-/// A program that is made with AddressSanitizer does not begin behind a library that it does not know,
-/// unless it is told that this is well. One that the program starts may be such a one.
+/// A program that is made with AddressSanitizer does not begin behind a library that it does not
+/// know, unless it is told that this is well. One that the program starts may be such a one.
 fn allow_sanitizers(command: &mut Command) {
     const VARIABLE: &str = "ASAN_OPTIONS";
     let mut options = std::env::var_os(VARIABLE).unwrap_or_default();

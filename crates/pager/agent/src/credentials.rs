@@ -1,12 +1,14 @@
-//! Whose rights the agent has: those of the program, and no more.
+//! The agent's rights: those of the program, and no more.
 //!
-//! To the kernel each thread has rights of its own. The C library's `setuid` and its like change those
-//! of all threads that it knows of, and the agent is none of them. An agent with root's rights in the
-//! process of another user would be root for everybody who can make that process do what it was not
-//! made to do. So the program's functions that change rights are seen (by the preload library), and
-//! return when the agent has followed; what is done by bare system calls is found out a moment later.
+//! To the kernel each thread has rights of its own. The C library's `setuid` and similar functions
+//! change the rights of all threads that the library knows, and it does not know the agent. An
+//! agent with root's rights in another user's process would be root for anyone who can misuse that
+//! process. So the preload library replaces the program's functions that change rights; they return
+//! when the agent has followed. If a program changes its rights by bare system calls, the agent
+//! finds out a moment later.
 //!
-//! What the agent needs afterwards it has open: see [`roots`](crate::roots), [`fork`](crate::fork).
+//! The agent opens in advance what it needs afterwards: see [`roots`](crate::roots),
+//! [`fork`](crate::fork).
 
 use crate::agent::Agent;
 use crate::failure::give_up;
@@ -63,7 +65,8 @@ impl Credentials {
         Self::parse(core::str::from_utf8(&text[..length]).ok()?)
     }
 
-    /// Has the calling thread, which has the rights `own`, take these on as far as they are no more.
+    /// Has the calling thread, which has the rights `own`, take these on as far as they are no
+    /// more.
     fn take_on(&self, own: &Self) -> Result<(), Errno> {
         let set = |number: u32, arguments: [usize; 3]| {
             let [first, second, third] = arguments;
@@ -80,8 +83,8 @@ impl Credentials {
             let data = [words(0), words(32)];
             set(raw::__NR_capset, [header.as_ptr() as usize, data.as_ptr() as usize, 0])
         };
-        // What may be done has to be in effect, and is not to go with the user: the program may have more
-        // to change, and what it has kept for that is kept here.
+        // What may be done has to be in effect, and is not to go with the user: the program may
+        // have more to change, and what it has kept for that is kept here.
         let [inheritable, permitted, _] = own.capabilities;
         set_capabilities([inheritable, permitted, permitted])?;
         set(raw::__NR_prctl, [PR_SET_KEEPCAPS, 1, 0])?;
@@ -130,7 +133,8 @@ pub unsafe fn changed_by(name: &CStr, arguments: [usize; 3]) -> isize {
         return crate::hooks::c_result(-(Errno::NOSYS.raw_os_error() as isize));
     };
     let [first, second, third] = arguments;
-    // SAFETY: the C library's function of that name, with at most three arguments that fit a register.
+    // SAFETY: the C library's function of that name, with at most three arguments that fit a
+    // register.
     let result = unsafe {
         let function: extern "C" fn(usize, usize, usize) -> c_int = core::mem::transmute(function);
         function(first, second, third)

@@ -1,7 +1,7 @@
-//! Functions that the preload library has under the names of the C library's: the program finds ours
-//! first. So it is with `syscall` and `prctl`, by which programs ask the kernel for what it has no
-//! other function for. What [`hooks`](crate::hooks) replaces must be seen when the C library itself
-//! calls it; these are only called by programs.
+//! Functions that the preload library exports under names of the C library's, so that the program
+//! finds ours first: `syscall` and `prctl`. Programs use these to ask the kernel for what no other
+//! function offers. [`hooks`](crate::hooks) replaces functions that the C library itself calls;
+//! only programs call these.
 //!
 //! ```text
 //!   program ---- syscall(number, ...) ----> is the number one of SEEN?
@@ -59,8 +59,8 @@ const fn seen() -> [u64; NUMBERS / 64] {
     bits
 }
 
-/// A system call of the program's that is one of [`SEEN`]. The result is as the C library's `syscall`
-/// has it.
+/// A system call of the program's that is one of [`SEEN`]. The result is as the C library's
+/// `syscall` has it.
 ///
 /// # Safety
 /// As the system call asks for.
@@ -121,8 +121,8 @@ fn has_memory_of_its_own(clone_flags: usize) -> bool {
     clone_flags as u32 & raw::CLONE_VM == 0
 }
 
-/// A filter for all threads would be one for the agent, who cannot do with what the program can. Returns
-/// the flags that say so, if the calling thread is all that there is beside the agent.
+/// A filter for all threads would be one for the agent, who cannot do with what the program can.
+/// Returns the flags that say so, if the calling thread is all that there is beside the agent.
 fn for_all_threads(flags: usize) -> usize {
     const THREADS: usize = 1 << 0;
     const THREADS_WITH_ERROR: usize = 1 << 4;
@@ -153,8 +153,8 @@ pub unsafe extern "C" fn prctl(
     unsafe { system_call(raw::__NR_prctl as usize, option, second, third, fourth, fifth, 0) }
 }
 
-/// `pthread_mutex_init`. When the owner of a robust mutex ends, the kernel looks for the mutex in memory,
-/// and does not wait for a page: so it must not be missing.
+/// `pthread_mutex_init`. When the owner of a robust mutex ends, the kernel looks for the mutex in
+/// memory, and does not wait for a page: so it must not be missing.
 ///
 /// # Safety
 /// As the function asks for.
@@ -205,8 +205,8 @@ unsafe fn is_robust(mutex: usize) -> bool {
     unsafe { *((mutex + KIND) as *const u32) & ROBUST != 0 }
 }
 
-/// `pthread_create`. What the kernel writes to when a thread is gone is at the end of its stack; if the
-/// program has chosen that, it is memory like any other.
+/// `pthread_create`. What the kernel writes to when a thread is gone is at the end of its stack; if
+/// the program has chosen that, it is memory like any other.
 ///
 /// # Safety
 /// As the function asks for.

@@ -1,9 +1,11 @@
-//! Memory lent: what the command and the agents of several programs that share one limit tell each other.
+//! Memory lent: what the command and the agents of several programs that share one limit tell each
+//! other.
 //!
-//! With one program an agent has its limit and its policy to itself. With several, the command has the limit and the policy,
-//! and lends frames: an agent holds as many as it has been *granted*, asks for more, and gives back what it does not use.
-//! Pages are told to the policy and named as victims by the agent's own ids. Bits are not told: they are on a *board*, a
-//! byte a page in memory that both see.
+//! With one program an agent has its limit and its policy to itself. With several, the command has
+//! the limit and the policy, and lends frames: an agent holds as many as it has been *granted*,
+//! asks for more, and gives back what it does not use. Pages are told to the policy and named as
+//! victims by the agent's own ids. Bits are not told: they are on a *board*, a byte a page in
+//! memory that both see.
 //!
 //! ```text
 //!   agent                                      command
@@ -84,16 +86,17 @@ pub enum Order {
     /// This page's bit has been found clear: its next touch has to tell.
     Watch = 4,
     /// The task is not active: no fault is to be answered.
-    Hold = 5,
+    Suspend = 5,
     /// The task is active again.
-    Release = 6,
+    Resume = 6,
     /// All pages are to be unmapped, so that a task goes no further that does not fault.
     Freeze = 7,
     /// The question has its answer.
     Answered = 8,
     /// There will never be as many frames as were asked for.
     Refuse = 9,
-    /// The command knows of this process, and what is kept of account has room for it: the first order to everyone.
+    /// The command knows of this process, and what is kept of account has room for it: the first
+    /// order to everyone.
     Admitted = 10,
 }
 
@@ -135,8 +138,8 @@ impl Order {
             Self::Evict,
             Self::Give,
             Self::Watch,
-            Self::Hold,
-            Self::Release,
+            Self::Suspend,
+            Self::Resume,
             Self::Freeze,
             Self::Answered,
             Self::Refuse,
@@ -157,7 +160,8 @@ fn decode(word: u32) -> (u32, u32) {
 /// The page has been referenced since its bit was cleared.
 pub const REFERENCED: u8 = 1;
 
-/// What an agent tells without words: a page of numbers, then a byte a page. In a file that both sides map.
+/// What an agent tells without words: a page of numbers, then a byte a page. In a file that both
+/// sides map.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Board {

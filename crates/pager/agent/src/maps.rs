@@ -73,7 +73,8 @@ fn parse(line: &[u8]) -> Option<Mapping> {
     (is_private && mapping.protection & raw::PROT_WRITE != 0).then_some(mapping)
 }
 
-/// `7ffc1000-7ffc3000 rw-p 00000000 00:00 0    [stack]`: start, end, permissions, offset, device, inode, name.
+/// `7ffc1000-7ffc3000 rw-p 00000000 00:00 0    [stack]`: start, end, permissions, offset, device,
+/// inode, name.
 /// Returns besides whether it is private and anonymous, and not one of the kernel's own.
 fn parse_any(line: &[u8]) -> Option<(Mapping, bool)> {
     let line = core::str::from_utf8(line).ok()?;

@@ -1,7 +1,7 @@
-//! The program's resource limits are the program's: what the agent needs does not count.
+//! The program's resource limits apply to the program alone: what the agent needs does not count.
 //!
-//! The kernel has them for the process, agent included. Those that the agent could meet are kept
-//! here as the program has set them, and in the kernel so that the agent can go on:
+//! The kernel applies limits to the process, agent included. So limits that the agent could meet
+//! are kept here as the program has set them, and in the kernel so that the agent can continue:
 //!
 //! | limit | in the kernel |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | descriptors, file size | the soft limit is the program's; the hard limit stays, so that the agent can raise the soft one for the moment that it opens a file or writes to the store |
 //!
 //! In such a moment another thread of the program could open a file, or write to one, beyond its
-//! limit. Programs that this process becomes by `execve` have the limits as the program has set
+//! limit. Programs that this process starts by `execve` have the limits as the program has set
 //! them.
 
 use crate::failure;

@@ -1,4 +1,5 @@
-//! The beginning: from the dynamic linker's call of the preload library to an agent that serves the program.
+//! The start: from the dynamic linker's call of the preload library to an agent that serves the
+//! program.
 
 use crate::agent::{Agent, features};
 use crate::control::{CONTROL_BYTES, Control, MAGIC, ORDER_BYTES, VARIABLE, add};
@@ -27,14 +28,15 @@ const STACK_BYTES: usize = 256 << 10;
 
 static AGENT: AtomicPtr<Agent> = AtomicPtr::new(ptr::null_mut());
 
-/// Begins to page the program that this library has been loaded into, if its environment says so. `library` is where the
-/// library is in memory.
+/// Begins to page the program that this library has been loaded into, if its environment says so.
+/// `library` is where the library is in memory.
 ///
 /// # Safety
-/// To be called once, before the program has threads, with the environment of the process. (That is not looked at if
-/// the C library is not GNU's.)
+/// To be called once, before the program has threads, with the environment of the process. (That is
+/// not looked at if the C library is not GNU's.)
 pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) {
-    // Others pass no environment to a library, and their functions may be too short to be replaced. The command tells of it.
+    // Others pass no environment to a library, and their functions may be too short to be replaced.
+    // The command tells of it.
     if !hooks::is_gnu_library() {
         return;
     }
@@ -171,9 +173,9 @@ pub(crate) unsafe fn agent() -> &'static mut Agent {
     unsafe { &mut *AGENT.load(Ordering::Acquire) }
 }
 
-/// What becomes readable when the command ends; nothing if it has ended in good order. Nothing either
-/// in another namespace of processes than the command's, where its number is nobody's or somebody
-/// else's: a program that begins there is not ended with it.
+/// What becomes readable when the command ends; nothing if it has ended in good order. Nothing
+/// either in another namespace of processes than the command's, where its number is nobody's or
+/// somebody else's: a program that begins there is not ended with it.
 fn open_supervisor(control: &Control) -> Option<OwnedFd> {
     let namespace = open_proc(c"self/ns/pid", OFlags::RDONLY).and_then(|file| fstat(&file));
     if namespace.is_ok_and(|namespace| namespace.st_ino != control.order.pid_namespace) {

@@ -1,10 +1,12 @@
-//! The agent's side where several programs share one limit: frames are borrowed from the command, which has the policy.
+//! The agent's side when several programs share one limit: the command has the policy and lends
+//! frames.
 //!
-//! To the rest of the agent a [`Tenant`] is a policy: it takes note of what it is told, and as victims it names those that
-//! the command has named. See [`lease`](crate::lease) for what is said, and why.
+//! To the rest of the agent a [`Tenant`] is a policy. It passes reports on to the command, and
+//! names the victims that the command has named. [`lease`](crate::lease) describes the messages and
+//! the reasons for them.
 //!
-//! An agent that waits for frames, or whose task is held, does nothing but what the command orders: a task is suspended
-//! by leaving its faults unanswered, while its pages can still be taken.
+//! While an agent waits for frames, or its task is stopped, it only carries out the command's
+//! orders. A task is suspended by leaving its faults unanswered, so its pages can still be taken.
 
 use crate::agent::{Agent, filled};
 use crate::bits::Bits;
@@ -56,7 +58,7 @@ pub struct Tenant {
     /// Whether a question waits for its answer.
     asked: bool,
     /// Whether the task is not active.
-    held: bool,
+    is_suspended: bool,
     /// For messages that are read.
     inbox: Vec<u32>,
 }
@@ -83,13 +85,14 @@ impl Tenant {
             outbox: Vec::with_capacity(MESSAGE_WORDS),
             victims: VecDeque::new(),
             asked: false,
-            held: false,
+            is_suspended: false,
             inbox: filled(0, MESSAGE_WORDS),
         }
     }
 
-    /// In a child, whose copy of the parent's lease is worth nothing: calls for itself, and waits until the command has made
-    /// room in the cgroup. The child has pages without having asked for them.
+    /// In a child, whose copy of the parent's lease is worth nothing: calls for itself, and waits
+    /// until the command has made room in the cgroup. The child has pages without having asked for
+    /// them.
     fn reconnect(&mut self, control: &Control, granted: usize, socket: OwnedFd) {
         // The old socket's number is one of the parent's table, and must not be closed here.
         mem::forget(mem::replace(self, Self::begin(control, granted, Ok(socket))).socket);
@@ -226,7 +229,8 @@ impl LivePolicy for Tenant {
 
     fn evict(&mut self, _: PageId) {}
 
-    /// The policy's answer would come too late: the page counts as referenced, until the command clears the bit.
+    /// The policy's answer would come too late: the page counts as referenced, until the command
+    /// clears the bit.
     fn insert(&mut self, reference: Reference, _: &mut Bits) -> bool {
         if reference.page.index() >= MOST_PAGES {
             give_up(format_args!("a program among others can have {} GiB of addresses", MOST_PAGES >> 18));
@@ -267,7 +271,8 @@ impl Agent {
         self.own_pages() + if self.managed { 0 } else { FIRST_FRAMES }
     }
 
-    /// What `make_room` is where memory is lent: asks for frames, and gives back those that are too many.
+    /// What `make_room` is where memory is lent: asks for frames, and gives back those that are too
+    /// many.
     pub(crate) fn borrow_room(&mut self, pages: usize) {
         let batch = self.staging.batch_pages();
         loop {
@@ -277,7 +282,8 @@ impl Agent {
                 let spare = (tenant.granted / 32).clamp(LEAST_SPARE, batch);
                 if needed <= tenant.granted {
                     let idle = tenant.granted - needed;
-                    // Between faults only: what is being taken under management is yet to be counted page by page.
+                    // Between faults only: what is being taken under management is yet to be
+                    // counted page by page.
                     if pages == 0 && idle > 2 * batch {
                         tenant.granted -= idle - spare;
                         tenant.tell(Report::Give.word(idle - spare));
@@ -300,13 +306,13 @@ impl Agent {
             return;
         }
         self.follow();
-        while self.tenant().held {
+        while self.tenant().is_suspended {
             self.wait_for_orders();
         }
     }
 
-    /// Lets the command know how things are. What it is told matters when it next looks for a victim, and need not be sent at
-    /// once.
+    /// Lets the command know how things are. What it is told matters when it next looks for a
+    /// victim, and need not be sent at once.
     pub(crate) fn report(&mut self, at_once: bool) {
         let reading = self.staging.batches.iter().filter(|batch| batch.phase == Phase::Reading).count();
         let Some(tenant) = self.policy.tenant() else { return };
@@ -355,8 +361,8 @@ impl Agent {
                     Order::Evict | Order::Watch => {}
                     // Whoever had to wait for it has.
                     Order::Admitted => {}
-                    Order::Hold => self.tenant().held = true,
-                    Order::Release => self.tenant().held = false,
+                    Order::Suspend => self.tenant().is_suspended = true,
+                    Order::Resume => self.tenant().is_suspended = false,
                     Order::Freeze => self.freeze(),
                     Order::Answered => {
                         self.evict_named();
@@ -437,8 +443,8 @@ impl Agent {
         self.policy.tenant().map(Tenant::announce)
     }
 
-    /// In a child: a lease of its own, over as many frames as it has. Its parent waits for that: what either writes to, the
-    /// two do not share any more.
+    /// In a child: a lease of its own, over as many frames as it has. Its parent waits for that:
+    /// what either writes to, the two do not share any more.
     pub(crate) fn renew_lease(&mut self, socket: OwnedFd) {
         let (granted, control) = (self.frames_needed(0), self.control);
         let Some(tenant) = self.policy.tenant() else { return };

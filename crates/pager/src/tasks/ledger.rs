@@ -1,16 +1,18 @@
-//! What is known of all tasks' pages: what their policy may ask.
+//! The ledger of all tasks' pages, which answers the policy's questions.
 //!
-//! Every process has ids of its own for its pages; here they become ids that are dense over all processes, given out and taken
-//! back in chunks. Reference bits are where the agents set them, on their boards.
+//! Every process has its own ids for its pages. Here they become ids that are dense over all
+//! processes, given out and taken back in chunks. The agents set reference bits on their boards.
 //!
-//! **Dirty pages.** A page that is evicted goes to its agent's staging area at once, and is written from there while its
-//! frame is in use again: the wait for a page to be cleaned, which the policies know how to make good use of, is not there. So
-//! no page reads as dirty. Where staging is full, the agent is late with its eviction, and that is waited for.
+//! **Dirty pages.** An evicted page goes to its agent's staging area at once and is written from
+//! there while its frame is in use again. So the policies' usual wait for a page to be cleaned does
+//! not occur, and no page reads as dirty. If the staging area is full, the agent is late with its
+//! eviction, and the command waits for that.
 //!
-//! **Busy pages.** A page that a thread has just been waiting for is busy until its task has had the time to use it.
+//! **Busy pages.** A page that a thread has just waited for is busy until its task has had time to
+//! use it.
 //!
-//! **Silent agents.** Pages of an agent that does not answer (its program was stopped by hand) are set aside, out of the
-//! policy's sight: others must do without them.
+//! **Silent agents.** If an agent does not answer (its program was stopped from outside), its pages
+//! are hidden from the policy, and other tasks have to do without them.
 
 use rustix::fs::SealFlags;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -30,7 +32,8 @@ const USE_US: VirtualTime = 50;
 const USE_AT_MOST: Duration = Duration::from_millis(20);
 /// Pages that were waited for and may still be busy, of one process.
 const MOST_AWAITED: usize = 16;
-/// Pages with a clear bit that have just come in and are left mapped, for the access that they were brought in for.
+/// Pages with a clear bit that have just come in and are left mapped, for the access that they were
+/// brought in for.
 const FRESH: usize = 128;
 
 /// A board in memory that it shares with its agent.
@@ -87,7 +90,8 @@ struct Process {
     latest_fault: u32,
     /// Pages that were waited for: since which virtual and real time.
     awaited: VecDeque<(PageId, VirtualTime, Instant)>,
-    /// The agent's ids of pages whose bits were found clear or cleared: their next touch has to be seen.
+    /// The agent's ids of pages whose bits were found clear or cleared: their next touch has to be
+    /// seen.
     to_watch: Vec<u32>,
     /// Those that came in with a clear bit, the oldest in front.
     fresh: VecDeque<u32>,
@@ -149,7 +153,8 @@ impl Ledger {
         });
     }
 
-    /// Forgets a process. Returns all pages that its ids stood for, which may be others' from now on.
+    /// Forgets a process. Returns all pages that its ids stood for, which may be others' from now
+    /// on.
     pub(crate) fn dismiss(&mut self, number: usize) -> Vec<PageId> {
         let Some(process) = self.processes[number].take() else { return Vec::new() };
         let mut pages = Vec::new();

@@ -53,7 +53,7 @@ const OVERDRAFT_STEP: i64 = 256;
 /// Virtual time that a task that is not active may have had before its pages are unmapped, in microseconds.
 const GRACE_US: VirtualTime = 2_000;
 /// Without any report for so long, a question that cannot be answered never will be.
-const HOPELESS: Duration = Duration::from_secs(10);
+const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// The least that pagers take: the policy is made for what is left.
 const PAGER_PAGES: u64 = 224;
 /// Words that an agent may have left unread, beside those that its pages and frames account for.
@@ -231,8 +231,8 @@ enum Outcome {
     Answered,
     /// Frames are on their way, or the policy says to wait.
     Later,
-    /// Its task has given way.
-    Held,
+    /// Its task has been deactivated.
+    Suspended,
 }
 
 struct Supervisor<'a, P> {
@@ -368,7 +368,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         if has_callers {
             self.take_calls()?;
         }
-        ended.into_iter().for_each(|task| self.bury(task));
+        ended.into_iter().for_each(|task| self.reap(task));
         if ready.next() == Some(true) {
             self.take_signals();
         }
@@ -400,7 +400,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             if !self.is_served(task)
                 && let Some(link) = &mut self.links[number]
             {
-                link.order(Order::Hold, 0);
+                link.order(Order::Suspend, 0);
             }
         }
         // Before any of them is told that it is admitted.
@@ -754,7 +754,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             self.counts.most_loading_tasks = self.counts.most_loading_tasks.max(self.loading as u64);
         }
         if of.process.is_some() {
-            self.links_of(task).for_each(|link| link.order(Order::Release, 0));
+            self.links_of(task).for_each(|link| link.order(Order::Resume, 0));
             return Ok(());
         }
         of.first_activated_at = Some(now);
@@ -772,7 +772,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         of.claim = self.claims[task].frames + asked;
         of.held_us = time;
         self.ready.push_back(task);
-        self.links_of(task).for_each(|link| link.order(Order::Hold, 0));
+        self.links_of(task).for_each(|link| link.order(Order::Suspend, 0));
     }
 
     fn leave_active(&mut self, task: usize, state: State) {
@@ -829,8 +829,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 }
                 match self.answer(number) {
                     Outcome::Answered => drop(self.questions.remove(index)),
-                    Outcome::Held => index += 1,
-                    Outcome::Later => return self.despair(number),
+                    Outcome::Suspended => index += 1,
+                    Outcome::Later => return self.refuse_if_stuck(number),
                 }
             }
         }
@@ -881,7 +881,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 Reclaim::Overcommitted => {
                     self.give_way(Some(task));
                     if !self.is_served(task) {
-                        return Outcome::Held;
+                        return Outcome::Suspended;
                     }
                 }
             }
@@ -922,9 +922,9 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
     }
 
     /// A question has no answer yet. If nothing has happened for long, and nobody owes anything, it never will.
-    fn despair(&mut self, number: usize) {
+    fn refuse_if_stuck(&mut self, number: usize) {
         let owes = self.links.iter().flatten().any(|link| link.owed > 0);
-        if owes || self.now - self.latest_report < HOPELESS {
+        if owes || self.now - self.latest_report < STUCK_AFTER {
             return;
         }
         if let Some(link) = &mut self.links[number] {
@@ -992,7 +992,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
     }
 
     /// A task's first process has ended.
-    fn bury(&mut self, task: usize) {
+    fn reap(&mut self, task: usize) {
         let Some((pid, _)) = &self.tasks[task].process else { return };
         let (mut status, pid) = (0, pid.as_raw_nonzero().get());
         // SAFETY: wait4 fills in what it is given; rusage is plain data.
@@ -1030,7 +1030,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             }
         }
         // What it leaves behind is served, whatever it was.
-        self.links_of(task).for_each(|link| link.order(Order::Release, 0));
+        self.links_of(task).for_each(|link| link.order(Order::Resume, 0));
     }
 
     fn take_signals(&mut self) {

@@ -1,4 +1,4 @@
-//! What can be seen of tasks from outside while they run.
+//! What the command can see of tasks from outside while they run.
 
 use crate::run::Watched;
 use crate::statistics::Glance;
@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use sweephand_agent::control::Control;
 
-/// Tasks that run, for another thread to look at; [`run_tasks`](super::run_tasks) keeps it up to date.
+/// Tasks that run, for another thread to look at; [`run_tasks`](super::run_tasks) keeps it up to
+/// date.
 #[derive(Default)]
 pub struct TasksWatch {
     /// Of the tasks that have been started.

@@ -1,5 +1,5 @@
-/* How threads and processes end, and what is left then: ends MIB WHAT.
- * Statuses other than 0 are expected: `last` ends with 3, `leader` with 0 from its second thread. */
+/* How threads and processes end, and what is left then: ends MIB WHAT. Statuses other than 0 are
+ * expected: `last` ends with 3, `leader` with 0 from its second thread. */
 #include "check.h"
 #include <sched.h>
 #include <spawn.h>
@@ -84,7 +84,8 @@ static void *become(void *argument)
     return argument;
 }
 
-/* Children that share memory, and others, with whatever the C library and the kernel have for that. */
+/* Children that share memory, and others, with whatever the C library and the kernel have for
+ * that. */
 static int child_of_clone(void *argument)
 {
     for (size_t page = 0; page < pages; page += 5) verify(memory + page * PAGE, page, 2);

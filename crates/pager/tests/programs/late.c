@@ -1,4 +1,5 @@
-/* Outlives its run and begins programs in every way there is: late FILE. It waits until FILE is there. */
+/* Outlives its run and begins programs in every way there is: late FILE. It waits until FILE is
+ * there. */
 #include "check.h"
 #include <spawn.h>
 

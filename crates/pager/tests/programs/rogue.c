@@ -1,4 +1,5 @@
-/* A process of a task that means the command harm: rogue HOW. It knows what the task's agents know. */
+/* A process of a task that means the command harm: rogue HOW. It knows what the task's agents
+ * know. */
 #include "check.h"
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,4 +1,5 @@
-/* Writes over all that it shares with the command: scribble. What the agents act on cannot be written. */
+/* Writes over all that it shares with the command: scribble. What the agents act on cannot be
+ * written. */
 #include "check.h"
 
 int main(void)
