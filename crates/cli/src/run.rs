@@ -173,6 +173,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Removes counts of an earlier run, which a reader could take for those of one that has failed.
 pub(crate) fn forget_stats(path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path.filter(|path| path.is_file()) else { return Ok(()) };
+    // Not a link, but what it stands for, as that is what `Output` replaces.
+    let path = &path.canonicalize().unwrap_or(path.to_path_buf());
     fs::remove_file(path).with_context(|| format!("{}: cannot be removed", path.display()))
 }
 
