@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use sweephand_pager::{
-    Backend, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, Run, RunError, Running,
-    Statistics, kernel_share,
+    Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, Run, RunError,
+    Running, Statistics, kernel_share,
 };
 use sweephand_report::{LiveFormat, LiveReport, LiveRun, bytes};
 
@@ -142,7 +142,7 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
         "kernel": "a memory cgroup of cgroup_limit_bytes, with a swap file",
         "faults": "those that the pager answered; natively and under the kernel all that the kernel counts",
         "refaults": "faults on pages that had been evicted; under the kernel pages that came back from the swap file",
-        "cgroup_limit_bytes": "memory, and what the kernel itself needs: the same for all",
+        "cgroup_limit_bytes": "memory, and what comes on top, the same for all; around a pager some more, which it leaves alone",
     });
     sweephand_report::header(options, conventions)
 }
@@ -176,6 +176,7 @@ impl Variant {
                     prefetch_pages,
                     use_ring: true,
                     backend: Backend::Anon,
+                    cgroup_limit: CgroupLimit::Fitting,
                 };
                 Run::start(command, &options, prepare).map(boxed)
             }

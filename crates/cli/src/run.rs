@@ -20,18 +20,18 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 use sweephand_pager::{
-    Backend, Glance, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, PAGE_BYTES, Run,
-    Running, Watched,
+    Backend, CgroupLimit, Glance, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options,
+    PAGE_BYTES, Run, Running, Watched,
 };
 use sweephand_report::{bytes, grouped};
 use sweephand_sim::MemorySize;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Memory for each process of the program: bytes (64MiB) or pages (16384p). It covers the
-    /// process's anonymous memory (heap, stacks, mappings without a file) and the pager's own; not
-    /// files, shared memory, or the other processes of the program, each of which may have as much.
-    /// Of tasks: for all of their processes together
+    /// Memory for each process of the program: bytes (64MiB) or pages (16384p). On top come 4 MiB
+    /// and a 64th, for page tables and the like; all that counts in a process, the pager's own
+    /// included, stays within the sum. Cached files do not count, nor the other processes of the
+    /// program, each of which may have as much. Of tasks: for all of their processes together
     #[arg(short, long, value_name = "SIZE", required_unless_present_any = ["tasks", "print_tasks"])]
     pub(crate) memory: Option<String>,
     /// Which pages go; see `sweephand policies` [default: clock-pro; of tasks: what their file
@@ -82,6 +82,11 @@ pub(crate) struct Args {
     /// I/O and io_uring
     #[arg(long, value_enum, default_value = "anon")]
     backend: PagingBackend,
+    /// The limit of the memory cgroup around the program, for all its processes together: bytes, pages, or none for no
+    /// cgroup. Programs such as Java and Node read it to size their heaps. It must be enough for all that --memory promises, or
+    /// the kernel ends the program [default: as much as the processes that are alive may need]
+    #[arg(long, value_name = "SIZE|none", conflicts_with_all = ["kernel", "tasks"])]
+    cgroup_limit: Option<String>,
     /// The program and its arguments
     #[arg(last = true, required_unless_present_any = ["tasks", "print_tasks"], value_name = "PROGRAM ARG")]
     command: Vec<OsString>,
@@ -132,6 +137,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             PagingBackend::Anon => Backend::Anon,
             PagingBackend::Memfd => Backend::Memfd,
         },
+        cgroup_limit: cgroup_limit(args.cgroup_limit.as_deref())?,
     };
     let stats = args.stats.as_deref().map(Output::create).transpose()?;
     forget_stats(args.stats.as_deref())?;
@@ -186,6 +192,15 @@ pub(crate) fn limit_bytes(place: &str, text: &str) -> anyhow::Result<u64> {
         Ok(_) => bail!("{place} {text}: write bytes as in 64MiB or pages as in 16384p"),
         Err(error) => bail!("{place}: {error}"),
     }
+}
+
+/// The limit of a cgroup around a program.
+fn cgroup_limit(text: Option<&str>) -> anyhow::Result<CgroupLimit> {
+    Ok(match text {
+        None => CgroupLimit::Fitting,
+        Some("none") => CgroupLimit::Unlimited,
+        Some(size) => CgroupLimit::Bytes(limit_bytes("--cgroup-limit", size)?),
+    })
 }
 
 /// Most pages to read ahead.

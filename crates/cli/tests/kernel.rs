@@ -90,7 +90,10 @@ fn the_kernels_replacement_is_counted_under_the_pagers_names() {
             statistics.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
         };
         assert_eq!(names(&kernel), names(&pager));
-        assert_eq!(kernel["cgroup_limit_bytes"], pager["cgroup_limit_bytes"]);
+        let count_of = |statistics: &serde_json::Value, name: &str| statistics[name].as_u64().unwrap();
+        assert_eq!(kernel["cgroup_limit_bytes"], pager["budget_bytes"]);
+        assert_eq!(kernel["budget_bytes"], pager["budget_bytes"]);
+        assert!(count_of(&pager, "peak_memory_pages") * 4096 <= count_of(&pager, "budget_bytes"), "{pager}");
         assert_eq!(pager["cgroup_failcnt"], 0, "{pager}");
     }
 }

@@ -440,13 +440,17 @@ fn counts_add_up_and_the_limit_holds() {
         // have to take back.
         assert_eq!(stats["cgroup_failcnt"], 0, "{stats}");
         assert!(count("cgroup_peak_bytes") <= count("cgroup_limit_bytes"), "{stats}");
-        assert!((16 << 20..22 << 20).contains(&count("cgroup_limit_bytes")), "{stats}");
+        // What they go by, and some on top that they leave alone.
+        assert!((22 << 20..32 << 20).contains(&count("cgroup_limit_bytes")), "{stats}");
     } else {
         eprintln!("NOT TESTED: no memory cgroup here: {}", stats["cgroup_missing"]);
         assert!(stats["cgroup_failcnt"].is_null(), "{stats}");
     }
     assert_eq!(count("memory_limit_bytes"), 16 << 20);
-    assert!((3000..=4096).contains(&count("peak_memory_pages")), "{stats}");
+    // 16 MiB, and what comes on top: everything that counts is in it, and nearly all of it is used.
+    assert_eq!(count("budget_bytes"), (16 << 20) + sweephand_pager::kernel_share(16 << 20));
+    let budget = count("budget_bytes") / 4096;
+    assert!((budget * 9 / 10..=budget).contains(&count("peak_memory_pages")), "{stats}");
     assert!(count("peak_resident_pages") < count("peak_memory_pages"), "{stats}");
     assert!(count("zero_fill_faults") > 0 && count("refaults") > 0, "{stats}");
     assert!(count("zero_fill_faults") + count("refaults") <= count("faults"), "{stats}");
@@ -485,7 +489,8 @@ fn a_loop_costs_what_it_should_under_each_policy() {
         let options = ["--memory", "32MiB", "--policy", policy];
         let counts = counts(&options, "../../../../bench/pager/walk", &["loop", "64", "4"]);
         let read = counts["pages_read"].as_u64().unwrap() / ROUNDS;
-        assert!((PAGES / 2 - 256..=most).contains(&read), "{policy}: {read} pages a round: {counts}");
+        let least = PAGES - counts["budget_bytes"].as_u64().unwrap() / 4096;
+        assert!((least..=most).contains(&read), "{policy}: {read} pages a round: {counts}");
         let rescues = counts["rescues"].as_u64().unwrap();
         assert!(rescues < PAGES / 4, "{policy}: {rescues} rescues: {counts}");
     }
@@ -673,7 +678,7 @@ fn what_cannot_be_read_back_is_never_taken_for_something_else() {
     let names: BTreeSet<PathBuf> = stores.iter().map(|path| fs::read_link(path).unwrap()).collect();
     assert_eq!(names.len(), 1, "{names:?}");
     let store = fs::OpenOptions::new().write(true).open(&stores[0]).unwrap();
-    assert!(store.metadata().unwrap().len() >= 16 << 20);
+    assert!(store.metadata().unwrap().len() >= 8 << 20);
     store.set_len(0).unwrap();
     drop(store);
     child.stdin.take().unwrap().write_all(b"on\n").unwrap();

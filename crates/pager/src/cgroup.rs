@@ -10,9 +10,12 @@
 //! kernel reclaims cached files when the limit is hit; with its swap off it can take nothing else, and ends a process if
 //! that is not enough. So the limit holds in any case, and a count of hits of 0 says that it was never asked for more.
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -58,6 +61,35 @@ pub struct CgroupCounts {
     /// Why there was no cgroup.
     #[serde(rename = "cgroup_missing")]
     pub missing: Option<String>,
+}
+
+/// What a cgroup holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// All together.
+    pub usage_bytes: u64,
+    /// Anonymous memory, and private pages of files that were written to.
+    pub private_bytes: u64,
+    /// Shared memory, and files in memory.
+    pub shared_bytes: u64,
+    /// Cached files.
+    pub file_bytes: u64,
+    /// Page tables, stacks and the like.
+    pub kernel_bytes: u64,
+}
+
+impl fmt::Display for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        write!(
+            f,
+            "{} MiB private, {} MiB shared memory, {} MiB of files, {} MiB page tables and the like",
+            mib(self.private_bytes),
+            mib(self.shared_bytes),
+            mib(self.file_bytes),
+            mib(self.kernel_bytes)
+        )
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,6 +149,73 @@ impl Cgroup {
     fn write_limit(&self, limit_bytes: u64) -> Result<(), CgroupError> {
         let path = self.limit_file();
         fs::write(&path, limit_bytes.to_string()).map_err(error_at(&path))
+    }
+
+    /// Sets the limit to what the processes in it call for. It is not made less than what is charged now: the kernel would
+    /// have to take memory back. Returns how wide the limit has been.
+    pub(crate) fn fit(&self, limit_bytes: impl FnOnce(&[u32]) -> u64) -> u64 {
+        let Ok(file) = File::options().write(true).open(self.limit_file()) else { return self.limit_bytes() };
+        // Agents count processes and raise the limit at the same time: one after another.
+        let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive);
+        let now = self.limit_bytes();
+        let members = self.read("cgroup.procs").unwrap_or_default();
+        let pids: Vec<u32> = members.lines().filter_map(|line| line.parse().ok()).collect();
+        let mut wanted = limit_bytes(&pids);
+        if wanted < now {
+            let charged = self.usage_bytes().unwrap_or(now);
+            wanted = wanted.max(charged + charged / 16 + (1 << 20)).min(now);
+        }
+        if wanted != now && self.write_limit(wanted).is_ok() { now.max(wanted) } else { now }
+    }
+
+    /// Whether [`Cgroup::have_processes_wait`] can be hoped for here.
+    pub(crate) fn can_have_processes_wait() -> bool {
+        place().is_ok_and(|(version, home, _)| {
+            version == Version::V1 && home.join("memory.oom_control").exists()
+        })
+    }
+
+    /// Has processes that ask for more than the limit wait, rather than be ended, and returns what becomes readable when they
+    /// do. None: this kernel cannot, and ends them.
+    pub(crate) fn have_processes_wait(&self) -> Option<OwnedFd> {
+        if self.version == Version::V2 {
+            return None;
+        }
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
+        let control = File::open(self.path.join("memory.oom_control")).ok()?;
+        let order = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
+        fs::write(self.path.join("cgroup.event_control"), order).ok()?;
+        self.write("memory.oom_control", 1).ok()?;
+        Some(event)
+    }
+
+    /// Whether processes wait for memory.
+    pub(crate) fn is_short(&self) -> bool {
+        self.version == Version::V1
+            && self.read("memory.oom_control").and_then(|text| field(&text, "under_oom")) == Some(1)
+    }
+
+    /// The kernel may end processes again.
+    pub(crate) fn have_processes_end(&self) {
+        if self.version == Version::V2 {
+            return;
+        }
+        let _ = self.write("memory.oom_control", 0);
+    }
+
+    /// What is in it now.
+    pub(crate) fn contents(&self) -> Contents {
+        let stat = self.read("memory.stat").unwrap_or_default();
+        let count = |v1: &str, v2: &str| {
+            field(&stat, if self.version == Version::V1 { v1 } else { v2 }).unwrap_or_default()
+        };
+        let usage_bytes = self.usage_bytes().unwrap_or_default();
+        let shared_bytes = count("shmem", "shmem");
+        let private_bytes = count("rss", "anon");
+        // Shared memory is in the page cache, too.
+        let file_bytes = count("cache", "file").saturating_sub(shared_bytes);
+        let kernel_bytes = usage_bytes.saturating_sub(shared_bytes + private_bytes + file_bytes);
+        Contents { usage_bytes, private_bytes, shared_bytes, file_bytes, kernel_bytes }
     }
 
     /// Sees to it that the limit is no less than this. It is never made less: the kernel would have to take memory back.

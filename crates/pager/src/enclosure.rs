@@ -4,30 +4,70 @@
 //! Without the right to make a cgroup the pager runs all the same, and the counts say why there is
 //! none.
 
-use crate::cgroup::{Cgroup, CgroupCounts, CgroupError, Swap};
+use crate::cgroup::{Cgroup, CgroupCounts, CgroupError, Contents, Swap};
 use crate::run::{RunError, system};
 use crate::run_directory::RunDirectory;
 use crate::tidy::Tidy;
+use crate::witness::{Width, Witness};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
+
+/// The limit of the cgroup around a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CgroupLimit {
+    /// What the pagers of the processes that are alive go by, and some on top: the program is ended only if something has gone
+    /// wrong.
+    #[default]
+    Fitting,
+    /// So many bytes for all processes together, for programs that size their heaps by it.
+    Bytes(u64),
+    /// There is no cgroup: such programs see the machine's memory, or that of a cgroup around the command.
+    Unlimited,
+}
 
 /// A cgroup without swap, or why there is none, and a directory.
 #[derive(Debug)]
 pub(crate) struct Enclosure {
-    cgroup: Result<Cgroup, String>,
+    cgroup: Result<Arc<Cgroup>, String>,
     directory: RunDirectory,
+    width: Option<Width>,
+    // Ended before the cgroup is removed.
+    witness: Option<Witness>,
     tidy: Tidy,
 }
 
 impl Enclosure {
     /// Makes a cgroup with this limit, if that is allowed here, and a directory.
     pub(crate) fn new(limit_bytes: u64) -> Result<Self, RunError> {
+        Self::with(Cgroup::new(limit_bytes, Swap::Off).map_err(|error| error.to_string()))
+    }
+
+    fn with(cgroup: Result<Cgroup, String>) -> Result<Self, RunError> {
         let directory = RunDirectory::choose()?;
-        let cgroup = Cgroup::new(limit_bytes, Swap::Off).map_err(|error| error.to_string());
         let tidy = Tidy::start(cgroup.as_ref().ok(), None, Some(&directory))
             .map_err(system("/bin/sh: cannot be started".into()))?;
         directory.make()?;
-        Ok(Self { cgroup, directory, tidy })
+        Ok(Self { cgroup: cgroup.map(Arc::new), directory, width: None, witness: None, tidy })
+    }
+
+    /// Makes a cgroup for a program of whose processes each has so much for everything, if that is
+    /// allowed here, and a directory.
+    pub(crate) fn around(budget_bytes: u64, limit: CgroupLimit) -> Result<Self, RunError> {
+        let width = match limit {
+            CgroupLimit::Bytes(bytes) => return Self::new(bytes),
+            CgroupLimit::Unlimited => {
+                return Self::with(Err("there is to be none (--cgroup-limit none)".to_string()));
+            }
+            CgroupLimit::Fitting => Width::new(budget_bytes, Cgroup::can_have_processes_wait()),
+        };
+        let mut enclosure = Self::new(width.process_bytes)?;
+        if let Ok(cgroup) = &enclosure.cgroup {
+            let witness = Witness::start(Arc::clone(cgroup), width, enclosure.directory.path());
+            enclosure.witness = Some(witness.map_err(system("the cgroup cannot be watched".into()))?);
+            enclosure.width = Some(width);
+        }
+        Ok(enclosure)
     }
 
     /// The run's directory.
@@ -36,7 +76,7 @@ impl Enclosure {
     }
 
     fn cgroup(&self) -> Option<&Cgroup> {
-        self.cgroup.as_ref().ok()
+        self.cgroup.as_ref().ok().map(|cgroup| &**cgroup)
     }
 
     /// Has a command begin in the cgroup.
@@ -49,15 +89,25 @@ impl Enclosure {
         self.cgroup().map(Cgroup::limit_file).unwrap_or_default()
     }
 
+    /// How much of the limit is for each process; 0 if it stays as it is.
+    pub(crate) fn process_bytes(&self) -> u64 {
+        self.width.map_or(0, |width| width.process_bytes)
+    }
+
     /// Sees to it that the limit is no less than this.
     pub(crate) fn widen_to(&self, limit_bytes: u64) -> Result<(), CgroupError> {
         self.cgroup().map_or(Ok(()), |cgroup| cgroup.widen_to(limit_bytes))
     }
 
-    /// What has been counted so far.
+    /// What has been counted so far. The limit is the widest that there has been.
     pub(crate) fn counts(&self) -> CgroupCounts {
         match &self.cgroup {
-            Ok(cgroup) => cgroup.counts(),
+            Ok(cgroup) => {
+                let mut counts = cgroup.counts();
+                let widest = self.witness.as_ref().map(Witness::limit_bytes);
+                counts.limit_bytes = counts.limit_bytes.max(widest);
+                counts
+            }
             Err(reason) => CgroupCounts { missing: Some(reason.clone()), ..Default::default() },
         }
     }
@@ -67,9 +117,19 @@ impl Enclosure {
         self.cgroup().map_or(0, Cgroup::oom_kills)
     }
 
+    /// What was in it when it was seen to be fullest, if anyone has looked.
+    pub(crate) fn contents(&self) -> Option<Contents> {
+        self.witness.as_ref().map(Witness::contents)
+    }
+
     /// Removes cgroup and directory. Processes that are left in the cgroup go on, without a limit;
     /// if it is dropped instead, they are ended.
     pub(crate) fn finish(self) {
+        drop(self.witness);
+        if let Ok(cgroup) = &self.cgroup {
+            // Nobody watches any more who would let them go on.
+            cgroup.have_processes_end();
+        }
         self.tidy.finish();
     }
 }

@@ -127,6 +127,7 @@ impl Running for KernelRun {
             statistics.refaults = limited.cgroup.stat("workingset_refault_anon");
             statistics.pages_read = limited.swapped("pswpin", read);
             statistics.pages_written = limited.swapped("pswpout", written);
+            statistics.budget_bytes = Some(limited.cgroup.limit_bytes());
             statistics.cgroup = limited.cgroup.counts();
         }
         statistics
@@ -144,7 +145,7 @@ impl Running for KernelRun {
             let (kills, limit_bytes) = (limited.cgroup.oom_kills(), limited.cgroup.limit_bytes());
             limited.tidy.finish();
             if kills > 0 {
-                return Err(RunError::TooLarge { program: self.program, limit_bytes });
+                return Err(RunError::TooLarge { program: self.program, limit_bytes, contents: None });
             }
         }
         Ok(Ended { status, statistics })

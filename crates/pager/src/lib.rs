@@ -12,7 +12,8 @@
 //! process is killed, the agents end theirs.
 //!
 //! [`KernelRun`] runs a program under the kernel's own paging, for comparison; [`tasks`] several programs under one limit.
-//! Whatever pages, programs are in a memory cgroup (`cgroup`, `enclosure`), which keeps account.
+//! Whatever pages, programs are in a memory cgroup (`cgroup`, `enclosure`), which keeps account; a
+//! thread (`witness`) has its limit follow the processes that are alive.
 //! What their processes open by name is in a directory that only root or the user can write to
 //! (`run_directory`, `ownership`). A process of its own (`tidy`) removes both at the end. Who may
 //! do what to a run: `docs/security.md`.
@@ -30,8 +31,10 @@ mod swap_file;
 pub mod tasks;
 mod tidy;
 mod usage;
+mod witness;
 
-pub use cgroup::{CgroupCounts, CgroupError, kernel_share};
+pub use cgroup::{CgroupCounts, CgroupError, Contents, kernel_share};
+pub use enclosure::CgroupLimit;
 pub use kernel::{KernelMemory, KernelRun};
 pub use program::ProgramError;
 pub use run::{Ended, Options, Run, RunError, Running, Watched};

@@ -1,7 +1,7 @@
 //! A run: the order for the agents, the program as a child, and how both ended.
 
-use crate::cgroup::{CgroupError, kernel_share};
-use crate::enclosure::Enclosure;
+use crate::cgroup::{CgroupError, Contents, kernel_share};
+use crate::enclosure::{CgroupLimit, Enclosure};
 use crate::launch::{ControlBlock, Library, text};
 use crate::program::{self, ProgramError};
 use crate::statistics::{Glance, Statistics};
@@ -32,6 +32,8 @@ pub struct Options {
     pub use_ring: bool,
     /// How pages are taken from the program.
     pub backend: Backend,
+    /// The limit of the cgroup around the program.
+    pub cgroup_limit: CgroupLimit,
 }
 
 /// Why a run did not start, or did not come to its own end.
@@ -96,13 +98,15 @@ pub enum RunError {
     /// The cgroup's limit was no longer to be kept.
     #[error(
         "{}: the kernel ended it, or a process of it: all its memory, with page tables and files, did not fit the cgroup's \
-         {limit_bytes} bytes; give it more with --memory", .program.display()
+         {limit_bytes} bytes{}; give it more with --memory", .program.display(), in_words(*contents)
     )]
     TooLarge {
         /// The program.
         program: PathBuf,
         /// The cgroup's limit.
         limit_bytes: u64,
+        /// What was in it.
+        contents: Option<Contents>,
     },
     /// The program ran without its pager.
     #[error("{}: did not load the pager: what it printed was made without a limit", .0.display())]
@@ -160,7 +164,8 @@ impl Run {
         let program = program::find(name)?;
         let policy = options.policy.to_string();
         let share_bytes = kernel_share(options.limit_bytes);
-        let enclosure = Enclosure::new(options.limit_bytes + share_bytes)?;
+        let budget_bytes = options.limit_bytes + share_bytes;
+        let enclosure = Enclosure::around(budget_bytes, options.cgroup_limit)?;
         let order = Order {
             magic: MAGIC,
             // Nobody is called.
@@ -174,7 +179,8 @@ impl Run {
             policy: text("policy", Some(&policy))?,
             directory: text("path of the backing store", directory.to_str())?,
             cgroup_limit: text("path of the cgroup", enclosure.limit_file().to_str())?,
-            cgroup_share_bytes: share_bytes,
+            share_bytes,
+            cgroup_process_bytes: enclosure.process_bytes(),
             file_bytes: file_bytes(),
             library: Text::default(),
             control: Text::default(),
@@ -214,6 +220,7 @@ impl Running for Run {
         let mut statistics =
             Statistics::new(counters, &self.policy, order.limit_pages, self.started.elapsed());
         statistics.backend = Some(if order.is_memfd() { "memfd" } else { "anon" }.to_string());
+        statistics.budget_bytes = Some(order.budget_pages() as u64 * PAGE_BYTES);
         statistics.cgroup = self.enclosure.counts();
         statistics
     }
@@ -227,18 +234,24 @@ impl Running for Run {
         let mut statistics = self.statistics();
         statistics.ended(status, &usage);
         let too_large = self.enclosure.oom_kills() > 0;
+        let contents = self.enclosure.contents();
         self.enclosure.finish();
         if let Some(words) = self.block.failure() {
             return Err(RunError::Pager { program: self.program, words });
         }
         if let (true, Some(limit_bytes)) = (too_large, statistics.cgroup.limit_bytes) {
-            return Err(RunError::TooLarge { program: self.program, limit_bytes });
+            return Err(RunError::TooLarge { program: self.program, limit_bytes, contents });
         }
         if statistics.processes == Some(0) && status.success() {
             return Err(RunError::NotLoaded(self.program));
         }
         Ok(Ended { status, statistics })
     }
+}
+
+/// What was in a cgroup, as a part of a sentence.
+fn in_words(contents: Option<Contents>) -> String {
+    contents.map(|contents| format!(" ({contents})")).unwrap_or_default()
 }
 
 pub(crate) fn system(what: String) -> impl FnOnce(io::Error) -> RunError {

@@ -18,6 +18,9 @@ pub struct Statistics {
     pub backend: Option<String>,
     /// Memory of each process of the program, the pager's own included.
     pub memory_limit_bytes: Option<u64>,
+    /// Memory of each process for everything that counts, page tables and other memory of the kernel's included; under the
+    /// kernel that of all processes together.
+    pub budget_bytes: Option<u64>,
     /// From start to end.
     pub wall_ns: u64,
     /// Processor time in user mode, of the program and of the pager in it.

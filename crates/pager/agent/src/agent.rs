@@ -11,8 +11,10 @@
 //! as it always does, and the agent only adds up how much there is. Once it may not fit, all of it is registered,
 //! what is there is counted, and from then on every missing page comes through here.
 
+use crate::account::{Account, Known};
 use crate::bits::{Arrivals, Bits, Sampler};
 use crate::cgroup;
+use crate::clock;
 use crate::control::{Control, add};
 use crate::environment;
 use crate::failure::{give_up, orphaned};
@@ -54,15 +56,16 @@ use sweephand_uffd::{
 };
 
 /// Batches of the staging area.
-const BATCHES: usize = 16;
+const BATCHES: usize = 8;
 /// Pages, in batches, that have come in so lately that the program may not have used them: two windows read ahead.
 const FRESH_BATCHES: usize = 2;
-/// Pages that the agent takes beside its arrays and staging: stack, doorbells, directory, page tables of all that.
-const FIXED_PAGES: usize = 96;
+/// Pages that the agent takes beside its arrays and staging: its stack, doorbells.
+const FIXED_PAGES: usize = 32;
+/// Bytes by which arrays and page tables may still grow for each page of memory, once all memory is managed: for as much
+/// again outside of memory as in it.
+const GROWTH_BYTES: usize = 40;
 /// The least memory that a program can be run in.
 pub const LEAST_PAGES: u64 = 1024;
-/// How often an idle agent looks for memory that nobody told it of, in nanoseconds.
-const WATCH_NS: i64 = 250_000_000;
 /// How often the agent looks for something to do before it sleeps: for the time of a few faults.
 const LOOKS: usize = 128;
 /// How often, while a thread waits for a page that is being read: for the time of a slow read.
@@ -71,8 +74,48 @@ const LOOKS_FOR_READ: usize = 1024;
 const HELD_LOOKS: usize = 1000;
 /// After so many of these it sleeps in between: the thread that moves the mapping may have to wait for a processor.
 const HELD_LOOKS_AWAKE: usize = 100;
+/// The fewest frames that a policy is made for.
+pub(crate) const LEAST_FRAMES: usize = 64;
+/// Of memory the program is left one part in so many, whatever else takes it.
+const LEAST_ROOM: usize = 8;
 /// Messages read at a time.
 const MESSAGES: usize = 64;
+
+/// Whether to look about is worth the processor's time: as long as one time in three something comes meanwhile, and else as a
+/// rare try.
+#[derive(Clone, Copy, Debug)]
+struct Luck {
+    score: u32,
+    left_out: u32,
+}
+
+impl Default for Luck {
+    fn default() -> Self {
+        Self { score: Self::MOST, left_out: 0 }
+    }
+}
+
+impl Luck {
+    const MOST: u32 = 32;
+    /// While there is no luck, one time in so many is tried.
+    const RARELY: u32 = 16;
+
+    fn is_worth_a_try(&mut self) -> bool {
+        if self.score > 0 || self.left_out >= Self::RARELY {
+            self.left_out = 0;
+            return true;
+        }
+        self.left_out += 1;
+        false
+    }
+
+    fn had(&mut self, luck: bool) {
+        self.score = match luck {
+            true => (self.score + 2).min(Self::MOST),
+            false => self.score.saturating_sub(1),
+        };
+    }
+}
 
 /// The agent's state. All of it is the agent thread's own.
 pub struct Agent {
@@ -135,9 +178,11 @@ pub struct Agent {
     pub(crate) parked: Vec<Message>,
     /// What was done meanwhile, to be made up for.
     pub(crate) notes: Vec<Note>,
-    /// Anonymous memory, as the kernel counts it, at the last look for memory that nobody told of.
-    pub(crate) watched_pages: usize,
+    /// What counts beside the program's pages.
+    pub(crate) account: Account,
     hand_steps_told: u64,
+    /// Whether looking about has been of use lately: while no thread waits for a read, and while one does.
+    luck: [Luck; 2],
     /// Whether the agent may use one processor only, which then is the program's as well.
     has_one_processor: bool,
     /// Pages of the pager's own arrays before it knew of any page.
@@ -152,9 +197,8 @@ impl Agent {
         let limit = order.limit_pages as usize;
         let lends = !order.lender.as_str().is_empty();
         // What is shared by several has to do with less for each.
-        let batch_pages = if lends { (limit / 1024).clamp(8, 64) } else { (limit / 256).clamp(8, 128) };
+        let batch_pages = if lends { (limit / 1024).clamp(8, 64) } else { (limit / 512).clamp(8, 128) };
         let staging_pages = BATCHES * batch_pages;
-        // 30 bytes a page, for as much again outside of memory as in it: a first estimate, corrected as arrays grow.
         // What the memfd backend lets in is the policy's at once: its bits need no time to be seen. So is what comes in where
         // the policy is the command's, which waits by itself.
         let (most, fresh) = match order.is_memfd() || lends {
@@ -163,7 +207,8 @@ impl Agent {
         };
         let arrivals = Arrivals::new(most, fresh);
         let others = staging_pages + arrivals.most() + batch_pages + FIXED_PAGES;
-        let policy_frames = limit - others - limit * 60 / PAGE_BYTES;
+        // It is made anew when all memory is managed, and it is known how much is left for it.
+        let policy_frames = limit - others - limit * GROWTH_BYTES / PAGE_BYTES;
         let mut policy = match lends {
             false => make_policy(control, policy_frames),
             true => Box::new(Tenant::connect(control, 0)),
@@ -207,8 +252,9 @@ impl Agent {
             forking: None,
             parked: Vec::new(),
             notes: Vec::new(),
-            watched_pages: 0,
+            account: Account::open(),
             hand_steps_told: 0,
+            luck: [Luck::default(); 2],
             has_one_processor: sched_getaffinity(None).is_ok_and(|processors| processors.count() == 1),
             heap_pages_at_first: own::heap_pages(),
         };
@@ -248,8 +294,10 @@ impl Agent {
             }
             self.reap(false);
             self.unmap_cleared();
-            // For the next fault, and since the pager's arrays may have grown. Whoever waits for a page has been seen to.
+            // For the next fault, and since what is not the program's may have grown. Whoever waits for a page has been
+            // seen to.
             self.evict_batch();
+            self.watch();
             let is_lent = self.policy.granted().is_some();
             self.make_room(if self.managed && !is_lent { self.ahead.latest_window() } else { 0 });
             self.io.submit();
@@ -264,18 +312,25 @@ impl Agent {
     /// Looks for something to do for a short while: a fault seldom comes alone, and to be put to sleep and woken again takes
     /// longer than the read that it asks for. Returns whether there is.
     fn look_about(&mut self) -> bool {
-        let looks = match self.is_read_awaited() {
+        let is_awaited = self.is_read_awaited();
+        let looks = match is_awaited {
             true => LOOKS_FOR_READ,
             // The program cannot go on meanwhile.
             false if self.has_one_processor => 0,
             false => LOOKS,
         };
+        let luck = &mut self.luck[usize::from(is_awaited)];
+        if looks == 0 || !luck.is_worth_a_try() {
+            return false;
+        }
         for _ in 0..looks {
             if !self.messages.is_empty() || self.io.has_completions() || MAILBOX.is_ringing() {
+                self.luck[usize::from(is_awaited)].had(true);
                 return true;
             }
             self.read_messages();
         }
+        self.luck[usize::from(is_awaited)].had(false);
         false
     }
 
@@ -294,7 +349,7 @@ impl Agent {
         self.orphans.iter().map(AsFd::as_fd).for_each(&mut watch);
         self.supervisor.as_ref().map(AsFd::as_fd).map(&mut watch);
         orders.map(&mut watch);
-        let timeout = Timespec { tv_sec: 0, tv_nsec: WATCH_NS };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: self.account.period_ms() as i64 * 1_000_000 };
         let ready = match poll(&mut descriptors, Some(&timeout)) {
             Ok(ready) => ready,
             Err(Errno::INTR | Errno::AGAIN) => return,
@@ -321,7 +376,6 @@ impl Agent {
         self.is_rung = is_rung;
         if ready == 0 {
             self.report(true);
-            self.watch();
             last::end_if_alone();
             self.follow_credentials();
         }
@@ -497,11 +551,50 @@ impl Agent {
         self.staging.pages() + own::heap_pages() + FIXED_PAGES + pinned
     }
 
-    /// How many pages the program may have in memory.
-    pub(crate) fn room(&self) -> usize {
+    /// Pages that count and that the pager cannot page out: its own, and what the kernel says there is besides.
+    pub(crate) fn apart_pages(&self) -> usize {
         let native = self.memfd.as_ref().map_or(0, |memfd| memfd.native_pages);
-        let limit = self.policy.granted().unwrap_or(self.control.order.limit_pages as usize);
-        limit.saturating_sub(self.own_pages() + native)
+        let own = self.own_pages() + native;
+        match self.policy.granted() {
+            // Of what is lent the kernel's share is no part.
+            Some(_) => own,
+            None => self.account.private().unwrap_or(own) + self.account.others(),
+        }
+    }
+
+    /// How many pages the program may have in memory. It is left some, whatever else there is: should that be too much, the
+    /// cgroup says so.
+    pub(crate) fn room(&self) -> usize {
+        match self.policy.granted() {
+            Some(granted) => granted.saturating_sub(self.apart_pages()),
+            None => {
+                let budget = self.control.order.budget_pages();
+                budget.saturating_sub(self.apart_pages()).max(budget / LEAST_ROOM)
+            }
+        }
+    }
+
+    /// How many frames the policy can count on, where so many pages are not the program's.
+    pub(crate) fn frames_beside(&self, apart: usize) -> usize {
+        let budget = self.control.order.budget_pages();
+        let growth = budget * GROWTH_BYTES / PAGE_BYTES;
+        let others = self.arrivals.most() + self.staging.batch_pages() + growth + self.account.others();
+        budget.saturating_sub(others + apart)
+    }
+
+    /// Looks what the process takes; see [`Account`]. Returns its private pages, if the kernel says how many.
+    pub(crate) fn look(&mut self) -> Option<usize> {
+        let known = match (&self.memfd, self.managed) {
+            (_, false) => Known::default(),
+            (None, true) => {
+                let reserve = self.staging.pages() - self.staging.frames();
+                Known { private: Some(self.pages.resident()), shared: 0, reserve }
+            }
+            (Some(memfd), true) => {
+                Known { private: Some(0), shared: self.pages.resident(), reserve: memfd.own_pages() }
+            }
+        };
+        self.account.look(known, clock::coarse_ms())
     }
 
     pub(crate) fn room_bytes(&self) -> i64 {
@@ -531,6 +624,7 @@ impl Agent {
         if let Some(memfd) = self.memfd.as_mut().filter(|_| awaited) {
             memfd.awaited(&mut self.pages, page);
         }
+        self.account.moved(1);
         self.arrive(page);
     }
 
@@ -608,8 +702,8 @@ impl Agent {
         let own = self.own_pages();
         counters.peak_own_pages.fetch_max(own as u64, Ordering::Relaxed);
         if self.managed {
-            let native = self.memfd.as_ref().map_or(0, |memfd| memfd.native_pages);
-            counters.peak_memory_pages.fetch_max((resident + own + native) as u64, Ordering::Relaxed);
+            let all = resident + self.apart_pages();
+            counters.peak_memory_pages.fetch_max(all as u64, Ordering::Relaxed);
         }
         let bookkeeping = own::heap_pages().saturating_sub(self.heap_pages_at_first) * PAGE_BYTES;
         counters.peak_bookkeeping_bytes.fetch_max(bookkeeping as u64, Ordering::Relaxed);

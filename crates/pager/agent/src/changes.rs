@@ -1,14 +1,15 @@
 //! Changes that the program makes to its address space, told by the kernel, and memory that it gets.
 
-use crate::agent::Agent;
+use crate::agent::{Agent, LEAST_FRAMES, make_policy};
 use crate::bits::Bits;
+use crate::clock;
 use crate::control::add;
 use crate::failure::give_up;
 use crate::last::program_threads;
 use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
 use crate::maps;
 use crate::memfd;
-use crate::own;
+use crate::own::{self, Patience};
 use crate::pages::{Flag, State, page_start};
 use crate::regions::Regions;
 use crate::staging::SEGMENT_BYTES;
@@ -26,8 +27,13 @@ const SPARE_BYTES: usize = 16 << 20;
 /// Bytes of what is not listed as the pager's own: rings, blocks shared with the command.
 const UNLISTED_BYTES: usize = 2 << 20;
 
-/// Anonymous memory beyond what was told of that is worth a look at the mappings, in pages.
-const STRAY_PAGES: usize = 1024;
+/// Private memory beyond what was known of that is worth a look at the mappings: one part in so many of all memory, within
+/// bounds.
+const STRAY_PART: usize = 64;
+const LEAST_STRAY_PAGES: usize = 64;
+const MOST_STRAY_PAGES: usize = 1024;
+/// While nothing is managed: one part in so many of all memory is left to what grows between two looks.
+const NEARLY_FULL: usize = 16;
 
 impl Agent {
     /// Forgets what is known of a page: what it held is not needed any more.
@@ -210,19 +216,39 @@ impl Agent {
         }
     }
 
-    /// Looks for memory that nobody told of: from system calls that are not made through the C library.
+    /// Looks, when it is time, what the process takes besides what is managed, and for memory that nobody told of: from
+    /// system calls that are not made through the C library.
     pub(crate) fn watch(&mut self) {
-        let Some(anonymous) = maps::anonymous_pages() else { return };
-        let known = match (&self.memfd, self.managed) {
-            (_, false) => MAILBOX.native_bytes() as usize / PAGE_BYTES,
-            (None, true) => self.pages.resident(),
-            // What is managed is not anonymous any more.
-            (Some(memfd), true) => memfd.native_pages,
-        };
-        if anonymous > self.watched_pages.max(known + self.own_pages()) + STRAY_PAGES {
-            self.watched_pages = anonymous;
-            if self.managed { self.manage_all() } else { self.count_or_manage() }
+        if !self.account.is_due(clock::coarse_ms()) {
+            return;
         }
+        let Some(anonymous) = self.look() else { return };
+        let budget = self.control.order.budget_pages();
+        let stray = (budget / STRAY_PART).clamp(LEAST_STRAY_PAGES, MOST_STRAY_PAGES);
+        if !self.managed {
+            let told = MAILBOX.native_bytes() as usize / PAGE_BYTES;
+            // What counts has grown as well.
+            MAILBOX.allow(self.room_bytes());
+            // It may come from files, of which nobody tells.
+            let soon = self.staging.pages() + budget / NEARLY_FULL;
+            let is_full =
+                self.policy.granted().is_none() && anonymous + self.account.others() + soon > budget;
+            if is_full {
+                self.manage_all();
+            } else if anonymous > self.account.searched.max(told + self.own_pages()) + stray {
+                self.account.searched = anonymous;
+                self.count_or_manage();
+            }
+            return;
+        }
+        let Some(private) = self.account.private() else { return };
+        if private > self.account.searched.max(self.own_pages()) + stray {
+            // What is found is counted page by page, and no longer here.
+            self.account.forget_private();
+            self.manage_all();
+            self.look();
+        }
+        self.account.searched = self.account.private().unwrap_or(private);
     }
 
     /// Pages that must not be missing from now on. (Until they are touched they may be.)
@@ -290,7 +316,7 @@ impl Agent {
 
     /// From now on all memory of the program comes through here.
     pub(crate) fn manage_all(&mut self) {
-        self.managed = true;
+        let is_first = !core::mem::replace(&mut self.managed, true);
         // Whoever moves a mapping from now on asks first; whoever does so now is through before the kernel tells of anything.
         self.hold_mappings();
         MAILBOX.allow(-1);
@@ -301,28 +327,70 @@ impl Agent {
             return self.convert_all();
         }
         self.catch_up();
-        for (start, end) in self.native() {
-            self.manage(start, end);
+        let native = self.native();
+        if is_first && self.policy.granted().is_none() {
+            // It has seen nothing yet, and now it is known how many frames it will have.
+            let present: usize = native.iter().map(|&(start, end)| self.present(start, end)).sum();
+            let anonymous = self.look().unwrap_or_default();
+            self.account.forget_private();
+            let staging = self.staging.pages() - self.staging.frames();
+            let apart = anonymous.saturating_sub(present) + staging;
+            self.policy_frames = self.frames_beside(apart).max(LEAST_FRAMES);
+            self.policy = make_policy(self.control, self.policy_frames);
         }
+        // All of it at first: what is registered grows no more without us, while pages are counted.
+        let taken: Vec<(usize, usize)> =
+            native.into_iter().flat_map(|(start, end)| self.register(start, end)).collect();
+        taken.into_iter().for_each(|(start, end)| self.take_stock(start, end));
+        self.make_room(0);
+    }
+
+    /// Pages that are there in a range.
+    pub(crate) fn present(&self, start: usize, end: usize) -> usize {
+        let (mut from, mut pages) = (start, 0);
+        while from < end {
+            let mut found = [Region { start: 0, end: 0, categories: 0 }; 64];
+            // What has gone meanwhile has no pages.
+            let Ok((count, to)) = self.pagemap.present(from, end, &mut found) else { break };
+            let bytes = |region: &Region| (region.end - region.start) as usize;
+            pages += found[..count].iter().map(bytes).sum::<usize>() / PAGE_BYTES;
+            from = to.max(from + PAGE_BYTES);
+        }
+        pages
     }
 
     /// Takes a range under management, with the pages that are there, except for pages that must not be.
     fn manage(&mut self, start: usize, end: usize) {
-        let (mut from, end) = (start, end.next_multiple_of(PAGE_BYTES));
-        let exempt: Vec<usize> = self.exempt.range(start..end).copied().collect();
-        for page in exempt {
-            self.manage_part(from, page);
-            from = page + PAGE_BYTES;
-        }
-        self.manage_part(from, end);
+        self.register(start, end).into_iter().for_each(|(start, end)| self.take_stock(start, end));
+        self.make_room(0);
     }
 
-    fn manage_part(&mut self, start: usize, end: usize) {
+    /// Has missing pages of a range come through here, except for pages that must not be. Returns what is new of it.
+    fn register(&mut self, start: usize, end: usize) -> Vec<(usize, usize)> {
+        let (mut from, end) = (start, end.next_multiple_of(PAGE_BYTES));
+        let exempt: Vec<usize> = self.exempt.range(start..end).copied().collect();
+        let mut registered = Vec::new();
+        for page in exempt {
+            self.register_part(from, page, &mut registered);
+            from = page + PAGE_BYTES;
+        }
+        self.register_part(from, end, &mut registered);
+        registered
+    }
+
+    fn register_part(&mut self, start: usize, end: usize, registered: &mut Vec<(usize, usize)>) {
         if start >= end {
             return;
         }
         for (start, end) in self.regions.gaps(start, end) {
-            match self.uffd.register(start, end - start) {
+            let mut patience = Patience::new();
+            let answer = loop {
+                match self.uffd.register(start, end - start) {
+                    Err(Errno::NOMEM) if patience.wait() => {}
+                    answer => break answer,
+                }
+            };
+            match answer {
                 Ok(()) => self.regions.add(start, end),
                 // Not anonymous, or gone again: it is no business of ours.
                 Err(Errno::INVAL | Errno::NOENT | Errno::PERM | Errno::BUSY) => continue,
@@ -331,11 +399,14 @@ impl Agent {
                     if error == Errno::NOMEM { "; raise the sysctl vm.max_map_count" } else { "" }
                 )),
             }
-            self.take_stock(start, end);
+            registered.push((start, end));
         }
     }
 
     /// Hands the pages that are there, in a range just registered, to the policy.
+    ///
+    /// Nothing is heard of changes meanwhile: what a program drops it drops a moment after the kernel has told of it, and a
+    /// page that was counted in between, and paged out, would be what it was.
     pub(crate) fn take_stock(&mut self, start: usize, end: usize) {
         let mut from = start;
         while from < end {
@@ -348,7 +419,10 @@ impl Agent {
                 for address in (region.start as usize..region.end as usize).step_by(PAGE_BYTES) {
                     let page = self.pages.meet(address);
                     if self.pages.state(page) == State::Absent {
-                        self.make_room(1);
+                        // What is lent has to be asked for.
+                        if self.policy.granted().is_some() {
+                            self.make_room(1);
+                        }
                         self.pages.set(page, State::Resident, 0);
                         self.arrive(page);
                     }

@@ -1,4 +1,4 @@
-//! Processor time.
+//! Processor time, and time.
 
 use crate::hooks::call;
 use linux_raw_sys::general as raw;
@@ -14,4 +14,9 @@ fn microseconds(clock: u32) -> u64 {
 /// Processor time that the process has used, without that of the calling thread: the agent's.
 pub(crate) fn program_us() -> u64 {
     microseconds(raw::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(microseconds(raw::CLOCK_THREAD_CPUTIME_ID))
+}
+
+/// Time, in milliseconds: as exact as the kernel's ticks.
+pub(crate) fn coarse_ms() -> u64 {
+    microseconds(raw::CLOCK_MONOTONIC_COARSE) / 1000
 }

@@ -105,8 +105,11 @@ pub struct Order {
     pub directory: Text<1024>,
     /// The file with the limit of the cgroup that the program is in; empty if it is in none of its own.
     pub cgroup_limit: Text<512>,
-    /// What the cgroup's limit has on top for each process, in bytes: each has page tables, stacks and a ring of its own.
-    pub cgroup_share_bytes: u64,
+    /// What each process has on top of the limit, in bytes: for page tables, stacks and a ring of its own, and for
+    /// its pages as far as it is left over.
+    pub share_bytes: u64,
+    /// How much of the cgroup's limit is for each process, in bytes; 0 if the limit stays as it is.
+    pub cgroup_process_bytes: u64,
     /// The size that files may have, by the limit that the command had itself.
     pub file_bytes: u64,
     /// The name of the command's socket, if it lends memory to several programs; empty if the limit
@@ -182,6 +185,11 @@ const _: () = assert!(ORDER_BYTES == PAGE_BYTES && CONTROL_BYTES == 3 * PAGE_BYT
 unsafe impl Sync for Control {}
 
 impl Order {
+    /// Pages of memory for everything that counts in a process.
+    pub fn budget_pages(&self) -> usize {
+        self.limit_pages as usize + self.share_bytes as usize / PAGE_BYTES
+    }
+
     /// Whether memory is to be paged through a file in memory.
     pub fn is_memfd(&self) -> bool {
         self.backend == Backend::Memfd as u32

@@ -4,6 +4,7 @@ use crate::agent::Agent;
 use crate::control::add;
 use crate::failure::give_up;
 use crate::io::{Direction, Request};
+use crate::own::Patience;
 use crate::pages::{Flag, State, page_start};
 use crate::readahead::{StreamId, TRIGGERED_PAGES};
 use crate::rlimits::{self, Raised};
@@ -105,7 +106,7 @@ impl Agent {
     fn put(&mut self, page: PageId, from: usize, moves: bool) -> bool {
         let address = self.pages.address(page);
         let expected = (self.pages.state(page), self.pages.place(page));
-        let (mut attempts, mut busy) = (0, 0);
+        let (mut attempts, mut busy, mut patience) = (0, 0, Patience::new());
         loop {
             // SAFETY: the page's own contents to where they belong.
             let progress = unsafe {
@@ -130,6 +131,7 @@ impl Agent {
             }
             match error {
                 Errno::AGAIN | Errno::BUSY => self.settle(),
+                Errno::NOMEM if patience.wait() => {}
                 _ => {
                     self.catch_up();
                     if self.pages.find(address) != Some(page)
@@ -159,7 +161,7 @@ impl Agent {
         self.ahead.expect(stream, address / PAGE_BYTES + count);
         self.make_room(count);
         self.hold();
-        let mut done = 0;
+        let (mut done, mut patience) = (0, Patience::new());
         while done < count {
             let at = address + done * PAGE_BYTES;
             let (zeros, length) = (self.staging.zeros(), (count - done) * PAGE_BYTES);
@@ -176,11 +178,20 @@ impl Agent {
                     self.settle();
                     continue;
                 }
-                // It is there: the program dropped it, but the kernel has kept it.
+                // It is there, since the program is about to drop it: the kernel tells of that a moment
+                // before. It is left alone: taken for new and paged out meanwhile, it would come back
+                // as it was.
+                Some(Errno::EXIST) if self.memfd.is_none() => {
+                    self.wake(at);
+                    done += 1;
+                    continue;
+                }
+                // The file has kept it.
                 Some(Errno::EXIST) => {
                     self.wake(at);
                     1
                 }
+                Some(Errno::NOMEM) if patience.wait() => continue,
                 Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
                 // Unmapped meanwhile, with all that comes behind.
                 Some(_) => {
@@ -294,13 +305,14 @@ impl Agent {
         }
         let (batch, index) = self.staging.batch_of(self.pages.place(page));
         let expected = self.pages.place(page);
-        let mut attempts = 0;
+        let (mut attempts, mut patience) = (0, Patience::new());
         loop {
             // SAFETY: the page's contents, which the batch holds until it is written, to where they belong.
             let progress = unsafe { self.uffd.copy(address, self.staging.address(batch, index), PAGE_BYTES) };
             match progress.error {
                 None => break,
                 Some(Errno::AGAIN) => self.settle(),
+                Some(Errno::NOMEM) if patience.wait() => {}
                 Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
                 Some(error) => {
                     self.catch_up();

@@ -342,6 +342,7 @@ impl Agent {
         forget(replace(&mut self.uffd, Userfaultfd::from(next())));
         forget(replace(&mut self.staging_uffd, Userfaultfd::from(next())));
         forget(replace(&mut self.pagemap, Pagemap::open()));
+        self.account.reopen();
         if let Some(memfd) = &mut self.memfd {
             // Nothing is managed yet, or there would be no child.
             forget(replace(memfd, Memfd::open(self.staging.batch_pages())));

@@ -33,12 +33,14 @@
 //! | `wait` | waiting for descriptors |
 //! | `pagemap` | which pages are there |
 //! | `last` | a process whose threads have all gone but the agent |
+//! | `account` | what counts beside the program's pages: files written to, page tables |
 //! | `own`, `maps`, `thread`, `failure`, `control`, `cgroup` | memory of its own, the kernel's view, threads, the end, the command |
 #![cfg_attr(not(test), no_std)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 extern crate alloc;
 
+mod account;
 pub mod agent;
 pub mod bits;
 mod cgroup;

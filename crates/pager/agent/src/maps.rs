@@ -1,6 +1,7 @@
 //! What the kernel says of the process's mappings.
 
 use crate::agent::filled;
+use crate::own::Patience;
 use crate::roots::open_proc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
@@ -45,7 +46,14 @@ pub fn protection_of(start: usize, end: usize) -> Option<u32> {
 
 /// Visits the lines that tell of mappings; returns the buffer that they were read through.
 fn for_each_line(mut visit: impl FnMut(&[u8])) -> Option<Vec<u8>> {
-    let file = open_proc(c"self/maps", OFlags::RDONLY).ok()?;
+    let mut patience = Patience::new();
+    let file = loop {
+        match open_proc(c"self/maps", OFlags::RDONLY) {
+            Ok(file) => break file,
+            Err(Errno::NOMEM) if patience.wait() => {}
+            Err(_) => return None,
+        }
+    };
     let mut text = filled(0_u8, 64 << 10);
     let mut length = 0;
     loop {
@@ -53,6 +61,7 @@ fn for_each_line(mut visit: impl FnMut(&[u8])) -> Option<Vec<u8>> {
             Ok(0) => break,
             Ok(count) => length += count,
             Err(Errno::INTR) => continue,
+            Err(Errno::NOMEM) if patience.wait() => continue,
             Err(_) => return None,
         }
         // Whole lines are dealt with, the rest waits for its end.
@@ -93,17 +102,6 @@ fn parse_any(line: &[u8]) -> Option<(Mapping, bool)> {
     Some((Mapping { start, end, protection, is_stack: name == "[stack]" }, is_private))
 }
 
-/// Anonymous pages in memory, as the kernel counts them for the process: within some of what is true.
-pub fn anonymous_pages() -> Option<usize> {
-    let file = open_proc(c"self/statm", OFlags::RDONLY).ok()?;
-    let mut text = [0_u8; 128];
-    let length = read_file(&file, &mut text).ok()?;
-    let text = core::str::from_utf8(&text[..length]).ok()?;
-    let mut numbers = text.split_ascii_whitespace().map(|word| word.parse::<usize>().ok());
-    let (_, resident, shared) = (numbers.next()??, numbers.next()??, numbers.next()??);
-    Some(resident.saturating_sub(shared))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,6 +130,5 @@ mod tests {
         assert!(mappings.iter().any(|mapping| (mapping.start..mapping.end).contains(&address)));
         assert_eq!(protection_of(address, address + 1), Some(3));
         assert_eq!(protection_of(address, usize::MAX / 2), None);
-        assert!(anonymous_pages().unwrap() > 0);
     }
 }

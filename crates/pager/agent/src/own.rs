@@ -10,6 +10,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering};
+use rustix::event::Timespec;
 use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags};
 use sweephand_uffd::PAGE_BYTES;
 use talc::{OomHandler, Span, Talc};
@@ -32,6 +33,35 @@ static MAPPINGS: [Mapping; MOST_MAPPINGS] =
     [const { Mapping { start: AtomicUsize::new(0), length: AtomicUsize::new(0) } }; MOST_MAPPINGS];
 /// Pages of arrays and of the arena: they are counted as used, all of them.
 static HEAP_PAGES: AtomicUsize = AtomicUsize::new(0);
+
+/// How long the kernel is asked again for memory that it has just refused.
+///
+/// Where a cgroup's limit has been reached, it refuses some things at once; the command, or an eviction, makes room a
+/// moment later.
+#[derive(Debug)]
+pub struct Patience {
+    left: u32,
+}
+
+impl Patience {
+    /// Fifteen seconds: longer than the command waits before it lets the kernel end a process.
+    pub const fn new() -> Self {
+        Self { left: 1500 }
+    }
+
+    /// Waits for a moment. Returns whether it is worth another try.
+    pub fn wait(&mut self) -> bool {
+        let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 });
+        self.left = self.left.saturating_sub(1);
+        self.left > 0
+    }
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// The pages that the pager's arrays take.
 pub fn heap_pages() -> usize {
@@ -64,9 +94,13 @@ fn note(old_start: usize, start: usize, length: usize) {
 /// Maps zeros for the pager itself. They are not counted; see `heap_pages`.
 pub fn map(bytes: usize) -> Option<usize> {
     let bytes = whole_pages(bytes);
-    let start = match take_reserved(bytes) {
-        Some(start) => start,
-        None => map_new(bytes)?,
+    let mut patience = Patience { left: 100 };
+    let start = loop {
+        match take_reserved(bytes).or_else(|| map_new(bytes)) {
+            Some(start) => break start,
+            None if patience.wait() => {}
+            None => return None,
+        }
     };
     // A huge page would be memory that nobody counted. Kernels without them refuse, and need no telling.
     // SAFETY: advice on our own mapping.

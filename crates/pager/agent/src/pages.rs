@@ -83,7 +83,10 @@ pub enum Flag {
 /// The page table.
 #[derive(Debug)]
 pub struct Pages {
-    directory: Vec<Option<Box<[u32]>>>,
+    /// By the upper bits of an address: which leaf, plus one.
+    directory: Vec<u16>,
+    /// Chunks by the lower bits.
+    leaves: Vec<Box<[u32]>>,
     /// Address of each chunk's first page.
     chunk_address: Vec<usize>,
     /// Chunks whose addresses have been unmapped.
@@ -117,7 +120,8 @@ impl Pages {
     /// An empty table.
     pub fn new() -> Self {
         Self {
-            directory: vec![None; 1 << (ADDRESS_BITS - LEAF_BITS)],
+            directory: vec![0; 1 << (ADDRESS_BITS - LEAF_BITS)],
+            leaves: Vec::new(),
             chunk_address: Vec::new(),
             free_chunks: Vec::new(),
             status: Vec::new(),
@@ -129,9 +133,13 @@ impl Pages {
         }
     }
 
+    fn leaf(&self, address: usize) -> Option<usize> {
+        usize::from(*self.directory.get(address >> LEAF_BITS)?).checked_sub(1)
+    }
+
     fn chunk(&self, address: usize) -> Option<u32> {
-        let leaf = self.directory.get(address >> LEAF_BITS)?.as_ref()?;
-        let chunk = leaf[address / CHUNK_BYTES % LEAF_CHUNKS];
+        let leaf = self.leaf(address)?;
+        let chunk = self.leaves[leaf][address / CHUNK_BYTES % LEAF_CHUNKS];
         (chunk != NO_CHUNK).then(|| chunk - 1)
     }
 
@@ -161,9 +169,12 @@ impl Pages {
             chunk
         });
         self.chunk_address[chunk as usize] = start;
-        let leaf = self.directory[address >> LEAF_BITS]
-            .get_or_insert_with(|| vec![NO_CHUNK; LEAF_CHUNKS].into_boxed_slice());
-        leaf[address / CHUNK_BYTES % LEAF_CHUNKS] = chunk + 1;
+        let leaf = self.leaf(address).unwrap_or_else(|| {
+            self.leaves.push(vec![NO_CHUNK; LEAF_CHUNKS].into_boxed_slice());
+            self.directory[address >> LEAF_BITS] = self.leaves.len() as u16;
+            self.leaves.len() - 1
+        });
+        self.leaves[leaf][address / CHUNK_BYTES % LEAF_CHUNKS] = chunk + 1;
         self.find(address).expect("its chunk is there now")
     }
 
@@ -268,7 +279,7 @@ impl Pages {
         let mut address = start;
         while address < end {
             let leaf_end = ((address >> LEAF_BITS) + 1) << LEAF_BITS;
-            if self.directory.get(address >> LEAF_BITS).is_none_or(Option::is_none) {
+            if self.leaf(address).is_none() {
                 address = leaf_end;
                 continue;
             }
@@ -288,11 +299,11 @@ impl Pages {
     pub fn forget_chunks(&mut self, start: usize, end: usize) {
         let mut address = start & !(CHUNK_BYTES - 1);
         while address < end {
-            let Some(Some(leaf)) = self.directory.get_mut(address >> LEAF_BITS) else {
+            let Some(leaf) = self.leaf(address) else {
                 address = ((address >> LEAF_BITS) + 1) << LEAF_BITS;
                 continue;
             };
-            let entry = &mut leaf[address / CHUNK_BYTES % LEAF_CHUNKS];
+            let entry = &mut self.leaves[leaf][address / CHUNK_BYTES % LEAF_CHUNKS];
             if let Some(chunk) = entry.checked_sub(1) {
                 let ids = chunk as usize * CHUNK_PAGES..(chunk as usize + 1) * CHUNK_PAGES;
                 if self.status[ids].iter().all(|status| status & STATE_BITS == State::Absent as u8) {

@@ -10,16 +10,19 @@ use crate::failure::{give_up, tell};
 use crate::io::{Completion, Direction};
 use crate::mailbox::MAILBOX;
 use crate::memfd::Memfd;
+use crate::own::Patience;
 use crate::pages::{Flag, State};
 use crate::rlimits::{self, Raised};
 use crate::staging::Phase;
 use crate::store::Growth;
 use alloc::vec::Vec;
 use core::ffi::c_void;
+use rustix::event::Timespec;
 use rustix::fd::AsFd;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
+use rustix::thread::nanosleep;
 use sweephand_policy::PageId;
 use sweephand_uffd::PAGE_BYTES;
 
@@ -28,8 +31,9 @@ const SAMPLED_PER_EVICTION: usize = 4;
 /// Pages evicted at a time, for each page of the window that the program waits for: as many as can be done while it is
 /// read.
 const EVICTED_PER_PAGE_READ: usize = 16;
-/// Times that nothing is found to evict before that is taken for final.
-const PATIENCE: usize = 64;
+/// Times that nothing is found to evict before that is taken for final, with a pause before each: a few seconds.
+const PATIENCE: usize = 100;
+const PAUSE_NS: i64 = 10_000_000;
 
 impl Agent {
     /// Sees to it that so many more pages fit.
@@ -46,30 +50,40 @@ impl Agent {
             }
             let batch = self.staging.batch_pages();
             self.condemn_some(wanted.min(batch));
+            let is_choice_left = !self.condemned.is_empty();
             // Pages that turn out to be gone make room too.
             if self.evict() > 0 || self.pages.resident() + self.incoming + pages < room + wanted {
                 in_vain = 0;
-            } else {
+            } else if is_choice_left {
+                // What would not go is pinned now, and there is less to choose from; or it was touched.
+                continue;
+            } else if self.incoming > 0 {
+                self.reap_one();
+            } else if in_vain < PATIENCE {
+                // All that is left could not be moved. A device may be done with some of it.
                 in_vain += 1;
-                self.unpin(batch);
-                if self.incoming > 0 {
-                    self.reap_one();
-                } else if in_vain > PATIENCE {
-                    self.no_more_room();
-                }
+                let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec: PAUSE_NS });
+                self.unpin(usize::MAX);
+            } else {
+                self.no_more_room();
             }
         }
     }
 
     /// Nothing more can be evicted, and that is not enough.
     fn no_more_room(&self) -> ! {
-        let mib = |pages: usize| (pages * PAGE_BYTES) >> 20;
-        let (own, pinned) = (self.own_pages(), self.pages.pinned());
+        let mib = |pages: usize| (pages * PAGE_BYTES).div_ceil(1 << 20);
+        let others =
+            self.apart_pages().saturating_sub(self.account.others()).saturating_sub(self.own_pages());
         give_up(format_args!(
-            "the limit is too small: the pager itself needs {} MiB, and {} MiB of the program's memory cannot be paged out \
-             (locked, in use by a device, or not both readable and writable)",
-            mib(own),
-            mib(pinned)
+            "the limit is too small: {} MiB of the program's memory cannot be paged out (locked, in use by a device, or not \
+             both readable and writable), {} MiB are private pages of files, {} MiB shared memory, {} MiB page tables and the \
+             like, {} MiB the pager's own; give it more with --memory",
+            mib(self.pages.pinned()),
+            mib(others),
+            mib(self.account.shared()),
+            mib(self.account.of_kernel()),
+            mib(self.own_pages()),
         ))
     }
 
@@ -126,6 +140,7 @@ impl Agent {
         MAILBOX.let_go();
         let to_write = self.staging.batches[batch].pages.len();
         let evicted = to_write + self.memfd.as_mut().map_or(0, Memfd::take_dropped);
+        self.account.moved(evicted);
         // Together, and first: the program may end at any time.
         add(&self.control.counters.evictions, evicted as u64);
         add(&self.control.counters.pages_written, to_write as u64);
@@ -163,7 +178,7 @@ impl Agent {
         }
         let index = self.staging.batches[batch].pages.len();
         let to = self.staging.address(batch, index);
-        let mut unshared = false;
+        let (mut unshared, mut patience) = (false, Patience::new());
         let moved = loop {
             // SAFETY: pages of the program, which it gets back when it touches them, to a place that is missing.
             let progress = unsafe { self.staging_uffd.move_pages(to, from, run * PAGE_BYTES) };
@@ -182,6 +197,7 @@ impl Agent {
                     self.pin(victims[0]);
                     return 1;
                 }
+                Some(Errno::NOMEM) if patience.wait() => {}
                 Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
                 Some(_) if self.pages.state(victims[0]) == State::Resident => {
                     self.vanished(victims[0]);

@@ -102,6 +102,15 @@ impl Staging {
         self.batches.len() * self.batch_pages
     }
 
+    /// Pages of the area that have frames now.
+    pub fn frames(&self) -> usize {
+        let frames = |batch: &Batch| match batch.phase {
+            Phase::Writing => batch.filled.max(batch.pages.len()),
+            Phase::Free | Phase::Reading => batch.filled,
+        };
+        self.batches.iter().map(frames).sum()
+    }
+
     /// Pages of a batch.
     pub fn batch_pages(&self) -> usize {
         self.batch_pages
@@ -155,12 +164,15 @@ impl Staging {
     pub fn take_filled(&mut self, pages: usize, staging: &Userfaultfd) -> Option<usize> {
         let free = self.batches.iter().enumerate().filter(|(_, batch)| batch.phase == Phase::Free);
         let (index, _) = free.max_by_key(|(_, batch)| batch.filled)?;
-        let mut filled = self.batches[index].filled;
+        let (mut filled, mut patience) = (self.batches[index].filled, own::Patience::new());
         while filled < pages {
             let length = (pages - filled) * PAGE_BYTES;
             // SAFETY: zeros into the pager's own area, which is missing there.
             let progress = unsafe { staging.copy(self.address(index, filled), self.zeros, length) };
             if let Some(error) = progress.error {
+                if error == Errno::NOMEM && patience.wait() {
+                    continue;
+                }
                 crate::failure::give_up(format_args!("no memory for the pager's own use: {error}"));
             }
             filled += progress.bytes / PAGE_BYTES;

@@ -955,7 +955,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             task: task as u32,
             // It is here that the limit is raised, where all processes of all tasks are known.
             cgroup_limit: Text::default(),
-            cgroup_share_bytes: 0,
+            share_bytes: 0,
+            cgroup_process_bytes: 0,
             library: Text::default(),
             control: Text::default(),
         };

@@ -1,7 +1,7 @@
 //! How private memory becomes shared.
 
 use super::NOTHING;
-use crate::agent::{Agent, make_policy};
+use crate::agent::{Agent, LEAST_FRAMES, make_policy};
 use crate::failure::give_up;
 use crate::mailbox::NEW;
 use crate::maps::{self, Mapping};
@@ -16,8 +16,6 @@ use sweephand_uffd::PAGE_BYTES;
 
 /// Times that a page under DMA is asked for again before its memory is left native.
 const PATIENCE: usize = 64;
-/// The fewest frames that a program can be run in.
-const LEAST_FRAMES: usize = 64;
 
 impl Agent {
     /// From now on all memory of the program that can be shared comes through here.
@@ -27,7 +25,7 @@ impl Agent {
             // The policy has seen nothing yet, and now it is known how many frames it will have.
             self.count_native(|mapping| mapping.can_be_shared());
             let native = self.memfd.as_ref().map_or(0, |memfd| memfd.native_pages);
-            self.policy_frames = self.policy_frames.saturating_sub(native);
+            self.policy_frames = self.frames_beside(self.own_pages() + native);
             if self.policy_frames < LEAST_FRAMES {
                 give_up(format_args!(
                     "{} MiB of stacks and the like cannot be paged: the limit is too small for them",
@@ -213,21 +211,8 @@ impl Agent {
 
     /// Counts the pages of memory that is not managed, but for such as is on its way to be.
     pub(crate) fn count_native(&mut self, is_not_counted: impl Fn(&Mapping) -> bool) {
-        let mut native_pages = 0;
-        for mapping in self.mappings().into_iter().filter(|mapping| !is_not_counted(mapping)) {
-            let mut from = mapping.start;
-            while from < mapping.end {
-                let mut found = [NOTHING; 32];
-                // What has gone meanwhile has no pages.
-                let Ok((count, to)) = self.pagemap.present(from, mapping.end, &mut found) else {
-                    break;
-                };
-                let pages =
-                    |region: &sweephand_uffd::Region| (region.end - region.start) as usize / PAGE_BYTES;
-                native_pages += found[..count].iter().map(pages).sum::<usize>();
-                from = to.max(from + PAGE_BYTES);
-            }
-        }
+        let counted = self.mappings().into_iter().filter(|mapping| !is_not_counted(mapping));
+        let native_pages = counted.map(|mapping| self.present(mapping.start, mapping.end)).sum();
         if let Some(memfd) = &mut self.memfd {
             memfd.native_pages = native_pages;
             memfd.uncounted = 0;
