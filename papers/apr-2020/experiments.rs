@@ -8,7 +8,7 @@
 use crate::{Error, Item, Lab, Place, Published, Report, Scale};
 use std::sync::Arc;
 use sweephand_report::Table;
-use sweephand_sim::{MemorySize, Outcome, RefaultDistances};
+use sweephand_sim::{MemorySize, Outcome, RefaultDistances, SweepError};
 use sweephand_trace::Trace;
 
 const FOLDER: &str = "apr-2020";
@@ -168,7 +168,7 @@ fn sizes(trace: &Trace) -> Vec<(u32, usize)> {
     let least = WINDOWS * header.metadata.window;
     let frames = |percent: u32| {
         let size = MemorySize::Percent(f64::from(percent));
-        size.frames(header.totals.distinct_pages, header.metadata.page_size)[0]
+        size.frames(header.totals.distinct_pages, header.metadata.page_size).expect("all of it at most")[0]
     };
     let sizes = PERCENTS.map(|percent| (percent, frames(percent)));
     sizes.into_iter().filter(|(_, frames)| *frames as u64 >= least).collect()
@@ -665,7 +665,8 @@ fn window(lab: &Lab) -> Result<Report, Error> {
         }
         let header = whole.header();
         let frames = |size: &MemorySize| size.frames(header.totals.distinct_pages, header.metadata.page_size);
-        let frames: Vec<usize> = WINDOW_SIZES.iter().flat_map(frames).collect();
+        let frames = WINDOW_SIZES.iter().map(frames).collect::<Result<Vec<_>, _>>();
+        let frames = frames.map_err(SweepError::from)?.concat();
         let measured = versions
             .iter()
             .map(|(version, trace)| Curves::at(lab, version, trace, &frames, &names))

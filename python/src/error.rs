@@ -1,10 +1,9 @@
 //! Errors as Python sees them.
 
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyUserWarning};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use std::error::Error;
-use std::ffi::CString;
 
 create_exception!(
     sweephand,
@@ -18,10 +17,9 @@ pub(crate) fn raise(error: impl Into<Box<dyn Error + Send + Sync>>) -> PyErr {
     SweephandError::new_err(error.into().to_string())
 }
 
-/// Says what the reader of a result has to know.
+/// Says what the reader of a result has to know, to whoever called this package.
 pub(crate) fn warn(py: Python<'_>, note: String) -> PyResult<()> {
-    // To whoever called the function in `sweephand` that called this one.
-    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(note)?, 2)
+    py.import("sweephand._notes")?.getattr("warn")?.call1((note,)).map(drop)
 }
 
 /// An exception with the words that the command prints for an error.
@@ -30,5 +28,7 @@ pub(crate) fn raise_command(error: &anyhow::Error) -> PyErr {
     // wrong.
     let words = format!("{error:#}");
     let first = words.lines().next().unwrap_or_default();
-    SweephandError::new_err(first.strip_prefix("error: ").unwrap_or(first).to_string())
+    // An option is an argument here.
+    let first = first.strip_prefix("error: ").unwrap_or(first).trim_start_matches("--");
+    SweephandError::new_err(first.to_string())
 }

@@ -11,6 +11,7 @@ mod generate;
 mod multiprogram;
 mod policy;
 mod simulate;
+mod study;
 mod sweep;
 mod table;
 mod trace;
@@ -33,6 +34,8 @@ mod _sweephand {
     #[pymodule_export]
     use crate::simulate::{reuse_distances, simulate};
     #[pymodule_export]
+    use crate::study::{advise, info, policies, report};
+    #[pymodule_export]
     use crate::sweep::{Dataset, Hasher, Plan, check_hash, is_url, run_cell, serve};
     #[pymodule_export]
     use crate::trace::Trace;
@@ -41,6 +44,10 @@ mod _sweephand {
     const POLICIES: &str = sweephand_cli::simulate::POLICIES;
     #[pymodule_export]
     const SIZES: &str = sweephand_cli::simulate::SIZES;
+    #[pymodule_export]
+    const STUDY_POLICIES: &str = sweephand_cli::report::POLICIES;
+    #[pymodule_export]
+    const STUDY_SIZES: &str = sweephand_cli::report::SIZES;
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

@@ -15,10 +15,11 @@
 //! exception meanwhile.
 
 use crate::error::{SweephandError, raise};
+use crate::wait::Watch;
 use numpy::IntoPyArray;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyType};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +28,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, LazyLock, Mutex};
 use sweephand_policy::conformance::{Extent, conform_to};
 use sweephand_policy::plugin::{Failed, Plugin, PolicyObject, Shown};
-use sweephand_policy::registry::Spec;
+use sweephand_policy::registry::{self, Spec};
 use sweephand_policy::{ArgumentError, Arguments, ColdAllocation, Info, NEVER, PageId, Reference, Violation};
 use sweephand_trace::Interrupt;
 
@@ -126,26 +127,47 @@ impl PyPlugin {
     /// What a class says of its policies: one of them is made to see.
     fn new(factory: &Bound<'_, PyAny>, interrupt: &Interrupt) -> PyResult<Self> {
         if !factory.is_callable() {
+            let hint = match attribute(factory, "victim")? {
+                Some(_) => format!(" (did you mean the class {}?)", factory.get_type().name()?),
+                None => String::new(),
+            };
             return Err(raise(format!(
-                "policy {}: give a name, or a class, or a function that makes a policy for a number of frames",
+                "policy {}: give a name, or a class, or a function that makes a policy for a number of frames{hint}",
                 factory.repr()?
             )));
         }
         let policy = factory.call1((1,))?;
-        let name: String = match attribute(&policy, "name")? {
-            Some(name) => name.extract()?,
-            None => policy.get_type().name()?.to_string(),
+        let class = policy.get_type().name()?.to_string();
+        let wrong = |name: &str, reason: &str| Err(raise(format!("policy '{name}': {reason}")));
+        if policy.is_instance_of::<PyType>() {
+            let name: String = policy.getattr("__name__")?.extract()?;
+            return wrong(
+                &name,
+                "the function made the class; have it call the class with the number of frames",
+            );
+        }
+        let name = match policy.getattr_opt("name")? {
+            Some(name) => match name.extract::<String>() {
+                Ok(name) => name,
+                Err(_) => return wrong(&class, &format!("name {}: a name is a string", name.repr()?)),
+            },
+            None => class,
         };
-        let wrong = |reason: &str| Err(raise(format!("policy '{name}': {reason}")));
+        let wrong = |reason: &str| wrong(&name, reason);
         if name.is_empty() || name.contains([':', ',']) {
             return wrong("a name has no colon and no comma, and is not empty");
         }
-        let model = attribute(&policy, "model")?.map(|model| model.extract::<String>()).transpose()?;
-        let shown = match model.as_deref() {
-            None | Some("vm") => Shown::Faults,
-            Some("exact") => Shown::Hits,
-            Some("offline") => Shown::Future,
-            Some(other) => return wrong(&format!("model '{other}': write vm, exact or offline")),
+        if registry::entries().iter().any(|entry| entry.info.name == name) {
+            return wrong("is what a built-in one is called; give yours another (an attribute `name`)");
+        }
+        let shown = match policy.getattr_opt("model")? {
+            None => Shown::Faults,
+            Some(model) => match model.extract::<String>().as_deref() {
+                Ok("vm") => Shown::Faults,
+                Ok("exact") => Shown::Hits,
+                Ok("offline") => Shown::Future,
+                _ => return wrong(&format!("model {}: write 'vm', 'exact' or 'offline'", model.repr()?)),
+            },
         };
         for method in ["victim", "evict", "insert", "remove"] {
             if attribute(&policy, method)?.is_none() {
@@ -158,8 +180,13 @@ impl PyPlugin {
         {
             return wrong("has no method hit or hits, which show it what its model asks for");
         }
-        let needs_places =
-            attribute(&policy, "needs_places")?.is_some_and(|needs| needs.is_truthy().unwrap_or_default());
+        let needs_places = match policy.getattr_opt("needs_places")? {
+            None => false,
+            Some(needs) => match needs.extract::<bool>() {
+                Ok(needs) => needs,
+                Err(_) => return wrong(&format!("needs_places {}: write True or False", needs.repr()?)),
+            },
+        };
         Ok(Self {
             factory: factory.clone().unbind(),
             info: info(name),
@@ -380,7 +407,13 @@ impl PolicyObject for PyPolicy {
             self.show_hits(py)?;
             self.mmu.borrow_mut(py).set_resident(reference.page, true);
             let insert = |mmu: &Py<Mmu>| self.insert.call1(py, (PyReference::from(reference), mmu));
-            self.with_mmu(py, mmu, insert)?.is_truthy(py)
+            let referenced = self.with_mmu(py, mmu, insert)?;
+            referenced.extract::<bool>(py).map_err(|_| {
+                let found = referenced.bind(py).repr().map_or_else(|_| "?".into(), |text| text.to_string());
+                self.broken(&format!(
+                    "insert returned {found}: return the page's reference bit, True or False"
+                ))
+            })
         })
     }
 
@@ -428,7 +461,9 @@ impl PolicyObject for PyPolicy {
         self.attached(|py| {
             self.show_hits(py)?;
             let steps = attribute(self.object.bind(py), "hand_steps")?;
-            steps.map_or(Ok(0), |steps| steps.extract())
+            let Some(steps) = steps else { return Ok(0) };
+            let wrong = |_: PyErr| self.broken(&format!("hand_steps {steps}: is no count of steps"));
+            steps.extract().map_err(wrong)
         })
     }
 
@@ -453,14 +488,29 @@ pub(crate) struct Policies {
 
 impl Policies {
     /// What somebody asked for: comma lists of names, classes, and functions that make policies.
+    /// What is asked for twice is there once.
     pub(crate) fn new(items: &[Bound<'_, PyAny>], interrupt: &Interrupt) -> PyResult<Self> {
         let mut policies = Self { specs: Vec::new(), troubles: Vec::new() };
+        let mut own: HashMap<&str, &Bound<'_, PyAny>> = HashMap::new();
         for item in items {
             if let Ok(list) = item.cast::<PyString>() {
-                policies.specs.extend(Spec::parse_list(&list.to_cow()?).map_err(raise)?);
+                for spec in Spec::parse_list(&list.to_cow()?).map_err(raise)? {
+                    if !policies.specs.iter().any(|known| known.to_string() == spec.to_string()) {
+                        policies.specs.push(spec);
+                    }
+                }
             } else {
                 let plugin = PyPlugin::new(item, interrupt)?;
                 let (name, trouble) = (plugin.info.name, Arc::clone(&plugin.trouble));
+                match own.insert(name, item) {
+                    Some(other) if other.is(item) => continue,
+                    Some(_) => {
+                        return Err(raise(format!(
+                            "policy '{name}': two are called so; give one another name (an attribute `name`)"
+                        )));
+                    }
+                    None => {}
+                }
                 policies.troubles.push(trouble);
                 let spec = Spec::plugged(Arc::new(plugin), name);
                 policies
@@ -469,6 +519,11 @@ impl Policies {
             }
         }
         Ok(policies)
+    }
+
+    /// What ended the work: whoever interrupted it, or the exception that ended a policy.
+    pub(crate) fn error(&self, watch: &Watch, error: PyErr) -> PyErr {
+        if watch.interrupt.is_raised() { error } else { self.trouble().unwrap_or(error) }
     }
 
     /// The exception that ended one of them.

@@ -7,63 +7,135 @@ use crate::trace::Trace;
 use crate::wait::Watch;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use sweephand_report::{SimulatedTrace, SimulationReport, SimulationRow};
-use sweephand_sim::{LruStack, MemorySize, Sweep};
+use sweephand_report::{Column, Field, SimulatedTrace, SimulationReport, SimulationRow, grouped};
+use sweephand_sim::{
+    DEFAULT_SEED, LruStack, MemorySize, SampleSize, Sampling, SamplingError, Sweep, SweepError,
+};
 use sweephand_trace::{Chunk, Error};
+
+/// What a row has here besides the columns of the command: its size as it was asked for, and which
+/// trace it is of.
+struct Asked {
+    memory: String,
+    trace_checksum: String,
+}
+
+const ASKED: [Column<Asked>; 2] =
+    [("memory", Field::Text(|row| &row.memory)), ("trace_checksum", Field::Text(|row| &row.trace_checksum))];
+
+/// The sizes that are asked for, each with its words.
+fn sizes(memory: &[String]) -> PyResult<Vec<(String, MemorySize)>> {
+    let words = memory.iter().flat_map(|list| list.split(',')).map(str::trim);
+    let parsed = |words: &str| -> PyResult<(String, MemorySize)> {
+        Ok((words.to_string(), words.parse::<MemorySize>().map_err(raise)?))
+    };
+    words.map(parsed).collect()
+}
+
+/// A sweep over a trace, with the words for each of its memory sizes. Sizes that come to the same
+/// number of pages are one, by the words that came first.
+fn sweep(
+    trace: &sweephand_trace::Trace,
+    policies: &Policies,
+    sizes: &[(String, MemorySize)],
+    sampling: Option<&Sampling>,
+) -> Result<(Sweep, HashMap<usize, String>), SamplingError> {
+    let header = trace.header();
+    let mut words = HashMap::new();
+    let mut all = Vec::new();
+    for (asked, size) in sizes {
+        let told = sampling.map_or(vec![*size], |sampling| sampling.told_apart(&[*size], trace));
+        for size in told {
+            let frames = size.frames(header.totals.distinct_pages, header.metadata.page_size);
+            for frames in frames.map_err(SweepError::from)? {
+                words.entry(frames).or_insert_with(|| asked.clone());
+            }
+            all.push(size);
+        }
+    }
+    let sweep = Sweep::over(trace, &policies.specs, &all)?;
+    sampling.map_or(Ok(()), |sampling| sampling.check(trace, &sweep.cells))?;
+    Ok((sweep, words))
+}
 
 /// Counts the faults of every policy at every memory size on every trace: the columns of the
 /// results, and what they depend on, as JSON.
 #[pyfunction]
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn simulate(
     py: Python<'_>,
     traces: Vec<Py<Trace>>,
     policies: Vec<Bound<'_, PyAny>>,
     memory: Vec<String>,
     collapse: bool,
+    sample: Option<String>,
+    sample_seed: Option<u64>,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<PyColumn>, String)> {
     let watch = Watch { threads, progress, ..Watch::default() };
     let policies = Policies::new(&policies, &watch.interrupt)?;
-    let specs = &policies.specs;
-    let sizes = MemorySize::parse_list(&memory.join(",")).map_err(raise)?;
-    let options = [
-        ("policy", specs.iter().map(ToString::to_string).collect::<Vec<_>>().join(",").into()),
+    let sizes = sizes(&memory)?;
+    let size: Option<SampleSize> = sample.map(|size| size.parse().map_err(raise)).transpose()?;
+    let sampling = size.map(|size| Sampling { size, seed: sample_seed.unwrap_or(DEFAULT_SEED) });
+    let mut options = vec![
+        ("policy", policies.specs.iter().map(ToString::to_string).collect::<Vec<_>>().join(",").into()),
         ("memory", memory.join(",").into()),
         ("collapse", collapse.into()),
     ];
+    if let Some(Sampling { size, seed }) = &sampling {
+        options.extend([("sample", size.to_string().into()), ("sample_seed", (*seed).into())]);
+    }
     let mut report = SimulationReport {
         sweephand: SimulationReport::header(options),
         traces: Vec::new(),
         rows: Vec::new(),
     };
+    let mut asked = Vec::new();
     let traces: Vec<_> = traces.iter().map(|trace| Arc::clone(&trace.get().trace)).collect();
     // Everything that can be wrong before the first long run.
-    let sweeps = traces.iter().map(|trace| Sweep::over(trace, specs, &sizes));
+    let sweeps = traces.iter().map(|trace| sweep(trace, &policies, &sizes, sampling.as_ref()));
     let sweeps = sweeps.collect::<Result<Vec<_>, _>>().map_err(raise)?;
     watch.total.store(traces.iter().map(|trace| trace.header().totals.records).sum(), Ordering::Relaxed);
-    for (trace, sweep) in traces.iter().zip(&sweeps) {
-        if let Some(note) = sweep.note_on_small_memories(trace) {
-            warn(py, note)?;
-        }
+    for (trace, (sweep, _)) in traces.iter().zip(&sweeps) {
+        sweep.note_on_small_memories(trace).map_or(Ok(()), |note| warn(py, note))?;
     }
-    for (trace, sweep) in traces.iter().zip(sweeps) {
+    for (trace, (sweep, words)) in traces.iter().zip(sweeps) {
         let sweep = Sweep { collapse, interrupt: watch.interrupt.clone(), ..sweep };
         let before = watch.done.load(Ordering::Relaxed);
         let progress = |records| watch.done.store(before + records, Ordering::Relaxed);
-        let results = watch.over(py, || sweep.run(trace, &progress));
-        let results = results.and_then(|results| results.map_err(raise));
-        let results = results.map_err(|error| policies.trouble().unwrap_or(error))?;
-        let described = SimulatedTrace::of(trace);
-        for (cell, (outcome, _)) in sweep.cells.iter().zip(&results) {
-            report.rows.push(described.row(&cell.spec, cell.frames, outcome));
-        }
+        let mut described = SimulatedTrace::of(trace);
+        let rows = watch.over(py, || -> Result<Vec<SimulationRow>, SamplingError> {
+            if let Some(sampling) = &sampling {
+                let estimates = sampling.run(trace, &sweep, &progress)?;
+                described.sampled(&estimates);
+                let cells = sweep.cells.iter().zip(&estimates.cells);
+                let rows =
+                    cells.map(|(cell, estimate)| described.estimated_row(&cell.spec, cell.frames, estimate));
+                return Ok(rows.collect());
+            }
+            let outcomes = sweep.run(trace, &progress)?;
+            let cells = sweep.cells.iter().zip(&outcomes);
+            Ok(cells.map(|(cell, (outcome, _))| described.row(&cell.spec, cell.frames, outcome)).collect())
+        });
+        let rows =
+            rows.and_then(|rows| rows.map_err(raise)).map_err(|error| policies.error(&watch, error))?;
+        asked.extend(rows.iter().map(|row| Asked {
+            memory: words[&(row.memory_pages as usize)].clone(),
+            trace_checksum: described.checksum.clone(),
+        }));
+        report.rows.extend(rows);
         report.traces.push(described);
     }
-    let columns = columns(py, &SimulationRow::COLUMNS, &report.rows)?;
-    Ok((columns, report.origin()))
+    let mut all = columns(py, &SimulationRow::COLUMNS, &report.rows)?;
+    if report.is_sampled() {
+        all.extend(columns(py, &SimulationRow::SAMPLE_COLUMNS, &report.rows)?);
+    }
+    all.extend(columns(py, &ASKED, &asked)?);
+    Ok((all, report.origin()))
 }
 
 /// How many references come at each LRU stack distance (the index), and how many are first touches.
@@ -72,7 +144,7 @@ pub(crate) fn reuse_distances<'py>(
     py: Python<'py>,
     trace: &Trace,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(Bound<'py, PyArray1<u64>>, u64)> {
+) -> PyResult<(Bound<'py, PyArray1<i64>>, u64)> {
     let trace = &trace.trace;
     let watch = Watch { progress, ..Watch::default() };
     watch.total.store(trace.header().totals.records, Ordering::Relaxed);
@@ -88,5 +160,19 @@ pub(crate) fn reuse_distances<'py>(
     })?;
     let stack = stack.map_err(raise)?;
     let (distances, first_touches) = stack.distances();
-    Ok((distances.to_vec().into_pyarray(py), first_touches))
+    let window = trace.header().metadata.window;
+    if window > 1 {
+        let inside: u64 = distances.iter().take(window as usize + 1).sum();
+        let note = format!(
+            "{} is reduced with a window of {window}: {} of its {} distances lie inside of it, where the \
+             trace leaves out most references; only counts of more than {window} pages are the program's",
+            trace.name().display(),
+            grouped(inside),
+            grouped(distances.iter().sum()),
+        );
+        warn(py, note)?;
+    }
+    // There are no more of them than records.
+    let counts: Vec<i64> = distances.iter().map(|count| *count as i64).collect();
+    Ok((counts.into_pyarray(py), first_touches))
 }

@@ -184,15 +184,19 @@ impl Dataset {
     }
 }
 
-/// Computes a cell whose trace lies at `path`: its row, as JSON.
+/// Computes a cell whose trace lies at `path`: its row, as JSON; or `False` and why there is none,
+/// however often it is tried. What may pass is raised.
 #[pyfunction]
-pub(crate) fn run_cell(py: Python<'_>, cell: &str, path: PathBuf) -> PyResult<String> {
+pub(crate) fn run_cell(py: Python<'_>, cell: &str, path: PathBuf) -> PyResult<(bool, String)> {
     thread_local! {
         static RUNNER: RefCell<Runner> = RefCell::default();
     }
     let cell: Cell = serde_json::from_str(cell).map_err(raise)?;
-    let row = py.detach(|| RUNNER.with_borrow_mut(|runner| runner.run(&cell, &path))).map_err(raise)?;
-    Ok(serde_json::to_string(&row).expect("words and numbers"))
+    match py.detach(|| RUNNER.with_borrow_mut(|runner| runner.run(&cell, &path))) {
+        Ok(row) => Ok((true, serde_json::to_string(&row).expect("words and numbers"))),
+        Err(error) if error.may_pass() => Err(raise(error)),
+        Err(error) => Ok((false, error.to_string())),
+    }
 }
 
 /// Is a worker process until its input ends. `fetch` is called with a cell and returns the path of

@@ -1,5 +1,6 @@
 //! Results as columns. `sweephand/_table.py` makes an Arrow table of them.
 
+use crate::error::raise;
 use numpy::IntoPyArray;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -16,7 +17,12 @@ pub(crate) fn columns<R>(py: Python<'_>, columns: &[Column<R>], rows: &[R]) -> P
 }
 
 fn one<R>(py: Python<'_>, (name, field): &Column<R>, rows: &[R]) -> PyResult<PyColumn> {
-    let counts = |counts: Vec<u64>| counts.into_pyarray(py).into_py_any(py);
+    let counts = |counts: Vec<u64>| -> PyResult<Py<PyAny>> {
+        // Signed, so that the difference of two of them is one.
+        let signed = counts.into_iter().map(i64::try_from).collect::<Result<Vec<_>, _>>();
+        let too_large = |_| raise(format!("{name}: a count is more than a signed number of 64 bits holds"));
+        signed.map_err(too_large)?.into_pyarray(py).into_py_any(py)
+    };
     let ratios = |ratios: Vec<f64>| ratios.into_pyarray(py).into_py_any(py);
     let present = |present: Vec<bool>| present.into_pyarray(py).into_py_any(py);
     Ok(match field {

@@ -3,12 +3,16 @@
 use crate::error::{raise, raise_command};
 use crate::wait::Watch;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use std::io::Cursor;
+use pyo3::types::{PyBytes, PySlice};
+use std::io::{Cursor, Seek, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use sweephand_cli::output::Output;
-use sweephand_trace::{Chunk, EndTotals, Error, Event, Metadata, Totals, Writer};
+use sweephand_trace::{AllocKind, Chunk, EndTotals, Error, Event, Metadata, Sink, Totals, Writer};
 
 /// A trace of page references, open for reading.
 ///
@@ -38,6 +42,14 @@ impl Trace {
     /// Opens a trace file of any format that the command takes, compressed or not; which one is
     /// found by its content.
     ///
+    /// path: the file.
+    /// name: what results call it; the path, unless it is said.
+    ///
+    /// Raises a `SweephandError` that names the file, and the place where it is damaged.
+    ///
+    /// >>> sweephand.Trace.open("traces/numpy.swt", name="numpy").distinct_pages
+    /// 16506
+    ///
     /// A trace of Sweephand's own format is read as it is needed; others are converted into memory
     /// first.
     #[staticmethod]
@@ -54,53 +66,61 @@ impl Trace {
     /// Makes a trace, in memory, of page numbers.
     ///
     /// pages: whole numbers, shape (references,): the page number (address // page_bytes) of each
-    /// reference. An array of uint64 without gaps is read where it is; any other is copied first.
+    ///     reference. An array of uint64 without gaps is read where it is; any other is copied
+    ///     first.
     /// writes: booleans, shape (references,): which references write; without it none does.
-    /// instructions: how many the program executed, if that is known. page_bytes: bytes a page.
-    /// name: what results call it.
+    /// instructions: how many the program executed, if that is known.
+    /// page_bytes: bytes a page.
+    /// name: what results call it; `array-` and the beginning of the checksum, unless it is said.
+    ///
+    /// Raises a `SweephandError` for negative, fractional and masked numbers, for arrays of more
+    /// dimensions than one, and where `writes` is no array of as many booleans.
+    ///
+    /// >>> trace = sweephand.Trace.from_numpy([7, 8, 7, 9], [False, True, False, False])
+    /// >>> trace.references, trace.distinct_pages
+    /// (4, 3)
     #[staticmethod]
-    #[pyo3(signature = (pages, writes=None, instructions=None, *, page_bytes=4096, name="array".to_string()))]
+    #[pyo3(signature = (pages, writes=None, instructions=None, *, page_bytes=4096, name=None))]
     fn from_numpy(
         py: Python<'_>,
         pages: &Bound<'_, PyAny>,
         writes: Option<&Bound<'_, PyAny>>,
         instructions: Option<u64>,
         page_bytes: u64,
-        name: String,
+        name: Option<String>,
     ) -> PyResult<Self> {
-        let pages = page_numbers(pages)?;
-        let pages = pages.as_slice().map_err(raise)?;
-        let writes = writes.map(|writes| flags(writes, pages.len())).transpose()?;
-        let writes = writes.as_ref().map(|writes| writes.as_slice().map_err(raise)).transpose()?;
-        if page_bytes == 0 {
-            return Err(raise("page_bytes: must be more than 0"));
-        }
-        let watch = Watch::default();
-        let made = watch.over(py, || -> Result<_, Error> {
-            let metadata = Metadata {
-                program: name.clone(),
-                page_size: page_bytes,
-                source: "array".to_string(),
-                ..Metadata::default()
-            };
-            let mut writer = Writer::with_level(Cursor::new(Vec::new()), metadata, MEMORY_LEVEL)?;
-            for (number, pages) in pages.chunks(STEP).enumerate().take_while(|_| !watch.interrupt.is_raised())
-            {
-                let first = number * STEP;
-                match writes {
-                    None => pages.iter().try_for_each(|page| writer.reference(*page, false))?,
-                    Some(writes) => {
-                        let references = pages.iter().zip(&writes[first..]);
-                        references
-                            .into_iter()
-                            .try_for_each(|(page, write)| writer.reference(*page, *write))?;
-                    }
-                }
-            }
-            let (out, _) = writer.finish(EndTotals { instructions, ..EndTotals::default() })?;
-            sweephand_trace::Trace::from_bytes(out.into_inner())
-        })?;
-        made.map(|trace| Self::from(trace.with_name(Path::new(&name)))).map_err(raise)
+        let pages = whole_numbers("pages", pages)?;
+        Self::of_pages(py, &pages, writes, instructions, page_bytes, name)
+    }
+
+    /// Makes a trace, in memory, of byte addresses: a reference to the page of each.
+    ///
+    /// addresses: whole numbers, shape (references,): the address of each access, in bytes. An
+    ///     access that reaches into the next page is a reference to its first page only.
+    /// page_bytes: bytes a page; the page number is address // page_bytes.
+    /// The rest is as for `from_numpy`, and so are the errors.
+    ///
+    /// >>> trace = sweephand.Trace.from_addresses([0x1000, 0x1ff8, 0x2000], page_bytes=4096)
+    /// >>> trace.to_numpy()[0].tolist()
+    /// [1, 1, 2]
+    #[staticmethod]
+    #[pyo3(signature = (addresses, writes=None, instructions=None, *, page_bytes=4096, name=None))]
+    fn from_addresses(
+        py: Python<'_>,
+        addresses: &Bound<'_, PyAny>,
+        writes: Option<&Bound<'_, PyAny>>,
+        instructions: Option<u64>,
+        page_bytes: u64,
+        name: Option<String>,
+    ) -> PyResult<Self> {
+        let addresses = whole_numbers("addresses", addresses)?;
+        let pages = match page_bytes {
+            // Refused below.
+            0 => addresses,
+            // By a number of numpy's own, so that the result is an array of uint64 again.
+            _ => addresses.floor_div(py.import("numpy")?.call_method1("uint64", (page_bytes,))?)?,
+        };
+        Self::of_pages(py, &pages, writes, instructions, page_bytes, name)
     }
 
     /// The references as two arrays: page numbers, uint64 of shape (records,), and which of them
@@ -110,6 +130,10 @@ impl Trace {
     /// bytes a record. Nothing is copied after that. A reduced trace (window > 0) has fewer records
     /// than the program made references. What else is in a trace (objects, pages given up) is not
     /// in the arrays.
+    ///
+    /// >>> pages, writes = sweephand.Trace.from_numpy([7, 8, 7]).to_numpy()
+    /// >>> pages.tolist(), writes.tolist()
+    /// ([7, 8, 7], [False, False, False])
     fn to_numpy<'py>(&self, py: Python<'py>) -> PyResult<References<'py>> {
         let records = self.totals().records as usize;
         let (mut pages, mut writes) = (Vec::with_capacity(records), Vec::with_capacity(records));
@@ -121,6 +145,9 @@ impl Trace {
 
     /// The page of each reference by dense id, in order of first touch: uint32 of shape (records,).
     /// Ids follow contents: a page that is moved to another number keeps its id.
+    ///
+    /// >>> sweephand.Trace.from_numpy([70, 80, 70]).page_ids().tolist()
+    /// [0, 1, 0]
     fn page_ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let mut ids = Vec::with_capacity(self.totals().records as usize);
         let watch = Watch::default();
@@ -134,6 +161,14 @@ impl Trace {
     }
 
     /// Writes the trace to a file in Sweephand's own format. The file appears when it is whole.
+    ///
+    /// path: the file; one that is there is replaced.
+    ///
+    /// Raises a `SweephandError` that names the file if it cannot be written.
+    ///
+    /// >>> sweephand.Trace.from_numpy([7, 8, 7]).save("three.swt")
+    /// >>> sweephand.Trace.open("three.swt").records
+    /// 3
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let watch = Watch::default();
         let saved = watch.over(py, || -> anyhow::Result<()> {
@@ -214,8 +249,87 @@ impl Trace {
         self.trace.header().metadata.command.clone()
     }
 
+    /// The same trace, under another name in results.
+    ///
+    /// >>> sweephand.Trace.from_numpy([7, 8, 7]).renamed("three").name
+    /// 'three'
+    fn renamed(&self, name: &str) -> Self {
+        sweephand_trace::Trace::clone(&self.trace).with_name(Path::new(name)).into()
+    }
+
     fn __len__(&self) -> usize {
         self.totals().records as usize
+    }
+
+    /// A part of the trace, by records: `trace[1000:2000]`. Pages keep their numbers, and objects
+    /// that live then are in it. References and instructions that a reduced trace does not store one
+    /// by one are counted as far as the marks within the part tell.
+    fn __getitem__(&self, py: Python<'_>, part: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let Ok(part) = part.cast::<PySlice>() else {
+            return Err(PyTypeError::new_err(
+                "a trace is cut by records, as in trace[1000:2000]; to_numpy() has the single ones",
+            ));
+        };
+        let part = part.indices(self.totals().records as isize)?;
+        let (start, stop, step) = (part.start, part.stop, part.step);
+        if step != 1 {
+            return Err(PyValueError::new_err(format!(
+                "a step of {step} would make another program of it; cut a trace as in trace[1000:2000]"
+            )));
+        }
+        let (start, stop) = (start as u64, stop.max(start) as u64);
+        if (start, stop) == (0, self.totals().records) {
+            return Ok(Self { trace: Arc::clone(&self.trace) });
+        }
+        let made = Watch::default().over(py, || -> Result<_, Error> {
+            let metadata = self.trace.header().metadata.clone();
+            let writer = Writer::with_level(Cursor::new(Vec::new()), metadata, MEMORY_LEVEL)?;
+            let mut cut = Cut { writer, records: start..stop, at: 0 };
+            self.trace.replay(&mut cut, &mut |_| {})?;
+            let references = (self.trace.header().metadata.window == 0).then_some(stop - start);
+            let end = EndTotals { references, ..EndTotals::default() };
+            sweephand_trace::Trace::from_bytes(cut.writer.finish(end)?.0.into_inner())
+        })?;
+        let name = format!("{}[{start}:{stop}]", self.name());
+        made.map(|trace| trace.with_name(Path::new(&name)).into()).map_err(raise)
+    }
+
+    /// Traces are equal if their checksums are: the same references and events, however they are
+    /// stored and whatever they are called.
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let py = other.py();
+        match other.cast::<Self>() {
+            Ok(other) => {
+                let other = &other.get().trace;
+                (self.trace.header().checksum == other.header().checksum).into_py_any(py)
+            }
+            Err(_) => Ok(py.NotImplemented()),
+        }
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.trace.header().checksum
+    }
+
+    /// Pickled, a trace is its bytes, compressed: it may go to another machine.
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, String))> {
+        let bytes = Watch::default().over(py, || -> Result<_, Error> {
+            let (end, metadata) = (EndTotals::from(self.totals()), self.trace.header().metadata.clone());
+            let mut writer = Writer::with_level(Cursor::new(Vec::new()), metadata, MEMORY_LEVEL)?;
+            self.trace.replay(&mut writer, &mut |_| {})?;
+            Ok(writer.finish(end)?.0.into_inner())
+        })?;
+        let make = py.get_type::<Self>().getattr("_from_bytes")?;
+        Ok((make, (PyBytes::new(py, &bytes.map_err(raise)?), self.name())))
+    }
+
+    #[staticmethod]
+    fn _from_bytes(bytes: &[u8], name: &str) -> PyResult<Self> {
+        let trace = sweephand_trace::Trace::from_bytes(bytes.to_vec()).map_err(raise)?;
+        Ok(trace.with_name(Path::new(name)).into())
     }
 
     fn __repr__(&self) -> String {
@@ -230,6 +344,54 @@ impl Trace {
 }
 
 impl Trace {
+    /// A trace of page numbers, which are an array of uint64.
+    fn of_pages(
+        py: Python<'_>,
+        pages: &Bound<'_, PyAny>,
+        writes: Option<&Bound<'_, PyAny>>,
+        instructions: Option<u64>,
+        page_bytes: u64,
+        name: Option<String>,
+    ) -> PyResult<Self> {
+        let pages: PyReadonlyArray1<'_, u64> = pages.extract()?;
+        let pages = pages.as_slice().map_err(raise)?;
+        let writes = writes.map(|writes| flags(writes, pages.len())).transpose()?;
+        let writes = writes.as_ref().map(|writes| writes.as_slice().map_err(raise)).transpose()?;
+        if page_bytes == 0 {
+            return Err(raise("page_bytes: must be more than 0"));
+        }
+        let watch = Watch::default();
+        let program = name.clone().unwrap_or_else(|| "array".to_string());
+        let made = watch.over(py, || -> Result<_, Error> {
+            let metadata = Metadata {
+                program,
+                page_size: page_bytes,
+                source: "array".to_string(),
+                ..Metadata::default()
+            };
+            let mut writer = Writer::with_level(Cursor::new(Vec::new()), metadata, MEMORY_LEVEL)?;
+            for (number, pages) in pages.chunks(STEP).enumerate().take_while(|_| !watch.interrupt.is_raised())
+            {
+                let first = number * STEP;
+                match writes {
+                    None => pages.iter().try_for_each(|page| writer.reference(*page, false))?,
+                    Some(writes) => {
+                        let references = pages.iter().zip(&writes[first..]);
+                        references
+                            .into_iter()
+                            .try_for_each(|(page, write)| writer.reference(*page, *write))?;
+                    }
+                }
+            }
+            let (out, _) = writer.finish(EndTotals { instructions, ..EndTotals::default() })?;
+            sweephand_trace::Trace::from_bytes(out.into_inner())
+        })?;
+        let trace = made.map_err(raise)?;
+        // Arrays have no names, and results would not tell two of them apart.
+        let name = name.unwrap_or_else(|| format!("array-{:08x}", trace.header().checksum >> 32));
+        Ok(trace.with_name(Path::new(&name)).into())
+    }
+
     fn totals(&self) -> &Totals {
         &self.trace.header().totals
     }
@@ -264,36 +426,104 @@ impl Trace {
     }
 }
 
-/// Page numbers as an array without gaps.
-fn page_numbers<'py>(pages: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray1<'py, u64>> {
-    let numpy = pages.py().import("numpy")?;
-    let array = numpy.call_method1("asarray", (pages,))?;
-    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
-    let (length, dimensions): (usize, usize) =
-        (array.getattr("size")?.extract()?, array.getattr("ndim")?.extract()?);
-    if dimensions != 1 {
-        return Err(raise(format!("pages: an array of {dimensions} dimensions; give one of 1")));
+/// What becomes of a trace when only some of its records are kept.
+struct Cut<W: Write + Seek> {
+    writer: Writer<W>,
+    /// The records that are kept.
+    records: Range<u64>,
+    /// Records seen.
+    at: u64,
+}
+
+impl<W: Write + Seek> Cut<W> {
+    /// Whether what happens now belongs to the part.
+    fn is_inside(&self) -> bool {
+        self.records.contains(&self.at)
     }
-    // Nothing has no type.
-    if !["u", "i"].contains(&&*kind) && length > 0 {
-        return Err(raise(format!("pages: an array of {}; give whole numbers", array.getattr("dtype")?)));
+}
+
+impl<W: Write + Seek> Sink for Cut<W> {
+    fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
+        let is_inside = self.is_inside();
+        self.at += 1;
+        if is_inside { self.writer.reference(page_number, write) } else { Ok(()) }
     }
-    if kind == "i" && length > 0 && array.call_method0("min")?.lt(0)? {
+
+    // Objects made before may live in the part.
+    fn alloc(&mut self, address: u64, length: u64, kind: AllocKind) -> Result<(), Error> {
+        if self.at < self.records.end { self.writer.alloc(address, length, kind) } else { Ok(()) }
+    }
+
+    fn free(&mut self, address: u64) -> Result<(), Error> {
+        if self.at < self.records.end { self.writer.free(address) } else { Ok(()) }
+    }
+
+    fn mark(&mut self, instructions: u64, references: u64) -> Result<(), Error> {
+        if self.is_inside() { self.writer.mark(instructions, references) } else { Ok(()) }
+    }
+
+    fn map(&mut self, first_page: u64, pages: u64) -> Result<(), Error> {
+        if self.is_inside() { self.writer.map(first_page, pages) } else { Ok(()) }
+    }
+
+    fn unmap(&mut self, first_page: u64, pages: u64) -> Result<(), Error> {
+        if self.is_inside() { self.writer.unmap(first_page, pages) } else { Ok(()) }
+    }
+
+    fn remap(&mut self, from: u64, to: u64, pages: u64) -> Result<(), Error> {
+        if self.is_inside() { self.writer.remap(from, to, pages) } else { Ok(()) }
+    }
+}
+
+/// An argument as an array of numpy's: not masked, of one dimension.
+fn array_of<'py>(name: &str, values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = values.py().import("numpy")?;
+    if numpy.getattr("ma")?.call_method1("is_masked", (values,))?.is_truthy()? {
         return Err(raise(format!(
-            "pages: {} is no page number; they begin at 0",
-            array.call_method0("min")?
+            "{name}: a masked array hides some of its values; give {name}.compressed(), or fill them in"
         )));
     }
-    numpy.call_method1("ascontiguousarray", (array, "uint64"))?.extract()
+    let array = numpy.call_method1("asarray", (values,))?;
+    let dimensions: usize = array.getattr("ndim")?.extract()?;
+    if dimensions != 1 {
+        return Err(raise(format!("{name}: an array of {dimensions} dimensions; give one of 1")));
+    }
+    Ok(array)
+}
+
+/// Whole numbers from 0 up, as an array of uint64 without gaps.
+fn whole_numbers<'py>(name: &str, values: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let array = array_of(name, values)?;
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    let length: usize = array.getattr("size")?.extract()?;
+    // Nothing has no type.
+    if !["u", "i"].contains(&&*kind) && length > 0 {
+        return Err(raise(format!("{name}: an array of {}; give whole numbers", array.getattr("dtype")?)));
+    }
+    if kind == "i" && length > 0 && array.call_method0("min")?.lt(0)? {
+        let what = if name == "pages" { "page number" } else { "address" };
+        return Err(raise(format!("{name}: {} is no {what}; they begin at 0", array.call_method0("min")?)));
+    }
+    values.py().import("numpy")?.call_method1("ascontiguousarray", (array, "uint64"))
 }
 
 /// Flags, one for each reference, as an array without gaps.
 fn flags<'py>(flags: &Bound<'py, PyAny>, references: usize) -> PyResult<PyReadonlyArray1<'py, bool>> {
-    let numpy = flags.py().import("numpy")?;
-    let array = numpy.call_method1("ascontiguousarray", (flags, "bool"))?;
-    let shape: Vec<usize> = array.getattr("shape")?.extract()?;
-    if shape != [references] {
-        return Err(raise(format!("writes: {} flags for {references} references", array.getattr("size")?)));
+    let array = array_of("writes", flags)?;
+    let length: usize = array.getattr("size")?.extract()?;
+    if length != references {
+        return Err(raise(format!("writes: {length} flags for {references} references")));
     }
-    array.extract()
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    let are_flags = match &*kind {
+        "b" => true,
+        "u" | "i" if length > 0 => array.call_method0("min")?.ge(0)? && array.call_method0("max")?.le(1)?,
+        // Nothing has no type.
+        _ => length == 0,
+    };
+    if !are_flags {
+        let found = array.getattr("dtype")?;
+        return Err(raise(format!("writes: an array of {found}; give booleans, or zeros and ones")));
+    }
+    flags.py().import("numpy")?.call_method1("ascontiguousarray", (array, "bool"))?.extract()
 }

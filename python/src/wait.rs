@@ -2,11 +2,14 @@
 //! the progress bar.
 
 use crate::error::raise;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use rayon::ThreadPoolBuilder;
+use std::ffi::{c_long, c_ulong};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use sweephand_policy::plugin::Failed;
@@ -28,6 +31,8 @@ pub(crate) struct Watch {
     pub(crate) total: AtomicU64,
     /// Asks the work to stop.
     pub(crate) interrupt: Interrupt,
+    /// The threads that do it, as Python calls them.
+    pub(crate) crew: Arc<Mutex<Vec<c_ulong>>>,
 }
 
 impl Watch {
@@ -37,7 +42,16 @@ impl Watch {
     /// The threads are this call's own: a process that was forked has none of those that its parent
     /// had.
     pub(crate) fn over<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-        let pool = ThreadPoolBuilder::new().num_threads(self.threads.unwrap_or(0)).build().map_err(raise)?;
+        let crew = Arc::clone(&self.crew);
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(self.threads.unwrap_or(0))
+            .start_handler(move |_| {
+                // SAFETY: it asks the system for a number, and needs no interpreter.
+                let thread = unsafe { ffi::PyThread_get_thread_ident() };
+                crew.lock().expect("nobody panics with it").push(thread);
+            })
+            .build()
+            .map_err(raise)?;
         let (sender, mut receiver) = sync_channel(1);
         thread::scope(|scope| {
             scope.spawn(move || {
@@ -62,17 +76,27 @@ impl Watch {
                         };
                     }
                     Err(RecvTimeoutError::Disconnected) => unreachable!("a panic is sent, too"),
-                    Err(RecvTimeoutError::Timeout) if trouble.is_some() => {}
+                    Err(RecvTimeoutError::Timeout) if trouble.is_some() => self.interrupt_python(py),
                     Err(RecvTimeoutError::Timeout) => {
                         let seen = py.check_signals().and_then(|()| self.report(py, &mut reported));
                         if let Err(error) = seen {
                             trouble = Some(error);
                             self.interrupt.raise();
+                            self.interrupt_python(py);
                         }
                     }
                 }
             }
         })
+    }
+
+    /// Raises KeyboardInterrupt in what Python code the threads run: a policy that is in a loop of
+    /// its own does not look at the flag. Threads that run none take no notice.
+    fn interrupt_python(&self, _: Python<'_>) {
+        for thread in &*self.crew.lock().expect("nobody panics with it") {
+            // SAFETY: this thread has the interpreter, and the class lives as long as that.
+            unsafe { ffi::PyThreadState_SetAsyncExc(*thread as c_long, ffi::PyExc_KeyboardInterrupt) };
+        }
     }
 
     fn report(&self, py: Python<'_>, reported: &mut u64) -> PyResult<()> {

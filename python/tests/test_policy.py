@@ -200,15 +200,59 @@ def test_exceptions_come_out_of_a_simulation(e1: Trace) -> None:
     [
         (object(), "give a name, or a class"),
         (type("NoVictim", (), {"__init__": lambda self, frames: None}), "policy 'NoVictim': has no method victim"),
-        (type("Other", (policies.Clock,), {"model": "live"}), "policy 'Other': model 'live': write vm, exact or offline"),
+        (type("Other", (policies.Clock,), {"model": "live"}), "policy 'Other': model 'live': write 'vm', 'exact' or 'offline'"),
         (type("Deaf", (policies.Clock,), {"model": "exact"}), "policy 'Deaf': has no method hit or hits"),
         (type("Named", (policies.Clock,), {"name": "a:b"}), "policy 'a:b': a name has no colon and no comma"),
+        (type("Odd", (policies.Clock,), {"name": None}), "policy 'Odd': name None: a name is a string"),
+        (type("Odd", (policies.Clock,), {"model": None}), "policy 'Odd': model None: write 'vm', 'exact' or 'offline'"),
+        (type("Odd", (policies.Clock,), {"needs_places": "no"}), "policy 'Odd': needs_places 'no': write True or False"),
+        (type("lru", (policies.Clock,), {}), "policy 'lru': is what a built-in one is called"),
+        (policies.Clock(3), "(did you mean the class Clock?)"),
+        (lambda frames: policies.Clock, "policy 'Clock': the function made the class"),
     ],
 )
 def test_what_is_no_policy_is_refused(e1: Trace, policy: object, words: str) -> None:
     with pytest.raises(SweephandError) as error:
         sweephand.simulate(e1, [policy], 3)
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (None, "policy 'Vague': insert returned None: return the page's reference bit, True or False"),
+        (0, "policy 'Vague': insert returned 0: "),
+        ("", "policy 'Vague': insert returned '': "),
+    ],
+)
+def test_the_bit_that_insert_returns_is_one(e1: Trace, returned: object, words: str) -> None:
+    class Vague(policies.Clock):
+        def insert(self, reference: sweephand.Reference, mmu: sweephand.Mmu) -> object:
+            super().insert(reference, mmu)
+            return returned
+
+    with pytest.raises(SweephandError) as error:
+        sweephand.simulate(e1, Vague, 3)
+    assert str(error.value).startswith(words)
+
+
+def test_steps_that_are_none_are_refused(e1: Trace) -> None:
+    class Backward(policies.Clock):
+        def victim(self, mmu: sweephand.Mmu) -> int | None:
+            self.hand_steps = -9
+            page: int | None = super().victim(mmu)
+            self.hand_steps = -9
+            return page
+
+    with pytest.raises(SweephandError, match="policy 'Backward': hand_steps -9: is no count of steps"):
+        sweephand.simulate(e1, Backward, 3)
+
+
+def test_two_policies_are_not_called_the_same(e1: Trace) -> None:
+    other = type("Clock", (policies.Clock,), {})
+    assert sweephand.simulate(e1, [policies.Clock, "lru", policies.Clock, "lru"], 3).num_rows == 2
+    with pytest.raises(SweephandError, match="policy 'Clock': two are called so; give one another name"):
+        sweephand.simulate(e1, [policies.Clock, other], 3)
 
 
 def test_the_mmu_is_lent_for_a_call(e1: Trace) -> None:

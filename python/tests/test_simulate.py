@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import sweephand
@@ -32,11 +33,14 @@ def test_a_table_has_the_columns_and_values_of_the_command(numpy_trace: Path) ->
     assert isinstance(table, pa.Table)
     printed = command("simulate", numpy_trace, "--policy", arguments[0], "--memory", arguments[1], "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(printed.stdout)))
-    assert table.column_names == list(rows[0])
+    assert table.column_names == [*rows[0], "memory", "trace_checksum"]
     assert len(rows) == table.num_rows == 6 * 4
     for ours, theirs in zip(table.to_pylist(), rows, strict=True):
-        for name, value in ours.items():
+        for name in theirs:
+            value = ours[name]
             assert (f"{value:.6f}" if isinstance(value, float) else str(value)) == theirs[name], name
+    assert table["memory"].to_pylist() == arguments[1].split(",") * 6
+    assert set(table["trace_checksum"].to_pylist()) == {Trace.open(numpy_trace).checksum}
 
 
 def test_one_call_makes_it_pandas_or_polars(e1: Trace) -> None:
@@ -49,6 +53,55 @@ def test_one_call_makes_it_pandas_or_polars(e1: Trace) -> None:
     assert other["faults"].to_list() == [9, 10, 7, 6]
     # Instructions are not known, so neither is that.
     assert table["faults_per_million_instructions"].null_count == 4
+
+
+def test_counts_are_signed_and_so_are_their_differences(e1: Trace, tmp_path: Path) -> None:
+    table = sweephand.simulate(e1, ["lru", "opt"], [3, 4])
+    counts = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    assert {str(table.schema.field(name).type) for name in counts} == {"int64"} and "faults" in counts
+    pivoted = table.to_pandas().pivot(index="memory_pages", columns="policy", values="faults")
+    assert (pivoted.opt - pivoted.lru).tolist() == [-3, -2]
+    origin = json.loads(table.schema.metadata[b"sweephand"])
+    assert origin["sweephand"]["schema_version"] == 2
+    # The command's Parquet has the same types, and so do datasets of sweeps.
+    e1.save(tmp_path / "e1.swt")
+    command("simulate", tmp_path / "e1.swt", "-m", "3p", "--format", "parquet", "-o", tmp_path / "e1.parquet")
+    swept = sweephand.sweep({"traces": e1, "policies": "lru", "memory": 3}, tmp_path / "out", workers=1)
+    for stored in (pa.parquet.read_table(tmp_path / "e1.parquet"), swept.table()):
+        assert not [field for field in stored.schema if str(field.type) == "uint64"]
+    metadata = pa.parquet.read_metadata(tmp_path / "e1.parquet").metadata
+    assert metadata[b"sweephand.schema_version"] == b"2"
+
+
+def test_metadata_stays_with_a_data_frame(e1: Trace) -> None:
+    frame = sweephand.simulate(e1, "lru,opt", [3, 4]).to_pandas()
+    assert frame[frame.policy == "lru"].attrs["sweephand"]["traces"][0]["checksum"] == e1.checksum
+    assert frame.attrs["sweephand"]["sweephand"]["policy"] == "lru,opt"
+
+
+def test_a_sample_is_that_of_the_command(tmp_path: Path) -> None:
+    trace = sweephand.generate("zipf", pages=20_000, references=100_000, output=tmp_path / "zipf.swt")
+    options = ["-p", "lru,clock", "-m", "50%", "--format", "csv"]
+    printed = command("simulate", trace.name, *options, "--sample", "10%", "--sample-seed", 2)
+    rows = list(csv.DictReader(io.StringIO(printed.stdout)))
+    for sample in ("10%", 0.1, "2000p", 2000):
+        table = sweephand.simulate(trace, ["lru", "clock"], 0.5, sample=sample, sample_seed=2)
+        assert [str(faults) for faults in table["faults"].to_pylist()] == [row["faults"] for row in rows]
+        assert table["sampled_pages"].to_pylist() == [int(row["sampled_pages"]) for row in rows]
+        assert table["hit_ratio_error"].to_pylist() == [float(row["hit_ratio_error"]) for row in rows]
+    origin = json.loads(table.schema.metadata[b"sweephand"])
+    assert origin["sweephand"]["sample_seed"] == 2 and origin["traces"][0]["sample"]["pages"] == 2000
+    assert sweephand.simulate(trace, "lru", "all", sample=300).num_rows == 300 - 32 + 1
+    for arguments, words in [
+        ({"policies": "apr", "sample": "10%"}, "apr cannot be told from a sample of the pages: "),
+        ({"sample": "0.1%"}, " pages are too few to tell anything"),
+        ({"sample": "1"}, "sample '1': write a share of the pages as in 1%"),
+        ({"sample": 1.5}, "sample 1.5: a number with decimals is a share"),
+        ({"sample_seed": 2}, "sample_seed: there is no sample"),
+    ]:
+        with pytest.raises(SweephandError) as error:
+            sweephand.simulate(trace, **{"policies": "lru", "memory": "50%", **arguments})
+        assert words in str(error.value)
 
 
 def test_what_results_depend_on_goes_along(e1: Trace) -> None:
@@ -174,8 +227,11 @@ def test_reuse_distances_are_the_hits_of_lru(numpy_trace: Path, e1: Trace) -> No
     assert distances.counts.tolist() == [0, 0, 0, 2, 2, 3]
     assert distances.first_touches == 5
     trace = Trace.open(numpy_trace)
-    distances = sweephand.reuse_distances(trace)
-    assert distances.counts.dtype == np.uint64
+    words = "with a window of 128: 2,019,067 of its 2,920,729 distances lie inside of it"
+    with pytest.warns(UserWarning, match=words) as caught:
+        distances = sweephand.reuse_distances(trace)
+    assert caught[0].filename == __file__
+    assert distances.counts.dtype == np.int64
     sizes = [2000, 5000, 9000]
     faults = sweephand.simulate(trace, "lru", sizes)["faults"].to_pylist()
     assert [trace.records - int(distances.counts[: size + 1].sum()) for size in sizes] == faults

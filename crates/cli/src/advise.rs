@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_pager::LEAST_BYTES;
 use sweephand_report::{CurveStudy, bytes, grouped};
+use sweephand_trace::Interrupt;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -39,7 +40,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let trace = report::open(&path)?;
     let bar = report::bar(&trace);
-    let study = CurveStudy::of(&trace, specs, &sizes, &|share| report::show(&bar, share))?;
+    let study =
+        CurveStudy::of(&trace, specs, &sizes, &|share| report::show(&bar, share), &Interrupt::default())?;
     bar.finish_and_clear();
     let mut out = io::stdout().lock();
     match args.format {
@@ -52,6 +54,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     study.notes.iter().for_each(|note| eprintln!("sweephand: note: {note}"));
     // What is recorded passes on its program's status, as with `record`.
     Ok(status)
+}
+
+/// What a study comes to, as the five lines and as JSON. `path` is where the trace lies, `-` if
+/// it has no file.
+pub fn told(path: &Path, study: &CurveStudy) -> io::Result<(String, serde_json::Value)> {
+    let mut lines = Vec::new();
+    write_text(&mut lines, path, study)?;
+    Ok((String::from_utf8_lossy(&lines).into_owned(), as_json(path, study)))
 }
 
 /// Five lines: what it is, how much memory, which policy, what is left to gain, what to do next.

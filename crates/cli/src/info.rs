@@ -55,10 +55,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         bar.finish_and_clear();
         verified?;
     }
-    let mut objects = objects(&trace)?;
-    let live_at_end = objects.iter().filter(|object| object.to_record.is_none()).count();
-    objects.sort_by_key(|object| std::cmp::Reverse(object.length_bytes));
-    objects.truncate(args.objects);
+    let (objects, live_at_end) = largest(&trace, args.objects)?;
     let mut out = io::stdout().lock();
     match args.format {
         Format::Json => {
@@ -75,6 +72,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     out.flush().context("standard output")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Everything about a trace, with its largest objects, as JSON. `verified`: whether every chunk was
+/// checked.
+pub fn described(trace: &Trace, most_objects: usize, verified: bool) -> anyhow::Result<Value> {
+    Ok(as_json(trace, &largest(trace, most_objects)?.0, verified))
+}
+
+/// The largest objects, and how many of all objects are live at the end.
+fn largest(trace: &Trace, most: usize) -> Result<(Vec<Object>, usize), sweephand_trace::Error> {
+    let mut objects = objects(trace)?;
+    let live_at_end = objects.iter().filter(|object| object.to_record.is_none()).count();
+    objects.sort_by_key(|object| std::cmp::Reverse(object.length_bytes));
+    objects.truncate(most);
+    Ok((objects, live_at_end))
 }
 
 /// What there is to show.

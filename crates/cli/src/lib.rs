@@ -5,21 +5,21 @@
 //! Exit status: 0 success, 1 a finding (a check that failed), 2 an error, reported in one line.
 //! `record` and `run` return the status of the program that they ran.
 
-mod advise;
+pub mod advise;
 mod awake;
 mod compare;
 mod completions;
 pub mod generate;
 mod import;
-mod info;
+pub mod info;
 mod man;
 mod multiprogram;
 pub mod output;
 mod plot;
-mod policies;
+pub mod policies;
 mod progress;
 mod record;
-mod report;
+pub mod report;
 mod reproduce;
 mod run;
 mod run_tasks;

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_report::{CurveStudy, Distances, PictureFormat, plot_distances, plot_faults, plot_pages};
+use sweephand_trace::Interrupt;
 use sweephand_trace::picture::Picture;
 
 #[derive(clap::Args)]
@@ -51,7 +52,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let picture = match args.what {
         What::Faults => {
             let bar = report::bar(&trace);
-            let study = CurveStudy::of(&trace, specs, &sizes, &|share| report::show(&bar, share))?;
+            let study = CurveStudy::of(
+                &trace,
+                specs,
+                &sizes,
+                &|share| report::show(&bar, share),
+                &Interrupt::default(),
+            )?;
             bar.finish_and_clear();
             plot_faults(&study, args.log, format)
         }

@@ -26,8 +26,28 @@ enum Format {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let entries = listings(&args.names)?;
+    let text = match args.format {
+        Format::Text => entries.iter().map(text).collect::<Vec<_>>().join("\n"),
+        Format::Json => format!("{:#}\n", as_json(&entries)),
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The policies of a comma list, as JSON.
+pub fn json_of(names: &str) -> anyhow::Result<serde_json::Value> {
+    Ok(as_json(&listings(names)?))
+}
+
+fn as_json(entries: &[Listing]) -> serde_json::Value {
+    entries.iter().map(json).collect::<Vec<_>>().into()
+}
+
+/// What is said of the policies of a comma list.
+fn listings(names: &str) -> anyhow::Result<Vec<Listing>> {
     let (for_tasks, others): (Vec<&str>, Vec<&str>) =
-        args.names.split(',').partition(|name| task_registry::find(name.trim()).is_some());
+        names.split(',').partition(|name| task_registry::find(name.trim()).is_some());
     let all = others.contains(&"all");
     let names: Vec<_> = match others.is_empty() {
         true => Vec::new(),
@@ -35,21 +55,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let named = |entry: &&TaskEntry| all || for_tasks.iter().any(|name| name.trim() == entry.info.name);
     let known = registry::entries();
-    let entries: Vec<Listing> = known
+    Ok(known
         .iter()
         .filter(|entry| names.contains(&entry.info.name))
         .map(Listing::of)
         .chain(TASK_POLICIES.iter().filter(named).map(Listing::of_tasks))
-        .collect();
-    let text = match args.format {
-        Format::Text => entries.iter().map(text).collect::<Vec<_>>().join("\n"),
-        Format::Json => {
-            let entries: Vec<_> = entries.iter().map(json).collect();
-            format!("{:#}\n", serde_json::Value::from(entries))
-        }
-    };
-    io::stdout().write_all(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+        .collect())
 }
 
 /// What is said of a policy.
@@ -139,6 +150,7 @@ fn json(entry: &Listing) -> serde_json::Value {
         "paper": info.paper,
         "needs": entry.needs,
         "runs_live": entry.runs_live,
+        "not_sampled": entry.not_sampled,
         "parameters": parameters,
         "presets": presets,
     })

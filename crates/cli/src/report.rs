@@ -10,13 +10,13 @@ use std::process::ExitCode;
 use sweephand_policy::registry::Spec;
 use sweephand_report::{HtmlReport, Study};
 use sweephand_sim::MemorySize;
-use sweephand_trace::Trace;
+use sweephand_trace::{Interrupt, Trace};
 
 /// Policies to compare unless others are asked for: the bound, the classics, those that could run
 /// live.
-pub(crate) const POLICIES: &str = "opt,lru,clock,car,clock-pro,lirs,mglru,sieve";
+pub const POLICIES: &str = "opt,lru,clock,car,clock-pro,lirs,mglru,sieve";
 /// Memory sizes to compare them at; all of the program's pages come besides.
-pub(crate) const SIZES: &str = "5%,10%,20%,30%,40%,50%,60%,70%,80%,90%";
+pub const SIZES: &str = "5%,10%,20%,30%,40%,50%,60%,70%,80%,90%";
 /// More sizes than this make no better chart.
 const MOST_SIZES: usize = 100;
 
@@ -45,14 +45,20 @@ pub(crate) struct Options {
 
 impl Options {
     pub(crate) fn parse(&self) -> anyhow::Result<(Vec<Spec>, Vec<MemorySize>)> {
-        let sizes = MemorySize::parse_list(&self.memory)?;
-        if sizes.contains(&MemorySize::All) || sizes.len() > MOST_SIZES {
-            bail!(
-                "--memory: name {MOST_SIZES} sizes at most; for all of them use sweephand simulate --format csv"
-            );
-        }
+        let sizes = sizes(&self.memory)?;
         Ok((Spec::parse_list(&self.policy)?, sizes))
     }
+}
+
+/// Reads a comma list of memory sizes, no more than a chart can show.
+pub fn sizes(memory: &str) -> anyhow::Result<Vec<MemorySize>> {
+    let sizes = MemorySize::parse_list(memory)?;
+    if sizes.contains(&MemorySize::All) || sizes.len() > MOST_SIZES {
+        bail!(
+            "--memory: name {MOST_SIZES} sizes at most; for all of them use sweephand simulate --format csv"
+        );
+    }
+    Ok(sizes)
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -62,27 +68,34 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     for path in &args.traces {
         let trace = open(path)?;
         let bar = bar(&trace);
-        let study = Study::of(&trace, specs.clone(), &sizes, &|share| show(&bar, share))?;
+        let study =
+            Study::of(&trace, specs.clone(), &sizes, &|share| show(&bar, share), &Interrupt::default())?;
         bar.finish_and_clear();
         studies.push(study);
     }
-    let report = HtmlReport {
-        studies,
-        version: env!("CARGO_PKG_VERSION").to_string(),
-        policies: args.options.policy,
-        sizes: args.options.memory,
-    };
-    out.write_all(report.render().as_bytes()).context("the report cannot be written")?;
+    let html = html(studies, args.options.policy, args.options.memory);
+    out.write_all(html.as_bytes()).context("the report cannot be written")?;
     out.commit()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The report on some traces, with the policies and memory sizes that were asked for.
+pub fn html(studies: Vec<Study>, policies: String, sizes: String) -> String {
+    HtmlReport { studies, version: env!("CARGO_PKG_VERSION").to_string(), policies, sizes }.render()
+}
+
+/// Whether a trace has something to study.
+pub fn check(trace: &Trace) -> anyhow::Result<()> {
+    if trace.header().totals.records == 0 {
+        bail!("{}: has no references to simulate", trace.name().display());
+    }
+    Ok(())
 }
 
 /// Opens a trace that has something to study.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Trace> {
     let trace = crate::simulate::open(path)?;
-    if trace.header().totals.records == 0 {
-        bail!("{}: has no references to simulate", path.display());
-    }
+    check(&trace)?;
     Ok(trace)
 }
 

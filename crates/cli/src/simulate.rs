@@ -118,7 +118,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     for path in &args.traces {
         let trace = open(path)?;
         let sampling = args.sample.map(|size| Sampling { size, seed: args.sample_seed });
-        let sizes = sampling.map_or(sizes.clone(), |sampling| told_apart(&sizes, &sampling, &trace));
+        let sizes = sampling.map_or(sizes.clone(), |sampling| sampling.told_apart(&sizes, &trace));
         let sweep = Sweep::over(&trace, &specs, &sizes).map_err(|error| match error {
             SweepError::TooManySizes { .. } => anyhow!("--memory: {error}"),
             error => error.into(),
@@ -186,17 +186,6 @@ fn describe(path: &Path, trace: &Trace) -> SimulatedTrace {
     SimulatedTrace { trace: path.display().to_string(), ..SimulatedTrace::of(trace) }
 }
 
-/// The sizes to simulate on a sample: for all of them, those that it tells apart.
-fn told_apart(sizes: &[MemorySize], sampling: &Sampling, trace: &Trace) -> Vec<MemorySize> {
-    let sizes = sizes.iter().flat_map(|size| match size {
-        MemorySize::All => {
-            sampling.memory_sizes(trace).into_iter().map(|pages| MemorySize::Pages(pages as u64)).collect()
-        }
-        size => vec![*size],
-    });
-    sizes.collect()
-}
-
 /// What the results depend on besides the traces.
 fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
     let mut options = vec![
@@ -208,14 +197,7 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
         options.push(("sample", json!(size.to_string())));
         options.push(("sample_seed", json!(args.sample_seed)));
     }
-    let mut header = SimulationReport::header(options);
-    if args.sample.is_some() {
-        header["conventions"]["sample"] = json!(
-            "counts are those of the sampled pages in a memory smaller in proportion, divided by the share of pages sampled; \
-             hits are the references less the faults; hit_ratio_error is a standard error"
-        );
-    }
-    header
+    SimulationReport::header(options)
 }
 
 fn write_trajectory(

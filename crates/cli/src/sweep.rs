@@ -86,7 +86,8 @@ fn report(cells: &Cells, missing: &[usize], summary: &Summary, dataset: &Dataset
     let mut out = io::stdout().lock();
     if !failures.is_empty() {
         for Failure { trace, policy, memory, attempts, error, .. } in failures.iter().take(MOST_FAILURES) {
-            writeln!(out, "{trace}, {policy}, {memory}: {error} (tried {attempts} times)")?;
+            let tried = if *attempts > 1 { format!(" (tried {attempts} times)") } else { String::new() };
+            writeln!(out, "{trace}, {policy}, {memory}: {error}{tried}")?;
         }
         if failures.len() > MOST_FAILURES {
             writeln!(out, "and {} more", failures.len() - MOST_FAILURES)?;

@@ -196,7 +196,10 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
         ("simulate .", ".: is a directory"),
         ("simulate cut.swt", "cut.swt: "),
         ("simulate flipped.swt", "flipped.swt: "),
-        ("simulate e1.txt --policy lur", "policy 'lur': there is no such policy; known: opt fifo"),
+        (
+            "simulate e1.txt --policy lur",
+            "policy 'lur': there is no such policy (did you mean lru?); known: opt fifo",
+        ),
         ("simulate e1.txt --memory 0p", "memory size '0p': must be more than 0"),
         ("simulate e1.txt --memory 300", "memory size '300': give it a unit"),
         ("simulate e1.txt -o missing/out.csv", "missing/out.csv: cannot be created"),

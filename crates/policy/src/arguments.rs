@@ -1,5 +1,6 @@
 //! A policy's name, its source and its parameters, as in `clock-pro:cold=5%,history=3`.
 
+use crate::near::hint;
 use crate::plugin::Plugin;
 use alloc::{
     format,
@@ -85,9 +86,10 @@ impl Arguments {
             }
             if name != COLLAPSE && !info.parameters.iter().any(|parameter| parameter.name == name) {
                 let known: Vec<_> = info.parameters.iter().map(|parameter| parameter.name).collect();
+                let hint = hint(name, known.iter().copied());
                 let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
                 return Err(
-                    arguments.error(format!("there is no parameter '{name}'; its parameters: {known}"))
+                    arguments.error(format!("there is no parameter '{name}'{hint}; its parameters: {known}"))
                 );
             }
             arguments.given.push((name.to_string(), value.to_string()));

@@ -39,6 +39,7 @@ pub mod conformance;
 mod fading;
 mod interface;
 mod math;
+mod near;
 pub mod plugin;
 pub mod policies;
 mod random;

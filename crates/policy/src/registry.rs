@@ -7,6 +7,7 @@
 //! program runs.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
+use crate::near::hint;
 use crate::plugin::{Plugged, Plugin, Shown};
 use crate::policies::*;
 use crate::{ExactModel, Model, OfflineModel, Policy, VmModel, task_registry};
@@ -175,7 +176,11 @@ impl Spec {
             let known: Vec<_> = entries().iter().map(|entry| entry.info.name).collect();
             return Err(ArgumentError {
                 policy: name.to_string(),
-                reason: format!("there is no such policy; known: {}", known.join(" ")),
+                reason: format!(
+                    "there is no such policy{}; known: {}",
+                    hint(name, known.iter().copied()),
+                    known.join(" ")
+                ),
             });
         };
         let arguments = Arguments::parse(entry.info, rest)?;
@@ -313,10 +318,14 @@ mod tests {
     #[test]
     fn errors_name_the_policy_and_say_what_would_be_right() {
         let message = |text: &str| Spec::parse_list(text).unwrap_err().to_string();
-        assert!(message("lur").starts_with("policy 'lur': there is no such policy; known: opt fifo lifo"));
+        assert!(
+            message("lur").starts_with(
+                "policy 'lur': there is no such policy (did you mean lru?); known: opt fifo lifo"
+            )
+        );
         assert_eq!(
             message("clock:ini=1"),
-            "policy 'clock': there is no parameter 'ini'; its parameters: init, fill-init"
+            "policy 'clock': there is no parameter 'ini' (did you mean init?); its parameters: init, fill-init"
         );
         assert_eq!(message("clock:init=2"), "policy 'clock': init=2: init takes on or off");
         assert_eq!(message("fifo:x=1"), "policy 'fifo': there is no parameter 'x'; its parameters: none");

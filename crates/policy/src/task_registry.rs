@@ -5,6 +5,7 @@
 //! belong to one address space.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
+use crate::near::hint;
 use crate::policies::working_set::{Exact, Sampled, WorkingSet};
 use crate::policies::{GlobalClock, Pff, Vmin, Ws, WsClock};
 use crate::registry::{self, POLICIES, Registered, Visitor, split_list};
@@ -102,9 +103,12 @@ impl TaskSpec {
             }
             (None, Some(entry)) => entry.info,
             (None, None) => {
-                let own = TASK_POLICIES.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(" ");
+                let own: Vec<_> = TASK_POLICIES.iter().map(|entry| entry.info.name).collect();
+                let live = POLICIES.iter().filter(|entry| entry.runs_live).map(|entry| entry.info.name);
+                let hint = hint(name, own.iter().copied().chain(live));
+                let own = own.join(" ");
                 return Err(error(format!(
-                    "there is no such policy; known: {own}, and those of simulate that run live"
+                    "there is no such policy{hint}; known: {own}, and those of simulate that run live"
                 )));
             }
         };
@@ -261,7 +265,7 @@ mod tests {
             "policy 'seq': seq looks at addresses, and tasks have no address space in common"
         );
         assert!(error("wsclok").starts_with(
-            "policy 'wsclok': there is no such policy; known: ws vmin pff wsclock global-clock, and"
+            "policy 'wsclok': there is no such policy (did you mean wsclock?); known: ws vmin pff wsclock global-clock, and"
         ));
         assert_eq!(error("ws:lt-rt=2"), "policy 'ws': lt-rt=2: lt-rt takes on or off");
         assert!(error("wsclock:thta=1").ends_with("its parameters: theta, clean-list"));

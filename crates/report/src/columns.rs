@@ -10,7 +10,7 @@ pub enum Field<R> {
     Text(fn(&R) -> &str),
     /// The same, where there are some.
     OptionalText(fn(&R) -> Option<&str>),
-    /// An unsigned number of 64 bits.
+    /// A count. Tables have it as a signed number of 64 bits, so that differences come out right.
     Count(fn(&R) -> u64),
     /// The same, where there is one.
     OptionalCount(fn(&R) -> Option<u64>),

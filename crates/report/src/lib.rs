@@ -34,7 +34,7 @@ pub use columns::{Column, Field};
 pub use conclusion::{Comparison, Conclusion, Curve, Curves, Enough, NEARLY_ALL, SLACK, Sentences, WORTH_IT};
 pub use html::{HtmlReport, html_style};
 pub use live::{LiveFormat, LiveReport, LiveRun};
-pub use machine_readable::{header, json};
+pub use machine_readable::{SCHEMA_VERSION, header, json};
 pub use multiprogram::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
 pub use plot::{PictureFormat, plot_distances, plot_faults, plot_pages};
 pub use simulation::{

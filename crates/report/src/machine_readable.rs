@@ -31,7 +31,10 @@ pub fn json(object: &impl Serialize) -> String {
     serde_json::to_string(object).expect("plain data")
 }
 
-/// What stands in front of results: the version, the options that they depend on, how they are
+/// The version of what results look like. 2: counts are signed in tables (in 1 they were unsigned).
+pub const SCHEMA_VERSION: u64 = 2;
+
+/// What stands in front of results: the versions, the options that they depend on, how they are
 /// counted.
 pub fn header(
     options: impl IntoIterator<Item = (&'static str, Value)>,
@@ -39,5 +42,6 @@ pub fn header(
 ) -> Map<String, Value> {
     let options = options.into_iter().map(|(name, value)| (name.to_string(), value));
     let version = ("version".to_string(), Value::from(env!("CARGO_PKG_VERSION")));
-    [version].into_iter().chain(options).chain([("conventions".to_string(), conventions)]).collect()
+    let schema = ("schema_version".to_string(), Value::from(SCHEMA_VERSION));
+    [version, schema].into_iter().chain(options).chain([("conventions".to_string(), conventions)]).collect()
 }

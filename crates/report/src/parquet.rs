@@ -1,10 +1,12 @@
 //! Rows as a Parquet file: the columns of the CSV, with types.
 
 use crate::columns::{Column, Field};
+use crate::machine_readable::SCHEMA_VERSION;
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
@@ -23,8 +25,8 @@ impl<R> Field<R> {
         match self {
             Self::Text(_) => ("required binary", "(utf8)"),
             Self::OptionalText(_) => ("optional binary", "(utf8)"),
-            Self::Count(_) => ("required int64", "(integer(64, false))"),
-            Self::OptionalCount(_) => ("optional int64", "(integer(64, false))"),
+            Self::Count(_) => ("required int64", "(integer(64, true))"),
+            Self::OptionalCount(_) => ("optional int64", "(integer(64, true))"),
             Self::Ratio(_) => ("required double", ""),
             Self::OptionalRatio(_) => ("optional double", ""),
         }
@@ -80,6 +82,10 @@ fn write_groups(groups: &[&dyn ColumnGroup], mut out: impl Write + Send) -> Resu
     let properties = WriterProperties::builder()
         .set_compression(Compression::UNCOMPRESSED)
         .set_created_by(producer)
+        .set_key_value_metadata(Some(vec![KeyValue::new(
+            "sweephand.schema_version".to_string(),
+            SCHEMA_VERSION.to_string(),
+        )]))
         .build();
     let out: &mut (dyn Write + Send) = &mut out;
     let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
@@ -119,11 +125,11 @@ impl<R> ColumnGroup for Columns<'_, R> {
                     )?;
                 }
                 (ColumnWriter::Int64ColumnWriter(writer), Field::Count(of)) => {
-                    let values: Vec<i64> = rows().map(|row| signed(of(row))).collect();
+                    let values = rows().map(|row| signed(of(row))).collect::<Result<Vec<i64>>>()?;
                     writer.write_batch(&values, None, None)?;
                 }
                 (ColumnWriter::Int64ColumnWriter(writer), Field::OptionalCount(of)) => {
-                    let values: Vec<i64> = rows().filter_map(of).map(signed).collect();
+                    let values = rows().filter_map(of).map(signed).collect::<Result<Vec<i64>>>()?;
                     writer.write_batch(
                         &values,
                         Some(&presence(rows().map(|row| of(row).is_some()))),
@@ -171,15 +177,20 @@ pub(crate) fn read<R: DeserializeOwned>(file: File, only: Option<&str>) -> io::R
 fn json(value: Read) -> Value {
     match value {
         Read::Str(text) => text.into(),
+        Read::Long(count) => count.into(),
+        // As counts were written in schema version 1.
         Read::ULong(count) => count.into(),
         Read::Double(number) => number.into(),
         _ => Value::Null,
     }
 }
 
-/// Parquet keeps unsigned numbers in the bits of signed ones.
-fn signed(count: u64) -> i64 {
-    count as i64
+/// A count as it is stored.
+fn signed(count: u64) -> Result<i64> {
+    i64::try_from(count).map_err(|_| {
+        let words = format!("a count of {count} is more than a signed number of 64 bits holds");
+        ParquetError::External(io::Error::other(words).into())
+    })
 }
 
 /// By row: 1 where there is a value, 0 where there is none.
@@ -218,7 +229,7 @@ mod tests {
     #[test]
     fn every_type_of_column_is_read_back() {
         let rows = [
-            Row { name: "a", alias: None, count: u64::MAX, size: None, ratio: 0.5, share: Some(0.25) },
+            Row { name: "a", alias: None, count: i64::MAX as u64, size: None, ratio: 0.5, share: Some(0.25) },
             Row { name: "b", alias: Some("c"), count: 0, size: Some(7), ratio: -1.0, share: None },
         ];
         let mut file = Vec::new();
@@ -228,8 +239,8 @@ mod tests {
         };
         let [a, b, c] = ["a", "b", "c"].map(|name| Read::Str(name.into()));
         let expected = [
-            named([a, Read::Null, Read::ULong(u64::MAX), Read::Null, Read::Double(0.5), Read::Double(0.25)]),
-            named([b, c, Read::ULong(0), Read::ULong(7), Read::Double(-1.0), Read::Null]),
+            named([a, Read::Null, Read::Long(i64::MAX), Read::Null, Read::Double(0.5), Read::Double(0.25)]),
+            named([b, c, Read::Long(0), Read::Long(7), Read::Double(-1.0), Read::Null]),
         ];
         assert_eq!(read_back(file), expected);
     }
@@ -242,6 +253,13 @@ mod tests {
         let schema = reader.metadata().file_metadata().schema_descr();
         let names: Vec<_> = schema.columns().iter().map(|column| column.name()).collect();
         assert_eq!(names, COLUMNS.map(|(name, _)| name));
+    }
+
+    #[test]
+    fn a_count_that_has_no_place_is_refused() {
+        let row = Row { name: "a", alias: None, count: 1 << 63, size: None, ratio: 0.5, share: None };
+        let error = write(&COLUMNS, &[row], Vec::new()).unwrap_err().to_string();
+        assert_eq!(error, "a count of 9223372036854775808 is more than a signed number of 64 bits holds");
     }
 
     #[test]

@@ -212,7 +212,7 @@ pub enum Measure {
 impl SimulationReport {
     /// What the results depend on besides the traces: version, options, conventions.
     pub fn header(options: impl IntoIterator<Item = (&'static str, Value)>) -> Map<String, Value> {
-        let conventions = json!({
+        let mut conventions = json!({
             "references": "what the program made; for a reduced trace more than the records simulated",
             "faults": "all references to pages that are not resident, first touches among them",
             "first_touch_faults": "the first reference to a page, or the first after its mapping was dropped",
@@ -220,6 +220,14 @@ impl SimulationReport {
             "initial_reference_bit": "clear, unless a policy's parameters say otherwise",
             "percentages_of_memory": "of the trace's distinct pages, to the nearest page, at least one",
         });
+        let options: Vec<_> = options.into_iter().collect();
+        if options.iter().any(|(name, _)| *name == "sample") {
+            conventions["sample"] = json!(
+                "counts are those of the sampled pages in a memory smaller in proportion, divided by \
+                 the share of pages sampled; hits are the references less the faults; \
+                 hit_ratio_error is a standard error"
+            );
+        }
         header(options, conventions)
     }
 
@@ -256,7 +264,8 @@ impl SimulationReport {
         }
     }
 
-    fn is_sampled(&self) -> bool {
+    /// Whether any of its traces was sampled.
+    pub fn is_sampled(&self) -> bool {
         self.traces.iter().any(|trace| trace.sample.is_some())
     }
 

@@ -8,7 +8,7 @@ use sweephand_policy::registry::Spec;
 use sweephand_sim::{Cell, LruStack, MemorySize, ObjectCounts, Sweep, SweepError, attribute};
 use sweephand_trace::objects::{Object, objects};
 use sweephand_trace::picture::{Part, Picture};
-use sweephand_trace::{Chunk, Error, Trace};
+use sweephand_trace::{Chunk, Error, Interrupt, Trace};
 
 /// Sizes simulated between the last that is short and the first that is enough.
 const REFINED_SIZES: usize = 7;
@@ -94,6 +94,8 @@ impl CurveStudy {
     /// Simulates `specs` at `sizes`, and the best of them at a few more to say how much memory is
     /// enough. `progress` is called with the share done, from 0 to 1.
     ///
+    /// `interrupt` has it given up.
+    ///
     /// Where the trace is too long for OPT it is left out, with a note. OPT and CLOCK are wanted
     /// for comparison: name them if you want all that can be concluded.
     pub fn of(
@@ -101,6 +103,7 @@ impl CurveStudy {
         specs: Vec<Spec>,
         sizes: &[MemorySize],
         progress: &(dyn Fn(f64) + Sync),
+        interrupt: &Interrupt,
     ) -> Result<Self, SweepError> {
         let described = SimulatedTrace::of(trace);
         let records = described.records.max(1);
@@ -111,10 +114,10 @@ impl CurveStudy {
             notes.push(format!("OPT is left out: it can be told the future of {NEVER} references at most."));
         }
         let all = described.distinct_pages.max(1) as usize;
-        let mut frames: Vec<usize> = sizes
-            .iter()
-            .flat_map(|size| size.frames(described.distinct_pages, described.page_bytes))
-            .collect();
+        let mut frames = Vec::new();
+        for size in sizes {
+            frames.extend(size.frames(described.distinct_pages, described.page_bytes)?);
+        }
         frames.retain(|frames| *frames < all);
         frames.push(all);
         frames.sort_unstable();
@@ -137,7 +140,7 @@ impl CurveStudy {
         }
         let cells =
             specs.iter().flat_map(|spec| frames.iter().map(|&frames| Cell { spec: spec.clone(), frames }));
-        let sweep = Sweep { cells: cells.collect(), ..Sweep::default() };
+        let sweep = Sweep { cells: cells.collect(), interrupt: interrupt.clone(), ..Sweep::default() };
         let outcomes = sweep.run(trace, &|done| progress(0.75 * done as f64 / records as f64))?;
         let curves = Curves {
             page_bytes: described.page_bytes,
@@ -159,7 +162,8 @@ impl CurveStudy {
         let mut conclusion = Conclusion::of(&curves);
         let between = conclusion.between(REFINED_SIZES);
         let cell = |frames: &u64| Cell { spec: specs[conclusion.policy].clone(), frames: *frames as usize };
-        let sweep = Sweep { cells: between.iter().map(cell).collect(), ..Sweep::default() };
+        let cells = between.iter().map(cell).collect();
+        let sweep = Sweep { cells, interrupt: interrupt.clone(), ..Sweep::default() };
         let outcomes = sweep.run(trace, &|done| progress(0.75 + 0.25 * done as f64 / records as f64))?;
         let faults = outcomes.iter().map(|(outcome, _)| outcome.faults);
         conclusion.refine(&curves, &between.iter().copied().zip(faults).collect::<Vec<_>>());
@@ -200,13 +204,17 @@ impl Study {
         specs: Vec<Spec>,
         sizes: &[MemorySize],
         progress: &(dyn Fn(f64) + Sync),
+        interrupt: &Interrupt,
     ) -> Result<Self, SweepError> {
-        let curves = CurveStudy::of(trace, specs, sizes, &|share| progress(0.6 * share))?;
+        let curves = CurveStudy::of(trace, specs, sizes, &|share| progress(0.6 * share), interrupt)?;
         let (objects, distances) = join(
             || ObjectStudy::of(trace, &curves, &|share| progress(0.6 + 0.3 * share)),
             || Distances::of(trace),
         );
         let mut objects = objects?;
+        if interrupt.is_raised() {
+            return Err(SweepError::Interrupted);
+        }
         let picture = pictures(trace, &mut objects)?;
         progress(1.0);
         Ok(Self { curves, distances: distances?, picture, objects })
@@ -313,7 +321,7 @@ mod tests {
         let trace = Trace::from_bytes(bytes).unwrap();
         let specs = Spec::parse_list("opt,clock,random,lru").unwrap();
         let sizes = MemorySize::parse_list("50%,25%,300p").unwrap();
-        Study::of(&trace, specs, &sizes, &|_| {}).unwrap()
+        Study::of(&trace, specs, &sizes, &|_| {}, &Interrupt::default()).unwrap()
     }
 
     #[test]

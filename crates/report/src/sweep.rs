@@ -97,7 +97,7 @@ mod tests {
             memory_pages: 3,
             references: 4,
             distinct_pages: 5,
-            faults: u64::MAX,
+            faults: i64::MAX as u64,
             first_touch_faults: 7,
             warmup_faults: 8,
             evictions: 9,

@@ -87,14 +87,19 @@ impl MemorySize {
     /// The sizes in pages, for a trace with that many distinct pages of that many bytes: one size,
     /// or all of them. Shares are rounded to the nearest page, bytes down to whole pages; a size is
     /// at least one page.
-    pub fn frames(self, distinct_pages: u64, page_bytes: u64) -> Vec<usize> {
+    /// More pages than ids can number are an error.
+    pub fn frames(self, distinct_pages: u64, page_bytes: u64) -> Result<Vec<usize>, MemorySizeError> {
         let frames = match self {
-            MemorySize::All => return (1..=distinct_pages.max(1) as usize).collect(),
+            MemorySize::All => return Ok((1..=distinct_pages.max(1) as usize).collect()),
             MemorySize::Pages(pages) => pages,
             MemorySize::Bytes(bytes) => bytes / page_bytes,
             MemorySize::Percent(percent) => (percent * distinct_pages as f64 / 100.0).round() as u64,
         };
-        vec![frames.clamp(1, u64::from(u32::MAX)) as usize]
+        if frames > u64::from(u32::MAX) {
+            let reason = "comes to more than 4294967295 pages, the most that there can be";
+            return Err(MemorySizeError { text: self.to_string(), reason });
+        }
+        Ok(vec![frames.max(1) as usize])
     }
 }
 
@@ -104,7 +109,7 @@ mod tests {
 
     #[test]
     fn sizes_come_to_pages() {
-        let frames = |text: &str| text.parse::<MemorySize>().unwrap().frames(1223, 4096);
+        let frames = |text: &str| text.parse::<MemorySize>().unwrap().frames(1223, 4096).unwrap();
         assert_eq!(frames("300p"), [300]);
         assert_eq!(frames("1MiB"), [256]);
         assert_eq!(frames("1.5MiB"), [384]);
@@ -112,7 +117,20 @@ mod tests {
         assert_eq!(frames("25%"), [306]);
         assert_eq!(frames("0.01%"), [1]);
         assert_eq!(frames("100B"), [1]);
-        assert_eq!("all".parse::<MemorySize>().unwrap().frames(3, 4096), [1, 2, 3]);
+        assert_eq!("all".parse::<MemorySize>().unwrap().frames(3, 4096).unwrap(), [1, 2, 3]);
+        assert_eq!(frames("4294967295p"), [u32::MAX as usize]);
+    }
+
+    #[test]
+    fn no_size_is_cut_to_what_there_can_be() {
+        for text in ["4294967296p", "16TiB", "1e300%"] {
+            let size = text.parse::<MemorySize>().unwrap();
+            let error = size.frames(1223, 4096).unwrap_err().to_string();
+            assert!(
+                error.ends_with(": comes to more than 4294967295 pages, the most that there can be"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@
 //! [`LEAST_PAGES`] pages, or the miniature has fewer than [`LEAST_FRAMES`] frames.
 
 use crate::sweep::BATCH;
-use crate::{Cell, Outcome, Sweep, SweepError};
+use crate::{Cell, MemorySize, Outcome, Sweep, SweepError};
 use rayon::prelude::*;
 use std::fmt;
 use std::path::PathBuf;
@@ -228,6 +228,16 @@ impl Sampling {
         }
         let scaled = |frames: usize| (frames as f64 * f64::from(pages) / f64::from(sampled)).round() as usize;
         (LEAST_FRAMES..=sampled as usize).map(scaled).collect()
+    }
+
+    /// The sizes to simulate on the sample: for all of them, those that it tells apart.
+    pub fn told_apart(&self, sizes: &[MemorySize], trace: &Trace) -> Vec<MemorySize> {
+        let pages = |pages| MemorySize::Pages(pages as u64);
+        let sizes = sizes.iter().flat_map(|size| match size {
+            MemorySize::All => self.memory_sizes(trace).into_iter().map(pages).collect(),
+            size => vec![*size],
+        });
+        sizes.collect()
     }
 
     /// Whether a sample, where it is not of all pages, can tell anything of a policy.

@@ -5,7 +5,9 @@
 //! holds a batch instead of the trace.
 
 use crate::engine::{observed, simulation};
-use crate::{Future, LruStack, MemorySize, OptStack, Outcome, RefaultObserver, Simulation, TooLong};
+use crate::{
+    Future, LruStack, MemorySize, MemorySizeError, OptStack, Outcome, RefaultObserver, Simulation, TooLong,
+};
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -59,6 +61,9 @@ pub enum SweepError {
     /// A policy does not take its arguments.
     #[error(transparent)]
     Argument(#[from] ArgumentError),
+    /// A memory size is too large.
+    #[error(transparent)]
+    Memory(#[from] MemorySizeError),
     /// The trace is too long for an offline policy.
     #[error("{}: {source}", path.display())]
     TooLong {
@@ -115,8 +120,11 @@ impl Sweep {
             return Err(SweepError::Empty { path: trace.name().to_owned() });
         }
         let mut seen = HashSet::new();
-        let frames = sizes.iter().flat_map(|size| size.frames(totals.distinct_pages, page_bytes));
-        let frames: Vec<usize> = frames.filter(|frames| seen.insert(*frames)).collect();
+        let mut frames = Vec::new();
+        for size in sizes {
+            frames.extend(size.frames(totals.distinct_pages, page_bytes)?);
+        }
+        frames.retain(|frames| seen.insert(*frames));
         let cells =
             specs.iter().flat_map(|spec| frames.iter().map(|&frames| Cell { spec: spec.clone(), frames }));
         let cells: Vec<Cell> = cells.collect();

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use sweephand_sim::{SamplingError, SweepError};
 
 /// What can go wrong with a sweep.
 #[derive(Debug, thiserror::Error)]
@@ -20,10 +21,10 @@ pub enum Error {
     Trace(#[from] sweephand_trace::Error),
     /// A simulation that cannot be made.
     #[error(transparent)]
-    Simulation(#[from] sweephand_sim::SweepError),
+    Simulation(#[from] SweepError),
     /// A sample that could not give a right result.
     #[error(transparent)]
-    Sampling(#[from] sweephand_sim::SamplingError),
+    Sampling(#[from] SamplingError),
     /// A word that is not the size of a sample.
     #[error(transparent)]
     SampleSize(#[from] sweephand_sim::SampleSizeError),
@@ -39,6 +40,20 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether trying again may help: a disk or a network said no. What a trace or a plan says does
+    /// not change by itself.
+    pub fn may_pass(&self) -> bool {
+        let of_trace = |error: &sweephand_trace::Error| matches!(error, sweephand_trace::Error::Io { .. });
+        let of_sweep = |error: &SweepError| matches!(error, SweepError::Trace(error) if of_trace(error));
+        match self {
+            Self::File { .. } => true,
+            Self::Trace(error) => of_trace(error),
+            Self::Simulation(error) => of_sweep(error),
+            Self::Sampling(SamplingError::Sweep(error)) => of_sweep(error),
+            _ => false,
+        }
+    }
+
     pub(crate) fn file(path: &Path, reason: impl ToString) -> Self {
         Self::File { path: path.to_owned(), reason: reason.to_string() }
     }

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub struct Options {
     /// Worker processes, at least 1.
     pub workers: usize,
-    /// How often a cell that failed is tried again.
+    /// How often a cell that failed is tried again, unless it would fail again.
     pub retries: u32,
     /// The program that does [`crate::worker::serve`], and its arguments.
     pub command: Vec<OsString>,
@@ -94,6 +94,8 @@ enum Outcome {
     Row(Box<SweepRow>),
     /// The cell failed, or took the worker along.
     Failed(String),
+    /// The cell will fail whenever it is tried.
+    Refused(String),
     /// There are no workers to be had.
     NoWorker(String),
 }
@@ -151,7 +153,7 @@ impl Driver<'_> {
                 Outcome::Failed(_) if task.attempts < self.retries => {
                     self.queue.push_back(Task { attempts: task.attempts + 1, ..task });
                 }
-                Outcome::Failed(error) => {
+                Outcome::Failed(error) | Outcome::Refused(error) => {
                     let failure = Failure::of(&self.cells.get(task.cell), task.attempts + 1, error);
                     self.dataset.fail(&failure)?;
                     self.summary.failures.push(failure);
@@ -235,6 +237,7 @@ fn compute(
     match writeln!(input, "{line}").and_then(|()| listen(output)) {
         Ok(Answer::Row(row)) => Outcome::Row(row),
         Ok(Answer::Error(error)) => Outcome::Failed(error),
+        Ok(Answer::Refused(error)) => Outcome::Refused(error),
         Ok(Answer::Ready(_)) => Outcome::Failed("the worker said that it is ready, twice".into()),
         Err(_) => {
             *pipes = None;

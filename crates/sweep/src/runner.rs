@@ -3,6 +3,7 @@
 use crate::{Cell, Error, Sample, VERSION};
 use std::collections::HashMap;
 use std::fs::Metadata;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 use sweephand_policy::registry::Spec;
@@ -41,7 +42,7 @@ impl Runner {
         if described.records == 0 {
             return Err(Error::Other(format!("{}: has no references to simulate", cell.trace.name)));
         }
-        let [frames] = size.frames(described.distinct_pages, described.page_bytes)[..] else {
+        let [frames] = size.frames(described.distinct_pages, described.page_bytes)?[..] else {
             return Err(Error::Other(format!("memory '{}': a cell has one size", cell.memory)));
         };
         let sweep =
@@ -77,7 +78,13 @@ impl Runner {
     /// Opens the cell's trace, unless it is open, and checks that it is the one that was planned
     /// with.
     fn open(&mut self, cell: &Cell, path: &Path) -> Result<&Trace, Error> {
-        let file = |error| Error::file(Path::new(&cell.trace.name), error);
+        let file = |error: io::Error| match error.kind() {
+            // It will not be there the next time either.
+            ErrorKind::NotFound | ErrorKind::PermissionDenied => {
+                Error::Other(format!("{}: {error}", cell.trace.name))
+            }
+            _ => Error::file(Path::new(&cell.trace.name), error),
+        };
         let state = state(&path.metadata().map_err(file)?).map_err(file)?;
         let expected = cell.trace.hash.to_string();
         let is_checked = self.checked.get(path).is_some_and(|(at, hash)| *at == state && *hash == expected);
@@ -94,6 +101,6 @@ impl Runner {
     }
 }
 
-fn state(metadata: &Metadata) -> std::io::Result<FileState> {
+fn state(metadata: &Metadata) -> io::Result<FileState> {
     Ok((metadata.len(), metadata.modified()?))
 }

@@ -4,7 +4,7 @@
 //! driver                          worker
 //!        <-- {"ready":"0.1.0"}
 //!   cell -->
-//!        <-- {"row":{…}} or {"error":"…"}
+//!        <-- {"row":{…}} or {"error":"…"} or {"refused":"…"}
 //! ```
 //!
 //! A worker ends when its input or its driver ends.
@@ -23,8 +23,10 @@ pub enum Answer {
     Ready(String),
     /// The row of a cell.
     Row(Box<SweepRow>),
-    /// Why there is no row.
+    /// Why there is no row this time.
     Error(String),
+    /// Why there is no row, however often the cell is tried.
+    Refused(String),
 }
 
 /// Takes cells until there are no more. `fetch` says where a cell's trace lies on this machine.
@@ -38,15 +40,16 @@ pub fn serve(
     let mut runner = Runner::default();
     say(&mut output, &Answer::Ready(VERSION.to_string()))?;
     for line in input.lines() {
-        let mut run = |line: &str| -> Result<SweepRow, String> {
-            let cell: Cell = serde_json::from_str(line).map_err(|error| format!("no cell: {error}"))?;
-            let path = fetch(&cell)?;
-            runner.run(&cell, &path).map_err(|error: Error| error.to_string())
+        let mut run = |line: &str| -> Result<SweepRow, Answer> {
+            let refused = |error| Answer::Refused(format!("no cell: {error}"));
+            let cell: Cell = serde_json::from_str(line).map_err(refused)?;
+            let path = fetch(&cell).map_err(Answer::Error)?;
+            runner.run(&cell, &path).map_err(|error: Error| match error.may_pass() {
+                true => Answer::Error(error.to_string()),
+                false => Answer::Refused(error.to_string()),
+            })
         };
-        let answer = match run(&line?) {
-            Ok(row) => Answer::Row(Box::new(row)),
-            Err(error) => Answer::Error(error),
-        };
+        let answer = run(&line?).map_or_else(|answer| answer, |row| Answer::Row(Box::new(row)));
         say(&mut output, &answer)?;
     }
     Ok(())

@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{Cursor, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 use zstd::bulk::Decompressor;
@@ -26,11 +27,11 @@ use crate::{Chunk, Error, Event, Header, Metadata, Sink, Writer, codec};
 /// The zstd level of traces converted into memory.
 const MEMORY_LEVEL: i32 = 1;
 
-/// A trace, open for reading from any number of threads.
-#[derive(Debug)]
+/// A trace, open for reading from any number of threads. Copies share what they read.
+#[derive(Clone, Debug)]
 pub struct Trace {
     name: std::path::PathBuf,
-    source: Source,
+    source: Arc<Source>,
     header: Header,
     /// An entry a chunk, and one that says where the last chunk ends.
     index: Vec<IndexEntry>,
@@ -180,7 +181,7 @@ impl Trace {
         }
         let header =
             Header { version: VERSION, checksum: fixed.content_checksum, totals: fixed.totals, metadata };
-        Ok(Trace { name: name.to_owned(), source, header, index })
+        Ok(Trace { name: name.to_owned(), source: Arc::new(source), header, index })
     }
 
     /// Totals, metadata, checksum.

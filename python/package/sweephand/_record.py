@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from sweephand._sweephand import SweephandError, Trace
 
 
 def record(
-    command: Sequence[str | PathLike[str]],
+    command: Iterable[str | PathLike[str]],
     output: str | PathLike[str] | None = None,
     *,
     window: int | None = None,
@@ -22,17 +23,28 @@ def record(
 ) -> Trace:
     """Runs a program under the recorder and returns its trace, as `sweephand record` does.
 
-    command: the program and its arguments.
-    output: the trace file to write. Without one the trace has no name, and its file disappears when
-        it is no longer used.
+    command: the program and its arguments, word by word.
+    output: the trace file to write. Without one the trace has the program's name, and its file
+        disappears when it is no longer used.
     window: keep only the first and last run of each page in every stretch of this many distinct
         pages; 0 keeps every reference.
     min_object: record allocations of this size and more as objects, as in `40KiB`.
 
-    Recording needs Valgrind with its headers and a C compiler. It takes 5 to 25 times the program's
-    own processor time. Ctrl-C ends the program and keeps the trace so far. The program's standard
-    error goes to `sys.stderr`. Its exit status is ignored.
+    Recording needs Valgrind with its headers and a C compiler, and takes 5 to 25 times the
+    program's own processor time. Ctrl-C ends the program and keeps what there is. What the program
+    writes to standard error is written to `sys.stderr`; its exit status is not looked at.
+
+    Returns the `Trace`. Raises a `SweephandError` if the program cannot be recorded.
+
+    >>> sweephand.record(["/bin/true"], window=0).name
+    'true'
     """
+    if isinstance(command, str | PathLike):
+        words = shlex.split(fspath(command))
+        raise SweephandError(f"command {fspath(command)!r}: give a list of words: {words}")
+    command = list(command)
+    if not command:
+        raise SweephandError("command: is empty; give the program and its arguments")
     if output is not None:
         _run(command, Path(output), window, min_object)
         return Trace.open(output)

@@ -14,31 +14,39 @@ import re
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from sweephand import _sweephand
+from sweephand._arguments import one_trace, sample_size, several_policies, several_sizes, thread_count, trace_items
+from sweephand._notes import warn
 from sweephand._progress import Progress, watched
-from sweephand._sweephand import SweephandError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from sweephand._sweephand import SweephandError, Trace
+from sweephand._table import Table
 
 Plan = str | PathLike[str] | Mapping[str, Any]
 """A plan: the path of its TOML file, or `dict(traces=[...], policies=[...], memory=[...])`, if need
 be with `sample="1%"` and `sample_seed=2`."""
 
-Answer = tuple[int, str | BaseException]
+
+@dataclass(frozen=True)
+class Refused:
+    """Why a cell has no row, however often it is tried. It is returned and not raised, so that
+    executors neither try it again nor print where it was raised."""
+
+    words: str
+
+
+Answer = tuple[int, str | Refused | BaseException]
 """Which of the missing cells, and its row as JSON, or why there is none."""
 
-LISTS = ("traces", "policies", "memory")
-"""The entries of a plan that are lists; one item may be given by itself."""
+TRACES = "_traces"
+"""The folder beside the results that has the traces which came as objects, by checksum."""
 
 HASHERS = 16
 """Traces that are read at once to hash them."""
@@ -59,7 +67,13 @@ CACHE_BYTES = 32 << 30
 
 @dataclass(frozen=True)
 class Sweep:
-    """The result of a sweep."""
+    """The result of a sweep.
+
+    >>> plan = {"traces": [1, 2, 3, 1], "policies": ["lru", "fifo"], "memory": [2, 3]}
+    >>> swept = sweephand.sweep(plan, "some-faults", workers=1)
+    >>> swept.cells, swept.computed, swept.failures
+    (4, 4, [])
+    """
 
     results: Path
     """The folder of the Parquet dataset, for anything that reads one."""
@@ -71,11 +85,19 @@ class Sweep:
     """The cells that failed: `cell`, `trace`, `policy`, `memory`, `attempts`, `error`. The next run
     tries them again."""
 
-    def table(self) -> pa.Table:
-        """All rows of the dataset, in no particular order."""
+    def table(self) -> Table:
+        """All rows of the dataset, in no particular order. The columns are those of `simulate`, and
+        what makes each the row of its cell: `memory`, `window` (pages), `sample`, `sample_seed`,
+        `trace_hash`, `version`, `seconds`, `cell`. Counts are int64.
+
+        >>> plan = {"traces": [1, 2, 3, 1], "policies": "lru", "memory": 2}
+        >>> sweephand.sweep(plan, "few-faults", workers=1).table()["faults"].to_pylist()
+        [4]
+        """
         import pyarrow.dataset as dataset
 
-        return dataset.dataset(self.results, format="parquet").to_table()
+        made: Table = dataset.dataset(self.results, format="parquet").to_table()
+        return made
 
 
 def sweep(
@@ -95,18 +117,23 @@ def sweep(
     on a cluster, and keeps them as a Parquet dataset, as `sweephand sweep` does. Rows that are in
     the dataset already are not computed again.
 
-    plan: the path of a TOML file, or a dictionary with the same entries. `traces`: paths and
-        patterns, relative to the plan's folder or the current one; URLs that fsspec knows, such as
-        `s3://bucket/*.swt`; or `{"file": ...}` with the `"hash"` that the file must have, the
-        `"name"` that it gets in results, or both. `policies` and `memory` are as for `simulate`,
-        without `all` sizes. `sample` (`1%` or `8192p`) and `sample_seed` estimate from a sample of
-        the pages, as the command's `simulate --sample` does.
+    plan: the path of a TOML file, or a dictionary with the same entries.
+        `traces`: paths and patterns, relative to the plan's folder or the current one; URLs that
+        fsspec knows, such as `s3://bucket/*.swt`; `{"file": ...}` with the `"hash"` that the file
+        must have, the `"name"` that it gets in results, or both; `Trace` objects and arrays of page
+        numbers, which are saved beside the results so that workers can read them.
+        `policies` and `memory`: as for `simulate`, without `all` sizes, and without policies of
+        your own: a row is kept by everything it depends on, and a name does not say what a class
+        does.
+        `sample`, `sample_seed`: as for `simulate`.
+        An item that is in a list twice counts once.
     output: the directory of the dataset, on this machine.
     executor: `"local"`: worker processes of this machine. `"dask"`: the current client of Dask
         distributed, or a cluster on this machine. A `distributed.Client`. `"ray"`: the Ray that is
         initialised, or one on this machine.
     workers: the number of processes, if they are started here; by default one for each processor.
-    retries: how often a cell that failed, or ended its worker, is tried again.
+    retries: how often a cell is tried again if it ended its worker, or if a disk or a network
+        failed. A cell that would fail again, because of its trace or its policy, is tried once.
     prune: remove rows of cells that are not, or no longer, in the plan.
     cache: where workers keep fetched traces, by hash; by default `sweephand/traces` in the cache
         directory of their user.
@@ -120,18 +147,30 @@ def sweep(
     Each machine that has a cell of a trace fetches the trace once. It checks the trace by its hash:
     the hash in the plan, or that of the file when the sweep was started. Ctrl-C keeps what is done.
     Cells that failed are in the result, and a warning says so.
+
+    Returns a `Sweep`. Raises a `SweephandError` that names the wrong entry of the plan, or the trace
+    that cannot be read.
+
+    >>> trace = sweephand.generate("zipf", pages=300, references=20_000).renamed("zipf")
+    >>> plan = {"traces": trace, "policies": ["lru", "clock"], "memory": [0.25, "50%"]}
+    >>> sweephand.sweep(plan, "zipf-faults", workers=1).computed
+    4
     """
-    read = _read(plan)
+    read, objects = _read(plan, Path(output))
+    workers = thread_count(workers, "workers")
+    retries = thread_count(retries, "retries", least=0) or 0
     options = dict(storage_options or {})
     task = Task(None if cache is None else os.path.abspath(cache), cache_bytes, options)
     with closing(_sweephand.Dataset(output)) as dataset:
+        for path, trace in objects.items():
+            if not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                trace.save(path)
         traces = _identified(read, dataset, options)
         cells, missing, others = dataset.want(read, traces, prune)
         results = Path(output, "results")
         if others:
-            warnings.warn(
-                f"{results}: {others} rows are of cells that this plan does not have; prune=True removes them", stacklevel=2
-            )
+            warn(f"{results}: {others} rows are of cells that this plan does not have; prune=True removes them")
         with watched(progress, "cell") as show:
             if executor == "local":
                 environment = [(ENVIRONMENT, json.dumps([task.cache, task.cache_bytes, task.storage_options]))]
@@ -142,26 +181,57 @@ def sweep(
     failures = [json.loads(record) for record in records]
     if failures:
         first = failures[0]
-        warnings.warn(
+        warn(
             f"{len(failures)} of {cells} cells failed, such as {first['trace']}, {first['policy']}, {first['memory']}: "
-            f"{first['error']}",
-            stacklevel=2,
+            f"{first['error']}"
         )
     return Sweep(results, cells, computed, failures)
 
 
-def _read(plan: Plan) -> _sweephand.Plan:
+def _read(plan: Plan, output: Path) -> tuple[_sweephand.Plan, dict[Path, Trace]]:
+    """The plan, and the traces to save where it says that they lie."""
     if not isinstance(plan, Mapping):
-        return _sweephand.Plan.open(plan)
+        return _sweephand.Plan.open(plan), {}
+    objects: dict[Path, Trace] = {}
 
-    def listed(value: Any) -> list[Any]:
-        value = [value] if isinstance(value, str | PathLike | int | Mapping) else list(value)
-        return [os.fspath(item) if isinstance(item, PathLike) else item for item in value]
+    def trace(item: Any) -> Any:
+        if isinstance(item, str | PathLike | Mapping):
+            return os.fspath(item) if isinstance(item, PathLike) else item
+        opened = one_trace("plan: traces", item)
+        path = _file_of(opened)
+        if path is None:
+            path = Path(os.path.abspath(output), TRACES, f"{opened.checksum}.swt")
+            objects[path] = opened
+        return {"file": str(path), "name": opened.name}
 
-    read = {name: listed(value) if name in LISTS else value for name, value in plan.items()}
+    read = dict(plan)
+    if "traces" in read:
+        given = read["traces"]
+        items = [given] if isinstance(given, Mapping) else trace_items("plan: traces", given)
+        read["traces"] = [trace(item) for item in items]
+    if "policies" in read:
+        read["policies"] = several_policies(read["policies"])
+        for policy in read["policies"]:
+            if not isinstance(policy, str):
+                raise SweephandError(
+                    f"plan: policies: {getattr(policy, '__name__', policy)} is of your own, and a row is kept by all that it "
+                    "depends on, which the name of a class does not say; give it to simulate, or make it part of a command of "
+                    "your own (docs/own-policies.md)"
+                )
     if "memory" in read:
-        read["memory"] = [f"{size}p" if isinstance(size, int) else size for size in read["memory"]]
-    return _sweephand.Plan.parse_json(json.dumps(read), os.getcwd())
+        read["memory"] = several_sizes(read["memory"])
+    if read.get("sample") is not None:
+        read["sample"] = sample_size(read["sample"])
+    return _sweephand.Plan.parse_json(json.dumps(read), os.getcwd()), objects
+
+
+def _file_of(trace: Trace) -> Path | None:
+    """The file of Sweephand's own format that a trace was opened from, if it is there still."""
+    path = Path(os.path.abspath(trace.name))
+    with suppress(SweephandError):
+        if path.suffix == ".swt" and path.is_file() and Trace.open(path) == trace:
+            return path
+    return None
 
 
 def _taken_in(
@@ -180,7 +250,9 @@ def _taken_in(
             dataset.add(rows)
             computed += len(rows)
             for number, error in answers:
-                if isinstance(error, BaseException):
+                if isinstance(error, Refused):
+                    failures.append(dataset.fail(number, 1, error.words))
+                elif isinstance(error, BaseException):
                     failures.append(dataset.fail(number, retries + 1, _words(error)))
             if show and answers:
                 show(computed + len(failures), missing)
@@ -208,9 +280,10 @@ class Task:
     cache_bytes: int = CACHE_BYTES
     storage_options: dict[str, Any] = field(default_factory=dict)
 
-    def __call__(self, cell: str) -> str:
+    def __call__(self, cell: str) -> str | Refused:
         """Computes a cell: its row, as JSON."""
-        return _sweephand.run_cell(cell, self.fetch(cell))
+        is_row, words = _sweephand.run_cell(cell, self.fetch(cell))
+        return words if is_row else Refused(words)
 
     def fetch(self, cell: str) -> str:
         """The path of a cell's trace on this machine, fetched if need be."""
@@ -311,11 +384,11 @@ def _on_ray(cell: Callable[[int], str], missing: int, workers: int | None, retri
             ray.shutdown()
 
 
-def _simulated(task: Task, cell: str) -> str:
+def _simulated(task: Task, cell: str) -> str | Refused:
     return task(cell)
 
 
-def _got(ray: Any, answers: list[Any]) -> list[str | BaseException]:
+def _got(ray: Any, answers: list[Any]) -> list[str | Refused | BaseException]:
     try:
         return list(ray.get(answers))
     except ray.exceptions.RayError as error:

@@ -24,19 +24,36 @@ class Policy(ABC):
     The simulation calls these methods only if a class has them:
 
     `fault(reference)`: a reference to a page that is not resident, before room is made for it.
-    `hits(pages)`: in the `exact` model: the references to resident pages since the last call of any
-        method, in their order, as a uint32 array of shape (hits,). In the `offline` model
+    `hits(pages)`: in the `exact` model: the references to resident pages since the last call of
+        any method, in their order, as a uint32 array of shape (hits,). In the `offline` model
         `hits(pages, next_uses)`, the second of the same type and shape, with 2**32 - 1 for pages
         that are not used again.
     `hit(reference)`: the same one by one, for classes without `hits`; slower.
     `assign(page, object, mmu)`, `renumber(page, page_number)`, `free_object(object)`: with
-        `needs_places`: a page belongs to another object, has another page number, or an object is
+        `needs_places`: a page belongs to another object, has another page number, an object is
         gone.
-    `check()`: raises if an invariant of the policy's state does not hold. The conformance suite
+    `check()`: raises if an invariant of the policy's state does not hold; the conformance suite
         calls it after every step.
 
     The attribute `hand_steps`, if there is one, counts list entries looked at, for the column of
-    that name.
+    that name. The attribute `name`, if there is one, is the policy's name in results, instead of
+    its class's.
+
+    >>> class Fifo(sweephand.Policy):
+    ...     def __init__(self, frames):
+    ...         self.pages = []
+    ...     def victim(self, mmu):
+    ...         return self.pages[0] if self.pages else None
+    ...     def evict(self, page):
+    ...         self.pages.remove(page)
+    ...     def insert(self, reference, mmu):
+    ...         self.pages.append(reference.page)
+    ...         return False
+    ...     def remove(self, page):
+    ...         if page in self.pages:
+    ...             self.pages.remove(page)
+    >>> sweephand.simulate([1, 2, 3, 1, 2, 4], ["fifo", Fifo], 3)["faults"].to_pylist()
+    [4, 4]
     """
 
     model: ClassVar[Literal["vm", "exact", "offline"]] = "vm"
@@ -60,8 +77,8 @@ class Policy(ABC):
 
     @abstractmethod
     def insert(self, reference: Reference, mmu: Mmu) -> bool:
-        """Takes in a page that has been loaded. Returns the reference bit that the page has once
-        the access that faulted is done."""
+        """Takes in a page that has been loaded, and returns its reference bit for when the access
+        that faulted is done: True or False, and nothing else."""
 
     @abstractmethod
     def remove(self, page: int) -> None:
@@ -83,6 +100,9 @@ def check(policy: str | PolicyMaker, *, thorough: bool = False) -> None:
     numbers matters, that a policy of the `vm` model sees nothing but reference bits of hits, and
     that pages may be removed, evicted ahead of need, or referenced just before they are evicted.
 
-    thorough: the whole suite that the built-in policies pass: minutes instead of seconds.
+    policy: a class, a function that makes a policy for a number of frames, or a name.
+    thorough: the whole suite, as the built-in policies pass it: minutes instead of seconds.
+
+    >>> sweephand.check("clock")
     """
     _sweephand.check(policy, thorough)
