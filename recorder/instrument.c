@@ -281,6 +281,8 @@ void replay(void)
    clear_log();
 }
 
+void instrument_restart(void) { next_mark = MARK_INSTRUCTIONS; }
+
 /* ---------------------------------------------------------------- building a superblock */
 
 /* An address as a base (a temporary or nothing) and a constant distance. */

@@ -5,9 +5,12 @@
  * A recording begins with the program's first mapping and ends with its END record: when the
  * program exits, or when a signal that it does not handle ends it (so Ctrl-C leaves a whole trace).
  * Three things cut it short, and the reader of the stream has to accept all three as a trace
- * without END: SIGKILL, an exec (what follows is another program, and runs without Valgrind), and a
- * crash of Valgrind's. A forked child is another program too: it runs on unrecorded and has no hold
- * on the stream, so the reader sees the end of the stream when the recorded program itself is gone.
+ * without END: SIGKILL, an exec, and a crash of Valgrind's.
+ *
+ * What follows an exec is another program, with a stream of its own, and so is a forked child, if
+ * it is recorded (follow.c). With --out-fd there is one stream, and neither is: the program behind
+ * an exec runs without Valgrind. A child that is not recorded has no hold on the stream, so the
+ * reader sees its end when the recorded program itself is gone.
  */
 #include "recorder.h"
 
@@ -27,6 +30,8 @@ Totals totals;
 Bool recording = True;
 
 static Int clo_out_fd = -1;
+static Int clo_control_fd = -1;
+static Bool clo_children;
 static Int clo_window = DEFAULT_WINDOW;
 static Long clo_min_object = DEFAULT_MIN_OBJECT_BYTES;
 
@@ -92,24 +97,44 @@ static void before_fork(ThreadId tid)
       bring_up_to_date();
 }
 
+static void open_stream(const HChar *how)
+{
+   Int fd = clo_control_fd >= 0 ? follow_begin(how, VG_(args_the_exename)) : clo_out_fd;
+   stream_open(fd, clo_window, VG_(args_the_exename));
+}
+
 static void in_forked_child(ThreadId tid)
 {
-   recording = False;
    stream_forget();
+   if (!follow_forked())
+      recording = False;
+   if (!recording)
+      return;
+   VG_(memset)(&totals, 0, sizeof totals);
+   at_last_mark = totals;
+   open_stream("fork");
+   instrument_restart();
+   objects_restart();
 }
+
+static Bool is_exec(UInt number) { return number == __NR_execve || number == __NR_execveat; }
 
 static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt n)
 {
    if (!recording)
       return;
-   if (number == __NR_execve || number == __NR_execveat)
+   if (is_exec(number)) {
       bring_up_to_date(); /* if it succeeds, nothing of us is left to do it */
+      follow_before_exec(number, args);
+   }
    flush_now_and_then(); /* the call may wait for long */
    syscall_entered(tid, number, args, n);
 }
 
 static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt n, SysRes result)
 {
+   if (recording && is_exec(number))
+      follow_after_exec();
    if (recording)
       syscall_returned(tid, number, args, n, result);
 }
@@ -119,6 +144,8 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt n, SysRes
 static Bool process_option(const HChar *arg)
 {
    if VG_INT_CLO(arg, "--out-fd", clo_out_fd) {}
+   else if VG_INT_CLO(arg, "--control-fd", clo_control_fd) {}
+   else if VG_BOOL_CLO(arg, "--children", clo_children) {}
    else if VG_BINT_CLO(arg, "--window", clo_window, 0, MAX_WINDOW) {}
    else if VG_BINT_CLO(arg, "--min-object", clo_min_object, 1, 1LL << 62) {}
    else
@@ -129,7 +156,9 @@ static Bool process_option(const HChar *arg)
 static void print_usage(void)
 {
    VG_(printf)(
-"    --out-fd=<number>         inherited file descriptor for the PGTR stream [required]\n"
+"    --out-fd=<number>         inherited file descriptor for the PGTR stream of this program alone\n"
+"    --control-fd=<number>     or an inherited socket, over which streams come: through every exec\n"
+"    --children=no|yes         with --control-fd: record children as well [no]\n"
 "    --window=<pages>          exact for LRU and OPT from this many frames up; 1 keeps every run,\n"
 "                              0 every reference [%d]\n"
 "    --min-object=<bytes>      record allocations from this size on [%d]\n",
@@ -140,13 +169,15 @@ static void print_debug_usage(void) { VG_(printf)("    (none)\n"); }
 
 static void open_recording(void)
 {
-   if (clo_out_fd < 0) {
-      VG_(fmsg)("sweephand: --out-fd=<number> is required\n");
+   if ((clo_out_fd < 0) == (clo_control_fd < 0)) {
+      VG_(fmsg)("sweephand: --out-fd=<number> or --control-fd=<number> is required\n");
       VG_(exit)(1);
    }
    /* Allocators are recognised at the start of a superblock: a jump to one must begin a new one. */
    VG_(clo_vex_control).guest_chase = False;
-   stream_open(clo_out_fd, clo_window, VG_(args_the_exename));
+   if (clo_control_fd >= 0)
+      follow_open(clo_control_fd, clo_children);
+   open_stream("exec");
    window_open(clo_window);
    instrument_open();
    memory_open();

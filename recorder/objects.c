@@ -111,6 +111,25 @@ static void heap_add(Addr start, SizeT bytes, ObjectKind kind)
    object_add(start, bytes, kind);
 }
 
+/* Objects that live already: they are in this recording, too. */
+static void object_repeat(Addr start, SizeT bytes, ObjectKind kind)
+{
+   live_bytes -= bytes;
+   object_add(start, bytes, kind);
+}
+
+void objects_restart(void)
+{
+   const HeapObject *h;
+   const MappedObject *m;
+   VG_(HT_ResetIter)(heap);
+   while ((h = VG_(HT_Next)(heap)))
+      object_repeat(h->node.key, h->bytes, BY_MALLOC);
+   VG_(OSetGen_ResetIter)(mapped);
+   while ((m = VG_(OSetGen_Next)(mapped)))
+      object_repeat(m->start, m->bytes, BY_MMAP);
+}
+
 /* ---------------------------------------------------------------- mmap */
 
 /* Two ranges compare equal when they overlap, so that a lookup finds any object in a range. */

@@ -55,7 +55,7 @@ typedef struct {
 } Totals;
 extern Totals totals;
 
-/* False in a forked child (another program) and once the trace is finished. */
+/* False in a forked child that is not to be recorded, and once the trace is finished. */
 extern Bool recording;
 
 /* stream.c: the PGTR encoder and its output buffer. */
@@ -85,6 +85,17 @@ void note_unexamined(void); /* brings the times in the window's table up to date
 /* main.c: a control record at its place in time: after everything that came before it. */
 void record(Op op, UInt n, const ULong *operands);
 void mark(void);
+
+/* Everything counts from 0 again: a forked child's recording begins. */
+void instrument_restart(void);
+void objects_restart(void); /* and the objects that live are in it */
+
+/* follow.c: through exec and fork. */
+void follow_open(Int control_fd, Bool children);
+Int follow_begin(const HChar *how, const HChar *program); /* where its stream goes */
+void follow_before_exec(UInt number, const UWord *args);
+void follow_after_exec(void);
+Bool follow_forked(void);
 
 /* widen.c: makes the program's own code faster than Valgrind alone does. */
 void widen_begin(void);

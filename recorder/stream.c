@@ -8,10 +8,10 @@
  * previous referenced page, which starts at 0). Odd: control, op = v >> 1, then its operands. All
  * integers are LEB128 varints.
  *
- * The stream goes to a pipe whose reader compresses it. The descriptor is moved to where the
- * program can neither see nor close it, and is closed on exec. If the reader goes away, the
- * recording has no purpose any more and the program would run on slowly for nothing: the run ends
- * with a message.
+ * A program has one stream (follow.c). It goes to a pipe whose reader compresses it. The descriptor
+ * is moved to where the program can neither see nor close it, and is closed on exec. If the reader
+ * goes away, the recording has no purpose any more and the program would run on slowly for nothing:
+ * the run ends with a message.
  */
 #include "recorder.h"
 
@@ -75,6 +75,7 @@ void stream_open(Int fd, UInt window, const HChar *program)
       VG_(exit)(1);
    }
    out_fd = VG_(safe_fd)(fd);
+   previous = 0;
    VG_(memcpy)(buffer, "PGTR\1\14", 6);
    used = 6;
    put_varint(window);

@@ -29,7 +29,7 @@ pub(crate) fn generate(py: Python<'_>, words: Vec<OsString>, output: Option<Path
             }
             Some(path) => {
                 let (out, _) = synthesis
-                    .write(Output::create(&path)?, &mut progress)
+                    .write(Output::create(&path, &[])?, &mut progress)
                     .map_err(|error| named(error, &path))?;
                 out.commit()?;
                 Ok(sweephand_trace::Trace::open(&path)?)

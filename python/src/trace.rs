@@ -174,7 +174,7 @@ impl Trace {
         let saved = watch.over(py, || -> anyhow::Result<()> {
             let in_output = |error: Error| error.in_output(&path);
             let (end, metadata) = (EndTotals::from(self.totals()), self.trace.header().metadata.clone());
-            let mut writer = Writer::new(Output::create(&path)?, metadata).map_err(in_output)?;
+            let mut writer = Writer::new(Output::create(&path, &[])?, metadata).map_err(in_output)?;
             self.trace.replay(&mut writer, &mut |_| {}).map_err(in_output)?;
             writer.finish(end).map_err(in_output)?.0.commit()
         })?;

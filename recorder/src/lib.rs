@@ -5,7 +5,7 @@
 //! under the licence of the rest of Sweephand.
 
 /// Every file that `build.sh` needs, itself included, with its text.
-pub const SOURCES: [(&str, &str); 10] = [
+pub const SOURCES: [(&str, &str); 11] = [
     ("build.sh", include_str!("../build.sh")),
     ("recorder.h", include_str!("../recorder.h")),
     ("window.h", include_str!("../window.h")),
@@ -16,4 +16,5 @@ pub const SOURCES: [(&str, &str); 10] = [
     ("stream.c", include_str!("../stream.c")),
     ("memory.c", include_str!("../memory.c")),
     ("objects.c", include_str!("../objects.c")),
+    ("follow.c", include_str!("../follow.c")),
 ];

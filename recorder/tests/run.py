@@ -6,12 +6,16 @@ TOOL_DIR is what build.sh has made. Needs cc; c++ if there is one.
 """
 
 import collections
+import concurrent.futures
+import itertools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 import pgtr
@@ -79,6 +83,41 @@ def area_runs(result):
             else:
                 runs.append((page, r.write))
     return runs
+
+
+Program = collections.namedtuple("Program", "pid parent how name trace")
+
+
+def follow(*command, children=False):
+    """Everything that comes over a control socket: the programs with their traces, and those that could not be recorded."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    options = ["--vgdb=no", "--trace-children=yes", f"--control-fd={theirs.fileno()}", "--window=1",
+               f"--children={'yes' if children else 'no'}"]
+    child = valgrind("sweephand", options, command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                     stdout=subprocess.PIPE, text=True)
+    theirs.close()
+    begun, lost, readers = [], [], []
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(ours, 1 << 13, 1)
+        if not message:
+            break
+        kind, rest = message.decode().split(" ", 1)
+        if kind == "lost":
+            lost.append(rest.split(" ", 1)[1])
+            continue
+        begun.append(rest.split(" ", 3))
+        with_it = concurrent.futures.Future()
+        readers.append(with_it)
+
+        def read(fd=descriptors[0], result=with_it):
+            with os.fdopen(fd, "rb") as stream:
+                result.set_result(stream.read())
+        threading.Thread(target=read).start()
+    ours.close()
+    out, _ = child.communicate()
+    programs = [Program(int(pid), int(parent), how, name, pgtr.Trace(reader.result()))
+                for (pid, parent, how, name), reader in zip(begun, readers)]
+    return programs, lost, out, child.returncode
 
 
 R, W = False, True
@@ -269,6 +308,63 @@ class Lives(unittest.TestCase):
         script = "import os; os.closerange(3, 1 << 16); bytearray(1 << 20)"
         result = record(os.path.realpath(sys.executable), "-S", "-c", script, allow_stderr=True)
         self.assertIsNotNone(result.trace.end)
+
+
+class Following(unittest.TestCase):
+    """Through exec and fork, over a control socket."""
+
+    def test_every_program_has_a_stream(self):
+        programs, lost, out, status = follow("env", "sh", "-c", "exec /bin/echo said")
+        self.assertEqual((out, status, lost), ("said\n", 0, []))
+        self.assertEqual([p.name for p in programs], ["env", "/usr/bin/sh", "/bin/echo"])
+        self.assertEqual(len({p.pid for p in programs}), 1)
+        self.assertEqual([p.trace.end is not None for p in programs], [False, False, True])
+
+    def test_an_environment_that_is_cleared_changes_nothing(self):
+        programs, _, out, _ = follow("env", "-i", "/bin/echo", "said")
+        self.assertEqual((out, [p.name for p in programs]), ("said\n", ["env", "/bin/echo"]))
+
+    def test_children_run_without_the_tool(self):
+        programs, _, out, _ = follow("sh", "-c", "/bin/echo one; /bin/echo two")
+        self.assertEqual((out, [p.name for p in programs]), ("one\ntwo\n", ["sh"]))
+        self.assertIsNotNone(programs[0].trace.end)
+
+    def test_children_are_recorded_if_they_are_asked_for(self):
+        programs, _, out, _ = follow("sh", "-c", "/bin/echo one; /bin/echo two", children=True)
+        self.assertEqual(out, "one\ntwo\n")
+        shell, *others = programs
+        self.assertEqual({p.parent for p in others}, {shell.pid})
+        self.assertEqual(sorted((p.how, p.name) for p in others),
+                         [("exec", "/bin/echo")] * 2 + [("fork", "sh")] * 2)
+        self.assertEqual(sum(p.trace.end is not None for p in programs), 3)
+
+    def test_a_forked_child_counts_from_the_fork(self):
+        programs, _, _, _ = follow(subject(), "fork", children=True)
+        parent, child = programs[0], programs[1]
+        self.assertEqual((child.how, child.parent), ("fork", parent.pid))
+        for p in (parent, child):
+            end, trace = p.trace.end, p.trace
+            self.assertEqual(end.records, len(trace.references))
+            self.assertEqual(end.instructions, sum(m.instructions for m in trace.of(Mark)))
+            self.assertEqual(end.objects, len(trace.of(Alloc)))
+        self.assertLess(child.trace.end.references, parent.trace.end.references)
+        # What lives at the fork is an object of the child's, too: it is told of before anything else.
+        told = list(itertools.takewhile(lambda r: isinstance(r, Alloc), child.trace.records))
+        self.assertIn(AREA * PAGE, [a.length for a in told])
+        self.assertTrue({a.address for a in told} <= {a.address for a in parent.trace.of(Alloc)})
+
+    def test_an_exec_that_fails_changes_nothing(self):
+        programs, lost, _, _ = follow(subject(), "exec-fails")
+        self.assertEqual((len(programs), lost), (1, []))
+        self.assertIsNotNone(programs[0].trace.end)
+
+    def test_what_valgrind_cannot_run_runs_by_itself(self):
+        copy = os.path.join(WORK, "setuid-echo")
+        shutil.copy("/bin/echo", copy)
+        os.chmod(copy, 0o4755)
+        programs, lost, out, status = follow("sh", "-c", f"exec {copy} said")
+        self.assertEqual((out, status, lost), ("said\n", 0, [copy]))
+        self.assertEqual([p.trace.end for p in programs], [None])
 
 
 class Streams(unittest.TestCase):

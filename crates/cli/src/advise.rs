@@ -1,13 +1,17 @@
 //! `sweephand advise`: conclusions about a trace, in five lines. Given a program, it records the
 //! program first.
 
+use crate::output::Output;
 use crate::report::{self, Options};
+use crate::run::named_by;
+use crate::talk::say;
+use anyhow::bail;
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use sweephand_pager::LEAST_BYTES;
+use sweephand_pager::{PAGE_BYTES, memory_for};
 use sweephand_report::{CurveStudy, bytes, grouped};
 use sweephand_trace::Interrupt;
 
@@ -21,7 +25,12 @@ pub(crate) struct Args {
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-    /// A program and its arguments, to be recorded as `sweephand record` does it, into PROGRAM.swt
+    /// Write the advice to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// A program and its arguments, to be recorded as `sweephand record` does it, into PROGRAM.swt.
+    /// Where the advice goes to standard output, what the program prints there goes to standard
+    /// error
     #[arg(last = true, value_name = "PROGRAM ARG")]
     command: Vec<OsString>,
 }
@@ -34,16 +43,21 @@ enum Format {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (specs, sizes) = args.options.parse()?;
-    let (path, status) = match args.trace {
-        Some(path) => (path, ExitCode::SUCCESS),
-        None => crate::record::program(args.command)?,
+    let mut in_use = named_by(&args.command);
+    in_use.extend(args.trace.as_deref());
+    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
+    let (path, status) = match &args.trace {
+        Some(path) => (path.clone(), ExitCode::SUCCESS),
+        None => crate::record::program(args.command.clone(), report::stdout_beside(args.output.as_deref())?)?,
     };
     let trace = report::open(&path)?;
+    if let Some(launcher) = sweephand_report::launcher(trace.header()) {
+        bail!("{}: there is no advice on a launcher. {launcher}", path.display());
+    }
     let bar = report::bar(&trace);
     let study =
         CurveStudy::of(&trace, specs, &sizes, &|share| report::show(&bar, share), &Interrupt::default())?;
     bar.finish_and_clear();
-    let mut out = io::stdout().lock();
     match args.format {
         Format::Text => write_text(&mut out, &path, &study)?,
         Format::Json => {
@@ -51,7 +65,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             writeln!(out)?;
         }
     }
-    study.notes.iter().for_each(|note| eprintln!("sweephand: note: {note}"));
+    out.commit()?;
+    study.notes.iter().for_each(|note| say!("sweephand: note: {note}"));
     // What is recorded passes on its program's status, as with `record`.
     Ok(status)
 }
@@ -103,26 +118,19 @@ fn next(path: &Path, study: &CurveStudy) -> Option<Vec<String>> {
 }
 
 /// Memory and policy for a live run, if the trace says how its program was called, if there is
-/// memory to save, and if one of the policies simulated can run live. (The policy advised is the
-/// best of those, if there is any.)
+/// memory to save beside what the pager itself takes, and if one of the policies simulated can run
+/// live. (The policy advised is the best of those, if there is any.) Where nothing short of nearly
+/// all memory is enough a run in less would thrash: there is none.
 fn live(study: &CurveStudy) -> Option<(String, &str)> {
     let CurveStudy { conclusion, curves, command, .. } = study;
     let policy = &curves.curves[conclusion.policy];
     let whole = curves.distinct_pages * curves.page_bytes;
-    if !policy.runs_live || command.is_empty() || whole <= LEAST_BYTES {
+    if !policy.runs_live || command.is_empty() || conclusion.wants_nearly_all(curves) {
         return None;
     }
-    // Where only nearly all of it would be enough: where the policy gains most, or else where its
-    // curve gets flatter.
-    let pages = match (conclusion.wants_nearly_all(curves), conclusion.best, conclusion.steepest_from) {
-        (true, Some(best), _) if best.policy == conclusion.policy && best.policy != best.baseline => {
-            curves.memory_pages[best.most_at]
-        }
-        (true, _, Some(from)) => curves.memory_pages[from + 1],
-        _ => conclusion.enough.memory_pages,
-    };
-    let mebibytes = (pages * curves.page_bytes).max(LEAST_BYTES).div_ceil(1 << 20);
-    Some((format!("{mebibytes}MiB"), &policy.policy))
+    let frames = (conclusion.enough.memory_pages * curves.page_bytes).div_ceil(PAGE_BYTES);
+    let memory = memory_for(frames).div_ceil(1 << 20) << 20;
+    (memory < whole).then(|| (format!("{}MiB", memory >> 20), &*policy.policy))
 }
 
 /// A word of a command, so that it can be pasted into a shell.

@@ -2,16 +2,25 @@
 //! policies, side by side.
 //!
 //! The variants take turns, and each round begins with another, so that what disturbs the machine
-//! disturbs them all. What the program prints is not shown, but must be the same every time.
+//! disturbs them all. What the program prints is not shown, but must be the same every time. A run
+//! that fails is shown as failed, and is in no median; the others count. Exit status: 1 if
+//! something was not as it should be.
 
 use crate::output::Output;
-use crate::run::{limit_bytes, prefetch_pages};
+use crate::record;
+use crate::run::{limit_bytes, named_by, note_on_swap, prefetch_pages};
+use crate::talk::say;
 use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use sweephand_pager::{
     Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, Run, RunError,
@@ -74,24 +83,41 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !rustix::process::geteuid().is_root() {
         bail!("compare makes memory cgroups and swap files: that is for root");
     }
-    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")))?;
+    note_on_swap(&args.swap);
+    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &named_by(&args.command))?;
     let mut variants = vec![Variant::Native];
     for &limit in &limits {
         variants.push(Variant::Kernel(limit));
         variants.extend(specs.iter().map(|spec| Variant::Policy(limit, spec.clone())));
     }
+    let interruption = Interruption::watch()?;
     let bar = crate::progress::bar(variants.len() as u64 * u64::from(args.rounds), "runs");
     let mut runs = vec![Vec::new(); variants.len()];
-    for round in 0..args.rounds {
+    'rounds: for round in 0..args.rounds {
         for turn in 0..variants.len() {
             let index = (round as usize + turn) % variants.len();
             let variant = &variants[index];
             bar.set_message(variant.name());
-            runs[index].push(variant.run(&args, prefetch_pages, round).with_context(|| variant.name())?);
+            let result = variant.run(&args, prefetch_pages, round, &interruption);
+            if interruption.signal().is_some() {
+                // The run that was under way says nothing.
+                break 'rounds;
+            }
+            match result {
+                Ok(run) => runs[index].push(run),
+                // What never began in the first round will not begin in the others.
+                Err(Failure::NotStarted(error)) if round == 0 => {
+                    return Err(error).with_context(|| variant.name());
+                }
+                Err(Failure::NotStarted(error) | Failure::Broken(error)) => {
+                    runs[index].push(variant.failed(round, &error));
+                }
+            }
             bar.inc(1);
         }
     }
     bar.finish_and_clear();
+    let findings = find(&mut runs, &variants);
     let comparison = LiveReport { sweephand: header(&args), runs };
     let format = match args.format {
         FormatName::Table => LiveFormat::Table,
@@ -103,28 +129,107 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let sizes = limits
             .iter()
             .map(|limit| format!("{} for {}", bytes(limit + kernel_share(*limit)), bytes(*limit)));
+        let of = match comparison.runs.iter().map(Vec::len).max().unwrap_or_default() {
+            1 => "One round".to_string(),
+            rounds => format!("Medians of {rounds} rounds"),
+        };
         writeln!(
             out,
-            "\nMedians of {} rounds. To kernel: time beside the kernel's with as much memory; less than 1 is faster. Limit hits: the \
-             most of\nany round. What the kernel itself needs comes on top of memory, for all alike: {}.",
-            args.rounds,
+            "\n{of}. To kernel: time beside the kernel's with as much memory; less than 1 is faster. Limit hits: the most of\n\
+             any round. What the kernel itself needs comes on top of memory, for all alike: {}.",
             sizes.collect::<Vec<_>>().join(", ")
         )?;
     }
     out.commit()?;
-    let native = &comparison.runs[0][0];
-    let differs = |run: &&LiveRun| (&run.output, run.exit_status) != (&native.output, native.exit_status);
-    match comparison.runs.iter().flatten().find(differs) {
-        None => Ok(ExitCode::SUCCESS),
-        Some(run) => {
-            eprintln!(
-                "sweephand: note: the program did not always do the same: round {} under {} printed other bytes, or ended with \
-                 another status, than the first round by itself",
-                run.round, run.policy
-            );
-            Ok(ExitCode::from(1))
+    for finding in &findings {
+        say!("sweephand: note: {finding}");
+    }
+    if let Some(signal) = interruption.signal() {
+        say!("sweephand: note: it was interrupted; only whole runs count");
+        return Ok(ExitCode::from(128 + signal as u8));
+    }
+    Ok(ExitCode::from(u8::from(!findings.is_empty())))
+}
+
+/// What was not as it should be, a line each. Runs that ended badly get their `failure`.
+///
+/// A program may have a status of its own to end with: natively, what it ends with the first time
+/// is taken for that, unless a signal ended it.
+fn find(runs: &mut [Vec<LiveRun>], variants: &[Variant]) -> Vec<String> {
+    let mut findings = Vec::new();
+    let Some(native) = runs[0].first().cloned() else { return findings };
+    let usual = native.exit_status.filter(|_| native.failure.is_none()).unwrap_or(0);
+    if usual != 0 {
+        findings.push(format!("The program ends with exit status {usual} even with all memory."));
+    }
+    for (rounds, variant) in runs.iter_mut().zip(variants) {
+        for run in rounds.iter_mut().filter(|run| run.failure.is_none()) {
+            let status = run.exit_status.filter(|status| *status != usual);
+            run.failure = status.map(|status| format!("exit status {status}"));
+        }
+        let failed: Vec<&LiveRun> = rounds.iter().filter(|run| run.failure.is_some()).collect();
+        if let Some(first) = failed.first() {
+            let why = first.failure.as_deref().unwrap_or_default();
+            let round = first.round + 1;
+            findings.push(match (failed.len(), rounds.len()) {
+                (1, 1) => format!("Failed: {}: {why}.", variant.name()),
+                (1, all) => format!("Failed: {}, in round {round} of {all}: {why}.", variant.name()),
+                (failed, all) => {
+                    format!(
+                        "Failed: {}, {failed} times in {all} rounds, first in round {round}: {why}.",
+                        variant.name()
+                    )
+                }
+            });
         }
     }
+    let differs = |run: &&LiveRun| run.failure.is_none() && run.output != native.output;
+    if let Some(run) = runs.iter().flatten().find(differs).filter(|_| native.failure.is_none()) {
+        findings.push(format!(
+            "The program did not always do the same: round {} under {} printed other bytes than the first round by itself.",
+            run.round + 1,
+            run.policy
+        ));
+    }
+    findings
+}
+
+/// A signal that ends the comparison early. What has been measured until then is shown.
+struct Interruption {
+    signal: Arc<AtomicI32>,
+    /// The program that is running; 0: none.
+    child: Arc<AtomicI32>,
+}
+
+impl Interruption {
+    fn watch() -> anyhow::Result<Self> {
+        let mut signals = record::signals()?;
+        let this = Self { signal: Arc::default(), child: Arc::default() };
+        let (signal, child) = (Arc::clone(&this.signal), Arc::clone(&this.child));
+        thread::spawn(move || {
+            for origin in signals.forever() {
+                signal.store(origin.signal, Relaxed);
+                // The terminal sends its own to the program as well.
+                let pid = Pid::from_raw(child.load(Relaxed)).filter(|_| origin.process.is_some());
+                if let Some(pid) = pid {
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+            }
+        });
+        Ok(this)
+    }
+
+    fn signal(&self) -> Option<i32> {
+        Some(self.signal.load(Relaxed)).filter(|signal| *signal != 0)
+    }
+}
+
+/// Why there are no counts of a run.
+enum Failure {
+    /// It was not even started.
+    NotStarted(anyhow::Error),
+    /// It did not come to its own end.
+    Broken(anyhow::Error),
 }
 
 /// What the results depend on besides the program.
@@ -156,8 +261,27 @@ impl Variant {
         }
     }
 
-    fn run(&self, args: &Args, prefetch_pages: u32, round: u32) -> anyhow::Result<LiveRun> {
-        let (mut reader, writer) = std::io::pipe().context("no pipe")?;
+    /// A run of which nothing is known but why.
+    fn failed(&self, round: u32, error: &anyhow::Error) -> LiveRun {
+        let (policy, memory_limit_bytes) = match self {
+            Self::Native => ("native".to_string(), None),
+            Self::Kernel(limit) => ("kernel".to_string(), Some(*limit)),
+            Self::Policy(limit, spec) => (spec.to_string(), Some(*limit)),
+        };
+        let failure = Some(format!("{error:#}"));
+        LiveRun { policy, memory_limit_bytes, round, failure, ..LiveRun::default() }
+    }
+
+    fn run(
+        &self,
+        args: &Args,
+        prefetch_pages: u32,
+        round: u32,
+        interruption: &Interruption,
+    ) -> Result<LiveRun, Failure> {
+        let not_started = |error: anyhow::Error| Failure::NotStarted(error);
+        let broken = |error: anyhow::Error| Failure::Broken(error);
+        let (mut reader, writer) = std::io::pipe().context("no pipe").map_err(not_started)?;
         let prepare = |command: &mut Command| {
             command.stdin(Stdio::null()).stdout(writer);
         };
@@ -181,7 +305,8 @@ impl Variant {
                 Run::start(command, &options, prepare).map(boxed)
             }
         };
-        let run = run?;
+        let run = run.map_err(|error| not_started(error.into()))?;
+        interruption.child.store(run.child().id() as i32, Relaxed);
         // Read beside the program, which would wait for a full pipe.
         let digest = thread::spawn(move || {
             let mut hash = xxhash_rust::xxh3::Xxh3::new();
@@ -193,8 +318,11 @@ impl Variant {
                 }
             }
         });
-        let ended = run.wait()?;
-        let digest = digest.join().expect("it does not panic").context("what the program printed")?;
+        let ended = run.wait();
+        interruption.child.store(0, Relaxed);
+        let digest = digest.join().expect("it does not panic").context("what the program printed");
+        let ended = ended.map_err(|error| broken(error.into()))?;
+        let digest = digest.map_err(broken)?;
         let Statistics { policy, memory_limit_bytes, wall_ns, user_ns, sys_ns, .. } = ended.statistics;
         let Statistics { faults, zero_fill_faults, refaults, evictions, .. } = ended.statistics;
         let Statistics { pages_read, pages_written, peak_resident_pages, hand_steps, .. } = ended.statistics;
@@ -203,21 +331,22 @@ impl Variant {
             policy,
             memory_limit_bytes,
             round,
-            wall_ns,
-            user_ns,
-            sys_ns,
-            faults,
+            wall_ns: Some(wall_ns),
+            user_ns: Some(user_ns),
+            sys_ns: Some(sys_ns),
+            faults: Some(faults),
             zero_fill_faults,
             refaults,
             evictions,
             pages_read,
             pages_written,
-            peak_resident_pages,
+            peak_resident_pages: Some(peak_resident_pages),
             hand_steps,
-            exit_status,
+            exit_status: Some(exit_status),
             cgroup_failcnt: cgroup.failcnt,
             cgroup_limit_bytes: cgroup.limit_bytes,
-            output: format!("{digest:016x}"),
+            output: Some(format!("{digest:016x}")),
+            failure: ended.status.signal().map(|signal| format!("was ended by signal {signal}")),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::output::Output;
 use crate::progress;
+use crate::talk::say;
 use anyhow::{Context, anyhow};
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args as _, FromArgMatches};
@@ -110,7 +111,7 @@ struct Common {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (synthesis, path) = args.resolve()?;
     let references = synthesis.references;
-    let out = Output::create(&path)?;
+    let out = Output::create(&path, &[])?;
     let bar = progress::bar(references, "references");
     let mut progress = |done| {
         bar.set_position(done);
@@ -123,7 +124,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     out.commit()?;
     let totals = &header.totals;
-    eprintln!("{}: {} references to {} pages", path.display(), totals.records, totals.distinct_pages);
+    say!("{}: {} references to {} pages", path.display(), totals.records, totals.distinct_pages);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,6 +3,7 @@
 
 use crate::output::Output;
 use crate::progress;
+use crate::talk::say;
 use anyhow::Context;
 use std::fs::File;
 use std::io::{self, Read};
@@ -71,7 +72,7 @@ impl FormatName {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let out = Output::create(&args.output)?;
+    let out = Output::create(&args.output, &[&args.input])?;
     if let Some(omega) = args.irim {
         return write_irim(&args, omega, out);
     }
@@ -98,7 +99,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (out, header) = imported.map_err(|error: Error| error.in_output(&args.output))?;
     out.commit()?;
     let totals = &header.totals;
-    eprintln!(
+    say!(
         "{}: {} references to {} pages, {} stored",
         args.output.display(),
         totals.references,
@@ -117,7 +118,7 @@ fn write_irim(args: &Args, omega: u64, mut out: Output) -> anyhow::Result<ExitCo
     string.write(&mut out).map_err(|error| error.in_output(&args.output))?;
     out.commit()?;
     let shown = args.output.display();
-    eprintln!(
+    say!(
         "{shown}: {} transitions for {} references ({:.0} to one) of {} pages",
         grouped(string.transitions.len() as u64),
         grouped(string.references),
@@ -125,7 +126,7 @@ fn write_irim(args: &Args, omega: u64, mut out: Output) -> anyhow::Result<ExitCo
         string.pages
     );
     if string.metadata.window > 0 {
-        eprintln!(
+        say!(
             "{shown}: note: the trace does not store every reference, so their times are estimates \
              (record with --window 0 for exact ones)"
         );

@@ -18,7 +18,8 @@ pub(crate) struct Args {
     /// Trace of any format, or an IRIM string; - is standard input
     #[arg(value_name = "T")]
     trace: PathBuf,
-    /// Decode the whole trace and check every checksum and total
+    /// Decode the whole trace and check every checksum and total. Then also show the hash of the
+    /// file, which a sweep's plan may name
     #[arg(long)]
     verify: bool,
     /// How to print it
@@ -55,17 +56,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         bar.finish_and_clear();
         verified?;
     }
+    let hash = verified_hash(&args.trace, args.verify)?;
     let (objects, live_at_end) = largest(&trace, args.objects)?;
     let mut out = io::stdout().lock();
     match args.format {
         Format::Json => {
-            let report = as_json(&trace, &objects, args.verify);
+            let report = as_json(&trace, &objects, args.verify, hash);
             serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
             writeln!(out)?;
         }
         Format::Table => {
             let picture = Picture::of(&trace, COLUMNS, ROWS)?;
-            write_summary(&mut out, &trace, args.verify)?;
+            write_summary(&mut out, &trace, args.verify, hash.as_deref())?;
             write_objects(&mut out, trace.header(), &objects, live_at_end)?;
             write_picture(&mut out, trace.header(), &picture)?;
         }
@@ -77,7 +79,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Everything about a trace, with its largest objects, as JSON. `verified`: whether every chunk was
 /// checked.
 pub fn described(trace: &Trace, most_objects: usize, verified: bool) -> anyhow::Result<Value> {
-    Ok(as_json(trace, &largest(trace, most_objects)?.0, verified))
+    let hash = verified_hash(trace.name(), verified)?;
+    Ok(as_json(trace, &largest(trace, most_objects)?.0, verified, hash))
 }
 
 /// The largest objects, and how many of all objects are live at the end.
@@ -122,6 +125,25 @@ fn open(path: &Path) -> anyhow::Result<Subject> {
     } else {
         Subject::Trace(Trace::from_reader(whole, name)?)
     })
+}
+
+/// The hash of a trace that was verified, if it is a file.
+fn verified_hash(path: &Path, verified: bool) -> anyhow::Result<Option<String>> {
+    Some(path).filter(|path| verified && path.is_file()).map(file_hash).transpose()
+}
+
+/// The hash of a file's bytes, as the plan of a sweep has it.
+fn file_hash(path: &Path) -> anyhow::Result<String> {
+    let context = || path.display().to_string();
+    let mut file = File::open(path).with_context(context)?;
+    let mut hash = xxhash_rust::xxh3::Xxh3::new();
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        match file.read(&mut buffer).with_context(context)? {
+            0 => return Ok(format!("xxh3:{:016x}", hash.digest())),
+            length => hash.update(&buffer[..length]),
+        }
+    }
 }
 
 fn show_irim(args: &Args, string: &Irim) -> anyhow::Result<ExitCode> {
@@ -177,7 +199,7 @@ fn show_irim(args: &Args, string: &Irim) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_summary(out: &mut impl Write, trace: &Trace, verified: bool) -> io::Result<()> {
+fn write_summary(out: &mut impl Write, trace: &Trace, verified: bool, hash: Option<&str>) -> io::Result<()> {
     let Header { version, checksum, totals, metadata } = trace.header();
     let mut line = |name: &str, value: String| writeln!(out, "{name:<20} {value}");
     line("trace", trace.name().display().to_string())?;
@@ -191,6 +213,7 @@ fn write_summary(out: &mut impl Write, trace: &Trace, verified: bool) -> io::Res
         "checksum",
         format!("{checksum:016x} (format version {version}, {} chunks{checked})", totals.chunks),
     )?;
+    hash.map_or(Ok(()), |hash| line("file hash", hash.to_string()))?;
     let ended = match (metadata.complete, metadata.ended.as_str()) {
         (true, "") => "complete".to_owned(),
         (true, ended) => format!("complete: {ended}"),
@@ -292,7 +315,7 @@ fn glyph(cell: Cell, pages: u32) -> char {
     }
 }
 
-fn as_json(trace: &Trace, objects: &[Object], verified: bool) -> Value {
+fn as_json(trace: &Trace, objects: &[Object], verified: bool, hash: Option<String>) -> Value {
     let Header { version, checksum, totals, metadata } = trace.header();
     let objects: Vec<Value> = objects
         .iter()
@@ -313,6 +336,7 @@ fn as_json(trace: &Trace, objects: &[Object], verified: bool) -> Value {
         // As text: 64 bits do not survive every JSON reader.
         "checksum": format!("{checksum:016x}"),
         "verified": verified,
+        "file_hash": hash,
         "metadata": metadata,
         "totals": totals,
         "largest_objects": objects,

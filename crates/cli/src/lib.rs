@@ -5,8 +5,12 @@
 //! Exit status: 0 success, 1 a finding (a check that failed), 2 an error, reported in one line.
 //! `record` and `run` return the status of the program that they ran.
 
+// Both panic where they cannot write: see `talk` and `output`.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 pub mod advise;
 mod awake;
+mod children;
 mod compare;
 mod completions;
 pub mod generate;
@@ -19,6 +23,7 @@ mod plot;
 pub mod policies;
 mod progress;
 mod record;
+mod recording;
 pub mod report;
 mod reproduce;
 mod run;
@@ -26,7 +31,9 @@ mod run_tasks;
 pub mod simulate;
 #[cfg(feature = "parquet")]
 mod sweep;
+mod talk;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io;
@@ -103,11 +110,15 @@ impl Home {
 
 /// Does what the words of a command line say, the first of which is the command's own name.
 pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode {
-    let command = match Cli::try_parse_from(words) {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let command = match Cli::try_parse_from(&words) {
         Ok(cli) => cli.command,
         Err(error) => {
             // Help is no error; a terminal that is gone is nobody to tell.
             let _ = error.print();
+            if let Some(meant) = with_dashes(&error, &words) {
+                talk::say!("sweephand: write -- before the program: {meant}");
+            }
             return ExitCode::from(error.exit_code() as u8);
         }
     };
@@ -140,7 +151,25 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         if error.chain().any(pipe_closed) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("sweephand: {error:#}");
+        talk::say!("sweephand: {error:#}");
         ExitCode::from(2)
     })
+}
+
+/// What was meant by a command line that names a program to run without `--` before it.
+fn with_dashes(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    const RUN_PROGRAMS: [&str; 5] = ["record", "run", "compare", "advise", "report"];
+    let Some(ContextValue::String(program)) = error.get(ContextKind::InvalidArg) else { return None };
+    let runs_programs = words.get(1).is_some_and(|word| RUN_PROGRAMS.iter().any(|name| word == name));
+    let at = words.iter().position(|word| word.to_str() == Some(program))?;
+    if error.kind() != ErrorKind::UnknownArgument
+        || !runs_programs
+        || program.starts_with('-')
+        || words.iter().any(|word| word == "--")
+    {
+        return None;
+    }
+    let text =
+        |words: &[OsString]| words.iter().map(|word| format!(" {}", word.display())).collect::<String>();
+    Some(format!("sweephand{} --{}", text(&words[1..at]), text(&words[at..])))
 }

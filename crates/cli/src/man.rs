@@ -39,7 +39,7 @@ pub(crate) fn run(args: Args, command: Command) -> anyhow::Result<ExitCode> {
     let pages: Vec<_> = subcommands.chain([(name.clone(), command.clone())]).collect();
     for (name, command) in pages {
         let path = directory.join(format!("{name}.1"));
-        let mut file = Output::create(&path)?;
+        let mut file = Output::create(&path, &[])?;
         file.write_all(&page(command)?).with_context(|| format!("{}: cannot be written", path.display()))?;
         file.commit()?;
     }

@@ -2,10 +2,12 @@
 
 use crate::output::Output;
 use crate::progress;
+use crate::talk::say;
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use sweephand_machine::configuration::ProgramFile;
 use sweephand_machine::{Configuration, Line, Sample, Workload};
 use sweephand_policy::task_registry::TaskSpec;
 use sweephand_report::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
@@ -96,15 +98,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let configurations =
         args.configurations.iter().map(|name| configuration(name, &args)).collect::<Result<Vec<_>, _>>()?;
     let policies = configurations.iter().map(|of| policies(of, &args)).collect::<Result<Vec<_>, _>>()?;
-    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")))?;
-    if args.timeline.is_some() && args.timeline == args.output {
-        bail!("--timeline: is the file that the results go to; name another");
-    }
+    let files = args.configurations.iter().map(Path::new);
+    let traces = configurations.iter().flat_map(|of| of.tasks.programs.iter().map(ProgramFile::trace));
+    let mut in_use: Vec<&Path> = files.chain(traces).collect();
+    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
+    in_use.extend(args.output.as_deref());
     if args.timeline_step == 0 {
         bail!("--timeline-step: must be at least 1");
     }
-    let mut timeline =
-        args.timeline.as_deref().map(Output::create).transpose()?.map(csv::Writer::from_writer);
+    let timeline = args.timeline.as_deref().map(|path| Output::create(path, &in_use));
+    let mut timeline = timeline.transpose()?.map(csv::Writer::from_writer);
     if let Some(csv) = &mut timeline {
         csv.write_record(TIMELINE_COLUMNS)?;
     }
@@ -117,13 +120,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let configuration = &workload.configuration;
         let lines = workload.lines(policies);
         let cells = workload.cells(&lines);
-        configuration.note_on_small_windows().iter().for_each(|note| eprintln!("sweephand: note: {note}"));
+        configuration.note_on_small_windows().iter().for_each(|note| say!("sweephand: note: {note}"));
         let bar = progress::bar(cells.len() as u64, "runs");
         bar.set_message(configuration.name.clone());
         let results = workload.run_all(&cells, sample_refs, &|| bar.inc(1))?;
         bar.finish_and_clear();
         let outcomes: Vec<_> = results.iter().map(|(outcome, _)| *outcome).collect();
-        configuration.note_on_force(&outcomes).iter().for_each(|note| eprintln!("sweephand: note: {note}"));
+        configuration.note_on_force(&outcomes).iter().for_each(|note| say!("sweephand: note: {note}"));
         let runs_of_a_line = configuration.seeds.len();
         for (Line { policy, theta_refs: theta }, results) in
             lines.into_iter().zip(results.chunks(runs_of_a_line))
@@ -166,9 +169,9 @@ fn policies(configuration: &Configuration, args: &Args) -> anyhow::Result<Vec<Ta
 }
 
 fn print(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")))?;
+    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &[])?;
     let [name] = &args.configurations[..] else { bail!("--print: name one configuration, such as A") };
-    let Some(text) = Configuration::built_in_text(name) else {
+    let Some(text) = Configuration::built_in_copy(name) else {
         bail!(
             "--print: '{name}' is not built in; those are {}",
             Configuration::built_in_names().collect::<Vec<_>>().join(" ")

@@ -23,12 +23,24 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens an output that will be called `path`.
-    pub fn create(path: &Path) -> anyhow::Result<Self> {
+    /// Opens an output that will be called `path`. It must not be one of `inputs`: what the command
+    /// reads, or writes besides. `-` among them is standard input.
+    pub fn create(path: &Path, inputs: &[&Path]) -> anyhow::Result<Self> {
         if path.is_dir() {
             bail!("{}: is a directory; name a file", path.display());
         }
         refuse_foreign_links(path)?;
+        if let Some(&input) = inputs.iter().find(|input| is_same_file(path, input)) {
+            let also = match input {
+                input if input == path => String::new(),
+                input if input == Path::new("-") => " (standard input)".to_string(),
+                input => format!(" (as {})", input.display()),
+            };
+            bail!(
+                "{}: the command uses that file already{also}; name another for the output",
+                path.display()
+            );
+        }
         // What a symbolic link stands for is replaced, not the link.
         let path = &path.canonicalize().unwrap_or(path.to_path_buf());
         let context = || format!("{}: cannot be created", path.display());
@@ -80,6 +92,35 @@ fn refuse_foreign_links(path: &Path) -> anyhow::Result<()> {
         path = directory.join(target);
     }
     Ok(())
+}
+
+/// Makes a folder for results, if it is not there.
+pub(crate) fn make_folder(path: &Path) -> anyhow::Result<()> {
+    if path.exists() && !path.is_dir() {
+        bail!("{}: is a file; name a directory", path.display());
+    }
+    std::fs::create_dir_all(path).with_context(|| format!("{}: cannot be made", path.display()))
+}
+
+/// Whether an output would take the place of a file that is in use: the same file, under whatever
+/// name, or the same name of a file that is not there yet. Terminals, pipes and the like are not
+/// replaced, so they may be both.
+fn is_same_file(output: &Path, input: &Path) -> bool {
+    if output == Path::new("-") {
+        return false;
+    }
+    let input = if input == Path::new("-") { Path::new("/dev/stdin") } else { input };
+    match (output.metadata(), input.metadata()) {
+        (Ok(output), Ok(input)) => {
+            output.is_file() && (output.dev(), output.ino()) == (input.dev(), input.ino())
+        }
+        (Err(_), Err(_)) => {
+            let place =
+                |path: &Path| Some((directory_of(path).canonicalize().ok()?, path.file_name()?.to_owned()));
+            place(output).is_some_and(|output| place(input) == Some(output))
+        }
+        _ => false,
+    }
 }
 
 fn directory_of(path: &Path) -> PathBuf {

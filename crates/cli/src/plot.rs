@@ -45,7 +45,7 @@ const ROWS: usize = 780;
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let format = format(&args.output)?;
     let (specs, sizes) = args.options.parse()?;
-    let mut out = Output::create(&args.output)?;
+    let mut out = Output::create(&args.output, &[&args.trace])?;
     let trace = report::open(&args.trace)?;
     let header = trace.header();
     let (name, page_bytes) = (sweephand_report::short_name(&trace), header.metadata.page_size);

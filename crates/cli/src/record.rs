@@ -1,18 +1,22 @@
 //! `sweephand record`: run a program under the recorder and keep the pages it touches.
 //!
 //! The recorder is a Valgrind tool whose sources are inside this command; it is built into the
-//! user's cache directory on first use. It sends its stream through a pipe, and what is read there
-//! goes straight into the trace.
+//! user's cache directory on first use. It sends streams through pipes, and what is read there goes
+//! straight into traces (`recording`).
 
-use crate::output::Output;
+use crate::children::Watch;
+use crate::output::{Output, make_folder};
 use crate::progress;
+use crate::recording::{self, Begin, Image, Recorded};
+use crate::run::named_by;
+use crate::talk::say;
 use anyhow::{Context, anyhow, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +27,7 @@ use std::thread;
 use sweephand_pager::ownership;
 use sweephand_report::{bytes, grouped};
 use sweephand_sim::MemorySize;
-use sweephand_trace::{Error, Format, ImportOptions, Metadata, Writer, import};
+use sweephand_trace::{BECAME_ANOTHER, Header};
 
 /// Objects are allocations of this size and more, unless another is asked for.
 const MIN_OBJECT: &str = "40KiB";
@@ -32,9 +36,14 @@ const WINDOW: u16 = 16;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Trace to write [default: the program's name with .swt, in this directory]
+    /// Trace to write [default: the program's name with .swt, in this directory]. With --children:
+    /// the directory for the traces [default: the program's name with .traces]
     #[arg(short, long, value_name = "T")]
     output: Option<PathBuf>,
+    /// Record every process that the program starts, too, each into a trace of its own,
+    /// PROGRAM-PID.swt. multiprogram.toml beside them has them as tasks in one memory
+    #[arg(long)]
+    children: bool,
     /// Record allocations of this size and more as objects
     #[arg(long, default_value = MIN_OBJECT, value_name = "SIZE")]
     min_object: String,
@@ -47,106 +56,201 @@ pub(crate) struct Args {
     /// No progress, no summary
     #[arg(short, long)]
     quiet: bool,
-    /// The program and its arguments
+    /// The program and its arguments. What is recorded is the program that the command becomes,
+    /// through any number of launchers (env, a shell's exec, scripts that find the right version)
     #[arg(last = true, required = true, value_name = "PROGRAM ARG")]
     command: Vec<OsString>,
 }
 
 /// Records a program as `sweephand record -- PROGRAM ARG...` does; returns the trace, and the
-/// program's status.
-pub(crate) fn program(command: Vec<OsString>) -> anyhow::Result<(PathBuf, ExitCode)> {
-    let path = default_output(&find_program(&command[0])?);
+/// program's status. What the program prints goes to `stdout`, if that is given.
+pub(crate) fn program(
+    command: Vec<OsString>,
+    stdout: Option<OwnedFd>,
+) -> anyhow::Result<(PathBuf, ExitCode)> {
+    let path = default_output(&find_program(&command[0])?, ".swt");
     let args = Args {
         output: Some(path.clone()),
+        children: false,
         min_object: MIN_OBJECT.to_string(),
         window: WINDOW,
         quiet: false,
         command,
     };
-    Ok((path, run(args)?))
+    Ok((path, record(args, stdout)?))
 }
 
 /// In this directory, named after the program.
-fn default_output(program: &Path) -> PathBuf {
-    PathBuf::from(format!("{}.swt", program.file_name().unwrap_or_default().to_string_lossy()))
+fn default_output(program: &Path, ending: &str) -> PathBuf {
+    PathBuf::from(format!("{}{ending}", program.file_name().unwrap_or_default().to_string_lossy()))
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    record(args, None)
+}
+
+fn record(args: Args, stdout: Option<OwnedFd>) -> anyhow::Result<ExitCode> {
     let Ok(MemorySize::Bytes(min_object)) = args.min_object.parse() else {
         bail!("--min-object {}: write bytes as in 40KiB, at least 1B", args.min_object);
     };
     let program = find_program(&args.command[0])?;
-    if let (Some(interpreter), false) = (interpreter(&program), args.quiet) {
-        eprintln!("sweephand: note: {} is a script: what is recorded is {interpreter}", program.display());
-    }
     let recorder = recorder(args.quiet)?;
-    let path = args.output.unwrap_or_else(|| default_output(&program));
-    let mut writer = Writer::new(Output::create(&path)?, Metadata::default())?;
+    let ending = if args.children { ".traces" } else { ".swt" };
+    let place = args.output.clone().unwrap_or_else(|| default_output(&program, ending));
+    let mut in_use = named_by(&args.command);
+    in_use.push(&program);
+    if args.children {
+        make_folder(&place)?;
+    }
+    // What cannot be written is found out before anything runs.
+    let open = |path: PathBuf| Output::create(&path, &in_use).map(|out| (path, out));
+    drop(open(if args.children { place.join("-.swt") } else { place.clone() })?);
 
-    // Handlers rather than ignoring: an ignored signal would stay ignored in the program. One that
-    // is ignored already (nohup, a shell's background) is left so, for the program too.
-    let ignored = ignored_signals();
-    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    let signals = SignalsInfo::<WithOrigin>::new(signals)?;
-    let (stream, mut child) = start(&recorder, &args.command, args.window, min_object)?;
+    let signals = signals()?;
+    let (socket, mut child) = start(&recorder, &args, min_object, stdout)?;
     pass_signals_on(signals, &child);
+    let watch = (!args.children).then(|| Watch::start(child.id()));
     let bar = if args.quiet { indicatif::ProgressBar::hidden() } else { progress::line() };
-    let options = ImportOptions {
-        name: PathBuf::from("the recorder's stream"),
-        format: Some(Format::Pgtr),
-        window: 0,
-        tolerate_missing_end: true,
-    };
-    let imported = import(stream, &mut writer, &options, &mut |done| {
-        bar.set_message(format!(
-            "recording: {} instructions, {} records, {} read",
-            grouped(done.instructions),
-            grouped(done.records),
-            bytes(done.bytes)
-        ));
-        bar.tick();
+    let recorded = recording::receive(&socket, &bar, |begin| {
+        open(if args.children { recording::name_of(begin, &place) } else { place.clone() })
     });
     bar.finish_and_clear();
-    if imported.is_err() {
-        // Nobody reads its stream any more: what it goes on doing is not recorded.
+    if recorded.is_err() {
         let _ = child.kill();
     }
     let status = child.wait().context("the recorder cannot be waited for")?;
-    let end = match imported {
-        Ok(end) => end,
-        // It said why on standard error.
-        Err(Error::Truncated { offset: 0, .. }) => match status.signal() {
+    let largest_child = watch.and_then(|watch| watch.finish(child.id()));
+    let Recorded { images, lost } = recorded?;
+    let main = child.id() as i32;
+    if !images.iter().any(|image| image.begin.pid == main) {
+        // The recorder said why on standard error.
+        match status.signal() {
             Some(signal) => bail!("{}: was ended by signal {signal} before it began", program.display()),
             None => bail!("{}: did not start under Valgrind", program.display()),
-        },
-        Err(error) => return Err(error.in_output(&path).into()),
-    };
-    let metadata = writer.metadata_mut();
-    metadata.program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    metadata.command = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    metadata.producer = concat!("sweephand record ", env!("CARGO_PKG_VERSION")).to_string();
-    metadata.ended = how_it_ended(status, metadata.complete);
-    let (out, header) = writer.finish(end).map_err(|error| error.in_output(&path))?;
-    out.commit()?;
-    if !header.metadata.complete {
-        eprintln!(
-            "sweephand: note: the recording ends before the program does: it {}",
-            header.metadata.ended
-        );
+        }
+    }
+    let (images, launchers) = last_of_each(images);
+    let mut summaries = Vec::new();
+    for mut image in images {
+        let is_main = image.begin.pid == main;
+        let name = if is_main {
+            image.begin.name()
+        } else {
+            format!("{} ({})", image.begin.name(), image.begin.pid)
+        };
+        let (begin, path) = (image.begin.clone(), image.path.clone());
+        let through: Vec<String> =
+            launchers.iter().filter(|of| of.pid == begin.pid).map(Begin::name).collect();
+        let metadata = image.metadata_mut();
+        metadata.program = begin.name();
+        if is_main {
+            metadata.command = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            metadata.largest_child = largest_child.clone();
+        } else {
+            let how = if begin.forked { "forked by" } else { "started by" };
+            metadata.notes.push(format!("process {}, {how} process {}", begin.pid, begin.parent));
+        }
+        metadata.producer = concat!("sweephand record ", env!("CARGO_PKG_VERSION")).to_string();
+        let status = is_main.then_some(status);
+        metadata.ended = how_it_ended(status, metadata.complete, lost.get(&begin.pid).map(PathBuf::as_path));
+        if !through.is_empty() {
+            metadata.notes.push(format!(
+                "the command became {} by exec, through {}",
+                begin.program.display(),
+                through.join(", ")
+            ));
+        }
+        let (out, header) = image.finish()?;
+        out.commit()?;
+        if !header.metadata.complete {
+            say!(
+                "sweephand: note: {name}: the recording ends before the program does: it {}",
+                header.metadata.ended
+            );
+        } else if let Some(launcher) = sweephand_report::launcher(&header) {
+            say!("sweephand: {launcher}");
+        }
+        if let (false, true, Some(note)) = (args.quiet, is_main, header.metadata.notes.last()) {
+            say!("sweephand: note: {note}");
+        }
+        summaries.push((path, header));
+    }
+    if args.children {
+        write_configuration(&place, &program, args.window, &summaries)?;
     }
     if !args.quiet {
+        summarise(summaries);
+    }
+    Ok(exit_code(status))
+}
+
+/// The processes as tasks in one memory, for `sweephand multiprogram`.
+fn write_configuration(
+    folder: &Path,
+    program: &Path,
+    window: u16,
+    traces: &[(PathBuf, Header)],
+) -> anyhow::Result<()> {
+    /// Of every reference or, where the trace does not have each, of intervals of so many.
+    const OMEGA: u64 = 5000;
+    let tasks: Vec<&(PathBuf, Header)> =
+        traces.iter().filter(|(_, header)| header.totals.written_pages > 0).collect();
+    let pages: u64 = tasks.iter().map(|(_, header)| header.totals.distinct_pages).sum();
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let names = tasks.iter().filter_map(|(path, _)| path.file_name());
+    let names: String = names.map(|name| format!("    {:?},\n", name.to_string_lossy())).collect();
+    let path = folder.join("multiprogram.toml");
+    let mut file = Output::create(&path, &[])?;
+    write!(
+        file,
+        "# The processes that sweephand record --children has seen, as tasks in one memory: a third of what they\n\
+         # touch in all. sweephand multiprogram takes this file; docs/configurations.md has the other entries.\n\
+         name = {name:?}\nframes = {}\nirim = {}\n\n[tasks]\ncount = {}\nprograms = [\n{names}]\n",
+        (pages / 3).max(1),
+        if window == 0 { 0 } else { OMEGA },
+        tasks.len(),
+    )
+    .with_context(|| format!("{}: cannot be written", path.display()))?;
+    file.commit()
+}
+
+/// The program that each process became in the end, and those that it was before: launchers.
+fn last_of_each(images: Vec<Image>) -> (Vec<Image>, Vec<Begin>) {
+    let mut last: Vec<Image> = Vec::new();
+    let mut launchers = Vec::new();
+    for image in images {
+        match last.iter_mut().find(|known| known.begin.pid == image.begin.pid) {
+            Some(known) => {
+                let before = std::mem::replace(known, image);
+                // What a child is between fork and exec is its parent still.
+                launchers.extend(Some(before.begin).filter(|begin| !begin.forked));
+            }
+            None => last.push(image),
+        }
+    }
+    (last, launchers)
+}
+
+/// A line for each trace, those with the most pages first.
+fn summarise(mut traces: Vec<(PathBuf, Header)>) {
+    /// More lines are not read.
+    const MOST_LINES: usize = 20;
+    traces.sort_by_key(|(_, header)| std::cmp::Reverse(header.totals.distinct_pages));
+    for (path, header) in traces.iter().take(MOST_LINES) {
         let totals = &header.totals;
-        eprintln!(
+        say!(
             "sweephand: {}: {} references to {} pages in {} instructions; {} records, {}",
             path.display(),
             grouped(totals.references),
             grouped(totals.distinct_pages),
             grouped(totals.instructions.unwrap_or_default()),
             grouped(totals.records),
-            bytes(fs::metadata(&path).map_or(0, |file| file.len()))
+            bytes(fs::metadata(path).map_or(0, |file| file.len()))
         );
     }
-    Ok(exit_code(status))
+    if traces.len() > MOST_LINES {
+        say!("sweephand: and {} smaller ones", traces.len() - MOST_LINES);
+    }
 }
 
 /// The program's own status; 128 + the number of the signal that ended it, as a shell says it.
@@ -156,18 +260,24 @@ pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
 }
 
 /// How a program ended if not by itself. A recording that is not complete lacks its last record:
-/// either the program was killed, or it is not the recorded one any more that goes on.
-fn how_it_ended(status: ExitStatus, complete: bool) -> String {
-    match (status.signal(), complete) {
-        (Some(signal), true) => format!("was ended by signal {signal}"),
-        (Some(signal), false) => format!("was killed by signal {signal}"),
-        (None, true) => String::new(),
-        (None, false) => "became another program by exec; record that one itself".to_string(),
+/// either the program was killed, or it is not the recorded one any more that goes on. Of a child
+/// there is no status.
+fn how_it_ended(status: Option<ExitStatus>, complete: bool, became: Option<&Path>) -> String {
+    match (status.and_then(|status| status.signal()), complete, became) {
+        (Some(signal), true, _) => format!("was ended by signal {signal}"),
+        (None, true, _) => String::new(),
+        (_, false, Some(program)) => format!(
+            "{BECAME_ANOTHER} by exec, {}, which cannot be recorded: setuid, not readable, or for another processor",
+            program.display()
+        ),
+        (Some(signal), false, None) => format!("was killed by signal {signal}"),
+        (None, false, None) if status.is_none() => "was killed".to_string(),
+        (None, false, None) => format!("{BECAME_ANOTHER} by exec, which did not start under Valgrind"),
     }
 }
 
 /// The file that a command name stands for, if the recorder can run it.
-fn find_program(name: &OsStr) -> anyhow::Result<PathBuf> {
+pub(crate) fn find_program(name: &OsStr) -> anyhow::Result<PathBuf> {
     let is_program = |path: &PathBuf| {
         fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     };
@@ -206,41 +316,35 @@ fn head(path: &Path) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// What runs a script.
-fn interpreter(program: &Path) -> Option<String> {
-    let head = head(program).ok()?;
-    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    String::from_utf8_lossy(line).split_whitespace().next().map(str::to_string)
-}
-
-/// Starts the program under the recorder; what is recorded comes from the pipe.
+/// Starts the program under the recorder, which speaks to us over the socket.
 fn start(
     recorder: &Path,
-    command: &[OsString],
-    window: u16,
+    args: &Args,
     min_object: u64,
-) -> anyhow::Result<(File, Child)> {
-    /// So that the recorder need not wait for us at every turn.
-    const PIPE_BYTES: usize = 1 << 20;
+    stdout: Option<OwnedFd>,
+) -> anyhow::Result<(OwnedFd, Child)> {
     use rustix::io::{FdFlags, fcntl_setfd};
-    use rustix::pipe::{PipeFlags, pipe_with};
-    let (read, write): (OwnedFd, OwnedFd) = pipe_with(PipeFlags::CLOEXEC).context("no pipe can be made")?;
-    fcntl_setfd(&write, FdFlags::empty()).context("the pipe cannot be passed on")?;
-    // Users without the right to so large a pipe do with a small one.
-    let _ = rustix::pipe::fcntl_setpipe_size(&read, PIPE_BYTES);
-    let child = Command::new("valgrind")
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .context("no socket can be made")?;
+    fcntl_setfd(&theirs, FdFlags::empty()).context("the socket cannot be passed on")?;
+    let mut valgrind = Command::new("valgrind");
+    valgrind
         .env("VALGRIND_LIB", recorder)
         // Options that somebody keeps in a file for Valgrind's own tools are not for this one.
-        .args(["-q", "--command-line-only=yes", "--tool=sweephand"])
-        .arg(format!("--out-fd={}", write.as_raw_fd()))
-        .arg(format!("--window={window}"))
+        .args(["-q", "--command-line-only=yes", "--vgdb=no", "--tool=sweephand", "--trace-children=yes"])
+        .arg(format!("--control-fd={}", theirs.as_raw_fd()))
+        .arg(format!("--children={}", if args.children { "yes" } else { "no" }))
+        .arg(format!("--window={}", args.window))
         .arg(format!("--min-object={min_object}"))
         .arg("--")
         // By the name it was given: it may look at that.
-        .args(command)
-        .spawn()
-        .context("valgrind cannot be started")?;
-    Ok((File::from(read), child))
+        .args(&args.command);
+    if let Some(stdout) = stdout {
+        valgrind.stdout(stdout);
+    }
+    let child = valgrind.spawn().context("valgrind cannot be started")?;
+    Ok((ours, child))
 }
 
 /// A signal that some process sent to us is meant for the program. The terminal sends its own to
@@ -261,8 +365,17 @@ pub(crate) fn pass_signals_on(mut signals: SignalsInfo<WithOrigin>, child: &Chil
     });
 }
 
+/// The signals that ask for an end. They are handled rather than ignored, since an ignored signal
+/// would stay ignored in the program. One that is ignored already (nohup, a shell's background) is
+/// left so, for the program too.
+pub(crate) fn signals() -> io::Result<SignalsInfo<WithOrigin>> {
+    let ignored = ignored_signals();
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    SignalsInfo::new(signals)
+}
+
 /// The signals that this process ignores: bit n - 1 for signal n.
-pub(crate) fn ignored_signals() -> u64 {
+fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
@@ -289,7 +402,7 @@ fn recorder(quiet: bool) -> anyhow::Result<PathBuf> {
         bail!("{}: can be written to by others; remove it", built.display());
     }
     if !quiet {
-        eprintln!("sweephand: building the recorder, once");
+        say!("sweephand: building the recorder, once");
     }
     let workshop =
         tempfile::tempdir_in(&cache).with_context(|| format!("{}: cannot be written", cache.display()))?;

@@ -2,9 +2,13 @@
 
 use crate::output::Output;
 use crate::progress;
+use crate::record;
+use crate::run::named_by;
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
-use std::io::Write;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_policy::registry::Spec;
@@ -23,13 +27,16 @@ const MOST_SIZES: usize = 100;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Traces of any format; - is standard input
-    #[arg(required = true, value_name = "T")]
+    #[arg(value_name = "T", required_unless_present = "command", conflicts_with = "command")]
     traces: Vec<PathBuf>,
     #[command(flatten)]
     options: Options,
     /// Page to write; - is standard output
     #[arg(short, long, value_name = "FILE.html")]
     output: PathBuf,
+    /// A program and its arguments, to be recorded as `sweephand record` does it, into PROGRAM.swt
+    #[arg(last = true, value_name = "PROGRAM ARG")]
+    command: Vec<OsString>,
 }
 
 /// What to simulate.
@@ -63,9 +70,17 @@ pub fn sizes(memory: &str) -> anyhow::Result<Vec<MemorySize>> {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (specs, sizes) = args.options.parse()?;
-    let mut out = Output::create(&args.output)?;
+    let mut in_use = named_by(&args.command);
+    in_use.extend(args.traces.iter().map(PathBuf::as_path));
+    let mut out = Output::create(&args.output, &in_use)?;
+    let (traces, status) = if args.command.is_empty() {
+        (args.traces, ExitCode::SUCCESS)
+    } else {
+        let (path, status) = record::program(args.command, stdout_beside(Some(&args.output))?)?;
+        (vec![path], status)
+    };
     let mut studies = Vec::new();
-    for path in &args.traces {
+    for path in &traces {
         let trace = open(path)?;
         let bar = bar(&trace);
         let study =
@@ -76,7 +91,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let html = html(studies, args.options.policy, args.options.memory);
     out.write_all(html.as_bytes()).context("the report cannot be written")?;
     out.commit()?;
-    Ok(ExitCode::SUCCESS)
+    // What is recorded passes on its program's status, as with `record`.
+    Ok(status)
+}
+
+/// Where a program prints that is recorded on the way to a result: to standard error, if the result
+/// goes to standard output.
+pub(crate) fn stdout_beside(output: Option<&Path>) -> io::Result<Option<OwnedFd>> {
+    let is_taken = output.is_none_or(|output| output == Path::new("-"));
+    is_taken.then(|| io::stderr().as_fd().try_clone_to_owned()).transpose()
 }
 
 /// The report on some traces, with the policies and memory sizes that were asked for.
@@ -94,6 +117,13 @@ pub fn check(trace: &Trace) -> anyhow::Result<()> {
 
 /// Opens a trace that has something to study.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Trace> {
+    let is_name = path.components().count() == 1 && !path.exists();
+    if is_name && path != Path::new("-") && record::find_program(path.as_os_str()).is_ok() {
+        bail!(
+            "{0}: there is no such trace; if the program is meant, write -- before it: -- {0}",
+            path.display()
+        );
+    }
     let trace = crate::simulate::open(path)?;
     check(&trace)?;
     Ok(trace)

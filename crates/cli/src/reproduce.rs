@@ -1,6 +1,6 @@
 //! `sweephand reproduce`: a paper's published results beside measured ones.
 
-use crate::output::Output;
+use crate::output::{Output, make_folder};
 use crate::{Home, progress};
 use anyhow::{Context, bail};
 use indicatif::{MultiProgress, ProgressBar};
@@ -148,7 +148,7 @@ fn onto_a_page(
     let write_page = |found: &[Reproduction]| {
         write_file(&folder.join("index.html"), html_page(found, env!("CARGO_PKG_VERSION")).as_bytes())
     };
-    fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+    make_folder(folder)?;
     // What cannot be written is found out before anything is measured.
     write_page(&found)?;
     let mut results = Vec::new();
@@ -228,12 +228,12 @@ fn file_in(folder: &Path, item: &Item, extension: &str) -> PathBuf {
 fn path_in(folder: &Path, item: &Item, extension: &str) -> anyhow::Result<PathBuf> {
     let path = file_in(folder, item, extension);
     let results = path.parent().expect("it is in a folder");
-    fs::create_dir_all(results).with_context(|| format!("{}: cannot be made", results.display()))?;
+    make_folder(results)?;
     Ok(path)
 }
 
 fn write_file(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
-    let mut file = Output::create(path)?;
+    let mut file = Output::create(path, &[])?;
     file.write_all(contents).with_context(|| format!("{}: cannot be written", path.display()))?;
     file.commit()
 }

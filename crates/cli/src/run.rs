@@ -7,14 +7,12 @@
 use crate::awake::Awake;
 use crate::output::Output;
 use crate::progress;
-use crate::record::{exit_code, ignored_signals, pass_signals_on};
+use crate::record::{exit_code, pass_signals_on, signals};
+use crate::talk::say;
 use anyhow::{Context, bail};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::SignalsInfo;
-use signal_hook::iterator::exfiltrator::WithOrigin;
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -24,7 +22,7 @@ use sweephand_pager::{
     PAGE_BYTES, Run, Running, Watched,
 };
 use sweephand_report::{bytes, grouped};
-use sweephand_sim::MemorySize;
+use sweephand_sim::{MemorySize, MemorySizeError};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -118,13 +116,17 @@ impl Args {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.print_tasks {
-        print!("{}", sweephand_pager::tasks::EXAMPLE);
+        io::stdout().write_all(sweephand_pager::tasks::EXAMPLE.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
     let _awake = args.awake.then(Awake::hold).transpose()?;
     if args.tasks.is_some() {
         return crate::run_tasks::run(args);
     }
+    if args.load_control.is_some() {
+        bail!("--load-control: is for the programs of --tasks FILE.toml");
+    }
+    note_on_swap(&args.swap);
     let limit_bytes = limit_bytes("--memory", args.memory.as_deref().unwrap_or_default())?;
     let prefetch_pages = prefetch_pages(&args.prefetch)?;
     let options = Options {
@@ -139,12 +141,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
         cgroup_limit: cgroup_limit(args.cgroup_limit.as_deref())?,
     };
-    let stats = args.stats.as_deref().map(Output::create).transpose()?;
+    let stats =
+        args.stats.as_deref().map(|path| Output::create(path, &named_by(&args.command))).transpose()?;
     forget_stats(args.stats.as_deref())?;
-    // As `record` does: handlers, and none where the signal is ignored already.
-    let ignored = ignored_signals();
-    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    let signals = SignalsInfo::<WithOrigin>::new(signals)?;
+    let signals = signals()?;
     let run: Box<dyn Running> = if args.kernel {
         let memory = KernelMemory::Limited { limit_bytes, swap: options.swap };
         Box::new(KernelRun::start(&args.command, &memory, |_| {})?)
@@ -167,7 +167,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         count => Some(format!("{count} programs")),
     };
     if let Some(unpaged) = unpaged {
-        eprintln!(
+        say!(
             "sweephand: warning: {}: {unpaged} that it started ran without a limit: statically linked, of another C \
              library than GNU's, setuid, begun by another user or in another root directory, or without LD_PRELOAD in the environment",
             args.command[0].display()
@@ -184,13 +184,34 @@ pub(crate) fn forget_stats(path: Option<&Path>) -> anyhow::Result<()> {
     fs::remove_file(path).with_context(|| format!("{}: cannot be removed", path.display()))
 }
 
+/// The backing store may be named as a file in a directory. Who meant a directory that is not there
+/// is told.
+pub(crate) fn note_on_swap(swap: &Path) {
+    if !swap.exists() {
+        let directory =
+            swap.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        say!(
+            "sweephand: note: --swap {}: there is no such directory; pages go to a file without a name in {}",
+            swap.display(),
+            directory.display()
+        );
+    }
+}
+
+/// The files that a command line may be about: the program, and what it is given.
+pub(crate) fn named_by(command: &[OsString]) -> Vec<&Path> {
+    command.iter().map(Path::new).collect()
+}
+
 /// Bytes of memory, as given at some place.
 pub(crate) fn limit_bytes(place: &str, text: &str) -> anyhow::Result<u64> {
     match text.parse() {
         Ok(MemorySize::Bytes(bytes)) => Ok(bytes),
         Ok(MemorySize::Pages(pages)) => Ok(pages.saturating_mul(PAGE_BYTES)),
-        Ok(_) => bail!("{place} {text}: write bytes as in 64MiB or pages as in 16384p"),
-        Err(error) => bail!("{place}: {error}"),
+        Err(MemorySizeError { reason, .. }) if reason.ends_with("the most there is") => {
+            bail!("{place} {text}: {reason}")
+        }
+        _ => bail!("{place} {text}: write bytes as in 64MiB or pages as in 16384p"),
     }
 }
 

@@ -4,13 +4,11 @@
 //! if a pager could not continue, or the kernel had to end a process.
 
 use crate::output::Output;
-use crate::record::ignored_signals;
-use crate::run::{Args, forget_stats, limit_bytes, show};
+use crate::record;
+use crate::run::{Args, forget_stats, limit_bytes, note_on_swap, show};
+use crate::talk::say;
 use anyhow::bail;
 use rustix::pipe::{PipeFlags, pipe_with};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::SignalsInfo;
-use signal_hook::iterator::exfiltrator::WithOrigin;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -20,6 +18,7 @@ use sweephand_pager::tasks::{
     Control, LoadControlOptions, TaskFile, TaskOptions, TasksStatistics, TasksWatch, run_tasks,
 };
 use sweephand_policy::task_registry::TaskSpec;
+use sweephand_report::bytes;
 
 /// Who may be active.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -52,7 +51,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         prefetch_pages: args.prefetch_pages()?,
         use_ring: args.use_ring(),
     };
-    let stats = args.stats.as_deref().map(Output::create).transpose()?;
+    note_on_swap(&args.swap);
+    let stats = args.stats.as_deref().map(|stats| Output::create(stats, &[path])).transpose()?;
     forget_stats(args.stats.as_deref())?;
     let (signals, watch) = (pass_signals_on()?, TasksWatch::default());
     let statistics = thread::scope(|scope| {
@@ -74,18 +74,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             (None, Some(0)) => continue,
             (None, Some(status)) => (format!("exit status {status}"), 1),
         };
-        eprintln!("sweephand: task '{}': {words}", task.name);
+        say!("sweephand: task '{}': {words}", task.name);
         worst = worst.max(status);
     }
     if statistics.left_behind > 0 {
-        eprintln!("sweephand: {} processes that tasks had left behind were ended", statistics.left_behind);
+        say!("sweephand: {} processes that tasks had left behind were ended", statistics.left_behind);
     }
     if let TasksStatistics { cgroup_oom_kills: kills @ 1.., cgroup, .. } = &statistics {
         let processes = if *kills == 1 { "a process".to_string() } else { format!("{kills} processes") };
-        eprintln!(
+        say!(
             "sweephand: the kernel ended {processes}: all memory of the tasks, with page tables and files, did not fit the \
-             cgroup's {} bytes; give them more with --memory",
-            cgroup.limit_bytes.unwrap_or_default()
+             cgroup's {}; give them more with --memory",
+            bytes(cgroup.limit_bytes.unwrap_or_default())
         );
         worst = 2;
     }
@@ -111,9 +111,7 @@ fn load_control(file: &TaskFile, rule: Option<Rule>) -> LoadControlOptions {
 /// for the tasks. The terminal sends its own to all by itself; of those only a 0 is told.
 fn pass_signals_on() -> anyhow::Result<OwnedFd> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-    let ignored = ignored_signals();
-    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-    let mut signals = SignalsInfo::<WithOrigin>::new(signals)?;
+    let mut signals = record::signals()?;
     let mut write = File::from(write);
     thread::spawn(move || {
         for origin in signals.forever() {

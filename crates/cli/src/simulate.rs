@@ -2,6 +2,7 @@
 
 use crate::output::Output;
 use crate::progress;
+use crate::talk::say;
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -101,12 +102,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Format::Table(Measure::FaultsPerMillionInstructions)
         }
     };
-    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")))?;
-    if args.trajectory.is_some() && args.trajectory == args.output {
-        bail!("--trajectory: is the file that the results go to; name another");
-    }
-    let mut trajectory =
-        args.trajectory.as_deref().map(Output::create).transpose()?.map(csv::Writer::from_writer);
+    let mut in_use: Vec<&Path> = args.traces.iter().map(PathBuf::as_path).collect();
+    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
+    in_use.extend(args.output.as_deref());
+    let trajectory = args.trajectory.as_deref().map(|path| Output::create(path, &in_use));
+    let mut trajectory = trajectory.transpose()?.map(csv::Writer::from_writer);
     if let Some(csv) = &mut trajectory {
         csv.write_record(TRAJECTORY_COLUMNS)?;
     }
@@ -139,7 +139,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             (Some(_), None) => (totals.records / 1000).max(1),
         };
         if let Some(note) = sweep.note_on_small_memories(&trace) {
-            eprintln!("sweephand: note: {note}");
+            say!("sweephand: note: {note}");
         }
         let sweep = Sweep { collapse: args.collapse, sample_records, ..sweep };
         let bar = progress::bar(totals.records, "references");

@@ -1,6 +1,7 @@
 //! `sweephand sweep`: traces x policies x memory sizes, on all processors. It continues where it
 //! stopped.
 
+use crate::talk::say;
 use crate::{Home, progress};
 use anyhow::{Context, bail};
 use std::io::{self, Write};
@@ -48,7 +49,7 @@ pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
     }
     let others = dataset.others(&cells);
     if others > 0 {
-        eprintln!(
+        say!(
             "sweephand: note: {}: {others} rows are of cells that this plan does not have; --prune removes them",
             dataset.results().display()
         );
@@ -85,12 +86,27 @@ fn report(cells: &Cells, missing: &[usize], summary: &Summary, dataset: &Dataset
     let Summary { computed, failures, stopped } = summary;
     let mut out = io::stdout().lock();
     if !failures.is_empty() {
-        for Failure { trace, policy, memory, attempts, error, .. } in failures.iter().take(MOST_FAILURES) {
-            let tried = if *attempts > 1 { format!(" (tried {attempts} times)") } else { String::new() };
-            writeln!(out, "{trace}, {policy}, {memory}: {error}{tried}")?;
+        // What ails a whole trace is told once.
+        let mut told: Vec<(&Failure, usize)> = Vec::new();
+        for failure in failures {
+            match told
+                .iter_mut()
+                .find(|(known, _)| known.trace == failure.trace && known.error == failure.error)
+            {
+                Some((_, cells)) => *cells += 1,
+                None => told.push((failure, 1)),
+            }
         }
-        if failures.len() > MOST_FAILURES {
-            writeln!(out, "and {} more", failures.len() - MOST_FAILURES)?;
+        for (Failure { trace, policy, memory, attempts, error, .. }, cells) in told.iter().take(MOST_FAILURES)
+        {
+            match cells {
+                1 if *attempts == 1 => writeln!(out, "{trace}, {policy}, {memory}: {error}")?,
+                1 => writeln!(out, "{trace}, {policy}, {memory}: {error} (tried {attempts} times)")?,
+                cells => writeln!(out, "{trace}, {cells} cells: {error}")?,
+            }
+        }
+        if told.len() > MOST_FAILURES {
+            writeln!(out, "and {} more", told.len() - MOST_FAILURES)?;
         }
         writeln!(
             out,

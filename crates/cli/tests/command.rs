@@ -6,6 +6,7 @@ mod sandbox;
 use sandbox::{Sandbox, spawn, text};
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -112,6 +113,29 @@ fn the_table_is_for_people() {
     );
 }
 
+/// What only rounds to 100 is not shown as that.
+#[test]
+fn hit_ratios_have_the_digits_that_they_need() {
+    let sandbox = Sandbox::new();
+    sandbox.stdout("generate loop --pages 5 --references 200000 -o loop.swt");
+    let table = sandbox.stdout("simulate loop.swt -p LRU,opt -m 5p --measure hit-ratio");
+    assert_eq!(table.matches(" 99.9975\n").count(), 2, "{table}");
+    assert!(table.contains("\n lru "), "a policy's name is the same however it is typed: {table}");
+    let short = sandbox.stdout("simulate loop.swt -p lru -m 4p --measure hit-ratio");
+    assert!(short.contains(" 0.00\n"), "{short}");
+}
+
+#[test]
+fn a_directory_for_pages_that_is_not_there_is_told() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.run("run --memory 64MiB --swap ./nodir -- /no/such/program");
+    let said = text(&output.stderr);
+    assert!(
+        said.starts_with("sweephand: note: --swap ./nodir: there is no such directory; pages go to a file"),
+        "{said}"
+    );
+}
+
 #[test]
 fn collapse_can_be_set_for_all_policies_or_for_one() {
     let sandbox = Sandbox::new();
@@ -180,6 +204,7 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
     sandbox.write("e1.txt", E1);
     sandbox.write("empty.txt", "");
     sandbox.write("words.txt", "1\n2\nthree\n");
+    sandbox.write("long.txt", "1234567\n".repeat(100_000));
     sandbox.write("elf", b"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00");
     sandbox.stdout("generate loop --pages 50 --references 1000 -o loop.swt");
     let whole = fs::read(sandbox.path("loop.swt")).unwrap();
@@ -215,12 +240,118 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
         ("import words.txt --format spc -o words.swt", "words.txt: line 1 (byte 0): not unit,block,size"),
         ("import words.txt --format lackey -o words.swt", "words.txt: line 1 (byte 0): not an access"),
         ("import words.txt --format oracle-general -o words.swt", "words.txt: ends too soon, at byte 10"),
+        // Its text, taken for sizes of objects, would be thousands of millions of pages.
+        ("import long.txt --format oracle-general -o words.swt", "long.txt: record 0 at byte 0: request"),
+        ("simulate e1.txt --memory 9999999999999p", "memory size '9999999999999p': 4294967295p is the most"),
+        (
+            "simulate e1.txt --policy clokpro",
+            "policy 'clokpro': there is no such policy, did you mean clock-pro?",
+        ),
+        ("run --memory 0 -- true", "--memory 0: write bytes as in 64MiB or pages as in 16384p"),
+        ("run --memory 64MiB --load-control none -- true", "--load-control: is for the programs of --tasks"),
+        ("sweep missing.toml -o e1.txt", "missing.toml: "),
         ("generate loop --pages 0 --references 10 -o zero.swt", ""),
     ] {
         let error = sandbox.error(arguments);
         assert!(error.starts_with(message), "{arguments}: {error}");
         assert_eq!(sandbox.files(), before, "{arguments}");
     }
+}
+
+/// A result must not take the place of what it is made of, under whatever name.
+#[test]
+fn no_output_takes_the_place_of_an_input() {
+    let sandbox = Sandbox::new();
+    sandbox.stdout("generate zipf --pages 30 --references 2000 --seed 1 --writes 0.3 -o t.swt");
+    sandbox.write("machine.toml", "name = 'm'\nframes = 20\n[tasks]\nprograms = ['t.swt']\ncount = 2\n");
+    sandbox.write("three.txt", "1\n2\n3\n");
+    sandbox.write("tasks.toml", "memory = '64MiB'\n[[task]]\ncommand = ['true']\n");
+    sandbox.write("job", "#!/bin/sh\n");
+    fs::set_permissions(sandbox.path("job"), fs::Permissions::from_mode(0o755)).unwrap();
+    let cases = [
+        ("simulate t.swt -o OUT", "t.swt"),
+        ("simulate three.txt t.swt -m 2p -o OUT", "t.swt"),
+        ("simulate t.swt -p clock-pro -m 9p --trajectory OUT", "t.swt"),
+        ("report three.txt t.swt -o OUT", "t.swt"),
+        ("plot pages t.swt -o OUT.svg", "t.swt"),
+        ("import three.txt -o OUT", "three.txt"),
+        ("import --irim 100 t.swt -o OUT", "t.swt"),
+        ("multiprogram machine.toml -o OUT", "machine.toml"),
+        ("multiprogram machine.toml -o OUT", "t.swt"),
+        ("multiprogram machine.toml --timeline OUT", "t.swt"),
+        ("run --memory 64MiB --stats OUT -- ./job", "job"),
+        ("run --memory 64MiB --stats OUT -- cat three.txt", "three.txt"),
+        ("run --tasks tasks.toml --stats OUT", "tasks.toml"),
+        ("record -o OUT -- ./job", "job"),
+        ("record -o OUT -- cat three.txt", "three.txt"),
+    ];
+    for (arguments, input) in cases {
+        let before = fs::read(sandbox.path(input)).unwrap();
+        for name in ["same", "dotted", "symbolic", "hard"] {
+            let out = format!("{name}{}", if arguments.contains("OUT.svg") { ".svg" } else { "" });
+            let (path, target) = (sandbox.path(&out), sandbox.path(input));
+            let shown = match name {
+                // A picture is named .svg, so that only a link can be the trace.
+                "same" if !arguments.contains(".svg") => input.to_string(),
+                "dotted" if !arguments.contains(".svg") => format!("./{input}"),
+                "symbolic" => {
+                    std::os::unix::fs::symlink(&target, &path).unwrap();
+                    out.clone()
+                }
+                "hard" => {
+                    fs::hard_link(&target, &path).unwrap();
+                    out.clone()
+                }
+                _ => continue,
+            };
+            let arguments = arguments.replace("OUT.svg", &shown).replace("OUT", &shown);
+            let error = sandbox.error(&arguments);
+            let expected = format!("{shown}: the command uses that file already");
+            assert!(error.starts_with(&expected), "{arguments}: {error}");
+            assert!(fs::read(&target).unwrap() == before, "{arguments}: {input} is another");
+            let _ = fs::remove_file(&path);
+        }
+    }
+    // Two outputs of one command, not there yet, and an input that has no name.
+    for arguments in [
+        "simulate t.swt -p clock-pro -m 9p --trajectory ./out.csv -o out.csv",
+        "multiprogram machine.toml --timeline ./out.csv -o out.csv",
+    ] {
+        assert!(sandbox.error(arguments).starts_with("./out.csv: the command uses that file"), "{arguments}");
+        assert!(!sandbox.path("out.csv").exists());
+    }
+    let stdin = fs::File::open(sandbox.path("three.txt")).unwrap();
+    let output = sandbox.command("simulate - -m 2p -o three.txt").stdin(stdin).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert_eq!(fs::read(sandbox.path("three.txt")).unwrap(), b"1\n2\n3\n");
+    // A file that is there and has nothing to do with it is replaced, as ever.
+    sandbox.stdout("simulate t.swt -m 9p --format csv -o three.txt");
+    assert!(fs::read_to_string(sandbox.path("three.txt")).unwrap().starts_with("trace,policy"));
+}
+
+/// What is said on standard error is not what counts: without it results and status are the same.
+#[test]
+fn a_standard_error_that_cannot_be_written_changes_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("three.txt", "1\n2\n3\n");
+    let status = |arguments: &str| {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = sandbox.command(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(full);
+        command.status().unwrap().code()
+    };
+    assert_eq!(status("generate loop --pages 50 --references 1000 -o loop.swt"), Some(0));
+    assert_eq!(status("import three.txt -o three.swt"), Some(0));
+    assert_eq!(status("import --irim 100 loop.swt -o loop.irim"), Some(2), "no writes");
+    assert_eq!(status("simulate missing.swt"), Some(2));
+    assert_eq!(status("advise loop.swt -m 50%"), Some(0));
+    assert_eq!(status("no-such-command"), Some(2));
+    if valgrind_is_here() {
+        assert_eq!(status("record -o exit.swt -- sh -c 'exit'"), Some(0));
+        sandbox.stdout("info exit.swt --verify");
+    }
+    sandbox.stdout("info loop.swt --verify");
+    sandbox.stdout("info three.swt --verify");
 }
 
 #[test]
@@ -515,11 +646,8 @@ fn one_task_alone_can_be_looked_ahead_in() {
 #[test]
 fn a_built_in_configuration_can_be_printed_and_run_from_a_file() {
     let sandbox = Sandbox::new();
-    let traces = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/tasks/");
-    let toml = sandbox
-        .stdout("multiprogram --print b")
-        .replace("tasks/", traces)
-        .replace("name = \"B\"", "name = \"mine\"");
+    // As it stands, in a folder of its own: it finds its traces.
+    let toml = sandbox.stdout("multiprogram --print b").replace("name = \"B\"", "name = \"mine\"");
     sandbox.write("mine.toml", toml);
     let arguments = "--policy wsclock --theta 400k --format csv";
     let mine = sandbox.stdout(&format!("multiprogram mine.toml {arguments}"));

@@ -189,7 +189,7 @@ fn a_comparison_has_every_variant_in_every_round() {
     let csv = text(&result.stdout);
     let columns = "policy,memory_limit_bytes,round,wall_ns,user_ns,sys_ns,faults,zero_fill_faults,refaults,evictions,\
                    pages_read,pages_written,peak_resident_pages,hand_steps,exit_status,cgroup_failcnt,\
-                   cgroup_limit_bytes,output";
+                   cgroup_limit_bytes,output,failure";
     assert_eq!(csv.lines().next().unwrap(), columns);
     let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
     let mut expected = Vec::new();
@@ -225,6 +225,113 @@ fn a_comparison_has_every_variant_in_every_round() {
     assert!(table.contains("to kernel") && table.contains("20.2 MiB for 16.0 MiB"), "{table}");
 }
 
+fn compare(options: &[&str], command: &[&str]) -> std::process::Output {
+    let mut compare = sweephand();
+    compare.args(["compare", "--memory", "32MiB", "--policy", "clock", "--swap"]).arg(workshop());
+    output(compare.args(options).arg("--").args(command))
+}
+
+/// Rows of a comparison: policy, exit status and failure.
+fn outcomes(csv: &str) -> Vec<[String; 3]> {
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    reader
+        .records()
+        .map(Result::unwrap)
+        .map(|row| [&row[0], &row[14], &row[18]].map(str::to_string))
+        .collect()
+}
+
+#[test]
+fn a_comparison_of_a_program_that_fails_says_so() {
+    if !can_swap() || !can_page() {
+        return;
+    }
+    // It crashes: no times, no ratio.
+    let crash = ["sh", "-c", "kill -SEGV $$"];
+    let table = compare(&["--rounds", "2"], &crash);
+    assert_eq!(table.status.code(), Some(1), "{}", text(&table.stderr));
+    let (shown, notes) = (text(&table.stdout), text(&table.stderr));
+    assert_eq!(shown.matches("2 of 2").count(), 3, "{shown}");
+    assert!(!shown.contains("1.00"), "no ratio: {shown}");
+    let expected = "note: Failed: native, 2 times in 2 rounds, first in round 1: was ended by signal 11.";
+    assert!(notes.contains(expected), "{notes}");
+    let csv = compare(&["--rounds", "1", "--format", "csv"], &crash);
+    assert_eq!(csv.status.code(), Some(1));
+    let expected = ["native", "kernel", "clock"].map(|policy| [policy, "139", "was ended by signal 11"]);
+    assert_eq!(outcomes(&text(&csv.stdout)), expected);
+
+    // It ends with a status of its own every time: its times can be compared, and that is said.
+    let fails = compare(&["--rounds", "1"], &["sh", "-c", "exit 3"]);
+    assert_eq!(fails.status.code(), Some(1));
+    assert!(
+        text(&fails.stderr).contains("ends with exit status 3 even with all memory"),
+        "{}",
+        text(&fails.stderr)
+    );
+    assert!(!text(&fails.stdout).contains("failed") && text(&fails.stdout).contains("\nOne round. "));
+
+    // It fails only where memory is short: the preload library tells the pager's runs apart.
+    let script = "test -z \"$LD_PRELOAD\" || exit 7";
+    let csv = compare(&["--rounds", "2", "--format", "csv"], &["sh", "-c", script]);
+    assert_eq!(csv.status.code(), Some(1));
+    let expected = [("native", "0", ""), ("kernel", "0", ""), ("clock", "7", "exit status 7")];
+    let expected = expected.map(|(policy, status, failure)| [policy, status, failure]);
+    assert_eq!(
+        outcomes(&text(&csv.stdout)),
+        [expected[0], expected[0], expected[1], expected[1], expected[2], expected[2]]
+    );
+}
+
+/// Locked memory goes to no swap, so the kernel ends the program in its cgroup; what else was
+/// measured is kept.
+#[test]
+fn a_comparison_keeps_what_was_measured_when_a_run_is_ended() {
+    if !can_swap() || !can_page() {
+        return;
+    }
+    let script = "import ctypes, mmap\nlibc = ctypes.CDLL(None)\nlibc.mlockall(3)\nx = bytearray(b'1') * (200 << 20)\nprint(len(x))";
+    let json = compare(&["--rounds", "1", "--format", "json"], &["python3", "-c", script]);
+    assert_eq!(json.status.code(), Some(1), "{}", text(&json.stderr));
+    let document = text(&json.stdout);
+    if let Some(Err(error)) = keeps_to("compare.json", &document, tempfile::tempdir().unwrap().path()) {
+        panic!("{error}: {document}");
+    }
+    let runs: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let runs = runs["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 3);
+    assert!(runs[0]["wall_ns"].as_u64() > Some(0) && runs[0]["failure"].is_null(), "{document}");
+    assert!(runs[1]["failure"].as_str().unwrap().contains("did not fit the cgroup's"), "{document}");
+    assert!(runs[1]["wall_ns"].is_null() && runs[1]["exit_status"].is_null(), "{document}");
+    assert!(text(&json.stderr).contains("note: Failed: kernel, 32.0 MiB: "), "{}", text(&json.stderr));
+}
+
+/// Ctrl-C ends a comparison, and what was measured until then is shown.
+#[test]
+fn a_comparison_that_is_interrupted_shows_what_it_has() {
+    if !can_swap() || !can_page() {
+        return;
+    }
+    let begun = workshop().join(format!("begun.{}", std::process::id()));
+    let script = format!("if [ -e {0} ]; then exec sleep 1000; fi; touch {0}", begun.display());
+    let mut command = sweephand();
+    command.args(["compare", "--memory", "32MiB", "--policy", "clock", "--format", "csv", "--swap"]);
+    command.arg(workshop()).args(["--", "sh", "-c", &script]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    while !program_of(child.id())
+        .iter()
+        .any(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n"))
+    {
+        assert!(start.elapsed() < PATIENCE, "the second run does not begin");
+        sleep(Duration::from_millis(5));
+    }
+    signal(child.id(), "TERM");
+    let output = child.wait_with_output().unwrap();
+    fs::remove_file(begun).unwrap();
+    assert_eq!(output.status.code(), Some(128 + 15), "{}", text(&output.stderr));
+    assert_eq!(outcomes(&text(&output.stdout)), [["native", "0", ""]]);
+}
+
 #[test]
 fn what_cannot_be_compared_is_told_in_one_line() {
     let refuse = |arguments: &[&str], expected: &str| {
@@ -233,6 +340,7 @@ fn what_cannot_be_compared_is_told_in_one_line() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {words}");
         assert!(words.contains(expected) && words.lines().count() == 1, "{arguments:?}: {words}");
     };
+    refuse(&["compare", "--memory", "9999999999999p", "--", "true"], "4294967295p is the most there is");
     refuse(&["compare", "--memory", "25%", "--", "true"], "write bytes as in 64MiB or pages as in 16384p");
     refuse(&["compare", "--memory", "16MiB", "--policy", "lur", "--", "true"], "there is no such policy");
     if !can_swap() {
@@ -243,7 +351,7 @@ fn what_cannot_be_compared_is_told_in_one_line() {
         "policy 'lru': needs every reference",
     );
     refuse(&["compare", "--memory", "16MiB", "--", "/no/such/program"], "there is no such program");
-    refuse(&["run", "--kernel", "--memory", "1MiB", "--", "true"], "give it 4194304 at least");
+    refuse(&["run", "--kernel", "--memory", "1MiB", "--", "true"], "give it 4.0 MiB at least");
     refuse(&["run", "--kernel", "--memory", "16MiB", "--", "/etc/passwd"], "is not an executable file");
     refuse(
         &["run", "--kernel", "--memory", "16MiB", "--swap", "/dev/shm", "--", "true"],

@@ -736,7 +736,7 @@ fn what_cannot_be_run_is_told_in_one_line() {
     };
     refuse(&["--memory", "16MiB", "--", "/no/such/program"], "/no/such/program: there is no such program");
     refuse(&["--memory", "16MiB", "--", "/etc/passwd"], "/etc/passwd: is not an executable file");
-    refuse(&["--memory", "1MiB", "--", "true"], "give it 4194304 at least");
+    refuse(&["--memory", "1MiB", "--", "true"], "give it 4.0 MiB at least");
     refuse(&["--memory", "25%", "--", "true"], "write bytes as in 64MiB or pages as in 16384p");
     refuse(&["--memory", "16MiB", "--prefetch", "1000", "--", "true"], "write off, or up to 128 pages");
     refuse(

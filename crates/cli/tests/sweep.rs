@@ -354,6 +354,23 @@ fn what_is_wrong_is_told_before_anything_is_written() {
         summary.starts_with("b-scan.swt, lru, 10%: b-scan.swt: is not the file that was planned with: xxh3:0123456789abcdef was expected"),
         "{summary}"
     );
+    // Six cells: told once, and nothing is tried again.
+    fs::write(
+        sandbox.path("plan.toml"),
+        text.replace("['lru']", "['lru', 'clock']").replace("['10%']", "['10%', '20%', '30%']"),
+    )
+    .unwrap();
+    let output = sandbox.run("sweep plan.toml -o out --workers 1");
+    let summary = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        summary.starts_with("b-scan.swt, 6 cells: b-scan.swt: is not the file that was planned with: "),
+        "{summary}"
+    );
+    assert_eq!(summary.matches("is not the file").count(), 1, "{summary}");
+    assert!(!summary.contains("tried") && summary.contains("6 failed"), "{summary}");
+    fs::write(sandbox.path("file"), "").unwrap();
+    assert_eq!(sandbox.error("sweep plan.toml -o file"), "file: is a file; name a directory");
 }
 
 #[test]

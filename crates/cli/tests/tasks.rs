@@ -348,8 +348,8 @@ fn what_does_not_fit_the_cgroup_is_told_and_the_others_go_on() {
         }
         let expected = format!(
             "sweephand: task 'python3': exit status 137\nsweephand: the kernel ended a process: all memory of the tasks, with \
-             page tables and files, did not fit the cgroup's {} bytes; give them more with --memory",
-            counts["cgroup_limit_bytes"]
+             page tables and files, did not fit the cgroup's {}; give them more with --memory",
+            sweephand_report::bytes(number(&counts, "cgroup_limit_bytes"))
         );
         assert_eq!((status, said, killed), (Some(2), expected, 1), "{counts}");
         break;
@@ -420,7 +420,7 @@ fn what_cannot_be_run_is_told_in_one_line_with_its_place() {
     refuse("memory = '16MiB'\n", &[], "tasks.toml: line 1: missing field `task`");
     refuse(task, &[], "tasks.toml: says nothing of memory");
     refuse(&format!("memory = 'lots'\n{task}"), &[], "tasks.toml: memory =");
-    refuse(&format!("memory = '1MiB'\n{task}"), &[], "give it 4194304 at least");
+    refuse(&format!("memory = '1MiB'\n{task}"), &[], "give it 4.0 MiB at least");
     refuse(
         &format!("policy = 'lru'\n{good}"),
         &[],

@@ -320,6 +320,21 @@ impl Configuration {
         BUILT_IN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| *text)
     }
 
+    /// The text of a built-in configuration, to start one's own from. It names its traces by their
+    /// full paths, so that the copy works in any folder; by relative ones if they are not where
+    /// they were when this was built.
+    pub fn built_in_copy(name: &str) -> Option<String> {
+        let mut text = Self::built_in_text(name)?.to_string();
+        if bundled().is_dir() {
+            let programs = Self::parse(&text).expect("it comes with the project").tasks.programs;
+            for trace in programs.iter().map(ProgramFile::trace) {
+                let there = bundled().join(trace);
+                text = text.replace(&format!("\"{}\"", trace.display()), &format!("{there:?}"));
+            }
+        }
+        Some(text)
+    }
+
     /// A built-in configuration by its name.
     pub fn built_in(name: &str) -> Option<Self> {
         let configuration = Self::parse(Self::built_in_text(name)?);

@@ -46,5 +46,38 @@ pub use sweephand_agent::live::{LiveSpec, names as live_policies};
 pub const PAGE_BYTES: u64 = 4096;
 /// The least memory that a program can be run in, in bytes.
 pub const LEAST_BYTES: u64 = sweephand_agent::agent::LEAST_PAGES * PAGE_BYTES;
+/// The least `--memory` in which a policy has as many frames as a simulation of so many had: the pager itself takes the
+/// rest. In bytes.
+pub fn memory_for(frames: u64) -> u64 {
+    let enough = |pages: &u64| sweephand_agent::agent::policy_frames(*pages) >= frames;
+    let (mut short, mut pages) = (0, sweephand_agent::agent::LEAST_PAGES);
+    while !enough(&pages) {
+        (short, pages) = (pages, 2 * pages);
+    }
+    while pages - short > 1 {
+        let between = short + (pages - short) / 2;
+        if enough(&between) { pages = between } else { short = between }
+    }
+    pages.max(sweephand_agent::agent::LEAST_PAGES) * PAGE_BYTES
+}
+
 /// Most pages that are read ahead at once.
 pub const MOST_PREFETCH_PAGES: u32 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_for_some_frames_has_them_and_the_pagers_own() {
+        for frames in [1, 500, 3000, 16_000, 1 << 20] {
+            let bytes = memory_for(frames);
+            let has = |bytes: u64| sweephand_agent::agent::policy_frames(bytes / PAGE_BYTES);
+            assert!(bytes >= LEAST_BYTES && has(bytes) >= frames, "{frames}: {bytes}");
+            assert!(
+                bytes == LEAST_BYTES || has(bytes - PAGE_BYTES) < frames,
+                "{frames}: no more than it takes"
+            );
+        }
+    }
+}

@@ -53,7 +53,8 @@ pub enum RunError {
     },
     /// Nothing can be done in so little memory.
     #[error(
-        "{bytes} bytes of memory are too few: the pager itself needs some; give it {LEAST_BYTES} at least"
+        "{} of memory are too few: the pager itself needs some; give it {} at least",
+        mib(*bytes), mib(LEAST_BYTES)
     )]
     TooLittle {
         /// As asked for.
@@ -98,7 +99,7 @@ pub enum RunError {
     /// The cgroup's limit was no longer to be kept.
     #[error(
         "{}: the kernel ended it, or a process of it: all its memory, with page tables and files, did not fit the cgroup's \
-         {limit_bytes} bytes{}; give it more with --memory", .program.display(), in_words(*contents)
+         {}{}; give it more with --memory", .program.display(), mib(*limit_bytes), in_words(*contents)
     )]
     TooLarge {
         /// The program.
@@ -278,6 +279,11 @@ pub(crate) fn pid_namespace() -> u64 {
 /// The size that files may have here.
 pub(crate) fn file_bytes() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).maximum.unwrap_or(u64::MAX)
+}
+
+/// A size of memory for people.
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)
 }
 
 pub(crate) fn check_limit(bytes: u64) -> Result<(), RunError> {

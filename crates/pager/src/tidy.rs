@@ -110,7 +110,9 @@ impl Tidy {
         // The pipe is closed with the child's standard input, here or in `wait`.
         let told = shell.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(how));
         if told.is_err() || !shell.wait().is_ok_and(|status| status.success()) {
-            eprintln!(
+            // Where standard error cannot be written there is nobody to tell.
+            let _ = writeln!(
+                std::io::stderr(),
                 "sweephand: note: what the run needed could not be removed; do so by hand: {}",
                 self.by_hand
             );

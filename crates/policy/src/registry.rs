@@ -164,7 +164,7 @@ impl Spec {
         if let Some(plugin) = registered().into_iter().find(|plugin| plugin.info().name == name) {
             return Self::plugged(plugin, text);
         }
-        let Some(entry) = POLICIES.iter().find(|entry| entry.info.name == name) else {
+        let Some(entry) = POLICIES.iter().find(|entry| entry.info.name.eq_ignore_ascii_case(name)) else {
             if task_registry::find(name).is_some() {
                 return Err(ArgumentError {
                     policy: name.to_string(),
@@ -184,7 +184,9 @@ impl Spec {
             });
         };
         let arguments = Arguments::parse(entry.info, rest)?;
-        Self { text: text.to_string(), arguments }.checked()
+        // Results have one name for it, however it was typed.
+        let text = entry.info.name.to_string() + &text[name.len()..];
+        Self { text, arguments }.checked()
     }
 
     /// A policy from elsewhere, with the arguments in `text`: `name` or `name:parameter=value,...`,
@@ -323,6 +325,15 @@ mod tests {
                 "policy 'lur': there is no such policy (did you mean lru?); known: opt fifo lifo"
             )
         );
+        for (typed, meant) in
+            [("clokpro", "clock-pro"), ("clockpro", "clock-pro"), ("Lru2", "lru-2"), ("s3fifo", "s3-fifo")]
+        {
+            assert!(
+                message(typed).contains(&format!("did you mean {meant}?")),
+                "{typed}: {}",
+                message(typed)
+            );
+        }
         assert_eq!(
             message("clock:ini=1"),
             "policy 'clock': there is no parameter 'ini' (did you mean init?); its parameters: init, fill-init"
@@ -336,6 +347,12 @@ mod tests {
             message("lru,wsclock"),
             "policy 'wsclock': is for many tasks in one memory; see sweephand multiprogram --policy wsclock"
         );
+    }
+
+    #[test]
+    fn names_may_be_in_capitals() {
+        let specs = Spec::parse_list("CLOCK:init=1,Clock-Pro").unwrap();
+        assert_eq!(specs.iter().map(ToString::to_string).collect::<Vec<_>>(), ["clock:init=1", "clock-pro"]);
     }
 
     #[test]

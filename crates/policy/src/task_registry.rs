@@ -86,6 +86,9 @@ impl TaskSpec {
     /// Reads one policy, `name` or `name:parameter=value,...`.
     pub fn parse(text: &str) -> Result<Self, ArgumentError> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let small = name.to_ascii_lowercase();
+        let text = &(small.clone() + &text[name.len()..]);
+        let name = small.as_str();
         let error = |reason| ArgumentError { policy: name.to_string(), reason };
         let shared = POLICIES.iter().find(|entry| entry.info.name == name);
         let info = match (find(name), shared) {

@@ -183,14 +183,7 @@ impl Conclusion {
             faults: faults(policy)[at],
             short_pages: last_short.map(|size| curves.memory_pages[size]),
         };
-        let steepness = |size: &usize| {
-            let pages = |size: usize| (curves.memory_pages[size] as f64).ln();
-            let faults = |size: usize| (faults(policy)[size].max(1) as f64).ln();
-            (faults(*size) - faults(size + 1)) / (pages(size + 1) - pages(*size))
-        };
-        let steepest_from = (0..last)
-            .filter(|size| faults(policy)[*size] > faults(policy)[size + 1])
-            .max_by(|a, b| steepness(a).total_cmp(&steepness(b)));
+        let steepest_from = steepest(&curves.memory_pages, faults(policy));
         Self { policy, enough, best, headroom, steepest_from }
     }
 
@@ -212,6 +205,19 @@ impl Conclusion {
             }
             self.enough = Enough { memory_pages, faults, ..self.enough };
         }
+    }
+
+    /// Puts the faults of all policies at one more size into the curves. What is concluded stays.
+    pub fn insert(&mut self, curves: &mut Curves, memory_pages: u64, faults: &[u64]) {
+        let at = curves.memory_pages.partition_point(|size| *size < memory_pages);
+        curves.memory_pages.insert(at, memory_pages);
+        for (curve, faults) in curves.curves.iter_mut().zip(faults) {
+            curve.faults.insert(at, *faults);
+        }
+        for comparison in [&mut self.best, &mut self.headroom].into_iter().flatten() {
+            comparison.most_at += usize::from(comparison.most_at >= at);
+        }
+        self.steepest_from = steepest(&curves.memory_pages, &curves.curves[self.policy].faults);
     }
 
     /// Whether nothing short of nearly all memory is enough.
@@ -333,6 +339,18 @@ impl Conclusion {
     }
 }
 
+/// Where a curve falls most steeply on logarithmic axes: from which size to the one after it.
+fn steepest(memory_pages: &[u64], faults: &[u64]) -> Option<usize> {
+    let steepness = |size: &usize| {
+        let pages = |size: usize| (memory_pages[size] as f64).ln();
+        let faults = |size: usize| (faults[size].max(1) as f64).ln();
+        (faults(*size) - faults(size + 1)) / (pages(size + 1) - pages(*size))
+    };
+    (0..memory_pages.len() - 1)
+        .filter(|size| faults[*size] > faults[size + 1])
+        .max_by(|a, b| steepness(a).total_cmp(&steepness(b)))
+}
+
 /// A share in percent, with a decimal where it is below ten.
 pub(crate) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
@@ -396,6 +414,18 @@ mod tests {
         assert_eq!(conclusion.enough.memory_pages, 475);
         conclusion.enough.short_pages = Some(473);
         assert_eq!(conclusion.between(7), [474]);
+    }
+
+    #[test]
+    fn a_size_that_is_put_in_moves_nothing_but_the_curves() {
+        let mut curves = curves(&[OPT, CLOCK]);
+        let mut conclusion = Conclusion::of(&curves);
+        let before = conclusion.sentences(&curves);
+        conclusion.insert(&mut curves, 250, &[2500, 5000]);
+        assert_eq!(curves.memory_pages[..4], [100, 200, 250, 300]);
+        assert_eq!(curves.curves[1].faults[..4], [8000, 6000, 5000, 4000]);
+        assert_eq!(conclusion.sentences(&curves), before);
+        assert_eq!(curves.memory_pages[conclusion.headroom.unwrap().most_at], 400);
     }
 
     #[test]

@@ -45,6 +45,7 @@ struct Section {
     command: String,
     facts: String,
     sentences: crate::Sentences,
+    launcher: Option<String>,
     notes: Vec<String>,
     faults: HashMap<&'static str, String>,
     values: String,
@@ -180,6 +181,7 @@ fn section(study: &Study) -> Section {
             grouped(trace.distinct_pages)
         ),
         sentences: curves.conclusion.sentences(&curves.curves),
+        launcher: curves.launcher.clone(),
         notes: curves.notes.clone(),
         faults: variants(fault_chart, fault_chart::table(curves)),
         values: values(study).to_string().replace('<', "\\u003c"),

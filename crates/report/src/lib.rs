@@ -40,7 +40,7 @@ pub use plot::{PictureFormat, plot_distances, plot_faults, plot_pages};
 pub use simulation::{
     Format, Measure, SimulatedSample, SimulatedTrace, SimulationReport, SimulationRow, bytes,
 };
-pub use study::{CurveStudy, Distances, ObjectStudy, StudiedObject, Study, short_name};
+pub use study::{CurveStudy, Distances, ObjectStudy, StudiedObject, Study, launcher, short_name};
 #[cfg(feature = "parquet")]
 pub use sweep::{CellColumns, SweepRow};
 pub use table::{Table, grouped};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 
 /// One run of the program. The fields are the columns of the CSV, in this order; what is not known
-/// is empty there.
+/// is empty there. Of a run that did not come to its own end little is known.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LiveRun {
     /// The policy, as it was named; `kernel` for the kernel's own replacement, `native` for all
@@ -17,13 +17,13 @@ pub struct LiveRun {
     /// Which time it was run, from 0.
     pub round: u32,
     /// From start to end.
-    pub wall_ns: u64,
+    pub wall_ns: Option<u64>,
     /// Processor time in user mode.
-    pub user_ns: u64,
+    pub user_ns: Option<u64>,
     /// Processor time in the kernel.
-    pub sys_ns: u64,
+    pub sys_ns: Option<u64>,
     /// Page faults.
-    pub faults: u64,
+    pub faults: Option<u64>,
     /// Those on pages never touched before.
     pub zero_fill_faults: Option<u64>,
     /// Those on pages that had been evicted.
@@ -35,42 +35,45 @@ pub struct LiveRun {
     /// Pages written to the disk.
     pub pages_written: Option<u64>,
     /// Most pages resident.
-    pub peak_resident_pages: u64,
+    pub peak_resident_pages: Option<u64>,
     /// List entries that the policy's hands looked at.
     pub hand_steps: Option<u64>,
     /// The program's exit status.
-    pub exit_status: i32,
+    pub exit_status: Option<i32>,
     /// Times that the cgroup hit its limit.
     pub cgroup_failcnt: Option<u64>,
     /// The cgroup's limit.
     pub cgroup_limit_bytes: Option<u64>,
     /// Checksum (XXH3) of what the program printed.
-    pub output: String,
+    pub output: Option<String>,
+    /// What went wrong, if something did: such a run is in no median.
+    pub failure: Option<String>,
 }
 
 impl LiveRun {
     /// The columns of the CSV, in order; empty where a value does not exist.
-    fn columns(&self) -> [(&'static str, String); 18] {
+    fn columns(&self) -> [(&'static str, String); 19] {
         let known = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         [
             ("policy", self.policy.clone()),
             ("memory_limit_bytes", known(self.memory_limit_bytes)),
             ("round", self.round.to_string()),
-            ("wall_ns", self.wall_ns.to_string()),
-            ("user_ns", self.user_ns.to_string()),
-            ("sys_ns", self.sys_ns.to_string()),
-            ("faults", self.faults.to_string()),
+            ("wall_ns", known(self.wall_ns)),
+            ("user_ns", known(self.user_ns)),
+            ("sys_ns", known(self.sys_ns)),
+            ("faults", known(self.faults)),
             ("zero_fill_faults", known(self.zero_fill_faults)),
             ("refaults", known(self.refaults)),
             ("evictions", known(self.evictions)),
             ("pages_read", known(self.pages_read)),
             ("pages_written", known(self.pages_written)),
-            ("peak_resident_pages", self.peak_resident_pages.to_string()),
+            ("peak_resident_pages", known(self.peak_resident_pages)),
             ("hand_steps", known(self.hand_steps)),
-            ("exit_status", self.exit_status.to_string()),
+            ("exit_status", self.exit_status.map_or_else(String::new, |status| status.to_string())),
             ("cgroup_failcnt", known(self.cgroup_failcnt)),
             ("cgroup_limit_bytes", known(self.cgroup_limit_bytes)),
-            ("output", self.output.clone()),
+            ("output", self.output.clone().unwrap_or_default()),
+            ("failure", self.failure.clone().unwrap_or_default()),
         ]
     }
 }
@@ -80,8 +83,7 @@ impl LiveRun {
 pub struct LiveReport {
     /// Version, options, conventions.
     pub sweephand: serde_json::Map<String, serde_json::Value>,
-    /// All rounds of each variant, at least one: native, then by memory size the kernel and the
-    /// policies.
+    /// All rounds of each variant: native, then by memory size the kernel and the policies.
     pub runs: Vec<Vec<LiveRun>>,
 }
 
@@ -115,9 +117,10 @@ impl LiveReport {
     }
 
     /// A line of medians for each variant, the time also as a share of the kernel's with the same
-    /// memory.
+    /// memory. Where runs failed, a last column says how many.
     pub fn table(&self) -> Table {
-        let mut table = Table::new([
+        let some_failed = self.runs.iter().flatten().any(|run| run.failure.is_some());
+        let mut headings = vec![
             "",
             "memory",
             "seconds",
@@ -129,37 +132,46 @@ impl LiveReport {
             "written",
             "to kernel",
             "limit hits",
-        ]);
+        ];
+        headings.extend(some_failed.then_some("failed"));
+        let mut table = Table::new(headings);
         let mut kernel_ns = None;
-        for rounds in &self.runs {
+        for all_rounds in self.runs.iter().filter(|rounds| !rounds.is_empty()) {
+            let rounds: Vec<&LiveRun> = all_rounds.iter().filter(|run| run.failure.is_none()).collect();
             let of = |count: &dyn Fn(&LiveRun) -> Option<u64>| {
-                rounds.iter().map(count).collect::<Option<Vec<_>>>().unwrap_or_default()
+                rounds.iter().map(|run| count(run)).collect::<Option<Vec<_>>>().unwrap_or_default()
             };
             let count = |count: &dyn Fn(&LiveRun) -> Option<u64>| {
                 median(&of(count)).map_or_else(String::new, grouped)
             };
             let seconds =
                 |ns: Option<u64>| ns.map_or_else(String::new, |ns| format!("{:.2}", ns as f64 / 1e9));
-            let wall = of(&|run| Some(run.wall_ns));
-            let policy = rounds.first().map(|run| run.policy.clone()).unwrap_or_default();
+            let wall = of(&|run| run.wall_ns);
+            let policy = all_rounds[0].policy.clone();
             if policy == "kernel" {
                 kernel_ns = median(&wall);
             }
-            let limit = rounds.first().and_then(|run| run.memory_limit_bytes);
+            let limit = all_rounds[0].memory_limit_bytes;
             let to_kernel = median(&wall).zip(kernel_ns).map(|(ns, kernel)| ns as f64 / kernel as f64);
-            table.row([
+            let mut row = vec![
                 policy,
                 limit.map_or_else(|| "all".to_string(), bytes),
                 seconds(median(&wall)),
                 seconds(wall.iter().copied().min()),
                 seconds(wall.iter().copied().max()),
-                count(&|run| Some(run.faults)),
+                count(&|run| run.faults),
                 count(&|run| run.refaults),
                 count(&|run| run.pages_read),
                 count(&|run| run.pages_written),
                 to_kernel.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
                 of(&|run| run.cgroup_failcnt).into_iter().max().map_or_else(String::new, grouped),
-            ]);
+            ];
+            let failed = all_rounds.len() - rounds.len();
+            row.extend(some_failed.then(|| match failed {
+                0 => String::new(),
+                failed => format!("{failed} of {}", all_rounds.len()),
+            }));
+            table.row(row);
         }
         table
     }
@@ -181,8 +193,8 @@ mod tests {
         let run = |policy: &str, memory_limit_bytes, wall_ns, faults, failcnt| LiveRun {
             policy: policy.to_string(),
             memory_limit_bytes,
-            wall_ns,
-            faults,
+            wall_ns: Some(wall_ns),
+            faults: Some(faults),
             cgroup_failcnt: failcnt,
             ..LiveRun::default()
         };
@@ -204,6 +216,17 @@ mod tests {
             ["clock", "64.0 MiB", "2.00", "2.00", "2.00", "12", "", "", "", "0.50", "0"],
         ];
         assert_eq!(rows, expected);
+        // A run that failed is in no median, and is counted.
+        let mut failed = comparison.clone();
+        failed.runs[1][1].failure = Some("was ended by signal 11".into());
+        failed.runs[2][0].failure = Some("exit status 1".into());
+        let rows = failed.table().rows;
+        assert_eq!(rows[0][11], "");
+        assert_eq!(
+            rows[1][..],
+            ["kernel", "64.0 MiB", "3.00", "3.00", "4.00", "3,000", "", "", "", "1.00", "5", "1 of 3"]
+        );
+        assert_eq!(rows[2][..], ["clock", "64.0 MiB", "", "", "", "", "", "", "", "", "", "1 of 1"]);
         let mut csv = Vec::new();
         comparison.write(LiveFormat::Csv, &mut csv).unwrap();
         let csv = String::from_utf8(csv).unwrap();

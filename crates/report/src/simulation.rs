@@ -331,10 +331,11 @@ impl SimulationReport {
         table.row(across("  pages", &grouped));
         let share = |size: u64| format!("{:.0}%", 100.0 * size as f64 / trace.distinct_pages.max(1) as f64);
         table.row(across("  of the program's", &share));
+        let decimals = hit_ratio_decimals(rows);
         for policy in policies {
             let cell = |size| {
                 let row = rows.iter().find(|row| row.policy == policy && row.memory_pages == size);
-                row.map_or(String::new(), |row| measure.of(row))
+                row.map_or(String::new(), |row| measure.of(row, decimals))
             };
             table.row(across(policy, &cell));
         }
@@ -393,16 +394,34 @@ impl Measure {
         }
     }
 
-    fn of(self, row: &SimulationRow) -> String {
+    fn of(self, row: &SimulationRow, hit_ratio_decimals: usize) -> String {
         match self {
             Measure::Faults => grouped(row.faults),
             Measure::Refaults => grouped(row.faults - row.first_touch_faults),
-            Measure::HitRatio => row.hit_ratio.map_or("-".into(), |ratio| format!("{:.2}", 100.0 * ratio)),
+            Measure::HitRatio => match miss_percent(row) {
+                Some(misses) => format!("{:.hit_ratio_decimals$}", 100.0 - misses),
+                None => "-".into(),
+            },
             Measure::FaultsPerMillionInstructions => {
                 row.faults_per_million_instructions.map_or("-".into(), |faults| format!("{faults:.3}"))
             }
         }
     }
+}
+
+/// Faults a hundred references.
+fn miss_percent(row: &SimulationRow) -> Option<f64> {
+    row.hit_ratio.map(|_| 100.0 * row.faults as f64 / row.references as f64)
+}
+
+/// Decimals of hit ratios in percent: so many that the cell with the fewest faults has two digits left below
+/// 100, and two at least.
+fn hit_ratio_decimals(rows: &[&SimulationRow]) -> usize {
+    const LEAST: usize = 2;
+    const MOST: usize = 9;
+    let misses = rows.iter().filter_map(|row| miss_percent(row)).filter(|misses| *misses > 0.0);
+    let fewest = misses.fold(100.0, f64::min);
+    ((1.0 - fewest.log10()).ceil() as usize).clamp(LEAST, MOST)
 }
 
 /// Bytes in the largest unit that keeps three digits: `9.5 MiB`.

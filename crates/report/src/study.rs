@@ -8,7 +8,7 @@ use sweephand_policy::registry::Spec;
 use sweephand_sim::{Cell, LruStack, MemorySize, ObjectCounts, Sweep, SweepError, attribute};
 use sweephand_trace::objects::{Object, objects};
 use sweephand_trace::picture::{Part, Picture};
-use sweephand_trace::{Chunk, Error, Interrupt, Trace};
+use sweephand_trace::{BECAME_ANOTHER, Chunk, Error, Header, Interrupt, LargestChild, Metadata, Trace};
 
 /// Sizes simulated between the last that is short and the first that is enough.
 const REFINED_SIZES: usize = 7;
@@ -38,6 +38,8 @@ pub struct CurveStudy {
     pub curves: Curves,
     /// What they come to.
     pub conclusion: Conclusion,
+    /// Why nothing is concluded, if the program only launches the one that works; see [`launcher`].
+    pub launcher: Option<String>,
     /// What the reader should know before believing it.
     pub notes: Vec<String>,
 }
@@ -142,7 +144,7 @@ impl CurveStudy {
             specs.iter().flat_map(|spec| frames.iter().map(|&frames| Cell { spec: spec.clone(), frames }));
         let sweep = Sweep { cells: cells.collect(), interrupt: interrupt.clone(), ..Sweep::default() };
         let outcomes = sweep.run(trace, &|done| progress(0.75 * done as f64 / records as f64))?;
-        let curves = Curves {
+        let mut curves = Curves {
             page_bytes: described.page_bytes,
             distinct_pages: described.distinct_pages,
             first_touch_faults: outcomes.first().map_or(0, |(outcome, _)| outcome.first_touch_faults),
@@ -164,9 +166,18 @@ impl CurveStudy {
         let cell = |frames: &u64| Cell { spec: specs[conclusion.policy].clone(), frames: *frames as usize };
         let cells = between.iter().map(cell).collect();
         let sweep = Sweep { cells, interrupt: interrupt.clone(), ..Sweep::default() };
-        let outcomes = sweep.run(trace, &|done| progress(0.75 + 0.25 * done as f64 / records as f64))?;
+        let outcomes = sweep.run(trace, &|done| progress(0.75 + 0.15 * done as f64 / records as f64))?;
         let faults = outcomes.iter().map(|(outcome, _)| outcome.faults);
         conclusion.refine(&curves, &between.iter().copied().zip(faults).collect::<Vec<_>>());
+        // The text speaks of that size: so the curves show it.
+        if !curves.memory_pages.contains(&conclusion.enough.memory_pages) {
+            let frames = conclusion.enough.memory_pages;
+            let cells = specs.iter().map(|spec| Cell { spec: spec.clone(), frames: frames as usize });
+            let sweep = Sweep { cells: cells.collect(), ..Sweep::default() };
+            let outcomes = sweep.run(trace, &|done| progress(0.9 + 0.1 * done as f64 / records as f64))?;
+            let faults: Vec<u64> = outcomes.iter().map(|(outcome, _)| outcome.faults).collect();
+            conclusion.insert(&mut curves, frames, &faults);
+        }
         let metadata = &trace.header().metadata;
         Ok(Self {
             trace: described,
@@ -176,6 +187,7 @@ impl CurveStudy {
             specs,
             curves,
             conclusion,
+            launcher: launcher(trace.header()),
             notes,
         })
     }
@@ -186,6 +198,23 @@ impl CurveStudy {
         let Conclusion { headroom, best, .. } = &self.conclusion;
         headroom.or(*best).map_or(self.curves.memory_pages.len() / 2, |comparison| comparison.most_at)
     }
+}
+
+/// Why the recorded program only launches the one that works, if that is so, in a sentence. What
+/// such a trace says about memory is of no use.
+pub fn launcher(header: &Header) -> Option<String> {
+    let Metadata { program, complete, ended, largest_child, .. } = &header.metadata;
+    let own = header.totals.distinct_pages;
+    if !complete && ended.starts_with(BECAME_ANOTHER) {
+        return Some(format!("{program} is only a launcher: it {ended}"));
+    }
+    let LargestChild { program: child, pages } = largest_child.as_ref()?;
+    let worked = match pages {
+        Some(pages) if *pages <= own => return None,
+        Some(pages) => format!("used {}", grouped(*pages)),
+        None => "worked longer than it did".to_string(),
+    };
+    Some(format!("{program}: {} pages; its child {child} {worked}: record with --children", grouped(own)))
 }
 
 /// What a trace is called in headings: its file's name up to the first dot, or else its program's.

@@ -27,31 +27,42 @@ pub struct MemorySizeError {
     pub reason: &'static str,
 }
 
-const UNITS: [(&str, u64); 8] = [
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-    ("KB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("B", 1),
+/// In small letters: any will do. `64M` is what other tools call 64 MiB.
+const UNITS: [(&str, u64); 13] = [
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("k", 1 << 10),
+    ("m", 1 << 20),
+    ("g", 1 << 30),
+    ("t", 1 << 40),
+    ("b", 1),
 ];
+/// Frames are numbered with 32 bits.
+const MOST_PAGES: u64 = u32::MAX as u64;
+const MOST_BYTES: u64 = 16 << 40;
+const MOST_PERCENT: f64 = 100_000.0;
 
 impl FromStr for MemorySize {
     type Err = MemorySizeError;
 
     fn from_str(text: &str) -> Result<Self, MemorySizeError> {
         let error = |reason| MemorySizeError { text: text.to_string(), reason };
+        let small = text.trim().to_ascii_lowercase();
         let number = |digits: &str| digits.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-        let size = if text == "all" {
+        let size = if small == "all" {
             MemorySize::All
-        } else if let Some(percent) = text.strip_suffix('%') {
+        } else if let Some(percent) = small.strip_suffix('%') {
             MemorySize::Percent(number(percent).ok_or(error("write a share as in 25%"))?)
-        } else if let Some(pages) = text.strip_suffix('p') {
+        } else if let Some(pages) = small.strip_suffix('p') {
             MemorySize::Pages(pages.trim().parse().map_err(|_| error("write whole pages as in 300p"))?)
         } else if let Some((digits, unit)) =
-            UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit as f64)))
+            UNITS.iter().find_map(|(name, unit)| Some((small.strip_suffix(name)?, *unit as f64)))
         {
             let bytes = number(digits).ok_or(error("write bytes as in 64MiB"))? * unit;
             // Fractions of a byte do not count; a negative size becomes 0 and is refused below.
@@ -62,6 +73,11 @@ impl FromStr for MemorySize {
         match size {
             MemorySize::Percent(percent) if percent <= 0.0 => Err(error("must be more than 0")),
             MemorySize::Pages(0) | MemorySize::Bytes(0) => Err(error("must be more than 0")),
+            MemorySize::Pages(pages) if pages > MOST_PAGES => Err(error("4294967295p is the most there is")),
+            MemorySize::Bytes(bytes) if bytes > MOST_BYTES => Err(error("16TiB is the most there is")),
+            MemorySize::Percent(percent) if percent > MOST_PERCENT => {
+                Err(error("100000% is the most there is"))
+            }
             size => Ok(size),
         }
     }
@@ -114,6 +130,12 @@ mod tests {
         assert_eq!(frames("1MiB"), [256]);
         assert_eq!(frames("1.5MiB"), [384]);
         assert_eq!(frames("1MB"), [244]);
+        // As it is written elsewhere.
+        for text in ["64M", "64MiB", "64mib", " 64m"] {
+            assert_eq!(text.parse(), Ok(MemorySize::Bytes(64 << 20)), "{text}");
+        }
+        assert_eq!("2tb".parse(), Ok(MemorySize::Bytes(2_000_000_000_000)));
+        assert_eq!(frames("300P"), [300]);
         assert_eq!(frames("25%"), [306]);
         assert_eq!(frames("0.01%"), [1]);
         assert_eq!(frames("100B"), [1]);
@@ -145,5 +167,9 @@ mod tests {
         assert_eq!(error("1.5p"), "memory size '1.5p': write whole pages as in 300p");
         assert_eq!(error("xMiB"), "memory size 'xMiB': write bytes as in 64MiB");
         assert_eq!(error("NaN%"), "memory size 'NaN%': write a share as in 25%");
+        // Nothing is cut down in silence.
+        assert_eq!(error("9999999999999p"), "memory size '9999999999999p': 4294967295p is the most there is");
+        assert_eq!(error("17TiB"), "memory size '17TiB': 16TiB is the most there is");
+        assert_eq!(error("1e9%"), "memory size '1e9%': 100000% is the most there is");
     }
 }

@@ -95,6 +95,9 @@ struct KnownTrace {
 impl Dataset {
     /// Opens a dataset, or makes one. What a killed sweep left in the journal is taken up.
     pub fn open(folder: &Path) -> Result<Self, Error> {
+        if folder.exists() && !folder.is_dir() {
+            return Err(Error::file(folder, "is a file; name a directory"));
+        }
         fs::create_dir_all(folder).in_file(folder)?;
         let lock_path = folder.join(LOCK);
         if !lock_path.exists() && fs::read_dir(folder).in_file(folder)?.next().is_some() {

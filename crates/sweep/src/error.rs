@@ -34,6 +34,9 @@ pub enum Error {
     /// A word that is not a memory size.
     #[error(transparent)]
     Memory(#[from] sweephand_sim::MemorySizeError),
+    /// A trace that is not the one that was planned with: no retry makes it so.
+    #[error("{0}")]
+    WrongTrace(String),
     /// Something else, in words.
     #[error("{0}")]
     Other(String),

@@ -88,7 +88,7 @@ impl Hash {
         if found == *self {
             return Ok(());
         }
-        Err(Error::Other(format!(
+        Err(Error::WrongTrace(format!(
             "{name}: is not the file that was planned with: {self} was expected, {found} found; start the sweep again if the file is \
              meant to have changed, or put the right one there"
         )))

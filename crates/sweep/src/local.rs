@@ -96,6 +96,8 @@ enum Outcome {
     Failed(String),
     /// The cell will fail whenever it is tried.
     Refused(String),
+    /// The cell's trace is not the one planned with.
+    Wrong(String),
     /// There are no workers to be had.
     NoWorker(String),
 }
@@ -154,9 +156,17 @@ impl Driver<'_> {
                     self.queue.push_back(Task { attempts: task.attempts + 1, ..task });
                 }
                 Outcome::Failed(error) | Outcome::Refused(error) => {
-                    let failure = Failure::of(&self.cells.get(task.cell), task.attempts + 1, error);
-                    self.dataset.fail(&failure)?;
-                    self.summary.failures.push(failure);
+                    self.fail(task, task.attempts + 1, &error)?;
+                }
+                Outcome::Wrong(error) => {
+                    self.fail(task, task.attempts + 1, &error)?;
+                    // What is left of the trace would be read again and again to find the same.
+                    let cells = self.cells;
+                    let trace = cells.get(task.cell).trace;
+                    let of_it = |other: &Task| cells.get(other.cell).trace == trace;
+                    let (of_it, others): (Vec<_>, Vec<_>) = self.queue.drain(..).partition(of_it);
+                    self.queue = others.into();
+                    of_it.into_iter().try_for_each(|task| self.fail(task, task.attempts, &error))?;
                 }
                 Outcome::NoWorker(error) => no_worker = Some(error),
             }
@@ -165,6 +175,16 @@ impl Driver<'_> {
         self.summary.computed += rows.len();
         self.dataset.add(rows)?;
         no_worker.map_or(Ok(()), |error| Err(Error::Other(error)))
+    }
+}
+
+impl Driver<'_> {
+    /// A cell is given up.
+    fn fail(&mut self, task: Task, attempts: u32, error: &str) -> Result<(), Error> {
+        let failure = Failure::of(&self.cells.get(task.cell), attempts, error);
+        self.dataset.fail(&failure)?;
+        self.summary.failures.push(failure);
+        Ok(())
     }
 }
 
@@ -238,6 +258,7 @@ fn compute(
         Ok(Answer::Row(row)) => Outcome::Row(row),
         Ok(Answer::Error(error)) => Outcome::Failed(error),
         Ok(Answer::Refused(error)) => Outcome::Refused(error),
+        Ok(Answer::Wrong(error)) => Outcome::Wrong(error),
         Ok(Answer::Ready(_)) => Outcome::Failed("the worker said that it is ready, twice".into()),
         Err(_) => {
             *pipes = None;

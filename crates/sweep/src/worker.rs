@@ -27,6 +27,9 @@ pub enum Answer {
     Error(String),
     /// Why there is no row, however often the cell is tried.
     Refused(String),
+    /// Why there is none, and none of its trace's other cells either: it is not the trace that was
+    /// planned with.
+    Wrong(String),
 }
 
 /// Takes cells until there are no more. `fetch` says where a cell's trace lies on this machine.
@@ -44,9 +47,10 @@ pub fn serve(
             let refused = |error| Answer::Refused(format!("no cell: {error}"));
             let cell: Cell = serde_json::from_str(line).map_err(refused)?;
             let path = fetch(&cell).map_err(Answer::Error)?;
-            runner.run(&cell, &path).map_err(|error: Error| match error.may_pass() {
-                true => Answer::Error(error.to_string()),
-                false => Answer::Refused(error.to_string()),
+            runner.run(&cell, &path).map_err(|error| match error {
+                Error::WrongTrace(words) => Answer::Wrong(words),
+                error if error.may_pass() => Answer::Error(error.to_string()),
+                error => Answer::Refused(error.to_string()),
             })
         };
         let answer = run(&line?).map_or_else(|answer| answer, |row| Answer::Row(Box::new(row)));

@@ -85,7 +85,23 @@ pub struct Metadata {
     pub ended: String,
     /// Anything else, a line each.
     pub notes: Vec<String>,
+    /// The child of the program that did the most work, if it had any that were not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_child: Option<LargestChild>,
 }
+
+/// A child of a recorded program that was not recorded itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LargestChild {
+    /// Its program's name.
+    pub program: String,
+    /// Pages of anonymous memory that it was seen with. None: it made no exec, and worked longer
+    /// than the program itself.
+    pub pages: Option<u64>,
+}
+
+/// How the trace of a program that became another program begins to say so, in [`Metadata::ended`].
+pub const BECAME_ANOTHER: &str = "became another program";
 
 impl Default for Metadata {
     fn default() -> Self {
@@ -101,6 +117,7 @@ impl Default for Metadata {
             complete: true,
             ended: String::new(),
             notes: Vec::new(),
+            largest_child: None,
         }
     }
 }

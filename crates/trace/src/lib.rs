@@ -66,7 +66,7 @@ pub use chunk::Chunk;
 pub use error::Error;
 #[doc(hidden)]
 pub use fuzz::fuzz_reader;
-pub use header::{Header, Metadata, Totals};
+pub use header::{BECAME_ANOTHER, Header, LargestChild, Metadata, Totals};
 pub use import::{Format, ImportOptions, Progress, import, import_trace};
 pub use interrupt::Interrupt;
 pub use irim::{Irim, PageState, Transition};

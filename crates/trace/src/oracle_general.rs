@@ -33,6 +33,10 @@ const RECORD: usize = 24;
 /// page.
 const OBJECT_SHIFT: u32 = 32;
 
+/// No trace has so many requests. Text and other bytes, taken for numbers, are beyond that, so that
+/// they are refused at once, before their sizes are taken for those of large objects.
+const MOST_REQUESTS: u64 = 1 << 48;
+
 /// Reads a stream into `sink`.
 pub(crate) fn read<R: Read>(
     mut stream: ByteStream<R>,
@@ -51,10 +55,12 @@ pub(crate) fn read<R: Read>(
         for (index, record) in records.iter().enumerate() {
             let offset = stream.offset() + (index * RECORD) as u64;
             let (object, bytes, next) = decode(record);
-            if next != -1 && u64::try_from(next).map_or(true, |next| next < request) {
-                let reason = format!(
-                    "request {next} wants the object next, which lies in the past: not oracleGeneral"
-                );
+            let is_none = next == -1 || next == i64::MAX;
+            if !is_none && u64::try_from(next).map_or(true, |next| next < request || next > MOST_REQUESTS) {
+                let place =
+                    if next > 0 && next as u64 > MOST_REQUESTS { "beyond any trace" } else { "in the past" };
+                let reason =
+                    format!("request {next} wants the object next, which lies {place}: not oracleGeneral");
                 return Err(Error::record(request, offset, reason));
             }
             let fresh = objects.len() as u64;

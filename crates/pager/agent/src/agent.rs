@@ -189,6 +189,41 @@ pub struct Agent {
     heap_pages_at_first: usize,
 }
 
+/// How a process's memory is divided between the pager and the program.
+struct Division {
+    batch_pages: usize,
+    /// Most pages that are neither staged nor the policy's yet.
+    most: usize,
+    /// Of these, those that the program may not have used.
+    fresh: usize,
+    /// What is left for the policy.
+    policy_frames: usize,
+}
+
+impl Division {
+    fn of(limit_pages: usize, lends: bool, is_memfd: bool) -> Self {
+        // What is shared by several has to do with less for each.
+        let (least, most, share) = if lends { (8, 64, 1024) } else { (8, 128, 512) };
+        let batch_pages = (limit_pages / share).clamp(least, most);
+        // What the memfd backend lets in is the policy's at once: its bits need no time to be seen.
+        // So is what comes in where the policy is the command's, which waits by itself.
+        let (most, fresh) = match is_memfd || lends {
+            false => ((FRESH_BATCHES + 1) * batch_pages, FRESH_BATCHES * batch_pages),
+            true => (0, 0),
+        };
+        let others = (BATCHES + 1) * batch_pages + most + FIXED_PAGES;
+        // The policy is made anew when all memory is managed, and it is known how much is left for it.
+        let arrays = limit_pages * GROWTH_BYTES / PAGE_BYTES;
+        Self { batch_pages, most, fresh, policy_frames: limit_pages.saturating_sub(others + arrays) }
+    }
+}
+
+/// Frames that the policy of a single program has where program and pager have so many pages
+/// together.
+pub fn policy_frames(limit_pages: u64) -> u64 {
+    Division::of(limit_pages as usize, false, false).policy_frames as u64
+}
+
 impl Agent {
     /// Makes an agent for this process as it is.
     pub fn new(control: &'static Control, supervisor: Option<OwnedFd>) -> Self {
@@ -196,19 +231,9 @@ impl Agent {
         let order = &control.order;
         let limit = order.limit_pages as usize;
         let lends = !order.lender.as_str().is_empty();
-        // What is shared by several has to do with less for each.
-        let batch_pages = if lends { (limit / 1024).clamp(8, 64) } else { (limit / 512).clamp(8, 128) };
-        let staging_pages = BATCHES * batch_pages;
-        // What the memfd backend lets in is the policy's at once: its bits need no time to be seen. So is what comes in where
-        // the policy is the command's, which waits by itself.
-        let (most, fresh) = match order.is_memfd() || lends {
-            false => ((FRESH_BATCHES + 1) * batch_pages, FRESH_BATCHES * batch_pages),
-            true => (0, 0),
-        };
+        let Division { batch_pages, most, fresh, policy_frames } =
+            Division::of(limit, lends, order.is_memfd());
         let arrivals = Arrivals::new(most, fresh);
-        let others = staging_pages + arrivals.most() + batch_pages + FIXED_PAGES;
-        // It is made anew when all memory is managed, and it is known how much is left for it.
-        let policy_frames = limit - others - limit * GROWTH_BYTES / PAGE_BYTES;
         let mut policy = match lends {
             false => make_policy(control, policy_frames),
             true => Box::new(Tenant::connect(control, 0)),

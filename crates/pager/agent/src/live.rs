@@ -100,6 +100,9 @@ impl LiveSpec {
     /// Reads one policy, `name` or `name:parameter=value,...`; refuses those that cannot run live.
     pub fn parse(text: &str) -> Result<Self, ArgumentError> {
         let name = text.split_once(':').map_or(text, |(name, _)| name);
+        let small = name.to_ascii_lowercase();
+        let text = &(small.clone() + &text[name.len()..]);
+        let name = small.as_str();
         if name == WSCLOCK {
             let spec = TaskSpec::parse(text)?;
             // Its values are checked by making it.

@@ -1,0 +1,95 @@
+//! The run that `sweephand advise` names, run: it has about as many faults as was predicted. Where no memory is enough short of
+//! nearly all, it names none. Needs Valgrind, and the right to page programs; where one is missing the test says so.
+
+mod live;
+
+use live::{can_page, text, workshop};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
+
+/// Faults on pages that were evicted: more than predicted, since reference bits are late, but in proportion to the
+/// program's pages, of which a program that thrashes takes many times as many.
+const SLACK: f64 = 0.5;
+
+fn sweephand(folder: &Path, words: &[&str]) -> std::process::Output {
+    // A run that thrashes would go on for long.
+    let mut command = Command::new("timeout");
+    command
+        .args(["900", SWEEPHAND])
+        .args(words)
+        .current_dir(folder)
+        .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
+        .env("LC_ALL", "C");
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn the_run_that_is_advised_is_near_what_was_predicted() {
+    if Command::new("valgrind").arg("--version").output().is_err() || !can_page() {
+        eprintln!("not checked: valgrind is not installed, or programs cannot be paged");
+        return;
+    }
+    let folder = tempfile::tempdir_in(workshop()).unwrap();
+    let path = folder.path();
+    let pairs: String = (0..40_000u64).map(|n| format!("key{} {n}\n", n * 7919 % 30_000)).collect();
+    fs::write(path.join("kv.txt"), pairs).unwrap();
+    fs::write(
+        path.join("agg.awk"),
+        "{ sum[$1] += $2; last[$1] = $0 }\nEND { for (k in sum) n++; print n }\n",
+    )
+    .unwrap();
+    fs::write(
+        path.join("heat.pl"),
+        "my @rod = (100, (0) x 120_000); for my $step (1 .. 3) { $rod[$_] = ($rod[$_ - 1] + $rod[$_] + $rod[$_ + 1]) / 3 for 1 .. $#rod - 1; }\n\
+         printf \"%.3f\\n\", $_ for @rod[1 .. 3];\n",
+    )
+    .unwrap();
+    fs::write(
+        path.join("table.py"),
+        "import random\nrandom.seed(7)\ntable = {n: [n] * 30 for n in range(30_000)}\n\
+         print(sum(table[min(int(random.expovariate(1 / 3000)), 29_999)][3] for _ in range(30_000)))\n",
+    )
+    .unwrap();
+    let programs: [&[&str]; 5] = [
+        &["awk", "-f", "agg.awk", "kv.txt"],
+        &["ls", "-R", "/usr/share"],
+        &["sort", "kv.txt"],
+        &["perl", "heat.pl"],
+        &["python3", "-I", "-S", "table.py"],
+    ];
+    let mut advised = 0;
+    for program in programs {
+        let words = [&["advise", "--format", "json", "-o", "advice.json", "--"], program].concat();
+        let output = sweephand(path, &words);
+        assert!(output.status.success(), "{program:?}: {}", text(&output.stderr));
+        let advice: Value = serde_json::from_slice(&fs::read(path.join("advice.json")).unwrap()).unwrap();
+        let next: Vec<&str> =
+            advice["next"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        if next[1] != "run" {
+            assert_eq!(next[1], "report", "{program:?}: {next:?}");
+            continue;
+        }
+        advised += 1;
+        let words = [&["run", "--swap", ".", "--stats", "stats.json"], &next[2..]].concat();
+        let output = sweephand(path, &words);
+        assert!(output.status.success(), "{program:?}: {}", text(&output.stderr));
+        let stats: Value = serde_json::from_slice(&fs::read(path.join("stats.json")).unwrap()).unwrap();
+        let count = |of: &Value| of.as_f64().unwrap();
+        let least = count(&advice["curves"]["first_touch_faults"]);
+        let predicted = count(&advice["conclusion"]["enough"]["faults"]) - least;
+        let refaults = count(&stats["refaults"]);
+        eprintln!(
+            "{program:?}: {}: {refaults} refaults, {predicted} predicted, {least} first touches",
+            next[3]
+        );
+        assert!(
+            refaults <= predicted + SLACK * least,
+            "{program:?}: {next:?}: {refaults}, {predicted} predicted, {least} first touches"
+        );
+    }
+    assert!(advised >= 2, "{advised} of 5 programs were advised a run");
+}

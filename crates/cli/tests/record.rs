@@ -1,0 +1,275 @@
+//! What `sweephand record` follows: through every exec to the program that is meant, and to its
+//! children. Needs Valgrind; where it is missing the tests say so.
+
+mod sandbox;
+
+use sandbox::{Sandbox, text};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+
+fn valgrind_is_here() -> bool {
+    let here = Command::new("valgrind").arg("--version").output().is_ok();
+    if !here {
+        eprintln!("not checked: valgrind is not installed");
+    }
+    here
+}
+
+/// Pages of the list that a job makes, far more than any launcher touches.
+const JOB_PAGES: u64 = 3000;
+
+/// A job, and launchers for it: scripts that become what they launch, and some that have it as a child.
+fn jobs() -> Sandbox {
+    let sandbox = Sandbox::new();
+    // Without site packages: what is recorded is quick.
+    let job = format!(
+        "#!/usr/bin/env -S python3 -I -S\nimport sys\nmemory = bytearray({JOB_PAGES} * 4096)\n\
+         for start in range(0, len(memory), 4096):\n    memory[start] = 1\n\
+         print('worked', *sys.argv[1:])\n"
+    );
+    let scripts = [
+        ("job.py", job.as_str()),
+        // As pyenv's: a shim that asks a script which version to run.
+        ("python", "#!/usr/bin/env bash\nset -e\nexec \"${0%/*}/pyenv\" exec python \"$@\"\n"),
+        (
+            "pyenv",
+            "#!/bin/bash\nversion=$(echo 3)\nshift 2\nexec env VERSION=$version python3 -I -S \"$@\"\n",
+        ),
+        // As npm's: it stays, and has a child.
+        (
+            "npm",
+            "#!/usr/bin/env python3\nimport subprocess, sys\n\
+             sys.exit(subprocess.run(['sh', '-c', 'python3 -I -S ' + sys.argv[2] + '; true']).returncode)\n",
+        ),
+        ("Makefile", "all:\n\t@python3 -I -S job.py made\n"),
+        ("two.sh", "#!/bin/sh\npython3 -I -S job.py first\npython3 -I -S job.py second\n"),
+        (
+            "workers.py",
+            "import os, time\nchild = os.fork()\nif child == 0:\n    memory = bytearray(2000 * 4096)\n    \
+             for turn in range(1500):\n        for start in range(0, len(memory), 4096):\n            memory[start] = turn % 256\n    \
+             os._exit(0)\nos.waitpid(child, 0)\n",
+        ),
+    ];
+    for (name, script) in scripts {
+        sandbox.write(name, script);
+        fs::set_permissions(sandbox.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    sandbox
+}
+
+fn run(sandbox: &Sandbox, options: &str, command: &[&str]) -> Output {
+    sandbox.command(options).arg("--").args(command).stdin(Stdio::null()).output().unwrap()
+}
+
+fn info(sandbox: &Sandbox, trace: &str) -> Value {
+    serde_json::from_str(&sandbox.stdout(&format!("info {trace} --format json"))).unwrap()
+}
+
+fn pages(info: &Value) -> u64 {
+    info["totals"]["distinct_pages"].as_u64().unwrap()
+}
+
+#[test]
+fn a_recording_is_of_the_program_that_the_command_becomes() {
+    if !valgrind_is_here() {
+        return;
+    }
+    let sandbox = jobs();
+    let launchers: [&[&str]; 6] = [
+        &["./job.py", "x"],
+        &["./python", "job.py", "x"],
+        &["env", "-i", "PATH=/usr/bin:/bin", "nice", "-n", "1", "python3", "-I", "-S", "job.py", "x"],
+        &["sh", "-c", "exec python3 -I -S job.py x"],
+        &["bash", "-c", "python3 -I -S job.py x"],
+        &["setsid", "-w", "nohup", "python3", "-I", "-S", "job.py", "x"],
+    ];
+    for launcher in launchers {
+        let output = run(&sandbox, "record -o t.swt", launcher);
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{launcher:?}: {said}");
+        assert_eq!(text(&output.stdout), "worked x\n", "{launcher:?}: its output is its own");
+        let info = info(&sandbox, "t.swt");
+        assert!(pages(&info) > JOB_PAGES, "{launcher:?}: {said}");
+        assert!(info["metadata"]["program"].as_str().unwrap().starts_with("python3"), "{launcher:?}: {info}");
+        assert_eq!(info["metadata"]["complete"], true, "{launcher:?}");
+        let command: Vec<&str> = info["metadata"]["command"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|word| word.as_str().unwrap())
+            .collect();
+        assert_eq!(command, launcher, "what was typed is what is to be run");
+        assert!(said.contains("note: the command became "), "{launcher:?}: {said}");
+        assert!(info["metadata"].get("largest_child").is_none() || launcher[0] == "./python", "{info}");
+    }
+    // A program that becomes nothing else says nothing of that.
+    let plain = run(&sandbox, "record -o t.swt", &["python3", "-I", "-S", "job.py"]);
+    assert!(!text(&plain.stderr).contains("became"), "{}", text(&plain.stderr));
+    // Its status is that of the last one.
+    let status = run(&sandbox, "record -o t.swt", &["env", "sh", "-c", "exit 7"]);
+    assert_eq!(status.status.code(), Some(7));
+    // An exec that fails changes nothing.
+    let failed = run(&sandbox, "record -o t.swt", &["bash", "-c", "exec /no/such/program"]);
+    assert_eq!(failed.status.code(), Some(127));
+    let info = info(&sandbox, "t.swt");
+    assert_eq!((&info["metadata"]["program"], &info["metadata"]["complete"]), (&"bash".into(), &true.into()));
+}
+
+#[test]
+fn a_recording_of_a_launcher_names_the_child_and_gets_no_advice() {
+    if !valgrind_is_here() {
+        return;
+    }
+    let sandbox = jobs();
+    let launchers: [(&[&str], &str); 3] = [
+        (&["make", "-s"], "make: "),
+        (&["./npm", "run", "job.py"], "python3: "),
+        (&["sh", "./two.sh"], "sh: "),
+    ];
+    for (launcher, name) in launchers {
+        // So slowly that it is seen.
+        let slow = "import time; time.sleep(0.5)\n";
+        let job = fs::read_to_string(sandbox.path("job.py")).unwrap();
+        if !job.contains(slow) {
+            sandbox.write("job.py", job + slow);
+        }
+        let output = run(&sandbox, "record --quiet -o t.swt", launcher);
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{launcher:?}: {said}");
+        let line = said.lines().find(|line| line.contains("its child")).unwrap_or_else(|| panic!("{said}"));
+        assert!(line.starts_with(&format!("sweephand: {name}")), "{line}");
+        assert!(
+            line.contains("; its child python3 used ") && line.ends_with(": record with --children"),
+            "{line}"
+        );
+        let child = &info(&sandbox, "t.swt")["metadata"]["largest_child"];
+        assert_eq!(child["program"], "python3");
+        assert!((JOB_PAGES..4 * JOB_PAGES).contains(&child["pages"].as_u64().unwrap()), "{child}");
+        let advice = sandbox.error("advise t.swt");
+        assert!(advice.starts_with("t.swt: there is no advice on a launcher. "), "{advice}");
+        let report = sandbox.stdout("report t.swt -m 50% -o -");
+        assert!(report.contains("So nothing is concluded.") && !report.contains("Enough memory"));
+    }
+    let direct = run(&sandbox, "advise -m 50%", &["make", "-s"]);
+    assert_eq!((direct.status.code(), text(&direct.stdout)), (Some(2), String::new()));
+    assert!(text(&direct.stderr).contains("no advice on a launcher"), "{}", text(&direct.stderr));
+    // A child that only forks has its parent's program, and works longer.
+    let forked = run(&sandbox, "record --quiet -o t.swt", &["python3", "-I", "-S", "workers.py"]);
+    let said = text(&forked.stderr);
+    assert!(said.contains("worked longer than it did: record with --children"), "{said}");
+    // A small child is not worth a word.
+    let small = run(
+        &sandbox,
+        "record --quiet -o t.swt",
+        &["python3", "-I", "-S", "-c", "import os; x = bytearray(b'x') * (1 << 23); os.system('sleep 0.3')"],
+    );
+    assert_eq!(text(&small.stderr), "");
+    assert!(sandbox.run("advise t.swt -m 50%").status.success());
+}
+
+#[test]
+fn with_children_each_process_has_a_trace() {
+    if !valgrind_is_here() {
+        return;
+    }
+    let sandbox = jobs();
+    let output = run(&sandbox, "record --children -o traces", &["sh", "./two.sh"]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(text(&output.stdout), "worked first\nworked second\n");
+    let mut names: Vec<String> = fs::read_dir(sandbox.path("traces"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    // They are tasks of a machine, too.
+    names.retain(|name| name != "multiprogram.toml");
+    let csv = sandbox.stdout("multiprogram traces/multiprogram.toml -p wsclock --theta 100k --format csv");
+    assert_eq!(csv.lines().count(), 2, "{csv}");
+    assert_eq!(names.len(), 3, "{names:?}: {said}");
+    let (python, sh): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|name| name.starts_with("python3"));
+    assert_eq!((python.len(), sh.len()), (2, 1), "{names:?}");
+    for name in &names {
+        let (program, pid) = name.strip_suffix(".swt").unwrap().rsplit_once('-').unwrap();
+        assert!(pid.parse::<u32>().is_ok() && ["sh", "python3", "python3.11"].contains(&program), "{name}");
+        let info = info(&sandbox, &format!("traces/{name}"));
+        assert_eq!(info["metadata"]["complete"], true, "{name}");
+        assert_eq!(pages(&info) > JOB_PAGES, python.contains(&name), "{name}");
+        assert!(info["metadata"].get("largest_child").is_none(), "{name}");
+        sandbox.stdout(&format!("info traces/{name} --verify"));
+    }
+    // A child that only forks: its objects are its parent's, and its pages its own.
+    let output = run(&sandbox, "record --children -o forked", &["python3", "-I", "-S", "workers.py"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut counts: Vec<u64> = fs::read_dir(sandbox.path("forked"))
+        .unwrap()
+        .map(|entry| format!("forked/{}", entry.unwrap().file_name().into_string().unwrap()))
+        .filter(|name| name.ends_with(".swt"))
+        .map(|name| pages(&info(&sandbox, &name)))
+        .collect();
+    counts.sort_unstable();
+    assert_eq!(counts.len(), 2);
+    assert!(counts[0] < 2000 && counts[1] > 2000, "{counts:?}");
+    // The same, into a file that is there: refused before anything runs.
+    sandbox.write("file", "");
+    let output = run(&sandbox, "record --children -o file", &["sh", "-c", "echo ran"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
+    assert_eq!(text(&output.stderr), "sweephand: file: is a file; name a directory\n");
+}
+
+#[test]
+fn what_valgrind_cannot_run_is_run_without_it_and_said() {
+    if !valgrind_is_here() || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let sandbox = jobs();
+    let copy = sandbox.path("echo");
+    fs::copy("/bin/echo", &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
+    let output = run(&sandbox, "record -o t.swt", &["sh", "-c", "exec ./echo said"]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(text(&output.stdout), "said\n", "as it would without us");
+    assert!(
+        said.contains("it became another program by exec, ./echo, which cannot be recorded: setuid"),
+        "{said}"
+    );
+    assert!(sandbox.error("advise t.swt").contains("no advice on a launcher"));
+}
+
+#[test]
+fn a_report_records_a_program_too() {
+    if !valgrind_is_here() {
+        return;
+    }
+    let sandbox = jobs();
+    let output = run(&sandbox, "report -p opt,clock -m 50% -o r.html", &["env", "./job.py", "y"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "worked y\n");
+    assert!(fs::read_to_string(sandbox.path("r.html")).unwrap().contains("Enough memory"));
+    assert!(sandbox.files().contains(&"env.swt".to_string()));
+}
+
+/// The words that lead on where `--` is missing.
+#[test]
+fn a_program_without_dashes_before_it_is_told() {
+    let sandbox = jobs();
+    let said = |arguments: &str| {
+        let output = sandbox.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments}");
+        text(&output.stderr)
+    };
+    for (arguments, meant) in [
+        ("record ls -l", "record -- ls -l"),
+        ("record -o x.swt ls", "record -o x.swt -- ls"),
+        ("run --memory 64MiB ls", "run --memory 64MiB -- ls"),
+    ] {
+        let words = said(arguments);
+        assert!(words.contains(&format!("write -- before the program: sweephand {meant}\n")), "{words}");
+    }
+    assert!(said("advise env").contains("if the program is meant, write -- before it: -- env"));
+    assert!(!said("record --no-such-option -- ls").contains("write --"));
+}
