@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Real programs in half of the memory that they take: their output beside their own, time and pages read beside the
-kernel's swap. See README.md for what to install."""
+"""Real programs in half of the memory that they take: their output beside their own, time and pages
+read beside the kernel's swap. See README.md for what to install."""
 import argparse
 import csv
 import datetime
@@ -142,7 +142,8 @@ s=0; for k in "${!h[@]}"; do (( s += ${#h[$k]} )); done; echo "$s ${#h[@]} $(ech
 
 PYTHONS = ["python2.7", "python3.11", "python3.13", "python3"]
 
-# Name, command, and what is done before, by the shell. {work} is a directory, {n} a number that differs by run.
+# Name, command, and what is done before, by the shell. {work} is a directory, {n} a number that
+# differs by run.
 PROGRAMS = [
     ("sort", ["sort", "-S", "100M", "--parallel=2", "-k2,2n", "-k1,1", "{work}/lines"], ""),
     *((name, [name, "{work}/dict.py"], "") for name in PYTHONS),
@@ -195,7 +196,8 @@ def make_workshop(work):
 
 
 def run(command, patience):
-    """Status, digest of the output, seconds, what was said on standard error, and most memory of a process in MiB."""
+    """Status, digest of the output, seconds, what was said on standard error, and most memory of a
+    process in MiB."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=said)
@@ -232,7 +234,8 @@ def main():
     args = parser.parse_args()
     if os.geteuid():
         sys.exit("run this as root: it makes a memory cgroup and a swap file")
-    # python2.7 and the like may be links of a tool that reads its standard input, or have no standard library.
+    # python2.7 and the like may be links of a tool that reads its standard input, or have no
+    # standard library.
     wanted = args.only.split(",") if args.only else [name for name, _, _ in PROGRAMS]
     path = pathlib.Path(args.output or HERE / f"results/programs-{datetime.date.today().isoformat()}.csv")
     wrong = 0

@@ -80,9 +80,10 @@ pub(crate) struct Args {
     /// I/O and io_uring
     #[arg(long, value_enum, default_value = "anon")]
     backend: PagingBackend,
-    /// The limit of the memory cgroup around the program, for all its processes together: bytes, pages, or none for no
-    /// cgroup. Programs such as Java and Node read it to size their heaps. It must be enough for all that --memory promises, or
-    /// the kernel ends the program [default: as much as the processes that are alive may need]
+    /// The limit of the memory cgroup around the program, for all its processes together: bytes,
+    /// pages, or none for no cgroup. Programs such as Java and Node read it to size their heaps. It
+    /// must be enough for all that --memory promises, or the kernel ends the program [default: as
+    /// much as the processes that are alive may need]
     #[arg(long, value_name = "SIZE|none", conflicts_with_all = ["kernel", "tasks"])]
     cgroup_limit: Option<String>,
     /// The program and its arguments

@@ -1,7 +1,7 @@
 //! `sweephand run`: what counts, what cannot be paged out, and the cgroup that bears witness.
 //!
-//! No program is ended for want of memory that it was promised, whatever it has besides; and who takes more than that is
-//! told what took it.
+//! No program is ended for want of memory that it was promised, whatever it has besides; and who
+//! takes more than that is told what took it.
 
 mod live;
 
@@ -32,7 +32,8 @@ fn count(counts: &serde_json::Value, name: &str) -> u64 {
     counts[name].as_u64().unwrap_or_else(|| panic!("{name} in {counts}"))
 }
 
-/// All that counts was within what there is, and the kernel was never asked for more than it allows.
+/// All that counts was within what there is, and the kernel was never asked for more than it
+/// allows.
 fn expect_within_the_limit(counts: &serde_json::Value) {
     assert!(count(counts, "peak_memory_pages") * 4096 <= count(counts, "budget_bytes"), "{counts}");
     if counts["cgroup_missing"].is_null() {

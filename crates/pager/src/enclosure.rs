@@ -16,13 +16,14 @@ use std::sync::Arc;
 /// The limit of the cgroup around a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CgroupLimit {
-    /// What the pagers of the processes that are alive go by, and some on top: the program is ended only if something has gone
-    /// wrong.
+    /// What the pagers of the processes that are alive go by, and some on top: the program is ended
+    /// only if something has gone wrong.
     #[default]
     Fitting,
     /// So many bytes for all processes together, for programs that size their heaps by it.
     Bytes(u64),
-    /// There is no cgroup: such programs see the machine's memory, or that of a cgroup around the command.
+    /// There is no cgroup: such programs see the machine's memory, or that of a cgroup around the
+    /// command.
     Unlimited,
 }
 

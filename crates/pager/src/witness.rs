@@ -1,8 +1,8 @@
 //! Who sees to a cgroup's limit while a program runs: a thread of the command.
 //!
-//! The limit is for each process that is alive. Agents make room for theirs before its program begins; here room is taken
-//! away when processes have ended, and made for those that nobody limits: statically linked programs and the like, whose
-//! memory is theirs, and counted.
+//! The limit is for each process that is alive. Agents make room for theirs before its program
+//! begins; here room is taken away when processes have ended, and made for those that nobody
+//! limits: statically linked programs and the like, whose memory is theirs, and counted.
 //!
 //! ```text
 //!   --memory, and what comes on top     what a pager goes by
@@ -10,9 +10,10 @@
 //!   the limit at most                   half as much again and 64 MiB: whoever wants more waits, while pagers make room
 //! ```
 //!
-//! Under version 1 the kernel ends nobody at once: processes that ask for more than the limit wait, the limit is raised, and
-//! only when that has not helped for a while the kernel is let loose. What was in the cgroup then, the
-//! message says. Under version 2 nobody can be kept waiting, so the limit is as wide as it may become from the start.
+//! Under version 1 the kernel ends nobody at once: processes that ask for more than the limit wait,
+//! the limit is raised, and only when that has not helped for a while the kernel is let loose. What
+//! was in the cgroup then, the message says. Under version 2 nobody can be kept waiting, so the
+//! limit is as wide as it may become from the start.
 
 use crate::cgroup::{Cgroup, Contents};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -215,8 +216,8 @@ impl Watch {
     }
 }
 
-/// What a process takes that no pager limits, and some more: it may be growing. 0 for all others, and those that take less
-/// than each may have.
+/// What a process takes that no pager limits, and some more: it may be growing. 0 for all others,
+/// and those that take less than each may have.
 fn unlimited_bytes(pid: u32, most: u64, directory: &Path, paged: &mut HashMap<u32, bool>) -> u64 {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     let mut numbers =

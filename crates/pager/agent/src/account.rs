@@ -6,10 +6,10 @@
 //!   |                           |   memory that nobody told of | shared memory | page tables | kernel |
 //! ```
 //!
-//! All of it is taken out of the room for the program's pages. `/proc/self/statm` says how much private
-//! memory there is: what of it is not among the pages that the agent knows is the rest. It is read
-//! after every few pages that come or go, and by the clock, since a program can take memory by system
-//! calls of its own.
+//! All of it is taken out of the room for the program's pages. `/proc/self/statm` says how much
+//! private memory there is: what of it is not among the pages that the agent knows is the rest. It
+//! is read after every few pages that come or go, and by the clock, since a program can take memory
+//! by system calls of its own.
 
 use crate::roots::open_proc;
 use rustix::fd::OwnedFd;
@@ -20,13 +20,13 @@ use rustix::io::pread;
 const LOOK_PAGES: usize = 64;
 /// Looks at private memory until the next at the rest, which costs ten times as much.
 const LOOKS_A_STATUS: usize = 8;
-/// How soon the next look is due by the clock, in milliseconds: when something has grown, and when nothing
-/// has for a while.
+/// How soon the next look is due by the clock, in milliseconds: when something has grown, and when
+/// nothing has for a while.
 const PERIOD_MS: (u64, u64) = (10, 100);
 /// Pages of the kernel's for a thread: its stack and what describes it.
 const THREAD_PAGES: usize = 7;
-/// Pages of the kernel's for a process: files, mappings and the ring; and what is charged ahead on each
-/// of two processors.
+/// Pages of the kernel's for a process: files, mappings and the ring; and what is charged ahead on
+/// each of two processors.
 const PROCESS_PAGES: usize = 192;
 
 /// What the agent knows of when it looks.
@@ -45,7 +45,8 @@ pub(crate) struct Known {
 pub(crate) struct Account {
     statm: Option<OwnedFd>,
     status: Option<OwnedFd>,
-    /// Private pages that are not managed, the pager's own among them. None until it is known which are managed.
+    /// Private pages that are not managed, the pager's own among them. None until it is known which
+    /// are managed.
     private: Option<usize>,
     /// How many those were after the last search for memory that nobody told of.
     pub(crate) searched: usize,
@@ -128,7 +129,8 @@ impl Account {
         Some(anonymous)
     }
 
-    /// Until the next look the pager's own estimate holds: pages are about to be counted one by one.
+    /// Until the next look the pager's own estimate holds: pages are about to be counted one by
+    /// one.
     pub(crate) fn forget_private(&mut self) {
         self.private = None;
     }
