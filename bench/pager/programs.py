@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Real programs in half of the memory that they take: their output beside their own, time and pages
-read beside the kernel's swap. See README.md for what to install."""
+"""Real programs in half of the memory that they take: output, time and pages read, beside the
+kernel's swap. See README.md for what to install."""
 import argparse
 import csv
 import datetime
@@ -234,8 +234,6 @@ def main():
     args = parser.parse_args()
     if os.geteuid():
         sys.exit("run this as root: it makes a memory cgroup and a swap file")
-    # python2.7 and the like may be links of a tool that reads its standard input, or have no
-    # standard library.
     wanted = args.only.split(",") if args.only else [name for name, _, _ in PROGRAMS]
     path = pathlib.Path(args.output or HERE / f"results/programs-{datetime.date.today().isoformat()}.csv")
     wrong = 0

@@ -7,7 +7,7 @@
 //! ```text
 //!   --memory, and what comes on top     what a pager goes by
 //!   the limit                           an eighth more and 8 MiB: memory is counted a moment late
-//!   the limit at most                   half as much again and 64 MiB: whoever wants more waits, while pagers make room
+//!   the limit at most                   half as much again and 64 MiB, while pagers make room
 //! ```
 //!
 //! Under version 1 the kernel ends nobody at once: processes that ask for more than the limit wait,

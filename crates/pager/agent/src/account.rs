@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   --memory and what comes on top (Order::budget_pages)
-//!   | the program's pages: room | private: the pager's own, .data and other private pages of files,    |
-//!   |                           |   memory that nobody told of | shared memory | page tables | kernel |
+//!   | the program's pages: room | private: the pager's own, .data and the like, what nobody told of |
+//!   |                           | shared memory | page tables | the kernel's                        |
 //! ```
 //!
 //! All of it is taken out of the room for the program's pages. `/proc/self/statm` says how much

@@ -1,5 +1,5 @@
-/* Memory that the C library is not asked for: bare MIB STEP_KIB PAUSE_US HOW, taken by system calls
- * of the program's own.
+/* Memory that the C library is not asked for: bare MIB STEP_KIB PAUSE_US HOW, taken by system
+ * calls of the program's own.
  *
  *   idle      by one thread, while others sleep
  *   busy      while another thread uses memory that is paged
