@@ -282,6 +282,108 @@ fn with_a_memfd_what_the_kernel_holds_of_a_page_stays_that_pages() {
     expect_right(&["--backend", "memfd", "--memory", "12MiB"], "held", &["huge", "24"]);
 }
 
+/// A guard stays where it is, and what was guarded reads as zeros.
+#[test]
+fn guards_survive_paging() {
+    let options: [&[&str]; 4] = [
+        &["--policy", "clock-pro"],
+        &["--policy", "clock", "--prefetch", "off"],
+        &["--policy", "lifo-plus", "--io", "sync"],
+        &["--policy", "fifo"],
+    ];
+    for (seed, options) in ["1", "2", "3", "4"].into_iter().zip(options) {
+        let options = [&["--memory", "8MiB"][..], options].concat();
+        expect_right_where_there_is(&options, "guards", &["12", seed]);
+    }
+    // Nothing paged out.
+    expect_right_where_there_is(&["--memory", "256MiB"], "guards", &["12", "5"]);
+}
+
+/// Where the memory at an address is in a core file: at which offset, how many bytes.
+fn in_core(core: &[u8], address: u64) -> Option<(u64, u64)> {
+    let word = |at: usize| u64::from_le_bytes(core[at..at + 8].try_into().unwrap());
+    let half = |at: usize| u16::from_le_bytes(core[at..at + 2].try_into().unwrap()) as usize;
+    let (table, bytes, count) = (word(0x20) as usize, half(0x36), half(0x38));
+    let segments = (0..count).map(|index| table + index * bytes);
+    let mut loads = segments.filter(|&at| core[at..at + 4] == [1, 0, 0, 0]);
+    loads.find_map(|at| {
+        let (offset, start, in_file, in_memory) = (word(at + 8), word(at + 16), word(at + 32), word(at + 40));
+        (start..start + in_memory).contains(&address).then(|| (offset + (address - start), in_file))
+    })
+}
+
+/// A core dump of a program that is paged would hold zeros where pages are in the store.
+#[test]
+fn a_core_dump_has_no_zeros_for_what_was_paged_out() {
+    if !can_page() {
+        return;
+    }
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    if pattern.starts_with('|') || pattern.contains('/') {
+        eprintln!("NOT TESTED: core dumps do not go to the working directory here: {pattern}");
+        return;
+    }
+    let program = program("crash");
+    for (memory, backend, is_paged) in
+        [("8MiB", "anon", true), ("8MiB", "memfd", true), ("256MiB", "anon", false)]
+    {
+        let folder = workshop().join(format!("core-{}-{backend}-{is_paged}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let script = format!(
+            "ulimit -c unlimited && exec {SWEEPHAND} run --swap {} --memory {memory} --backend {backend} -- {} 24",
+            workshop().display(),
+            program.display()
+        );
+        let output = output(Command::new("sh").args(["-c", &script]).current_dir(&folder));
+        let words = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(128 + 6), "{words}");
+        assert_eq!(
+            words.contains("the core dump has none of the memory that was paged"),
+            is_paged,
+            "{words}"
+        );
+        let core = fs::read_dir(&folder).unwrap().next().expect("a core file").unwrap().path();
+        let core = fs::read(core).unwrap();
+        let address = text(&output.stdout).parse().unwrap();
+        let (offset, bytes) = in_core(&core, address).expect("the memory is a part of the core");
+        if is_paged {
+            assert_eq!(bytes, 0, "{memory} {backend}");
+        } else {
+            assert_eq!(&core[offset as usize..][..2], b"aa");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+/// The kernel does not wait for a pager when a debugger reads: what is paged out cannot be read, until
+/// the program itself has been made to ask for it.
+#[test]
+fn a_debugger_sees_what_the_program_has() {
+    if !can_page() {
+        return;
+    }
+    let program = program("crash");
+    let commands = [
+        "break abort",
+        "run",
+        "print *(char *)(((char **)&memory)[0] + 4096)",
+        "print (int)madvise(((char **)&memory)[0], 4096 * 8, 22)",
+        "print *(char *)(((char **)&memory)[0] + 4096)",
+        "print *(char *)(((char **)&memory)[0] + 4096 * 7)",
+    ];
+    let mut command = run(&["--memory", "32MiB", "--policy", "clock", "--", "gdb", "-nx", "-batch"]);
+    for words in commands {
+        command.args(["-ex", words]);
+    }
+    let output = output(command.arg("--args").arg(program).arg("64"));
+    let (words, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(errors.contains("Cannot access memory"), "{words} {errors}");
+    assert!(
+        words.contains("= 0") && words.contains("98 'b'") && words.contains("104 'h'"),
+        "{words} {errors}"
+    );
+}
+
 /// What a program that found everything right counted under these options.
 fn counts_of(options: &[&str], name: &str, arguments: &[&str]) -> serde_json::Value {
     let stats = workshop().join(format!("{name}.{}.json", arguments.join(".")));
