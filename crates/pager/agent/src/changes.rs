@@ -8,13 +8,12 @@ use crate::failure::give_up;
 use crate::last::program_threads;
 use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
 use crate::maps;
-use crate::memfd::{self, advise};
+use crate::memfd;
 use crate::own::{self, Patience};
 use crate::pages::{Flag, State, page_start};
 use crate::regions::Regions;
 use crate::staging::SEGMENT_BYTES;
 use alloc::vec::Vec;
-use linux_raw_sys::general::MADV_DONTDUMP;
 use rustix::io::Errno;
 use sweephand_policy::PageId;
 use sweephand_uffd::{PAGE_BYTES, Region};
@@ -40,7 +39,7 @@ impl Agent {
     /// Forgets what is known of a page: what it held is not needed any more.
     pub(crate) fn forget(&mut self, page: PageId) {
         match self.pages.state(page) {
-            State::Absent | State::Guarded => return,
+            State::Absent => return,
             State::Stored => self.store.free(self.pages.place(page)),
             State::Reading => {
                 let (batch, index) = self.staging.batch_of(self.pages.place(page));
@@ -74,7 +73,7 @@ impl Agent {
         known
     }
 
-    /// The program drops the contents of a range, which stays mapped. Guards stay as well.
+    /// The program drops the contents of a range, which stays mapped.
     pub(crate) fn drop_contents(&mut self, start: usize, end: usize) {
         if let Some(memfd) = &self.memfd {
             memfd.punch(start, end - start);
@@ -87,7 +86,6 @@ impl Agent {
     /// The program has unmapped a range.
     pub(crate) fn unmapped(&mut self, start: usize, end: usize) {
         self.drop_contents(start, end);
-        self.forget_guards(start, end);
         self.pages.forget_chunks(start, end);
         self.regions.remove(start, end);
         self.kept.retain(|page, _| !(start..end).contains(page));
@@ -137,7 +135,6 @@ impl Agent {
         let managed = |(start, end): (usize, usize)| (start.max(from), end.min(from + length));
         let moved: Vec<_> = self.regions.iter().map(managed).filter(|(start, end)| start < end).collect();
         self.drop_contents(to, to + length);
-        self.forget_guards(to, to + length);
         let ended = self.objects.relocate(from, to, length);
         self.end_objects(&ended);
         for (start, end) in moved {
@@ -165,7 +162,7 @@ impl Agent {
                     self.staging.batches[batch].pages[index] = new;
                 }
                 State::Pinned => self.pinned.push_back(new.0),
-                State::Stored | State::Absent | State::Guarded => {}
+                State::Stored | State::Absent => {}
             }
         }
         self.pages.forget_chunks(from, from + length);
@@ -201,7 +198,6 @@ impl Agent {
             Call::Keep => self.keep(first, first + second),
             Call::LetGo => self.let_pages_go(first, first + second),
             Call::Threads => return program_threads().map_or(-1, |count| count as isize),
-            Call::Guard => return self.guard(first, second, arguments[2] as u32),
             Call::CatchUp if self.managed => self.catch_up(),
             Call::CatchUp => {}
             // `park` has waited for it.
@@ -403,8 +399,6 @@ impl Agent {
                     if error == Errno::NOMEM { "; raise the sysctl vm.max_map_count" } else { "" }
                 )),
             }
-            keep_out_of_cores(start, end);
-            self.look_for_guards(start, end);
             registered.push((start, end));
         }
     }
@@ -436,17 +430,5 @@ impl Agent {
             }
             from = to.max(from + PAGE_BYTES);
         }
-    }
-}
-
-/// Has the kernel leave a range out of core dumps. Pages that are paged out would be zeros there:
-/// while it writes a core the kernel does not wait for anybody.
-pub(crate) fn keep_out_of_cores(start: usize, end: usize) {
-    // SAFETY: contents stay as they are.
-    let result = unsafe { advise(start, end - start, MADV_DONTDUMP) };
-    if result == -(Errno::AGAIN.raw_os_error() as isize) {
-        give_up(format_args!(
-            "memory at {start:#x} cannot be kept out of core dumps; raise the sysctl vm.max_map_count"
-        ));
     }
 }

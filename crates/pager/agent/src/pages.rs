@@ -14,7 +14,6 @@
 //!                            ^  written     fault, prefetch                |
 //!                            +---------------------------------------------+
 //!                                        evict
-//!   Guarded: the program has installed a guard; nothing is put there
 //!   Pinned: in memory and cannot be moved now (under DMA, locked, not both readable and writable)
 //! ```
 //!
@@ -56,8 +55,6 @@ pub enum State {
     Reading,
     /// Mapped, and not the policy's: it cannot be moved.
     Pinned,
-    /// There is a guard: who touches it gets a SIGSEGV.
-    Guarded,
 }
 
 const STATE_BITS: u8 = 0x07;
@@ -195,8 +192,7 @@ impl Pages {
             3 => State::Writing,
             4 => State::Stored,
             5 => State::Reading,
-            6 => State::Pinned,
-            _ => State::Guarded,
+            _ => State::Pinned,
         }
     }
 

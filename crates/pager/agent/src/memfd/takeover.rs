@@ -2,7 +2,6 @@
 
 use super::NOTHING;
 use crate::agent::{Agent, LEAST_FRAMES, make_policy};
-use crate::changes::keep_out_of_cores;
 use crate::failure::give_up;
 use crate::mailbox::NEW;
 use crate::maps::{self, Mapping};
@@ -189,7 +188,6 @@ impl Agent {
         if let Err(error) = self.uffd.register_shared(start, length) {
             cannot_be_shared(start, error);
         }
-        keep_out_of_cores(start, start + length);
         self.regions.add(start, start + length);
     }
 
