@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -171,6 +172,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         say!(
             "sweephand: warning: {}: {unpaged} that it started ran without a limit: statically linked, of another C \
              library than GNU's, setuid, begun by another user or in another root directory, or without LD_PRELOAD in the environment",
+            args.command[0].display()
+        );
+    }
+    if ended.status.core_dumped() && ended.statistics.evictions.unwrap_or_default() > 0 {
+        say!(
+            "sweephand: warning: {}: the core dump has zeros where memory was paged out; do not trust its data: run it \
+             in more memory, or in a debugger",
             args.command[0].display()
         );
     }

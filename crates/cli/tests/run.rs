@@ -282,6 +282,32 @@ fn with_a_memfd_what_the_kernel_holds_of_a_page_stays_that_pages() {
     expect_right(&["--backend", "memfd", "--memory", "12MiB"], "held", &["huge", "24"]);
 }
 
+/// The kernel does not ask a pager when it dumps core. So the command says what such a core is worth.
+#[test]
+fn a_core_dump_of_a_paged_program_comes_with_a_warning() {
+    if !can_page() {
+        return;
+    }
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    if pattern.starts_with('|') {
+        eprintln!("NOT TESTED: core dumps go to a program here: {pattern}");
+        return;
+    }
+    let program = program("crash");
+    for (memory, is_paged) in [("8MiB", true), ("256MiB", false)] {
+        let folder = tempfile::tempdir_in(workshop()).unwrap();
+        let script = format!(
+            "ulimit -c unlimited && exec {SWEEPHAND} run --swap {} --memory {memory} -- {} 24",
+            workshop().display(),
+            program.display()
+        );
+        let output = output(Command::new("sh").args(["-c", &script]).current_dir(folder.path()));
+        let words = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(128 + 6), "{words}");
+        assert_eq!(words.contains("the core dump has zeros where memory was paged out"), is_paged, "{words}");
+    }
+}
+
 /// What a program that found everything right counted under these options.
 fn counts_of(options: &[&str], name: &str, arguments: &[&str]) -> serde_json::Value {
     let stats = workshop().join(format!("{name}.{}.json", arguments.join(".")));
