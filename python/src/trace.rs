@@ -262,8 +262,8 @@ impl Trace {
     }
 
     /// A part of the trace, by records: `trace[1000:2000]`. Pages keep their numbers, and objects
-    /// that live then are in it. References and instructions that a reduced trace does not store one
-    /// by one are counted as far as the marks within the part tell.
+    /// that live then are in it. References and instructions that a reduced trace does not store
+    /// one by one are counted as far as the marks within the part tell.
     fn __getitem__(&self, py: Python<'_>, part: &Bound<'_, PyAny>) -> PyResult<Self> {
         let Ok(part) = part.cast::<PySlice>() else {
             return Err(PyTypeError::new_err(

@@ -93,7 +93,8 @@ import sweephand
 from sweephand import Trace, plot
 
 trace = Trace.from_numpy(np.arange(9), name="nine")
-reveal_type(sweephand.simulate([trace, "t.swt", np.arange(9)], ["lru", sweephand.Policy], [0.5, 3, "10%"], sample="1%"))
+reveal_type(sweephand.simulate([trace, "t.swt", np.arange(9)],
+    ["lru", sweephand.Policy], [0.5, 3, "10%"], sample="1%"))
 reveal_type(sweephand.simulate(trace, "lru", np.int64(50)).to_pandas())
 reveal_type(sweephand.reuse_distances(trace).counts)
 reveal_type(trace.to_numpy()[0])
@@ -114,7 +115,8 @@ sweephand.record(window="x", command=[])
     for found, part in zip(revealed, expected, strict=True):
         assert re.search(part, found), (found, part)
     wrong = [line for line in said.splitlines() if ": error: " in line]
-    assert [re.search(r"user\.py:(\d+)", line)[1] for line in wrong] == ["17", "18", "19"], said  # type: ignore[index]
+    at = [re.search(r"user\.py:(\d+)", line) for line in wrong]
+    assert [match and match[1] for match in at] == ["18", "19", "20"], said
 
 
 def test_the_types_of_the_extension_module_are_right(project: Path) -> None:

@@ -89,7 +89,8 @@ Program = collections.namedtuple("Program", "pid parent how name trace")
 
 
 def follow(*command, children=False):
-    """Everything that comes over a control socket: the programs with their traces, and those that could not be recorded."""
+    """Everything that comes over a control socket: the programs with their traces, and those that
+    could not be recorded."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     options = ["--vgdb=no", "--trace-children=yes", f"--control-fd={theirs.fileno()}", "--window=1",
                f"--children={'yes' if children else 'no'}"]
@@ -348,7 +349,7 @@ class Following(unittest.TestCase):
             self.assertEqual(end.instructions, sum(m.instructions for m in trace.of(Mark)))
             self.assertEqual(end.objects, len(trace.of(Alloc)))
         self.assertLess(child.trace.end.references, parent.trace.end.references)
-        # What lives at the fork is an object of the child's, too: it is told of before anything else.
+        # What lives at the fork is an object of the child's, too: it comes before anything else.
         told = list(itertools.takewhile(lambda r: isinstance(r, Alloc), child.trace.records))
         self.assertIn(AREA * PAGE, [a.length for a in told])
         self.assertTrue({a.address for a in told} <= {a.address for a in parent.trace.of(Alloc)})

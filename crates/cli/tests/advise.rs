@@ -1,5 +1,6 @@
-//! The run that `sweephand advise` names, run: it has about as many faults as was predicted. Where no memory is enough short of
-//! nearly all, it names none. Needs Valgrind, and the right to page programs; where one is missing the test says so.
+//! Runs the command that `sweephand advise` names: it has about as many faults as was predicted.
+//! Where only nearly all of the memory is enough, `advise` names none. The test needs Valgrind and
+//! the right to page programs; where one is missing, it says so.
 
 mod live;
 
@@ -11,8 +12,8 @@ use std::process::{Command, Stdio};
 
 const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
 
-/// Faults on pages that were evicted: more than predicted, since reference bits are late, but in proportion to the
-/// program's pages, of which a program that thrashes takes many times as many.
+/// Faults on pages that were evicted, as a share of the program's pages. There are more than
+/// predicted, because reference bits are late; a program that thrashes has many times as many.
 const SLACK: f64 = 0.5;
 
 fn sweephand(folder: &Path, words: &[&str]) -> std::process::Output {

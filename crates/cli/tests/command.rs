@@ -245,7 +245,7 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
         ("simulate e1.txt --memory 9999999999999p", "memory size '9999999999999p': 4294967295p is the most"),
         (
             "simulate e1.txt --policy clokpro",
-            "policy 'clokpro': there is no such policy, did you mean clock-pro?",
+            "policy 'clokpro': there is no such policy (did you mean clock-pro?)",
         ),
         ("run --memory 0 -- true", "--memory 0: write bytes as in 64MiB or pages as in 16384p"),
         ("run --memory 64MiB --load-control none -- true", "--load-control: is for the programs of --tasks"),

@@ -1,7 +1,9 @@
-//! The README and the book are run: every command in a block of shell commands, as it stands, in a folder with the files
-//! that it names. What a block of text behind it shows is what comes out, any number as good as another.
+//! Runs the README and the book: every command in a block of shell commands, as it stands, in a
+//! folder with the files that it names. If a block of text follows, the output must look like it;
+//! numbers may differ.
 //!
-//! The tutorial, which makes its own files, has its own test (`docs.rs`); blocks of Python are run by the Python package's.
+//! The tutorial makes its own files and has its own test (`docs.rs`). The Python package's tests run
+//! the blocks of Python.
 
 mod sandbox;
 
@@ -75,7 +77,8 @@ fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The README and the pages of the book, but the tutorial and those made from the policies' sources.
+/// The README and the pages of the book, without the tutorial and the pages made from the policies'
+/// sources.
 fn pages() -> Vec<(String, String)> {
     let mut names = vec!["README.md".to_string()];
     for entry in fs::read_dir(project().join("docs")).unwrap().map(Result::unwrap) {

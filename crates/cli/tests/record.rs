@@ -20,7 +20,8 @@ fn valgrind_is_here() -> bool {
 /// Pages of the list that a job makes, far more than any launcher touches.
 const JOB_PAGES: u64 = 3000;
 
-/// A job, and launchers for it: scripts that become what they launch, and some that have it as a child.
+/// A job, and launchers for it: scripts that become what they launch, and some that have it as a
+/// child.
 fn jobs() -> Sandbox {
     let sandbox = Sandbox::new();
     // Without site packages: what is recorded is quick.
@@ -102,7 +103,9 @@ fn a_recording_is_of_the_program_that_the_command_becomes() {
             .collect();
         assert_eq!(command, launcher, "what was typed is what is to be run");
         assert!(said.contains("note: the command became "), "{launcher:?}: {said}");
-        assert!(info["metadata"].get("largest_child").is_none() || launcher[0] == "./python", "{info}");
+        // Launchers have small children of their own, and so may the `python3` of this machine.
+        let child = &info["metadata"]["largest_child"];
+        assert!(child["pages"].as_u64().unwrap_or_default() < JOB_PAGES, "{launcher:?}: {child}");
     }
     // A program that becomes nothing else says nothing of that.
     let plain = run(&sandbox, "record -o t.swt", &["python3", "-I", "-S", "job.py"]);

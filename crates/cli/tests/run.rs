@@ -282,7 +282,8 @@ fn with_a_memfd_what_the_kernel_holds_of_a_page_stays_that_pages() {
     expect_right(&["--backend", "memfd", "--memory", "12MiB"], "held", &["huge", "24"]);
 }
 
-/// The kernel does not ask a pager when it dumps core. So the command says what such a core is worth.
+/// The kernel does not ask a pager when it dumps core. So the command says what such a core is
+/// worth.
 #[test]
 fn a_core_dump_of_a_paged_program_comes_with_a_warning() {
     if !can_page() {

@@ -106,7 +106,7 @@ def _size(name: str, size: Any) -> str:
 
 
 def thread_count(threads: int | None, name: str = "threads", least: int = 1) -> int | None:
-    """How many threads (or what else is counted) to use; none for as many as there are processors."""
+    """How many threads (or what else is counted) to use; none: as many as there are processors."""
     if threads is None:
         return None
     if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < least:

@@ -148,8 +148,8 @@ def sweep(
     the hash in the plan, or that of the file when the sweep was started. Ctrl-C keeps what is done.
     Cells that failed are in the result, and a warning says so.
 
-    Returns a `Sweep`. Raises a `SweephandError` that names the wrong entry of the plan, or the trace
-    that cannot be read.
+    Returns a `Sweep`. Raises a `SweephandError` that names the wrong entry of the plan, or the
+    trace that cannot be read.
 
     >>> trace = sweephand.generate("zipf", pages=300, references=20_000).renamed("zipf")
     >>> plan = {"traces": trace, "policies": ["lru", "clock"], "memory": [0.25, "50%"]}

@@ -25,8 +25,10 @@ def generate(
     seed: the seed of the randomness.
     writes: the share of the references that write, 0 to 1.
     output: the file to write; without one the trace is in memory.
-    parameters: those of the pattern, by the command's names: `generate("zipf", pages=10_000, exponent=0.8)`,
-        `generate("loop", pages=500, rounds=20)`, `generate("mixed", zipf_pages=1000, loop_pages=200, alternate=True)`.
+    parameters: those of the pattern, by the command's names:
+        `generate("zipf", pages=10_000, exponent=0.8)`,
+        `generate("loop", pages=500, rounds=20)`,
+        `generate("mixed", zipf_pages=1000, loop_pages=200, alternate=True)`.
         `sweephand generate PATTERN --help` lists them. One that is None is left at its default.
 
     Returns the `Trace`. Raises a `SweephandError` that lists the patterns, or a pattern's

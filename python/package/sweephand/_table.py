@@ -44,7 +44,8 @@ def table(columns: list[Column], origin: str) -> Table:
     """Makes a table of columns. What the rows depend on (version, options, conventions, traces)
     goes along, as JSON, in the schema's metadata under `sweephand`; and once more where
     `to_pandas` finds it for `DataFrame.attrs`."""
-    # Not before it is needed: the command, which comes through this package too, starts faster without.
+    # Not before it is needed: the command, which comes through this package too, starts faster
+    # without.
     import pyarrow as pa
 
     types = {"text": pa.string(), "count": pa.int64(), "ratio": pa.float64()}

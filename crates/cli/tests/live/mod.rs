@@ -7,6 +7,7 @@ mod children;
 
 pub(crate) use children::{Running, command, descendants, ignoring, program_of, spawn};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -21,12 +22,14 @@ pub(crate) fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../pager/tests/programs")
 }
 
-/// A directory on a disk.
+/// A directory on a disk. All users may make files there, as in /var/tmp: some programs become
+/// others.
 pub(crate) fn workshop() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run");
         fs::create_dir_all(&directory).unwrap();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o1777)).unwrap();
         directory
     })
 }

@@ -113,7 +113,7 @@ impl Account {
         let timely = now_ms >= self.due_ms;
         self.moved = 0;
         self.looks += 1;
-        if timely || self.looks % LOOKS_A_STATUS == 0 {
+        if timely || self.looks.is_multiple_of(LOOKS_A_STATUS) {
             self.look_at_status(known.shared);
         }
         let anonymous = self.anonymous_pages()?;
