@@ -196,9 +196,9 @@ pub(crate) fn forget_stats(path: Option<&Path>) -> anyhow::Result<()> {
 /// The backing store may be named as a file in a directory. Who meant a directory that is not there
 /// is told.
 pub(crate) fn note_on_swap(swap: &Path) {
-    if !swap.exists() {
-        let directory =
-            swap.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = swap.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Without the directory there is an error, which says enough.
+    if !swap.exists() && directory.is_dir() {
         say!(
             "sweephand: note: --swap {}: there is no such directory; pages go to a file without a name in {}",
             swap.display(),

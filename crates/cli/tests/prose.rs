@@ -69,7 +69,7 @@ fn files() -> Vec<File> {
                 }
                 continue;
             }
-            let is_script = folder.ends_with(".ci");
+            let is_script = folder.file_name().is_some_and(|name| name == ".ci");
             let language = Language::of(&name).or(is_script.then_some(Language::Hash));
             if let Some(mut language) = language {
                 let text = fs::read_to_string(&path).unwrap();
@@ -117,7 +117,8 @@ impl Language {
 fn has_comment(line: &str, mark: &str) -> bool {
     line.match_indices(mark).any(|(at, _)| {
         let before = &line[..at];
-        before.matches('"').count() % 2 == 0 && (before.is_empty() || before.ends_with(char::is_whitespace))
+        before.matches('"').count().is_multiple_of(2)
+            && (before.is_empty() || before.ends_with(char::is_whitespace))
     })
 }
 

@@ -5,9 +5,11 @@ mod sandbox;
 
 use sandbox::{Sandbox, text};
 use serde_json::Value;
-use std::fs;
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::{env, fs};
 
 fn valgrind_is_here() -> bool {
     let here = Command::new("valgrind").arg("--version").output().is_ok();
@@ -60,8 +62,19 @@ fn jobs() -> Sandbox {
     sandbox
 }
 
+/// A PATH on which `python3` is the interpreter, and no script of this machine that launches it.
+fn path_with_python() -> OsString {
+    let ask = ["-I", "-S", "-c", "import sys; print(sys.executable)"];
+    let python = Command::new("python3").args(ask).output().unwrap().stdout;
+    let directory = PathBuf::from(String::from_utf8(python).unwrap().trim());
+    let path = env::var_os("PATH").unwrap_or_default();
+    let others = env::split_paths(&path);
+    env::join_paths([directory.parent().unwrap().to_path_buf()].into_iter().chain(others)).unwrap()
+}
+
 fn run(sandbox: &Sandbox, options: &str, command: &[&str]) -> Output {
-    sandbox.command(options).arg("--").args(command).stdin(Stdio::null()).output().unwrap()
+    let mut record = sandbox.command(options);
+    record.arg("--").args(command).stdin(Stdio::null()).env("PATH", path_with_python()).output().unwrap()
 }
 
 fn info(sandbox: &Sandbox, trace: &str) -> Value {

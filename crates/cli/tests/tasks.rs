@@ -201,11 +201,11 @@ fn a_task_that_does_not_fault_is_held() {
         "memory = '32MiB'\n[load_control]\nmost_active = 1\nslice_ms = 400\n[[task]]\ncommand = ['{spin}', '2000', '{{n}}']\n\
          stdout = 'out.{{n}}'\ncount = 2\n"
     );
-    let output = output(&mut run("held", &file, &[]));
+    let output = output(&mut run("no-faults", &file, &[]));
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let texts =
-        [1, 2].map(|task| fs::read_to_string(workshop().join("held").join(format!("out.{task}"))).unwrap());
-    let counts = counts("held");
+    let texts = [1, 2]
+        .map(|task| fs::read_to_string(workshop().join("no-faults").join(format!("out.{task}"))).unwrap());
+    let counts = counts("no-faults");
     let ends: u64 = counts["tasks"].as_array().unwrap().iter().map(|task| number(task, "slice_ends")).sum();
     assert!(ends >= 4, "{counts}");
     // At each end of a slice the next begins while the other comes to its stop.
