@@ -34,6 +34,9 @@ const MEMORY_LEVEL: i32 = 1;
 /// References between two looks at whether to go on.
 const STEP: usize = 1 << 18;
 
+/// What makes a trace again, and what that is given: the trace's bytes and its name.
+type Pickled<'py> = (Bound<'py, PyAny>, (Bound<'py, PyBytes>, String));
+
 /// Pages by page number, and which references write.
 type References<'py> = (Bound<'py, PyArray1<u64>>, Bound<'py, PyArray1<bool>>);
 
@@ -312,10 +315,7 @@ impl Trace {
     }
 
     /// Pickled, a trace is its bytes, compressed: it may go to another machine.
-    fn __reduce__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, String))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Pickled<'py>> {
         let bytes = Watch::default().over(py, || -> Result<_, Error> {
             let (end, metadata) = (EndTotals::from(self.totals()), self.trace.header().metadata.clone());
             let mut writer = Writer::with_level(Cursor::new(Vec::new()), metadata, MEMORY_LEVEL)?;
