@@ -141,10 +141,12 @@ impl Agent {
         if fixed {
             self.abandon(new, new + length);
         }
-        // A place of the kernel's choice, or the program's.
+        // A place of the kernel's choice, or the program's. (Where the program names none, `new` is
+        // whatever was in the register: as a hint it could put the mapping where the heap grows.)
+        let hint = if fixed { new } else { 0 };
         // SAFETY: new memory, over what the program has named if it has.
         let place = unsafe {
-            call(raw::__NR_mmap, [new, length, raw::PROT_NONE as usize, flags as usize, usize::MAX, 0])
+            call(raw::__NR_mmap, [hint, length, raw::PROT_NONE as usize, flags as usize, usize::MAX, 0])
         };
         if place < 0 {
             return place;
