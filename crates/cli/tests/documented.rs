@@ -2,8 +2,8 @@
 //! folder with the files that it names. If a block of text follows, the output must look like it;
 //! numbers may differ.
 //!
-//! The tutorial makes its own files and has its own test (`docs.rs`). The Python package's tests run
-//! the blocks of Python.
+//! The tutorial makes its own files and has its own test (`docs.rs`). The Python package's tests
+//! run the blocks of Python.
 
 mod sandbox;
 
