@@ -36,7 +36,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/run.md", "ls -d /sys/fs/cgroup", "is for what a killed run may leave behind, with a placeholder"),
     (
         "docs/run.md",
-        "grep sweephand /proc/swaps",
+        "grep sweephand- /proc/swaps",
         "is for what a killed run may leave behind, with a placeholder",
     ),
     ("docs/trace-formats.md", "drrun ", "needs DynamoRIO"),
