@@ -142,7 +142,7 @@ fn advice_is_five_lines_with_the_command_to_run_next() {
         String::from_utf8(output.stdout).unwrap(),
         "program   it's a loop: 3,000 references to 45 pages (180 KiB).\n\
          memory    Nothing short of nearly all its memory is enough: clock-pro comes within 10% of the least faults only at 168 KiB \
-         (93% of 180 KiB); its curve is steepest from 136 KiB to 180 KiB, where faults fall from 634 to 45.\n\
+         (93% of 180 KiB); its curve is steepest from 136 KiB to 168 KiB, where faults fall from 634 to 45.\n\
          policy    Of the 2 policies that could run live clock-pro is best: 57% fewer faults than clock on average where memory is \
          short, most at 136 KiB: 634 instead of 3,000.\n\
          headroom  opt, which knows the future, would take 11% fewer faults than clock-pro on average, most at 136 KiB: 513 instead \
