@@ -81,14 +81,14 @@ def test_metadata_stays_with_a_data_frame(e1: Trace) -> None:
 
 def test_a_sample_is_that_of_the_command(tmp_path: Path) -> None:
     trace = sweephand.generate("zipf", pages=20_000, references=100_000, output=tmp_path / "zipf.swt")
-    options = ["-p", "lru,clock", "-m", "50%", "--format", "csv"]
-    printed = command("simulate", trace.name, *options, "--sample", "10%", "--sample-seed", 2)
-    rows = list(csv.DictReader(io.StringIO(printed.stdout)))
-    for sample in ("10%", 0.1, "2000p", 2000):
-        table = sweephand.simulate(trace, ["lru", "clock"], 0.5, sample=sample, sample_seed=2)
-        assert [str(faults) for faults in table["faults"].to_pylist()] == [row["faults"] for row in rows]
-        assert table["sampled_pages"].to_pylist() == [int(row["sampled_pages"]) for row in rows]
-        assert table["hit_ratio_error"].to_pylist() == [float(row["hit_ratio_error"]) for row in rows]
+    for size, samples in [("10%", ["10%", 0.1]), ("2000p", ["2000p", np.int64(2000)])]:
+        options = ["-p", "lru,clock", "-m", "50%", "--format", "csv", "--sample", size, "--sample-seed", 2]
+        rows = list(csv.DictReader(io.StringIO(command("simulate", trace.name, *options).stdout)))
+        for sample in samples:
+            table = sweephand.simulate(trace, ["lru", "clock"], 0.5, sample=sample, sample_seed=2)
+            assert [str(faults) for faults in table["faults"].to_pylist()] == [row["faults"] for row in rows]
+            assert table["sampled_pages"].to_pylist() == [int(row["sampled_pages"]) for row in rows]
+            assert table["hit_ratio_error"].to_pylist() == [float(row["hit_ratio_error"]) for row in rows]
     origin = json.loads(table.schema.metadata[b"sweephand"])
     assert origin["sweephand"]["sample_seed"] == 2 and origin["traces"][0]["sample"]["pages"] == 2000
     assert sweephand.simulate(trace, "lru", "all", sample=300).num_rows == 300 - 32 + 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sweephand._sweephand import SweephandError, Trace
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
     from sweephand.policy import PolicyMaker
@@ -26,7 +27,10 @@ Traces: TypeAlias = "TraceLike | Iterable[TraceLike]"
 Policies: TypeAlias = "str | PolicyMaker | Iterable[str | PolicyMaker]"
 """Names with parameters, in a comma list or one by one, and policies of one's own."""
 
-Memory: TypeAlias = "str | float | Iterable[str | float]"
+Size: TypeAlias = "str | float | np.number[Any]"
+"""One memory size, or the size of a sample."""
+
+Memory: TypeAlias = "Size | Iterable[Size]"
 """Memory sizes: `"300p"`, `"64MiB"`, `"25%"`, `"all"`; 300 pages; 0.25 of the trace's pages."""
 
 
@@ -80,7 +84,7 @@ def several_sizes(memory: Memory) -> list[str]:
     return [_size("memory", item) for item in items]
 
 
-def sample_size(sample: str | float | None) -> str | None:
+def sample_size(sample: Size | None) -> str | None:
     """The size of a sample, in the command's words."""
     return None if sample is None else _size("sample", sample)
 

@@ -8,6 +8,7 @@ from sweephand import _sweephand
 from sweephand._arguments import (
     Memory,
     Policies,
+    Size,
     TraceLike,
     Traces,
     one_trace,
@@ -33,7 +34,7 @@ def simulate(
     memory: Memory = SIZES,
     *,
     collapse: bool = False,
-    sample: str | float | None = None,
+    sample: Size | None = None,
     sample_seed: int | None = None,
     threads: int | None = None,
     progress: Progress = None,
