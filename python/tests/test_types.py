@@ -119,9 +119,10 @@ sweephand.record(window="x", command=[])
     assert [match and match[1] for match in at] == ["17", "18", "19"], said
 
 
-def test_the_types_of_the_extension_module_are_right(project: Path) -> None:
+def test_the_types_of_the_extension_module_are_right(project: Path, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "mypy.stubtest", "sweephand._sweephand", "--concise", "--ignore-disjoint-bases"]
-    result = subprocess.run(words, capture_output=True, text=True, check=False, cwd=project / "python/package")
+    words += ["--mypy-config-file", str(project / "python/pyproject.toml")]
+    result = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
 
 

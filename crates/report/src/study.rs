@@ -173,11 +173,12 @@ impl CurveStudy {
         if !curves.memory_pages.contains(&conclusion.enough.memory_pages) {
             let frames = conclusion.enough.memory_pages;
             let cells = specs.iter().map(|spec| Cell { spec: spec.clone(), frames: frames as usize });
-            let sweep = Sweep { cells: cells.collect(), ..Sweep::default() };
+            let sweep = Sweep { cells: cells.collect(), interrupt: interrupt.clone(), ..Sweep::default() };
             let outcomes = sweep.run(trace, &|done| progress(0.9 + 0.1 * done as f64 / records as f64))?;
             let faults: Vec<u64> = outcomes.iter().map(|(outcome, _)| outcome.faults).collect();
             conclusion.insert(&mut curves, frames, &faults);
         }
+        progress(1.0);
         let metadata = &trace.header().metadata;
         Ok(Self {
             trace: described,

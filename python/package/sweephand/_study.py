@@ -83,6 +83,8 @@ class Info:
     """The identity of its contents, in hexadecimal."""
     verified: bool
     """Whether everything in it was decoded and checked."""
+    file_hash: str | None
+    """The hash of the file that was checked, as a sweep's plan names it; None for other traces."""
     metadata: dict[str, Any]
     """Where it comes from: `program`, `command`, `page_size` (bytes), `window` (pages), ..."""
     totals: dict[str, Any]
