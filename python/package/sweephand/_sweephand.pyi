@@ -2,9 +2,39 @@
 
 from collections.abc import Callable, Sequence
 from os import PathLike
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
+
+__all__ = [
+    "POLICIES",
+    "SIZES",
+    "STUDY_POLICIES",
+    "STUDY_SIZES",
+    "VERSION",
+    "Dataset",
+    "Hasher",
+    "Mmu",
+    "Plan",
+    "Reference",
+    "SweephandError",
+    "Trace",
+    "advise",
+    "check",
+    "check_hash",
+    "generate",
+    "info",
+    "is_url",
+    "main",
+    "multiprogram",
+    "policies",
+    "report",
+    "reuse_distances",
+    "run_cell",
+    "serve",
+    "simulate",
+]
 
 POLICIES: str
 SIZES: str
@@ -12,11 +42,12 @@ STUDY_POLICIES: str
 STUDY_SIZES: str
 VERSION: str
 
-Progress = Callable[[int, int], object]
-Column = tuple[str, str, list[str] | npt.NDArray[np.int64] | npt.NDArray[np.float64], npt.NDArray[np.bool_] | None]
+_Progress = Callable[[int, int], object]
+_Column = tuple[str, str, list[str] | npt.NDArray[np.int64] | npt.NDArray[np.float64], npt.NDArray[np.bool_] | None]
 
 class SweephandError(Exception): ...
 
+@final
 class Trace:
     @staticmethod
     def open(path: str | PathLike[str], *, name: str | None = None) -> Trace: ...
@@ -65,10 +96,11 @@ class Trace:
     @property
     def command(self) -> list[str]: ...
     def __len__(self) -> int: ...
-    def __getitem__(self, part: slice) -> Trace: ...
-    def __eq__(self, other: object) -> bool: ...
+    def __getitem__(self, part: slice, /) -> Trace: ...
+    def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
+@final
 class Reference:
     @property
     def page(self) -> int: ...
@@ -79,11 +111,13 @@ class Reference:
     @property
     def next_use(self) -> int | None: ...
 
+@final
 class Mmu:
     def test_and_clear_referenced(self, page: int) -> bool: ...
 
 def check(policy: object, thorough: bool) -> None: ...
 
+@final
 class Plan:
     @staticmethod
     def open(path: str | PathLike[str]) -> Plan: ...
@@ -91,8 +125,9 @@ class Plan:
     def parse_json(text: str, folder: str | PathLike[str]) -> Plan: ...
     def traces(self) -> list[tuple[str, str, str | None]]: ...
 
+@final
 class Dataset:
-    def __init__(self, folder: str | PathLike[str]) -> None: ...
+    def __new__(cls, folder: str | PathLike[str]) -> Dataset: ...
     def known_hash(self, location: str, token: str) -> str | None: ...
     def remember_hashes(self, traces: Sequence[tuple[str, str, str]]) -> None: ...
     def want(self, plan: Plan, traces: Sequence[tuple[str, str, str | None]], prune: bool) -> tuple[int, int, int]: ...
@@ -105,10 +140,11 @@ class Dataset:
         retries: int,
         command: Sequence[str],
         environment: Sequence[tuple[str, str]],
-        progress: Progress | None,
+        progress: _Progress | None,
     ) -> tuple[int, list[str]]: ...
     def close(self) -> None: ...
 
+@final
 class Hasher:
     def update(self, bytes: bytes) -> None: ...
     def finish(self) -> str: ...
@@ -127,9 +163,9 @@ def simulate(
     sample: str | None,
     sample_seed: int | None,
     threads: int | None,
-    progress: Progress | None,
-) -> tuple[list[Column], str]: ...
-def reuse_distances(trace: Trace, progress: Progress | None) -> tuple[npt.NDArray[np.int64], int]: ...
+    progress: _Progress | None,
+) -> tuple[list[_Column], str]: ...
+def reuse_distances(trace: Trace, progress: _Progress | None) -> tuple[npt.NDArray[np.int64], int]: ...
 def policies(names: str) -> str: ...
 def info(trace: Trace, objects: int, verify: bool) -> str: ...
 def advise(
@@ -137,14 +173,14 @@ def advise(
     policies: Sequence[object],
     memory: Sequence[str],
     threads: int | None,
-    progress: Progress | None,
+    progress: _Progress | None,
 ) -> tuple[str, str]: ...
 def report(
     traces: Sequence[Trace],
     policies: Sequence[object],
     memory: Sequence[str],
     threads: int | None,
-    progress: Progress | None,
+    progress: _Progress | None,
 ) -> str: ...
 def multiprogram(
     configurations: Sequence[str],
@@ -153,5 +189,5 @@ def multiprogram(
     seeds: Sequence[int],
     irim: int | None,
     threads: int | None,
-    progress: Progress | None,
-) -> tuple[list[Column], str]: ...
+    progress: _Progress | None,
+) -> tuple[list[_Column], str]: ...

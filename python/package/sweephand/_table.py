@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sweephand._sweephand import Column
+    from sweephand._sweephand import _Column as Column
 
 
 class Table(Protocol):
