@@ -7,8 +7,7 @@
 //! when the agent has followed. If a program changes its rights by bare system calls, the agent
 //! finds out a moment later.
 //!
-//! The agent opens in advance what it needs afterwards: see [`roots`](crate::roots),
-//! [`fork`](crate::fork).
+//! The agent opens in advance what it needs afterwards: see `roots` and `fork`.
 
 use crate::agent::Agent;
 use crate::failure::give_up;

@@ -1,7 +1,9 @@
-//! Fork: the child has all of its parent's memory, what is paged out included, and an agent of its own.
+//! Fork: the child has all of its parent's memory, what is paged out included, and an agent of its
+//! own.
 //!
-//! The agent's state is ordinary memory, so the child has a copy of it; all that is needed is that it be at rest when the
-//! copy is made ([`rest`](crate::rest)). What the state refers to outside of memory, descriptors, comes through a socket.
+//! The agent's state is ordinary memory, so the child has a copy of it. The state only has to be at
+//! rest when the copy is made (`rest`). The descriptors that the state refers to come through a
+//! socket.
 //!
 //! ```text
 //!   thread in _Fork             agent of the parent                            agent of the child

@@ -1,7 +1,7 @@
 //! Functions that the preload library exports under names of the C library's, so that the program
 //! finds ours first: `syscall` and `prctl`. Programs use these to ask the kernel for what no other
-//! function offers. [`hooks`](crate::hooks) replaces functions that the C library itself calls;
-//! only programs call these.
+//! function offers. `hooks` replaces functions that the C library itself calls; only programs call
+//! these.
 //!
 //! ```text
 //!   program ---- syscall(number, ...) ----> is the number one of SEEN?

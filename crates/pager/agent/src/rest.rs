@@ -13,7 +13,7 @@
 //! ```
 //!
 //! No thread waits for those other threads, so they can wait: the forking thread has all the locks
-//! that it needs. See [`fork`](crate::fork) for how it announces the fork, and for what the child's
+//! that it needs. See `fork` for how it announces the fork, and for what the child's
 //! agent receives.
 
 use crate::agent::{Agent, open_store};

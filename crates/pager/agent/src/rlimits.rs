@@ -5,7 +5,7 @@
 //!
 //! | limit | in the kernel |
 //! |---|---|
-//! | address space, data | what the program may have, and what the pager has reserved at that time ([`own`](crate::own)), which is all that it will need for so much memory |
+//! | address space, data | what the program may have, and what the pager has reserved at that time (`own`), which is all that it will need for so much memory |
 //! | descriptors, file size | the soft limit is the program's; the hard limit stays, so that the agent can raise the soft one for the moment that it opens a file or writes to the store |
 //!
 //! In such a moment another thread of the program could open a file, or write to one, beyond its

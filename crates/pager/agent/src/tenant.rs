@@ -2,7 +2,7 @@
 //! frames.
 //!
 //! To the rest of the agent a [`Tenant`] is a policy. It passes reports on to the command, and
-//! names the victims that the command has named. [`lease`](crate::lease) describes the messages and
+//! names the victims that the command has named. `lease` describes the messages and
 //! the reasons for them.
 //!
 //! While an agent waits for frames, or its task is stopped, it only carries out the command's
