@@ -18,7 +18,8 @@ class Stuck(policies.Clock):
     def victim(self, mmu):
         if not self.hand_steps:
             self.hand_steps = 1
-            print("stuck", flush=True)
+            # In one piece: two threads may be at this point.
+            print("stuck\\n", end="", flush=True)
         while True:
             {loop}
 
@@ -55,14 +56,13 @@ CALLS = {
 def interrupted(call: str, loop: str = "pass") -> None:
     program = PROGRAM.format(tests=str(Path(__file__).parent), call=call, loop=loop)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "stuck\n"
-        process.send_signal(signal.SIGINT)
         try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "stuck\n"
+            process.send_signal(signal.SIGINT)
             rest, _ = process.communicate(timeout=120)
-        except subprocess.TimeoutExpired:
+        finally:
             process.kill()
-            raise
     # Those that run at the same time are stuck, too, and say so.
     assert rest.splitlines()[-1] == "interrupted"
     assert process.returncode == 0

@@ -106,9 +106,13 @@ def test_nothing_that_is_written_is_cut_off_or_hides_a_curve(e1: Trace, style: s
             figure = axes.figure
             figure.canvas.draw()
             legend = axes.get_legend()
-            texts = [axes.xaxis.label, axes.yaxis.label, *axes.get_xticklabels(), *axes.get_yticklabels()]
-            shown = [text for text in texts if text.get_text() and text.get_visible()]
-            for text in [*shown, *(legend.get_texts() if legend else [])]:
+            shown = [axes.xaxis.label, axes.yaxis.label, *(legend.get_texts() if legend else [])]
+            # There are labels beyond both ends of an axis as well, which are not drawn.
+            for axis, coordinate in [(axes.xaxis, 0), (axes.yaxis, 1)]:
+                low, high = sorted(axis.get_view_interval())
+                labels = [label for label in axis.get_ticklabels() if label.get_text()]
+                shown += [label for label in labels if low <= label.get_position()[coordinate] <= high]
+            for text in shown:
                 box = text.get_window_extent()
                 assert box.x0 >= -1 and box.x1 <= figure.bbox.x1 + 1, text.get_text()
                 assert box.y0 >= -1 and box.y1 <= figure.bbox.y1 + 1, text.get_text()
