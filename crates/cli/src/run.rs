@@ -10,12 +10,16 @@ use crate::progress;
 use crate::record::{exit_code, pass_signals_on, signals};
 use crate::talk::say;
 use anyhow::{Context, bail};
+use rustix::process::{Resource, getrlimit};
+use signal_hook::consts::{
+    SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ,
+};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 use sweephand_pager::{
@@ -24,6 +28,10 @@ use sweephand_pager::{
 };
 use sweephand_report::{bytes, grouped};
 use sweephand_sim::{MemorySize, MemorySizeError};
+
+/// Signals that end a program with a core dump.
+const CORE_SIGNALS: [i32; 10] =
+    [SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -175,14 +183,32 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             args.command[0].display()
         );
     }
-    if ended.status.core_dumped() && ended.statistics.evictions.unwrap_or_default() > 0 {
+    // What fits its memory is complete in a core.
+    if ended.statistics.peak_memory_pages.unwrap_or_default() > 0 {
+        tell_of_core(args.command[0].as_ref(), ended.status);
+    }
+    Ok(exit_code(ended.status))
+}
+
+/// Says what has become of the core dump of a program that was paged. Memory that is paged out would
+/// be zeros there, so the program's agent has the kernel write none.
+fn tell_of_core(program: &Path, status: ExitStatus) {
+    let is_core_signal = status.signal().is_some_and(|signal| CORE_SIGNALS.contains(&signal));
+    // A program that takes cores through a pipe takes them whatever the limit.
+    let is_piped = || fs::read("/proc/sys/kernel/core_pattern").is_ok_and(|text| text.starts_with(b"|"));
+    if status.core_dumped() {
         say!(
             "sweephand: warning: {}: the core dump has zeros where memory was paged out; do not trust its data: run it \
              in more memory, or in a debugger",
-            args.command[0].display()
+            program.display()
+        );
+    } else if is_core_signal && (getrlimit(Resource::Core).current != Some(0) || is_piped()) {
+        say!(
+            "sweephand: {}: no core dump was written, since memory that was paged out would be zeros in it: run it in \
+             more memory, or in a debugger",
+            program.display()
         );
     }
-    Ok(exit_code(ended.status))
 }
 
 /// Removes counts of an earlier run, which a reader could take for those of one that has failed.

@@ -282,31 +282,81 @@ fn with_a_memfd_what_the_kernel_holds_of_a_page_stays_that_pages() {
     expect_right(&["--backend", "memfd", "--memory", "12MiB"], "held", &["huge", "24"]);
 }
 
-/// The kernel does not ask a pager when it dumps core. So the command says what such a core is
-/// worth.
+/// A guard stays where it is, and what was guarded reads as zeros.
 #[test]
-fn a_core_dump_of_a_paged_program_comes_with_a_warning() {
+fn guards_survive_paging() {
+    let options: [&[&str]; 4] = [
+        &["--policy", "clock-pro"],
+        &["--policy", "clock", "--prefetch", "off"],
+        &["--policy", "lifo-plus", "--io", "sync"],
+        &["--policy", "fifo"],
+    ];
+    for (seed, options) in ["1", "2", "3", "4"].into_iter().zip(options) {
+        let options = [&["--memory", "8MiB"][..], options].concat();
+        expect_right_where_there_is(&options, "guards", &["12", seed]);
+    }
+    // Nothing paged out.
+    expect_right_where_there_is(&["--memory", "256MiB"], "guards", &["12", "5"]);
+}
+
+/// The kernel does not ask a pager when it dumps core, and what is paged out would be zeros. So there
+/// is no core of a paged program, and the command says so. What the program starts is not affected.
+#[test]
+fn a_paged_program_leaves_no_false_core() {
     if !can_page() {
         return;
     }
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
-    if pattern.starts_with('|') {
-        eprintln!("NOT TESTED: core dumps go to a program here: {pattern}");
+    if pattern.starts_with('|') || pattern.contains('/') {
+        eprintln!("NOT TESTED: core dumps do not go to the working directory here: {pattern}");
         return;
     }
     let program = program("crash");
-    for (memory, is_paged) in [("8MiB", true), ("256MiB", false)] {
+    for (memory, backend, is_paged) in
+        [("8MiB", "anon", true), ("8MiB", "memfd", true), ("256MiB", "anon", false)]
+    {
         let folder = tempfile::tempdir_in(workshop()).unwrap();
         let script = format!(
-            "ulimit -c unlimited && exec {SWEEPHAND} run --swap {} --memory {memory} -- {} 24",
+            "ulimit -c unlimited && exec {SWEEPHAND} run --swap {} --memory {memory} --backend {backend} -- {} 24",
             workshop().display(),
             program.display()
         );
         let output = output(Command::new("sh").args(["-c", &script]).current_dir(folder.path()));
         let words = text(&output.stderr);
         assert_eq!(output.status.code(), Some(128 + 6), "{words}");
-        assert_eq!(words.contains("the core dump has zeros where memory was paged out"), is_paged, "{words}");
+        assert_eq!(words.contains("no core dump was written"), is_paged, "{words}");
+        let is_there = fs::read_dir(folder.path()).unwrap().next().is_some();
+        assert_eq!(is_there, !is_paged, "{words}");
     }
+}
+
+/// The kernel does not wait for a pager when a debugger reads: what is paged out cannot be read, until
+/// the program itself has been made to ask for it.
+#[test]
+fn a_debugger_sees_what_the_program_has() {
+    if !can_page() {
+        return;
+    }
+    let program = program("crash");
+    let commands = [
+        "break abort",
+        "run",
+        "print *(char *)(((char **)&memory)[0] + 4096)",
+        "print (int)madvise(((char **)&memory)[0], 4096 * 8, 22)",
+        "print *(char *)(((char **)&memory)[0] + 4096)",
+        "print *(char *)(((char **)&memory)[0] + 4096 * 7)",
+    ];
+    let mut command = run(&["--memory", "32MiB", "--policy", "clock", "--", "gdb", "-nx", "-batch"]);
+    for words in commands {
+        command.args(["-ex", words]);
+    }
+    let output = output(command.arg("--args").arg(program).arg("64"));
+    let (words, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(errors.contains("Cannot access memory"), "{words} {errors}");
+    assert!(
+        words.contains("= 0") && words.contains("98 'b'") && words.contains("104 'h'"),
+        "{words} {errors}"
+    );
 }
 
 /// What a program that found everything right counted under these options.

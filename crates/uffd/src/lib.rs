@@ -370,7 +370,10 @@ pub const PRESENT: u64 = raw::PAGE_IS_PRESENT as u64;
 /// so even when it is not mapped any more, until it is.
 pub const WRITTEN: u64 = raw::PAGE_IS_WRITTEN as u64;
 
-/// Finds the pages in `start..end` that are not missing. Fills `found` with runs and returns how
+/// A guard is there: who touches it gets a SIGSEGV. Kernels before Linux 6.15 do not tell (`EINVAL`).
+pub const GUARD: u64 = raw::PAGE_IS_GUARD as u64;
+
+/// Finds the pages in `start..end` that are not missing; guards count as missing. Fills `found` with runs and returns how
 /// many, and the address up to which was looked: go on there until it is `end`. `pagemap` is
 /// `/proc/self/pagemap`.
 pub fn scan_present(
@@ -379,7 +382,11 @@ pub fn scan_present(
     end: usize,
     found: &mut [Region],
 ) -> Result<(usize, usize), Errno> {
-    scan(pagemap, start, end, PRESENT | u64::from(raw::PAGE_IS_SWAPPED), found)
+    let present = PRESENT | u64::from(raw::PAGE_IS_SWAPPED);
+    match scan_but(&pagemap, start, end, present, GUARD, found) {
+        Err(Errno::INVAL) => scan(pagemap, start, end, present, found),
+        result => result,
+    }
 }
 
 /// Finds the pages in `start..end` that are of any of some categories ([`PRESENT`], [`WRITTEN`]),
@@ -389,6 +396,18 @@ pub fn scan(
     start: usize,
     end: usize,
     categories: u64,
+    found: &mut [Region],
+) -> Result<(usize, usize), Errno> {
+    scan_but(pagemap, start, end, categories, 0, found)
+}
+
+/// The same, but for pages of all of the categories `excluded`.
+fn scan_but(
+    pagemap: impl AsFd,
+    start: usize,
+    end: usize,
+    categories: u64,
+    excluded: u64,
     found: &mut [Region],
 ) -> Result<(usize, usize), Errno> {
     struct Scan<'a>(&'a mut raw::pm_scan_arg);
@@ -418,8 +437,8 @@ pub fn scan(
         vec: found.as_mut_ptr() as u64,
         vec_len: found.len() as u64,
         max_pages: 0,
-        category_inverted: 0,
-        category_mask: 0,
+        category_inverted: excluded,
+        category_mask: excluded,
         category_anyof_mask: categories,
         return_mask: categories,
     };

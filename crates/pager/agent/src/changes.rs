@@ -12,6 +12,7 @@ use crate::memfd;
 use crate::own::{self, Patience};
 use crate::pages::{Flag, State, page_start};
 use crate::regions::Regions;
+use crate::rlimits;
 use crate::staging::SEGMENT_BYTES;
 use alloc::vec::Vec;
 use rustix::io::Errno;
@@ -39,7 +40,7 @@ impl Agent {
     /// Forgets what is known of a page: what it held is not needed any more.
     pub(crate) fn forget(&mut self, page: PageId) {
         match self.pages.state(page) {
-            State::Absent => return,
+            State::Absent | State::Guarded => return,
             State::Stored => self.store.free(self.pages.place(page)),
             State::Reading => {
                 let (batch, index) = self.staging.batch_of(self.pages.place(page));
@@ -73,7 +74,7 @@ impl Agent {
         known
     }
 
-    /// The program drops the contents of a range, which stays mapped.
+    /// The program drops the contents of a range, which stays mapped. Guards stay as well.
     pub(crate) fn drop_contents(&mut self, start: usize, end: usize) {
         if let Some(memfd) = &self.memfd {
             memfd.punch(start, end - start);
@@ -86,6 +87,7 @@ impl Agent {
     /// The program has unmapped a range.
     pub(crate) fn unmapped(&mut self, start: usize, end: usize) {
         self.drop_contents(start, end);
+        self.forget_guards(start, end);
         self.pages.forget_chunks(start, end);
         self.regions.remove(start, end);
         self.kept.retain(|page, _| !(start..end).contains(page));
@@ -135,6 +137,7 @@ impl Agent {
         let managed = |(start, end): (usize, usize)| (start.max(from), end.min(from + length));
         let moved: Vec<_> = self.regions.iter().map(managed).filter(|(start, end)| start < end).collect();
         self.drop_contents(to, to + length);
+        self.forget_guards(to, to + length);
         let ended = self.objects.relocate(from, to, length);
         self.end_objects(&ended);
         for (start, end) in moved {
@@ -162,7 +165,7 @@ impl Agent {
                     self.staging.batches[batch].pages[index] = new;
                 }
                 State::Pinned => self.pinned.push_back(new.0),
-                State::Stored | State::Absent => {}
+                State::Stored | State::Absent | State::Guarded => {}
             }
         }
         self.pages.forget_chunks(from, from + length);
@@ -198,6 +201,7 @@ impl Agent {
             Call::Keep => self.keep(first, first + second),
             Call::LetGo => self.let_pages_go(first, first + second),
             Call::Threads => return program_threads().map_or(-1, |count| count as isize),
+            Call::Guard => return self.guard(first, second, arguments[2] as u32),
             Call::CatchUp if self.managed => self.catch_up(),
             Call::CatchUp => {}
             // `park` has waited for it.
@@ -317,6 +321,9 @@ impl Agent {
     /// From now on all memory of the program comes through here.
     pub(crate) fn manage_all(&mut self) {
         let is_first = !core::mem::replace(&mut self.managed, true);
+        if is_first {
+            rlimits::refuse_cores();
+        }
         // Whoever moves a mapping from now on asks first; whoever does so now is through before the kernel tells of anything.
         self.hold_mappings();
         MAILBOX.allow(-1);
@@ -399,6 +406,7 @@ impl Agent {
                     if error == Errno::NOMEM { "; raise the sysctl vm.max_map_count" } else { "" }
                 )),
             }
+            self.look_for_guards(start, end);
             registered.push((start, end));
         }
     }

@@ -64,6 +64,8 @@ impl Agent {
                 }
             }
             State::Resident | State::Pinned => self.check_presence(page, address),
+            State::Guarded if self.is_unguarded(page) => self.fault(address),
+            State::Guarded => self.wake(address),
         }
     }
 
@@ -134,6 +136,9 @@ impl Agent {
                 Errno::NOMEM if patience.wait() => {}
                 _ => {
                     self.catch_up();
+                    if error == Errno::EXIST {
+                        self.look_for_guards(address, address + PAGE_BYTES);
+                    }
                     if self.pages.find(address) != Some(page)
                         || (self.pages.state(page), self.pages.place(page)) != expected
                     {
@@ -161,6 +166,7 @@ impl Agent {
         self.ahead.expect(stream, address / PAGE_BYTES + count);
         self.make_room(count);
         self.hold();
+        let count = self.before_next_guard(address, count);
         let (mut done, mut patience) = (0, Patience::new());
         while done < count {
             let at = address + done * PAGE_BYTES;
@@ -440,6 +446,8 @@ impl Agent {
     pub(crate) fn read_done(&mut self, batch: usize) {
         self.hold();
         let count = self.staging.batches[batch].pages.len();
+        let first = self.pages.address(self.staging.batches[batch].pages[0]);
+        self.before_next_guard(first, count);
         let mut index = 0;
         while index < count {
             let page = self.staging.batches[batch].pages[index];

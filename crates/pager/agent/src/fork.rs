@@ -375,6 +375,7 @@ impl Agent {
         self.make_up(false);
         for (start, end) in self.not_inherited.iter().collect::<Vec<_>>() {
             self.drop_contents(start, end);
+            self.forget_guards(start, end);
             self.regions.remove(start, end);
         }
         handover.addresses[..handover.answered as usize].iter().for_each(|&address| self.adopt(address, &[]));

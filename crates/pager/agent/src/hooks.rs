@@ -10,6 +10,7 @@ use crate::control::add;
 use crate::environment;
 use crate::failure;
 use crate::gate::GATE;
+use crate::guards::is_about_guards;
 use crate::mailbox::{Call, MAILBOX, NEW};
 use crate::memfd::advise;
 use crate::objects::LEAST_BYTES;
@@ -123,13 +124,14 @@ pub(crate) fn map_objects() {
 pub(crate) fn install() -> Result<(), &'static CStr> {
     // Libraries other than GNU's keep no such variable.
     BREAK.store(symbol(c"__curbrk").map_or(ptr::null_mut(), <*mut c_void>::cast), Ordering::Relaxed);
-    let hooks: [(&CStr, *const c_void); 10] = [
+    let hooks: [(&CStr, *const c_void); 11] = [
         (c"munmap", hook_munmap as *const c_void),
         (c"mmap", hook_mmap as *const c_void),
         (c"mmap64", hook_mmap as *const c_void),
         (c"mremap", hook_mremap as *const c_void),
         (c"mprotect", hook_mprotect as *const c_void),
         (c"madvise", hook_madvise as *const c_void),
+        (c"process_madvise", hook_process_madvise as *const c_void),
         (c"brk", hook_brk as *const c_void),
         (c"execve", hook_execve as *const c_void),
         (c"execveat", hook_execveat as *const c_void),
@@ -141,7 +143,8 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
         }
         match symbol(name) {
             Some(function) => overwrite(function as usize, &jump(hook as usize)).map_err(|_| name)?,
-            None if name == c"mmap64" => {}
+            // Older libraries have no `process_madvise`.
+            None if name == c"mmap64" || name == c"process_madvise" => {}
             None => return Err(name),
         }
     }
@@ -449,6 +452,9 @@ pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_i
         advice => advice,
     };
     let taken_over = match advice {
+        advice if is_about_guards(advice) && !GATE.is_in_use() => {
+            MAILBOX.ask(Call::Guard, [address, length, advice as usize, 0, 0])
+        }
         _ if !GATE.is_in_use() => None,
         // What is shared is not what it seems: the agent knows.
         raw::MADV_DONTNEED | raw::MADV_REMOVE => {
@@ -456,6 +462,7 @@ pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_i
         }
         // Pages are what is managed. And where a fork ends the program, no child gets anything.
         raw::MADV_HUGEPAGE | raw::MADV_COLLAPSE => Some(0),
+        advice if is_about_guards(advice) => Some(-(Errno::INVAL.raw_os_error() as isize)),
         _ => None,
     };
     // SAFETY: the program's own call.
@@ -469,6 +476,34 @@ pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_i
         };
         if let Some(told) = told {
             MAILBOX.call(told, address, length.next_multiple_of(PAGE_BYTES));
+        }
+    }
+    c_result(result)
+}
+
+/// One of the ranges that `process_madvise` is about.
+#[repr(C)]
+struct Range {
+    start: usize,
+    length: usize,
+}
+
+/// The agent looks at what has become of guards.
+extern "C" fn hook_process_madvise(
+    process: c_int,
+    ranges: *const Range,
+    count: usize,
+    advice: c_int,
+    flags: u32,
+) -> isize {
+    let arguments = [process as usize, ranges as usize, count, advice as usize, flags as usize, 0];
+    // SAFETY: the program's own call.
+    let result = unsafe { call(raw::__NR_process_madvise, arguments) };
+    if result > 0 && is_about_guards(advice as u32) {
+        for index in 0..count {
+            // SAFETY: the kernel has just read these ranges.
+            let Range { start, length } = unsafe { ranges.add(index).read() };
+            MAILBOX.ask(Call::Guard, [start, length, 0, 0, 0]);
         }
     }
     c_result(result)

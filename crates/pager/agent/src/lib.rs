@@ -26,6 +26,7 @@
 //! | `objects` | large allocations, for policies that tell them apart |
 //! | `memfd` | the other backend: shared memory, exact bits |
 //! | `gate` | how the agent keeps the program's threads off changes while it makes one |
+//! | `guards` | pages that nobody may touch (`MADV_GUARD_INSTALL`) |
 //! | `tenant`, `lease` | several programs, one limit: frames lent by the command, which has the policy |
 //! | `pages`, `regions`, `staging`, `store`, `io`, `readahead` | what they say |
 //! | `roots` | where the agent opens files, whatever the program does to its own root and rights |
@@ -53,6 +54,7 @@ pub mod failure;
 mod faults;
 pub mod fork;
 pub mod gate;
+mod guards;
 mod hooks;
 pub mod interpose;
 pub mod io;

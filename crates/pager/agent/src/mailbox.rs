@@ -81,6 +81,9 @@ pub enum Call {
     LetGo = 15,
     /// How many threads the program has; negative if that cannot be told.
     Threads = 16,
+    /// `madvise` about guards, with its arguments; with another advice, a look at what guards there
+    /// are. The answer is that of `madvise`.
+    Guard = 17,
 }
 
 /// In a protection: what was there before is gone. (A bit that no protection has.)
@@ -89,7 +92,7 @@ pub const NEW: u32 = 1 << 31;
 pub const ARGUMENTS: usize = 5;
 
 impl Call {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Grown,
         Self::Stack,
         Self::BeforeFork,
@@ -106,6 +109,7 @@ impl Call {
         Self::Keep,
         Self::LetGo,
         Self::Threads,
+        Self::Guard,
     ];
 
     fn of(number: u32) -> Option<Self> {
@@ -114,7 +118,7 @@ impl Call {
 
     /// Whether the thread needs the answer: its slot is kept until it has it.
     fn is_question(self) -> bool {
-        matches!(self, Self::Drop | Self::Remap | Self::Reserve | Self::Threads)
+        matches!(self, Self::Drop | Self::Remap | Self::Guard | Self::Reserve | Self::Threads)
     }
 }
 

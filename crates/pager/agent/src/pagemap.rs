@@ -10,7 +10,7 @@ use linux_raw_sys::general::__NR_mincore;
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use sweephand_uffd::{PAGE_BYTES, Region, scan_present};
+use sweephand_uffd::{GUARD, PAGE_BYTES, Region, scan, scan_present};
 
 /// Pages that `mincore` is asked for at a time.
 const PAGES: usize = 512;
@@ -47,6 +47,17 @@ impl Pagemap {
             Some(file) => scan_present(file, start, end, found),
             None => look(start, end, found),
         }
+    }
+
+    /// Finds the guards in a range, as `present` does pages. `EINVAL`: the kernel does not tell;
+    /// `EACCES`: this process may not ask.
+    pub(crate) fn guards(
+        &self,
+        start: usize,
+        end: usize,
+        found: &mut [Region],
+    ) -> Result<(usize, usize), Errno> {
+        scan(self.file.as_ref().ok_or(Errno::ACCESS)?, start, end, GUARD, found)
     }
 }
 

@@ -14,6 +14,7 @@
 //!                            ^  written     fault, prefetch                |
 //!                            +---------------------------------------------+
 //!                                        evict
+//!   Guarded: the program has installed a guard; nothing is put there
 //!   Pinned: in memory and cannot be moved now (under DMA, locked, not both readable and writable)
 //! ```
 //!
@@ -55,6 +56,8 @@ pub enum State {
     Reading,
     /// Mapped, and not the policy's: it cannot be moved.
     Pinned,
+    /// There is a guard: who touches it gets a SIGSEGV.
+    Guarded,
 }
 
 const STATE_BITS: u8 = 0x07;
@@ -192,7 +195,8 @@ impl Pages {
             3 => State::Writing,
             4 => State::Stored,
             5 => State::Reading,
-            _ => State::Pinned,
+            6 => State::Pinned,
+            _ => State::Guarded,
         }
     }
 

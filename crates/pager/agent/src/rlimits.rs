@@ -6,6 +6,7 @@
 //! | limit | in the kernel |
 //! |---|---|
 //! | address space, data | what the program may have, and what the pager has reserved at that time (`own`), which is all that it will need for so much memory |
+//! | cores | 1 byte once memory is paged: the kernel then writes no core, where pages that are paged out would be zeros |
 //! | descriptors, file size | the soft limit is the program's; the hard limit stays, so that the agent can raise the soft one for the moment that it opens a file or writes to the store |
 //!
 //! In such a moment another thread of the program could open a file, or write to one, beyond its
@@ -23,6 +24,8 @@ use rustix::io::Errno;
 const INFINITY: u64 = u64::MAX;
 /// Enough descriptors for an agent.
 const DESCRIPTORS: u64 = 256;
+/// The limit with which the kernel writes no core, whether to a file or to a pipe.
+const NO_CORE: u64 = 1;
 /// The capability to raise a hard limit.
 const CAP_SYS_RESOURCE: u32 = 24;
 
@@ -79,7 +82,8 @@ static FILE_SIZE: Kept = Kept::new(raw::RLIMIT_FSIZE);
 static DATA: Kept = Kept::new(raw::RLIMIT_DATA);
 static DESCRIPTORS_OPEN: Kept = Kept::new(raw::RLIMIT_NOFILE);
 static ADDRESS_SPACE: Kept = Kept::new(raw::RLIMIT_AS);
-static KEPT: [&Kept; 4] = [&FILE_SIZE, &DATA, &DESCRIPTORS_OPEN, &ADDRESS_SPACE];
+static CORE: Kept = Kept::new(raw::RLIMIT_CORE);
+static KEPT: [&Kept; 5] = [&FILE_SIZE, &DATA, &DESCRIPTORS_OPEN, &ADDRESS_SPACE, &CORE];
 
 /// The process whose limits these are: the child of a `vfork` has others, and the same memory.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -90,7 +94,10 @@ fn process() -> u32 {
 }
 
 fn kept(resource: u32) -> Option<&'static Kept> {
-    KEPT.into_iter().find(|kept| kept.resource == resource)
+    let kept = KEPT.into_iter().find(|kept| kept.resource == resource)?;
+    // The limit of cores is the kernel's until memory is paged.
+    let is_kernels = resource == raw::RLIMIT_CORE && !kept.is_set.load(Ordering::Acquire);
+    (!is_kernels).then_some(kept)
 }
 
 fn kernels(resource: u32, new: Option<Limit>) -> Result<Limit, Errno> {
@@ -134,7 +141,10 @@ fn set(kept: &Kept, wanted: Limit) -> Result<(), Errno> {
         }
         _ => 0,
     };
-    let soft = wanted.soft.saturating_add(reserved);
+    let soft = match kept.resource {
+        raw::RLIMIT_CORE => NO_CORE,
+        _ => wanted.soft.saturating_add(reserved),
+    };
     let hard = hard_for(Limit { hard: soft.max(wanted.hard), ..wanted }, kernel);
     // Who may not raise the hard limit has what is left.
     let choices = [Limit { soft, hard }, Limit { soft: soft.min(kernel.hard), hard: kernel.hard }];
@@ -186,7 +196,7 @@ pub unsafe fn prlimit_of_c(pid: u32, resource: u32, new: usize, old: usize) -> i
 /// none.
 pub(crate) fn begin() {
     PROCESS.store(process(), Ordering::Release);
-    for kept in KEPT {
+    for kept in [&FILE_SIZE, &DATA, &DESCRIPTORS_OPEN, &ADDRESS_SPACE] {
         let Ok(kernel) = kernels(kept.resource, None) else { continue };
         let most = match kept.resource {
             // What the command itself had to keep to, its store has to.
@@ -217,6 +227,16 @@ pub(crate) fn settle() {
             // Where it cannot be, the pager has to do with what there is.
             let _ = set(kept, load(&kept.program));
         }
+    }
+}
+
+/// From now on pages are paged out. The kernel does not wait for a pager when it dumps core, so it is
+/// made to write none.
+pub(crate) fn refuse_cores() {
+    let Ok(kernel) = kernels(CORE.resource, None) else { return };
+    let made = Limit { soft: NO_CORE.min(kernel.hard), ..kernel };
+    if kernels(CORE.resource, Some(made)).is_ok() {
+        CORE.note(kernel, made);
     }
 }
 

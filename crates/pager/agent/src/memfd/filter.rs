@@ -65,10 +65,16 @@ const XDP_UMEM_REG: u32 = 4;
 const RDMA_VERBS_IOCTL: u32 = 0xc018_1b01;
 const VFIO_IOMMU_MAP_DMA: u32 = 0x3b71;
 const IOMMU_IOAS_MAP: u32 = 0x3b85;
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 19] = [
     (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_DONTNEED)), PROGRAMS], Errno::INVAL),
     (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_FREE)), PROGRAMS], Errno::INVAL),
     (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_REMOVE)), PROGRAMS], Errno::INVAL),
+    (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_GUARD_INSTALL)), PROGRAMS], Errno::INVAL),
+    (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_GUARD_REMOVE)), PROGRAMS], Errno::INVAL),
+    (raw::__NR_process_madvise, &[(3, Test::Is(raw::MADV_DONTNEED))], Errno::INVAL),
+    (raw::__NR_process_madvise, &[(3, Test::Is(raw::MADV_FREE))], Errno::INVAL),
+    (raw::__NR_process_madvise, &[(3, Test::Is(raw::MADV_GUARD_INSTALL))], Errno::INVAL),
+    (raw::__NR_process_madvise, &[(3, Test::Is(raw::MADV_GUARD_REMOVE))], Errno::INVAL),
     (raw::__NR_open, &[(1, Test::HasBit(raw::O_DIRECT))], Errno::INVAL),
     (raw::__NR_openat, &[(2, Test::HasBit(raw::O_DIRECT)), PROGRAMS], Errno::INVAL),
     (raw::__NR_open_by_handle_at, &[(2, Test::HasBit(raw::O_DIRECT))], Errno::INVAL),
@@ -94,7 +100,7 @@ fn step(code: u16, value: u32) -> Instruction {
     Instruction { code, if_true: 0, if_false: 0, value }
 }
 
-/// Instructions of the filter, of which there are 79.
+/// Instructions of the filter, of which there are 113.
 const MOST_INSTRUCTIONS: usize = 128;
 
 /// A filter in the making. Not on the heap: that is the agent's, who runs already.

@@ -45,6 +45,8 @@
 //! * **mremap** would leave a page at an address that differs from its offset. The agent replaces
 //!   it, and copies pages if memory cannot be enlarged in place. A call that does not come through
 //!   the C library's function ends the program.
+//! * **Guards** (`MADV_GUARD_INSTALL`) are refused, as by kernels that have none: over the marks of
+//!   write protection the kernel would try to install one for ever.
 //! * **Direct I/O** into memory that is being punched would be lost, so it is refused: see
 //!   `filter`.
 //! * **Everything else** stays native and is counted: stacks, code, and memory that is locked or

@@ -51,8 +51,8 @@ impl Agent {
         result
     }
 
-    /// The parts of a range that are shared memory.
-    fn managed_parts(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
+    /// The parts of a range that are managed.
+    pub(crate) fn managed_parts(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
         let mut parts = Regions::new();
         parts.add(start, end);
         self.regions.gaps(start, end).into_iter().for_each(|(start, end)| parts.remove(start, end));
@@ -198,7 +198,7 @@ impl Agent {
                     let (batch, index) = self.staging.batch_of(place);
                     self.staging.batches[batch].pages[index] = new;
                 }
-                State::Stored | State::Pinned | State::Absent => {}
+                State::Stored | State::Pinned | State::Absent | State::Guarded => {}
             }
             self.policy.remove(old);
             self.pages.set(old, State::Absent, 0);
