@@ -190,8 +190,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(exit_code(ended.status))
 }
 
-/// Says what has become of the core dump of a program that was paged. Memory that is paged out would
-/// be zeros there, so the program's agent has the kernel write none.
+/// Says what has become of the core dump of a program that was paged. Memory that is paged out
+/// would be zeros there, so the program's agent has the kernel write none.
 fn tell_of_core(program: &Path, status: ExitStatus) {
     let is_core_signal = status.signal().is_some_and(|signal| CORE_SIGNALS.contains(&signal));
     // A program that takes cores through a pipe takes them whatever the limit.

@@ -120,7 +120,10 @@ fn a_page_needs_a_place() {
     let refused = output(&[QUICK, "--page"], &taken);
     let message = text(&refused.stderr);
     assert_eq!((refused.status.code(), message.lines().count()), (Some(2), 1), "{message}");
-    assert!(message.starts_with("sweephand: ") && message.contains("taken: cannot be made"), "{message}");
+    assert!(
+        message.starts_with("sweephand: ") && message.contains("taken: is a file; name a directory"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -299,8 +299,8 @@ fn guards_survive_paging() {
     expect_right_where_there_is(&["--memory", "256MiB"], "guards", &["12", "5"]);
 }
 
-/// The kernel does not ask a pager when it dumps core, and what is paged out would be zeros. So there
-/// is no core of a paged program, and the command says so. What the program starts is not affected.
+/// The kernel does not ask a pager when it dumps core, and what is paged out would be zeros. So a
+/// paged program leaves no core, and the command says so. What the program starts is not affected.
 #[test]
 fn a_paged_program_leaves_no_false_core() {
     if !can_page() {
@@ -330,8 +330,8 @@ fn a_paged_program_leaves_no_false_core() {
     }
 }
 
-/// The kernel does not wait for a pager when a debugger reads: what is paged out cannot be read, until
-/// the program itself has been made to ask for it.
+/// The kernel does not wait for a pager when a debugger reads. What is paged out cannot be read until
+/// the debugger makes the program itself ask for it.
 #[test]
 fn a_debugger_sees_what_the_program_has() {
     if !can_page() {

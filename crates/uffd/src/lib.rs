@@ -370,12 +370,13 @@ pub const PRESENT: u64 = raw::PAGE_IS_PRESENT as u64;
 /// so even when it is not mapped any more, until it is.
 pub const WRITTEN: u64 = raw::PAGE_IS_WRITTEN as u64;
 
-/// A guard is there: who touches it gets a SIGSEGV. Kernels before Linux 6.15 do not tell (`EINVAL`).
+/// A guard is there: a thread that touches it gets a SIGSEGV. Kernels before Linux 6.15 do not list
+/// guards (`EINVAL`).
 pub const GUARD: u64 = raw::PAGE_IS_GUARD as u64;
 
-/// Finds the pages in `start..end` that are not missing; guards count as missing. Fills `found` with runs and returns how
-/// many, and the address up to which was looked: go on there until it is `end`. `pagemap` is
-/// `/proc/self/pagemap`.
+/// Finds the pages in `start..end` that are not missing; guards count as missing. Fills `found` with
+/// runs. Returns how many there are, and the address where the scan stopped: go on there until it is
+/// `end`. `pagemap` is `/proc/self/pagemap`.
 pub fn scan_present(
     pagemap: impl AsFd,
     start: usize,

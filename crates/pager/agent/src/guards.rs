@@ -1,18 +1,18 @@
-//! Guards: pages that end with a SIGSEGV whoever touches them, though they are mapped
+//! Guards: pages that end a thread that touches them with a SIGSEGV, though they are mapped
 //! (`MADV_GUARD_INSTALL`). C libraries put them at the ends of stacks.
 //!
-//! To install one drops what was there, and when it is removed the page reads as zeros. The kernel
-//! tells nobody of either, and lets `UFFDIO_COPY` write over a guard as if nothing were there. So the
-//! agent makes these calls for the program: it knows then what it must not fill, and what it may
-//! forget. Such a page is [`State::Guarded`].
+//! Installing a guard drops the page's contents, and the page reads as zeros when the guard is
+//! removed. The kernel sends userfaultfd no event for either call, and `UFFDIO_COPY` overwrites a
+//! guard. So the agent makes these calls for the program. It then knows which pages it must not
+//! fill and which contents it may forget. Such a page is in [`State::Guarded`].
 //!
-//! A program that makes the system calls by itself is not seen. So before pages are filled that
-//! nobody waits for, the kernel is asked for guards among them. (The page that a thread waits for
-//! had none, or the thread would not wait.) What cannot be seen is that a guard has come and gone in
-//! between: what was paged out before is there again then.
+//! The agent does not see guards that a program installs by bare system calls. So it asks the kernel
+//! for guards before it fills pages that no thread waits for. (A page that a thread waits for has no
+//! guard, or the thread would not wait.) One case is left: if a program installs and removes a guard
+//! and the agent fills nothing there in between, the page's old contents come back.
 //!
-//! The kernel tells of guards from Linux 6.15 on. Where there are guards and nobody tells of them
-//! (6.13, 6.14) the program is told that there are none, as older kernels do; so it is with a memfd.
+//! The kernel lists guards from Linux 6.15 on. Linux 6.13 and 6.14 have guards and do not list them:
+//! there the agent refuses the call, as older kernels do. The memfd backend refuses it too.
 
 use crate::agent::Agent;
 use crate::memfd::advise;

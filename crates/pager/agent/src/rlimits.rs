@@ -230,8 +230,8 @@ pub(crate) fn settle() {
     }
 }
 
-/// From now on pages are paged out. The kernel does not wait for a pager when it dumps core, so it is
-/// made to write none.
+/// Has the kernel write no core, because pages are paged out from now on. The kernel does not wait
+/// for a pager when it dumps core.
 pub(crate) fn refuse_cores() {
     let Ok(kernel) = kernels(CORE.resource, None) else { return };
     let made = Limit { soft: NO_CORE.min(kernel.hard), ..kernel };

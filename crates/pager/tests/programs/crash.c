@@ -1,5 +1,5 @@
-/* Fills MIB of memory and ends with a core dump: crash MIB. The limit of cores stays what it is, for
-   the program and for what it starts. */
+/* Fills MIB of memory and ends with a core dump: crash MIB. The limit of cores stays what it is,
+ * for the program and for what it starts. */
 #include "check.h"
 #include <sys/resource.h>
 
