@@ -307,7 +307,7 @@ fn cells_that_would_fail_again_are_tried_once_told_and_tried_by_the_next_run() {
         let output = sandbox.run("sweep plan.toml -o out --retries 1");
         assert_eq!(output.status.code(), Some(1));
         let summary = text(&output.stdout);
-        assert!(summary.starts_with("c.swt, lru, 10%: "), "{summary}");
+        assert!(summary.starts_with("c.swt, 2 cells: "), "{summary}");
         assert!(summary.lines().next().unwrap().ends_with(": not a page number: \"one\""), "{summary}");
         assert_eq!(number_before(&summary, "failed"), 2);
         let failures = fs::read_to_string(sandbox.path("out/_failures.jsonl")).unwrap();

@@ -34,7 +34,7 @@ static ALLOCATOR: Counting = Counting;
 const FRAMES: usize = 1 << 12;
 const PAGES: usize = 2 * FRAMES;
 /// The page table's top levels, which are there whatever a program has.
-const DIRECTORY_BYTES: usize = (16 << 15) + (64 << 10);
+const DIRECTORY_BYTES: usize = (2 << 15) + (64 << 10);
 
 /// Bytes a page after twice as many pages as there are frames have been gone through in order and
 /// at random.

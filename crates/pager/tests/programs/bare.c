@@ -22,27 +22,17 @@ static void *use_memory(void *nothing)
     return nothing;
 }
 
-/* System calls that no library sees. */
-static long call(long number, long a, long b, long c, long d, long e, long f)
-{
-    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-    long result;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
 static void take(size_t steps, size_t step, unsigned pause_us, int by_break)
 {
-    char **taken = (char **)call(SYS_mmap, 0, steps * sizeof(char *), PROT_READ | PROT_WRITE,
+    char **taken = (char **)bare_call(SYS_mmap, 0, steps * sizeof(char *), PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (size_t number = 0; number < steps; number++) {
         long at;
         if (by_break) {
-            at = (call(SYS_brk, 0, 0, 0, 0, 0, 0) + PAGE - 1) & -PAGE;
-            EXPECT(call(SYS_brk, at + step * PAGE, 0, 0, 0, 0, 0) == at + (long)(step * PAGE));
+            at = (bare_call(SYS_brk, 0, 0, 0, 0, 0, 0) + PAGE - 1) & -PAGE;
+            EXPECT(bare_call(SYS_brk, at + step * PAGE, 0, 0, 0, 0, 0) == at + (long)(step * PAGE));
         } else {
-            at = call(SYS_mmap, 0, step * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            at = bare_call(SYS_mmap, 0, step * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             EXPECT(at > 0);
         }
         taken[number] = (char *)at;

@@ -23,17 +23,6 @@ static void in_child(void)
     _exit(0);
 }
 
-/* The system call itself: the pager sees calls of the C library's functions, `syscall` too. */
-static long bare_madvise(void *at, size_t bytes, int advice)
-{
-    register long fifth __asm__("r8") = 0;
-    long result;
-    __asm__ volatile("syscall" : "=a"(result)
-                     : "a"(SYS_madvise), "D"(at), "S"(bytes), "d"((long)advice), "r"(fifth)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-
 int main(int count, char **arguments)
 {
     const char *what = arguments[2];
@@ -56,7 +45,7 @@ int main(int count, char **arguments)
         if (!syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)) in_child();
     } else if (!strcmp(what, "remap")) {
         char *target = map_pages(pages);
-        syscall(SYS_mremap, memory, pages * PAGE, pages * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, target);
+        bare_call(SYS_mremap, (long)memory, pages * PAGE, pages * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (long)target, 0);
         memory = target;
     } else if (!strcmp(what, "spawn")) {
         pid_t child;
@@ -101,7 +90,7 @@ int main(int count, char **arguments)
             fill(memory + (pages - 1 - page) * PAGE, pages - 1 - page, 0);
         }
         /* Where the pager cannot see it the answer is no, rather than that nothing is dropped. */
-        EXPECT(bare_madvise(memory, PAGE, MADV_DONTNEED) == -EINVAL);
+        EXPECT(bare_call(SYS_madvise, (long)memory, PAGE, MADV_DONTNEED, 0, 0, 0) == -EINVAL);
         EXPECT(mremap(memory, 0, pages * PAGE, MREMAP_MAYMOVE) == MAP_FAILED && errno == EINVAL);
         char *moved = mremap(memory, pages * PAGE, pages * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
         EXPECT(moved != MAP_FAILED && moved != memory);
