@@ -309,6 +309,7 @@ impl Agent {
         MAILBOX.open(self.doorbells);
         loop {
             self.read_messages();
+            self.apply_changes();
             self.heed();
             while let Some(message) = self.messages.pop_front() {
                 self.answer(message);
@@ -426,18 +427,36 @@ impl Agent {
         }
     }
 
-    /// Lets changes to the address space get on that keep copies and moves waiting.
+    /// Lets changes to the address space get on that keep copies and moves waiting. The caller applies
+    /// them before it puts anything into the program's memory.
     pub(crate) fn settle(&mut self) {
         self.read_messages();
         rustix::thread::sched_yield();
     }
 
-    /// Applies the changes among the messages read so far, ahead of faults: what is where, as of now.
+    /// Knows all changes to the address space as of now. What a page was thought to be may have changed.
     pub(crate) fn catch_up(&mut self) {
         while self.uffd.is_changing() {
             self.settle();
         }
         self.read_messages();
+        self.apply_changes();
+    }
+
+    /// Whether there are changes that have been read and not applied.
+    ///
+    /// While there are, nothing may be put into the program's memory. The kernel refuses that until
+    /// a change has been read, and then drops the old contents at any time: what is put there
+    /// afterwards would be there again.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.messages.iter().any(|message| !matches!(message.event(), Some(Event::Fault { .. }) | None))
+    }
+
+    /// Applies the changes among the messages read so far, ahead of faults.
+    fn apply_changes(&mut self) {
+        if !self.has_changes() {
+            return;
+        }
         let mut later = VecDeque::with_capacity(self.messages.len());
         while let Some(message) = self.messages.pop_front() {
             match message.event() {
@@ -451,9 +470,8 @@ impl Agent {
     /// Has no mapping moved until [`MAILBOX`] is let go, and knows of all that have been. A thread that is held up by a fault
     /// or a signal handler just before it moves one is not waited for: what it waits for may be us.
     pub(crate) fn hold_mappings(&mut self) {
-        let is_change = |message: &Message| !matches!(message.event(), Some(Event::Fault { .. }) | None);
         for look in 0..HELD_LOOKS {
-            if MAILBOX.hold() && !self.messages.iter().any(is_change) {
+            if MAILBOX.hold() && !self.has_changes() {
                 return;
             }
             MAILBOX.let_go();

@@ -77,11 +77,22 @@ impl Agent {
             // SAFETY: zeros to a page that the program has dropped, or nothing if it is there.
             let progress = unsafe { self.uffd.copy(address, self.staging.zeros(), PAGE_BYTES) };
             match progress.error {
-                Some(Errno::AGAIN) => self.settle(),
+                Some(Errno::AGAIN) => {
+                    self.catch_up();
+                    if !self.is_thought_mapped(page, address) {
+                        break self.wake(address);
+                    }
+                }
                 None | Some(Errno::EXIST) => break self.wake(address),
                 Some(_) => break self.vanished(page),
             }
         }
+    }
+
+    /// Whether the page at an address is still this one, and mapped as far as is known.
+    fn is_thought_mapped(&self, page: PageId, address: usize) -> bool {
+        self.pages.find(address) == Some(page)
+            && matches!(self.pages.state(page), State::Resident | State::Pinned)
     }
 
     /// Lets the threads go on that wait for a page, to see for themselves.
@@ -94,9 +105,7 @@ impl Agent {
     pub(crate) fn vanished(&mut self, page: PageId) {
         let address = self.pages.address(page);
         self.catch_up();
-        if self.pages.find(address) == Some(page)
-            && matches!(self.pages.state(page), State::Resident | State::Pinned)
-        {
+        if self.is_thought_mapped(page, address) {
             self.forget(page);
         }
         self.wake(address);
@@ -110,6 +119,7 @@ impl Agent {
         let expected = (self.pages.state(page), self.pages.place(page));
         let (mut attempts, mut busy, mut patience) = (0, 0, Patience::new());
         loop {
+            debug_assert!(!self.has_changes());
             // SAFETY: the page's own contents to where they belong.
             let progress = unsafe {
                 match self.memfd {
@@ -131,24 +141,25 @@ impl Agent {
                     Some(error) => error,
                 };
             }
-            match error {
-                Errno::AGAIN | Errno::BUSY => self.settle(),
-                Errno::NOMEM if patience.wait() => {}
-                _ => {
-                    self.catch_up();
-                    if error == Errno::EXIST {
-                        self.look_for_guards(address, address + PAGE_BYTES);
-                    }
-                    if self.pages.find(address) != Some(page)
-                        || (self.pages.state(page), self.pages.place(page)) != expected
-                    {
-                        return false;
-                    }
-                    attempts += 1;
-                    if attempts > PATIENCE {
-                        give_up(format_args!("a page cannot be put back to {address:#x}: {error}"));
-                    }
+            if error == Errno::NOMEM && patience.wait() {
+                continue;
+            }
+            self.catch_up();
+            if error == Errno::EXIST {
+                self.look_for_guards(address, address + PAGE_BYTES);
+            }
+            if self.pages.find(address) != Some(page)
+                || (self.pages.state(page), self.pages.place(page)) != expected
+            {
+                return false;
+            }
+            if !matches!(error, Errno::AGAIN | Errno::BUSY) {
+                attempts += 1;
+                if attempts > PATIENCE {
+                    give_up(format_args!("a page cannot be put back to {address:#x}: {error}"));
                 }
+            } else if error == Errno::BUSY {
+                rustix::thread::sched_yield();
             }
         }
     }
@@ -166,7 +177,7 @@ impl Agent {
         self.ahead.expect(stream, address / PAGE_BYTES + count);
         self.make_room(count);
         self.hold();
-        let count = self.before_next_guard(address, count);
+        let mut count = self.before_next_guard(address, count);
         let (mut done, mut patience) = (0, Patience::new());
         while done < count {
             let at = address + done * PAGE_BYTES;
@@ -181,7 +192,14 @@ impl Agent {
             let filled = match progress.error {
                 None => progress.bytes / PAGE_BYTES,
                 Some(Errno::AGAIN) => {
-                    self.settle();
+                    self.catch_up();
+                    // Something may have been moved there.
+                    let is_absent =
+                        |&index: &usize| self.pages.state_at(address + index * PAGE_BYTES) == State::Absent;
+                    count = (done..count).take_while(is_absent).last().map_or(done, |last| last + 1);
+                    if count == done {
+                        self.wake(at);
+                    }
                     continue;
                 }
                 // It is there, since the program is about to drop it: the kernel tells of that a moment
@@ -260,6 +278,7 @@ impl Agent {
             }
             count += 1;
         }
+        debug_assert!(!self.has_changes());
         // SAFETY: the pages' own contents, to where they belong.
         let progress = unsafe { self.uffd.move_pages(address, limbo, count * PAGE_BYTES) };
         if progress.error.is_some() {
@@ -313,11 +332,11 @@ impl Agent {
         let expected = self.pages.place(page);
         let (mut attempts, mut patience) = (0, Patience::new());
         loop {
+            debug_assert!(!self.has_changes());
             // SAFETY: the page's contents, which the batch holds until it is written, to where they belong.
             let progress = unsafe { self.uffd.copy(address, self.staging.address(batch, index), PAGE_BYTES) };
             match progress.error {
                 None => break,
-                Some(Errno::AGAIN) => self.settle(),
                 Some(Errno::NOMEM) if patience.wait() => {}
                 Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
                 Some(error) => {
@@ -328,7 +347,7 @@ impl Agent {
                     {
                         return self.wake(address);
                     }
-                    attempts += 1;
+                    attempts += usize::from(error != Errno::AGAIN);
                     if attempts > PATIENCE {
                         give_up(format_args!("a page cannot be put back to {address:#x}: {error}"));
                     }
@@ -492,6 +511,7 @@ impl Agent {
         let end = (first + 1..pages.len()).find(|index| !follows(index)).unwrap_or(pages.len());
         let from = self.staging.address(batch, first);
         let length = (end - first) * PAGE_BYTES;
+        debug_assert!(!self.has_changes());
         // SAFETY: the pages' contents, just read, to where they belong.
         let progress = unsafe {
             match self.memfd {
@@ -502,7 +522,7 @@ impl Agent {
         let installed = match progress.error {
             None => progress.bytes / PAGE_BYTES,
             Some(Errno::AGAIN) => {
-                self.settle();
+                self.catch_up();
                 return 0;
             }
             Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),

@@ -325,14 +325,14 @@ impl Agent {
         tell(format_args!("{directory}: the backing store cannot be read: {error}; what was there is lost"));
         for place in place..place + pages as u32 {
             let (batch, index) = self.staging.batch_of(place);
-            if !self.is_being_read(batch, index) {
-                continue;
-            }
             let page = self.staging.batches[batch].pages[index];
             let address = self.pages.address(page);
-            loop {
+            while self.is_being_read(batch, index) {
                 match self.uffd.poison(address, PAGE_BYTES) {
-                    Err(Errno::AGAIN) => self.settle(),
+                    Err(Errno::AGAIN) => {
+                        self.catch_up();
+                        continue;
+                    }
                     Ok(()) | Err(Errno::NOENT) => break,
                     Err(Errno::EXIST) if self.memfd.is_none() => break,
                     // A kernel without poison, or a marker that says the page was clean: the program must not read
@@ -340,9 +340,11 @@ impl Agent {
                     Err(_) => self.store_failed("read", error),
                 }
             }
-            self.incoming -= 1;
-            self.policy.remove(page);
-            self.pages.set(page, State::Absent, 0);
+            if self.is_being_read(batch, index) {
+                self.incoming -= 1;
+                self.policy.remove(page);
+                self.pages.set(page, State::Absent, 0);
+            }
             self.wake(address);
         }
     }
