@@ -1,4 +1,4 @@
-//! The agent: one thread, one loop, owner of all that is known about the program's pages.
+//! The agent: one thread with one loop. It owns everything that is known about the program's pages.
 //!
 //! ```text
 //!   uffd (the program's memory) ----> events, faults ---+
@@ -7,9 +7,10 @@
 //!   supervisor's pidfd --------------> the end
 //! ```
 //!
-//! At first nothing is managed: while the program's writable memory, touched or not, fits the limit, the kernel serves it
-//! as it always does, and the agent only adds up how much there is. Once it may not fit, all of it is registered,
-//! what is there is counted, and from then on every missing page comes through here.
+//! At first the agent manages nothing. While the program's writable memory fits the limit, touched
+//! or not, the kernel serves it as usual and the agent only adds up its size. When the sum may
+//! exceed the limit, the agent registers all of this memory and counts the pages that are present.
+//! From then on every missing page comes through the agent.
 
 use crate::account::{Account, Known};
 use crate::bits::{Arrivals, Bits, Sampler};
@@ -57,32 +58,35 @@ use sweephand_uffd::{
 
 /// Batches of the staging area.
 const BATCHES: usize = 8;
-/// Pages, in batches, that have come in so lately that the program may not have used them: two windows read ahead.
+/// Batches of pages that have come in so recently that the program may not have used them yet. Two
+/// batches are two read-ahead windows.
 const FRESH_BATCHES: usize = 2;
-/// Pages that the agent takes beside its arrays and staging: its stack, doorbells.
+/// Pages that the agent uses besides its arrays and its staging area: its stack and its doorbells.
 const FIXED_PAGES: usize = 32;
-/// Bytes by which arrays and page tables may still grow for each page of memory, once all memory is managed: for as much
-/// again outside of memory as in it.
+/// Bytes by which arrays and page tables may still grow for each page of memory, once all memory is
+/// managed. This allows for as many pages outside of memory as in it.
 const GROWTH_BYTES: usize = 40;
-/// The least memory that a program can be run in.
+/// The least memory that a program can run in.
 pub const LEAST_PAGES: u64 = 1024;
-/// How often the agent looks for something to do before it sleeps: for the time of a few faults.
+/// How often the agent looks for work before it sleeps. This takes the time of a few faults.
 const LOOKS: usize = 128;
-/// How often, while a thread waits for a page that is being read: for the time of a slow read.
+/// The same while a thread waits for a page that is being read. This takes the time of a slow read.
 const LOOKS_FOR_READ: usize = 1024;
-/// How often the agent looks whether a mapping is still being moved, before it goes on all the same.
+/// How often the agent checks whether a mapping is still being moved, before it goes on regardless.
 const HELD_LOOKS: usize = 1000;
-/// After so many of these it sleeps in between: the thread that moves the mapping may have to wait for a processor.
+/// After this many checks the agent sleeps between them, because the thread that moves the mapping
+/// may be waiting for a processor.
 const HELD_LOOKS_AWAKE: usize = 100;
-/// The fewest frames that a policy is made for.
+/// The fewest frames for which a policy is made.
 pub(crate) const LEAST_FRAMES: usize = 64;
-/// Of memory the program is left one part in so many, whatever else takes it.
+/// The program keeps at least one part in this many of the memory, whatever else takes memory.
 const LEAST_ROOM: usize = 8;
 /// Messages read at a time.
 const MESSAGES: usize = 64;
 
-/// Whether to look about is worth the processor's time: as long as one time in three something comes meanwhile, and else as a
-/// rare try.
+/// Whether it is worth the processor's time to look for work before sleeping. It is, as long as
+/// about one time in three something arrives meanwhile. Otherwise the agent only tries now and
+/// then.
 #[derive(Clone, Copy, Debug)]
 struct Luck {
     score: u32,
@@ -97,7 +101,7 @@ impl Default for Luck {
 
 impl Luck {
     const MOST: u32 = 32;
-    /// While there is no luck, one time in so many is tried.
+    /// Without luck, the agent tries one time in this many.
     const RARELY: u32 = 16;
 
     fn is_worth_a_try(&mut self) -> bool {
@@ -117,47 +121,50 @@ impl Luck {
     }
 }
 
-/// The agent's state. All of it is the agent thread's own.
+/// The agent's state. Only the agent's thread uses it.
 pub struct Agent {
     pub(crate) control: &'static Control,
-    /// The program's memory, with events.
+    /// The userfaultfd of the program's memory, with events.
     pub(crate) uffd: Userfaultfd,
-    /// The pager's own areas and the doorbells. Of events it tells of forks only.
+    /// The userfaultfd of the pager's own areas and the doorbells. It reports forks and no other
+    /// events.
     pub(crate) staging_uffd: Userfaultfd,
-    /// The command. None: it has ended, and left its program's other processes to themselves.
+    /// The command that started the program. `None` when it has ended and the program's other
+    /// processes go on by themselves.
     pub(crate) supervisor: Option<OwnedFd>,
     pub(crate) pagemap: Pagemap,
     pub(crate) doorbells: usize,
-    /// A page that is registered with `uffd` from the beginning and never touched: so a child gets a
-    /// userfaultfd from the kernel, which it might not be allowed to make.
+    /// A page that is registered with `uffd` from the beginning and never touched. Because of it,
+    /// the kernel makes a userfaultfd for each child, which might not be allowed to make its own.
     anchor: usize,
-    /// Doorbells with a page, a bit each.
+    /// The doorbells that have a page, one bit each.
     pub(crate) bells: u64,
-    /// Whether there are faults at doorbells to be read.
+    /// Whether there are faults at doorbells to read.
     is_rung: bool,
 
-    /// Whether the program's memory is managed, rather than left to the kernel.
+    /// Whether the agent manages the program's memory. If not, the kernel serves it.
     pub(crate) managed: bool,
     pub(crate) regions: Regions,
-    /// Memory that children do not get, or get wiped.
+    /// Memory that children do not inherit, or inherit wiped.
     pub(crate) not_inherited: Regions,
-    /// Large allocations, where the policy tells them apart.
+    /// Large allocations, if the policy tells them apart.
     pub(crate) objects: Objects,
-    /// Pages that must never be missing: thread descriptors, which the kernel writes to when a thread is gone.
+    /// Pages that must never be missing: thread descriptors. The kernel writes to them when a
+    /// thread has ended.
     pub(crate) exempt: BTreeSet<usize>,
-    /// Pages that must not be missing once they have been touched, and for how many reasons.
+    /// Pages that must not be missing once they have been touched, each with its number of reasons.
     pub(crate) kept: BTreeMap<usize, usize>,
     pub(crate) pages: Pages,
     pub(crate) policy: Box<dyn LivePolicy>,
-    /// Frames that the policy was made for.
+    /// Frames for which the policy was made.
     pub(crate) policy_frames: usize,
     pub(crate) sampler: Sampler,
-    /// Pages that have come in and are not the policy's yet.
+    /// Pages that have come in and do not belong to the policy yet.
     pub(crate) arrivals: Arrivals,
-    /// Pages that the policy has given up and that have not gone yet. An entry counts while the page has the flag
-    /// `Condemned`.
+    /// Pages that the policy has given up and that are not evicted yet. An entry is valid while its
+    /// page has the flag `Condemned`.
     pub(crate) condemned: Vec<PageId>,
-    /// The memfd backend; none: the program's memory stays anonymous.
+    /// The memfd backend. `None` if the program's memory stays anonymous.
     pub(crate) memfd: Option<Memfd>,
     pub(crate) ahead: ReadAhead,
     pub(crate) staging: Staging,
@@ -166,35 +173,38 @@ pub struct Agent {
 
     /// Frames promised to pages that are being read or zero-filled.
     pub(crate) incoming: usize,
-    /// Pinned pages, the one to try again next in front. An entry counts while its page is pinned.
+    /// Pinned pages. The first is the next to try again. An entry is valid while its page is
+    /// pinned.
     pub(crate) pinned: VecDeque<u32>,
-    /// Messages read and not yet dealt with.
+    /// Messages that are read but not handled yet.
     pub(crate) messages: VecDeque<Message>,
-    /// Descriptors of children whose fork was not announced: they must wait, not read zeros.
+    /// Descriptors of children whose fork was not announced. Such a child must wait at a missing
+    /// page instead of reading zeros.
     pub(crate) orphans: Vec<Userfaultfd>,
-    /// While a fork is under way: whose it is.
+    /// The fork that is under way, if any.
     pub(crate) forking: Option<Forking>,
-    /// Messages read while a fork is under way.
+    /// Messages that arrived during a fork.
     pub(crate) parked: Vec<Message>,
-    /// What was done meanwhile, to be made up for.
+    /// What the agent did during a fork and has to repeat in the child.
     pub(crate) notes: Vec<Note>,
-    /// What counts beside the program's pages.
+    /// Memory that counts besides the program's pages.
     pub(crate) account: Account,
     hand_steps_told: u64,
-    /// Whether looking about has been of use lately: while no thread waits for a read, and while one does.
+    /// Whether looking for work has paid off lately. First entry: while no thread waits for a read.
+    /// Second entry: while one does.
     luck: [Luck; 2],
-    /// Whether the agent may use one processor only, which then is the program's as well.
+    /// Whether the agent may use only one processor, which is then the program's as well.
     has_one_processor: bool,
-    /// Pages of the pager's own arrays before it knew of any page.
+    /// Pages of the pager's own arrays before it knew any of the program's pages.
     heap_pages_at_first: usize,
 }
 
-/// How a process's memory is divided between the pager and the program.
+/// How the memory of a process is divided between the pager and the program.
 struct Division {
     batch_pages: usize,
     /// Most pages that are neither staged nor the policy's yet.
     most: usize,
-    /// Of these, those that the program may not have used.
+    /// Those of these pages that the program may not have used yet.
     fresh: usize,
     /// What is left for the policy.
     policy_frames: usize,
@@ -202,30 +212,32 @@ struct Division {
 
 impl Division {
     fn of(limit_pages: usize, lends: bool, is_memfd: bool) -> Self {
-        // What is shared by several has to do with less for each.
+        // If several programs share the memory, each has to manage with less.
         let (least, most, share) = if lends { (8, 64, 1024) } else { (8, 128, 512) };
         let batch_pages = (limit_pages / share).clamp(least, most);
-        // What the memfd backend lets in is the policy's at once: its bits need no time to be seen.
-        // So is what comes in where the policy is the command's, which waits by itself.
+        // With the memfd backend, a page is the policy's as soon as it comes in: its bits are exact
+        // from the start. If the memory is lent, a page also goes on at once: the command's policy
+        // makes it wait.
         let (most, fresh) = match is_memfd || lends {
             false => ((FRESH_BATCHES + 1) * batch_pages, FRESH_BATCHES * batch_pages),
             true => (0, 0),
         };
         let others = (BATCHES + 1) * batch_pages + most + FIXED_PAGES;
-        // The policy is made anew when all memory is managed, and it is known how much is left for it.
+        // The agent makes the policy anew when it starts to manage all memory. It then knows how
+        // many frames are left for the policy.
         let arrays = limit_pages * GROWTH_BYTES / PAGE_BYTES;
         Self { batch_pages, most, fresh, policy_frames: limit_pages.saturating_sub(others + arrays) }
     }
 }
 
-/// Frames that the policy of a single program has where program and pager have so many pages
-/// together.
+/// Frames that the policy of a single program has if the program and the pager together have this
+/// many pages.
 pub fn policy_frames(limit_pages: u64) -> u64 {
     Division::of(limit_pages as usize, false, false).policy_frames as u64
 }
 
 impl Agent {
-    /// Makes an agent for this process as it is.
+    /// Makes an agent for this process.
     pub fn new(control: &'static Control, supervisor: Option<OwnedFd>) -> Self {
         open_roots(control);
         let order = &control.order;
@@ -287,7 +299,7 @@ impl Agent {
         agent
     }
 
-    /// Registers the pager's own areas, with a staging userfaultfd that does not know them yet.
+    /// Registers the pager's own areas with a staging userfaultfd that does not know them yet.
     pub(crate) fn register_own(&self) {
         let own = self.staging.register(&self.staging_uffd);
         let bells = self.staging_uffd.register(self.doorbells, SLOTS * PAGE_BYTES);
@@ -320,8 +332,8 @@ impl Agent {
             }
             self.reap(false);
             self.unmap_cleared();
-            // For the next fault, and since what is not the program's may have grown. Whoever waits for a page has been
-            // seen to.
+            // This makes room for the next fault, and for memory of others that may have grown. No
+            // thread waits for a page at this point.
             self.evict_batch();
             self.watch();
             let is_lent = self.policy.granted().is_some();
@@ -335,13 +347,14 @@ impl Agent {
         }
     }
 
-    /// Looks for something to do for a short while: a fault seldom comes alone, and to be put to sleep and woken again takes
-    /// longer than the read that it asks for. Returns whether there is.
+    /// Looks for work for a short while before the agent sleeps. A fault seldom comes alone, and
+    /// sleeping and waking take longer than the read that a fault needs. Returns whether there is
+    /// work.
     fn look_about(&mut self) -> bool {
         let is_awaited = self.is_read_awaited();
         let looks = match is_awaited {
             true => LOOKS_FOR_READ,
-            // The program cannot go on meanwhile.
+            // The program could not run meanwhile.
             false if self.has_one_processor => 0,
             false => LOOKS,
         };
@@ -407,7 +420,7 @@ impl Agent {
         }
     }
 
-    /// Reads what the kernel has to tell.
+    /// Reads the kernel's messages.
     pub(crate) fn read_messages(&mut self) {
         let mut buffer = [Message::EMPTY; MESSAGES];
         loop {
@@ -427,14 +440,15 @@ impl Agent {
         }
     }
 
-    /// Lets changes to the address space get on that keep copies and moves waiting. The caller applies
-    /// them before it puts anything into the program's memory.
+    /// Gives changes to the address space the time to finish. Copies and moves have to wait for
+    /// them. The caller applies the changes before it puts anything into the program's memory.
     pub(crate) fn settle(&mut self) {
         self.read_messages();
         rustix::thread::sched_yield();
     }
 
-    /// Knows all changes to the address space as of now. What a page was thought to be may have changed.
+    /// Applies the changes among the messages, ahead of the faults. Afterwards the agent knows the
+    /// current address space.
     pub(crate) fn catch_up(&mut self) {
         while self.uffd.is_changing() {
             self.settle();
@@ -467,8 +481,9 @@ impl Agent {
         self.messages.append(&mut later);
     }
 
-    /// Has no mapping moved until [`MAILBOX`] is let go, and knows of all that have been. A thread that is held up by a fault
-    /// or a signal handler just before it moves one is not waited for: what it waits for may be us.
+    /// Prevents that mappings move, until [`MAILBOX`] lets go, and learns of all moves before. The
+    /// agent does not wait without end for a thread that a fault or a signal handler stops just
+    /// before it moves a mapping: the thread may be waiting for the agent.
     pub(crate) fn hold_mappings(&mut self) {
         for look in 0..HELD_LOOKS {
             if MAILBOX.hold() && !self.has_changes() {
@@ -499,11 +514,11 @@ impl Agent {
         }
     }
 
-    /// Answers the threads of the program that have called.
+    /// Answers the threads of the program that have made calls.
     fn calls(&mut self) {
         self.clear_bells();
         self.is_rung = false;
-        // A child that comes without a fork that was announced has no agent, and nobody to call.
+        // A child whose fork was not announced has no agent and makes no calls.
         let (rung, _) = self.read_bells();
         let mut slots = rung | MAILBOX.take_posted();
         while slots != 0 {
@@ -513,15 +528,16 @@ impl Agent {
                 let answer = self.called(call, arguments);
                 MAILBOX.answer(slot, answer);
             }
-            // Whoever waits there goes on, also if the call was answered before.
+            // The threads that wait there go on, even if the call was answered before.
             self.put_bell(slot);
-            // Who calls while a fork is under way has its turn now; none of them announces another.
+            // Calls that arrive during a fork are answered now. None of them announces another
+            // fork.
             slots |= self.park();
         }
     }
 
-    /// Reads what has been told of doorbells: the slots, a bit each. Beside that, what a child has of
-    /// `staging_uffd`, if there has been a fork.
+    /// Reads the faults at doorbells. Returns the slots, a bit each, and the child's copy of
+    /// `staging_uffd` if there was a fork.
     pub(crate) fn read_bells(&self) -> (u64, Option<Userfaultfd>) {
         let (mut slots, mut child) = (0, None);
         loop {
@@ -537,7 +553,7 @@ impl Agent {
             };
             for message in &buffer[..count] {
                 if let Some(Event::Fork { descriptor }) = message.event() {
-                    // SAFETY: the kernel has just put it into our table.
+                    // SAFETY: the kernel has just put this descriptor into our table.
                     child = Some(Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) }));
                 }
                 slots |= self.slot_of(message).map_or(0, |slot| 1 << slot);
@@ -558,55 +574,57 @@ impl Agent {
         }
     }
 
-    /// Lets threads go on that wait at a doorbell.
+    /// Lets the threads go on that wait at a doorbell.
     fn put_bell(&mut self, slot: usize) {
         let bell = self.doorbells + slot * PAGE_BYTES;
-        // SAFETY: zeros to a doorbell, which nobody relies on to be missing.
+        // SAFETY: this copies zeros to a doorbell, and no code relies on a doorbell being missing.
         let put = unsafe { self.staging_uffd.copy(bell, self.staging.zeros(), PAGE_BYTES) };
         if put.error.is_some() {
-            // There is a page: they have only not seen it yet.
+            // The doorbell has a page already, but the threads have not seen it yet.
             let _ = self.staging_uffd.wake(bell, PAGE_BYTES);
         }
         self.bells |= 1 << slot;
     }
 
-    /// In a child: its doorbells are copies of the parent's, some with a page.
+    /// In a child, removes the doorbells' pages. They are copies of the parent's.
     pub(crate) fn drop_bells(&mut self) {
-        // SAFETY: the doorbells, where no thread of this process waits.
+        // SAFETY: these are the doorbells, and no thread of this process waits there.
         let _ = unsafe { advise(self.doorbells, SLOTS * PAGE_BYTES, MADV_DONTNEED) };
         self.bells = 0;
     }
 
-    /// Takes the pages from the doorbells whose threads have gone on.
+    /// Removes the pages of the doorbells whose threads have gone on.
     fn clear_bells(&mut self) {
         let with_page = (0..SLOTS).filter(|slot| self.bells >> slot & 1 != 0);
         for slot in with_page.filter(|&slot| MAILBOX.is_at_rest(slot)).collect::<Vec<_>>() {
-            // SAFETY: a doorbell. A thread that reads it finds it missing, and is answered.
+            // SAFETY: this is a doorbell. A thread that reads it finds it missing and gets an
+            // answer.
             let _ = unsafe { advise(self.doorbells + slot * PAGE_BYTES, PAGE_BYTES, MADV_DONTNEED) };
             self.bells &= !(1 << slot);
             MAILBOX.free(slot);
         }
     }
 
-    /// Pages of the pager's own.
+    /// Pages of the pager itself.
     pub(crate) fn own_pages(&self) -> usize {
         let pinned = self.memfd.as_ref().map_or(0, Memfd::own_pages);
         self.staging.pages() + own::heap_pages() + FIXED_PAGES + pinned
     }
 
-    /// Pages that count and that the pager cannot page out: its own, and what the kernel says there is besides.
+    /// Pages that count but that the pager cannot page out: its own, and others that the kernel
+    /// reports.
     pub(crate) fn apart_pages(&self) -> usize {
         let native = self.memfd.as_ref().map_or(0, |memfd| memfd.native_pages);
         let own = self.own_pages() + native;
         match self.policy.granted() {
-            // Of what is lent the kernel's share is no part.
+            // Lent memory does not include the kernel's share.
             Some(_) => own,
             None => self.account.private().unwrap_or(own) + self.account.others(),
         }
     }
 
-    /// How many pages the program may have in memory. It is left some, whatever else there is: should that be too much, the
-    /// cgroup says so.
+    /// How many pages the program may have in memory. The program keeps a minimum, whatever else
+    /// there is. If that exceeds the limit, the cgroup enforces it.
     pub(crate) fn room(&self) -> usize {
         match self.policy.granted() {
             Some(granted) => granted.saturating_sub(self.apart_pages()),
@@ -617,7 +635,7 @@ impl Agent {
         }
     }
 
-    /// How many frames the policy can count on, where so many pages are not the program's.
+    /// How many frames the policy can count on if this many pages are not the program's.
     pub(crate) fn frames_beside(&self, apart: usize) -> usize {
         let budget = self.control.order.budget_pages();
         let growth = budget * GROWTH_BYTES / PAGE_BYTES;
@@ -625,7 +643,8 @@ impl Agent {
         budget.saturating_sub(others + apart)
     }
 
-    /// Looks what the process takes; see [`Account`]. Returns its private pages, if the kernel says how many.
+    /// Reads what the process takes; see [`Account`]. Returns the number of its private pages if
+    /// the kernel reports it.
     pub(crate) fn look(&mut self) -> Option<usize> {
         let known = match (&self.memfd, self.managed) {
             (_, false) => Known::default(),
@@ -644,14 +663,15 @@ impl Agent {
         (self.room() * PAGE_BYTES) as i64
     }
 
-    /// A page as the policy is shown it.
+    /// A page in the form in which the policy sees it.
     pub(crate) fn reference(&self, page: PageId) -> Reference {
         let address = self.pages.address(page);
         let page_number = (address / PAGE_BYTES) as u64;
         Reference { page, page_number, object: self.objects.at(address), next_use: NEVER }
     }
 
-    /// A page is in memory now. The one that has been longest on its way to the policy arrives there.
+    /// Notes that a page is now in memory. The page that has been longest on its way to the policy
+    /// gets there.
     pub(crate) fn arrive(&mut self, page: PageId) {
         if !self.kept.is_empty() && self.kept.contains_key(&self.pages.address(page)) {
             return self.pages.set(page, State::Pinned, 0);
@@ -662,7 +682,8 @@ impl Agent {
         }
     }
 
-    /// A page is in memory now, where nothing was. `awaited`: a thread waits for it.
+    /// Notes that a page is now in memory at a place where none was. `awaited`: a thread waits for
+    /// it.
     pub(crate) fn came_in(&mut self, page: PageId, awaited: bool) {
         if let Some(memfd) = self.memfd.as_mut().filter(|_| awaited) {
             memfd.awaited(&mut self.pages, page);
@@ -671,8 +692,8 @@ impl Agent {
         self.arrive(page);
     }
 
-    /// Hands a page to the policy: the fault, the eviction that it calls for, the page itself. (It has not been counted
-    /// as the policy's until now, but is when this is called.)
+    /// Hands a page to the policy: first the fault, then the eviction that it needs, then the page.
+    /// The caller has already changed the page's state to one that counts as the policy's.
     pub(crate) fn insert(&mut self, page: PageId) {
         let reference = self.reference(page);
         self.policy.fault(reference);
@@ -685,7 +706,7 @@ impl Agent {
         }
     }
 
-    /// Has the policy choose a page to go. Returns false if it has none.
+    /// Lets the policy choose a page to evict. Returns false if it has none.
     pub(crate) fn condemn(&mut self) -> bool {
         let exact = self.memfd.as_mut().map(|memfd| memfd.bits(self.pagemap.file()));
         let mut bits = Bits { pages: &mut self.pages, sampler: &mut self.sampler, exact, choosing: true };
@@ -699,7 +720,7 @@ impl Agent {
         true
     }
 
-    /// How many pages the policy may have: the others have just come in, or are about to go.
+    /// How many pages the policy may have. The others have just come in or are about to be evicted.
     fn policy_pages(&self) -> usize {
         if self.policy.granted().is_some() {
             return usize::MAX;
@@ -708,12 +729,12 @@ impl Agent {
         self.policy_frames.min(self.room().saturating_sub(others))
     }
 
-    /// Reads a slot of the store to the scratch page, at once.
+    /// Reads a slot of the store to the scratch page and waits for the result.
     pub(crate) fn read_slot(&self, slot: u32) {
         self.scratch_io(slot, Direction::Read);
     }
 
-    /// Writes the scratch page to a slot of the store, at once.
+    /// Writes the scratch page to a slot of the store and waits for the result.
     pub(crate) fn write_slot(&self, slot: u32) {
         self.scratch_io(slot, Direction::Write);
     }
@@ -728,7 +749,7 @@ impl Agent {
             length: PAGE_BYTES as u32,
             tag: 0,
         };
-        // SAFETY: the scratch page is used by nothing else, and the transfer is over when this returns.
+        // SAFETY: nothing else uses the scratch page, and the transfer is over when this returns.
         match rlimits::without(Raised::FileSize, || unsafe { io::transfer(&request) }) {
             Ok(bytes) if bytes as usize == PAGE_BYTES => {}
             Ok(_) => self.store_failed("used", Errno::IO),
@@ -736,7 +757,7 @@ impl Agent {
         }
     }
 
-    /// Brings the shared counters up to date that are not added to as things happen.
+    /// Updates the shared counters that the agent does not update at each event.
     fn tell(&mut self) {
         let counters = &self.control.counters;
         let resident = self.pages.resident();
@@ -762,13 +783,13 @@ fn no_room(what: &str) -> ! {
     give_up(format_args!("no address space for the pager's {what}; raise ulimit -v"))
 }
 
-/// The policy asked for, for so many frames.
+/// Makes the policy that the order names, with this many frames.
 pub(crate) fn make_policy(control: &Control, frames: usize) -> Box<dyn LivePolicy> {
     let policy = LiveSpec::parse(control.order.policy.as_str()).and_then(|spec| spec.make(frames));
     policy.unwrap_or_else(|error| give_up(format_args!("{error}")))
 }
 
-/// What the userfaultfd of the program's memory has to do.
+/// Features that the userfaultfd of the program's memory needs.
 pub(crate) fn features(control: &Control) -> u64 {
     if control.order.is_memfd() {
         return memfd::FEATURES;
@@ -789,7 +810,8 @@ pub(crate) fn open_uffd(features: u64) -> Userfaultfd {
     }
 }
 
-/// A new backing store file, without a name: its space is free again when the last process has closed it.
+/// Opens a new backing store file without a name. Its space is free again when the last process has
+/// closed it.
 pub(crate) fn open_store(control: &Control) -> OwnedFd {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
     let made = roots::store().ok_or(Errno::NOENT).and_then(|directory| {
@@ -804,7 +826,7 @@ pub(crate) fn open_store(control: &Control) -> OwnedFd {
     })
 }
 
-/// Opens the directories that the agent makes and reads files in.
+/// Opens the directories in which the agent reads and makes files.
 fn open_roots(control: &Control) {
     let directory = control.order.directory.as_str();
     let path = CString::new(directory).unwrap_or_default();
@@ -813,7 +835,7 @@ fn open_roots(control: &Control) {
     }
 }
 
-/// A vector of so many equal values; shorter to write where the type is known.
+/// A vector of this many equal values. It is shorter than `vec!` where the type is known.
 pub(crate) fn filled<T: Clone>(value: T, count: usize) -> Vec<T> {
     vec![value; count]
 }

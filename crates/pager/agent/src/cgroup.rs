@@ -1,4 +1,4 @@
-//! The memory cgroup that the command has put the program into.
+//! The memory cgroup into which the command has put the program.
 
 use crate::agent::filled;
 use crate::control::Control;
@@ -8,10 +8,11 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::{Errno, pread, read, write};
 
-/// Makes room in the cgroup for this process, before its program begins: the limit is for each of those that are alive, and
-/// the kernel would end one if all together had no more than one of them may have. The command takes room away again.
+/// Makes room in the cgroup for this process before its program begins. Each living process has a
+/// share of the cgroup's limit. If all of them together had to manage with the share of one, the
+/// kernel would kill a process. The command takes the room away again when a process ends.
 ///
-/// A program that has given up root's rights cannot; the command sees to it a moment later.
+/// A program that has given up root's rights cannot do this. The command does it a moment later.
 pub(crate) fn widen(control: &Control) {
     let (path, each) = (control.order.cgroup_limit.as_str(), control.order.cgroup_process_bytes);
     if path.is_empty() || each == 0 {
@@ -23,7 +24,8 @@ pub(crate) fn widen(control: &Control) {
     };
     let Some(limit) = file(path, OFlags::RDWR) else { return };
     let Some(members) = file(&format!("{directory}/cgroup.procs"), OFlags::RDONLY) else { return };
-    // One at a time, and counted with the lock held: so nobody undoes what another has done.
+    // The lock admits one process at a time, and the processes are counted while it is held. So no
+    // process undoes what another has done.
     let _ = flock(&limit, FlockOperation::LockExclusive);
     let wanted = lines(&members) * each;
     let mut now = [0_u8; 32];
@@ -34,7 +36,7 @@ pub(crate) fn widen(control: &Control) {
     }
 }
 
-/// The lines of a file: processes.
+/// Counts the lines of a file. Each line is a process.
 fn lines(file: &OwnedFd) -> u64 {
     let mut text = filled(0_u8, 4096);
     let mut lines = 0;

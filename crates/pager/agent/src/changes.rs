@@ -1,4 +1,5 @@
-//! Changes that the program makes to its address space, told by the kernel, and memory that it gets.
+//! Changes that the program makes to its address space: those that the kernel reports, and new
+//! memory.
 
 use crate::agent::{Agent, LEAST_FRAMES, make_policy};
 use crate::bits::Bits;
@@ -19,25 +20,27 @@ use rustix::io::Errno;
 use sweephand_policy::PageId;
 use sweephand_uffd::{PAGE_BYTES, Region};
 
-/// Of a user's addresses.
+/// Bits of a user space address.
 const ADDRESS_BITS: u32 = 47;
-/// Most bytes of the pager's tables and of the policy's for a page, as arrays double.
+/// Most bytes that the pager's and the policy's tables take for a page. Arrays double when they
+/// grow.
 const TABLE_BYTES: usize = 96;
-/// Bytes for stacks and what else comes with children.
+/// Bytes for stacks and for what else children need.
 const SPARE_BYTES: usize = 16 << 20;
-/// Bytes of what is not listed as the pager's own: rings, blocks shared with the command.
+/// Bytes that the pager has but does not list as its own: rings, blocks shared with the command.
 const UNLISTED_BYTES: usize = 2 << 20;
 
-/// Private memory beyond what was known of that is worth a look at the mappings: one part in so many of all memory, within
-/// bounds.
+/// If private memory exceeds the known amount by this part of all memory (within the two bounds
+/// below), the agent searches the mappings.
 const STRAY_PART: usize = 64;
 const LEAST_STRAY_PAGES: usize = 64;
 const MOST_STRAY_PAGES: usize = 1024;
-/// While nothing is managed: one part in so many of all memory is left to what grows between two looks.
+/// While nothing is managed, the agent leaves one part in this many of all memory free for what
+/// grows between two looks.
 const NEARLY_FULL: usize = 16;
 
 impl Agent {
-    /// Forgets what is known of a page: what it held is not needed any more.
+    /// Forgets a page. The program no longer needs its contents.
     pub(crate) fn forget(&mut self, page: PageId) {
         match self.pages.state(page) {
             State::Absent | State::Guarded => return,
@@ -51,7 +54,7 @@ impl Agent {
                 let limbo = self.limbo(page);
                 self.staging.drop_pages(limbo, 1);
             }
-            // Its slot is freed when it is written.
+            // The slot is freed when the write ends.
             State::Writing | State::Resident | State::Pinned => {}
         }
         if let (State::Resident | State::Limbo, Some(slot)) =
@@ -63,7 +66,7 @@ impl Agent {
         self.pages.set(page, State::Absent, 0);
     }
 
-    /// The pages of a range that something is known of, in address order.
+    /// The pages of a range about which the agent knows something, in address order.
     fn known(&mut self, start: usize, end: usize) -> Vec<PageId> {
         let mut known = Vec::new();
         self.pages.for_each_in(start, end, |pages, page| {
@@ -74,7 +77,7 @@ impl Agent {
         known
     }
 
-    /// The program drops the contents of a range, which stays mapped. Guards stay as well.
+    /// The program drops the contents of a range. The range stays mapped, and guards stay as well.
     pub(crate) fn drop_contents(&mut self, start: usize, end: usize) {
         if let Some(memfd) = &self.memfd {
             memfd.punch(start, end - start);
@@ -102,14 +105,14 @@ impl Agent {
         }
     }
 
-    /// Objects are gone, and their pages with them or handed to others.
+    /// Tells the policy that objects have ended. Their pages are gone or belong to other objects.
     pub(crate) fn end_objects(&mut self, ended: &[u32]) {
         ended.iter().for_each(|&object| self.policy.free_object(object));
     }
 
-    /// The program has an object at `start`, new or with another end.
+    /// The program has an object at `start`, a new one or one with another end.
     fn object(&mut self, call: Call, start: usize, end: usize) {
-        // Changes at this address that came before must be known before what came after.
+        // Earlier changes at this address must be applied first.
         if self.managed {
             self.catch_up();
         }
@@ -118,7 +121,8 @@ impl Agent {
             _ => self.objects.extend(start, end),
         };
         add(&self.control.counters.objects, u64::from(call == Call::Object));
-        // Where there are pages already (they were mapped in place of others), they are the object's.
+        // Pages that are here already were mapped in place of others. They belong to this object
+        // now.
         for page in self.known(start, end) {
             let object = self.objects.at(start);
             let exact = self.memfd.as_mut().map(|memfd| memfd.bits(self.pagemap.file()));
@@ -129,7 +133,7 @@ impl Agent {
         self.end_objects(&ended);
     }
 
-    /// The program has moved a range. Its pages are new to the policy where they are now.
+    /// The program has moved a range. To the policy, its pages are new at the new place.
     pub(crate) fn remapped(&mut self, from: usize, to: usize, length: usize) {
         if self.memfd.is_some() {
             give_up(format_args!("{}", memfd::UNSEEN_REMAP));
@@ -171,7 +175,7 @@ impl Agent {
         self.pages.forget_chunks(from, from + length);
     }
 
-    /// A thread of the program has called.
+    /// Answers a call by a thread of the program.
     pub(crate) fn called(&mut self, call: Call, arguments: [usize; ARGUMENTS]) -> isize {
         let [first, second, ..] = arguments;
         match call {
@@ -179,7 +183,7 @@ impl Agent {
                 self.convert(first, first + second, arguments[2] as u32);
             }
             Call::Grown if self.managed => {
-                // Changes at this address that came before must be known before what came after.
+                // Earlier changes at this address must be applied first.
                 self.catch_up();
                 self.manage(first, first + second);
             }
@@ -204,13 +208,14 @@ impl Agent {
             Call::Guard => return self.guard(first, second, arguments[2] as u32),
             Call::CatchUp if self.managed => self.catch_up(),
             Call::CatchUp => {}
-            // `park` has waited for it.
+            // `park` has waited for this call.
             Call::AfterFork => {}
         }
         0
     }
 
-    /// What has been told of may not fit: look what there is, and manage it all if it does not.
+    /// The memory that the hooks have reported may not fit. Counts what there is, and manages all
+    /// of it if it does not fit.
     fn count_or_manage(&mut self) {
         let told = MAILBOX.native_bytes();
         let bytes: usize = self.native().iter().map(|&(start, end)| end - start).sum();
@@ -220,8 +225,9 @@ impl Agent {
         }
     }
 
-    /// Looks, when it is time, what the process takes besides what is managed, and for memory that nobody told of: from
-    /// system calls that are not made through the C library.
+    /// When it is time, checks how much memory the process takes besides the managed memory. Also
+    /// finds memory that no hook has reported, because the program made system calls without the C
+    /// library.
     pub(crate) fn watch(&mut self) {
         if !self.account.is_due(clock::coarse_ms()) {
             return;
@@ -231,9 +237,9 @@ impl Agent {
         let stray = (budget / STRAY_PART).clamp(LEAST_STRAY_PAGES, MOST_STRAY_PAGES);
         if !self.managed {
             let told = MAILBOX.native_bytes() as usize / PAGE_BYTES;
-            // What counts has grown as well.
+            // The memory that counts may have grown as well.
             MAILBOX.allow(self.room_bytes());
-            // It may come from files, of which nobody tells.
+            // The growth may come from files, which no hook reports.
             let soon = self.staging.pages() + budget / NEARLY_FULL;
             let is_full =
                 self.policy.granted().is_none() && anonymous + self.account.others() + soon > budget;
@@ -247,7 +253,7 @@ impl Agent {
         }
         let Some(private) = self.account.private() else { return };
         if private > self.account.searched.max(self.own_pages()) + stray {
-            // What is found is counted page by page, and no longer here.
+            // Pages that this finds are counted one by one from now on, and no longer here.
             self.account.forget_private();
             self.manage_all();
             self.look();
@@ -255,9 +261,10 @@ impl Agent {
         self.account.searched = self.account.private().unwrap_or(private);
     }
 
-    /// Pages that must not be missing from now on. (Until they are touched they may be.)
+    /// Keeps the pages of a range in memory from now on. A page that was never touched may stay
+    /// missing.
     fn keep(&mut self, start: usize, end: usize) {
-        // With a memfd what is dropped from memory is found in the file.
+        // With a memfd, a page that is dropped from memory is found in the file.
         if self.memfd.is_some() {
             return;
         }
@@ -276,7 +283,7 @@ impl Agent {
         }
     }
 
-    /// The same pages may be missing again, if nobody else has them kept.
+    /// Undoes [`Self::keep`]. A page may be paged out again when nothing else keeps it.
     fn let_pages_go(&mut self, start: usize, end: usize) {
         for address in (page_start(start)..end).step_by(PAGE_BYTES) {
             match self.kept.get_mut(&address) {
@@ -296,17 +303,17 @@ impl Agent {
         }
     }
 
-    /// Reserves address space for whatever the pager will need for so many bytes of the program's.
-    /// Returns how many bytes it has then.
+    /// Reserves address space for what the pager will need to manage this many bytes of the
+    /// program. Returns how many bytes the pager has then.
     fn reserve(&mut self, bytes: usize) -> usize {
-        // A place in limbo for each page, in whole segments, and the tables.
+        // Each page needs a place in limbo, in whole segments, and entries in the tables.
         let pages = bytes.min(1 << ADDRESS_BITS) / PAGE_BYTES;
         own::reserve(bytes.min(1 << ADDRESS_BITS) + 2 * SEGMENT_BYTES + pages * TABLE_BYTES + SPARE_BYTES);
         let library = own::library().map_or(0, |(start, end)| end - start);
         own::mappings().map(|(start, end)| end - start).sum::<usize>() + library + UNLISTED_BYTES
     }
 
-    /// The program's writable anonymous memory that is not managed.
+    /// The program's writable anonymous memory that the agent does not manage.
     pub(crate) fn native(&self) -> Vec<(usize, usize)> {
         let Some((mappings, text)) = maps::read() else {
             give_up(format_args!("/proc/self/maps: cannot be read"))
@@ -318,17 +325,19 @@ impl Agent {
         writable.iter().flat_map(|(start, end)| self.regions.gaps(start, end)).collect()
     }
 
-    /// From now on all memory of the program comes through here.
+    /// Starts to manage all memory of the program.
     pub(crate) fn manage_all(&mut self) {
         let is_first = !core::mem::replace(&mut self.managed, true);
         if is_first {
             rlimits::refuse_cores();
         }
-        // Whoever moves a mapping from now on asks first; whoever does so now is through before the kernel tells of anything.
+        // A thread that moves a mapping from now on asks first. A thread that moves one now will be
+        // done before the kernel reports any change.
         self.hold_mappings();
         MAILBOX.allow(-1);
         MAILBOX.let_go();
-        // Pages are what is managed; huge ones would only be split. A kernel without them refuses, and that is well.
+        // The pager manages small pages, and huge pages would only be split. A kernel without huge
+        // pages refuses this call, which does no harm.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
         if self.memfd.is_some() {
             return self.convert_all();
@@ -336,7 +345,7 @@ impl Agent {
         self.catch_up();
         let native = self.native();
         if is_first && self.policy.granted().is_none() {
-            // It has seen nothing yet, and now it is known how many frames it will have.
+            // The policy has seen no page yet, and it is now known how many frames it will have.
             let present: usize = native.iter().map(|&(start, end)| self.present(start, end)).sum();
             let anonymous = self.look().unwrap_or_default();
             self.account.forget_private();
@@ -345,19 +354,20 @@ impl Agent {
             self.policy_frames = self.frames_beside(apart).max(LEAST_FRAMES);
             self.policy = make_policy(self.control, self.policy_frames);
         }
-        // All of it at first: what is registered grows no more without us, while pages are counted.
+        // Registers all of the memory first. Then registered memory cannot grow unseen while pages
+        // are counted.
         let taken: Vec<(usize, usize)> =
             native.into_iter().flat_map(|(start, end)| self.register(start, end)).collect();
         taken.into_iter().for_each(|(start, end)| self.take_stock(start, end));
         self.make_room(0);
     }
 
-    /// Pages that are there in a range.
+    /// Counts the pages that are present in a range.
     pub(crate) fn present(&self, start: usize, end: usize) -> usize {
         let (mut from, mut pages) = (start, 0);
         while from < end {
             let mut found = [Region { start: 0, end: 0, categories: 0 }; 64];
-            // What has gone meanwhile has no pages.
+            // A range that has disappeared meanwhile has no pages.
             let Ok((count, to)) = self.pagemap.present(from, end, &mut found) else { break };
             let bytes = |region: &Region| (region.end - region.start) as usize;
             pages += found[..count].iter().map(bytes).sum::<usize>() / PAGE_BYTES;
@@ -366,13 +376,14 @@ impl Agent {
         pages
     }
 
-    /// Takes a range under management, with the pages that are there, except for pages that must not be.
+    /// Manages a range and the pages that are present there, except for exempt pages.
     fn manage(&mut self, start: usize, end: usize) {
         self.register(start, end).into_iter().for_each(|(start, end)| self.take_stock(start, end));
         self.make_room(0);
     }
 
-    /// Has missing pages of a range come through here, except for pages that must not be. Returns what is new of it.
+    /// Registers a range, except for exempt pages, so that its missing pages come through the
+    /// agent. Returns the parts that were not registered before.
     fn register(&mut self, start: usize, end: usize) -> Vec<(usize, usize)> {
         let (mut from, end) = (start, end.next_multiple_of(PAGE_BYTES));
         let exempt: Vec<usize> = self.exempt.range(start..end).copied().collect();
@@ -399,7 +410,7 @@ impl Agent {
             };
             match answer {
                 Ok(()) => self.regions.add(start, end),
-                // Not anonymous, or gone again: it is no business of ours.
+                // The range is not anonymous, or it has disappeared. The agent does not manage it.
                 Err(Errno::INVAL | Errno::NOENT | Errno::PERM | Errno::BUSY) => continue,
                 Err(error) => give_up(format_args!(
                     "memory at {start:#x} cannot be managed: {error}{}",
@@ -411,10 +422,10 @@ impl Agent {
         }
     }
 
-    /// Hands the pages that are there, in a range just registered, to the policy.
+    /// Hands the present pages of a range that was just registered to the policy.
     ///
-    /// Nothing is heard of changes meanwhile: what a program drops it drops a moment after the kernel has told of it, and a
-    /// page that was counted in between, and paged out, would be what it was.
+    /// The agent reads no changes meanwhile. The kernel reports a drop a moment before it happens.
+    /// A page that was counted and paged out in that moment would keep its old contents.
     pub(crate) fn take_stock(&mut self, start: usize, end: usize) {
         let mut from = start;
         while from < end {
@@ -427,7 +438,7 @@ impl Agent {
                 for address in (region.start as usize..region.end as usize).step_by(PAGE_BYTES) {
                     let page = self.pages.meet(address);
                     if self.pages.state(page) == State::Absent {
-                        // What is lent has to be asked for.
+                        // Lent memory has to be requested.
                         if self.policy.granted().is_some() {
                             self.make_room(1);
                         }

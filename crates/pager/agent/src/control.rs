@@ -1,8 +1,8 @@
-//! What the command and the agents share: the order, the counts, the last words.
+//! What the command and the agents share: the order, the counters and the last words.
 //!
-//! One block of memory in a file of the command's own. The command writes the order and starts the
-//! program. The agent in each process of the program maps the block, counts in it, and before it
-//! has to give up says there why.
+//! The command puts a block of memory into a file of its own. It writes the order and starts the
+//! program. The agent in each process of the program maps the block and counts in it. Before an
+//! agent gives up, it writes the reason there.
 //!
 //! ```text
 //!   page 0   the order, released     written by the command; agents can only read it
@@ -10,9 +10,9 @@
 //!   page 2   last words              written by agents
 //! ```
 //!
-//! Processes of the program need not trust each other: one may have given up root's rights, and it
-//! still has the block in its memory. So what an agent acts on is in a page that no agent can
-//! write, and the command takes what agents write for what it is: numbers and a text, which may be
+//! The processes of the program need not trust each other: a process may have given up root's
+//! rights and still have the block in its memory. So everything that an agent acts on is in a page
+//! that no agent can write. The command treats what agents write as numbers and text that may be
 //! wrong.
 
 use core::ffi::CStr;
@@ -21,11 +21,11 @@ use sweephand_uffd::PAGE_BYTES;
 
 /// The variable in the program's environment that names the control file.
 pub const VARIABLE: &str = "SWEEPHAND_PAGER";
-/// First word of the block: "sweephnd", and a layout that a later one tells itself apart from.
+/// First word of the block: a name and the version of the layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"swphnd01");
-/// Bytes of the block.
+/// Size of the block in bytes.
 pub const CONTROL_BYTES: usize = size_of::<Control>();
-/// Bytes at its beginning that only the command writes.
+/// Bytes at the beginning of the block that only the command writes.
 pub const ORDER_BYTES: usize = core::mem::offset_of!(Control, counters);
 
 /// A text of bounded length.
@@ -43,14 +43,14 @@ impl<const N: usize> Default for Text<N> {
 }
 
 impl<const N: usize> Text<N> {
-    /// As much of `text` as fits; `None` if that is not all.
+    /// `text`, or `None` if it does not fit.
     pub fn new(text: &str) -> Option<Self> {
         let mut bytes = [0; N];
         bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
         Some(Self { length: text.len() as u32, bytes })
     }
 
-    /// The text, followed by a null; `None` if it fills its place, or holds one itself.
+    /// The text, followed by a null; `None` if it fills its place, or contains a null itself.
     pub fn as_c_str(&self) -> Option<&CStr> {
         CStr::from_bytes_with_nul(self.bytes.get(..=self.length as usize)?).ok()
     }
@@ -62,40 +62,40 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// How pages are taken from the program and given back.
+/// How the agent takes pages from the program and gives them back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Backend {
-    /// Private anonymous memory stays what it is; its pages are moved.
+    /// Private anonymous memory stays as it is, and the agent moves its pages.
     Anon = 0,
     /// Memory becomes a shared mapping of a file in memory; reference and dirty bits are exact.
     Memfd = 1,
 }
 
-/// A number that nobody guesses.
+/// A number that cannot be guessed.
 pub type Secret = [u32; 4];
 
-/// What the command asks for. Written before the program starts, read only from then on.
+/// What the command asks for. It is written before the program starts and only read afterwards.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Order {
     /// [`MAGIC`].
     pub magic: u64,
-    /// What an agent says to the command to be taken for one of this run's.
+    /// An agent shows this to the command to prove that it belongs to this run.
     pub secret: Secret,
-    /// The process to live and die with: the command.
+    /// Process id of the command. The program ends when the command dies.
     pub supervisor: i32,
-    /// The namespace in which that is its number: the inode of `/proc/self/ns/pid`.
+    /// The pid namespace of that process id: the inode of `/proc/self/ns/pid`.
     pub pid_namespace: u64,
-    /// Memory of each process of the program, the pager's own included.
+    /// Memory of each process of the program, including the pager's own.
     pub limit_pages: u64,
     /// Most pages read ahead at once; 0 or 1 for none.
     pub prefetch_pages: u32,
-    /// 0: no io_uring even where there is one.
+    /// 0: no io_uring, even if the kernel has one.
     pub use_ring: u32,
-    /// How pages are taken from the program: a [`Backend`].
+    /// How the agent takes pages from the program: a [`Backend`].
     pub backend: u32,
-    /// The policy and its arguments, as typed.
+    /// The policy and its arguments, as the user typed them.
     pub policy: Text<256>,
     /// The library with the agent, as `LD_PRELOAD` names it.
     pub library: Text<256>,
@@ -103,24 +103,25 @@ pub struct Order {
     pub control: Text<256>,
     /// The directory for the backing store.
     pub directory: Text<1024>,
-    /// The file with the limit of the cgroup that the program is in; empty if it is in none of its own.
+    /// The file with the limit of the program's cgroup; empty if the program has no cgroup of its
+    /// own.
     pub cgroup_limit: Text<512>,
-    /// What each process has on top of the limit, in bytes: for page tables, stacks and a ring of its own, and for
-    /// its pages as far as it is left over.
+    /// What each process gets on top of the limit, in bytes. It is for page tables, stacks and the
+    /// process's io_uring. What these leave is for the program's pages.
     pub share_bytes: u64,
-    /// How much of the cgroup's limit is for each process, in bytes; 0 if the limit stays as it is.
+    /// The part of the cgroup's limit for each process, in bytes; 0 if the limit does not change.
     pub cgroup_process_bytes: u64,
-    /// The size that files may have, by the limit that the command had itself.
+    /// The size limit for files that the command had itself.
     pub file_bytes: u64,
-    /// The name of the command's socket, if it lends memory to several programs; empty if the limit
-    /// is this one's alone.
+    /// The name of the command's socket if it lends memory to several programs; empty if this
+    /// program has the limit for itself.
     pub lender: Text<108>,
-    /// Which of the programs this is.
+    /// The number of this program among those that share memory.
     pub task: u32,
 }
 
-/// Counters over all processes of the program since its start. They begin a page: what is before
-/// them only the command writes.
+/// Counters over all processes of the program since its start. They begin a page, because only the
+/// command writes what is before them.
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Counters {
@@ -128,13 +129,14 @@ pub struct Counters {
     pub agents: AtomicU64,
     /// Faults that the pager answered, of all kinds but rescues.
     pub faults: AtomicU64,
-    /// Those on pages never touched before, or dropped by the program.
+    /// Faults on pages that were never touched before or that the program has dropped.
     pub zero_fill_faults: AtomicU64,
-    /// Those on pages that had been evicted.
+    /// Faults on pages that had been evicted.
     pub refaults: AtomicU64,
-    /// Refaults that found the page still on its way to the store: no read.
+    /// Refaults that found the page still on its way to the store, so that no read was needed.
     pub refaults_in_flight: AtomicU64,
-    /// Faults on pages unmapped only to see whether they are still in use: the software's reference bit.
+    /// Faults on pages that the pager unmapped only to see whether they are still in use (the
+    /// software reference bit).
     pub rescues: AtomicU64,
     /// Pages evicted.
     pub evictions: AtomicU64,
@@ -142,27 +144,27 @@ pub struct Counters {
     pub pages_read: AtomicU64,
     /// Pages written to the store.
     pub pages_written: AtomicU64,
-    /// Largest number of pages that a process had resident, as far as the pager counts them.
+    /// Largest number of resident pages of a process, by the pager's count.
     pub peak_resident_pages: AtomicU64,
-    /// Largest number of pages of the pager's own in a process.
+    /// Largest number of pages of the pager itself in a process.
     pub peak_own_pages: AtomicU64,
-    /// Largest number of pages that a process and its pager had together.
+    /// Largest number of pages of a process and its pager together.
     pub peak_memory_pages: AtomicU64,
-    /// Largest number of pages at a time that cannot be paged out in a process.
+    /// Largest number of pages of a process that could not be paged out at one time.
     pub peak_pinned_pages: AtomicU64,
     /// List entries that the policy's hands looked at.
     pub hand_steps: AtomicU64,
-    /// Programs that processes of the program have become by `execve`.
+    /// Programs that processes have become by `execve`.
     pub execs: AtomicU64,
-    /// Programs that were begun with the pager: the first, and those by `execve`.
+    /// Programs that began with the pager: the first one, and those started by `execve`.
     pub begun: AtomicU64,
-    /// Allocations of 40 KiB and more, where the policy tells them apart.
+    /// Allocations of 40 KiB and more, if the policy tells them apart.
     pub objects: AtomicU64,
-    /// Most bytes that a process's page table and policy took.
+    /// Most bytes that the page table and the policy of a process took.
     pub peak_bookkeeping_bytes: AtomicU64,
-    /// Most pages that a process's page table had at that.
+    /// Most pages that the page table of a process had.
     pub peak_managed_pages: AtomicU64,
-    /// Pages resident now, in the process that said so last.
+    /// Resident pages now, in the process that reported last.
     pub resident_pages: AtomicU64,
 }
 
@@ -172,25 +174,26 @@ pub struct Control {
     /// The order.
     pub order: Order,
     released: AtomicU32,
-    /// The counts.
+    /// The counters.
     pub counters: Counters,
-    /// 1 once someone has begun to write `words`, 2 when they are complete.
+    /// 1 once a process has begun to write `words`, 2 when they are complete.
     state: AtomicU32,
     words: core::cell::UnsafeCell<Text<512>>,
 }
 
 const _: () = assert!(ORDER_BYTES == PAGE_BYTES && CONTROL_BYTES == 3 * PAGE_BYTES);
 
-// SAFETY: `words` is written by whoever turned `state` from 0 to 1, and read only after it has turned to 2.
+// SAFETY: only the thread that turned `state` from 0 to 1 writes `words`. They are read only after
+// it has turned to 2.
 unsafe impl Sync for Control {}
 
 impl Order {
-    /// Pages of memory for everything that counts in a process.
+    /// Pages for everything that counts in a process.
     pub fn budget_pages(&self) -> usize {
         self.limit_pages as usize + self.share_bytes as usize / PAGE_BYTES
     }
 
-    /// Whether memory is to be paged through a file in memory.
+    /// Whether memory is paged through a file in memory.
     pub fn is_memfd(&self) -> bool {
         self.backend == Backend::Memfd as u32
     }
@@ -208,7 +211,8 @@ impl Control {
         }
     }
 
-    /// The command ends because its program has; other processes of the program may go on without it.
+    /// Tells agents that the command ends because its program has ended. Other processes of the
+    /// program may go on without the command.
     pub fn release(&self) {
         self.released.store(1, Ordering::Release);
     }
@@ -218,24 +222,26 @@ impl Control {
         self.released.load(Ordering::Acquire) != 0
     }
 
-    /// Leaves last words, unless someone has already: the first failure is the cause of the others.
+    /// Leaves last words, unless there are some already. The first failure is the cause of the
+    /// others.
     pub fn fail(&self, write: impl FnOnce(&mut dyn core::fmt::Write)) {
         if self.state.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            // SAFETY: the exchange gave the words to us.
+            // SAFETY: the exchange gave `words` to this thread.
             write(unsafe { &mut *self.words.get() });
             self.state.store(2, Ordering::Release);
         }
     }
 
-    /// A copy of the last words, if there are any. Whoever can write the block may write any bytes.
+    /// A copy of the last words, if there are any. They may be any bytes, because processes of the
+    /// program can write the block.
     pub fn failure(&self) -> Option<Text<512>> {
-        // SAFETY: plain data of which any bytes are a value. Nobody but a program that means harm
-        // writes it any more, and to such a one it does not matter which bytes are copied.
+        // SAFETY: this is plain data, valid for any bytes. The agents do not write it any more. If
+        // a hostile process does, it does not matter which bytes are copied.
         (self.state.load(Ordering::Acquire) == 2).then(|| unsafe { self.words.get().read_volatile() })
     }
 }
 
-/// What does not fit is cut off.
+/// Text that does not fit is cut off.
 impl<const N: usize> core::fmt::Write for Text<N> {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         for character in text.chars() {

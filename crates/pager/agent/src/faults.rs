@@ -1,4 +1,4 @@
-//! Faults: what to do for a thread that waits for a page.
+//! Faults: what the agent does for a thread that waits for a page.
 
 use crate::agent::Agent;
 use crate::control::add;
@@ -15,12 +15,13 @@ use rustix::io::Errno;
 use sweephand_policy::PageId;
 use sweephand_uffd::PAGE_BYTES;
 
-/// Times that a frame is found in use before its contents are copied instead: that may be for good, if it was shared by a fork.
+/// How often a frame may be found in use before the agent copies its contents instead. If a fork
+/// shares the frame, it may be in use for good.
 const BUSY_PATIENCE: usize = 256;
-/// Times that a page is tried to be put back, when nothing explains why it cannot be.
+/// How often the agent tries to put a page back when nothing explains why it fails.
 const PATIENCE: usize = 16;
 
-/// Whether a window is read for a page that is waited for, or in good time.
+/// Whether a window is read because a thread waits for its first page, or in advance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Need {
     Now,
@@ -28,7 +29,7 @@ enum Need {
 }
 
 impl Agent {
-    /// A thread waits for the page at this address.
+    /// Answers a thread that waits for the page at this address.
     pub(crate) fn fault(&mut self, address: usize) {
         self.end_accesses();
         let address = page_start(address);
@@ -55,7 +56,7 @@ impl Agent {
                 add(&counters.rescues, 1);
                 self.rescue(page, address);
             }
-            // It will be woken when the read is done.
+            // The thread is woken when the read is done.
             State::Reading => {
                 add(&counters.faults, 1);
                 if self.pages.mark(page, Flag::Trigger, false) {
@@ -69,12 +70,14 @@ impl Agent {
         }
     }
 
-    /// A fault on a page that is thought to be mapped. Mostly another thread's fault has brought it in meanwhile. But a
-    /// page that the program dropped can have been touched between the news of that and the deed: it was filled anew,
-    /// then dropped, and has to read as zeros.
+    /// Answers a fault on a page that the agent believes to be mapped. Mostly another thread's
+    /// fault has brought it in meanwhile. But the kernel reports a drop a moment before it happens,
+    /// and a thread can touch the page in that moment. Then the page was filled again and dropped
+    /// afterwards, and it must read as zeros.
     fn check_presence(&mut self, page: PageId, address: usize) {
         loop {
-            // SAFETY: zeros to a page that the program has dropped, or nothing if it is there.
+            // SAFETY: this copies zeros to a page that the program has dropped. If the page is
+            // present, it does nothing.
             let progress = unsafe { self.uffd.copy(address, self.staging.zeros(), PAGE_BYTES) };
             match progress.error {
                 Some(Errno::AGAIN) => {
@@ -95,13 +98,14 @@ impl Agent {
             && matches!(self.pages.state(page), State::Resident | State::Pinned)
     }
 
-    /// Lets the threads go on that wait for a page, to see for themselves.
+    /// Lets the threads that wait for a page go on. If the page is still missing, they fault again.
     pub(crate) fn wake(&self, address: usize) {
         let _ = self.uffd.wake(address, PAGE_BYTES);
     }
 
-    /// A page that is thought to be mapped is not there: the program has dropped it, or changed its mapping. (What was
-    /// dropped may have been touched and dropped between the news and the deed; see `check_presence`.)
+    /// A page that the agent believed to be mapped is missing: the program has dropped it or
+    /// changed its mapping. (It may also have been touched and dropped between the kernel's report
+    /// and the drop; see `check_presence`.)
     pub(crate) fn vanished(&mut self, page: PageId) {
         let address = self.pages.address(page);
         self.catch_up();
@@ -111,16 +115,17 @@ impl Agent {
         self.wake(address);
     }
 
-    /// Puts a page's contents, in the pager's memory at `from`, to where the program expects them; with their frame if that
-    /// `moves`. Returns false if the program does not expect them any more: the page's state has changed. Anything else
-    /// that keeps contents from their place is the end; they must not be forgotten.
+    /// Puts a page's contents from the pager's memory at `from` to the address where the program
+    /// expects them. If `moves`, their frame goes with them. Returns false if the program does not
+    /// expect them any more, because the page's state has changed. The run ends if anything else
+    /// prevents this, because the contents must not be lost.
     fn put(&mut self, page: PageId, from: usize, moves: bool) -> bool {
         let address = self.pages.address(page);
         let expected = (self.pages.state(page), self.pages.place(page));
         let (mut attempts, mut busy, mut patience) = (0, 0, Patience::new());
         loop {
             debug_assert!(!self.has_changes());
-            // SAFETY: the page's own contents to where they belong.
+            // SAFETY: this puts the page's own contents where they belong.
             let progress = unsafe {
                 match self.memfd {
                     None if moves => self.uffd.move_pages(address, from, PAGE_BYTES),
@@ -131,7 +136,8 @@ impl Agent {
             let Some(mut error) = progress.error else { return true };
             busy += usize::from(error == Errno::BUSY);
             if (error == Errno::INVAL || busy > BUSY_PATIENCE) && moves {
-                // Frames change hands only between memory that is used in the same way. This is not writable, or locked.
+                // The kernel moves frames only between mappings of the same kind. This one is
+                // locked or not writable.
                 // SAFETY: as above.
                 error = match unsafe { self.uffd.copy(address, from, PAGE_BYTES) }.error {
                     None => {
@@ -164,7 +170,8 @@ impl Agent {
         }
     }
 
-    /// Zeros for a page never touched, and for those behind it if that is how the program goes on.
+    /// Fills a page that was never touched with zeros. Also fills the pages behind it if the
+    /// program goes through its memory in order.
     fn zero_fill(&mut self, address: usize) {
         let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
         let known_end = self.regions.end_of(address);
@@ -182,7 +189,7 @@ impl Agent {
         while done < count {
             let at = address + done * PAGE_BYTES;
             let (zeros, length) = (self.staging.zeros(), (count - done) * PAGE_BYTES);
-            // SAFETY: zeros to pages that are missing where the program expects zeros.
+            // SAFETY: this copies zeros to pages that are missing where the program expects zeros.
             let progress = unsafe {
                 match self.memfd {
                     None => self.uffd.copy(at, zeros, length),
@@ -202,29 +209,30 @@ impl Agent {
                     }
                     continue;
                 }
-                // It is there, since the program is about to drop it: the kernel tells of that a moment
-                // before. It is left alone: taken for new and paged out meanwhile, it would come back
-                // as it was.
+                // The page is present, because the program is about to drop it: the kernel reports
+                // a drop a moment before it happens. The agent leaves the page alone. If it took
+                // the page for new and paged it out now, the page would come back with its old
+                // contents.
                 Some(Errno::EXIST) if self.memfd.is_none() => {
                     self.wake(at);
                     done += 1;
                     continue;
                 }
-                // The file has kept it.
+                // The page is still in the file.
                 Some(Errno::EXIST) => {
                     self.wake(at);
                     1
                 }
                 Some(Errno::NOMEM) if patience.wait() => continue,
                 Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
-                // Unmapped meanwhile, with all that comes behind.
+                // This page and those behind it have been unmapped meanwhile.
                 Some(_) => {
                     self.wake(at);
                     break;
                 }
             };
-            // What is registered has grown by itself: a stack, or a mapping that was enlarged. (Had it
-            // not, nothing could have been put there: the fault was one of before a change.)
+            // A registered range has grown by itself: a stack, or a mapping that was enlarged.
+            // (Otherwise the copy would have failed, because the fault was older than a change.)
             if known_end.is_none() && progress.error.is_none() {
                 self.regions.add(at, at + filled * PAGE_BYTES);
             }
@@ -238,8 +246,9 @@ impl Agent {
         self.let_go();
     }
 
-    /// A page in limbo has been touched: it is mapped again, and counts as referenced. So do the pages behind it that are
-    /// in limbo too, if the program goes through its memory in order.
+    /// A thread has touched a page in limbo. The agent maps the page again and sets its reference
+    /// bit. If the program goes through its memory in order, it does the same for the following
+    /// pages that are in limbo too.
     fn rescue(&mut self, page: PageId, address: usize) {
         let triggered = self.pages.mark(page, Flag::Trigger, false);
         let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
@@ -247,7 +256,7 @@ impl Agent {
         for rescued in 0..self.rescue_run(page, window) {
             let page = PageId(page.0 + rescued as u32);
             self.pages.mark(page, Flag::Referenced, true);
-            // Given up too early: for the policy it comes in anew.
+            // The policy gave this page up too early. To the policy it comes in anew.
             if self.pages.mark(page, Flag::Condemned, false) {
                 self.arrive(page);
             }
@@ -259,7 +268,7 @@ impl Agent {
         }
     }
 
-    /// Maps a page in limbo again, and up to a window of its neighbours there. Returns how many.
+    /// Maps a page in limbo again, with up to a window of its neighbours there. Returns how many.
     fn rescue_run(&mut self, page: PageId, window: usize) -> usize {
         if self.memfd.is_some() {
             return usize::from(self.map_from_limbo(page));
@@ -279,10 +288,10 @@ impl Agent {
             count += 1;
         }
         debug_assert!(!self.has_changes());
-        // SAFETY: the pages' own contents, to where they belong.
+        // SAFETY: this moves the pages' own contents to where they belong.
         let progress = unsafe { self.uffd.move_pages(address, limbo, count * PAGE_BYTES) };
         if progress.error.is_some() {
-            // One page, with care.
+            // Try a single page and handle each error.
             return usize::from(self.map_from_limbo(page));
         }
         let moved = progress.bytes / PAGE_BYTES;
@@ -292,7 +301,8 @@ impl Agent {
         moved
     }
 
-    /// The program has come to the first page of a window read ahead: time for the one behind it.
+    /// The program has reached the first page of a window that was read ahead. Now the next window
+    /// is read.
     fn read_on(&mut self, address: usize, window: usize, stream: StreamId) {
         let mut next = address + PAGE_BYTES;
         let farthest = address + 2 * self.staging.batch_pages() * PAGE_BYTES;
@@ -303,7 +313,7 @@ impl Agent {
         self.ahead.expect(stream, next / PAGE_BYTES);
     }
 
-    /// Moves a page from limbo to its address. Returns false if there is no such place any more.
+    /// Moves a page from limbo to its address. Returns false if the address is not mapped any more.
     pub(crate) fn map_from_limbo(&mut self, page: PageId) -> bool {
         let limbo = self.limbo(page);
         let address = self.pages.address(page);
@@ -319,12 +329,13 @@ impl Agent {
         put
     }
 
-    /// A page that is on its way to the store is touched: it comes back from there.
+    /// A thread has touched a page that is on its way to the store. The page comes back from the
+    /// staging area.
     fn take_back(&mut self, page: PageId, address: usize) {
         let (_, stream) = self.ahead.fault(address / PAGE_BYTES);
         self.ahead.expect(stream, address / PAGE_BYTES + 1);
         self.make_room(1);
-        // Making room may have meant to wait for the store.
+        // Making room may have waited for the store.
         if self.pages.state(page) != State::Writing {
             return self.retry(page, address);
         }
@@ -333,7 +344,8 @@ impl Agent {
         let (mut attempts, mut patience) = (0, Patience::new());
         loop {
             debug_assert!(!self.has_changes());
-            // SAFETY: the page's contents, which the batch holds until it is written, to where they belong.
+            // SAFETY: these are the page's contents, copied to where they belong. The batch keeps
+            // them until it is written.
             let progress = unsafe { self.uffd.copy(address, self.staging.address(batch, index), PAGE_BYTES) };
             match progress.error {
                 None => break,
@@ -354,12 +366,12 @@ impl Agent {
                 }
             }
         }
-        // The slot is freed when the write is done.
+        // The slot is freed when the write ends.
         self.pages.set(page, State::Resident, 0);
         self.arrive(page);
     }
 
-    /// A page's state has changed while room was made for it.
+    /// A page's state has changed while the agent made room for it.
     fn retry(&mut self, page: PageId, address: usize) {
         if self.pages.state(page) == State::Stored {
             self.refault(page, address);
@@ -368,12 +380,12 @@ impl Agent {
         }
     }
 
-    /// A page in the store is touched.
+    /// A thread has touched a page in the store.
     fn refault(&mut self, page: PageId, address: usize) {
         let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
         let count = self.read(address, window, Need::Now);
         if count == 0 {
-            // Making room has changed what was known of the page.
+            // The page's state has changed while the agent made room.
             debug_assert_ne!(self.pages.state(page), State::Stored);
             return self.wake(address);
         }
@@ -384,13 +396,15 @@ impl Agent {
         }
     }
 
-    /// Asks for pages of the store, from an address on, at most a window of them. Returns how many.
+    /// Starts to read pages of the store from an address on, at most a window of them. Returns how
+    /// many.
     fn read(&mut self, address: usize, window: usize, need: Need) -> usize {
         let most = window.min(self.staging.batch_pages()).min(self.room() / 8).max(1);
         if self.pages.state_at(address) != State::Stored {
             return 0;
         }
-        // Nobody waits for a window read in good time; so it does not wait for staging either.
+        // No thread waits for a window that is read in advance. So the agent does not wait for
+        // staging either.
         if need == Need::Soon
             && self.staging.batches.iter().filter(|batch| batch.phase == Phase::Free).count() < 2
         {
@@ -404,7 +418,8 @@ impl Agent {
         if count == 0 {
             return 0;
         }
-        // A batch may have to be waited for, and what waits beside it is read meanwhile; but nothing of this window.
+        // There may be no free batch yet. Then the agent waits, and pages in other batches are read
+        // meanwhile, but none of this window.
         let batch = loop {
             match self.staging.take_filled(count, &self.staging_uffd) {
                 Some(batch) => break batch,
@@ -421,7 +436,7 @@ impl Agent {
             self.pages.set(page, State::Reading, self.staging.place(batch, index));
         }
         self.staging.batches[batch].phase = Phase::Reading;
-        // Whether the first page is waited for is told by the flag that every other first page has.
+        // A first page without this flag is one that a thread waits for.
         if need == Need::Soon {
             let first = self.staging.batches[batch].pages[0];
             self.pages.mark(first, Flag::Trigger, true);
@@ -432,7 +447,8 @@ impl Agent {
         count
     }
 
-    /// Asks for the pages of a batch, from or to their slots: neighbours in one request.
+    /// Starts to read or write the pages of a batch, from or to their slots. Neighbouring slots
+    /// make one request.
     pub(crate) fn transfer(&mut self, direction: Direction, batch: usize) {
         let slots = core::mem::take(&mut self.staging.batches[batch].slots);
         let is_limited = direction == Direction::Write && rlimits::are_files_limited();
@@ -448,7 +464,7 @@ impl Agent {
                 tag: self.staging.place(batch, index) | (run.len() as u32) << 20,
             };
             self.staging.batches[batch].requests += 1;
-            // SAFETY: the batch keeps these pages for the request until it is reaped.
+            // SAFETY: the batch keeps these pages for the request until its completion is handled.
             unsafe {
                 match is_limited {
                     true => rlimits::without(Raised::FileSize, || self.io.request_now(&request)),
@@ -461,7 +477,7 @@ impl Agent {
         self.io.submit();
     }
 
-    /// A window has been read: its pages go where they belong.
+    /// Puts the pages of a window that has been read where they belong.
     pub(crate) fn read_done(&mut self, batch: usize) {
         self.hold();
         let count = self.staging.batches[batch].pages.len();
@@ -471,7 +487,7 @@ impl Agent {
         while index < count {
             let page = self.staging.batches[batch].pages[index];
             if !self.is_being_read(batch, index) {
-                // Dropped by the program while it was read; its slot went with it.
+                // The program has dropped this page while it was read. Its slot is free already.
                 self.wake(self.pages.address(page));
                 index += 1;
             } else if index == 0 && self.pages.has(page, Flag::Trigger) {
@@ -499,8 +515,8 @@ impl Agent {
         self.pages.state(page) == State::Reading && self.pages.place(page) == self.staging.place(batch, index)
     }
 
-    /// Brings a run of pages that have been read, from `first` of a batch on, to their addresses. Returns how many are
-    /// there; the others have to be looked at again.
+    /// Puts a run of pages that have been read, from `first` of a batch on, to their addresses.
+    /// Returns how many it has put there. The caller has to look at the others again.
     fn install(&mut self, batch: usize, first: usize) -> usize {
         let pages = &self.staging.batches[batch].pages;
         let address = self.pages.address(pages[first]);
@@ -512,7 +528,7 @@ impl Agent {
         let from = self.staging.address(batch, first);
         let length = (end - first) * PAGE_BYTES;
         debug_assert!(!self.has_changes());
-        // SAFETY: the pages' contents, just read, to where they belong.
+        // SAFETY: this copies the pages' contents, just read, to where they belong.
         let progress = unsafe {
             match self.memfd {
                 None => self.uffd.copy(address, from, length),
@@ -526,7 +542,8 @@ impl Agent {
                 return 0;
             }
             Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
-            // One page at a time, with care: protected, unmapped, or moved by the program while it was read.
+            // The program has protected, unmapped or moved pages while they were read. Put a single
+            // page and handle each error.
             Some(_) => usize::from(self.put(self.staging.batches[batch].pages[first], from, false)),
         };
         for index in first..first + installed {
@@ -539,8 +556,9 @@ impl Agent {
         installed
     }
 
-    /// The first page of a window that nobody waits for goes to limbo: its touch asks for the next window. If somebody
-    /// has come to it meanwhile, it was woken in vain and faults again.
+    /// Puts the first page of a window that no thread waits for into limbo. When a thread touches
+    /// it, the agent reads the next window. A thread that came to the page meanwhile is woken and
+    /// faults again.
     fn leave_trigger(&mut self, page: PageId, batch: usize) {
         let (slot, from) = (self.staging.batches[batch].slots[0], self.staging.address(batch, 0));
         let limbo = self.limbo(page);
@@ -553,9 +571,9 @@ impl Agent {
         self.wake(self.pages.address(page));
     }
 
-    /// Copies a page of the pager's own to where it is missing.
+    /// Copies a page of the pager to a place in the pager's own areas where a page is missing.
     pub(crate) fn copy_own(&self, to: usize, from: usize) {
-        // SAFETY: the pager's own areas.
+        // SAFETY: both places are in the pager's own areas.
         if let Some(error) = unsafe { self.staging_uffd.copy(to, from, PAGE_BYTES) }.error {
             give_up(format_args!("a page cannot be copied to limbo: {error}"));
         }
@@ -564,7 +582,7 @@ impl Agent {
     /// Moves a page within the pager's own areas.
     pub(crate) fn move_own(&self, to: usize, from: usize) {
         loop {
-            // SAFETY: a frame of the pager's own, to a place that is missing.
+            // SAFETY: this moves a frame of the pager itself to a place where a page is missing.
             match unsafe { self.staging_uffd.move_pages(to, from, PAGE_BYTES) }.error {
                 None => break,
                 Some(Errno::AGAIN | Errno::BUSY) => rustix::thread::sched_yield(),
@@ -573,8 +591,9 @@ impl Agent {
         }
     }
 
-    /// What the page of a slot that has been read has to remember: the slot, where it is known whether the page has been
-    /// written to when it goes again; otherwise nothing, and the slot is free.
+    /// What a page keeps of the slot from which it was read. With a memfd that is the slot, because
+    /// the agent then knows whether the page was written to before its next eviction. Otherwise it
+    /// is nothing, and the slot is freed.
     fn keep_or_free(&mut self, slot: u32) -> u32 {
         if self.memfd.is_some() {
             return slot + 1;

@@ -1,4 +1,4 @@
-//! Fork: the child has all of its parent's memory, what is paged out included, and an agent of its
+//! Fork: the child gets all of its parent's memory, including paged-out pages, and an agent of its
 //! own.
 //!
 //! The agent's state is ordinary memory, so the child has a copy of it. The state only has to be at
@@ -16,13 +16,13 @@
 //!   after: call ------------->  goes on
 //! ```
 //!
-//! `_Fork` is where the C library's `fork` makes the system call, with all the locks that it takes for it: nothing that
-//! another thread holds is waited for any more, and so the other threads can be kept waiting. (A handler of
-//! `pthread_atfork` would run before the locks are taken.)
+//! The C library's `fork` takes all locks that it needs and then makes the system call in `_Fork`.
+//! From there on, it does not wait for any other thread. So the other threads can be kept waiting.
+//! (A handler of `pthread_atfork` would run before the locks are taken.)
 //!
-//! Until the child's agent has the descriptor the parent's has it: at no time do missing pages read as zeros. A child made by
-//! a bare system call, which none of this knows of, is left waiting at its first missing page, and the program ended with a
-//! message.
+//! The parent's agent keeps the child's userfaultfd until the child's agent has it. So missing
+//! pages never read as zeros. None of this knows of a child made by a bare system call. Such a
+//! child waits at its first missing page, and the agent ends the program with a message.
 
 use crate::agent::{Agent, open_store};
 use crate::failure::give_up;
@@ -54,20 +54,22 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use sweephand_uffd::{Event, Userfaultfd};
 
-/// Pages that a child may miss before its agent is there: of its stack, and of the C library's memory.
+/// The most pages that a child may miss before its agent runs: pages of its stack and of the C
+/// library's memory.
 pub(crate) const MOST_ANSWERED: usize = 256;
 
-/// Descriptors that a child is given: two directories, two userfaultfds, the command, the store's files.
+/// The most descriptors that a child gets: two directories, two userfaultfds, the command, the
+/// store's files.
 const MOST_DESCRIPTORS: usize = MOST_FILES + 5;
 
 /// One fork at a time.
 static FORKING: AtomicBool = AtomicBool::new(false);
-/// The C library's `_Fork`: `fork` takes the library's locks, calls this, and lets them go again. 0: its
-/// calls are not found, and its beginning is replaced.
+/// The C library's `_Fork`. `fork` takes the library's locks, calls `_Fork` and releases the locks.
+/// 0 if these calls were not found; then a jump replaces the beginning of `_Fork`.
 static SYSTEM_FORK: AtomicUsize = AtomicUsize::new(0);
 static FORK: Wrapped = Wrapped::new();
 
-/// A fork that has been announced.
+/// An announced fork, as the agent sees it.
 pub(crate) struct Forking {
     /// The agent's end of the child's socket.
     pub(crate) socket: OwnedFd,
@@ -75,12 +77,12 @@ pub(crate) struct Forking {
     pub(crate) thread: u32,
 }
 
-/// Has the C library's `fork` come to ours where it would make the system call. Returns the name of what
-/// is missing or cannot be changed.
+/// Makes the C library's `fork` call our hook instead of `_Fork`. Returns the name of a function
+/// that is missing or cannot be changed.
 pub(crate) fn install() -> Result<(), &'static CStr> {
     let (Some(fork), Some(system)) = (symbol(c"fork"), symbol(c"_Fork")) else { return Err(c"_Fork") };
     let hook = hook_fork as *const c_void;
-    // SAFETY: both are the C library's, and `_Fork` has this type.
+    // SAFETY: both functions are the C library's, and `_Fork` has this type.
     let calls = unsafe { redirect_calls(fork as usize, system as usize, hook as usize) };
     if calls.is_ok_and(|count| count > 0) {
         SYSTEM_FORK.store(system as usize, Ordering::Release);
@@ -89,14 +91,14 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
     FORK.install(c"_Fork", hook)
 }
 
-/// `_Fork`, also for programs that call it by themselves.
+/// Replaces `_Fork`, also for programs that call it themselves.
 pub extern "C" fn hook_fork() -> c_int {
     let system = SYSTEM_FORK.load(Ordering::Acquire);
     let fork = || match system {
-        // SAFETY: it is of this type, and nobody else is here.
+        // SAFETY: the function has this type, and `FORKING` admits one thread at a time.
         0 => unsafe { FORK.call() as isize },
         system => {
-            // SAFETY: the C library's function of that name.
+            // SAFETY: this is the C library's function of that name.
             let system: extern "C" fn() -> c_int = unsafe { core::mem::transmute(system) };
             system() as isize
         }
@@ -104,7 +106,7 @@ pub extern "C" fn hook_fork() -> c_int {
     forking(fork) as c_int
 }
 
-/// Makes a fork, by a call that returns 0 in the child.
+/// Makes a fork through a call that returns 0 in the child.
 pub(crate) fn forking(fork: impl FnOnce() -> isize) -> isize {
     let begun = begin();
     let result = fork();
@@ -115,17 +117,17 @@ pub(crate) fn forking(fork: impl FnOnce() -> isize) -> isize {
     result
 }
 
-/// What `clone` is asked to begin a child with, that has memory of its own.
+/// What `clone` needs to start a child with memory of its own.
 struct Beginning {
     function: extern "C" fn(usize) -> c_int,
     argument: usize,
     begun: Option<Begun>,
 }
 
-/// The C library's `clone`.
+/// Replaces the C library's `clone`.
 ///
 /// # Safety
-/// As the function asks for.
+/// The same as for `clone`.
 pub unsafe fn clone(
     function: usize,
     stack: usize,
@@ -137,12 +139,12 @@ pub unsafe fn clone(
 ) -> isize {
     let Some(real) = symbol(c"clone") else { return c_result(-(Errno::NOSYS.raw_os_error() as isize)) };
     type Clone = extern "C" fn(usize, usize, usize, usize, usize, usize, usize) -> c_int;
-    // SAFETY: the C library's function of that name, whose further arguments may be anything.
+    // SAFETY: this is the C library's function of that name. Its further arguments may be anything.
     let real: Clone = unsafe { core::mem::transmute(real) };
     if flags as u32 & raw::CLONE_VM != 0 || function == 0 || stack == 0 {
         return real(function, stack, flags, argument, parents_id, storage, childs_id) as isize;
     }
-    // SAFETY: what the program gives for a function.
+    // SAFETY: the program passed this as a function.
     let function = unsafe { core::mem::transmute::<usize, extern "C" fn(usize) -> c_int>(function) };
     let mut beginning = Beginning { function, argument, begun: Some(begin()) };
     let place = (&raw mut beginning) as usize;
@@ -154,9 +156,10 @@ pub unsafe fn clone(
     result as isize
 }
 
-/// Where a child of `clone` begins: in a copy of its parent's memory, the caller's stack included.
+/// Where a child of `clone` begins. Its memory is a copy of its parent's, including the caller's
+/// stack.
 extern "C" fn begin_child(beginning: usize) -> c_int {
-    // SAFETY: the parent's, of which this is a copy.
+    // SAFETY: this points to the copy of the parent's `Beginning`.
     let beginning = unsafe { &mut *(beginning as *mut Beginning) };
     if let Some(begun) = beginning.begun.take() {
         begun.end_in_child();
@@ -164,14 +167,14 @@ extern "C" fn begin_child(beginning: usize) -> c_int {
     (beginning.function)(beginning.argument)
 }
 
-/// A fork that has been announced, by the thread that is to make it.
+/// An announced fork, as the thread sees it that makes the fork.
 struct Begun {
     sockets: Option<[OwnedFd; 2]>,
     mask: u64,
 }
 
 fn begin() -> Begun {
-    // A handler that runs in between could call the agent, who waits for this very thread.
+    // A signal handler that runs in between could call the agent, which waits for this very thread.
     let mask = set_signal_mask(EVERY_SIGNAL);
     while FORKING.swap(true, Ordering::Acquire) {
         rustix::thread::sched_yield();
@@ -193,12 +196,13 @@ impl Begun {
     }
 }
 
-/// Announces a fork; the sockets of the agents, the parent's first.
+/// Announces a fork. Returns the sockets of the agents, the parent's first.
 fn before() -> Option<[OwnedFd; 2]> {
     if !MAILBOX.is_open() {
         return None;
     }
-    // Without a descriptor to spare there is no socket, and the child has no agent: see above.
+    // Without a free descriptor there is no socket, and the child has no agent (see the module's
+    // text).
     let make = || socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
     let pair = match make() {
         Err(Errno::MFILE) => rlimits::without(Raised::Descriptors, make),
@@ -232,43 +236,48 @@ fn in_child(sockets: Option<[OwnedFd; 2]>) {
 
 /// The agent's thread of a child.
 extern "C" fn child_main(socket: usize) -> ! {
-    // SAFETY: the end that `in_child` keeps open until there is an agent; this is our copy of its table.
+    // SAFETY: this is the end that `in_child` keeps open until there is an agent. The descriptor is
+    // in this thread's own copy of the table.
     let socket = unsafe { OwnedFd::from_raw_fd(socket as i32) };
     start::close_all_but(socket.as_fd());
-    // SAFETY: the state as it was when the parent's agent was at rest; the thread that had it is not in this process.
+    // SAFETY: this is the state as it was when the parent's agent was at rest. The thread that used
+    // it is not in this process.
     let agent = unsafe { start::agent() };
     rlimits::without(Raised::Descriptors, || agent.take_over(socket));
     agent.run()
 }
 
-/// What the parent's agent tells the child's, beside descriptors.
+/// What the parent's agent sends to the child's, besides descriptors.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Handover {
     /// Whether the last descriptor is the command.
     has_supervisor: u32,
-    /// How many addresses are told.
+    /// How many addresses follow.
     answered: u32,
-    /// How many moves of mappings the parent's agent had heard of when it had heard of every change from before the fork.
+    /// How many moves of mappings the parent's agent knew of when it had applied every change from
+    /// before the fork.
     moves: usize,
-    /// Addresses of pages that the child has, though its state says that they are in the store or absent.
+    /// Addresses of pages that the child has, although its copied state says that they are absent
+    /// or in the store.
     addresses: [usize; MOST_ANSWERED],
 }
 
 impl Handover {
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: plain data without padding.
+        // SAFETY: this is plain data without padding.
         unsafe { core::slice::from_raw_parts_mut((self as *mut Self).cast(), size_of::<Self>()) }
     }
 }
 
 impl Agent {
-    /// A thread is about to fork: nothing may be under way while its memory is copied.
+    /// Prepares for the fork of a thread. Nothing may be under way while the thread's memory is
+    /// copied.
     pub(crate) fn before_fork(&mut self, descriptor: usize, thread: usize) {
         if self.memfd.is_some() && self.managed {
             give_up(format_args!("{}", memfd::FORKED));
         }
-        // Without it the child will have no agent.
+        // Without the socket the child will have no agent.
         let fetch = || fetch_descriptor(descriptor, thread);
         let socket = fetch().or_else(|| rlimits::without(Raised::Descriptors, fetch));
         let Some(socket) = socket else { return };
@@ -295,7 +304,7 @@ impl Agent {
             addresses: [0; MOST_ANSWERED],
         };
         handover.addresses[..answered.len()].copy_from_slice(answered);
-        // Without them the child cannot go on, and says so.
+        // Without these the child cannot go on, and it says so.
         let (Some((uffd, staging)), Some(proc), Some(directory)) = (&uffds, roots::proc(), roots::store())
         else {
             return;
@@ -311,12 +320,12 @@ impl Agent {
         let _ = sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL);
     }
 
-    /// In a child: goes on with the copied state, and descriptors of its own.
+    /// In a child: goes on with the copied state and descriptors of its own.
     fn take_over(&mut self, socket: OwnedFd) {
         let lost =
             |_| -> ! { give_up(format_args!("a child has lost its parent's pager before it had its own")) };
         if self.policy.tenant().is_some() {
-            // From the parent, before it forked.
+            // The parent sent this before it forked.
             self.renew_lease(receive_file(&socket).unwrap_or_else(|error| lost(error)));
         }
         send(&socket, &[1], SendFlags::NOSIGNAL).unwrap_or_else(|error| lost(error));
@@ -340,13 +349,14 @@ impl Agent {
             .flatten();
         let mut next = || descriptors.next().unwrap_or_else(|| lost(Errno::BADF));
         roots::keep(next(), next());
-        // What the copied state holds are numbers of the parent's table. They must not be closed here.
+        // The copied state contains descriptor numbers of the parent's table. They must not be
+        // closed here.
         forget(replace(&mut self.uffd, Userfaultfd::from(next())));
         forget(replace(&mut self.staging_uffd, Userfaultfd::from(next())));
         forget(replace(&mut self.pagemap, Pagemap::open()));
         self.account.reopen();
         if let Some(memfd) = &mut self.memfd {
-            // Nothing is managed yet, or there would be no child.
+            // Nothing is managed yet. Otherwise the fork would have ended the program.
             forget(replace(memfd, Memfd::open(self.staging.batch_pages())));
         }
         forget(replace(&mut self.io, Io::new(self.control.order.use_ring != 0)));
@@ -357,7 +367,7 @@ impl Agent {
             forget(self.store.replace_descriptor(number, next()));
         }
         forget(replace(&mut self.supervisor, (handover.has_supervisor != 0).then(next)));
-        // The file that the parent writes to is the parent's; it is empty yet.
+        // The parent goes on writing to its file. The child makes its own, empty one.
         let number = self.store.current();
         drop(self.store.replace_descriptor(number, open_store(self.control)));
         self.drop_bells();
@@ -369,7 +379,8 @@ impl Agent {
                  child's memory is cannot be known"
             ));
         }
-        // Changes that were told and not yet dealt with happened to this process's memory too; faults are the parent's.
+        // Changes that the parent had read but not applied happened to this process's memory too.
+        // The faults are the parent's.
         self.messages.retain(|message| !matches!(message.event(), Some(Event::Fault { .. }) | None));
         self.catch_up();
         self.make_up(false);
@@ -381,23 +392,24 @@ impl Agent {
         handover.addresses[..handover.answered as usize].iter().for_each(|&address| self.adopt(address, &[]));
     }
 
-    /// A child's descriptor without a fork that was announced.
+    /// Takes the descriptor of a child whose fork was not announced.
     pub(crate) fn forked(&mut self, descriptor: i32) {
-        // SAFETY: the kernel has just put it into our table.
+        // SAFETY: the kernel has just put this descriptor into our table.
         let child = Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
         if !self.managed {
-            // Nothing is paged out, and nothing of the child's will be.
+            // No page is paged out, and no page of the child will be.
             return;
         }
         if self.memfd.is_some() {
-            // The thread that forks waits for this message to be read, and is killed before its child is anything.
+            // The thread that forks waits until this message is read. It is killed before its child
+            // runs.
             give_up(format_args!("{}", memfd::FORKED));
         }
         self.orphans.push(child);
     }
 }
 
-/// A file that comes with a message.
+/// Receives a file that comes with a message.
 fn receive_file(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -410,9 +422,10 @@ fn receive_file(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
     file.ok_or(Errno::PIPE)
 }
 
-/// A copy of one of the program's descriptors, in the agent's table.
+/// Copies one of the program's descriptors into the agent's table.
 fn fetch_descriptor(descriptor: usize, thread: usize) -> Option<OwnedFd> {
-    // By thread, since the first thread may be gone; older kernels know processes only.
+    // The thread is used, because the first thread may have ended. Older kernels know only
+    // processes.
     const PIDFD_THREAD: u32 = 0x80;
     let thread = Pid::from_raw(thread as i32)?;
     let pidfd = pidfd_open(thread, PidfdFlags::from_bits_retain(PIDFD_THREAD))

@@ -1,10 +1,13 @@
-//! How the agent learns of new memory: the C library's own functions are replaced by these.
+//! How the agent learns of new memory: these functions replace the C library's.
 //!
-//! The kernel tells of memory that goes, but not of memory that comes. A preloaded `mmap` would miss the library's own
-//! calls, `malloc`'s among them; so the first bytes of the library's functions are overwritten by a jump to ours, and
-//! every caller is caught. Ours make the same system call and tell the agent. They run on the program's threads. (One is
-//! only [`Wrapped`]: `_Fork`, which does more than its system call.)
-//! A program that makes the system calls by itself is found out later (see `changes.rs`, `watch`).
+//! The kernel reports memory that disappears, but not new memory. A preloaded `mmap` would miss the
+//! calls that the library makes itself, for example in `malloc`. So a jump to our function
+//! overwrites the first bytes of the library's function, which catches every caller. Our functions
+//! make the same system call and tell the agent. They run on the program's threads. (`_Fork` is
+//! only [`Wrapped`], because it does more than its system call.)
+//!
+//! If a program makes such system calls itself, the agent finds out later (`watch` in
+//! `changes.rs`).
 
 use crate::control::add;
 use crate::environment;
@@ -26,8 +29,8 @@ use rustix::io::{Errno, pwrite};
 use rustix::mm::{MprotectFlags, mprotect};
 use sweephand_uffd::PAGE_BYTES;
 
-// Of the program's C library and dynamic linker, if it has them: a program that is made without the
-// library must still be able to begin, so the names are weak.
+// These belong to the program's C library and dynamic linker. The names are weak, because a program
+// that does not use the library must still be able to start.
 global_asm!(
     ".weak dlsym",
     ".weak __errno_location",
@@ -51,23 +54,23 @@ unsafe extern "C" {
     fn sweephand_find_errno() -> Option<FindErrno>;
 }
 
-/// The first library behind the calling one that has a symbol.
+/// Asks for the first library after the calling one that has the symbol.
 const RTLD_NEXT: *mut c_void = -1_isize as *mut c_void;
 
-/// The C library's idea of the program break.
+/// The C library's variable for the program break.
 static BREAK: AtomicPtr<usize> = AtomicPtr::new(ptr::null_mut());
 
-/// `jmp [rip]`, and the address behind it.
+/// Bytes of `jmp [rip]` and the address after it.
 const JUMP_BYTES: usize = 14;
 
-/// A symbol of the libraries behind this one.
+/// Finds a symbol of the libraries after this one.
 pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: a call of the dynamic linker's with a string.
+    // SAFETY: this calls the dynamic linker's function with a string.
     let address = unsafe { sweephand_find_symbol()?(RTLD_NEXT, name.as_ptr()) };
     (!address.is_null()).then_some(address)
 }
 
-/// A function of the libraries behind this one, looked for when it is first needed.
+/// A function of the libraries after this one. It is looked up when it is first needed.
 pub(crate) struct Function {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
@@ -78,7 +81,7 @@ impl Function {
         Self { name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Where it is.
+    /// The address of the function.
     pub(crate) fn find(&self) -> Option<*mut c_void> {
         let known = self.address.load(Ordering::Acquire);
         if !known.is_null() {
@@ -95,34 +98,36 @@ pub(crate) fn is_gnu_library() -> bool {
     symbol(c"gnu_get_libc_version").is_some()
 }
 
-/// Whether the program is made with a tool that checks each access to memory. Such tools keep notes of
-/// all addresses in memory of many times the size, which is theirs to manage.
+/// Whether the program was built with a sanitizer, which checks each access to memory. A sanitizer
+/// keeps shadow memory for all addresses, many times larger than the program's memory, and manages
+/// it itself.
 pub(crate) fn is_sanitized() -> bool {
     const MARKS: [&CStr; 4] = [c"__asan_init", c"__tsan_init", c"__msan_init", c"__hwasan_init"];
-    // SAFETY: as in `symbol`. The program itself may have them, too.
+    // SAFETY: as in `symbol`. The program itself may define them, too.
     let has = |name: &CStr| unsafe {
         sweephand_find_symbol().is_some_and(|find| !find(ptr::null_mut(), name.as_ptr()).is_null())
     };
     MARKS.into_iter().any(has)
 }
 
-/// Has the C library's `malloc` map what is an object, and go on mapping it whatever the program frees. Libraries that
-/// cannot be told map from some size on by themselves.
+/// Makes the C library's `malloc` map each object, and keep doing so whatever the program frees.
+/// Libraries without `mallopt` map allocations above some size by themselves.
 pub(crate) fn map_objects() {
     const M_MMAP_THRESHOLD: c_int = -3;
     if let Some(mallopt) = symbol(c"mallopt") {
-        // SAFETY: the C library's function of that name, with this type.
+        // SAFETY: this is the C library's function of that name, with this type.
         unsafe {
             let mallopt: extern "C" fn(c_int, c_int) -> c_int = core::mem::transmute(mallopt);
-            // A chunk's header comes with it.
+            // The size includes a chunk's header.
             mallopt(M_MMAP_THRESHOLD, LEAST_BYTES as c_int);
         }
     }
 }
 
-/// Replaces the C library's functions. Returns the name of one that is missing or cannot be overwritten.
+/// Replaces the C library's functions. Returns the name of one that is missing or cannot be
+/// overwritten.
 pub(crate) fn install() -> Result<(), &'static CStr> {
-    // Libraries other than GNU's keep no such variable.
+    // Only GNU's library has this variable.
     BREAK.store(symbol(c"__curbrk").map_or(ptr::null_mut(), <*mut c_void>::cast), Ordering::Relaxed);
     let hooks: [(&CStr, *const c_void); 11] = [
         (c"munmap", hook_munmap as *const c_void),
@@ -143,7 +148,7 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
         }
         match symbol(name) {
             Some(function) => overwrite(function as usize, &jump(hook as usize)).map_err(|_| name)?,
-            // Older libraries have no `process_madvise`.
+            // Older libraries have no `process_madvise`. Some have no `mmap64`.
             None if name == c"mmap64" || name == c"process_madvise" => {}
             None => return Err(name),
         }
@@ -151,11 +156,11 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
     Ok(())
 }
 
-/// A function of the C library's with ours in front of it.
+/// A function of the C library with our hook in front of it.
 pub(crate) struct Wrapped {
     at: AtomicUsize,
     hook: AtomicUsize,
-    /// Its first bytes.
+    /// The function's original first bytes.
     code: [AtomicU8; JUMP_BYTES],
 }
 
@@ -168,10 +173,11 @@ impl Wrapped {
         }
     }
 
-    /// Puts `hook` in front of a function. Returns its name if it is missing or cannot be overwritten.
+    /// Puts `hook` in front of a function. Returns the function's name if it is missing or cannot
+    /// be overwritten.
     pub(crate) fn install(&self, name: &'static CStr, hook: *const c_void) -> Result<(), &'static CStr> {
         let at = symbol(name).ok_or(name)? as usize;
-        // SAFETY: the function's first bytes; all are longer.
+        // SAFETY: these are the function's first bytes. All such functions are longer.
         let code = unsafe { *(at as *const [u8; JUMP_BYTES]) };
         self.code.iter().zip(code).for_each(|(place, byte)| place.store(byte, Ordering::Relaxed));
         self.hook.store(hook as usize, Ordering::Relaxed);
@@ -179,11 +185,11 @@ impl Wrapped {
         overwrite(at, &jump(hook as usize)).map_err(|_| name)
     }
 
-    /// Calls the function itself. Its first bytes are its own again meanwhile: another thread that comes to it then is not
-    /// seen by the hook.
+    /// Calls the function itself. Its original first bytes are back in place meanwhile, so the hook
+    /// misses another thread that calls the function then.
     ///
     /// # Safety
-    /// The function must have this type. One call at a time.
+    /// The function must have this type. Only one call may run at a time.
     pub(crate) unsafe fn call(&self) -> c_int {
         let at = self.at.load(Ordering::Acquire);
         let put = |code: [u8; JUMP_BYTES]| {
@@ -200,26 +206,26 @@ impl Wrapped {
     }
 }
 
-/// The code of a jump.
+/// The machine code of a jump.
 fn jump(to: usize) -> [u8; JUMP_BYTES] {
     let mut code = [0xff, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     code[6..].copy_from_slice(&to.to_ne_bytes());
     code
 }
 
-/// Writes over code of the C library's at `at`, which no other thread is running.
+/// Overwrites code of the C library at `at`. No other thread may be running it.
 fn overwrite(at: usize, code: &[u8]) -> Result<(), Errno> {
     let start = at & !(PAGE_BYTES - 1);
     let length = (at + code.len()).next_multiple_of(PAGE_BYTES) - start;
     let page = start as *mut c_void;
     let writable = MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC;
-    // SAFETY: the function is at least that long (all of them are more than 30 bytes), is ours to
-    // replace as the library is mapped privately, and stays executable while the memory function of
-    // this very code may be on the same page.
+    // SAFETY: the function is at least this long (all of them are more than 30 bytes). The library
+    // is mapped privately, so this process may change it. The page stays executable, because the
+    // code of `mprotect` may be on the same page.
     unsafe {
         if let Err(error) = mprotect(page, length, writable) {
-            // A process may have to do without memory that is both (PR_SET_MDWE). Debuggers' way is
-            // left to it.
+            // With PR_SET_MDWE, memory cannot be both writable and executable. Writing through
+            // /proc still works, as it does for debuggers.
             let memory = open_proc(c"self/mem", OFlags::RDWR).map_err(|_| error)?;
             let written = pwrite(&memory, code, at as u64).map_err(|_| error)?;
             return if written == code.len() { Ok(()) } else { Err(error) };
@@ -229,16 +235,17 @@ fn overwrite(at: usize, code: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Bytes of a function that are looked through for calls. What is behind its end does no harm.
+/// Bytes of a function that are searched for calls. Bytes after its end do no harm.
 const LOOKED_THROUGH: usize = 2048;
 
-/// Has `function` call `hook` where it calls `called`. Returns how many such places there are.
+/// Makes `function` call `hook` where it calls `called`. Returns the number of such places.
 ///
 /// # Safety
-/// `function` and `called` must be functions of the C library's, and `hook` one of the same type.
+/// `function` and `called` must be functions of the C library, and `hook` must have the same type
+/// as `called`.
 pub(crate) unsafe fn redirect_calls(function: usize, called: usize, hook: usize) -> Result<usize, Errno> {
     const CALL: u8 = 0xe8;
-    // SAFETY: more code of the library's is behind the function, and none is written meanwhile.
+    // SAFETY: more code of the library follows the function, and no thread writes to it meanwhile.
     let code = unsafe { core::slice::from_raw_parts(function as *const u8, LOOKED_THROUGH) };
     let mut places = [0_usize; 8];
     let mut count = 0;
@@ -257,13 +264,13 @@ pub(crate) unsafe fn redirect_calls(function: usize, called: usize, hook: usize)
     Ok(count)
 }
 
-/// A system call, as it is: a negative number is an error.
+/// Makes a system call and returns the raw result. A negative number is an error.
 ///
 /// # Safety
-/// As the system call asks for.
+/// The same as for the system call.
 pub(crate) unsafe fn call(number: u32, arguments: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the x86-64 convention; the caller vouches for the call.
+    // SAFETY: this follows the x86-64 convention, and the caller answers for the call.
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -281,21 +288,22 @@ pub(crate) unsafe fn call(number: u32, arguments: [usize; 6]) -> isize {
     result
 }
 
-/// A system call of the program's that changes its address space.
+/// Makes a system call of the program that changes its address space.
 ///
 /// # Safety
-/// As the system call asks for.
+/// The same as for the system call.
 unsafe fn change(number: u32, arguments: [usize; 6]) -> isize {
     // SAFETY: as the caller promises.
     GATE.pass(|| unsafe { call(number, arguments) })
 }
 
-/// The result as C has it: -1 and `errno` for an error.
+/// Returns the result as C does: -1 for an error, which is in `errno`.
 pub(crate) fn c_result(result: isize) -> isize {
     if !(-4095..0).contains(&result) {
         return result;
     }
-    // SAFETY: the C library's function of that name; the variable is the calling thread's.
+    // SAFETY: this is the C library's function of that name, and the variable belongs to the
+    // calling thread.
     unsafe {
         if let Some(location) = sweephand_find_errno() {
             *location() = -result as c_int;
@@ -315,10 +323,11 @@ pub(crate) extern "C" fn hook_mmap(
     let bits = flags as u32;
     let private = bits & raw::MAP_TYPE == raw::MAP_PRIVATE;
     let anonymous = private && bits & raw::MAP_ANONYMOUS != 0 && bits & raw::MAP_HUGETLB == 0;
-    // Pages put there by the kernel before the agent knows would not be counted. It is only advice.
+    // Pages that the kernel fills before the agent knows of them would not be counted. The flag is
+    // only advice.
     let flags = if anonymous { bits & !raw::MAP_POPULATE } else { bits };
     let arguments = [address, length, protection as usize, flags as usize, file as usize, offset];
-    // SAFETY: the program's own call.
+    // SAFETY: this is the program's own call.
     let result = unsafe { change(raw::__NR_mmap, arguments) };
     if anonymous && result > 0 {
         let length = length.next_multiple_of(PAGE_BYTES);
@@ -326,7 +335,7 @@ pub(crate) extern "C" fn hook_mmap(
             // The thread's descriptor is in the last page.
             MAILBOX.call(Call::Stack, result as usize + length - PAGE_BYTES, length);
         }
-        // With a memfd stacks, locked memory and code stay native; they are counted.
+        // With a memfd, the kernel keeps stacks, locked memory and code. They are counted.
         let native = GATE.is_in_use()
             && (bits & (raw::MAP_STACK | raw::MAP_GROWSDOWN | raw::MAP_LOCKED) != 0
                 || protection as u32 & raw::PROT_EXEC != 0);
@@ -338,9 +347,10 @@ pub(crate) extern "C" fn hook_mmap(
     c_result(result)
 }
 
-/// Only with a memfd: the kernel tells of it by itself, but the agent has to know when it happens.
+/// Used only with a memfd. The kernel reports an unmap by itself, but the agent must know the
+/// moment at which it happens.
 extern "C" fn hook_munmap(address: usize, length: usize) -> isize {
-    // SAFETY: the program's own call.
+    // SAFETY: this is the program's own call.
     let result = unsafe { change(raw::__NR_munmap, [address, length, 0, 0, 0, 0]) };
     c_result(result)
 }
@@ -352,7 +362,7 @@ pub(crate) extern "C" fn hook_mremap(
     flags: c_int,
     new: usize,
 ) -> isize {
-    // With a memfd the agent has to make it.
+    // With a memfd the agent has to make the call.
     let made = match GATE.is_in_use() {
         true => MAILBOX.ask(Call::Remap, [old, old_length, length, flags as usize, new]),
         false => None,
@@ -361,11 +371,12 @@ pub(crate) extern "C" fn hook_mremap(
     let make = || {
         let may_move = bits & raw::MREMAP_MAYMOVE != 0 && old_length > 0;
         let simply = MAILBOX.move_mapping(|| {
-            // SAFETY: the program's own call. (The fifth argument counts only with MREMAP_FIXED or MREMAP_DONTUNMAP.)
+            // SAFETY: this is the program's own call. (The fifth argument counts only with
+            // MREMAP_FIXED or MREMAP_DONTUNMAP.)
             let make = || unsafe { remap(old, old_length, length, bits, new) };
             (!(may_move && MAILBOX.is_managed())).then(make)
         });
-        // SAFETY: the program's own call.
+        // SAFETY: this is the program's own call.
         simply.unwrap_or_else(|| unsafe {
             match bits & raw::MREMAP_FIXED {
                 0 => remap_to_free_place(old, old_length, length, bits),
@@ -383,35 +394,34 @@ pub(crate) extern "C" fn hook_mremap(
 }
 
 /// # Safety
-/// As `mremap` asks for.
+/// The same as for `mremap`.
 unsafe fn remap(old: usize, old_length: usize, length: usize, flags: u32, new: usize) -> isize {
     // SAFETY: as the caller promises.
     unsafe { call(raw::__NR_mremap, [old, old_length, length, flags as usize, new, 0]) }
 }
 
-/// An `mremap` of managed memory to a place that has been taken for it.
+/// Moves managed memory by `mremap` to a place that was reserved for it.
 ///
-/// Another thread may just have unmapped something there, or moved it away; and the kernel tells of either when all is done,
-/// whoever comes first: what has come would be taken for what has gone. So the agent hears all that is still to be told of the
-/// place before the mapping goes there.
+/// Another thread may just have unmapped memory at that place, or moved it away. The kernel reports
+/// both a moment later and in any order, so the agent could mistake the new mapping for the old
+/// one. Therefore the agent first reads all reports that are pending for the place.
 ///
 /// # Safety
-/// As `mremap` asks for.
+/// The same as for `mremap`.
 unsafe fn remap_to(place: usize, old: usize, old_length: usize, length: usize, flags: u32) -> isize {
     MAILBOX.call(Call::CatchUp, 0, 0);
     // SAFETY: as the caller promises.
     MAILBOX.move_mapping(|| unsafe { remap(old, old_length, length, flags, place) })
 }
 
-/// An `mremap` of managed memory that may go wherever there is a place.
-///
-/// The kernel would find one; here it is taken first, for [`remap_to`].
+/// Moves managed memory by `mremap` to any free place. Instead of letting the kernel choose the
+/// place, this function reserves one for [`remap_to`].
 ///
 /// # Safety
-/// As `mremap` asks for.
+/// The same as for `mremap`.
 unsafe fn remap_to_free_place(old: usize, old_length: usize, length: usize, flags: u32) -> isize {
     if flags & raw::MREMAP_DONTUNMAP == 0 {
-        // Where it is, if it can stay there.
+        // The mapping stays where it is if it can.
         // SAFETY: as the caller promises.
         let result = unsafe { remap(old, old_length, length, flags & !raw::MREMAP_MAYMOVE, 0) };
         if result != -(Errno::NOMEM.raw_os_error() as isize) {
@@ -419,24 +429,24 @@ unsafe fn remap_to_free_place(old: usize, old_length: usize, length: usize, flag
         }
     }
     let reserved = raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE;
-    // SAFETY: a new mapping, wherever there is a place.
+    // SAFETY: this makes a new mapping at any free place.
     let place = unsafe {
         call(raw::__NR_mmap, [0, length, raw::PROT_NONE as usize, reserved as usize, usize::MAX, 0])
     };
     if place < 0 {
         return place;
     }
-    // SAFETY: as the caller promises; what is at the new place is ours.
+    // SAFETY: as the caller promises. The new place is ours.
     let result = unsafe { remap_to(place as usize, old, old_length, length, flags | raw::MREMAP_FIXED) };
     if result < 0 {
-        // SAFETY: nobody else knows of the place.
+        // SAFETY: no other code knows of this place.
         unsafe { call(raw::__NR_munmap, [place as usize, length, 0, 0, 0, 0]) };
     }
     result
 }
 
 pub(crate) extern "C" fn hook_mprotect(address: usize, length: usize, protection: c_int) -> isize {
-    // SAFETY: the program's own call.
+    // SAFETY: this is the program's own call.
     let result = unsafe { change(raw::__NR_mprotect, [address, length, protection as usize, 0, 0, 0]) };
     let native = GATE.is_in_use() && protection as u32 & raw::PROT_EXEC != 0;
     if result == 0 && protection as u32 & raw::PROT_WRITE != 0 && !native {
@@ -446,7 +456,8 @@ pub(crate) extern "C" fn hook_mprotect(address: usize, length: usize, protection
 }
 
 pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_int) -> isize {
-    // Pages to be freed later would be neither there nor gone. To free them at once is within the promise.
+    // The agent could not tell whether pages that are to be freed later are still there. The kernel
+    // may free them at once, so this does too.
     let advice = match advice as u32 {
         raw::MADV_FREE => raw::MADV_DONTNEED,
         advice => advice,
@@ -456,16 +467,16 @@ pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_i
             MAILBOX.ask(Call::Guard, [address, length, advice as usize, 0, 0])
         }
         _ if !GATE.is_in_use() => None,
-        // What is shared is not what it seems: the agent knows.
+        // The memory is a shared mapping in place of a private one, so the agent has to drop it.
         raw::MADV_DONTNEED | raw::MADV_REMOVE => {
             MAILBOX.ask(Call::Drop, [address, length, advice as usize, 0, 0])
         }
-        // Pages are what is managed. And where a fork ends the program, no child gets anything.
+        // The pager manages small pages, so this advice has no effect.
         raw::MADV_HUGEPAGE | raw::MADV_COLLAPSE => Some(0),
         advice if is_about_guards(advice) => Some(-(Errno::INVAL.raw_os_error() as isize)),
         _ => None,
     };
-    // SAFETY: the program's own call.
+    // SAFETY: this is the program's own call.
     let make = || unsafe { advise(address, length, advice) };
     let result = taken_over.unwrap_or_else(make);
     if result == 0 {
@@ -481,14 +492,14 @@ pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_i
     c_result(result)
 }
 
-/// One of the ranges that `process_madvise` is about.
+/// One of the ranges for `process_madvise`.
 #[repr(C)]
 struct Range {
     start: usize,
     length: usize,
 }
 
-/// The agent looks at what has become of guards.
+/// After the call, the agent checks the guards of the ranges.
 extern "C" fn hook_process_madvise(
     process: c_int,
     ranges: *const Range,
@@ -497,7 +508,7 @@ extern "C" fn hook_process_madvise(
     flags: u32,
 ) -> isize {
     let arguments = [process as usize, ranges as usize, count, advice as usize, flags as usize, 0];
-    // SAFETY: the program's own call.
+    // SAFETY: this is the program's own call.
     let result = unsafe { call(raw::__NR_process_madvise, arguments) };
     if result > 0 && is_about_guards(advice as u32) {
         for index in 0..count {
@@ -509,7 +520,7 @@ extern "C" fn hook_process_madvise(
     c_result(result)
 }
 
-/// The C library's other ways (`execvp`, `posix_spawn`, `system`) lead here.
+/// The C library's other functions (`execvp`, `posix_spawn`, `system`) call this one.
 extern "C" fn hook_execve(path: usize, arguments: usize, environment: usize) -> c_int {
     execve(path, arguments, environment) as c_int
 }
@@ -532,10 +543,11 @@ extern "C" fn hook_fexecve(file: c_int, arguments: usize, environment: usize) ->
 /// The program's `execve`.
 pub(crate) fn execve(path: usize, arguments: usize, environment: usize) -> isize {
     become_program(environment, |environment| {
-        // SAFETY: the program's own call, with its environment or a part of it.
+        // SAFETY: this is the program's own call, with its environment or a part of it.
         let make = || unsafe { call(raw::__NR_execve, [path, arguments, environment, 0, 0, 0]) };
-        // Many places are tried for a program's name. Limits that are lowered cannot be raised by all.
-        // SAFETY: looks for a file of the name that the program gives.
+        // `execvp` tries many places for a program's name. So the limits are lowered to the
+        // program's own only if the file exists: not every process can raise a limit again.
+        // SAFETY: this looks for a file of the name that the program gives.
         let exists = unsafe {
             call(raw::__NR_faccessat, [raw::AT_FDCWD as isize as usize, path, raw::X_OK as usize, 0, 0, 0])
         };
@@ -553,8 +565,8 @@ pub(crate) fn execveat([directory, path, arguments, environment, flags]: [usize;
     })
 }
 
-/// What is begun is counted, so that the command can tell of programs that began without a pager,
-/// and is told of the run only where it can take part in it.
+/// Counts the program that begins, so that the command can report programs that began without a
+/// pager. The new program's environment names the run only if the program can take part in it.
 fn become_program(environment: usize, begin: impl FnOnce(usize) -> isize) -> isize {
     let control = failure::control();
     let execs = control.map(|control| &control.counters.execs);
@@ -562,9 +574,9 @@ fn become_program(environment: usize, begin: impl FnOnce(usize) -> isize) -> isi
         add(execs, 1);
     }
     let entries = environment as *const *const c_char;
-    // SAFETY: the program's own, as its call asks for.
+    // SAFETY: this is the program's own environment, as its call requires.
     let result = unsafe { environment::pass_on(control, entries, |entries| begin(entries as usize)) };
-    // Still here: it has failed.
+    // The call has returned, so it has failed.
     if let Some(execs) = execs {
         execs.fetch_sub(1, Ordering::Relaxed);
     }
@@ -572,13 +584,13 @@ fn become_program(environment: usize, begin: impl FnOnce(usize) -> isize) -> isi
 }
 
 extern "C" fn hook_brk(wanted: usize) -> c_int {
-    // SAFETY: the program's own call; asking for 0 tells where the break is.
+    // SAFETY: this is the program's own call. Asking for 0 returns the current break.
     let (old, now) = unsafe {
         (call(raw::__NR_brk, [0; 6]) as usize, change(raw::__NR_brk, [wanted, 0, 0, 0, 0, 0]) as usize)
     };
     let variable = BREAK.load(Ordering::Relaxed);
     if !variable.is_null() {
-        // SAFETY: the C library's variable, which its own `brk` sets here.
+        // SAFETY: this is the C library's variable, which its own `brk` sets in the same way.
         unsafe { variable.write(now) };
     }
     if now < wanted {

@@ -1,41 +1,44 @@
 //! The part of the live pager that runs inside the program.
 //!
-//! An agent thread holds the program's anonymous memory to a limit: it evicts pages to a file, and brings them back when
-//! they are touched, under a policy of `sweephand-policy`. It is loaded into the program by `LD_PRELOAD`, since only a
-//! thread of the program itself can move its pages. It never touches the program's memory, allocator, thread-local
-//! storage or descriptors: no libc, no std.
+//! An agent thread keeps the program's anonymous memory within a limit. It evicts pages to a file
+//! and brings them back when the program touches them. A policy of `sweephand-policy` chooses the
+//! pages. `LD_PRELOAD` loads the agent into the program, because only a thread of the program can
+//! move the program's pages. The agent's thread uses neither libc nor std. It never uses the
+//! program's allocator, thread-local storage or descriptor table.
 //!
-//! Start reading at [`agent`]. The way of a page is `faults`, `reclaim`, `store`, and back; what is known of it is in
-//! [`pages`].
+//! Start reading at [`agent`]. A page passes through `faults`, `reclaim` and `store`, and back. The
+//! state of each page is in [`pages`].
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `start` | from the dynamic linker's call to a running agent |
-//! | `hooks` | the C library's functions that give memory, replaced |
+//! | `start` | the way from the dynamic linker's call to a running agent |
+//! | `hooks` | replacements of the C library's functions that give memory |
 //! | `interpose` | functions that take the place of the C library's for the program alone |
-//! | `environment` | what programs that are begun are told, and when they are not |
+//! | `environment` | the environment that programs get which the program starts |
 //! | `mailbox` | how the program's threads call the agent |
 //! | `agent` | the agent's state and its loop |
-//! | `changes` | memory that comes, goes and moves |
+//! | `changes` | memory that appears, disappears and moves |
 //! | `faults` | zero-fill, refault, rescue, read-ahead |
-//! | `reclaim` | room for pages to come: victims, writes, pinned pages |
+//! | `reclaim` | making room for pages: victims, writes, pinned pages |
 //! | `bits` | reference bits in software |
-//! | `live`, `clock` | the policy; processor time, for one that wants it |
-//! | `fork` | a child gets an agent of its own |
-//! | `rest` | what the agent does while its memory is being copied by a fork |
+//! | `live`, `clock` | the policy; processor time, for a policy that needs it |
+//! | `fork` | how a child gets an agent of its own |
+//! | `rest` | what the agent does while a fork copies its memory |
 //! | `objects` | large allocations, for policies that tell them apart |
 //! | `memfd` | the other backend: shared memory, exact bits |
-//! | `gate` | how the agent keeps the program's threads off changes while it makes one |
-//! | `guards` | pages that nobody may touch (`MADV_GUARD_INSTALL`) |
-//! | `tenant`, `lease` | several programs, one limit: frames lent by the command, which has the policy |
-//! | `pages`, `regions`, `staging`, `store`, `io`, `readahead` | what they say |
+//! | `gate` | how the agent keeps the program's threads from changing memory while it changes it |
+//! | `guards` | pages that no thread may touch (`MADV_GUARD_INSTALL`) |
+//! | `tenant`, `lease` | several programs with one limit: the command has the policy and lends frames |
+//! | `pages`, `regions` | the page table; the managed ranges |
+//! | `staging`, `store`, `io`, `readahead` | pages on their way, files, transfers, how far to read ahead |
 //! | `roots` | where the agent opens files, whatever the program does to its own root and rights |
-//! | `credentials`, `rlimits` | the agent has the program's rights, and the program its own limits |
+//! | `credentials`, `rlimits` | how the agent gets the program's rights, and the program keeps its limits |
 //! | `wait` | waiting for descriptors |
-//! | `pagemap` | which pages are there |
-//! | `last` | a process whose threads have all gone but the agent |
-//! | `account` | what counts beside the program's pages: files written to, page tables |
-//! | `own`, `maps`, `thread`, `failure`, `control`, `cgroup` | memory of its own, the kernel's view, threads, the end, the command |
+//! | `pagemap` | which pages are present |
+//! | `last` | the end of a process in which only the agent's thread is left |
+//! | `account` | what counts besides the program's pages: files written to, page tables |
+//! | `own`, `maps`, `thread` | the pager's own memory, the kernel's list of mappings, threads |
+//! | `failure`, `control`, `cgroup` | the end with a message; what is shared with the command; the cgroup |
 #![cfg_attr(not(test), no_std)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 

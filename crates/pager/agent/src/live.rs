@@ -1,8 +1,12 @@
-//! The policy, behind one door: the agent is compiled once, the policies each for themselves.
+//! The interface between the agent and its policy. The agent is compiled once, and each policy is
+//! compiled for itself.
 //!
-//! A policy runs live that needs faults and reference bits only ([`Model::SEES_HITS`](sweephand_policy::Model::SEES_HITS) says so). Two more do, in a form of
-//! their own: GCLOCK counts the visits of its hand at which a page had been used, not the hits ([`GClockBits`]); and
-//! WSCLOCK has the program for its only task ([`OneTask`]).
+//! A policy can run live if it needs only faults and reference bits
+//! ([`Model::SEES_HITS`](sweephand_policy::Model::SEES_HITS)). Two more can, in a form of their
+//! own:
+//!
+//! - GCLOCK counts how often its hand found a page used, instead of the hits ([`GClockBits`]).
+//! - WSCLOCK has the program as its only task ([`OneTask`]).
 
 use crate::bits::Bits;
 use crate::clock;
@@ -51,7 +55,7 @@ pub trait LivePolicy {
     fn granted(&self) -> Option<usize> {
         None
     }
-    /// This, if the policy is the command's.
+    /// The policy as a tenant, if the command has the real policy.
     fn tenant(&mut self) -> Option<&mut Tenant> {
         None
     }
@@ -87,17 +91,18 @@ impl<P: Policy> LivePolicy for P {
     }
 }
 
-/// A policy that runs live and its arguments, as typed.
+/// A policy that runs live, with its arguments as typed.
 #[derive(Clone, Debug)]
 pub enum LiveSpec {
-    /// One that a simulation drives in the same way.
+    /// A policy that a simulation drives in the same way.
     Ordinary(Spec),
     /// WSCLOCK.
     OneTask(TaskSpec),
 }
 
 impl LiveSpec {
-    /// Reads one policy, `name` or `name:parameter=value,...`; refuses those that cannot run live.
+    /// Reads one policy, `name` or `name:parameter=value,...`. Refuses policies that cannot run
+    /// live.
     pub fn parse(text: &str) -> Result<Self, ArgumentError> {
         let name = text.split_once(':').map_or(text, |(name, _)| name);
         let small = name.to_ascii_lowercase();
@@ -105,7 +110,7 @@ impl LiveSpec {
         let name = small.as_str();
         if name == WSCLOCK {
             let spec = TaskSpec::parse(text)?;
-            // Its values are checked by making it.
+            // Making the policy checks its values.
             one_task(&spec, 1000)?;
             return Ok(Self::OneTask(spec));
         }
@@ -123,12 +128,13 @@ impl LiveSpec {
         Err(ArgumentError { policy: text.to_string(), reason })
     }
 
-    /// Reads a comma list of policies, as [`Spec::parse_list`] does; `all` stands for those that run live.
+    /// Reads a comma list of policies, as [`Spec::parse_list`] does. `all` stands for all that run
+    /// live.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, ArgumentError> {
         split_list(text, names())?.iter().map(|spec| Self::parse(spec)).collect()
     }
 
-    /// Makes the policy for so many frames.
+    /// Makes the policy for this many frames.
     pub fn make(&self, frames: usize) -> Result<Box<dyn LivePolicy>, ArgumentError> {
         struct Make<'a>(&'a Arguments, usize);
         impl Visitor for Make<'_> {
@@ -147,7 +153,7 @@ impl LiveSpec {
     }
 }
 
-/// As it was typed.
+/// Prints the policy as it was typed.
 impl fmt::Display for LiveSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -171,24 +177,27 @@ fn one_task(spec: &TaskSpec, frames: usize) -> Result<OneTask, ArgumentError> {
     Ok(OneTask { policy, now: clock::program_us, time: 0, until_look: 0 })
 }
 
-/// WSCLOCK with one task: the program. Its virtual time is the processor time, in microseconds, that the process has used
-/// (the paper's machine made about one reference in each).
+/// WSCLOCK with one task: the program. The task's virtual time is the processor time, in
+/// microseconds, that the process has used. (The paper's machine made about one reference in each
+/// microsecond.)
 ///
-/// To the policy every page is clean and none is busy: what it names leaves the program's memory at once, and is written
-/// from the staging area while the frame serves another page, so there is nothing to wait for. And the one task
-/// is always active: where all of memory is its working set, the page goes that was used longest ago.
+/// To the policy every page is clean and none is busy. A victim leaves the program's memory at once
+/// and is written from the staging area while its frame serves another page, so there is nothing to
+/// wait for. The one task is always active. If its working set fills the memory, the page that was
+/// used longest ago is the victim.
 #[derive(Debug)]
 pub struct OneTask {
     policy: WsClock,
     /// The clock.
     now: fn() -> VirtualTime,
-    /// The virtual time at the last look at the clock.
+    /// The virtual time when the clock was last read.
     time: VirtualTime,
-    /// Calls until the next look: a system call costs more than most calls, and a microsecond does not matter.
+    /// Calls until the clock is read again. A system call costs more than most calls of the policy,
+    /// and a microsecond does not matter.
     until_look: u32,
 }
 
-/// Calls of the policy between two looks at the clock.
+/// Calls of the policy between two readings of the clock.
 const CALLS_A_LOOK: u32 = 32;
 
 impl OneTask {
@@ -237,7 +246,7 @@ impl LivePolicy for OneTask {
     }
 }
 
-/// What a policy for many tasks sees of the one.
+/// The one task, as a policy for many tasks sees it.
 #[derive(Debug)]
 struct Task<'a> {
     bits: Bits<'a>,
@@ -298,7 +307,7 @@ mod tests {
         assert!(message("ws").contains("is for many tasks"));
     }
 
-    /// Pages that are all mapped, with bits set by hand.
+    /// Pages that are all mapped. The tests set their bits.
     #[derive(Default)]
     struct Memory {
         pages: Pages,
@@ -310,7 +319,8 @@ mod tests {
             Bits { pages: &mut self.pages, sampler: &mut self.sampler, exact: None, choosing }
         }
 
-        /// Loads a page; it has been used when the access that faulted is done, if the policy counts that.
+        /// Loads a page. Its bit is set after the access that faulted, if the policy counts that
+        /// access.
         fn load(&mut self, policy: &mut dyn LivePolicy, number: usize) -> PageId {
             let page = self.pages.meet(0x10_0000 + number * 0x1000);
             self.pages.set(page, State::Resident, 0);
@@ -329,7 +339,8 @@ mod tests {
         }
     }
 
-    /// A page that the hand finds used twice stays one turn longer than it is used, and under CLOCK no longer.
+    /// With `increment=2`, a page that the hand finds used once stays for one more turn of the hand
+    /// than under CLOCK.
     #[test]
     fn gclock_counts_the_visits_that_found_a_page_used() {
         let outlasts = |policy: &str| {
@@ -351,8 +362,9 @@ mod tests {
         assert_eq!(outlasts("gclock:init=0,increment=2"), Some(4));
     }
 
-    /// Theta is 100 us. The first page is used again at 150; at 200 the second has left the working set and goes. Then all
-    /// pages are in it, and the one used longest ago goes.
+    /// Theta is 100 us. At 150 the first page has been used again, and the second one has left the
+    /// working set and is evicted. At 160 all pages are in the working set, and the one used
+    /// longest ago is evicted.
     #[test]
     fn wsclock_goes_by_the_time_that_it_is_given() {
         use core::sync::atomic::{AtomicU64, Ordering};
@@ -367,7 +379,7 @@ mod tests {
         let pages = [(0, 0), (1, 10), (2, 120)].map(|(number, time)| {
             at(&mut policy, time);
             let page = memory.load(&mut policy, number);
-            // The use that every load is for has been seen.
+            // The use that the load was for has been seen.
             memory.pages.mark(page, Flag::Referenced, false);
             page
         });

@@ -1,10 +1,10 @@
-//! How threads of the program call the agent: by touching a page that is not there.
+//! How the program's threads call the agent: a thread touches a page that is missing.
 //!
-//! A thread writes what it wants into a slot and reads the slot's doorbell, a page that is missing.
-//! The fault wakes the agent; the agent does what is asked, writes the answer and puts a page
-//! there, which lets the thread go on. No descriptor is needed that the program could close, and no
-//! signal. Threads of the program and the agent share this block; everything else of the agent's is
-//! its own.
+//! A thread writes its request into a slot and reads the slot's doorbell, a page that is missing.
+//! The fault wakes the agent. The agent carries out the request, writes the answer and puts a page
+//! there, which lets the thread go on. This needs no signal and no descriptor that the program
+//! could close. The program's threads and the agent share this block. Everything else of the agent
+//! is its own.
 //!
 //! ```text
 //!          thread          thread           agent             thread           agent: drops the page
@@ -13,15 +13,17 @@
 //!     +--- next call, if no slot is free: Taken <---------+-----------------+
 //! ```
 //!
-//! What is asked is in the slot, not in the fault: a fault says only that somebody waits. So it
-//! does no harm that there may be several for one call (a signal, a stop or a debugger interrupts
-//! the wait, and the thread faults again), or none (the agent has seen the slot first).
+//! The request is in the slot, not in the fault: a fault says only that some thread waits. So
+//! several faults for one call do no harm (a signal, a stop or a debugger interrupts the wait, and
+//! the thread faults again). No fault at all does no harm either (the agent has seen the slot
+//! first).
 //!
-//! Handlers wait while their thread is here: one may call the agent as well, or jump out and never
-//! come back. A thread can still be lost (the process of a `vfork` is killed, or the program's own
-//! filter of system calls keeps us from holding signals back). So when no slot is free, one is
-//! taken whose call has been answered, whether or not its thread has seen that. A sequence number
-//! in the state tells the thread, when it comes back, that its call is over.
+//! Signal handlers wait while their thread is here. A handler could call the agent as well, or jump
+//! out and never come back. A thread can still be lost: the process of a `vfork` is killed, or the
+//! program's own filter of system calls prevents the pager from blocking signals. So when no slot
+//! is free, a thread takes one whose call has been answered, even if the caller has not seen the
+//! answer. A sequence number in the state tells the caller, when it comes back, that its call is
+//! over.
 
 use crate::memfd::advise;
 use crate::objects;
@@ -31,64 +33,64 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU32, AtomicU6
 use linux_raw_sys::general::MADV_DONTNEED;
 use sweephand_uffd::PAGE_BYTES;
 
-/// Calls that may be under way at a time. The last slot is kept for the thread that forks, whom the
-/// others wait for.
+/// The most calls at a time. The last slot is reserved for the thread that forks, because all
+/// others wait for that thread.
 pub const SLOTS: usize = 64;
 /// The slot of the thread that forks.
 const FORKERS: usize = SLOTS - 1;
-/// Threads that may move mappings at a time.
+/// The most threads that may move mappings at a time.
 const MOVERS: usize = 32;
 
-/// What a thread may ask for.
+/// Requests that a thread may make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Call {
-    /// The program has more writable memory: at this address, so many bytes, with this protection
-    /// (0: unknown).
+    /// The program has more writable memory: address, bytes, protection (0 if unknown).
     Grown = 1,
-    /// A thread's stack: the end of it, where its descriptor is, must stay in memory; and how many
-    /// bytes it has.
+    /// A thread's stack: the page at its end, and its size in bytes. The page contains the thread's
+    /// descriptor and must stay in memory.
     Stack = 2,
-    /// A fork is about to be made; the agent's end of a socket for the child.
+    /// The thread is about to fork: the agent's end of a socket for the child.
     BeforeFork = 3,
-    /// The fork has been made, or has failed.
+    /// The thread has forked, or the fork has failed.
     AfterFork = 4,
-    /// Children are not to get this memory, or get it wiped: so many bytes from this address on.
+    /// Children do not inherit this memory, or inherit it wiped: address, bytes.
     NotInherited = 5,
-    /// They are to get it again.
+    /// Children inherit this memory again: address, bytes.
     Inherited = 6,
-    /// There is a new object: at this address, so many bytes.
+    /// There is a new object: address, bytes.
     Object = 7,
-    /// The object at this address has so many bytes now.
+    /// An object has another size: address, new size in bytes.
     Resized = 8,
-    /// With a memfd: the program drops what so many bytes from this address on hold. The answer is
-    /// that of `madvise`.
+    /// With a memfd: the program drops the contents of memory: address, bytes, advice. The answer
+    /// is that of `madvise`.
     Drop = 9,
     /// With a memfd: an `mremap`, with its arguments. The answer is the system call's.
     Remap = 10,
-    /// The caller is about to move a mapping to a place that it has taken: whatever others have
-    /// unmapped or moved away, there among other places, is to be known before.
+    /// The caller is about to move a mapping to a place that it has reserved. The agent must first
+    /// know everything that other threads have unmapped or moved.
     CatchUp = 11,
     /// The program has changed its rights.
     Credentials = 12,
-    /// The program is about to have no more than so many bytes of addresses. The answer is how many
-    /// bytes the pager has then, and will have.
+    /// The program is about to limit its address space to this many bytes. The answer is how many
+    /// bytes of it the pager has, including what it reserves for later.
     Reserve = 13,
-    /// So many bytes from this address on hold what the kernel looks at when a thread is gone: they must
-    /// not be missing.
+    /// The kernel looks at this memory when a thread has ended, so it must not be missing: address,
+    /// bytes.
     Keep = 14,
-    /// They may be missing again.
+    /// The same memory may be missing again: address, bytes.
     LetGo = 15,
-    /// How many threads the program has; negative if that cannot be told.
+    /// Asks how many threads the program has. The answer is negative if the agent cannot find out.
     Threads = 16,
-    /// `madvise` about guards, with its arguments; with another advice, a look at what guards there
-    /// are. The answer is that of `madvise`.
+    /// An `madvise` about guards, with its arguments. With any other advice, the agent only checks
+    /// which guards there are. The answer is that of `madvise`.
     Guard = 17,
 }
 
-/// In a protection: what was there before is gone. (A bit that no protection has.)
+/// A bit in a protection that no protection uses: the mapping is new, and what was there before is
+/// gone.
 pub const NEW: u32 = 1 << 31;
-/// Most arguments of a call.
+/// The most arguments of a call.
 pub const ARGUMENTS: usize = 5;
 
 impl Call {
@@ -116,26 +118,26 @@ impl Call {
         Self::ALL.into_iter().find(|call| *call as u32 == number)
     }
 
-    /// Whether the thread needs the answer: its slot is kept until it has it.
+    /// Whether the thread needs the answer. If so, its slot is reserved until it has read it.
     fn is_question(self) -> bool {
         matches!(self, Self::Drop | Self::Remap | Self::Guard | Self::Reserve | Self::Threads)
     }
 }
 
-/// How far a slot's call has come. The state of a slot is this and the number of the call, which
-/// counts up.
+/// The progress of a slot's call. The state of a slot is this phase and the number of the call,
+/// which counts up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 enum Phase {
     /// The doorbell is missing.
     Free = 0,
-    /// A thread writes what it wants.
+    /// A thread is writing its request.
     Taken = 1,
-    /// The agent is to do it.
+    /// The agent has to carry out the request.
     Posted = 2,
-    /// It is done.
+    /// The agent has answered.
     Answered = 3,
-    /// The thread has its answer. There may be a page at the doorbell.
+    /// The thread has read the answer. There may be a page at the doorbell.
     Done = 4,
 }
 
@@ -182,14 +184,14 @@ impl Slot {
         self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the slot for a call, if it is free. With `by_force`, if its call has been answered,
-    /// too.
+    /// Takes the slot for a call if it is free. With `by_force`, also takes a slot whose call has
+    /// been answered.
     fn take(&self, by_force: bool) -> Option<u64> {
         let state = self.state.load(Ordering::Acquire);
         let may_be_taken = match phase_of(state) {
             Phase::Free => true,
             Phase::Done => by_force,
-            // What was called can change only together with the state.
+            // The call of a slot changes only together with the state.
             Phase::Answered => {
                 by_force && !Call::of(self.call.load(Ordering::Acquire)).is_some_and(Call::is_question)
             }
@@ -200,36 +202,35 @@ impl Slot {
     }
 }
 
-/// A call that has been made: the slot, and its state as long as there is no answer.
+/// A call that has been made: its slot, and the slot's state until there is an answer.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
     slot: usize,
     state: u64,
 }
 
-/// The block.
+/// The block that the program's threads and the agent share.
 pub struct Mailbox {
-    /// Address of the doorbells; 0 while there is no agent.
+    /// Address of the doorbells; 0 if there is no agent.
     doorbells: AtomicUsize,
-    /// Bytes of writable memory that the kernel gives the program without asking us, as far as has
-    /// been told.
+    /// Bytes of writable memory, by the hooks' reports, that the kernel serves without the agent.
     native_bytes: AtomicI64,
-    /// How many there may be before the agent has to be asked.
+    /// How many such bytes there may be before a thread must ask the agent.
     allowance_bytes: AtomicI64,
-    /// A bit a slot: a call was made and the agent has not looked at it yet.
+    /// A bit for each slot with a call that the agent has not looked at yet.
     posted: AtomicU64,
-    /// Numbers of the moves of mappings that are about to be made, or being made; 0: none.
+    /// Numbers of the moves of mappings that are about to begin or under way; 0 in a free entry.
     moves: [AtomicU64; MOVERS],
-    /// Moves so far.
+    /// Number of moves made.
     moved: AtomicU64,
-    /// Whether the agent is taking pages away: no mapping is moved meanwhile.
+    /// Whether the agent is taking pages away. No thread moves a mapping meanwhile.
     held: AtomicBool,
-    /// Whether the agent wants to be told of objects.
+    /// Whether the agent wants reports about objects.
     wants_objects: AtomicBool,
     slots: [Slot; SLOTS],
 }
 
-/// The block of this process.
+/// The mailbox of this process.
 pub static MAILBOX: Mailbox = Mailbox::new();
 
 impl Mailbox {
@@ -247,7 +248,8 @@ impl Mailbox {
         }
     }
 
-    /// The agent answers from now on, at these doorbells, which are missing. No call is under way.
+    /// Opens the mailbox: the agent answers at these doorbells, which are missing. No call is under
+    /// way.
     pub fn open(&self, doorbells: usize) {
         self.slots.iter().for_each(|slot| slot.state.store(Phase::Free as u64, Ordering::Relaxed));
         self.posted.store(0, Ordering::Relaxed);
@@ -256,7 +258,7 @@ impl Mailbox {
         self.doorbells.store(doorbells, Ordering::Release);
     }
 
-    /// There is no agent any more: this process is a child without its parent's.
+    /// Closes the mailbox: this process is a child and has no agent yet.
     pub fn close(&self) {
         self.doorbells.store(0, Ordering::Release);
     }
@@ -266,7 +268,7 @@ impl Mailbox {
         self.doorbells.load(Ordering::Acquire) != 0
     }
 
-    /// A thread of the program has got so much more writable memory.
+    /// Reports that the program has this much more writable memory.
     pub fn grown(&self, address: usize, bytes: usize, protection: u32) {
         let before = self.native_bytes.fetch_add(bytes as i64, Ordering::AcqRel);
         if before + bytes as i64 > self.allowance_bytes.load(Ordering::Acquire) {
@@ -274,9 +276,9 @@ impl Mailbox {
         }
     }
 
-    /// Makes a system call that moves mappings. The kernel tells of it when it is done; were a page
-    /// taken away by the agent in between, from the place that the mapping has come to, it would be
-    /// taken for what was there before.
+    /// Makes a system call that moves mappings. The kernel reports the move when it is done. If the
+    /// agent took away a page in between, at the place to which the mapping moved, it would mistake
+    /// the page for what was there before.
     pub fn move_mapping<R>(&self, call: impl FnOnce() -> R) -> R {
         thread::uninterrupted(|| self.move_now(call))
     }
@@ -296,12 +298,13 @@ impl Mailbox {
             pause();
         };
         let result = call();
-        // The agent may have stopped waiting for this one, and the place may be another's.
+        // The agent may have stopped waiting for this move, and the entry may belong to another
+        // one.
         let _ = place.compare_exchange(number, 0, Ordering::SeqCst, Ordering::Relaxed);
         result
     }
 
-    /// For the agent: no mapping is moved from now on, if this returns true.
+    /// For the agent: if this returns true, no thread moves a mapping until `let_go`.
     pub fn hold(&self) -> bool {
         self.held.store(true, Ordering::SeqCst);
         let is_still = self.moves.iter().all(|place| place.load(Ordering::SeqCst) == 0);
@@ -311,8 +314,8 @@ impl Mailbox {
         is_still
     }
 
-    /// For the agent: has waited in vain for the moves that are under way, and does so never again.
-    /// They wait for the agent themselves, or a handler has jumped out of them.
+    /// For the agent: stops waiting for the moves that are under way, for good. Their threads wait
+    /// for the agent themselves, or a handler has jumped out of the call.
     pub fn forget_moves(&self) {
         for place in &self.moves {
             let number = place.load(Ordering::SeqCst);
@@ -320,40 +323,40 @@ impl Mailbox {
         }
     }
 
-    /// For the agent: mappings may be moved again.
+    /// For the agent: allows moves of mappings again.
     pub fn let_go(&self) {
         self.held.store(false, Ordering::SeqCst);
     }
 
-    /// Whether the program's memory is managed: the kernel tells the agent what is unmapped and
-    /// moved.
+    /// Whether the program's memory is managed. If so, the kernel reports unmaps and moves to the
+    /// agent.
     pub fn is_managed(&self) -> bool {
         self.allowance_bytes.load(Ordering::Acquire) < 0
     }
 
-    /// A thread of the program has a new object, or one that has grown.
+    /// Reports that the program has a new object, or that an object has another size.
     pub fn object(&self, call: Call, address: usize, bytes: usize) {
         if bytes >= objects::LEAST_BYTES && self.wants_objects() {
             self.call(call, address, bytes);
         }
     }
 
-    /// Whether the agent wants to be told of objects.
+    /// Whether the agent wants reports about objects.
     pub fn wants_objects(&self) -> bool {
         self.wants_objects.load(Ordering::Acquire)
     }
 
-    /// For the agent: tell of objects.
+    /// For the agent: asks for reports about objects.
     pub fn want_objects(&self) {
         self.wants_objects.store(true, Ordering::Release);
     }
 
-    /// Calls the agent and waits for its answer. Does nothing if there is none.
+    /// Calls the agent and waits until it has answered. Does nothing if there is no agent.
     pub fn call(&self, call: Call, first: usize, second: usize) {
         self.ask(call, [first, second, 0, 0, 0]);
     }
 
-    /// Calls the agent and waits for its answer; `None` if there is no agent.
+    /// Calls the agent and returns its answer; `None` if there is no agent.
     pub fn ask(&self, call: Call, arguments: [usize; ARGUMENTS]) -> Option<isize> {
         let doorbells = self.doorbells.load(Ordering::Acquire);
         if doorbells == 0 {
@@ -367,11 +370,11 @@ impl Mailbox {
         let bell = doorbells + posted.slot * PAGE_BYTES;
         let state = &self.slots[posted.slot].state;
         while state.load(Ordering::Acquire) == posted.state {
-            // SAFETY: the doorbells are mapped readable; the read returns when the agent has put a
+            // SAFETY: the doorbells are mapped readable. The read returns when the agent has put a
             // page there.
             unsafe { core::ptr::read_volatile(bell as *const u8) };
             if state.load(Ordering::Acquire) == posted.state {
-                // The page is from a call before this one.
+                // The page is left from an earlier call.
                 drop_bell(bell);
             }
         }
@@ -387,7 +390,7 @@ impl Mailbox {
         let take = |by_force| {
             (first..behind).find_map(|index| Some((index, self.slots[index].take(by_force)?, by_force)))
         };
-        // Every call is answered, so there comes one that can be taken.
+        // Every call is answered, so there will be a slot to take.
         let (index, taken, by_force) = loop {
             match take(false).or_else(|| take(true)) {
                 Some(found) => break found,
@@ -408,7 +411,7 @@ impl Mailbox {
         Posted { slot: index, state }
     }
 
-    /// Takes the answer of a call that is over; `None` if its slot has been taken for another
+    /// Takes the answer of a call that is over. Returns `None` if another call has taken its slot
     /// since.
     fn collect(&self, posted: Posted) -> Option<isize> {
         let slot = &self.slots[posted.slot];
@@ -418,22 +421,22 @@ impl Mailbox {
         slot.go(answered, done).then_some(answer)
     }
 
-    /// For the agent: whether a thread has called that it has not looked at.
+    /// For the agent: whether there is a call that it has not looked at.
     pub fn is_ringing(&self) -> bool {
         self.posted.load(Ordering::Acquire) != 0
     }
 
-    /// For the agent: the slots with calls that it has not looked at, a bit each. It has now.
+    /// For the agent: takes the list of slots with calls that it has not looked at, a bit each.
     pub fn take_posted(&self) -> u64 {
         self.posted.swap(0, Ordering::AcqRel)
     }
 
-    /// For the agent: whether the thread that forks says that it has forked.
+    /// For the agent: whether the forking thread has reported that it has forked.
     pub fn is_fork_over(&self) -> bool {
         self.call_of(FORKERS).is_some_and(|(call, _)| call == Call::AfterFork)
     }
 
-    /// For the agent: the call of a slot that waits for an answer, with its arguments.
+    /// For the agent: the call that waits for an answer in a slot, with its arguments.
     pub fn call_of(&self, slot: usize) -> Option<(Call, [usize; ARGUMENTS])> {
         let slot = self.slots.get(slot)?;
         if phase_of(slot.state.load(Ordering::Acquire)) != Phase::Posted {
@@ -447,21 +450,21 @@ impl Mailbox {
         Some((call, arguments))
     }
 
-    /// For the agent: answers the call of a slot, before its thread is let go on.
+    /// For the agent: answers the call of a slot. Its thread goes on only afterwards.
     pub fn answer(&self, slot: usize, answer: isize) {
         let slot = &self.slots[slot];
         slot.answer.store(answer, Ordering::Relaxed);
-        // Nobody else changes the state of a posted call.
+        // No other thread changes the state of a posted call.
         let state = slot.state.load(Ordering::Relaxed);
         slot.state.store(in_phase(state, Phase::Answered), Ordering::Release);
     }
 
-    /// For the agent: whether nobody needs a page at a slot's doorbell.
+    /// For the agent: whether no thread needs a page at a slot's doorbell.
     pub fn is_at_rest(&self, slot: usize) -> bool {
         matches!(phase_of(self.slots[slot].state.load(Ordering::Acquire)), Phase::Free | Phase::Done)
     }
 
-    /// For the agent: the doorbell of a slot is missing again.
+    /// For the agent: marks a slot as free, because its doorbell is missing again.
     pub fn free(&self, slot: usize) {
         let slot = &self.slots[slot];
         let state = slot.state.load(Ordering::Acquire);
@@ -470,30 +473,31 @@ impl Mailbox {
         }
     }
 
-    /// For the agent: bytes told of so far.
+    /// For the agent: bytes that the hooks have reported.
     pub fn native_bytes(&self) -> i64 {
         self.native_bytes.load(Ordering::Acquire)
     }
 
-    /// For the agent: of what had been told, less is true.
+    /// For the agent: corrects the reported bytes by a difference.
     pub fn correct_native_bytes(&self, by: i64) {
         self.native_bytes.fetch_add(by, Ordering::AcqRel);
     }
 
-    /// For the agent: how much may be told before it wants to be asked; -1 once memory is managed.
+    /// For the agent: how many bytes may be reported before a thread must ask it. -1 once memory is
+    /// managed.
     pub fn allow(&self, bytes: i64) {
         self.allowance_bytes.store(bytes, Ordering::Release);
     }
 }
 
-/// Takes the page from a doorbell.
+/// Removes the page from a doorbell.
 fn drop_bell(bell: usize) {
-    // SAFETY: nothing is kept at a doorbell, and whoever reads it finds it missing again, or a page
-    // from the agent.
+    // SAFETY: a doorbell contains no data. A thread that reads it finds it missing again, or finds
+    // a page from the agent.
     let _ = unsafe { advise(bell, PAGE_BYTES, MADV_DONTNEED) };
 }
 
-/// Lets others get on.
+/// Lets other threads run.
 fn pause() {
     rustix::thread::sched_yield();
     spin_loop();
@@ -507,14 +511,16 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::thread::{scope, yield_now};
 
-    /// Doorbells that are always there: threads look at their slot until it has an answer.
+    /// Opens a mailbox with doorbells that are never missing. Threads poll their slot until it has
+    /// an answer.
     fn open() -> Mailbox {
         let mailbox = Mailbox::new();
         mailbox.open(own::map(SLOTS * PAGE_BYTES).unwrap());
         mailbox
     }
 
-    /// What the agent does, with every call looked at twice, and answers made of the arguments.
+    /// Does the agent's work. It looks at every call twice and makes the answers from the
+    /// arguments.
     fn serve(mailbox: &Mailbox, served: &mut [u32]) {
         let posted = mailbox.take_posted();
         for slot in (0..SLOTS).filter(|slot| posted >> slot & 1 != 0) {
@@ -543,7 +549,7 @@ mod tests {
                 match number % 5 {
                     // A handler has jumped out of the wait.
                     0 => _ = mailbox.post(mailbox.doorbells.load(Ordering::Acquire), Call::Grown, arguments),
-                    // Its answer must not be lost, whoever else needs a slot.
+                    // Its answer must not be lost, even if other threads need a slot.
                     1 => assert_eq!(mailbox.ask(Call::Drop, arguments), Some(number as isize + 1)),
                     _ => {
                         let answer = mailbox.ask(Call::Grown, arguments).unwrap();
@@ -575,7 +581,7 @@ mod tests {
         let post = |number: usize| mailbox.post(bells, Call::Grown, [number, !number, 0, 0, 0]);
         let late = post(0);
         serve(&mailbox, &mut served);
-        // All other slots are taken, and then its own.
+        // The other calls take all other slots first, and then this one.
         let others: Vec<Posted> = (1..FORKERS).map(post).collect();
         let next = post(FORKERS);
         assert_eq!(next.slot, late.slot);
@@ -587,7 +593,7 @@ mod tests {
         for (index, other) in others.into_iter().enumerate() {
             assert_eq!(mailbox.collect(other), Some(index as isize + 2));
         }
-        // The one who forks has a slot in any case.
+        // The thread that forks has a slot in any case.
         assert!((100..100 + FORKERS).map(post).all(|posted| posted.slot < FORKERS));
         assert_eq!(mailbox.post(bells, Call::BeforeFork, [0; ARGUMENTS]).slot, FORKERS);
         assert!(!mailbox.is_fork_over());

@@ -1,4 +1,4 @@
-//! What the kernel says of the process's mappings.
+//! The process's mappings, as the kernel lists them.
 
 use crate::agent::filled;
 use crate::own::Patience;
@@ -13,24 +13,24 @@ use rustix::io::{Errno, read as read_file};
 pub struct Mapping {
     /// First address.
     pub start: usize,
-    /// First address behind.
+    /// First address after it.
     pub end: usize,
-    /// How it may be used, as `mmap` has it.
+    /// Its protection, as for `mmap`.
     pub protection: u32,
     /// Whether it is the first thread's stack.
     pub is_stack: bool,
 }
 
-/// The mappings of this process, and the buffer that they were read through. As long as the caller keeps that, the list
-/// of the pager's own mappings covers all of them that are in the list: memory that is given back could have become
-/// anything meanwhile.
+/// The mappings of this process, and the buffer through which they were read. The caller must keep
+/// the buffer while it compares them with the list of the pager's own mappings. If the buffer were
+/// freed first, its memory could have become something else.
 pub fn read() -> Option<(Vec<Mapping>, Vec<u8>)> {
     let mut mappings = Vec::with_capacity(4096);
     let text = for_each_line(|line| mappings.extend(parse(line)))?;
     Some((mappings, text))
 }
 
-/// How a range may be used, if that is the same all over it.
+/// The protection of a range, if it is the same everywhere in the range.
 pub fn protection_of(start: usize, end: usize) -> Option<u32> {
     let (mut from, mut protection) = (start, None);
     for_each_line(|line| {
@@ -44,7 +44,7 @@ pub fn protection_of(start: usize, end: usize) -> Option<u32> {
     protection.filter(|_| from >= end)
 }
 
-/// Visits the lines that tell of mappings; returns the buffer that they were read through.
+/// Visits the lines of the list. Returns the buffer through which they were read.
 fn for_each_line(mut visit: impl FnMut(&[u8])) -> Option<Vec<u8>> {
     let mut patience = Patience::new();
     let file = loop {
@@ -64,7 +64,7 @@ fn for_each_line(mut visit: impl FnMut(&[u8])) -> Option<Vec<u8>> {
             Err(Errno::NOMEM) if patience.wait() => continue,
             Err(_) => return None,
         }
-        // Whole lines are dealt with, the rest waits for its end.
+        // Whole lines are visited. An incomplete one waits for its end.
         let whole = text[..length].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         text[..whole].split(|&byte| byte == b'\n').for_each(&mut visit);
         text.copy_within(whole..length, 0);
@@ -76,15 +76,16 @@ fn for_each_line(mut visit: impl FnMut(&[u8])) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// A mapping of private, anonymous, writable memory.
+/// Reads a line. Returns the mapping if it is private, anonymous and writable.
 fn parse(line: &[u8]) -> Option<Mapping> {
     let (mapping, is_private) = parse_any(line)?;
     (is_private && mapping.protection & raw::PROT_WRITE != 0).then_some(mapping)
 }
 
-/// `7ffc1000-7ffc3000 rw-p 00000000 00:00 0    [stack]`: start, end, permissions, offset, device,
-/// inode, name.
-/// Returns besides whether it is private and anonymous, and not one of the kernel's own.
+/// Reads a line like `7ffc1000-7ffc3000 rw-p 00000000 00:00 0    [stack]`: start, end, permissions,
+/// offset, device, inode, name.
+///
+/// Also returns whether the mapping is private, anonymous and not one of the kernel's own.
 fn parse_any(line: &[u8]) -> Option<(Mapping, bool)> {
     let line = core::str::from_utf8(line).ok()?;
     let mut words = line.split_ascii_whitespace();

@@ -1,19 +1,27 @@
-//! What a filter of system calls refuses a program that runs with a memfd: direct I/O, and bare calls of `madvise`.
+//! The filter of system calls for a program that runs with a memfd. It refuses direct I/O and bare
+//! calls of `madvise`.
 //!
-//! A page that a device writes to cannot be told from others. Punched out of the file it would be evicted with what it held
-//! before the device was done. So while a program runs with a memfd, the kernel refuses it what such transfers begin
-//! with, by a filter of system calls: files opened with `O_DIRECT` (`EINVAL`, as file systems say
-//! that cannot do it), and io_uring (`ENOSYS`, as kernels say that have none), whose registered
-//! buffers are pinned for good. `openat2`, whose flags a filter cannot see, is not there either.
-//! Programs know all three answers, and do without. Memory cannot be given to network devices
-//! (`AF_XDP`, RDMA) or to devices that a program drives by itself (VFIO, iommufd).
+//! The agent cannot know whether a device is writing to a page. If it punched such a page out of
+//! the file, the page would be evicted with its contents from before the transfer. So the filter
+//! refuses the calls that such transfers begin with:
 //!
-//! `madvise` that would drop contents is refused (`EINVAL`) where it does not come through the C library's function, which
-//! the agent has taken over: of shared memory the kernel would drop nothing.
+//! - opening a file with `O_DIRECT` (`EINVAL`, as on a file system that does not support it);
+//! - `io_uring_setup` (`ENOSYS`, as on a kernel without it), because its registered buffers are
+//!   pinned for good;
+//! - `openat2` (`ENOSYS`), because a filter cannot see its flags;
+//! - giving memory to network devices (`AF_XDP`, RDMA) or to devices that a program drives itself
+//!   (VFIO, iommufd).
 //!
-//! The filter holds for all threads and children, as the backend does. The pager's own calls are told from the
-//! program's by a number in an argument that the kernel does not look at. What it cannot see: files that were opened so
-//! before the program began, and drivers that write to a program's memory by ways of their own (graphics).
+//! Programs know the first three answers and go on without these calls.
+//!
+//! The filter also refuses an `madvise` that would drop contents (`EINVAL`), unless it comes
+//! through the C library's function, which the agent has replaced. The kernel would drop nothing of
+//! shared memory.
+//!
+//! The filter holds for all threads and children, as the backend does. It recognises the pager's
+//! own calls by a number in an argument that the kernel ignores. It cannot see files that were
+//! opened for direct I/O before the program began, nor drivers that write to a program's memory by
+//! other ways (graphics).
 
 use crate::failure::give_up;
 use crate::hooks::call;
@@ -23,7 +31,7 @@ use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// The pager's calls have this for their fifth argument.
+/// The fifth argument of the pager's calls.
 const PASS: u32 = 0x7377_6864;
 const OPERATION_SET_FILTER: usize = 1;
 const ARCHITECTURE: u32 = 0xc000_003e;
@@ -46,7 +54,7 @@ struct Program {
     instructions: *const Instruction,
 }
 
-/// What an argument of a system call must be for a rule to hold; of its low word.
+/// A condition on the low word of an argument.
 #[derive(Clone, Copy)]
 enum Test {
     Is(u32),
@@ -54,14 +62,15 @@ enum Test {
     HasBit(u32),
 }
 
-/// A rule: the system call of this number, with arguments like these, ends with this error.
+/// A rule: the system call with this number fails with this error if its arguments meet the
+/// conditions.
 type Rule = (u32, &'static [(u32, Test)], Errno);
 
 const PROGRAMS: (u32, Test) = (4, Test::IsNot(PASS));
 /// A socket's option that gives memory to a network device.
 const SOL_XDP: u32 = 283;
 const XDP_UMEM_REG: u32 = 4;
-/// What gives memory to devices: for RDMA, to VFIO's, and to iommufd's.
+/// The calls of `ioctl` that give memory to devices: for RDMA, VFIO and iommufd.
 const RDMA_VERBS_IOCTL: u32 = 0xc018_1b01;
 const VFIO_IOMMU_MAP_DMA: u32 = 0x3b71;
 const IOMMU_IOAS_MAP: u32 = 0x3b85;
@@ -91,7 +100,8 @@ const LOAD: u16 = 0x20;
 const IF_EQUAL: u16 = 0x15;
 const IF_BIT: u16 = 0x45;
 const ANSWER: u16 = 0x06;
-/// Where the kernel shows the number of the call, the processor, and the arguments, of two words each.
+/// Where the kernel puts the number of the call, the architecture, and the arguments (two words
+/// each).
 const NUMBER_AT: u32 = 0;
 const PROCESSOR_AT: u32 = 4;
 const ARGUMENTS_AT: u32 = 16;
@@ -100,10 +110,11 @@ fn step(code: u16, value: u32) -> Instruction {
     Instruction { code, if_true: 0, if_false: 0, value }
 }
 
-/// Instructions of the filter, of which there are 113.
+/// The most instructions. The filter has 113.
 const MOST_INSTRUCTIONS: usize = 128;
 
-/// A filter in the making. Not on the heap: that is the agent's, who runs already.
+/// A filter under construction. It is not on the heap, because the heap belongs to the agent, which
+/// already runs.
 struct Filter {
     instructions: [Instruction; MOST_INSTRUCTIONS],
     length: usize,
@@ -116,14 +127,14 @@ impl Filter {
     }
 }
 
-/// The rules, one after another; what none of them is about is allowed.
+/// Builds the filter: the rules, one after another. A call that no rule covers is allowed.
 fn filter() -> Filter {
     let mut filter = Filter { instructions: [step(ANSWER, ALLOW); MOST_INSTRUCTIONS], length: 0 };
     filter.push(step(LOAD, PROCESSOR_AT));
     filter.push(Instruction { if_true: 1, ..step(IF_EQUAL, ARCHITECTURE) });
     filter.push(step(ANSWER, ALLOW));
     for (number, tests, error) in RULES {
-        // Behind each test come those that follow, two steps each, and the answer.
+        // After each test come the remaining tests, two steps each, and the answer.
         let rest = |done: usize| (2 * (tests.len() - done) + 1) as u8;
         filter.push(step(LOAD, NUMBER_AT));
         filter.push(Instruction { if_false: rest(0), ..step(IF_EQUAL, number) });
@@ -142,11 +153,11 @@ fn filter() -> Filter {
     filter
 }
 
-/// Makes the filter that is described above, for this thread and those that it will start.
+/// Installs the filter for this thread and those that it will start.
 pub(crate) fn refuse_unseen() {
     let filter = filter();
     if probe() == Errno::INVAL {
-        // There is one already, from before this program was executed.
+        // The filter is already there, from before this program was executed.
         return;
     }
     let program = Program { length: filter.length as u16, instructions: filter.instructions.as_ptr() };
@@ -154,8 +165,8 @@ pub(crate) fn refuse_unseen() {
     // SAFETY: the kernel copies the program, which is well formed.
     let mut result = unsafe { call(raw::__NR_seccomp, arguments) };
     if result == -(Errno::ACCESS.raw_os_error() as isize) {
-        // Without privileges a filter is for those who give up gaining any.
-        // SAFETY: a setting of the process.
+        // A process without privileges may install a filter only if it gives up gaining any.
+        // SAFETY: this is a setting of the process.
         let _ = rustix::thread::set_no_new_privs(true);
         // SAFETY: as above.
         result = unsafe { call(raw::__NR_seccomp, arguments) };
@@ -168,21 +179,22 @@ pub(crate) fn refuse_unseen() {
     }
 }
 
-/// How the kernel refuses to open a file of no name for direct I/O.
+/// How the kernel refuses to open a file with an empty name for direct I/O.
 fn probe() -> Errno {
     rustix::fs::open(c"", OFlags::RDONLY | OFlags::DIRECT, Mode::empty()).err().unwrap_or(Errno::EXIST)
 }
 
-/// `madvise` by the pager itself, or on behalf of the program. Returns the system call's answer.
+/// Calls `madvise` for the pager itself or on behalf of the program. Returns the system call's
+/// result.
 ///
 /// # Safety
-/// As for the system call.
+/// The same as for the system call.
 pub(crate) unsafe fn advise(start: usize, length: usize, advice: u32) -> isize {
     // SAFETY: as the caller promises.
     unsafe { call(raw::__NR_madvise, [start, length, advice as usize, 0, PASS as usize, 0]) }
 }
 
-/// Opens a directory, or a file without a name in it, for direct I/O, for the pager itself.
+/// Opens a directory, or a file without a name in it, for direct I/O by the pager itself.
 pub(crate) fn open_direct(directory: BorrowedFd<'_>, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let flags = (flags | OFlags::DIRECT).bits() as usize;
     let arguments = [
@@ -193,19 +205,19 @@ pub(crate) fn open_direct(directory: BorrowedFd<'_>, flags: OFlags, mode: Mode) 
         PASS as usize,
         0,
     ];
-    // SAFETY: a path that ends with a zero.
+    // SAFETY: the path ends with a zero.
     let result = unsafe { call(raw::__NR_openat, arguments) };
     if result < 0 {
         return Err(Errno::from_raw_os_error(-result as i32));
     }
-    // SAFETY: the kernel has just made it for us.
+    // SAFETY: the kernel has just made this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
 }
 
-/// Makes an io_uring, for the pager itself.
+/// Makes an io_uring for the pager itself.
 ///
 /// # Safety
-/// As for the system call.
+/// The same as for the system call.
 pub(crate) unsafe fn ring_setup(entries: u32, params: *mut c_void) -> Result<OwnedFd, Errno> {
     let arguments = [entries as usize, params as usize, 0, 0, PASS as usize, 0];
     // SAFETY: as the caller promises.
@@ -213,6 +225,6 @@ pub(crate) unsafe fn ring_setup(entries: u32, params: *mut c_void) -> Result<Own
     if result < 0 {
         return Err(Errno::from_raw_os_error(-result as i32));
     }
-    // SAFETY: the kernel has just made it for us.
+    // SAFETY: the kernel has just made this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
 }

@@ -1,5 +1,5 @@
-//! Changes to shared memory that the kernel would make in a way that is right for shared memory only: made here instead,
-//! as private memory has them.
+//! System calls that do one thing to shared memory and another to private memory. The agent makes
+//! them itself, so that shared memory behaves as private memory would.
 
 use crate::agent::Agent;
 use crate::failure::give_up;
@@ -23,7 +23,8 @@ fn is_page_start(address: usize) -> bool {
 }
 
 impl Agent {
-    /// `madvise(MADV_DONTNEED)` as it is for private memory; `MADV_REMOVE`, which private memory has not.
+    /// Does for shared memory what `madvise(MADV_DONTNEED)` does for private memory. Refuses
+    /// `MADV_REMOVE`, which private memory does not have.
     pub(crate) fn drop_private(&mut self, start: usize, length: usize, advice: u32) -> isize {
         let Some(end) = start.checked_add(length).map(|end| end.next_multiple_of(PAGE_BYTES)) else {
             return refused(Errno::INVAL);
@@ -42,7 +43,7 @@ impl Agent {
                 self.drop_contents(start, end);
             }
             for (start, end) in gaps {
-                // SAFETY: what the program asks for, of memory that is left to the kernel.
+                // SAFETY: this is what the program asks for, and the memory is left to the kernel.
                 let answer = unsafe { advise(start, end - start, advice) };
                 result = if answer < 0 { answer } else { result };
             }
@@ -59,8 +60,8 @@ impl Agent {
         parts.iter().collect()
     }
 
-    /// Leaves a range to the kernel: what it held is gone. So the agent can change its mapping without an event, for
-    /// which it would wait itself.
+    /// Leaves a range to the kernel and forgets its contents. Then the agent can change its mapping
+    /// without an event, for which the agent would wait itself.
     fn abandon(&mut self, start: usize, end: usize) {
         for (start, end) in self.managed_parts(start, end) {
             let _ = self.uffd.unregister(start, end - start);
@@ -68,8 +69,8 @@ impl Agent {
         }
     }
 
-    /// `mremap`. Shared memory is enlarged and made smaller in place by the kernel; where it has to go elsewhere, its pages
-    /// are moved to new memory.
+    /// Does an `mremap`. The kernel enlarges or shrinks shared memory in place. If the memory must
+    /// go elsewhere, the agent moves its pages to new memory.
     pub(crate) fn remap(&mut self, arguments: [usize; ARGUMENTS]) -> isize {
         let [old, old_length, length, flags, new] = arguments;
         let Some((old_length, length)) =
@@ -86,7 +87,7 @@ impl Agent {
             if fixed && is_page_start(old) && is_page_start(new) {
                 self.abandon(new, new_end);
             }
-            // SAFETY: what the program asks for, of memory that is left to the kernel.
+            // SAFETY: this is what the program asks for, and the memory is left to the kernel.
             unsafe { call(raw::__NR_mremap, [old, old_length, length, flags as usize, new, 0]) }
         } else {
             self.remap_shared((old, old_length), (new, length), flags)
@@ -105,7 +106,8 @@ impl Agent {
         let fixed = flags & raw::MREMAP_FIXED != 0;
         let stays = flags & raw::MREMAP_DONTUNMAP != 0;
         let overlaps = fixed && new < old + old_length && old < new + length;
-        // Nothing to move is a second mapping of shared memory, which private memory knows not.
+        // An old length of 0 asks for a second mapping of shared memory, which private memory does
+        // not have.
         if !is_page_start(old)
             || length == 0
             || old_length == 0
@@ -126,7 +128,8 @@ impl Agent {
             if length < old_length {
                 self.abandon(old + length, old + old_length);
             }
-            // SAFETY: in place, and less than it was, or more where nothing is.
+            // SAFETY: this stays in place. It shrinks the mapping, or enlarges it where nothing is
+            // mapped.
             let result = unsafe { call(raw::__NR_mremap, [old, old_length, length, 0, 0, 0]) };
             if result > 0 {
                 self.regions.add(old, old + length);
@@ -141,10 +144,10 @@ impl Agent {
         if fixed {
             self.abandon(new, new + length);
         }
-        // A place of the kernel's choice, or the program's. (Where the program names none, `new` is
-        // whatever was in the register: as a hint it could put the mapping where the heap grows.)
+        // The kernel or the program chooses the place. (If the program names none, `new` is
+        // whatever was in the register. As a hint, it could put the mapping where the heap grows.)
         let hint = if fixed { new } else { 0 };
-        // SAFETY: new memory, over what the program has named if it has.
+        // SAFETY: this is new memory, which replaces only memory that the program has named.
         let place = unsafe {
             call(raw::__NR_mmap, [hint, length, raw::PROT_NONE as usize, flags as usize, usize::MAX, 0])
         };
@@ -160,13 +163,13 @@ impl Agent {
             self.drop_contents(old, old + old_length);
         } else {
             self.abandon(old, old + old_length);
-            // SAFETY: what the program has moved away.
+            // SAFETY: the program has moved this memory away.
             unsafe { call(raw::__NR_munmap, [old, old_length, 0, 0, 0, 0]) };
         }
         place
     }
 
-    /// Moves the pages of a range. They are new to the policy where they are now.
+    /// Moves the pages of a range. To the policy, they are new at the new place.
     fn move_shared(&mut self, from: usize, to: usize, length: usize) {
         let mut known = Vec::new();
         self.pages.for_each_in(from, from + length, |pages, page| {
@@ -174,7 +177,8 @@ impl Agent {
                 known.push(page);
             }
         });
-        // The newest batch would do; but a batch may have to be waited for, and reads may come in meanwhile.
+        // Only one page is needed for copies. But the agent may have to wait for a batch, and reads
+        // may end meanwhile.
         let batch = loop {
             match self.staging.take_filled(1, &self.staging_uffd) {
                 Some(batch) => break batch,
@@ -209,7 +213,7 @@ impl Agent {
         }
     }
 
-    /// Moves a page in memory by way of a page of the pager's own.
+    /// Moves a page in memory through a page of the pager.
     fn move_resident(&mut self, old: PageId, new: PageId, copy: usize) {
         let (from, to) = (self.pages.address(old), self.pages.address(new));
         let Some(memfd) = &self.memfd else { return };
@@ -224,7 +228,7 @@ impl Agent {
         self.policy.remove(old);
         self.pages.set(old, State::Absent, 0);
         loop {
-            // SAFETY: to memory that is new to the program, and missing.
+            // SAFETY: the memory at `to` is new to the program, and missing.
             let progress = unsafe {
                 match clean {
                     true => self.copy_in(to, copy, PAGE_BYTES, false),

@@ -14,15 +14,15 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
 use sweephand_uffd::PAGE_BYTES;
 
-/// Times that a page under DMA is asked for again before its memory is left native.
+/// How often the agent retries a page under DMA before it leaves the memory native.
 const PATIENCE: usize = 64;
 
 impl Agent {
-    /// From now on all memory of the program that can be shared comes through here.
+    /// Starts to manage all memory of the program that can be shared.
     pub(crate) fn convert_all(&mut self) {
         self.hold();
         if self.regions.iter().next().is_none() {
-            // The policy has seen nothing yet, and now it is known how many frames it will have.
+            // The policy has seen no page yet, and it is now known how many frames it will have.
             self.count_native(|mapping| mapping.can_be_shared());
             let native = self.memfd.as_ref().map_or(0, |memfd| memfd.native_pages);
             self.policy_frames = self.frames_beside(self.own_pages() + native);
@@ -41,13 +41,13 @@ impl Agent {
         self.let_go();
     }
 
-    /// Makes a range of the program's memory shared, but for what is already, and for stacks. `protection` is 0 if it is
-    /// not known.
+    /// Makes a range of the program's memory shared, except for stacks and parts that are shared
+    /// already. `protection` is 0 if it is unknown.
     pub(crate) fn convert(&mut self, start: usize, end: usize, protection: u32) {
         let end = end.next_multiple_of(PAGE_BYTES);
         self.hold();
         if let Some(memfd) = self.memfd.as_mut().filter(|_| protection & NEW != 0) {
-            // Stacks go without a word.
+            // The range is new, so a stack that was there is gone. No hook reports that.
             memfd.stacks.remove(start, end);
         }
         let protection = protection & !NEW;
@@ -69,12 +69,12 @@ impl Agent {
         self.let_go();
     }
 
-    /// Makes a range shared that is one mapping. What cannot be moved stays private.
+    /// Makes a range shared that is one mapping. Pages that cannot be moved stay private.
     fn share(&mut self, start: usize, end: usize, protection: u32) {
-        // From here on a page that is not there stays so.
+        // From here on, a missing page stays missing until the agent fills it.
         match self.staging_uffd.register(start, end - start) {
             Ok(()) => {}
-            // Not anonymous, or gone again: it is no business of ours.
+            // The range is not anonymous, or it has disappeared. The agent does not manage it.
             Err(Errno::INVAL | Errno::NOENT | Errno::PERM | Errno::BUSY) => return,
             Err(error) => cannot_be_shared(start, error),
         }
@@ -95,7 +95,7 @@ impl Agent {
             let pages = ((found[0].end as usize - from) / PAGE_BYTES).min(self.staging.batch_pages());
             self.make_room(pages);
             if !self.move_to_file(from, pages, protection) {
-                // Left to the kernel, with all that comes behind.
+                // This part is left to the kernel, with everything behind it.
                 let _ = self.staging_uffd.unregister(from, end - from);
                 break;
             }
@@ -104,8 +104,8 @@ impl Agent {
         let _ = self.staging_uffd.wake(start, end - start);
     }
 
-    /// Moves pages that are there to the file, and maps that in their place. Returns false if they cannot be moved: they
-    /// are where they were.
+    /// Moves present pages to the file, and maps the file in their place. Returns false if they
+    /// cannot be moved. They are then where they were.
     fn move_to_file(&mut self, from: usize, pages: usize, protection: u32) -> bool {
         let batch = loop {
             match self.staging.take_empty() {
@@ -116,7 +116,8 @@ impl Agent {
         let (staged, length) = (self.staging.address(batch, 0), pages * PAGE_BYTES);
         let (mut done, mut attempts) = (0, 0);
         while done < length {
-            // SAFETY: pages of the program, which waits for those it touches, to a place that is missing.
+            // SAFETY: these are pages of the program, which waits if it touches them. They go to a
+            // place where pages are missing.
             let progress = unsafe { self.staging_uffd.move_pages(staged + done, from + done, length - done) };
             match progress.error {
                 None => done += progress.bytes,
@@ -124,8 +125,9 @@ impl Agent {
                 Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
                 Some(Errno::BUSY) if attempts < PATIENCE => {
                     attempts += 1;
-                    // Shared with a parent or a child: a copy of its own can be moved.
-                    // SAFETY: contents stay as they are; the page is there, and does not fault to us.
+                    // The frame is shared with a parent or a child. A copy of its own can be moved.
+                    // SAFETY: this leaves the contents as they are. The page is present, so the
+                    // agent gets no fault.
                     let _ = unsafe {
                         madvise((from + done) as *mut c_void, PAGE_BYTES, Advice::LinuxPopulateWrite)
                     };
@@ -136,7 +138,7 @@ impl Agent {
                 }
             }
         }
-        // SAFETY: the batch, whose frames are there.
+        // SAFETY: this is the batch, whose frames are present.
         let bytes = unsafe { core::slice::from_raw_parts(staged as *const u8, length) };
         let Some(memfd) = &self.memfd else { return false };
         let mut written = 0;
@@ -148,7 +150,7 @@ impl Agent {
                 Err(error) => cannot_be_shared(from, error),
             }
         }
-        // Somebody else may hold these frames.
+        // A frame may still be held by others, so it is given back to the kernel.
         self.staging.drop_pages(staged, pages);
         self.map_file(from, length, protection);
         for address in (from..from + length).step_by(PAGE_BYTES) {
@@ -159,11 +161,11 @@ impl Agent {
         true
     }
 
-    /// Pages that have been moved out for nothing.
+    /// Moves pages back that were moved out in vain.
     fn move_back(&self, to: usize, from: usize, length: usize) {
         let mut done = 0;
         while done < length {
-            // SAFETY: pages that came from there.
+            // SAFETY: the pages came from there.
             let progress = unsafe { self.staging_uffd.move_pages(to + done, from + done, length - done) };
             match progress.error {
                 None => done += progress.bytes,
@@ -178,12 +180,13 @@ impl Agent {
         let Some(memfd) = &self.memfd else { return };
         let (at, flags) = (start as *mut c_void, MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE);
         let protection = ProtFlags::from_bits_retain(protection);
-        // SAFETY: private memory of the program, which the file now holds the contents of; the gate is shut.
+        // SAFETY: this replaces private memory of the program whose contents are now in the file.
+        // The gate is shut.
         let mapped = unsafe { mmap(at, length, protection, flags, &memfd.file, start as u64) };
         if let Err(error) = mapped {
             cannot_be_shared(start, error);
         }
-        // SAFETY: advice. A kernel without huge pages refuses, and that is well.
+        // SAFETY: this is advice. A kernel without huge pages refuses it, which does no harm.
         let _ = unsafe { madvise(at, length, Advice::LinuxNoHugepage) };
         if let Err(error) = self.uffd.register_shared(start, length) {
             cannot_be_shared(start, error);
@@ -191,7 +194,7 @@ impl Agent {
         self.regions.add(start, start + length);
     }
 
-    /// The program's private anonymous writable memory, but for the pager's own.
+    /// The program's private anonymous writable memory, without the pager's own.
     fn mappings(&self) -> Vec<Mapping> {
         let Some((mappings, text)) = maps::read() else {
             give_up(format_args!("/proc/self/maps: cannot be read"))
@@ -209,7 +212,8 @@ impl Agent {
         mappings.into_iter().flat_map(parts).collect()
     }
 
-    /// Counts the pages of memory that is not managed, but for such as is on its way to be.
+    /// Counts the present pages of memory that is not managed, except for mappings that
+    /// `is_not_counted` selects.
     pub(crate) fn count_native(&mut self, is_not_counted: impl Fn(&Mapping) -> bool) {
         let counted = self.mappings().into_iter().filter(|mapping| !is_not_counted(mapping));
         let native_pages = counted.map(|mapping| self.present(mapping.start, mapping.end)).sum();
@@ -219,7 +223,7 @@ impl Agent {
         }
     }
 
-    /// The protection of a range that is in one mapping.
+    /// The protection of a range, if it is the same everywhere in the range.
     pub(super) fn protection_of(&self, start: usize, end: usize) -> Option<u32> {
         maps::protection_of(start, end)
     }
@@ -233,7 +237,7 @@ fn cannot_be_shared(start: usize, error: Errno) -> ! {
 }
 
 impl Mapping {
-    /// Whether nothing in it has to stay where it is: it is neither the main stack nor code.
+    /// Whether the mapping can be shared: it is neither the main stack nor code.
     fn can_be_shared(&self) -> bool {
         !self.is_stack && self.protection & raw::PROT_EXEC == 0
     }
