@@ -1,8 +1,9 @@
-//! Builds the preload library, which goes into the command as bytes.
+//! Builds the preload library and puts it into the command as bytes.
 //!
-//! It cannot be a member of the workspace (no std, its own panic handler), and Cargo has no stable way to depend on a
-//! built library. So it is built here by the same Cargo, from a copy with the workspace's lock file: the same versions of
-//! the same crates, which are there already when this runs, with no network.
+//! The library cannot be a member of the workspace (no std, its own panic handler), and Cargo has
+//! no stable way to depend on a built library. So this script builds it with the same Cargo, from a
+//! copy with the workspace's lock file. The copy uses the same versions of the same crates. They
+//! are downloaded already when this script runs, so it needs no network.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,14 +26,14 @@ fn main() {
         &copy.join("src/lib.rs"),
         &fs::read_to_string(here.join("preload/src/lib.rs")).expect("part of the crate"),
     );
-    // A package has a lock file of its own; in the project there is one for all.
+    // A package has a lock file of its own. In the project, all crates share one.
     let lock = [here.join("Cargo.lock"), here.join("../../Cargo.lock")];
     if let Some(lock) = lock.iter().find(|path| path.exists()) {
         println!("cargo::rerun-if-changed={}", lock.display());
         fs::copy(lock, copy.join("Cargo.lock")).expect("OUT_DIR can be written");
     }
     println!("cargo::rerun-if-changed={}", here.join("preload").display());
-    // Offline first: what is needed is there, unless the crate is built outside of its workspace.
+    // The first try is offline. It fails only if the crate is built outside of its workspace.
     if !build(&copy, &out, true) && !build(&copy, &out, false) {
         panic!("the preload library cannot be built: see above");
     }
@@ -51,7 +52,8 @@ fn build(manifest: &Path, out: &Path, offline: bool) -> bool {
     if offline {
         cargo.arg("--offline");
     }
-    // What this build was told is not meant for that one: flags, wrappers (clippy's), the job server.
+    // Settings of this build must not reach the other one: flags, wrappers (clippy's), the job
+    // server.
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         let ours = ["CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "RUSTC"];

@@ -1,8 +1,9 @@
-//! The pager's own memory: apart from the program's, never paged, counted.
+//! The pager's own memory. It is apart from the program's memory, is never paged, and is counted.
 //!
-//! The agent runs beside the program in one address space. What it touches must never be missing, so it keeps off the
-//! program's allocator, and the list of its mappings here keeps them out of management. Arrays of 64 KiB and more are
-//! mappings by themselves, which grow by `mremap`, without a copy; the rest comes from an arena.
+//! The agent shares the program's address space. Memory that the agent touches must never be
+//! missing. So the agent does not use the program's allocator, and this file lists the pager's
+//! mappings to exclude them from paging. Each array of 64 KiB or more is a mapping, which grows by
+//! `mremap` without a copy. Smaller allocations come from an arena.
 
 use crate::failure::give_up;
 use core::alloc::{GlobalAlloc, Layout};
@@ -15,41 +16,42 @@ use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags};
 use sweephand_uffd::PAGE_BYTES;
 use talc::{OomHandler, Span, Talc};
 
-/// Allocations of this size and more are mappings of their own.
+/// Allocations of this size or more are mappings of their own.
 const LARGE_BYTES: usize = 64 << 10;
-/// How much the arena grows by.
+/// Bytes by which the arena grows.
 const ARENA_STEP_BYTES: usize = 256 << 10;
-/// Most mappings at a time. Each array has one, and each 256 MiB of the program's.
+/// The most mappings at a time. Each array has one, and so does each 256 MiB of the program's
+/// memory.
 const MOST_MAPPINGS: usize = 1024;
 
-/// A mapping: its first address, 0 if there is none in this place, and its length.
+/// A mapping: its first address, 0 in a free entry, and its length.
 struct Mapping {
     start: AtomicUsize,
     length: AtomicUsize,
 }
 
-// Written by one thread at a time, and read by the same.
+// One thread at a time writes and reads this list.
 static MAPPINGS: [Mapping; MOST_MAPPINGS] =
     [const { Mapping { start: AtomicUsize::new(0), length: AtomicUsize::new(0) } }; MOST_MAPPINGS];
-/// Pages of arrays and of the arena: they are counted as used, all of them.
+/// Pages of arrays and of the arena. All of them count as used.
 static HEAP_PAGES: AtomicUsize = AtomicUsize::new(0);
 
-/// How long the kernel is asked again for memory that it has just refused.
+/// How long to ask the kernel again for memory that it has refused.
 ///
-/// Where a cgroup's limit has been reached, it refuses some things at once; the command, or an eviction, makes room a
-/// moment later.
+/// When a cgroup has reached its limit, the kernel refuses some requests at once. The command, or
+/// an eviction, makes room a moment later.
 #[derive(Debug)]
 pub struct Patience {
     left: u32,
 }
 
 impl Patience {
-    /// Fifteen seconds: longer than the command waits before it lets the kernel end a process.
+    /// Fifteen seconds. The command waits less than that before it lets the kernel kill a process.
     pub const fn new() -> Self {
         Self { left: 1500 }
     }
 
-    /// Waits for a moment. Returns whether it is worth another try.
+    /// Waits for a moment. Returns whether to try again.
     pub fn wait(&mut self) -> bool {
         let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 });
         self.left = self.left.saturating_sub(1);
@@ -80,7 +82,7 @@ fn whole_pages(bytes: usize) -> usize {
     bytes.next_multiple_of(PAGE_BYTES)
 }
 
-/// Notes that a mapping is at another place now; 0 for none.
+/// Changes the place and length of a mapping in the list. An address of 0 is a free entry.
 fn note(old_start: usize, start: usize, length: usize) {
     match MAPPINGS.iter().find(|mapping| mapping.start.load(Ordering::Relaxed) == old_start) {
         Some(mapping) => {
@@ -91,7 +93,7 @@ fn note(old_start: usize, start: usize, length: usize) {
     }
 }
 
-/// Maps zeros for the pager itself. They are not counted; see `heap_pages`.
+/// Maps zeros for the pager itself. They are not in `heap_pages`.
 pub fn map(bytes: usize) -> Option<usize> {
     let bytes = whole_pages(bytes);
     let mut patience = Patience { left: 100 };
@@ -102,27 +104,29 @@ pub fn map(bytes: usize) -> Option<usize> {
             None => return None,
         }
     };
-    // A huge page would be memory that nobody counted. Kernels without them refuse, and need no telling.
-    // SAFETY: advice on our own mapping.
+    // A huge page would be memory that is not counted. Kernels without huge pages refuse the
+    // advice, which does no harm.
+    // SAFETY: this is advice on our own mapping.
     let _ = unsafe { rustix::mm::madvise(start as *mut c_void, bytes, Advice::LinuxNoHugepage) };
     note(0, start, bytes);
     Some(start)
 }
 
-/// Maps zeros somewhere.
+/// Maps zeros at any address.
 fn map_new(bytes: usize) -> Option<usize> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping, at an address that is free.
+    // SAFETY: this is a new mapping, at an address that is free.
     let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, protection, flags) };
     start.ok().map(|start| start as usize)
 }
 
-/// What is reserved: its first address, 0 for nothing, and its length. It is in the list of mappings.
+/// The reserved range: its first address, 0 if there is none, and its length. It is in the list of
+/// mappings.
 static RESERVED: Mapping = Mapping { start: AtomicUsize::new(0), length: AtomicUsize::new(0) };
 
-/// Reserves so many bytes of addresses at least, for mappings to come: of what the kernel counts they are
-/// a part from now on, and will not be refused.
+/// Reserves at least this many bytes of address space for later mappings. From now on they count
+/// against the process's limit, so the kernel does not refuse them later.
 pub fn reserve(bytes: usize) {
     let (start, length) = (RESERVED.start.load(Ordering::Relaxed), RESERVED.length.load(Ordering::Relaxed));
     if length >= bytes {
@@ -130,7 +134,7 @@ pub fn reserve(bytes: usize) {
     }
     let Some(new) = map_new(whole_pages(bytes)) else { return };
     if start != 0 {
-        // SAFETY: nothing is there.
+        // SAFETY: the reserved range contains nothing.
         let _ = unsafe { rustix::mm::munmap(start as *mut c_void, length) };
     }
     note(start, new, whole_pages(bytes));
@@ -138,7 +142,7 @@ pub fn reserve(bytes: usize) {
     RESERVED.length.store(whole_pages(bytes), Ordering::Relaxed);
 }
 
-/// Takes a mapping from the end of what is reserved, if there is enough.
+/// Takes a mapping from the end of the reserved range, if there is enough.
 fn take_reserved(bytes: usize) -> Option<usize> {
     let (start, length) = (RESERVED.start.load(Ordering::Relaxed), RESERVED.length.load(Ordering::Relaxed));
     let left = length.checked_sub(bytes).filter(|&left| left > 0)?;
@@ -148,12 +152,12 @@ fn take_reserved(bytes: usize) -> Option<usize> {
 }
 
 fn unmap(start: usize, bytes: usize) {
-    // SAFETY: our own mapping, which its owner has given up.
+    // SAFETY: this is our own mapping, and its owner has given it up.
     let _ = unsafe { rustix::mm::munmap(start as *mut c_void, whole_pages(bytes)) };
     note(start, 0, 0);
 }
 
-/// The arena asks for more here.
+/// Gives the arena more memory.
 struct More;
 
 impl OomHandler for More {
@@ -161,7 +165,7 @@ impl OomHandler for More {
         let bytes = whole_pages(layout.size() + layout.align() + 1024).max(ARENA_STEP_BYTES);
         let start = map(bytes).ok_or(())?;
         HEAP_PAGES.fetch_add(bytes / PAGE_BYTES, Ordering::Relaxed);
-        // SAFETY: a mapping that nobody else uses.
+        // SAFETY: no other code uses this mapping.
         unsafe { talc.claim(Span::from_base_size(start as *mut u8, bytes)) }.map(drop)
     }
 }
@@ -171,11 +175,12 @@ pub struct Arena {
     small: UnsafeCell<Talc<More>>,
 }
 
-// SAFETY: the agent has one thread. Before it starts, the thread that starts it allocates, and not after.
+// SAFETY: the agent has one thread. The thread that starts the agent allocates before, and not
+// afterwards.
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// An empty one.
+    /// An empty arena.
     pub const fn new() -> Self {
         Self { small: UnsafeCell::new(Talc::new(More)) }
     }
@@ -187,7 +192,8 @@ impl Default for Arena {
     }
 }
 
-// SAFETY: blocks are the arena's or mappings by themselves, told apart by their size; `realloc` keeps to that.
+// SAFETY: a block is part of the arena or a mapping of its own. Its size decides which, and
+// `realloc` keeps to that.
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() >= LARGE_BYTES {
@@ -195,7 +201,7 @@ unsafe impl GlobalAlloc for Arena {
             HEAP_PAGES.fetch_add(whole_pages(layout.size()) / PAGE_BYTES, Ordering::Relaxed);
             return start as *mut u8;
         }
-        // SAFETY: one thread at a time.
+        // SAFETY: one thread uses this at a time.
         let small = unsafe { &mut *self.small.get() };
         // SAFETY: the caller's layout has a size.
         unsafe { small.malloc(layout) }.map_or(ptr::null_mut(), NonNull::as_ptr)
@@ -206,7 +212,8 @@ unsafe impl GlobalAlloc for Arena {
             HEAP_PAGES.fetch_sub(whole_pages(layout.size()) / PAGE_BYTES, Ordering::Relaxed);
             unmap(block as usize, layout.size());
         } else if let Some(block) = NonNull::new(block) {
-            // SAFETY: one thread at a time; the block came from here with this layout.
+            // SAFETY: one thread uses this at a time, and the block came from here with this
+            // layout.
             unsafe { (*self.small.get()).free(block, layout) };
         }
     }
@@ -214,7 +221,7 @@ unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller promises for `alloc`.
         let block = unsafe { self.alloc(layout) };
-        // Mappings are zeros already, and stay unused until touched.
+        // Mappings are zeros already, and take no memory until touched.
         if !block.is_null() && layout.size() < LARGE_BYTES {
             // SAFETY: the block has this size.
             unsafe { block.write_bytes(0, layout.size()) };
@@ -225,7 +232,7 @@ unsafe impl GlobalAlloc for Arena {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
         if layout.size() >= LARGE_BYTES && new_bytes >= LARGE_BYTES {
             let (old, new) = (whole_pages(layout.size()), whole_pages(new_bytes));
-            // SAFETY: our own mapping; its owner gets the new address.
+            // SAFETY: this is our own mapping, and its owner gets the new address.
             let moved = unsafe { rustix::mm::mremap(block.cast(), old, new, MremapFlags::MAYMOVE) };
             let Ok(moved) = moved else {
                 // SAFETY: as the caller promises.
@@ -242,17 +249,18 @@ unsafe impl GlobalAlloc for Arena {
 }
 
 impl Arena {
-    /// What `realloc` does where a block cannot grow by itself.
+    /// Does what `realloc` must do when a block cannot grow in place.
     ///
     /// # Safety
-    /// As for `realloc`.
+    /// The same as for `realloc`.
     unsafe fn copy_to_new(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
-        // SAFETY: the new size with the alignment of a valid layout, as the caller promises.
+        // SAFETY: this is the new size with the alignment of a valid layout, as the caller
+        // promises.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_bytes, layout.align()) };
         // SAFETY: `new_bytes` is not 0.
         let new = unsafe { self.alloc(new_layout) };
         if !new.is_null() {
-            // SAFETY: both blocks have the smaller size at least, and are not the same.
+            // SAFETY: both blocks have at least the smaller size, and they do not overlap.
             unsafe { ptr::copy_nonoverlapping(block, new, layout.size().min(new_bytes)) };
             // SAFETY: the caller gives the old block up.
             unsafe { self.dealloc(block, layout) };
@@ -261,7 +269,7 @@ impl Arena {
     }
 }
 
-/// The memory that the preload library itself is loaded to.
+/// The memory into which the preload library was loaded.
 pub fn library() -> Option<(usize, usize)> {
     let (start, end) = (LIBRARY_START.load(Ordering::Relaxed), LIBRARY_END.load(Ordering::Relaxed));
     (start != 0).then_some((start, end))
@@ -270,7 +278,7 @@ pub fn library() -> Option<(usize, usize)> {
 static LIBRARY_START: AtomicUsize = AtomicUsize::new(0);
 static LIBRARY_END: AtomicUsize = AtomicUsize::new(0);
 
-/// Notes where the preload library has been loaded to.
+/// Notes where the preload library was loaded.
 pub fn set_library(start: usize, end: usize) {
     LIBRARY_START.store(start & !(PAGE_BYTES - 1), Ordering::Relaxed);
     LIBRARY_END.store(whole_pages(end), Ordering::Relaxed);

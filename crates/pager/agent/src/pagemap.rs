@@ -1,7 +1,8 @@
-//! Which pages of the process are there, as the kernel says.
+//! Which pages of the process are present, by the kernel's account.
 //!
-//! `/proc/self/pagemap` tells at once of many pages. A program that has given up root's rights may not
-//! open it any more, nor may the agent of a child that it makes then: `mincore` tells it page by page.
+//! `/proc/self/pagemap` answers for many pages at once. A program that has given up root's rights
+//! may not be able to open it. Then the agents of its later children cannot open it either. They
+//! ask `mincore`, page by page.
 
 use crate::failure::give_up;
 use crate::hooks::call;
@@ -12,17 +13,17 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use sweephand_uffd::{GUARD, PAGE_BYTES, Region, scan, scan_present};
 
-/// Pages that `mincore` is asked for at a time.
+/// Pages for which `mincore` is asked at a time.
 const PAGES: usize = 512;
 
-/// The way to know.
+/// The open file, or none if `mincore` is to be asked.
 #[derive(Debug)]
 pub(crate) struct Pagemap {
     file: Option<OwnedFd>,
 }
 
 impl Pagemap {
-    /// That of this process.
+    /// Opens the file of this process.
     pub(crate) fn open() -> Self {
         match open_proc(c"self/pagemap", OFlags::RDONLY) {
             Ok(file) => Self { file: Some(file) },
@@ -31,7 +32,7 @@ impl Pagemap {
         }
     }
 
-    /// The file, for who needs more than to know what is there.
+    /// The file, for callers that need more than which pages are present.
     pub(crate) fn file(&self) -> &OwnedFd {
         self.file.as_ref().unwrap_or_else(|| give_up(format_args!("/proc/self/pagemap: cannot be opened")))
     }
@@ -49,8 +50,8 @@ impl Pagemap {
         }
     }
 
-    /// Finds the guards in a range, as `present` does pages. `EINVAL`: the kernel does not tell;
-    /// `EACCES`: this process may not ask.
+    /// Finds the guards in a range, as `present` finds pages. `EINVAL`: the kernel does not report
+    /// guards. `EACCES`: this process may not ask.
     pub(crate) fn guards(
         &self,
         start: usize,
@@ -61,7 +62,7 @@ impl Pagemap {
     }
 }
 
-/// The same, by `mincore`.
+/// Does the same as `present`, through `mincore`.
 fn look(start: usize, end: usize, found: &mut [Region]) -> Result<(usize, usize), Errno> {
     let mut count = 0;
     let mut from = start;
@@ -69,10 +70,10 @@ fn look(start: usize, end: usize, found: &mut [Region]) -> Result<(usize, usize)
         let mut is_there = [0_u8; PAGES];
         let pages = ((end - from) / PAGE_BYTES).clamp(1, PAGES);
         let arguments = [from, pages * PAGE_BYTES, is_there.as_mut_ptr() as usize, 0, 0, 0];
-        // SAFETY: a byte is written for each page, and there is one for each.
+        // SAFETY: the kernel writes a byte for each page, and there is one for each.
         match unsafe { call(__NR_mincore, arguments) } {
             0 => {}
-            // Some of it is not mapped: it is looked at page by page.
+            // Some of the range is not mapped. Ask page by page.
             _ if pages > 1 => {
                 for (page, byte) in is_there[..pages].iter_mut().enumerate() {
                     let at = from + page * PAGE_BYTES;
@@ -117,7 +118,7 @@ mod tests {
         const PAGES: usize = 3000;
         let start = own::map(PAGES * PAGE_BYTES).unwrap();
         for page in (0..PAGES).filter(|page| page % 7 < 3) {
-            // SAFETY: a mapping of this test's own.
+            // SAFETY: this is a mapping of the test.
             unsafe { ((start + page * PAGE_BYTES) as *mut u8).write(1) };
         }
         let all = |pagemap: Pagemap| {

@@ -1,8 +1,10 @@
-//! The page table of managed memory: from address to page id, and what is known of each page.
+//! The page table of managed memory. It leads from an address to a page id, and keeps the state of
+//! each page.
 //!
-//! Ids are dense, since policies keep arrays by id. They are given out in chunks of 64 pages (256 KiB of addresses) when
-//! a page of the chunk is first met, so that address space that is reserved but not used costs nothing. Within a chunk
-//! ids are in address order. 5 bytes a page, and 8 a chunk.
+//! Ids are dense, because policies keep arrays by id. The table assigns ids in chunks of 64 pages
+//! (256 KiB of addresses), when it first meets a page of the chunk. So address space that is
+//! reserved but not used costs nothing. Within a chunk, ids are in address order. The table takes 5
+//! bytes a page and 8 bytes a chunk.
 //!
 //! ```text
 //!            fault: zeros                sampler: unmap, keep the frame
@@ -30,33 +32,34 @@ use sweephand_uffd::PAGE_BYTES;
 /// Pages of a chunk.
 const CHUNK_PAGES: usize = 64;
 const CHUNK_BYTES: usize = CHUNK_PAGES * PAGE_BYTES;
-/// Bits of a user's address.
+/// Bits of a user space address.
 const ADDRESS_BITS: u32 = 47;
-/// The directory has two levels: chunks of 4 GiB of addresses together.
+/// The directory has two levels. One leaf has the chunks of 4 GiB of addresses.
 const LEAF_BITS: u32 = 32;
 const LEAF_CHUNKS: usize = (1 << LEAF_BITS) / CHUNK_BYTES;
-/// No chunk; others are stored plus one.
+/// No chunk. Others are stored plus one.
 const NO_CHUNK: u32 = 0;
 
 /// Where a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum State {
-    /// Never touched, or dropped: it reads as zeros.
+    /// Never touched, or dropped. It reads as zeros.
     Absent,
-    /// Mapped where the program expects it. Place: its slot in the store plus one, if what is there is still right.
+    /// Mapped where the program expects it. Place: its slot in the store plus one, if the slot's
+    /// contents are still right.
     Resident,
-    /// In memory, but unmapped: the next touch tells that it is in use.
+    /// In memory, but unmapped. The next touch shows that it is in use.
     Limbo,
-    /// Evicted; its frame is in staging until the store has it. Place: in staging.
+    /// Evicted. Its frame is in staging until the store has the contents. Place: in staging.
     Writing,
     /// In the store. Place: its slot.
     Stored,
-    /// On its way back. Place: in staging.
+    /// On its way back from the store. Place: in staging.
     Reading,
-    /// Mapped, and not the policy's: it cannot be moved.
+    /// Mapped, but not the policy's, because it cannot be moved.
     Pinned,
-    /// There is a guard: who touches it gets a SIGSEGV.
+    /// There is a guard. A thread that touches the page gets a SIGSEGV.
     Guarded,
 }
 
@@ -67,28 +70,29 @@ const ARRIVING: u8 = 0x20;
 const TRIGGER: u8 = 0x40;
 const CONDEMNED: u8 = 0x80;
 
-/// Something known of a page beside its state.
+/// A property of a page besides its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Flag {
-    /// Known to have been referenced since the policy last looked.
+    /// The page has been referenced since the policy last looked.
     Referenced = REFERENCED,
-    /// In the sampler's queue: to be unmapped when its turn comes. With a memfd: to be unmapped soon; its bit reads as clear.
+    /// In the sampler's queue: to be unmapped when its turn comes. With a memfd: to be unmapped
+    /// soon, and its bit reads as clear.
     Queued = QUEUED,
-    /// Has come in lately, and is not the policy's yet.
+    /// Has come in recently and does not belong to the policy yet.
     Arriving = ARRIVING,
-    /// First page of a window read ahead: its rescue asks for the next window.
+    /// First page of a window that was read ahead. When it is touched, the next window is read.
     Trigger = TRIGGER,
-    /// The policy has given it up, and it has not gone yet.
+    /// The policy has given the page up, and it is not evicted yet.
     Condemned = CONDEMNED,
 }
 
 /// The page table.
 #[derive(Debug)]
 pub struct Pages {
-    /// By the upper bits of an address: which leaf, plus one.
+    /// For the upper bits of an address: which leaf, plus one.
     directory: Vec<u16>,
-    /// Chunks by the lower bits.
+    /// For the lower bits: which chunk, plus one.
     leaves: Vec<Box<[u32]>>,
     /// Address of each chunk's first page.
     chunk_address: Vec<usize>,
@@ -96,19 +100,19 @@ pub struct Pages {
     free_chunks: Vec<u32>,
     /// State and flags by id.
     status: Vec<u8>,
-    /// By id; what it means depends on the state.
+    /// By id. Its meaning depends on the state.
     place: Vec<u32>,
-    /// Pages `Resident`, in `Limbo` or `Pinned`: those that take frames where the program has them.
+    /// Pages in the states `Resident`, `Limbo` or `Pinned`: the program's pages that have a frame.
     resident: usize,
-    /// Pages `Pinned`.
+    /// Pages in the state `Pinned`.
     pinned: usize,
     /// Pages with the flag `Arriving` or `Condemned`, or both.
     unowned: usize,
-    /// Where the command sees bits, if the policy is the command's.
+    /// The board on which the command sees reference bits, if the command has the policy.
     pub(crate) board: Option<&'static Board>,
 }
 
-/// The address of the page that an address is in.
+/// The start of the page that contains an address.
 pub fn page_start(address: usize) -> usize {
     address & !(PAGE_BYTES - 1)
 }
@@ -146,13 +150,13 @@ impl Pages {
         (chunk != NO_CHUNK).then(|| chunk - 1)
     }
 
-    /// The id of the page at an address, if its chunk has been met.
+    /// The id of the page at an address, if the table has met its chunk.
     pub fn find(&self, address: usize) -> Option<PageId> {
         let chunk = self.chunk(address)? as usize;
         Some(PageId((chunk * CHUNK_PAGES + address / PAGE_BYTES % CHUNK_PAGES) as u32))
     }
 
-    /// The id of the page at an address.
+    /// The id of the page at an address. Assigns one if needed.
     pub fn meet(&mut self, address: usize) -> PageId {
         if let Some(page) = self.find(address) {
             return page;
@@ -161,7 +165,7 @@ impl Pages {
         let chunk = self.free_chunks.pop().unwrap_or_else(|| {
             let chunk = self.chunk_address.len() as u32;
             self.chunk_address.push(0);
-            // By a sixteenth at a time: what is allocated counts as used.
+            // The arrays grow by a sixteenth at a time, because allocated memory counts as used.
             let ids = self.status.len() + CHUNK_PAGES;
             if ids > self.status.capacity() {
                 self.status.reserve_exact(CHUNK_PAGES + ids / 16);
@@ -200,22 +204,23 @@ impl Pages {
         }
     }
 
-    /// The state of the page at an address, met or not.
+    /// The state of the page at an address, whether the table has met it or not.
     pub fn state_at(&self, address: usize) -> State {
         self.find(address).map_or(State::Absent, |page| self.state(page))
     }
 
-    /// The slot of the store that a page in memory keeps, if it does.
+    /// The slot of the store that a page in memory keeps, if any.
     pub fn kept_slot(&self, page: PageId) -> Option<u32> {
         self.place(page).checked_sub(1)
     }
 
-    /// The place of a page; what it is depends on the state.
+    /// The place of a page. Its meaning depends on the state.
     pub fn place(&self, page: PageId) -> u32 {
         self.place[page.index()]
     }
 
-    /// Moves a page to another state. Flags stay with a page that stays in memory and go with one that leaves.
+    /// Moves a page to another state. A page that stays in memory keeps its flags. A page that
+    /// leaves loses them.
     pub fn set(&mut self, page: PageId, state: State, place: u32) {
         let takes_frame = |state| matches!(state, State::Resident | State::Limbo | State::Pinned);
         let old = self.state(page);
@@ -241,29 +246,30 @@ impl Pages {
         self.status[page.index()] & flag as u8 != 0
     }
 
-    /// Sets or clears a flag; returns what it was.
+    /// Sets or clears a flag. Returns its old value.
     pub fn mark(&mut self, page: PageId, flag: Flag, on: bool) -> bool {
         let status = self.status[page.index()];
         self.set_status(page, status & !(flag as u8) | if on { flag as u8 } else { 0 });
         if let Some(board) = self.board.filter(|_| flag == Flag::Referenced && on) {
-            // The command may have cleared it there.
+            // The command may have cleared the bit there.
             board.set(page.index(), lease::REFERENCED);
         }
         status & flag as u8 != 0
     }
 
-    /// Whether a page is mapped with a clear reference bit, and nothing has been done to see whether it is in use.
+    /// Whether a page is mapped with a clear reference bit, and the pager does not yet check
+    /// whether it is in use.
     pub fn is_unwatched(&self, page: PageId) -> bool {
         let flags = self.status[page.index()] & (REFERENCED | QUEUED | ARRIVING | CONDEMNED);
         self.state(page) == State::Resident && flags == 0
     }
 
-    /// Pages that take frames where the program has them, or did when they were unmapped to limbo.
+    /// The program's pages that have a frame, mapped or in limbo.
     pub fn resident(&self) -> usize {
         self.resident
     }
 
-    /// Pages that take frames and are the policy's.
+    /// Pages that have a frame and belong to the policy.
     pub fn owned(&self) -> usize {
         self.resident - self.pinned - self.unowned
     }
@@ -273,12 +279,13 @@ impl Pages {
         self.pinned
     }
 
-    /// All ids given out so far are below this.
+    /// All ids that were ever assigned are below this.
     pub fn ids(&self) -> u32 {
         self.status.len() as u32
     }
 
-    /// The ids met within a range of addresses, in address order, visited with the table itself.
+    /// Visits the ids in a range of addresses, in address order. The visitor gets the table as
+    /// well.
     pub fn for_each_in(&mut self, start: usize, end: usize, mut visit: impl FnMut(&mut Self, PageId)) {
         let mut address = start;
         while address < end {
@@ -299,7 +306,8 @@ impl Pages {
         }
     }
 
-    /// Gives back the ids of the chunks that a range touches, but for those with pages that something is known of.
+    /// Frees the ids of the chunks that a range touches, except for chunks with a page that is not
+    /// absent.
     pub fn forget_chunks(&mut self, start: usize, end: usize) {
         let mut address = start & !(CHUNK_BYTES - 1);
         while address < end {
@@ -380,7 +388,7 @@ mod tests {
         let mut met = 0;
         pages.for_each_in(0x7f00_0001_0000, 0x7f00_0008_0000, |_, _| met += 1);
         assert_eq!(met, 2 * CHUNK_PAGES - 16);
-        // Something is known of a page beside the range, in a chunk that it touches.
+        // A page outside of the range is not absent, in a chunk that the range touches.
         pages.set(kept, State::Stored, 5);
         pages.forget_chunks(0x7f00_0001_0000, 0x7f00_0007_0000);
         assert_eq!(pages.find(0x7f00_0004_0000), None);

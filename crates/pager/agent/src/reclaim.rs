@@ -1,8 +1,9 @@
-//! Reclaim: frames for pages to come, by the policy's choice.
+//! Reclaim: makes room for pages. The policy chooses the victims.
 //!
-//! A victim is proposed, confirmed and moved to a batch of the staging area, with its neighbours where they are victims
-//! too; the batch is written behind the program's back. A page that cannot be moved is the policy's no more, until it is
-//! tried again: it is pinned.
+//! The policy proposes a victim, and the agent confirms it. The agent moves the victim to a batch
+//! of the staging area, along with neighbours that are victims too. The batch is written while the
+//! program runs. A page that cannot be moved becomes pinned and leaves the policy until it is tried
+//! again.
 
 use crate::agent::Agent;
 use crate::control::add;
@@ -26,17 +27,18 @@ use rustix::thread::nanosleep;
 use sweephand_policy::PageId;
 use sweephand_uffd::PAGE_BYTES;
 
-/// Most pages unmapped to see whether they are in use, for each page evicted.
+/// The most pages to unmap for each evicted page, to see whether they are in use.
 const SAMPLED_PER_EVICTION: usize = 4;
-/// Pages evicted at a time, for each page of the window that the program waits for: as many as can be done while it is
-/// read.
+/// How many pages to evict at a time for each page of the window for which the program waits. This
+/// many can be evicted while the window is read.
 const EVICTED_PER_PAGE_READ: usize = 16;
-/// Times that nothing is found to evict before that is taken for final, with a pause before each: a few seconds.
+/// How often to look for a victim in vain before giving up, with a pause before each try. Together
+/// this takes at least a second.
 const PATIENCE: usize = 100;
 const PAUSE_NS: i64 = 10_000_000;
 
 impl Agent {
-    /// Sees to it that so many more pages fit.
+    /// Makes room for this many more pages.
     pub(crate) fn make_room(&mut self, pages: usize) {
         if self.policy.granted().is_some() {
             return self.borrow_room(pages);
@@ -55,12 +57,14 @@ impl Agent {
             if self.evict() > 0 || self.pages.resident() + self.incoming + pages < room + wanted {
                 in_vain = 0;
             } else if is_choice_left {
-                // What would not go is pinned now, and there is less to choose from; or it was touched.
+                // The pages that could not be moved are pinned now, so there are fewer candidates.
+                // Or pages were touched.
                 continue;
             } else if self.incoming > 0 {
                 self.reap_one();
             } else if in_vain < PATIENCE {
-                // All that is left could not be moved. A device may be done with some of it.
+                // None of the pages left could be moved. A device may have finished with some of
+                // them.
                 in_vain += 1;
                 let _ = nanosleep(&Timespec { tv_sec: 0, tv_nsec: PAUSE_NS });
                 self.unpin(usize::MAX);
@@ -70,7 +74,7 @@ impl Agent {
         }
     }
 
-    /// Nothing more can be evicted, and that is not enough.
+    /// Ends the run, because nothing more can be evicted and there is still no room.
     fn no_more_room(&self) -> ! {
         let mib = |pages: usize| (pages * PAGE_BYTES).div_ceil(1 << 20);
         let others =
@@ -87,9 +91,10 @@ impl Agent {
         ))
     }
 
-    /// Sees to it that so many pages are condemned; if the policy has none to give, those go to it that are on their way.
+    /// Condemns pages until there are this many. If the policy has none to give, pages that are on
+    /// their way to the policy go to it.
     fn condemn_some(&mut self, count: usize) {
-        // Those that have gone or moved meanwhile may be many, and make no room.
+        // Many of these pages may have gone or moved meanwhile. They make no room.
         self.condemned.retain(|&page| self.pages.has(page, Flag::Condemned));
         while self.condemned.len() < count {
             if !self.condemn() {
@@ -109,7 +114,7 @@ impl Agent {
         }
     }
 
-    /// Evicts pages that are condemned, up to a batch; returns how many.
+    /// Evicts condemned pages, up to a batch. Returns how many.
     pub(crate) fn evict(&mut self) -> usize {
         let count = self.condemned.len().min(self.staging.batch_pages());
         let batch = loop {
@@ -127,7 +132,8 @@ impl Agent {
         let mut victims: Vec<PageId> = self.condemned.drain(..count).collect();
         victims.retain(|&page| self.pages.has(page, Flag::Condemned));
         self.spare_touched(&mut victims);
-        // In the order of addresses, whatever the policy's: neighbours move by one call, and are read back by one request.
+        // The pages go in address order, whatever the policy's order. So one call moves neighbours,
+        // and one request reads them back.
         victims.sort_unstable_by_key(|&page| self.pages.address(page));
         let mut next = 0;
         while next < victims.len() {
@@ -141,7 +147,8 @@ impl Agent {
         let to_write = self.staging.batches[batch].pages.len();
         let evicted = to_write + self.memfd.as_mut().map_or(0, Memfd::take_dropped);
         self.account.moved(evicted);
-        // Together, and first: the program may end at any time.
+        // Both counters change together and before the write, because the program may end at any
+        // time.
         add(&self.control.counters.evictions, evicted as u64);
         add(&self.control.counters.pages_written, to_write as u64);
         if to_write > 0 {
@@ -155,7 +162,8 @@ impl Agent {
         evicted
     }
 
-    /// The address where a condemned page is, mapped or in limbo. (Its number may be another page's by now.)
+    /// The address where a condemned page is, mapped or in limbo. (Its id may belong to another
+    /// page by now.)
     fn whereabouts(&mut self, page: PageId) -> Option<usize> {
         match self.pages.state(page) {
             _ if !self.pages.has(page, Flag::Condemned) => None,
@@ -165,8 +173,8 @@ impl Agent {
         }
     }
 
-    /// Moves the first of the victims, and those behind it that are its neighbours, to the end of a batch. Returns how
-    /// many of them are dealt with.
+    /// Moves the first victim and the neighbours behind it to the end of a batch. Returns how many
+    /// victims are done.
     fn move_out(&mut self, victims: &[PageId], batch: usize) -> usize {
         if self.memfd.is_some() {
             return self.take_out(victims, batch);
@@ -180,17 +188,19 @@ impl Agent {
         let to = self.staging.address(batch, index);
         let (mut unshared, mut patience) = (false, Patience::new());
         let moved = loop {
-            // SAFETY: pages of the program, which it gets back when it touches them, to a place that is missing.
+            // SAFETY: these are pages of the program, which gets them back when it touches them.
+            // They go to a place where pages are missing.
             let progress = unsafe { self.staging_uffd.move_pages(to, from, run * PAGE_BYTES) };
             match progress.error {
                 None => break progress.bytes / PAGE_BYTES,
                 Some(Errno::AGAIN) => rustix::thread::sched_yield(),
-                // Shared with a child or a parent: a copy of its own can be moved. (It is there, or the kernel would
-                // not have said so; written to, it does not fault to us.)
+                // The frame is shared with a child or a parent. A copy of its own can be moved.
+                // (The page is present, or the error would be another one. So the agent gets no
+                // fault when it is written to.)
                 Some(Errno::BUSY) if !unshared && self.pages.state(victims[0]) == State::Resident => {
                     unshared = true;
                     let advice = Advice::LinuxPopulateWrite;
-                    // SAFETY: contents stay as they are.
+                    // SAFETY: this leaves the contents as they are.
                     let _ = unsafe { madvise(from as *mut c_void, PAGE_BYTES, advice) };
                 }
                 Some(Errno::BUSY | Errno::INVAL) => {
@@ -213,7 +223,7 @@ impl Agent {
         moved
     }
 
-    /// A page that cannot be moved stays where it is, out of the policy's sight.
+    /// Leaves a page that cannot be moved where it is, and takes it from the policy.
     fn pin(&mut self, page: PageId) {
         self.policy.remove(page);
         self.pages.mark(page, Flag::Condemned, false);
@@ -221,7 +231,7 @@ impl Agent {
         self.pinned.push_back(page.0);
     }
 
-    /// Gives the policy back up to so many pages that could not be moved.
+    /// Gives up to this many pages that could not be moved back to the policy.
     fn unpin(&mut self, count: usize) {
         for _ in 0..count.min(self.pinned.len()) {
             let Some(page) = self.pinned.pop_front().map(PageId) else { break };
@@ -244,14 +254,15 @@ impl Agent {
         self.transfer(Direction::Write, batch);
     }
 
-    /// Space for the slots that the store has grown by, so that a full disk is found before pages are on their way.
+    /// Reserves disk space for the slots by which the store has grown. So the agent finds a full
+    /// disk before pages are on their way.
     fn grow_store(&mut self, Growth { file, from, least, wished }: Growth) {
         let reserve = |to: usize| {
             let [offset, end] = [from, to].map(|slots| slots as u64 * PAGE_BYTES as u64);
             let store = self.store.file(file).as_fd();
             let grow = || fallocate(store, FallocateFlags::empty(), offset, end - offset);
             match rlimits::without(Raised::FileSize, grow) {
-                // Some file systems cannot; they will say so when written to, if there is no space.
+                // Some file systems cannot reserve space. If there is none, writing will fail.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(to),
                 result => result.map(|()| to),
             }
@@ -272,7 +283,7 @@ impl Agent {
         }
     }
 
-    /// Deals with requests that are complete; waits for one with `wait`.
+    /// Handles requests that are complete. With `wait`, waits for the first one.
     pub(crate) fn reap(&mut self, wait: bool) {
         let mut wait = wait;
         while let Some(completion) = self.io.reap(wait) {
@@ -281,7 +292,7 @@ impl Agent {
         }
     }
 
-    /// Waits for the store to come forward with something.
+    /// Waits until the store has completed a request.
     pub(crate) fn reap_one(&mut self) {
         assert!(
             self.staging.batches.iter().any(|batch| batch.requests > 0),
@@ -297,7 +308,7 @@ impl Agent {
         let phase = self.staging.batches[batch].phase;
         let error = match completion.result {
             Ok(bytes) if bytes as usize == pages as usize * PAGE_BYTES => None,
-            // A write that ends early has run out of space.
+            // A short write means that there is no space left.
             Ok(_) if phase == Phase::Writing => Some(Errno::NOSPC),
             Ok(_) => Some(Errno::IO),
             Err(error) => Some(error),
@@ -318,8 +329,8 @@ impl Agent {
         }
     }
 
-    /// Pages cannot be read: whoever touches them gets a SIGBUS, and the command tells why. What they held is lost, and so
-    /// are their slots.
+    /// Poisons pages that cannot be read. A thread that touches one gets a SIGBUS, and the command
+    /// reports why. The contents are lost, and the slots are not used again.
     fn poison(&mut self, place: u32, pages: usize, error: Errno) {
         let directory = self.control.order.directory.as_str();
         tell(format_args!("{directory}: the backing store cannot be read: {error}; what was there is lost"));
@@ -335,8 +346,8 @@ impl Agent {
                     }
                     Ok(()) | Err(Errno::NOENT) => break,
                     Err(Errno::EXIST) if self.memfd.is_none() => break,
-                    // A kernel without poison, or a marker that says the page was clean: the program must not read
-                    // anything else.
+                    // The kernel has no poison, or a marker says that the page was clean. The
+                    // program must not read anything else, so the run ends.
                     Err(_) => self.store_failed("read", error),
                 }
             }
@@ -349,7 +360,8 @@ impl Agent {
         }
     }
 
-    /// A batch has been written: its pages are in the store, but for those that came back meanwhile or were dropped.
+    /// Handles a batch that has been written. Its pages are in the store, except for those that
+    /// came back meanwhile or were dropped.
     fn write_done(&mut self, batch: usize) {
         let count = self.staging.batches[batch].pages.len();
         for index in 0..count {
@@ -364,7 +376,8 @@ impl Agent {
             }
         }
         if self.memfd.is_none() {
-            // They were the program's: somebody else may hold these frames. With a memfd they are copies.
+            // These frames were the program's, and the kernel may still use them. With a memfd they
+            // are copies.
             self.staging.drop_pages(self.staging.address(batch, 0), count);
         }
         let entry = &mut self.staging.batches[batch];
@@ -389,7 +402,8 @@ impl Agent {
         self.unmap(&run);
     }
 
-    /// Unmaps neighbours to limbo. Those that will not go stay mapped, and read as not referenced.
+    /// Unmaps neighbours to limbo. Pages that cannot be moved stay mapped and read as not
+    /// referenced.
     pub(crate) fn unmap(&mut self, run: &[PageId]) {
         let mut next = 0;
         while next < run.len() {
@@ -405,7 +419,8 @@ impl Agent {
                 length += 1;
             }
             let from = self.pages.address(page);
-            // SAFETY: pages of the program, which it gets back when it touches them, to places that are missing.
+            // SAFETY: these are pages of the program, which gets them back when it touches them.
+            // They go to places where pages are missing.
             let progress = unsafe { self.staging_uffd.move_pages(limbo, from, length * PAGE_BYTES) };
             match progress.error {
                 None => {
@@ -416,7 +431,8 @@ impl Agent {
                     next += moved;
                 }
                 Some(Errno::AGAIN) => rustix::thread::sched_yield(),
-                // If it has vanished, that will be found out when it is touched or evicted.
+                // If the page has vanished, the agent finds out when the page is touched or
+                // evicted.
                 Some(_) => next += 1,
             }
         }

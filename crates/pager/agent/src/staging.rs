@@ -1,16 +1,20 @@
-//! Staging: where pages are between the program and the store.
+//! Staging: the place of pages between the program and the store.
 //!
-//! An area of batches. A batch takes evicted pages, one write or a few, or a window of pages being read. The whole area
-//! counts as used memory, full or not.
+//! The area consists of batches. A batch contains either evicted pages, for one write or a few, or
+//! a window of pages that are being read. The whole area counts as used memory, whether it is full
+//! or not.
 //!
-//! **A frame that was the program's is never written to.** Evicted pages come in by `UFFDIO_MOVE`: frames change hands,
-//! bytes stay. But the kernel may hold such a frame beyond that: a pipe that it was vmspliced into, a socket that sends from it
-//! without a copy. `UFFDIO_MOVE` refuses frames that are pinned; of mere references it knows nothing, and nobody else can
-//! tell. So after the write the frames are given back, and whoever holds one has the last bytes that the program wrote to
-//! it. Reads go to frames that only ever were the pager's, and from there by copies.
+//! **The pager never writes to a frame that was the program's.** Evicted pages come in by
+//! `UFFDIO_MOVE`, which moves the frame and copies nothing. But the kernel may still use such a
+//! frame: a pipe into which it was vmspliced, or a socket that sends from it without a copy.
+//! `UFFDIO_MOVE` refuses frames that are pinned, but not frames that are only referenced, and user
+//! space cannot tell which frames are. So the agent gives the frames back to the kernel after the
+//! write. A pipe or socket that uses one still has the last bytes that the program wrote to it.
+//! Reads go to frames that only ever were the pager's, and are copied from there.
 //!
-//! Limbo is address space beside it, a place for every page id: a page unmapped to see whether it is still in use goes
-//! there with its frame. It has segments of 256 MiB, mapped when the first id of one is met.
+//! Limbo is address space beside the area, with a place for every page id. When the agent unmaps a
+//! page to see whether it is still in use, the page goes there with its frame. Limbo has segments
+//! of 256 MiB. A segment is mapped when its first id is met.
 
 use crate::memfd::advise;
 use crate::own;
@@ -30,7 +34,7 @@ pub const SEGMENT_BYTES: usize = SEGMENT_PAGES * PAGE_BYTES;
 /// What a batch is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Nothing. Its first `filled` pages have frames of the pager's own.
+    /// Nothing. Its first `filled` pages have frames of the pager itself.
     Free,
     /// Being written.
     Writing,
@@ -41,15 +45,16 @@ pub enum Phase {
 /// A batch.
 #[derive(Debug)]
 pub struct Batch {
-    /// What it is doing.
+    /// What the batch is doing.
     pub phase: Phase,
     /// The pages in it, in order.
     pub pages: Vec<PageId>,
-    /// Their slots, while they are being written.
+    /// The pages' slots in the store, while they are being written or read.
     pub slots: Vec<u32>,
     /// Requests under way.
     pub requests: usize,
-    /// Pages from the start on that have frames, while it is free. None of these frames was ever the program's.
+    /// Pages from the start on that have frames, while the batch is free. None of these frames was
+    /// ever the program's.
     pub filled: usize,
 }
 
@@ -64,15 +69,15 @@ pub struct Staging {
     pub batches: Vec<Batch>,
     /// Address of each limbo segment.
     limbo: Vec<usize>,
-    /// Address of as many zeros as a batch takes.
+    /// Address of a batch's size of zeros.
     zeros: usize,
-    /// Address of a page for what is read in between.
+    /// Address of a page for transfers of single pages.
     scratch: usize,
 }
 
 impl Staging {
-    /// Maps an area of `batches` batches of `batch_pages` pages, with no frames yet. `None` if there is no address
-    /// space for it.
+    /// Maps an area of `batches` batches of `batch_pages` pages, with no frames yet. Returns `None`
+    /// if there is no address space for it.
     pub fn new(batches: usize, batch_pages: usize) -> Option<Self> {
         let batch = || Batch {
             phase: Phase::Free,
@@ -91,7 +96,7 @@ impl Staging {
         })
     }
 
-    /// Makes the areas known to a userfaultfd that has no events: of a new process, or after a fork.
+    /// Registers the areas with a userfaultfd for a new process, or after a fork.
     pub fn register(&self, staging: &Userfaultfd) -> Result<(), Errno> {
         staging.register(self.start, self.pages() * PAGE_BYTES)?;
         self.limbo.iter().try_for_each(|&segment| staging.register(segment, SEGMENT_PAGES * PAGE_BYTES))
@@ -121,7 +126,7 @@ impl Staging {
         self.start + (batch * self.batch_pages + index) * PAGE_BYTES
     }
 
-    /// Page `index` of a batch as one number, and back.
+    /// Page `index` of a batch as one number.
     pub fn place(&self, batch: usize, index: usize) -> u32 {
         (batch * self.batch_pages + index) as u32
     }
@@ -131,12 +136,12 @@ impl Staging {
         (place as usize / self.batch_pages, place as usize % self.batch_pages)
     }
 
-    /// Address of a batch's worth of readable zeros.
+    /// Address of readable zeros, as many as a batch takes.
     pub fn zeros(&self) -> usize {
         self.zeros
     }
 
-    /// Address of a page for what is read in between.
+    /// Address of a page for transfers of single pages.
     pub fn scratch(&self) -> usize {
         self.scratch
     }
@@ -152,7 +157,7 @@ impl Staging {
         Ok(self.limbo[segment] + page.index() % SEGMENT_PAGES * PAGE_BYTES)
     }
 
-    /// A free batch without frames, for evicted pages; the one that had the fewest.
+    /// Takes a free batch for evicted pages: the one with the fewest frames, which it gives back.
     pub fn take_empty(&mut self) -> Option<usize> {
         let free = self.batches.iter().enumerate().filter(|(_, batch)| batch.phase == Phase::Free);
         let (index, _) = free.min_by_key(|(_, batch)| batch.filled)?;
@@ -160,14 +165,14 @@ impl Staging {
         Some(index)
     }
 
-    /// A free batch whose first `pages` pages have frames of the pager's own, to be written to.
+    /// Takes a free batch for reading. Its first `pages` pages have frames of the pager itself.
     pub fn take_filled(&mut self, pages: usize, staging: &Userfaultfd) -> Option<usize> {
         let free = self.batches.iter().enumerate().filter(|(_, batch)| batch.phase == Phase::Free);
         let (index, _) = free.max_by_key(|(_, batch)| batch.filled)?;
         let (mut filled, mut patience) = (self.batches[index].filled, own::Patience::new());
         while filled < pages {
             let length = (pages - filled) * PAGE_BYTES;
-            // SAFETY: zeros into the pager's own area, which is missing there.
+            // SAFETY: this copies zeros to the pager's own area, where pages are missing.
             let progress = unsafe { staging.copy(self.address(index, filled), self.zeros, length) };
             if let Some(error) = progress.error {
                 if error == Errno::NOMEM && patience.wait() {
@@ -191,7 +196,7 @@ impl Staging {
 
     /// Makes pages of the pager's own areas missing.
     pub fn drop_pages(&self, address: usize, pages: usize) {
-        // SAFETY: the pager's own pages, whose contents nobody needs.
+        // SAFETY: these are the pager's own pages, and their contents are not needed.
         let _ = unsafe { advise(address, pages * PAGE_BYTES, MADV_DONTNEED) };
     }
 }
