@@ -1,14 +1,20 @@
-//! A memory cgroup around the program and its pager: the kernel's own account of what they use together.
+//! A memory cgroup around the program and its pager. In it, the kernel counts what both use
+//! together.
 //!
 //! ```text
 //!   v1   mount/OWN/sweephand-PID-N              where this process is itself
 //!   v2   mount/ANCESTOR/sweephand-PID-N         the nearest above it that hands the memory controller down
 //! ```
 //!
-//! A cgroup counts more than a pager does: page tables, kernel stacks, and the cached pages of files that its processes
-//! read first. So its limit is `--memory` and [`kernel_share`] on top of it, and the same for whatever is compared. The
-//! kernel reclaims cached files when the limit is hit; with its swap off it can take nothing else, and ends a process if
-//! that is not enough. So the limit holds in any case, and a count of hits of 0 says that it was never asked for more.
+//! A cgroup counts more than a pager does: page tables, kernel stacks, and cached pages of files
+//! that its processes read first. So [`kernel_share`] is added to the memory that the user asks
+//! for. Under the kernel's paging, the sum is the cgroup's limit. Under the pager it is each
+//! process's budget, and the cgroup's limit is somewhat wider (`witness`).
+//!
+//! When the cgroup hits its limit, the kernel reclaims cached files. Swap is off in the cgroup of a
+//! paged program, so the kernel can take nothing else there. If that is not enough, it kills a
+//! process or makes it wait. So the limit always holds, and a hit count of 0 shows that the
+//! processes never asked for more.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -21,9 +27,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a cgroup is given beside a program's own memory and the pager's, in bytes: for page tables (a page of them for 512,
-/// twice, since the pager has a place for each page too, of several times the memory that there is), stacks, descriptors
-/// and rings in the kernel, and for what the kernel charges ahead (64 pages for each processor).
+/// What a cgroup gets besides a program's own memory and the pager's, in bytes. It covers:
+///
+/// - page tables: one page for 512 pages, twice, because the pager has a place for each page too,
+///   and for several times the memory;
+/// - stacks, descriptors and rings in the kernel;
+/// - what the kernel charges in advance (64 pages for each processor).
 pub fn kernel_share(limit_bytes: u64) -> u64 {
     (4 << 20) + limit_bytes / 64
 }
@@ -45,17 +54,18 @@ pub(crate) enum Swap {
     On,
 }
 
-/// What the kernel has counted of a run's cgroup; all none where there is none.
+/// What the kernel has counted for a run's cgroup. All counts are `None` if there is no cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct CgroupCounts {
-    /// Times that the memory cgroup hit its limit.
+    /// Number of times that the memory cgroup hit its limit.
     #[serde(rename = "cgroup_failcnt")]
     pub failcnt: Option<u64>,
     /// The cgroup's limit.
     #[serde(rename = "cgroup_limit_bytes")]
     pub limit_bytes: Option<u64>,
-    /// Most memory that the cgroup had at a time, page tables, kernel memory and cached files included.
+    /// Most memory that the cgroup had at one time, including page tables, kernel memory and cached
+    /// files.
     #[serde(rename = "cgroup_peak_bytes")]
     pub peak_bytes: Option<u64>,
     /// Why there was no cgroup.
@@ -63,12 +73,12 @@ pub struct CgroupCounts {
     pub missing: Option<String>,
 }
 
-/// What a cgroup holds.
+/// What is in a cgroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// All together.
+    /// All memory.
     pub usage_bytes: u64,
-    /// Anonymous memory, and private pages of files that were written to.
+    /// Anonymous memory, and private pages of files that the program wrote to.
     pub private_bytes: u64,
     /// Shared memory, and files in memory.
     pub shared_bytes: u64,
@@ -98,18 +108,18 @@ enum Version {
     V2,
 }
 
-/// A memory cgroup. Whoever makes it has it removed; see `tidy`.
+/// A memory cgroup. The code that makes one also arranges its removal; see `tidy`.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     version: Version,
-    /// The cgroup that this process is in itself.
+    /// The cgroup of this process itself.
     home: PathBuf,
     path: PathBuf,
     limit_bytes: u64,
 }
 
 impl Cgroup {
-    /// Makes a cgroup with this limit, if that is allowed here.
+    /// Makes a cgroup with this limit, if this process may.
     pub(crate) fn new(limit_bytes: u64, swap: Swap) -> Result<Self, CgroupError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let (version, home, parent) = place()?;
@@ -123,7 +133,7 @@ impl Cgroup {
                 off.and_then(|()| cgroup.write_limit(limit_bytes))
             }
             Version::V2 => {
-                // Without the controller for swap there is none to switch off.
+                // Without the controller for swap, there is no swap to switch off.
                 let off = match swap {
                     Swap::Off if cgroup.path.join("memory.swap.max").exists() => {
                         cgroup.write("memory.swap.max", 0)
@@ -134,7 +144,7 @@ impl Cgroup {
             }
         };
         if let Err(error) = limited {
-            // Nobody is in it.
+            // There is no process in the cgroup.
             let _ = fs::remove_dir(&cgroup.path);
             return Err(error);
         }
@@ -151,11 +161,12 @@ impl Cgroup {
         fs::write(&path, limit_bytes.to_string()).map_err(error_at(&path))
     }
 
-    /// Sets the limit to what the processes in it call for. It is not made less than what is charged now: the kernel would
-    /// have to take memory back. Returns how wide the limit has been.
+    /// Sets the limit that the cgroup's processes need. The limit never goes below what is charged
+    /// now, because the kernel would have to take memory back. Returns the larger of the old and
+    /// the new limit.
     pub(crate) fn fit(&self, limit_bytes: impl FnOnce(&[u32]) -> u64) -> u64 {
         let Ok(file) = File::options().write(true).open(self.limit_file()) else { return self.limit_bytes() };
-        // Agents count processes and raise the limit at the same time: one after another.
+        // Agents count processes and raise the limit too. The lock admits one at a time.
         let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive);
         let now = self.limit_bytes();
         let members = self.read("cgroup.procs").unwrap_or_default();
@@ -168,15 +179,16 @@ impl Cgroup {
         if wanted != now && self.write_limit(wanted).is_ok() { now.max(wanted) } else { now }
     }
 
-    /// Whether [`Cgroup::have_processes_wait`] can be hoped for here.
+    /// Whether [`Cgroup::have_processes_wait`] may work here.
     pub(crate) fn can_have_processes_wait() -> bool {
         place().is_ok_and(|(version, home, _)| {
             version == Version::V1 && home.join("memory.oom_control").exists()
         })
     }
 
-    /// Has processes that ask for more than the limit wait, rather than be ended, and returns what becomes readable when they
-    /// do. None: this kernel cannot, and ends them.
+    /// Makes processes wait when they ask for more than the limit, instead of being killed. Returns
+    /// a descriptor that becomes readable when one waits. `None`: this kernel cannot do that, and
+    /// kills them.
     pub(crate) fn have_processes_wait(&self) -> Option<OwnedFd> {
         if self.version == Version::V2 {
             return None;
@@ -189,13 +201,13 @@ impl Cgroup {
         Some(event)
     }
 
-    /// Whether processes wait for memory.
+    /// Whether processes are waiting for memory.
     pub(crate) fn is_short(&self) -> bool {
         self.version == Version::V1
             && self.read("memory.oom_control").and_then(|text| field(&text, "under_oom")) == Some(1)
     }
 
-    /// The kernel may end processes again.
+    /// Lets the kernel kill processes again.
     pub(crate) fn have_processes_end(&self) {
         if self.version == Version::V2 {
             return;
@@ -203,7 +215,7 @@ impl Cgroup {
         let _ = self.write("memory.oom_control", 0);
     }
 
-    /// What is in it now.
+    /// What is in the cgroup now.
     pub(crate) fn contents(&self) -> Contents {
         let stat = self.read("memory.stat").unwrap_or_default();
         let count = |v1: &str, v2: &str| {
@@ -218,22 +230,24 @@ impl Cgroup {
         Contents { usage_bytes, private_bytes, shared_bytes, file_bytes, kernel_bytes }
     }
 
-    /// Sees to it that the limit is no less than this. It is never made less: the kernel would have to take memory back.
+    /// Raises the limit to this value if it is lower. The limit is never lowered, because the
+    /// kernel would have to take memory back.
     pub(crate) fn widen_to(&self, limit_bytes: u64) -> Result<(), CgroupError> {
         if self.limit_bytes() < limit_bytes { self.write_limit(limit_bytes) } else { Ok(()) }
     }
 
-    /// The directory.
+    /// The cgroup's directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The cgroup that this process is in itself.
+    /// The cgroup of this process itself.
     pub(crate) fn home(&self) -> &Path {
         &self.home
     }
 
-    /// The file with the limit, which a program's pagers raise with every process that it starts.
+    /// The file with the limit. A program's pagers raise the limit with every process that the
+    /// program starts.
     pub(crate) fn limit_file(&self) -> PathBuf {
         self.path.join(if self.version == Version::V1 { "memory.limit_in_bytes" } else { "memory.max" })
     }
@@ -244,11 +258,11 @@ impl Cgroup {
         now.unwrap_or(self.limit_bytes)
     }
 
-    /// Has a command begin in the cgroup.
+    /// Makes a command start in the cgroup.
     pub(crate) fn enter(&self, command: &mut Command) -> Result<(), CgroupError> {
         let path = self.path.join("cgroup.procs");
         let members = File::options().write(true).open(&path).map_err(error_at(&path))?;
-        // SAFETY: between fork and exec it makes one system call, on a descriptor that is its own.
+        // SAFETY: between fork and exec this makes one system call, on a descriptor of its own.
         unsafe {
             command.pre_exec(move || match rustix::io::write(&members, b"0") {
                 Ok(_) => Ok(()),
@@ -258,7 +272,7 @@ impl Cgroup {
         Ok(())
     }
 
-    /// What has been counted so far.
+    /// The kernel's counts until now.
     pub(crate) fn counts(&self) -> CgroupCounts {
         CgroupCounts {
             failcnt: self.failcnt(),
@@ -268,7 +282,7 @@ impl Cgroup {
         }
     }
 
-    /// Times that the limit was hit.
+    /// Number of times that the limit was hit.
     fn failcnt(&self) -> Option<u64> {
         match self.version {
             Version::V1 => number(&self.read("memory.failcnt")?),
@@ -276,7 +290,7 @@ impl Cgroup {
         }
     }
 
-    /// Processes that the kernel has ended because the limit left them no memory.
+    /// Number of processes that the kernel has killed because the limit left them no memory.
     pub(crate) fn oom_kills(&self) -> u64 {
         let file = if self.version == Version::V1 { "memory.oom_control" } else { "memory.events" };
         self.read(file).and_then(|text| field(&text, "oom_kill")).unwrap_or_default()
@@ -321,12 +335,12 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// A number behind its name, one a line.
+/// The number that follows a name, in a text with one name a line.
 pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
 }
 
-/// Where this process is, and where a cgroup can be made beside or below it.
+/// Where this process is, and where it can make a cgroup beside or below that.
 fn place() -> Result<(Version, PathBuf, PathBuf), CgroupError> {
     let error = |path: &Path, reason: &str| CgroupError { path: path.into(), reason: reason.into() };
     let read = |path: &str| fs::read_to_string(path).map_err(error_at(Path::new(path)));
@@ -334,7 +348,7 @@ fn place() -> Result<(Version, PathBuf, PathBuf), CgroupError> {
     let Some((version, mount, inside)) = find(&memberships, &mounts) else {
         return Err(error(Path::new("/proc/self/cgroup"), "there is no memory controller here"));
     };
-    // In a container what is told can lie outside of what can be seen.
+    // In a container, the path in /proc may lie outside of what the container sees.
     let own = Some(mount.join(inside)).filter(|own| own.is_dir()).unwrap_or_else(|| mount.clone());
     if version == Version::V1 {
         return Ok((version, own.clone(), own));
@@ -350,8 +364,8 @@ fn place() -> Result<(Version, PathBuf, PathBuf), CgroupError> {
     }
 }
 
-/// From `/proc/self/cgroup` and `/proc/self/mountinfo`: the controller's version, where it is mounted, and this process's
-/// cgroup below that.
+/// Reads `/proc/self/cgroup` and `/proc/self/mountinfo`. Returns the controller's version, where it
+/// is mounted, and this process's cgroup below that.
 fn find(memberships: &str, mounts: &str) -> Option<(Version, PathBuf, PathBuf)> {
     let has_memory = |list: &str| list.split(',').any(|controller| controller == "memory");
     // A line is hierarchy:controllers:path. Version 2 is hierarchy 0 and names no controllers.
@@ -374,7 +388,7 @@ fn find(memberships: &str, mounts: &str) -> Option<(Version, PathBuf, PathBuf)> 
         Some(path) => (Version::V1, path, mounted("cgroup", &has_memory)?),
         None => (Version::V2, line(&str::is_empty)?, mounted("cgroup2", &|_| true)?),
     };
-    // The mount may show a part of the hierarchy only.
+    // The mount may show only a part of the hierarchy.
     let inside = path.strip_prefix(root).unwrap_or(path).trim_start_matches('/');
     Some((version, PathBuf::from(mount), PathBuf::from(inside)))
 }

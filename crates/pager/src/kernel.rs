@@ -1,7 +1,8 @@
-//! A program under the kernel's own paging: what a run is compared with.
+//! A program under the kernel's own paging, for comparison with a run.
 //!
-//! Limited, it is in a memory cgroup of the size that the pager would get, with a swap file where the pager would have its
-//! backing store. Unlimited, it is as anyone would start it.
+//! A limited program is in a memory cgroup. Its limit is the budget that a process would have under
+//! the pager. Its swap file is where the pager's backing store would be. An unlimited program
+//! starts as it would without Sweephand.
 
 use crate::cgroup::{Cgroup, Swap, field, kernel_share};
 use crate::ownership::{self, OwnershipError};
@@ -18,13 +19,14 @@ use std::time::Instant;
 /// Memory for a program under the kernel.
 #[derive(Clone, Debug)]
 pub enum KernelMemory {
-    /// All that there is.
+    /// All of the machine's memory.
     Unlimited,
     /// A memory cgroup with swap. Needs root.
     Limited {
-        /// What a pager would be given; the cgroup gets [`kernel_share`] on top, as it does for a pager.
+        /// The memory that a pager would get. The cgroup gets [`kernel_share`] on top, which is
+        /// part of a pager's budget as well.
         limit_bytes: u64,
-        /// The directory of the swap file, or a file's name in it.
+        /// The directory of the swap file, or the name of a file in it.
         swap: PathBuf,
     },
 }
@@ -41,12 +43,13 @@ struct Limited {
     limit_bytes: u64,
     cgroup: Cgroup,
     tidy: Tidy,
-    /// Pages swapped in and out on the whole machine before.
+    /// Pages swapped in and out on the whole machine before the start.
     before: (Option<u64>, Option<u64>),
 }
 
 impl KernelRun {
-    /// Starts a program: its name, and its arguments. `prepare` sees to its streams and whatever else is not memory.
+    /// Starts a program: its name and its arguments. `prepare` sets up its streams and everything
+    /// else that is not memory.
     pub fn start(
         command: &[OsString],
         memory: &KernelMemory,
@@ -79,7 +82,7 @@ impl Limited {
             return Err(RunError::Root);
         }
         let directory = swap_directory(swap)?;
-        // The kernel is told of a swap file by its name, and so is who removes it.
+        // The kernel and the process that removes the swap file both find it by name.
         let refused = |error: OwnershipError| RunError::Swap { path: swap.into(), reason: error.to_string() };
         let directory = ownership::sticky_directory(&directory).map_err(refused)?;
         let cgroup = Cgroup::new(limit_bytes + kernel_share(limit_bytes), Swap::On)?;
@@ -90,13 +93,14 @@ impl Limited {
         Ok(Self { limit_bytes, cgroup, tidy, before: (of_machine("pswpin"), of_machine("pswpout")) })
     }
 
-    /// Pages moved since the start, by the cgroup's own count where the kernel keeps one, else the machine's.
+    /// Pages moved since the start. The cgroup's own count if the kernel keeps one, otherwise the
+    /// machine's.
     fn swapped(&self, name: &str, before: Option<u64>) -> Option<u64> {
         self.cgroup.stat(name).or_else(|| Some(of_machine(name)?.saturating_sub(before?)))
     }
 }
 
-/// A count of the whole machine.
+/// A counter of the whole machine.
 fn of_machine(name: &str) -> Option<u64> {
     field(&fs::read_to_string("/proc/vmstat").ok()?, name)
 }

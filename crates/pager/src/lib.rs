@@ -1,5 +1,5 @@
-//! Runs an unmodified program with its anonymous memory held to a limit, paging to a file under a policy of
-//! `sweephand-policy`.
+//! Runs an unmodified program with a limit on its anonymous memory. Pages that do not fit go to a
+//! file. A policy of `sweephand-policy` chooses them.
 //!
 //! ```text
 //!   this process                         the program                          kernel
@@ -7,16 +7,19 @@
 //!   Run::wait:  counts, last words <---- (crates/pager/agent)           <---> backing store, direct I/O
 //! ```
 //!
-//! The agent does the paging, inside the program, since only there can pages be moved; this side finds out what can be
-//! found out before the program starts, stays its parent, and tells how it ended. Neither outlives the other: when this
-//! process is killed, the agents end theirs.
+//! The agent does the paging inside the program, because only there can pages be moved. This side
+//! makes all checks that are possible before the program starts. It stays the program's parent, and
+//! reports how the program ended. Neither side outlives the other: if this process is killed, the
+//! agents kill their processes.
 //!
-//! [`KernelRun`] runs a program under the kernel's own paging, for comparison; [`tasks`] several programs under one limit.
-//! Whatever pages, programs are in a memory cgroup (`cgroup`, `enclosure`), which keeps account; a
-//! thread (`witness`) has its limit follow the processes that are alive.
-//! What their processes open by name is in a directory that only root or the user can write to
-//! (`run_directory`, `ownership`). A process of its own (`tidy`) removes both at the end. Who may
-//! do what to a run: `docs/security.md`.
+//! [`KernelRun`] runs a program under the kernel's own paging, for comparison. [`tasks`] runs
+//! several programs under one limit. Limited programs are in a memory cgroup (`cgroup`,
+//! `enclosure`), whether the pager or the kernel pages them. A thread (`witness`) adjusts the
+//! cgroup's limit to the processes that are alive.
+//!
+//! The files that a run's processes open by name are in a directory that only root or the user can
+//! write to (`run_directory`, `ownership`). A separate process (`tidy`) removes this directory and
+//! the cgroup at the end. `docs/security.md` explains who may do what to a run.
 
 mod cgroup;
 mod enclosure;
@@ -44,10 +47,10 @@ pub use sweephand_agent::live::{LiveSpec, names as live_policies};
 
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
-/// The least memory that a program can be run in, in bytes.
+/// The least memory that a program can run in, in bytes.
 pub const LEAST_BYTES: u64 = sweephand_agent::agent::LEAST_PAGES * PAGE_BYTES;
-/// The least `--memory` in which a policy has as many frames as a simulation of so many had: the pager itself takes the
-/// rest. In bytes.
+/// The least `--memory`, in bytes, in which a policy has this many frames. The pager itself takes
+/// the rest.
 pub fn memory_for(frames: u64) -> u64 {
     let enough = |pages: &u64| sweephand_agent::agent::policy_frames(*pages) >= frames;
     let (mut short, mut pages) = (0, sweephand_agent::agent::LEAST_PAGES);
@@ -61,7 +64,7 @@ pub fn memory_for(frames: u64) -> u64 {
     pages.max(sweephand_agent::agent::LEAST_PAGES) * PAGE_BYTES
 }
 
-/// Most pages that are read ahead at once.
+/// The most pages to read ahead at once.
 pub const MOST_PREFETCH_PAGES: u32 = 128;
 
 #[cfg(test)]

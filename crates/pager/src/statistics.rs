@@ -1,4 +1,4 @@
-//! What a run counted. `docs/run.md` says where each number comes from.
+//! The counts of a run. `docs/run.md` explains where each number comes from.
 
 use crate::cgroup::CgroupCounts;
 use crate::usage::Usage;
@@ -8,34 +8,37 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use sweephand_agent::control::Counters;
 
-/// Counts of a run, over all processes of the program; none where nobody knows.
+/// The counts of a run, over all processes of the program. A count is `None` if it is not known.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// The policy, as typed; `kernel` for the kernel's own in a cgroup, `native` for a program with all memory.
+    /// The policy, as typed; `kernel` for the kernel's own in a cgroup; `native` for a program with
+    /// all memory.
     pub policy: String,
-    /// How pages were taken from the program: `anon` or `memfd`.
+    /// How the pager took pages from the program: `anon` or `memfd`.
     pub backend: Option<String>,
-    /// Memory of each process of the program, the pager's own included.
+    /// Memory of each process of the program, including the pager's own.
     pub memory_limit_bytes: Option<u64>,
-    /// Memory of each process for everything that counts, page tables and other memory of the kernel's included; under the
-    /// kernel that of all processes together.
+    /// Memory of each process for everything that counts, including page tables and other memory of
+    /// the kernel. Under the kernel's paging: the memory of all processes together.
     pub budget_bytes: Option<u64>,
-    /// From start to end.
+    /// Time from start to end.
     pub wall_ns: u64,
     /// Processor time in user mode, of the program and of the pager in it.
     pub user_ns: u64,
     /// Processor time in the kernel, of the program and of the pager in it.
     pub sys_ns: u64,
-    /// Faults that the pager answered, rescues apart; under the kernel all that it counts, major and minor.
+    /// Faults that the pager answered, except rescues. Under the kernel's paging: all faults that
+    /// the kernel counts, minor and major.
     pub faults: u64,
-    /// Of these, on pages never touched before, or dropped by the program.
+    /// Faults on pages that were never touched before or that the program has dropped.
     pub zero_fill_faults: Option<u64>,
-    /// Of these, on pages that had been evicted; under the kernel pages of the swap file that came back.
+    /// Faults on pages that had been evicted. Under the kernel's paging: pages that came back from
+    /// the swap file.
     pub refaults: Option<u64>,
-    /// Of the refaults, those on pages still on their way to the store: no read.
+    /// Refaults on pages that were still on their way to the store, so that no read was needed.
     pub refaults_in_flight: Option<u64>,
-    /// Faults on pages unmapped only to see whether they are in use.
+    /// Faults on pages that the pager unmapped only to see whether they are in use.
     pub rescues: Option<u64>,
     /// Pages evicted.
     pub evictions: Option<u64>,
@@ -43,37 +46,40 @@ pub struct Statistics {
     pub pages_read: Option<u64>,
     /// Pages written to the backing store.
     pub pages_written: Option<u64>,
-    /// Largest number of pages that a process had resident. While a program fits its memory the pager does not count; if
-    /// that is all the time, and under the kernel, this is the kernel's own figure, files included.
+    /// Largest number of resident pages of a process. The pager does not count while a program fits
+    /// its memory. If that is all the time, and under the kernel's paging, this is the kernel's own
+    /// figure, which includes files.
     pub peak_resident_pages: u64,
     /// Largest number of pages that the pager needed for itself in a process.
     pub peak_pager_pages: Option<u64>,
-    /// Largest number of pages that a process and its pager had together; 0 while everything fits.
+    /// Largest number of pages of a process and its pager together; 0 while everything fits.
     pub peak_memory_pages: Option<u64>,
-    /// Allocations of 40 KiB and more that the policy was told of; 0 if it does not tell them apart.
+    /// Allocations of 40 KiB and more that the policy knew of; 0 if it does not tell them apart.
     pub objects: Option<u64>,
-    /// Bytes of the pager's arrays for each page of the program that it knows of; 0 while everything fits.
+    /// Bytes of the pager's arrays for each page of the program that it knows; 0 while everything
+    /// fits.
     pub bookkeeping_bytes_per_page: Option<f64>,
-    /// Largest number of pages that could not be paged out in a process.
+    /// Largest number of pages of a process that could not be paged out.
     pub peak_pinned_pages: Option<u64>,
     /// List entries that the policy's hands looked at.
     pub hand_steps: Option<u64>,
     /// Processes of the program that had a pager.
     pub processes: Option<u64>,
-    /// Programs that processes of the program became (execve) and that began without a pager: statically linked or setuid
-    /// ones, and those given an environment without LD_PRELOAD.
+    /// Programs that processes of the program became (execve) and that began without a pager:
+    /// statically linked or setuid programs, and programs with an environment without LD_PRELOAD.
     pub unpaged_programs: Option<u64>,
-    /// The program's exit status; 128 and the signal's number if a signal ended it.
+    /// The program's exit status; 128 plus the signal's number if a signal ended it.
     pub exit_status: i32,
-    /// What the kernel counted of its cgroup.
+    /// What the kernel counted for the run's cgroup.
     #[serde(flatten)]
     pub cgroup: CgroupCounts,
-    /// Faults that waited for a disk, as the kernel counts them; none under the pager, whose faults it counts as it likes.
+    /// Faults that waited for a disk, by the kernel's count. `None` under the pager: the kernel's
+    /// count has no meaning there.
     pub major_faults: Option<u64>,
 }
 
 impl Statistics {
-    /// The counts of a pager so far.
+    /// The counts of a pager until now.
     pub(crate) fn new(counters: &Counters, policy: &str, limit_pages: u64, wall: Duration) -> Self {
         Self {
             policy: policy.to_string(),
@@ -100,7 +106,7 @@ impl Statistics {
         }
     }
 
-    /// The counts of a program without a pager, before anything is known of it.
+    /// The counts of a program without a pager, before any is known.
     pub(crate) fn of_kernel(policy: &str, limit_bytes: Option<u64>, wall: Duration) -> Self {
         Self {
             policy: policy.to_string(),
@@ -110,7 +116,7 @@ impl Statistics {
         }
     }
 
-    /// The program has ended.
+    /// Adds what is known when the program has ended.
     pub(crate) fn ended(&mut self, status: ExitStatus, usage: &Usage) {
         self.user_ns = usage.user.as_nanos() as u64;
         self.sys_ns = usage.sys.as_nanos() as u64;
@@ -121,19 +127,20 @@ impl Statistics {
     }
 }
 
-/// How a run stands at some moment.
+/// The state of a run at some moment.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Glance {
-    /// Pages resident now: in the process of the program that said so last, in its cgroup under the kernel, of all tasks.
+    /// Resident pages now. Of a paged program: in the process that reported last. Under the
+    /// kernel's paging: the memory of its cgroup. Of tasks: all of them.
     pub resident_pages: u64,
-    /// Faults so far.
+    /// Faults until now.
     pub faults: u64,
-    /// Pages read from the backing store so far.
+    /// Pages read from the backing store until now.
     pub pages_read: u64,
-    /// Pages written to the backing store so far.
+    /// Pages written to the backing store until now.
     pub pages_written: u64,
-    /// Of tasks: how many are active, and how many have not ended.
+    /// For tasks: how many are active, and how many have not ended.
     pub tasks: Option<(usize, usize)>,
 }
 
@@ -149,7 +156,7 @@ impl Glance {
     }
 }
 
-/// Rounded to tenths.
+/// Bytes of bookkeeping for each page, rounded to tenths.
 fn bytes_per_page(counters: &Counters) -> f64 {
     let pages = counters.peak_managed_pages.load(Relaxed).max(1);
     (counters.peak_bookkeeping_bytes.load(Relaxed) as f64 / pages as f64 * 10.0).round() / 10.0

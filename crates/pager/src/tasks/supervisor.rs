@@ -1,4 +1,5 @@
-//! The command of several tasks: lends frames, asks the policy for victims, and says who may be active.
+//! The command's side of several tasks. It lends frames, asks the policy for victims, and decides
+//! which tasks are active.
 //!
 //! ```text
 //!   agents' reports ──▶ the policy is told ──▶ who may be active? ──▶ questions answered, oldest first ──▶ orders
@@ -6,15 +7,19 @@
 //!          └────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A frame is free, lent to a process, or owed: ordered to be given back. The policy's answers lead to
-//! * `Evict`: the page's agent is told. If it is the one that asks, the frame is its answer; otherwise it owes it;
-//! * `Wait`: pages that were waited for have not been used yet, or an agent is silent. Asked again at the next report, and
-//!   every few milliseconds;
-//! * `Overcommitted`: a task gives way, the pages of which are replaceable from then on. If only one is active, or nobody
-//!   has to give way, a page is replaced all the same.
+//! A frame is free, lent to a process, or owed: its process has the order to give it back. These
+//! are the policy's answers and what follows from them:
 //!
-//! Questions of running tasks come before those of loading ones, as reads do in the paper's paging queue; a question is
-//! answered with everything that was asked for, so that nobody sits on frames that are not enough.
+//! - `Evict`: the page's agent gets an order. If that agent asked for frames, it keeps this frame
+//!   as the answer. Otherwise it owes the frame.
+//! - `Wait`: pages for which tasks waited have not been used yet, or an agent is silent. The
+//!   supervisor asks again at the next report and every few milliseconds.
+//! - `Overcommitted`: load control deactivates a task, and its pages become replaceable. If only
+//!   one task is active, or load control deactivates none, the policy replaces a page regardless.
+//!
+//! Questions of running tasks come before those of loading tasks, like reads in the paper's paging
+//! queue. The supervisor answers a question only with all the frames that were asked for. So no
+//! process keeps frames that are too few to go on.
 
 use super::file::{Deactivate, Job, LoadControlOptions};
 use super::ledger::{Ledger, SharedBoard};
@@ -44,43 +49,47 @@ use sweephand_agent::lease::{MOST_OPERAND, Order, Report};
 use sweephand_policy::task_registry::{TaskSpec, TaskVisitor};
 use sweephand_policy::{Claim, PageId, Reclaim, TaskId, TaskMmu, TaskPolicy, VirtualTime};
 
-/// While anyone waits, how often the clocks are looked at.
+/// How often to look at the clocks while a task or a question waits.
 const TICK: Duration = Duration::from_millis(5);
-/// How often otherwise.
+/// How often to look at them otherwise.
 const IDLE: Duration = Duration::from_millis(100);
-/// Frames that are taken back at a time where more are lent than there are: a child has come with its parent's pages.
+/// Frames to take back at a time when more are lent than there are. This happens when a child has
+/// come with its parent's pages.
 const OVERDRAFT_STEP: i64 = 256;
-/// Virtual time that a task that is not active may have had before its pages are unmapped, in microseconds.
+/// Virtual time, in microseconds, for which an inactive task may go on before its pages are
+/// unmapped.
 const GRACE_US: VirtualTime = 2_000;
-/// Without any report for so long, a question that cannot be answered never will be.
+/// If no report has come for this long, a question without an answer will never get one.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
-/// The least that pagers take: the policy is made for what is left.
+/// The least that pagers take. The policy is made for what is left.
 const PAGER_PAGES: u64 = 224;
-/// Words that an agent may have left unread, beside those that its pages and frames account for.
-/// One that has more is none of ours.
+/// Words that an agent may leave unread, besides those that its pages and frames account for. An
+/// agent that has more does not behave as ours do.
 const MOST_UNREAD_WORDS: usize = 1 << 16;
-/// A task that has had no processor time for so long, and does not wait for a page, is idle: it sleeps, or was stopped.
+/// A task is idle if it has had no processor time for this long and waits for no page: it sleeps,
+/// or was stopped.
 const IDLE_AFTER: Duration = Duration::from_millis(500);
 
-/// How to run tasks.
+/// Options for running tasks.
 #[derive(Clone, Debug)]
 pub struct TaskOptions {
-    /// Memory of all tasks, their pagers' own included.
+    /// Memory of all tasks, including their pagers'.
     pub limit_bytes: u64,
-    /// Which pages go. Windows are in microseconds of processor time.
+    /// The policy. Its windows are in microseconds of processor time.
     pub policy: TaskSpec,
-    /// Who may be active.
+    /// Which tasks may be active.
     pub load_control: LoadControlOptions,
-    /// A directory for the backing stores, or a file's name in one.
+    /// A directory for the backing stores, or the name of a file in one.
     pub swap: PathBuf,
-    /// Most pages to read ahead at once; 0 for none.
+    /// The most pages to read ahead at once; 0 for none.
     pub prefetch_pages: u32,
-    /// Whether to use io_uring where there is one.
+    /// Whether to use io_uring if the kernel has it.
     pub use_ring: bool,
 }
 
-/// Runs tasks to their ends. From `signals` numbers of signals are read, a byte each, that are meant for all of them: those
-/// that run get them, no other is started, and nobody is held any more. `watch` is for another thread to look at meanwhile.
+/// Runs tasks until they end. Each byte from `signals` is the number of a signal for all tasks. The
+/// running tasks get the signal, no other task starts, and no task is held any more. Another thread
+/// can look at `watch` meanwhile.
 pub fn run_tasks(
     jobs: &[Job],
     options: &TaskOptions,
@@ -97,7 +106,7 @@ pub fn run_tasks(
     made.map_err(|error| system("policy".to_string())(io::Error::other(error.to_string())))?
 }
 
-/// Finds the programs and opens the files, so that what is wrong is said before anything runs.
+/// Finds the programs and opens the files, so that errors are reported before any task runs.
 fn prepare(jobs: &[Job]) -> Result<Vec<Task>, RunError> {
     let mut written: Vec<(u64, u64, &Path)> = Vec::new();
     let mut tasks = Vec::with_capacity(jobs.len());
@@ -110,7 +119,7 @@ fn prepare(jobs: &[Job]) -> Result<Vec<Task>, RunError> {
         let input = job.stdin.as_deref().map(|path| File::open(path).map_err(failed(path))).transpose()?;
         let mut create = |path: &Option<PathBuf>, other: Option<&(PathBuf, &File)>| {
             let Some(path) = path.as_deref() else { return Ok(None) };
-            // Both of a task's streams may go to one file.
+            // A task's two output streams may go to one file.
             if let Some((_, file)) = other.filter(|(same, _)| same == path) {
                 return Ok(Some(file.try_clone().map_err(failed(path))?));
             }
@@ -134,12 +143,12 @@ fn prepare(jobs: &[Job]) -> Result<Vec<Task>, RunError> {
     Ok(tasks)
 }
 
-/// Where a task is.
+/// The state of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Its delay is not over.
+    /// Its delay has not passed yet.
     Delayed,
-    /// In the ready queue: not started, or held.
+    /// In the ready queue: not started, or deactivated.
     Ready,
     Active,
     Done,
@@ -148,27 +157,28 @@ enum State {
 /// A task, as the supervisor sees it.
 struct Task {
     job: Job,
-    /// Input, output, errors, until it is started.
+    /// Input, output and errors, until the task starts.
     files: [Option<File>; 3],
     state: State,
     block: Option<ControlBlock>,
-    /// Its first process: number and descriptor.
+    /// The task's first process: its number and its descriptor.
     process: Option<(Pid, OwnedFd)>,
-    /// What it claimed of memory when it gave way.
+    /// The memory that the task claimed when it was deactivated.
     claim: usize,
-    /// Number of its latest activation, over all tasks, and when that was.
+    /// Number of the latest activation, counted over all tasks, and its time.
     activation: u64,
     activated_us: VirtualTime,
     activated_at: Instant,
     first_activated_at: Option<Instant>,
     is_loading: bool,
-    /// Its virtual time when it was deactivated; whether its pages have been unmapped since.
+    /// The task's virtual time when it was deactivated, and whether its pages have been unmapped
+    /// since.
     held_us: VirtualTime,
     is_frozen: bool,
-    /// When its virtual time was last seen to pass.
+    /// When the task's virtual time was last seen to advance.
     ran_at: Instant,
     is_idle: bool,
-    /// Virtual time of its processes that are gone.
+    /// Virtual time of the task's processes that have ended.
     past_ns: u64,
     statistics: TaskStatistics,
 }
@@ -203,7 +213,7 @@ struct Drive<'a> {
     tasks: Vec<Task>,
     signals: OwnedFd,
     watch: &'a TasksWatch,
-    /// That the policy is made for.
+    /// Frames for which the policy is made.
     frames: usize,
 }
 
@@ -225,13 +235,13 @@ impl TaskVisitor<Ledger> for Drive<'_> {
     }
 }
 
-/// What became of a question.
+/// The outcome of a question.
 #[derive(PartialEq, Eq)]
 enum Outcome {
     Answered,
     /// Frames are on their way, or the policy says to wait.
     Later,
-    /// Its task has been deactivated.
+    /// The question's task has been deactivated.
     Suspended,
 }
 
@@ -249,19 +259,20 @@ struct Supervisor<'a, P> {
     library: Library,
     enclosure: Enclosure,
     watch: &'a TasksWatch,
-    /// Frames that there are, and those not lent. Fewer than none while a child has its parent's pages twice.
+    /// All frames, and those that are not lent. The second is negative while a child's pages count
+    /// twice.
     frames: usize,
     free: i64,
-    /// Frames that the policy was made for.
+    /// Frames for which the policy was made.
     policy_frames: usize,
-    /// Links with questions, the oldest in front.
+    /// Links with questions, the oldest first.
     questions: VecDeque<usize>,
-    /// Inactive tasks, the next to be activated in front.
+    /// Inactive tasks. The first is the next to be activated.
     ready: VecDeque<usize>,
     claims: Vec<Claim>,
-    /// Memory is overcommitted for as long as no active task's virtual time reaches this, by task.
+    /// Memory stays overcommitted until the virtual time of an active task reaches its entry here.
     overcommitted_until: Option<Vec<VirtualTime>>,
-    /// The run is to end: nobody is started, nobody held.
+    /// Whether the run is to end. Then no task starts and none is held.
     stopping: bool,
     now: Instant,
     started: Instant,
@@ -332,7 +343,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         }
     }
 
-    /// Waits until something happens, and takes note of it.
+    /// Waits until something happens, and handles it.
     fn wait(&mut self) -> Result<(), RunError> {
         let is_busy = !self.questions.is_empty()
             || !self.ready.is_empty()
@@ -363,7 +374,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             (0..self.tasks.len()).filter(|&number| self.tasks[number].process.is_some()).collect();
         let ended: Vec<usize> =
             running.into_iter().zip(ready.by_ref()).filter(|(_, is)| *is).map(|(task, _)| task).collect();
-        // What an agent has told belongs to the time before anyone who called later.
+        // What an agent has reported comes before any later call.
         speaking.into_iter().for_each(|number| self.hear(number));
         if has_callers {
             self.take_calls()?;
@@ -380,8 +391,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
     fn take_calls(&mut self) -> Result<(), RunError> {
         for call in self.switchboard.answer() {
             let task = call.task;
-            // A child has what its parent has, which cannot be more than there is and what is lent
-            // twice.
+            // A child has what its parent has. That cannot be more than all frames together with
+            // what is lent twice.
             let most = (self.frames as i64 + self.frames as i64 - self.free).max(0) as usize;
             let granted = call.granted;
             if task >= self.tasks.len() || granted > most {
@@ -403,13 +414,14 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 link.order(Order::Suspend, 0);
             }
         }
-        // Before any of them is told that it is admitted.
+        // The cgroup must have the room before any of them learns that it is admitted.
         Ok(self.widen_cgroup(0)?)
     }
 
-    /// Makes room in the cgroup for what there is of processes, and for so many that are about to begin: beside the frames,
-    /// each has what [`kernel_share`] is for. A child has its parent's pages as soon as one of the two writes to them, so
-    /// what is lent twice after a fork has to have room as well.
+    /// Makes room in the cgroup for the processes that there are, and for `more` that are about to
+    /// begin. Besides its frames, each has what [`kernel_share`] covers. A child gets its own copy
+    /// of a parent's page as soon as one of the two writes to it. So frames that are lent twice
+    /// after a fork need room as well.
     fn widen_cgroup(&self, more: usize) -> Result<(), CgroupError> {
         let calling = self.links.iter().flatten();
         let has_called =
@@ -421,7 +433,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         self.enclosure.widen_to(lent * PAGE_BYTES + processes.max(1) as u64 * share_bytes)
     }
 
-    /// Reads what an agent has to tell.
+    /// Reads an agent's reports.
     fn hear(&mut self, number: usize) {
         let Some(link) = &mut self.links[number] else { return };
         let Heard { reports, children, has_ended } = link.listen();
@@ -464,12 +476,12 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                     self.questions.push_back(number);
                 }
             }
-            // Its socket has come with it.
+            // The child's socket came with this report.
             Report::Fork => {}
             _ if !Ledger::is_page(operand) => {}
             Report::Fault => {
                 let page = self.ledger.page(number, operand);
-                // Nobody waits for a page that is there.
+                // No thread waits for a page that is present.
                 if !self.ledger.has(page) {
                     self.policy.fault(page, &mut self.ledger);
                     self.ledger.faulted(number, operand);
@@ -481,7 +493,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 self.policy.remove(page);
                 self.ledger.leave(page);
             }
-            // The policy was told when it was named; unless the page has come in again meanwhile.
+            // The policy learned of the eviction when it named the page. But the page may have come
+            // in again meanwhile.
             Report::Evicted => {
                 let page = self.ledger.page(number, operand);
                 if self.ledger.leave(page) {
@@ -496,7 +509,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         if self.ledger.has(page) {
             return;
         }
-        // A child brings pages that nobody made room for.
+        // A child brings pages for which no room was made.
         while self.ledger.resident_pages() >= self.policy_frames {
             match self.reclaim_anyway() {
                 Some(victim) => {
@@ -514,7 +527,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         self.ledger.enter(number, id, page, referenced);
     }
 
-    /// An agent is gone: its process has ended, or runs another program.
+    /// Handles the end of an agent: its process has ended, or runs another program.
     fn hang_up(&mut self, number: usize) {
         let Some(link) = self.links[number].take() else { return };
         self.free += link.granted as i64;
@@ -535,7 +548,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 link.order(Order::Watch, id as usize);
             }
             link.flush(self.now);
-            // Each frame can be ordered back once, and each page watched.
+            // Each frame can be ordered back once, and each page can be watched once.
             if link.unread_words() > MOST_UNREAD_WORDS + 4 * self.frames {
                 link.kill();
                 self.hang_up(number);
@@ -543,7 +556,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         }
     }
 
-    /// Tells a page's agent that it is to go. Its frame is the asker's, if that is whose it is.
+    /// Orders a page's agent to evict it. If the agent itself asked for frames, it keeps the frame.
+    /// Returns whether it does.
     fn order_eviction(&mut self, page: PageId, asker: Option<usize>) -> bool {
         let (number, id) = self.ledger.whose(page);
         self.policy.evict(page);
@@ -558,7 +572,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
 
     // Clocks.
 
-    /// Brings virtual times up to date, and does what follows from them.
+    /// Updates the virtual times, and does what follows from them.
     fn look_at_clocks(&mut self) {
         let mut times: Vec<u64> = self.tasks.iter().map(|task| task.past_ns).collect();
         let mut silent = Vec::new();
@@ -574,7 +588,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 silent.push(number);
             }
         }
-        // Others have to do without its pages until it answers.
+        // The other tasks go on without these pages until the agent answers.
         for number in silent {
             for page in self.ledger.set_aside(number) {
                 self.policy.remove(page);
@@ -615,7 +629,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                         self.deactivate(task);
                     }
                 }
-                // It goes on: it does not fault. It will.
+                // The task still runs, because it has not faulted. Without its pages it will.
                 State::Ready if of.process.is_some() && !of.is_frozen && time - of.held_us > GRACE_US => {
                     of.is_frozen = true;
                     self.links_of(task).for_each(|link| link.order(Order::Freeze, 0));
@@ -634,7 +648,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         }
     }
 
-    /// Whether a process of a task waits for frames, or for a page to be read.
+    /// Whether a process of a task waits for frames or for a page to be read.
     fn waits_for_page(&self, task: usize) -> bool {
         let links = self.links.iter().enumerate().filter_map(|(number, link)| Some((number, link.as_ref()?)));
         links.filter(|(_, link)| link.task == task).any(|(number, link)| {
@@ -643,8 +657,9 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         })
     }
 
-    /// An idle task is active, but for as long as it sleeps its pages are replaceable and it counts for nothing: others would
-    /// wait for a clock that stands still. It is not loading any more, as the paper has it of a task that does I/O.
+    /// Marks a task as idle or not. An idle task stays active. But while it sleeps, its pages are
+    /// replaceable and load control does not count it: others would wait for a clock that stands
+    /// still. It is not loading any more, like a task that does I/O in the paper.
     fn set_idle(&mut self, task: usize, is_idle: bool) {
         let of = &mut self.tasks[task];
         if of.state != State::Active || of.is_idle == is_idle {
@@ -672,12 +687,13 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
 
     // Load control.
 
-    /// Whether a task's processes get what they ask for. What it leaves behind when it ends does.
+    /// Whether a task's processes get the frames that they ask for. Processes that outlive their
+    /// task do.
     fn is_served(&self, task: usize) -> bool {
         matches!(self.tasks[task].state, State::Active | State::Done)
     }
 
-    /// Activates what may be.
+    /// Activates the tasks that load control admits.
     fn schedule(&mut self) -> Result<(), RunError> {
         while let Some(&first) = self.ready.front() {
             if self.stopping && self.tasks[first].process.is_none() {
@@ -690,7 +706,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 if !self.load_control.admits_more(load, self.now) {
                     break;
                 }
-                // Claims take a look at every frame: not at every report.
+                // Computing claims looks at every frame. So it is not done at every report.
                 if load.active > 0 && self.load_control.needs_claims() {
                     if self.now - self.latest_claims < TICK {
                         break;
@@ -707,7 +723,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         Ok(())
     }
 
-    /// Frames that the active tasks claim, with pages that their processes wait for; and those that there are for pages.
+    /// The frames that the active tasks claim, with those that their processes wait for; and the
+    /// frames that there are for pages.
     fn claimed(&mut self) -> (usize, usize) {
         self.latest_claims = self.now;
         self.look_at_claims();
@@ -722,8 +739,9 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
     fn look_at_claims(&mut self) {
         self.claims.fill(Claim::NONE);
         self.policy.claims(&self.ledger, &mut self.claims);
-        // The hand passes only where there are faults. A task that has all of its pages takes none, and would seem to need
-        // nothing as soon as its clock has gone on by theta: what it has used since the hand passed is claimed as well.
+        // The hand moves only when there are faults. A task that has all of its pages takes none,
+        // and would seem to need nothing as soon as theta has passed on its clock. So the pages
+        // that it has used since the hand passed are claimed as well.
         if self.load_control.needs_claims() {
             for (claim, used) in self.claims.iter_mut().zip(self.ledger.used_pages()) {
                 claim.frames = claim.frames.max(used);
@@ -762,7 +780,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         self.start(task)
     }
 
-    /// Takes a task out of multiprogramming: to the end of the ready queue. What it asks for waits until it is active again.
+    /// Takes a task out of multiprogramming and puts it at the end of the ready queue. Its
+    /// questions wait until it is active again.
     fn deactivate(&mut self, task: usize) {
         self.look_at_claims();
         let asked: usize = self.links_of(task).filter_map(|link| link.asked).sum();
@@ -786,14 +805,15 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         self.overcommitted_until = None;
     }
 
-    /// Deactivates an active task because of overcommitment, or too much paging; `faulting` is the task whose question
-    /// showed it. At least one task stays active. Returns whether there was one to deactivate.
+    /// Deactivates an active task because of overcommitment or too much paging. `faulting` is the
+    /// task whose question showed it. At least one task stays active. Returns whether a task was
+    /// deactivated.
     fn give_way(&mut self, faulting: Option<usize>) -> bool {
         if self.stopping || self.lively().count() < 2 {
             return false;
         }
         let slice = self.options.load_control.slice_ms * 1000;
-        // The largest key wins.
+        // The task with the largest key is deactivated.
         let key = |task: usize| match self.options.load_control.deactivate {
             Deactivate::Smallest => u64::MAX - self.ledger.resident_pages_of(task) as u64,
             Deactivate::Largest => self.ledger.resident_pages_of(task) as u64,
@@ -814,7 +834,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
 
     // Frames.
 
-    /// Answers what can be answered, running tasks before loading ones.
+    /// Answers the questions that can be answered, those of running tasks before those of loading
+    /// ones.
     fn answer_questions(&mut self) {
         for loading in [false, true] {
             let mut index = 0;
@@ -836,7 +857,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         }
     }
 
-    /// Answers a question, or sees to it that it can be answered.
+    /// Answers a question, or orders what is needed to answer it.
     fn answer(&mut self, number: usize) -> Outcome {
         let Some((task, mut wanted)) =
             self.links[number].as_ref().map(|link| (link.task, link.asked.unwrap_or(0)))
@@ -868,7 +889,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             }
             match self.reclaim() {
                 Reclaim::Evict(page) => {
-                    // What is lent twice has to be covered first.
+                    // Frames that are lent twice have to be covered first.
                     let asker = Some(number).filter(|_| coming >= 0);
                     if self.order_eviction(page, asker) {
                         wanted -= 1;
@@ -888,7 +909,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         }
     }
 
-    /// Asks the policy for a victim. Answers `Overcommitted` only if there is a task to give way.
+    /// Asks the policy for a victim. Answers `Overcommitted` only if there is a task to deactivate.
     fn reclaim(&mut self) -> Reclaim {
         let can_give_way = self.load_control.gives_way() && !self.stopping && self.lively().nth(1).is_some();
         let mut answer = Reclaim::Overcommitted;
@@ -907,8 +928,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         answer
     }
 
-    /// Whether no page can have left a working set since memory was found to be overcommitted: each task's claim is
-    /// the same until its virtual time reaches what the claim says.
+    /// Whether no page can have left a working set since memory was found to be overcommitted. Each
+    /// task's claim stays the same until its virtual time reaches the time in the claim.
     fn is_still_overcommitted(&self) -> bool {
         let Some(until) = &self.overcommitted_until else { return false };
         self.lively().all(|task| self.virtual_time(task) < until[task])
@@ -921,7 +942,8 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         }
     }
 
-    /// A question has no answer yet. If nothing has happened for long, and nobody owes anything, it never will.
+    /// Refuses a question that will never get an answer: there has been no report for long, and no
+    /// process owes a frame.
     fn refuse_if_stuck(&mut self, number: usize) {
         let owes = self.links.iter().flatten().any(|link| link.owed > 0);
         if owes || self.now - self.latest_report < STUCK_AFTER {
@@ -935,7 +957,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
 
     // Processes.
 
-    /// Starts a task's program. If that cannot be, the task is over.
+    /// Starts a task's program. If that fails, the task is over.
     fn start(&mut self, task: usize) -> Result<(), RunError> {
         self.widen_cgroup(1)?;
         let options = self.options;
@@ -953,7 +975,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
             file_bytes: file_bytes(),
             lender: text("name of the socket", Some(&self.switchboard.name))?,
             task: task as u32,
-            // It is here that the limit is raised, where all processes of all tasks are known.
+            // The supervisor raises the limit itself, because it knows all processes of all tasks.
             cgroup_limit: Text::default(),
             share_bytes: 0,
             cgroup_process_bytes: 0,
@@ -992,11 +1014,11 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         Ok(())
     }
 
-    /// A task's first process has ended.
+    /// Handles the end of a task's first process.
     fn reap(&mut self, task: usize) {
         let Some((pid, _)) = &self.tasks[task].process else { return };
         let (mut status, pid) = (0, pid.as_raw_nonzero().get());
-        // SAFETY: wait4 fills in what it is given; rusage is plain data.
+        // SAFETY: wait4 fills in the variables that it gets, and rusage is plain data.
         let (ended, usage) = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             (libc::wait4(pid, &mut status, libc::WNOHANG, &mut usage), usage)
@@ -1030,7 +1052,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 of.statistics.failure = Some(words.to_string());
             }
         }
-        // What it leaves behind is served, whatever it was.
+        // Processes that the task leaves behind are served, whatever its state was.
         self.links_of(task).for_each(|link| link.order(Order::Resume, 0));
     }
 
@@ -1049,19 +1071,19 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                 }
             }
             Some(Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN)) => {}
-            // Nobody is going to send any.
+            // No more signals will come.
             _ => self.signals = None,
         }
     }
 
-    // Measures.
+    // Counts.
 
     fn count_active_time(&mut self) {
         self.active_ns += self.active as u128 * (self.now - self.counted_until).as_nanos();
         self.counted_until = self.now;
     }
 
-    /// The end: what was counted.
+    /// Ends the run. Returns what was counted.
     fn finish(mut self) -> TasksStatistics {
         self.count_active_time();
         for link in self.links.iter().flatten() {
@@ -1076,7 +1098,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         }
         let (cgroup, cgroup_oom_kills) = (self.enclosure.counts(), self.enclosure.oom_kills());
         let tasks: Vec<TaskStatistics> = self.tasks.into_iter().map(|task| task.statistics).collect();
-        // What a task's processes have counted may be anything.
+        // The counts come from the tasks' processes, so they may be any numbers.
         let sum = |of: fn(&TaskStatistics) -> u64| tasks.iter().map(of).fold(0, u64::saturating_add);
         let wall_ns = (self.now - self.started).as_nanos().max(1) as u64;
         TasksStatistics {
