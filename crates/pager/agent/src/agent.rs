@@ -101,7 +101,7 @@ impl Default for Luck {
 
 impl Luck {
     const MOST: u32 = 32;
-    /// Without luck, the agent tries one time in this many.
+    /// While no work arrives, the agent tries one time in this many.
     const RARELY: u32 = 16;
 
     fn is_worth_a_try(&mut self) -> bool {
@@ -204,7 +204,7 @@ struct Division {
     batch_pages: usize,
     /// Most pages that are neither staged nor the policy's yet.
     most: usize,
-    /// Those of these pages that the program may not have used yet.
+    /// The part of these pages that the program may not have used yet.
     fresh: usize,
     /// What is left for the policy.
     policy_frames: usize,
@@ -481,9 +481,9 @@ impl Agent {
         self.messages.append(&mut later);
     }
 
-    /// Prevents that mappings move, until [`MAILBOX`] lets go, and learns of all moves before. The
-    /// agent does not wait without end for a thread that a fault or a signal handler stops just
-    /// before it moves a mapping: the thread may be waiting for the agent.
+    /// Keeps mappings from moving until [`MAILBOX`] lets go, and learns of all earlier moves. The
+    /// agent does not wait forever for a thread that a fault or a signal handler stops just before
+    /// it moves a mapping: the thread may be waiting for the agent.
     pub(crate) fn hold_mappings(&mut self) {
         for look in 0..HELD_LOOKS {
             if MAILBOX.hold() && !self.has_changes() {
@@ -693,7 +693,7 @@ impl Agent {
     }
 
     /// Hands a page to the policy: first the fault, then the eviction that it needs, then the page.
-    /// The caller has already changed the page's state to one that counts as the policy's.
+    /// The caller has just made the page count as the policy's.
     pub(crate) fn insert(&mut self, page: PageId) {
         let reference = self.reference(page);
         self.policy.fault(reference);

@@ -255,7 +255,7 @@ struct Handover {
     has_supervisor: u32,
     /// How many addresses follow.
     answered: u32,
-    /// How many moves of mappings the parent's agent knew of when it had applied every change from
+    /// How many moves of mappings the parent's agent knew of when it had read every change from
     /// before the fork.
     moves: usize,
     /// Addresses of pages that the child has, although its copied state says that they are absent

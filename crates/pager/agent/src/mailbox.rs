@@ -221,7 +221,7 @@ pub struct Mailbox {
     posted: AtomicU64,
     /// Numbers of the moves of mappings that are about to begin or under way; 0 in a free entry.
     moves: [AtomicU64; MOVERS],
-    /// Number of moves made.
+    /// Number of moves begun until now.
     moved: AtomicU64,
     /// Whether the agent is taking pages away. No thread moves a mapping meanwhile.
     held: AtomicBool,

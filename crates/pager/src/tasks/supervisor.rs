@@ -49,7 +49,8 @@ use sweephand_agent::lease::{MOST_OPERAND, Order, Report};
 use sweephand_policy::task_registry::{TaskSpec, TaskVisitor};
 use sweephand_policy::{Claim, PageId, Reclaim, TaskId, TaskMmu, TaskPolicy, VirtualTime};
 
-/// How often to look at the clocks while a task or a question waits.
+/// How often to look at the clocks while a question or a task waits, or load control may deactivate
+/// a task.
 const TICK: Duration = Duration::from_millis(5);
 /// How often to look at them otherwise.
 const IDLE: Duration = Duration::from_millis(100);
@@ -63,8 +64,8 @@ const GRACE_US: VirtualTime = 2_000;
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// The least that pagers take. The policy is made for what is left.
 const PAGER_PAGES: u64 = 224;
-/// Words that an agent may leave unread, besides those that its pages and frames account for. An
-/// agent that has more does not behave as ours do.
+/// Words that an agent may leave unread, besides those that its pages and frames account for. A
+/// process that leaves more is not one of our agents.
 const MOST_UNREAD_WORDS: usize = 1 << 16;
 /// A task is idle if it has had no processor time for this long and waits for no page: it sleeps,
 /// or was stopped.

@@ -14,9 +14,9 @@
 //!
 //! Programs know the first three answers and go on without these calls.
 //!
-//! The filter also refuses an `madvise` that would drop contents (`EINVAL`), unless it comes
-//! through the C library's function, which the agent has replaced. The kernel would drop nothing of
-//! shared memory.
+//! The filter also refuses an `madvise` that would drop contents, or that is about guards
+//! (`EINVAL`), unless it comes through the C library's function, which the agent has replaced. The
+//! kernel would drop nothing of shared memory.
 //!
 //! The filter holds for all threads and children, as the backend does. It recognises the pager's
 //! own calls by a number in an argument that the kernel ignores. It cannot see files that were
