@@ -330,8 +330,8 @@ fn a_paged_program_leaves_no_false_core() {
     }
 }
 
-/// The kernel does not wait for a pager when a debugger reads. What is paged out cannot be read until
-/// the debugger makes the program itself ask for it.
+/// The kernel does not wait for a pager when a debugger reads. What is paged out cannot be read
+/// until the debugger makes the program itself ask for it.
 #[test]
 fn a_debugger_sees_what_the_program_has() {
     if !can_page() {

@@ -374,9 +374,9 @@ pub const WRITTEN: u64 = raw::PAGE_IS_WRITTEN as u64;
 /// guards (`EINVAL`).
 pub const GUARD: u64 = raw::PAGE_IS_GUARD as u64;
 
-/// Finds the pages in `start..end` that are not missing; guards count as missing. Fills `found` with
-/// runs. Returns how many there are, and the address where the scan stopped: go on there until it is
-/// `end`. `pagemap` is `/proc/self/pagemap`.
+/// Finds the pages in `start..end` that are not missing; guards count as missing. Fills `found`
+/// with runs. Returns how many there are, and the address where the scan stopped: go on there until
+/// it is `end`. `pagemap` is `/proc/self/pagemap`.
 pub fn scan_present(
     pagemap: impl AsFd,
     start: usize,

@@ -6,13 +6,13 @@
 //! guard. So the agent makes these calls for the program. It then knows which pages it must not
 //! fill and which contents it may forget. Such a page is in [`State::Guarded`].
 //!
-//! The agent does not see guards that a program installs by bare system calls. So it asks the kernel
-//! for guards before it fills pages that no thread waits for. (A page that a thread waits for has no
-//! guard, or the thread would not wait.) One case is left: if a program installs and removes a guard
-//! and the agent fills nothing there in between, the page's old contents come back.
+//! The agent does not see guards that a program installs by bare system calls. So it asks the
+//! kernel for guards before it fills pages that no thread waits for. (A page that a thread waits
+//! for has no guard, or the thread would not wait.) One case is left: if a program installs and
+//! removes a guard and the agent fills nothing there in between, the page's old contents come back.
 //!
-//! The kernel lists guards from Linux 6.15 on. Linux 6.13 and 6.14 have guards and do not list them:
-//! there the agent refuses the call, as older kernels do. The memfd backend refuses it too.
+//! The kernel lists guards from Linux 6.15 on. Linux 6.13 and 6.14 have guards and do not list
+//! them: there the agent refuses the call, as older kernels do. The memfd backend refuses it too.
 
 use crate::agent::Agent;
 use crate::memfd::advise;
