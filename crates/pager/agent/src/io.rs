@@ -2,10 +2,10 @@
 //! system calls if there is no io_uring.
 
 use crate::memfd::ring_setup;
+use crate::own;
 use alloc::collections::VecDeque;
 use core::ffi::c_void;
 use core::mem;
-use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -186,8 +186,16 @@ impl Ring {
             let (protection, flags) =
                 (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
             // SAFETY: a new mapping of the ring's memory.
-            let area =
-                unsafe { rustix::mm::mmap(ptr::null_mut(), bytes as usize, protection, flags, &fd, offset) };
+            let area = unsafe {
+                rustix::mm::mmap(
+                    own::shared_place(bytes as usize),
+                    bytes as usize,
+                    protection,
+                    flags,
+                    &fd,
+                    offset,
+                )
+            };
             let area = area.ok()?;
             // A child must not write into its parent's ring.
             // SAFETY: advice on our own mapping.

@@ -4,6 +4,11 @@
 //! missing. So the agent does not use the program's allocator, and this file lists the pager's
 //! mappings to exclude them from paging. Each array of 64 KiB or more is a mapping, which grows by
 //! `mremap` without a copy. Smaller allocations come from an arena.
+//!
+//! All of it lies in an area of addresses that the kernel gives to no program by itself: above the
+//! break, below the area where the kernel places mappings. The reason is that a program may unmap a
+//! range and then map another at the same place with `MAP_FIXED`. If the kernel had put a mapping of
+//! the pager's into that gap in between, it would be lost.
 
 use crate::failure::give_up;
 use core::alloc::{GlobalAlloc, Layout};
@@ -13,6 +18,8 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use rustix::event::Timespec;
 use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags};
+use rustix::time::{ClockId, clock_gettime};
+use sweephand_policy::SplitMix64;
 use sweephand_uffd::PAGE_BYTES;
 use talc::{OomHandler, Span, Talc};
 
@@ -112,13 +119,71 @@ pub fn map(bytes: usize) -> Option<usize> {
     Some(start)
 }
 
-/// Maps zeros at any address.
+/// The pager's area begins here or up to so many pages further on, at random as other mappings are.
+/// With 32 random bits of a page number, the most that Linux takes, the break is below this address,
+/// and the kernel's area for mappings is above 0x6e00_0000_0000.
+const AREA_START: usize = 0x6600_0000_0000;
+const AREA_RANDOM_PAGES: u64 = 1 << 28;
+/// Shared mappings, which are not in the list, have a part of their own, which is never used up.
+const SHARED_START: usize = 0x6d00_0000_0000;
+static AREA: AtomicUsize = AtomicUsize::new(0);
+static NEXT_SHARED: AtomicUsize = AtomicUsize::new(SHARED_START);
+
+/// The first address in the pager's area with so many free bytes behind it.
+fn free_place(bytes: usize) -> usize {
+    let mut place = AREA.load(Ordering::Relaxed);
+    if place == 0 {
+        let random = clock_gettime(ClockId::Monotonic).tv_nsec as u64 ^ (&raw const AREA) as u64;
+        place = AREA_START + SplitMix64::new(random).below(AREA_RANDOM_PAGES) as usize * PAGE_BYTES;
+        AREA.store(place, Ordering::Relaxed);
+    }
+    while let Some((_, end)) = mappings().find(|&(start, end)| start < place + bytes && place < end) {
+        place = end;
+    }
+    place
+}
+
+/// An address in the pager's area for a shared mapping, as a hint for `mmap`.
+pub(crate) fn shared_place(bytes: usize) -> *mut c_void {
+    NEXT_SHARED.fetch_add(whole_pages(bytes), Ordering::Relaxed) as *mut c_void
+}
+
+/// Maps zeros in the pager's area.
 fn map_new(bytes: usize) -> Option<usize> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // Should the place not be free after all, the kernel takes another.
+    let place = free_place(bytes) as *mut c_void;
     // SAFETY: this is a new mapping, at an address that is free.
-    let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, protection, flags) };
+    let start = unsafe { rustix::mm::mmap_anonymous(place, bytes, protection, flags) };
     start.ok().map(|start| start as usize)
+}
+
+/// Moves a mapping of the pager's to a place where it can be of another length.
+fn map_again(start: usize, old: usize, new: usize) -> Option<usize> {
+    // The kernel takes no hint here, so the place is made first.
+    if let Some(place) = map_new(new) {
+        // SAFETY: this is our own mapping, whose owner gets the new address, and replaces one that
+        // nobody uses.
+        let moved = unsafe {
+            rustix::mm::mremap_fixed(
+                start as *mut c_void,
+                old,
+                new,
+                MremapFlags::MAYMOVE,
+                place as *mut c_void,
+            )
+        };
+        if moved.is_ok() {
+            return Some(place);
+        }
+        // SAFETY: nobody uses it.
+        let _ = unsafe { rustix::mm::munmap(place as *mut c_void, new) };
+    }
+    // A limit of the address space leaves no room for both.
+    // SAFETY: as above.
+    let moved = unsafe { rustix::mm::mremap(start as *mut c_void, old, new, MremapFlags::MAYMOVE) };
+    moved.ok().map(|moved| moved as usize)
 }
 
 /// The reserved range: its first address, 0 if there is none, and its length. It is in the list of
@@ -232,16 +297,17 @@ unsafe impl GlobalAlloc for Arena {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
         if layout.size() >= LARGE_BYTES && new_bytes >= LARGE_BYTES {
             let (old, new) = (whole_pages(layout.size()), whole_pages(new_bytes));
-            // SAFETY: this is our own mapping, and its owner gets the new address.
-            let moved = unsafe { rustix::mm::mremap(block.cast(), old, new, MremapFlags::MAYMOVE) };
-            let Ok(moved) = moved else {
+            if old == new {
+                return block;
+            }
+            let Some(moved) = map_again(block as usize, old, new) else {
                 // SAFETY: as the caller promises.
                 return unsafe { self.copy_to_new(block, layout, new_bytes) };
             };
-            note(block as usize, moved as usize, new);
+            note(block as usize, moved, new);
             HEAP_PAGES.fetch_add(new / PAGE_BYTES, Ordering::Relaxed);
             HEAP_PAGES.fetch_sub(old / PAGE_BYTES, Ordering::Relaxed);
-            return moved.cast();
+            return moved as *mut u8;
         }
         // SAFETY: as the caller promises.
         unsafe { self.copy_to_new(block, layout, new_bytes) }

@@ -17,6 +17,7 @@ use crate::lease::{
 };
 use crate::live::LivePolicy;
 use crate::mailbox::MAILBOX;
+use crate::own;
 use crate::pages::{Flag, State};
 use crate::staging::Phase;
 use crate::wait::poll;
@@ -185,7 +186,8 @@ fn introduce(socket: &OwnedFd, control: &Control, granted: usize) -> Result<&'st
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping, which stays.
-    let board = unsafe { mmap(core::ptr::null_mut(), BOARD_BYTES, protection, MapFlags::SHARED, &file, 0) }?;
+    let board =
+        unsafe { mmap(own::shared_place(BOARD_BYTES), BOARD_BYTES, protection, MapFlags::SHARED, &file, 0) }?;
     // A child gets a board of its own.
     // SAFETY: advice on our own mapping.
     unsafe { madvise(board, BOARD_BYTES, Advice::LinuxDontFork) }?;
