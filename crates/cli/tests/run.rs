@@ -299,6 +299,14 @@ fn guards_survive_paging() {
     expect_right_where_there_is(&["--memory", "256MiB"], "guards", &["12", "5"]);
 }
 
+/// The pager's own memory is never where a program may expect a gap.
+#[test]
+fn a_gap_that_the_program_has_made_stays_its_own() {
+    for policy in ["clock", "apr"] {
+        expect_right(&["--memory", "16MiB", "--policy", policy], "gaps", &["10"]);
+    }
+}
+
 /// The kernel does not ask a pager when it dumps core, and what is paged out would be zeros. So a
 /// paged program leaves no core, and the command says so. What the program starts is not affected.
 #[test]
