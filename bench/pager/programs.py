@@ -263,6 +263,9 @@ def main():
                     words = [args.sweephand, "run", "--memory", f"{memory}MiB", *how, "--swap", args.directory, "--stats",
                              stats, "--", *words]
                 status, digest, seconds, said, mib = run(words, args.patience)
+                if variant == "native" and status != 0:
+                    print(f"{name}: ends with {status} by itself: {' '.join(said)[:100]}")
+                    break
                 if variant == "native":
                     expected = (status, digest)
                     memory = args.memory_mib or max(8, round(mib * args.part))
