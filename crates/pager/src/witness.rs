@@ -91,7 +91,7 @@ impl Witness {
             width,
             extra_bytes: 0,
             added: Instant::now(),
-            desperate: None,
+            stuck_since: None,
             directory: directory.to_path_buf(),
             paged: HashMap::new(),
         };
@@ -153,7 +153,7 @@ struct Watch {
     /// When something was last added.
     added: Instant,
     /// Since when all has been added and nothing has gone, and how many pages had gone by then.
-    desperate: Option<(Instant, u64)>,
+    stuck_since: Option<(Instant, u64)>,
     /// Where processes with a pager have their library from.
     directory: PathBuf,
     /// Whether large processes have a pager.
@@ -172,10 +172,10 @@ impl Watch {
         self.relieve(is_short, now);
         // Pages that went, of any kind: pagers are making room.
         let gone = self.cgroup.stat("pgpgout").unwrap_or_default();
-        if self.desperate.is_some_and(|(_, before)| gone > before + PROGRESS_PAGES) {
-            self.desperate = Some((now, gone));
+        if self.stuck_since.is_some_and(|(_, before)| gone > before + PROGRESS_PAGES) {
+            self.stuck_since = Some((now, gone));
         }
-        match self.desperate {
+        match self.stuck_since {
             Some((since, _)) if now - since > PATIENCE => {
                 seen.contents = contents;
                 self.cgroup.have_processes_end();
@@ -208,10 +208,10 @@ impl Watch {
             self.extra_bytes += DROP_BYTES;
             self.added = now;
             let gone = self.cgroup.stat("pgpgout").unwrap_or_default();
-            self.desperate.get_or_insert((now, gone));
+            self.stuck_since.get_or_insert((now, gone));
         } else if now - self.added > CALM {
             self.extra_bytes = self.extra_bytes.saturating_sub(self.width.process_bytes / 16);
-            self.desperate = None;
+            self.stuck_since = None;
         }
     }
 }

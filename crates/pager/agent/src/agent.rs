@@ -73,10 +73,10 @@ const LOOKS: usize = 128;
 /// The same while a thread waits for a page that is being read. This takes the time of a slow read.
 const LOOKS_FOR_READ: usize = 1024;
 /// How often the agent checks whether a mapping is still being moved, before it goes on regardless.
-const HELD_LOOKS: usize = 1000;
+const MOVE_CHECKS: usize = 1000;
 /// After this many checks the agent sleeps between them, because the thread that moves the mapping
 /// may be waiting for a processor.
-const HELD_LOOKS_AWAKE: usize = 100;
+const MOVE_CHECKS_AWAKE: usize = 100;
 /// The fewest frames for which a policy is made.
 pub(crate) const LEAST_FRAMES: usize = 64;
 /// The program keeps at least one part in this many of the memory, whatever else takes memory.
@@ -484,14 +484,14 @@ impl Agent {
     /// Keeps mappings from moving until [`MAILBOX`] lets go, and learns of all earlier moves. The
     /// agent does not wait forever for a thread that a fault or a signal handler stops just before
     /// it moves a mapping: the thread may be waiting for the agent.
-    pub(crate) fn hold_mappings(&mut self) {
-        for look in 0..HELD_LOOKS {
-            if MAILBOX.hold() && !self.has_changes() {
+    pub(crate) fn block_moves(&mut self) {
+        for look in 0..MOVE_CHECKS {
+            if MAILBOX.try_block_moves() && !self.has_changes() {
                 return;
             }
-            MAILBOX.let_go();
+            MAILBOX.allow_moves();
             self.catch_up();
-            if look < HELD_LOOKS_AWAKE {
+            if look < MOVE_CHECKS_AWAKE {
                 rustix::thread::sched_yield();
             } else {
                 let pause = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
@@ -500,7 +500,7 @@ impl Agent {
         }
         MAILBOX.forget_moves();
         self.catch_up();
-        MAILBOX.hold();
+        MAILBOX.try_block_moves();
     }
 
     pub(crate) fn answer(&mut self, message: Message) {

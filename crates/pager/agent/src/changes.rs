@@ -202,8 +202,8 @@ impl Agent {
             Call::Remap => return self.remap(arguments),
             Call::Credentials => self.follow_credentials(),
             Call::Reserve => return self.reserve(first) as isize,
-            Call::Keep => self.keep(first, first + second),
-            Call::LetGo => self.let_pages_go(first, first + second),
+            Call::KeepResident => self.keep_resident(first, first + second),
+            Call::ReleaseResident => self.release_resident(first, first + second),
             Call::Threads => return program_threads().map_or(-1, |count| count as isize),
             Call::Guard => return self.guard(first, second, arguments[2] as u32),
             Call::CatchUp if self.managed => self.catch_up(),
@@ -263,7 +263,7 @@ impl Agent {
 
     /// Keeps the pages of a range in memory from now on. A page that was never touched may stay
     /// missing.
-    fn keep(&mut self, start: usize, end: usize) {
+    fn keep_resident(&mut self, start: usize, end: usize) {
         // With a memfd, a page that is dropped from memory is found in the file.
         if self.memfd.is_some() {
             return;
@@ -284,7 +284,7 @@ impl Agent {
     }
 
     /// Undoes [`Self::keep`]. A page may be paged out again when nothing else keeps it.
-    fn let_pages_go(&mut self, start: usize, end: usize) {
+    fn release_resident(&mut self, start: usize, end: usize) {
         for address in (page_start(start)..end).step_by(PAGE_BYTES) {
             match self.kept.get_mut(&address) {
                 None => continue,
@@ -333,9 +333,9 @@ impl Agent {
         }
         // A thread that moves a mapping from now on asks first. A thread that moves one now will be
         // done before the kernel reports any change.
-        self.hold_mappings();
+        self.block_moves();
         MAILBOX.allow(-1);
-        MAILBOX.let_go();
+        MAILBOX.allow_moves();
         // The pager manages small pages, and huge pages would only be split. A kernel without huge
         // pages refuses this call, which does no harm.
         let _ = rustix::thread::disable_transparent_huge_pages(true);

@@ -183,7 +183,7 @@ impl Agent {
         }
         self.ahead.expect(stream, address / PAGE_BYTES + count);
         self.make_room(count);
-        self.hold();
+        self.shut_gate();
         let mut count = self.before_next_guard(address, count);
         let (mut done, mut patience) = (0, Patience::new());
         while done < count {
@@ -243,7 +243,7 @@ impl Agent {
             }
             done += filled;
         }
-        self.let_go();
+        self.open_gate();
     }
 
     /// A thread has touched a page in limbo. The agent maps the page again and sets its reference
@@ -479,7 +479,7 @@ impl Agent {
 
     /// Puts the pages of a window that has been read where they belong.
     pub(crate) fn read_done(&mut self, batch: usize) {
-        self.hold();
+        self.shut_gate();
         let count = self.staging.batches[batch].pages.len();
         let first = self.pages.address(self.staging.batches[batch].pages[0]);
         self.before_next_guard(first, count);
@@ -500,7 +500,7 @@ impl Agent {
         let entry = &mut self.staging.batches[batch];
         entry.phase = Phase::Free;
         entry.pages.clear();
-        self.let_go();
+        self.open_gate();
     }
 
     /// Whether a thread waits for a page that is being read.

@@ -167,7 +167,7 @@ pub unsafe fn mutex_init(mutex: usize, attributes: usize) -> isize {
     };
     // SAFETY: the mutex has just been made.
     if result == 0 && unsafe { is_robust(mutex) } {
-        MAILBOX.call(Call::Keep, mutex, MUTEX_BYTES);
+        MAILBOX.call(Call::KeepResident, mutex, MUTEX_BYTES);
     }
     result as isize
 }
@@ -186,7 +186,7 @@ pub unsafe fn mutex_destroy(mutex: usize) -> isize {
         destroy(mutex)
     };
     if result == 0 && was_robust {
-        MAILBOX.call(Call::LetGo, mutex, MUTEX_BYTES);
+        MAILBOX.call(Call::ReleaseResident, mutex, MUTEX_BYTES);
     }
     result as isize
 }
@@ -224,7 +224,7 @@ pub unsafe fn thread_create(thread: usize, attributes: usize, main: usize, argum
         // Of a stack that the library is to make the end is 0.
         let end = start.wrapping_add(bytes);
         if end > DESCRIPTOR_BYTES {
-            MAILBOX.call(Call::Keep, end - DESCRIPTOR_BYTES, DESCRIPTOR_BYTES);
+            MAILBOX.call(Call::KeepResident, end - DESCRIPTOR_BYTES, DESCRIPTOR_BYTES);
         }
     }
     // SAFETY: the C library's function of that name.

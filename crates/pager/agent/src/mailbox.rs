@@ -77,9 +77,9 @@ pub enum Call {
     Reserve = 13,
     /// The kernel looks at this memory when a thread has ended, so it must not be missing: address,
     /// bytes.
-    Keep = 14,
+    KeepResident = 14,
     /// The same memory may be missing again: address, bytes.
-    LetGo = 15,
+    ReleaseResident = 15,
     /// Asks how many threads the program has. The answer is negative if the agent cannot find out.
     Threads = 16,
     /// An `madvise` about guards, with its arguments. With any other advice, the agent only checks
@@ -108,8 +108,8 @@ impl Call {
         Self::CatchUp,
         Self::Credentials,
         Self::Reserve,
-        Self::Keep,
-        Self::LetGo,
+        Self::KeepResident,
+        Self::ReleaseResident,
         Self::Threads,
         Self::Guard,
     ];
@@ -224,7 +224,7 @@ pub struct Mailbox {
     /// Number of moves begun until now.
     moved: AtomicU64,
     /// Whether the agent is taking pages away. No thread moves a mapping meanwhile.
-    held: AtomicBool,
+    moves_blocked: AtomicBool,
     /// Whether the agent wants reports about objects.
     wants_objects: AtomicBool,
     slots: [Slot; SLOTS],
@@ -242,7 +242,7 @@ impl Mailbox {
             posted: AtomicU64::new(0),
             moves: [const { AtomicU64::new(0) }; MOVERS],
             moved: AtomicU64::new(0),
-            held: AtomicBool::new(false),
+            moves_blocked: AtomicBool::new(false),
             wants_objects: AtomicBool::new(false),
             slots: [const { Slot::new() }; SLOTS],
         }
@@ -254,7 +254,7 @@ impl Mailbox {
         self.slots.iter().for_each(|slot| slot.state.store(Phase::Free as u64, Ordering::Relaxed));
         self.posted.store(0, Ordering::Relaxed);
         self.moves.iter().for_each(|place| place.store(0, Ordering::Relaxed));
-        self.held.store(false, Ordering::Relaxed);
+        self.moves_blocked.store(false, Ordering::Relaxed);
         self.doorbells.store(doorbells, Ordering::Release);
     }
 
@@ -290,7 +290,7 @@ impl Mailbox {
                 place.compare_exchange(0, number, Ordering::SeqCst, Ordering::Relaxed).is_ok()
             };
             if let Some(place) = self.moves.iter().find(free) {
-                if !self.held.load(Ordering::SeqCst) {
+                if !self.moves_blocked.load(Ordering::SeqCst) {
                     break place;
                 }
                 place.store(0, Ordering::SeqCst);
@@ -304,12 +304,12 @@ impl Mailbox {
         result
     }
 
-    /// For the agent: if this returns true, no thread moves a mapping until `let_go`.
-    pub fn hold(&self) -> bool {
-        self.held.store(true, Ordering::SeqCst);
+    /// For the agent: if this returns true, no thread moves a mapping until `allow_moves`.
+    pub fn try_block_moves(&self) -> bool {
+        self.moves_blocked.store(true, Ordering::SeqCst);
         let is_still = self.moves.iter().all(|place| place.load(Ordering::SeqCst) == 0);
         if !is_still {
-            self.let_go();
+            self.allow_moves();
         }
         is_still
     }
@@ -324,8 +324,8 @@ impl Mailbox {
     }
 
     /// For the agent: allows moves of mappings again.
-    pub fn let_go(&self) {
-        self.held.store(false, Ordering::SeqCst);
+    pub fn allow_moves(&self) {
+        self.moves_blocked.store(false, Ordering::SeqCst);
     }
 
     /// Whether the program's memory is managed. If so, the kernel reports unmaps and moves to the
@@ -610,14 +610,14 @@ mod tests {
     #[test]
     fn a_move_that_never_ends_is_waited_for_once() {
         let mailbox = open();
-        assert!(mailbox.hold());
-        mailbox.let_go();
+        assert!(mailbox.try_block_moves());
+        mailbox.allow_moves();
         mailbox.moves[3].store(7, Ordering::SeqCst);
-        assert!(!mailbox.hold() && !mailbox.held.load(Ordering::SeqCst));
+        assert!(!mailbox.try_block_moves() && !mailbox.moves_blocked.load(Ordering::SeqCst));
         mailbox.forget_moves();
-        assert!(mailbox.hold());
-        mailbox.let_go();
-        assert!(!mailbox.move_mapping(|| mailbox.hold()));
-        assert!(mailbox.hold());
+        assert!(mailbox.try_block_moves());
+        mailbox.allow_moves();
+        assert!(!mailbox.move_mapping(|| mailbox.try_block_moves()));
+        assert!(mailbox.try_block_moves());
     }
 }

@@ -128,7 +128,7 @@ impl Agent {
             }
         };
         self.staging.batches[batch].phase = Phase::Writing;
-        self.hold_mappings();
+        self.block_moves();
         let mut victims: Vec<PageId> = self.condemned.drain(..count).collect();
         victims.retain(|&page| self.pages.has(page, Flag::Condemned));
         self.spare_touched(&mut victims);
@@ -143,7 +143,7 @@ impl Agent {
             None => self.sample(SAMPLED_PER_EVICTION * count),
             Some(_) => self.unmap_cleared(),
         }
-        MAILBOX.let_go();
+        MAILBOX.allow_moves();
         let to_write = self.staging.batches[batch].pages.len();
         let evicted = to_write + self.memfd.as_mut().map_or(0, Memfd::take_dropped);
         self.account.moved(evicted);

@@ -70,7 +70,7 @@ impl Agent {
         }
         // Only faults are left. If the child did not know of a move, what was moved would read as
         // zeros there, so moves matter most.
-        self.hold_mappings();
+        self.block_moves();
         self.notes = Vec::with_capacity(MOST_NOTES);
         self.parked = Vec::with_capacity(MOST_MESSAGES);
         self.parked.extend(self.messages.drain(..));
@@ -316,7 +316,7 @@ impl Agent {
         }
         next.for_each(|note| self.adopt(note.address, &[]));
         if faults_are_ours {
-            MAILBOX.let_go();
+            MAILBOX.allow_moves();
         }
     }
 

@@ -413,7 +413,7 @@ impl Agent {
         if pages.is_empty() {
             return;
         }
-        self.hold_mappings();
+        self.block_moves();
         pages.sort_unstable();
         let mut rest = pages.as_slice();
         while let Some(&first) = rest.first() {
@@ -427,7 +427,7 @@ impl Agent {
             self.unmap(run);
             rest = behind;
         }
-        MAILBOX.let_go();
+        MAILBOX.allow_moves();
     }
 
     /// Unmaps all pages: whoever goes on faults, and waits.

@@ -174,7 +174,7 @@ struct Task {
     is_loading: bool,
     /// The task's virtual time when it was deactivated, and whether its pages have been unmapped
     /// since.
-    held_us: VirtualTime,
+    deactivated_us: VirtualTime,
     is_frozen: bool,
     /// When the task's virtual time was last seen to advance.
     ran_at: Instant,
@@ -197,7 +197,7 @@ impl Task {
             activated_at: Instant::now(),
             first_activated_at: None,
             is_loading: false,
-            held_us: 0,
+            deactivated_us: 0,
             is_frozen: false,
             ran_at: Instant::now(),
             is_idle: false,
@@ -631,7 +631,9 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
                     }
                 }
                 // The task still runs, because it has not faulted. Without its pages it will.
-                State::Ready if of.process.is_some() && !of.is_frozen && time - of.held_us > GRACE_US => {
+                State::Ready
+                    if of.process.is_some() && !of.is_frozen && time - of.deactivated_us > GRACE_US =>
+                {
                     of.is_frozen = true;
                     self.links_of(task).for_each(|link| link.order(Order::Freeze, 0));
                 }
@@ -790,7 +792,7 @@ impl<'a, P: TaskPolicy<Ledger>> Supervisor<'a, P> {
         let time = self.virtual_time(task);
         let of = &mut self.tasks[task];
         of.claim = self.claims[task].frames + asked;
-        of.held_us = time;
+        of.deactivated_us = time;
         self.ready.push_back(task);
         self.links_of(task).for_each(|link| link.order(Order::Suspend, 0));
     }

@@ -118,7 +118,7 @@ pub struct Memfd {
     /// Pages evicted lately that did not have to be written.
     dropped: usize,
     /// How often the gate has been shut, less how often opened.
-    held: usize,
+    gate_depth: usize,
     /// Stacks of threads, as far as known.
     pub(crate) stacks: Regions,
     /// Pages of the program's anonymous memory that are not managed, at the last count.
@@ -211,7 +211,7 @@ impl Memfd {
             awaited: Vec::new(),
             cleared: Vec::new(),
             dropped: 0,
-            held: 0,
+            gate_depth: 0,
             stacks: Regions::new(),
             native_pages: 0,
             uncounted: 0,
@@ -305,12 +305,12 @@ fn refuse_huge_pages() {
 }
 
 impl Agent {
-    /// Keeps the program's threads off changes to the address space until [`Agent::let_go`], and
+    /// Keeps the program's threads off changes to the address space until [`Agent::open_gate`], and
     /// learns of those that have been made. Other backends need no such thing.
-    pub(crate) fn hold(&mut self) {
+    pub(crate) fn shut_gate(&mut self) {
         let Some(memfd) = &mut self.memfd else { return };
-        memfd.held += 1;
-        if memfd.held > 1 {
+        memfd.gate_depth += 1;
+        if memfd.gate_depth > 1 {
             return;
         }
         GATE.shut();
@@ -329,10 +329,10 @@ impl Agent {
     }
 
     /// The program's threads may change the address space again.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn open_gate(&mut self) {
         let Some(memfd) = &mut self.memfd else { return };
-        memfd.held -= 1;
-        if memfd.held == 0 {
+        memfd.gate_depth -= 1;
+        if memfd.gate_depth == 0 {
             GATE.open();
         }
     }
@@ -389,7 +389,7 @@ impl Agent {
         if list.is_empty() {
             return list;
         }
-        self.hold();
+        self.shut_gate();
         let pages = &mut self.pages;
         list.retain(|&page| {
             pages.mark(PageId(page), Flag::Queued, false) && pages.state(PageId(page)) == State::Resident
@@ -401,7 +401,7 @@ impl Agent {
         for run in list.chunk_by(follows) {
             zap(pages.address(PageId(run[0])), run.len() * PAGE_BYTES);
         }
-        self.let_go();
+        self.open_gate();
         list.clear();
         list
     }

@@ -32,7 +32,7 @@ impl Agent {
         if !is_page_start(start) {
             return refused(Errno::INVAL);
         }
-        self.hold();
+        self.shut_gate();
         let gaps = self.regions.gaps(start, end);
         let managed = self.managed_parts(start, end);
         let mut result = 0;
@@ -48,7 +48,7 @@ impl Agent {
                 result = if answer < 0 { answer } else { result };
             }
         }
-        self.let_go();
+        self.open_gate();
         result
     }
 
@@ -82,7 +82,7 @@ impl Agent {
         let fixed = flags & raw::MREMAP_FIXED != 0;
         let ends = old.checked_add(old_length).zip(new.checked_add(length).filter(|_| fixed).or(Some(0)));
         let Some((old_end, new_end)) = ends else { return refused(Errno::INVAL) };
-        self.hold();
+        self.shut_gate();
         let result = if self.managed_parts(old, old_end.max(old + 1)).is_empty() {
             if fixed && is_page_start(old) && is_page_start(new) {
                 self.abandon(new, new_end);
@@ -92,7 +92,7 @@ impl Agent {
         } else {
             self.remap_shared((old, old_length), (new, length), flags)
         };
-        self.let_go();
+        self.open_gate();
         result
     }
 

@@ -20,7 +20,7 @@ const PATIENCE: usize = 64;
 impl Agent {
     /// Starts to manage all memory of the program that can be shared.
     pub(crate) fn convert_all(&mut self) {
-        self.hold();
+        self.shut_gate();
         if self.regions.iter().next().is_none() {
             // The policy has seen no page yet, and it is now known how many frames it will have.
             self.count_native(|mapping| mapping.can_be_shared());
@@ -38,14 +38,14 @@ impl Agent {
             self.convert(mapping.start, mapping.end, mapping.protection);
         }
         self.count_native(|_| false);
-        self.let_go();
+        self.open_gate();
     }
 
     /// Makes a range of the program's memory shared, except for stacks and parts that are shared
     /// already. `protection` is 0 if it is unknown.
     pub(crate) fn convert(&mut self, start: usize, end: usize, protection: u32) {
         let end = end.next_multiple_of(PAGE_BYTES);
-        self.hold();
+        self.shut_gate();
         if let Some(memfd) = self.memfd.as_mut().filter(|_| protection & NEW != 0) {
             // The range is new, so a stack that was there is gone. No hook reports that.
             memfd.stacks.remove(start, end);
@@ -66,7 +66,7 @@ impl Agent {
                 self.share(start, end, protection);
             }
         }
-        self.let_go();
+        self.open_gate();
     }
 
     /// Makes a range shared that is one mapping. Pages that cannot be moved stay private.
