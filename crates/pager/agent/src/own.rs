@@ -7,8 +7,8 @@
 //!
 //! All of it lies in an area of addresses that the kernel gives to no program by itself: above the
 //! break, below the area where the kernel places mappings. The reason is that a program may unmap a
-//! range and then map another at the same place with `MAP_FIXED`. If the kernel had put a mapping of
-//! the pager's into that gap in between, it would be lost.
+//! range and then map another at the same place with `MAP_FIXED`. If the kernel had put a mapping
+//! of the pager's into that gap in between, it would be lost.
 
 use crate::failure::give_up;
 use core::alloc::{GlobalAlloc, Layout};
@@ -120,8 +120,8 @@ pub fn map(bytes: usize) -> Option<usize> {
 }
 
 /// The pager's area begins here or up to so many pages further on, at random as other mappings are.
-/// With 32 random bits of a page number, the most that Linux takes, the break is below this address,
-/// and the kernel's area for mappings is above 0x6e00_0000_0000.
+/// With 32 random bits of a page number, the most that Linux takes, the break is below this
+/// address, and the kernel's area for mappings is above 0x6e00_0000_0000.
 const AREA_START: usize = 0x6600_0000_0000;
 const AREA_RANDOM_PAGES: u64 = 1 << 28;
 /// Shared mappings, which are not in the list, have a part of their own, which is never used up.
