@@ -128,14 +128,19 @@ fn directory_of(path: &Path) -> PathBuf {
     parent.unwrap_or(Path::new(".")).to_path_buf()
 }
 
-/// A file without a name in `directory`; with one that is removed on drop if the file system cannot
-/// do that.
+/// A file without a name in `directory`; with one that is removed on drop where that cannot be.
 fn nameless(directory: &Path) -> io::Result<(File, Option<tempfile::TempPath>)> {
     use rustix::fs::{Mode, OFlags, openat};
+    use rustix::io::Errno;
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    match openat(rustix::fs::CWD, directory, flags, Mode::from_raw_mode(0o666)) {
+    // It gets its name through /proc, which is not everywhere: a chroot may have none.
+    let opened = match Path::new("/proc/self/fd").is_dir() {
+        true => openat(rustix::fs::CWD, directory, flags, Mode::from_raw_mode(0o666)),
+        false => Err(Errno::OPNOTSUPP),
+    };
+    match opened {
         Ok(file) => Ok((File::from(file), None)),
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR) => {
             let (file, path) =
                 tempfile::Builder::new().prefix(".sweephand-").tempfile_in(directory)?.into_parts();
             Ok((file, Some(path)))
