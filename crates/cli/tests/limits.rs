@@ -99,7 +99,8 @@ fn memory_that_nobody_told_of_is_found_and_paged() {
         ("32MiB", ["400", "16384", "0", "idle"]),
         ("24MiB", ["96", "1024", "5000", "busy"]),
         ("24MiB", ["160", "256", "0", "break"]),
-        ("32MiB", ["64", "512", "0", "fork"]),
+        // Slowly enough that a child is still there when its pager looks for the first time.
+        ("32MiB", ["64", "512", "2000", "fork"]),
     ];
     for (memory, arguments) in cases {
         let counts = right(&["--memory", memory, "--policy", "clock"], "bare", &arguments);

@@ -570,6 +570,8 @@ fn a_loop_costs_what_it_should_under_each_policy() {
     }
     const PAGES: u64 = 64 * 256;
     const ROUNDS: u64 = 4;
+    // The most pages read at once at this limit.
+    const WINDOW: u64 = 16;
     for (policy, most) in [("clock", PAGES + 256), ("lifo-plus", PAGES * 3 / 4), ("apr", PAGES * 3 / 4)] {
         let options = ["--memory", "32MiB", "--policy", policy];
         let counts = counts(&options, "../../../../bench/pager/walk", &["loop", "64", "4"]);
@@ -577,7 +579,9 @@ fn a_loop_costs_what_it_should_under_each_policy() {
         let least = PAGES - counts["budget_bytes"].as_u64().unwrap() / 4096;
         assert!((least..=most).contains(&read), "{policy}: {read} pages a round: {counts}");
         let rescues = counts["rescues"].as_u64().unwrap();
-        assert!(rescues < PAGES / 4, "{policy}: {rescues} rescues: {counts}");
+        // At most one for each window read ahead, and few to learn what is in use.
+        let most = ROUNDS * PAGES / WINDOW + PAGES / 16;
+        assert!(rescues < most, "{policy}: {rescues} rescues: {counts}");
     }
 }
 
