@@ -10,7 +10,10 @@ pub(crate) fn hint<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) ->
     // A third of the letters may be wrong, but always one.
     let most = (given.len() / 3).max(1);
     let near = known.into_iter().map(|name| (edits(&given, name), name));
-    match near.filter(|(edits, _)| *edits <= most).min_by_key(|(edits, _)| *edits) {
+    // Hyphens are forgotten most often.
+    let letters = |name: &[char]| name.iter().copied().filter(|letter| *letter != '-').collect::<Vec<_>>();
+    let differs = |name: &str| letters(&name.chars().collect::<Vec<_>>()) != letters(&given);
+    match near.filter(|(edits, _)| *edits <= most).min_by_key(|(edits, name)| (differs(name), *edits)) {
         Some((_, name)) => format!(" (did you mean {name}?)"),
         None => String::new(),
     }
@@ -41,10 +44,12 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_meant_if_it_is_near() {
-        let hint = |given: &str| hint(given, ["opt", "lru", "clock", "clock-pro", "lirs", "s3-fifo"]);
+        let hint =
+            |given: &str| hint(given, ["opt", "lru", "lru-2", "clock", "clock-pro", "lirs", "s3-fifo"]);
         for (given, meant) in [
             ("lur", "lru"),
             ("LRU", "lru"),
+            ("Lru2", "lru-2"),
             ("clockpro", "clock-pro"),
             ("clok", "clock"),
             ("s3fifo", "s3-fifo"),

@@ -421,11 +421,15 @@ mod tests {
         let mut curves = curves(&[OPT, CLOCK]);
         let mut conclusion = Conclusion::of(&curves);
         let before = conclusion.sentences(&curves);
+        // At each of the first four sizes OPT has half of the faults; the first of them counts.
+        assert_eq!(curves.memory_pages[conclusion.headroom.unwrap().most_at], 100);
         conclusion.insert(&mut curves, 250, &[2500, 5000]);
         assert_eq!(curves.memory_pages[..4], [100, 200, 250, 300]);
         assert_eq!(curves.curves[1].faults[..4], [8000, 6000, 5000, 4000]);
         assert_eq!(conclusion.sentences(&curves), before);
-        assert_eq!(curves.memory_pages[conclusion.headroom.unwrap().most_at], 400);
+        conclusion.insert(&mut curves, 50, &[4500, 9000]);
+        assert_eq!(conclusion.sentences(&curves), before);
+        assert_eq!(curves.memory_pages[conclusion.headroom.unwrap().most_at], 100);
     }
 
     #[test]

@@ -232,6 +232,6 @@ mod tests {
         let csv = String::from_utf8(csv).unwrap();
         assert_eq!(csv.lines().count(), 6);
         assert!(csv.starts_with("policy,memory_limit_bytes,round,wall_ns,"), "{csv}");
-        assert!(csv.contains("\nnative,,0,1000000000,0,0,7,,"), "{csv}");
+        assert!(csv.contains("\nnative,,0,1000000000,,,7,,"), "{csv}");
     }
 }
