@@ -98,6 +98,11 @@ impl Agent {
             && matches!(self.pages.state(page), State::Resident | State::Pinned)
     }
 
+    /// Whether the page at an address is still this one, in this state and place.
+    fn is_still(&self, page: PageId, address: usize, expected: (State, u32)) -> bool {
+        self.pages.find(address) == Some(page) && (self.pages.state(page), self.pages.place(page)) == expected
+    }
+
     /// Lets the threads that wait for a page go on. If the page is still missing, they fault again.
     pub(crate) fn wake(&self, address: usize) {
         let _ = self.uffd.wake(address, PAGE_BYTES);
@@ -154,9 +159,7 @@ impl Agent {
             if error == Errno::EXIST {
                 self.look_for_guards(address, address + PAGE_BYTES);
             }
-            if self.pages.find(address) != Some(page)
-                || (self.pages.state(page), self.pages.place(page)) != expected
-            {
+            if !self.is_still(page, address, expected) {
                 return false;
             }
             if !matches!(error, Errno::AGAIN | Errno::BUSY) {
@@ -340,7 +343,7 @@ impl Agent {
             return self.retry(page, address);
         }
         let (batch, index) = self.staging.batch_of(self.pages.place(page));
-        let expected = self.pages.place(page);
+        let expected = (State::Writing, self.pages.place(page));
         let (mut attempts, mut patience) = (0, Patience::new());
         loop {
             debug_assert!(!self.has_changes());
@@ -353,10 +356,7 @@ impl Agent {
                 Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
                 Some(error) => {
                     self.catch_up();
-                    if self.pages.find(address) != Some(page)
-                        || self.pages.state(page) != State::Writing
-                        || self.pages.place(page) != expected
-                    {
+                    if !self.is_still(page, address, expected) {
                         return self.wake(address);
                     }
                     attempts += usize::from(error != Errno::AGAIN);

@@ -196,7 +196,7 @@ pub unsafe fn prlimit_of_c(pid: u32, resource: u32, new: usize, old: usize) -> i
 /// none.
 pub(crate) fn begin() {
     PROCESS.store(process(), Ordering::Release);
-    for kept in [&FILE_SIZE, &DATA, &DESCRIPTORS_OPEN, &ADDRESS_SPACE] {
+    for kept in KEPT.into_iter().filter(|kept| kept.resource != raw::RLIMIT_CORE) {
         let Ok(kernel) = kernels(kept.resource, None) else { continue };
         let most = match kept.resource {
             // What the command itself had to keep to, its store has to.
