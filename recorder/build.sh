@@ -17,8 +17,8 @@ mkdir -p "$output"
     -DVGA_amd64=1 -DVGO_linux=1 -DVGP_amd64_linux=1 -DVGPV_amd64_linux_vanilla=1 \
     -fno-stack-protector -fno-pie -fno-builtin -fno-strict-aliasing -fomit-frame-pointer \
     -I"$include" \
-    "$source"/main.c "$source"/instrument.c "$source"/widen.c "$source"/window.c "$source"/stream.c \
-    "$source"/memory.c "$source"/objects.c "$source"/follow.c \
+    "$source"/main.c "$source"/instrument.c "$source"/widen.c "$source"/log.c "$source"/marks.c \
+    "$source"/window.c "$source"/stream.c "$source"/memory.c "$source"/objects.c "$source"/follow.c \
     -static -nodefaultlibs -nostartfiles -no-pie -u _start -Wl,-Ttext-segment=0x58000000 \
     -Wl,--build-id=none \
     "$archives"/libcoregrind-amd64-linux.a "$archives"/libvex-amd64-linux.a -lgcc \

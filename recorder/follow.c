@@ -15,7 +15,7 @@
  * side knows that nothing more can come once it reads the end of the socket.
  *
  * Valgrind cannot run a program that is setuid, unreadable or for another processor. Such a program
- * runs without it, as it would if nobody recorded.
+ * runs without it, as it would without a recording.
  */
 #include "recorder.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Instrumentation of superblocks, and the log that instrumented code fills.
+ * Instrumentation of superblocks: the code that fills the log, and the paths that describe it.
  *
  * A superblock has one entry, side exits, and an end. On entry it takes its share of the log:
  *
@@ -14,70 +14,22 @@
  *
  * Neighbouring accesses at constant distances from one base (a push after a push, a field after a
  * field, the load and the store of x += 1) share a slot. When they all lie on one page, replay()
- * makes one step of them; otherwise it takes them one by one, so nothing is lost by the sharing.
+ * (log.c) makes one step of them; otherwise it takes them one by one, so nothing is lost by the
+ * sharing.
  *
  * A slot holds NOT_MADE until its value is stored, and a guarded access whose guard is false stores
  * NOT_MADE itself. So of a superblock that a fault cuts off no slot after the one that faulted
  * counts. (Off by what shares that slot, and by the instructions up to the next exit: a few a
  * fault.)
  *
- * Most of what a program does is take the same paths over the same pages again; replay() notices
- * ("Settled paths", below).
- *
  * Why not compare the page number in line, and call a helper only when it changes: VEX moves
  * registers out of the way of every call that may happen, and calls would happen all the time (two
  * references in three change page in SPLASH's cholesky).
  */
-#include "recorder.h"
-#include "window.h"
+#include "log.h"
 
 #include "pub_tool_hashtable.h"
 #include "pub_tool_options.h"
-
-enum {
-   /* The log is emptied when it holds this much. Measured on a loop bound by memory: the more often
-      the two take turns, the better what the program loads can be fetched ahead; below 4 KiB it is
-      lost in the turns. */
-   FULL_WORDS = 512,
-   BLOCK_WORDS = 1024, /* more than any superblock takes: 100 instructions of nine accesses */
-   MARK_INSTRUCTIONS = 1000000,
-};
-#define NOT_MADE 0x8181818181818181ULL /* not a canonical address */
-
-typedef struct {
-   Int offset;   /* of the first byte, from the slot's value */
-   UShort bytes;
-   UShort write;
-} Access;
-
-/* Accesses that share a slot: their union from first to last byte, and one by one. */
-typedef struct {
-   Int offset;
-   UShort span; /* from the first byte to the last one */
-   UChar n_accesses;
-   UChar write; /* one of them writes */
-   const Access *accesses;
-   UWord home;  /* a settled path: the values up to the next page's are on the same page */
-} Slot;
-
-/* What a superblock has done when it leaves by one certain exit. Below the line: what is known of
-   it while it is settled (see there). */
-typedef struct Path {
-   UInt n_slots;
-   UInt words; /* of the log, for the superblock whatever its exit */
-   UInt instructions;
-   UInt references;
-   /* ---- */
-   ULong seen_epoch;    /* the last epoch in which it was taken step by step */
-   ULong settled_epoch; /* the epoch in which it is settled */
-   UWord first_page, last_page;
-   UInt changes;        /* of page, from its first reference to its last */
-   UInt made;           /* references, without those that a guard prevented */
-   ULong latest;        /* the run in which it began when it last passed unexamined; 0: noted */
-   Bool listed;         /* among the unexamined */
-   struct Path *next_unexamined;
-   Slot slots[];
-} Path;
 
 /* All paths of one superblock, as long as its translation lives. */
 typedef struct {
@@ -85,203 +37,7 @@ typedef struct {
    ULong storage[];
 } Paths;
 
-static UWord block_log[FULL_WORDS + BLOCK_WORDS];
-static UWord *log_next = block_log; /* the next superblock's share begins here */
 static VgHashTable *paths_by_block;
-static ULong next_mark = MARK_INSTRUCTIONS;
-
-/* ---------------------------------------------------------------- one superblock in the log */
-
-/* One slot, access by access: they lie on more than one page, or each counts. */
-static void replay_scattered(const Slot *slot, UWord value)
-{
-   for (UInt i = 0; i < slot->n_accesses; i++) {
-      const Access *a = &slot->accesses[i];
-      Addr start = value + a->offset;
-      UWord last = page_of(start + a->bytes - 1);
-      for (UWord page = page_of(start); page <= last; page++)
-         window_touch(page, a->write);
-   }
-}
-
-/* One path, slot by slot. Returns the references that it made. */
-static inline UInt replay_path(const Path *path, const UWord *values, ULong *runs, UWord *current)
-{
-   UInt references = path->references;
-   for (const Slot *slot = path->slots, *end = slot + path->n_slots; slot < end; slot++) {
-      UWord value = *values++;
-      Addr start = value + slot->offset;
-      if (LIKELY_((start & (PAGE_BYTES - 1)) + slot->span < PAGE_BYTES && value != NOT_MADE)) {
-         WINDOW_TOUCH(page_of(start), slot->write, *runs, *current);
-      } else if (value == NOT_MADE) {
-         references -= slot->n_accesses;
-      } else {
-         totals.runs = *runs;
-         window_current = *current;
-         replay_scattered(slot, value);
-         *runs = totals.runs;
-         *current = window_current;
-      }
-   }
-   return references;
-}
-
-/* One path, access by access: where there is no window. Returns the references that it made. */
-static UInt replay_each(const Path *path, const UWord *values)
-{
-   UInt references = path->references;
-   for (const Slot *slot = path->slots, *end = slot + path->n_slots; slot < end; slot++) {
-      UWord value = *values++;
-      if (value == NOT_MADE)
-         references -= slot->n_accesses;
-      else
-         replay_scattered(slot, value);
-   }
-   return references;
-}
-
-/*
- * Settled paths. A loop takes the same paths over the same pages again and again. Once every page
- * of a path has had a later run in the current epoch (and a later write, if the path writes it),
- * taking the path again can change only two things: the number of runs, and the order of the pages'
- * last runs. The first is an addition. The second is put off until someone asks for it: the path
- * remembers in which run it began the last time, and note_unexamined() works out its pages' last
- * runs from that. What remains of a turn of the loop is to see that each value still lies on the
- * page it lay on.
- */
-static Path *unexamined; /* the paths for which that may still have to be done */
-
-static inline Bool on_same_pages(const Path *path, const UWord *values)
-{
-   UWord apart = 0;
-   for (const Slot *slot = path->slots, *end = slot + path->n_slots; slot < end; slot++) {
-      UWord distance = *values++ - slot->home;
-      apart |= distance | (distance + slot->span);
-   }
-   return apart < PAGE_BYTES;
-}
-
-static inline UInt pass_unexamined(Path *path, ULong *runs, UWord *current)
-{
-   *runs += path->first_page != *current;
-   if (!path->listed) {
-      path->listed = True;
-      path->next_unexamined = unexamined;
-      unexamined = path;
-   }
-   path->latest = *runs;
-   *runs += path->changes;
-   *current = path->last_page;
-   return path->made;
-}
-
-/* Make good what PATH has put off. */
-static void note_latest(Path *path)
-{
-   ULong run = path->latest;
-   UWord current = path->first_page;
-   for (UInt i = 0; path->latest != 0 && i < path->n_slots; i++) {
-      const Slot *slot = &path->slots[i];
-      UWord page = page_of(slot->home + slot->offset);
-      if (slot->home == NOT_MADE)
-         continue;
-      run += page != current;
-      current = page;
-      WindowPage *p = window_lookup(page);
-      if (p->last < run)
-         p->last = run;
-   }
-   path->latest = 0;
-}
-
-void note_unexamined(void)
-{
-   for (Path *path = unexamined; path; path = path->next_unexamined) {
-      note_latest(path);
-      path->listed = False;
-   }
-   unexamined = NULL;
-}
-
-/* Settle the path if it can be: it has just been taken with these values. */
-static void settle(Path *path, const UWord *values)
-{
-   UWord current = NO_PAGE;
-   note_latest(path);
-   path->settled_epoch = 0;
-   path->changes = 0;
-   path->made = path->references;
-   for (UInt i = 0; i < path->n_slots; i++) {
-      Slot *slot = &path->slots[i];
-      Addr start = values[i] + slot->offset;
-      if (values[i] == NOT_MADE) {
-         slot->home = NOT_MADE;
-         path->made -= slot->n_accesses;
-         continue;
-      }
-      const WindowPage *p = window_lookup(page_of(start));
-      if ((start & (PAGE_BYTES - 1)) + slot->span >= PAGE_BYTES || !p || p->first == p->last
-          || (slot->write && !(p->writes & WROTE_LATER)))
-         return;
-      slot->home = (start & ~(UWord)(PAGE_BYTES - 1)) - slot->offset;
-      if (current == NO_PAGE)
-         path->first_page = p->page;
-      else
-         path->changes += p->page != current;
-      current = p->page;
-   }
-   path->last_page = current;
-   if (current != NO_PAGE)
-      path->settled_epoch = window_epoch;
-}
-
-/* ---------------------------------------------------------------- replay */
-
-static void clear_log(void)
-{
-   UWord *at = block_log, words = log_next - block_log;
-   __asm__ volatile("rep stosq" : "+D"(at), "+c"(words) : "a"(NOT_MADE) : "memory");
-   log_next = block_log;
-}
-
-void replay(void)
-{
-   const UWord *at = block_log, *end = log_next;
-   ULong runs = totals.runs;
-   UWord current = window_current;
-   const Bool windowed = window_is_open();
-   while (recording && at < end) {
-      Path *path = (Path *)at[0];
-      if (LIKELY_(path->settled_epoch == window_epoch && on_same_pages(path, at + 1))) {
-         totals.references += pass_unexamined(path, &runs, &current);
-      } else if (UNLIKELY_(!windowed)) {
-         totals.runs = runs;
-         window_current = current;
-         totals.references += replay_each(path, at + 1);
-         runs = totals.runs;
-         current = window_current;
-      } else {
-         Bool again = path->seen_epoch == window_epoch;
-         totals.references += replay_path(path, at + 1, &runs, &current);
-         path->seen_epoch = window_epoch;
-         if (again)
-            settle(path, at + 1);
-      }
-      totals.instructions += path->instructions;
-      at += path->words;
-      if (UNLIKELY_(totals.instructions >= next_mark)) {
-         totals.runs = runs;
-         mark();
-         current = window_current;
-         next_mark = totals.instructions + MARK_INSTRUCTIONS;
-      }
-   }
-   totals.runs = runs;
-   window_current = current;
-   clear_log();
-}
-
-void instrument_restart(void) { next_mark = MARK_INSTRUCTIONS; }
 
 /* ---------------------------------------------------------------- building a superblock */
 
@@ -361,8 +117,10 @@ static void store_value(IRExpr *value)
    difference (each has its own list of accesses), and one page could hold them all. */
 static Bool joins(Place place, UInt bytes)
 {
+   if (b.n_drafts == 0)
+      return False;
    Draft *d = &b.drafts[b.n_drafts - 1];
-   if (b.n_drafts == 0 || !d->shared || d->value.base != place.base || d->n == 255)
+   if (!d->shared || d->value.base != place.base || d->n == 255)
       return False;
    Long from = place.distance - d->value.distance, to = from + bytes;
    Long low = from < d->low ? from : d->low, end = to > d->end ? to : d->end;
@@ -609,6 +367,4 @@ void instrument_discard(Addr start, VexGuestExtents extents)
 void instrument_open(void)
 {
    paths_by_block = VG_(HT_construct)("sweephand.paths");
-   log_next = block_log + sizeof block_log / sizeof *block_log;
-   clear_log();
 }

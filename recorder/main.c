@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The tool itself: options, the life of a recording, and what Valgrind is told about it.
+ * The tool itself: options, the life of a recording, and its registration with Valgrind.
  *
  * A recording begins with the program's first mapping and ends with its END record: when the
  * program exits, or when a signal that it does not handle ends it (so Ctrl-C leaves a whole trace).
@@ -23,11 +23,7 @@
 enum {
    DEFAULT_WINDOW = 16,
    DEFAULT_MIN_OBJECT_BYTES = 40 * 1024,
-   FLUSH_INTERVAL_MS = 200,
 };
-
-Totals totals;
-Bool recording = True;
 
 static Int clo_out_fd = -1;
 static Int clo_control_fd = -1;
@@ -35,39 +31,7 @@ static Bool clo_children;
 static Int clo_window = DEFAULT_WINDOW;
 static Long clo_min_object = DEFAULT_MIN_OBJECT_BYTES;
 
-static Totals at_last_mark;
-
-/* ---------------------------------------------------------------- control records */
-
-void record(Op op, UInt n, const ULong *operands)
-{
-   if (!recording)
-      return;
-   replay();
-   window_close_epoch();
-   stream_control(op, n, operands);
-}
-
-/* So that a reader can show progress, and little is lost if we are killed. */
-static void flush_now_and_then(void)
-{
-   static UInt next_flush_ms; /* 0: flush at once, so that even a program killed soon has begun */
-   UInt now_ms = VG_(read_millisecond_timer)();
-   if (now_ms >= next_flush_ms) {
-      next_flush_ms = now_ms + FLUSH_INTERVAL_MS;
-      stream_flush();
-   }
-}
-
-void mark(void)
-{
-   ULong operands[] = {totals.instructions - at_last_mark.instructions,
-                       totals.references - at_last_mark.references};
-   window_close_epoch();
-   stream_control(OP_MARK, 2, operands);
-   at_last_mark = totals;
-   flush_now_and_then();
-}
+/* ---------------------------------------------------------------- the life of a recording */
 
 /* Everything up to now, on its way to the reader. */
 static void bring_up_to_date(void)
@@ -110,10 +74,9 @@ static void in_forked_child(ThreadId tid)
       recording = False;
    if (!recording)
       return;
-   VG_(memset)(&totals, 0, sizeof totals);
-   at_last_mark = totals;
+   marks_restart();
    open_stream("fork");
-   instrument_restart();
+   log_restart();
    objects_restart();
 }
 
@@ -178,7 +141,8 @@ static void open_recording(void)
    if (clo_control_fd >= 0)
       follow_open(clo_control_fd, clo_children);
    open_stream("exec");
-   window_open(clo_window);
+   window_open(clo_window, note_unexamined);
+   log_open();
    instrument_open();
    memory_open();
    objects_open(clo_min_object);

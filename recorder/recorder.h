@@ -11,7 +11,7 @@
  *
  * How: instrumented code does as little as it can. It appends the addresses that it used to a log,
  * one store each, and at the head of each superblock's entry the descriptor that says what those
- * addresses were (instrument.c). When the log is full, replay() walks it in one tight loop.
+ * addresses were (instrument.c). When the log is full, replay() walks it in one tight loop (log.c).
  * Whatever must be in order with the references (a system call, a munmap, a free) replays the log
  * first.
  *
@@ -45,8 +45,8 @@ static inline UWord page_of(Addr a) { return a >> PAGE_SHIFT; }
 
 /* What END reports. Each counter is changed in one place, named here. */
 typedef struct {
-   ULong instructions;      /* instrument.c, replay() */
-   ULong references;        /* instrument.c, replay() */
+   ULong instructions;      /* log.c, replay() */
+   ULong references;        /* log.c, replay() */
    ULong runs;              /* window.c, window_touch(): the K = 1 count of records */
    ULong records;           /* stream.c, stream_reference() */
    ULong objects;           /* objects.c, object_add() */
@@ -68,26 +68,31 @@ void stream_flush(void);
 void stream_forget(void); /* close without writing: for a forked child */
 
 /* window.c: runs of references to one page, and which of them are kept. */
-void window_open(UInt pages);
+void window_open(UInt pages, void (*before_close)(void)); /* called before an epoch is written */
 Bool window_is_open(void); /* False: every reference is a record, window_touch() takes it */
 void window_touch(UWord page, UInt write);
 void window_close_epoch(void);
 
-/* instrument.c */
+/* instrument.c: makes the code that fills the log. */
 IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
                  const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word,
                  IRType host_word);
 void instrument_open(void);
 void instrument_discard(Addr start, VexGuestExtents extents);
+
+/* log.c */
+void log_open(void);
 void replay(void);          /* takes what the log holds through the window */
 void note_unexamined(void); /* brings the times in the window's table up to date */
+void record(Op op, UInt n, const ULong *operands); /* a control record, after all before it */
 
-/* main.c: a control record at its place in time: after everything that came before it. */
-void record(Op op, UInt n, const ULong *operands);
+/* marks.c */
 void mark(void);
+void flush_now_and_then(void);
 
 /* Everything counts from 0 again: a forked child's recording begins. */
-void instrument_restart(void);
+void log_restart(void);
+void marks_restart(void);
 void objects_restart(void); /* and the objects that live are in it */
 
 /* follow.c: through exec and fork. */

@@ -28,11 +28,13 @@ ULong window_epoch = 1;
 static UInt limit = 1;               /* K */
 static UInt order[MAX_WINDOW];       /* places in the table, in order of first appearance */
 static UInt distinct;                /* how many of them: the epoch's pages so far */
+static void (*bring_times_up_to_date)(void);
 
-void window_open(UInt pages)
+void window_open(UInt pages, void (*before_close)(void))
 {
    tl_assert(pages <= MAX_WINDOW);
    limit = pages;
+   bring_times_up_to_date = before_close;
    for (UInt i = 0; i < WINDOW_TABLE; i++)
       window_table[i].page = NO_PAGE;
 }
@@ -59,7 +61,7 @@ static UInt sort_last_runs(UInt *sorted)
 void window_close_epoch(void)
 {
    UInt sorted[MAX_WINDOW];
-   note_unexamined();
+   bring_times_up_to_date();
    UInt n_last = sort_last_runs(sorted), f = 0, l = 0;
    while (f < distinct || l < n_last) {
       const WindowPage *first = f < distinct ? &window_table[order[f]] : NULL;

@@ -56,7 +56,7 @@ COLUMNS = [
 
 
 class Failure(Exception):
-    """What the benchmark cannot go on after, in a line for whoever called it."""
+    """What the benchmark cannot go on after, in a line for the caller."""
 
 
 @dataclass

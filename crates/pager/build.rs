@@ -12,12 +12,12 @@ use std::{env, fs};
 fn main() {
     let here = folder("CARGO_MANIFEST_DIR");
     let out = folder("OUT_DIR");
-    let sources =
-        ["AGENT_ROOT", "POLICY_ROOT", "AGENT_UFFD"].map(|name| folder(&format!("DEP_SWEEPHAND_{name}")));
+    let sources = ["AGENT_ROOT", "PAGER_INTERFACE_ROOT", "POLICY_ROOT", "PAGER_INTERFACE_UFFD"]
+        .map(|name| folder(&format!("DEP_SWEEPHAND_{name}")));
     let copy = out.join("preload");
     fs::create_dir_all(copy.join("src")).expect("OUT_DIR can be written");
     let mut manifest = fs::read_to_string(here.join("preload/manifest.toml")).expect("part of the crate");
-    for (mark, source) in ["@AGENT@", "@POLICY@", "@UFFD@"].into_iter().zip(&sources) {
+    for (mark, source) in ["@AGENT@", "@INTERFACE@", "@POLICY@", "@UFFD@"].into_iter().zip(&sources) {
         manifest = manifest.replace(mark, &source.display().to_string());
         println!("cargo::rerun-if-changed={}", source.display());
     }

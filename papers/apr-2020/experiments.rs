@@ -7,7 +7,7 @@
 
 use crate::{Error, Item, Lab, Place, Published, Report, Scale};
 use std::sync::Arc;
-use sweephand_report::Table;
+use sweephand_results::Table;
 use sweephand_sim::{MemorySize, Outcome, RefaultDistances, SweepError};
 use sweephand_trace::Trace;
 
@@ -208,7 +208,6 @@ fn traces(lab: &Lab) -> Result<String, Error> {
 fn table_4_1(lab: &Lab) -> Result<Report, Error> {
     let published = Published::read(include_str!("table-4.1.csv"));
     let mut report = Report {
-        title: ITEMS[0].title.into(),
         method: format!(
             "{}\nThe thesis recorded SPLASH-2x. Columns: published, ours. Memory is every page touched once.",
             traces(lab)?
@@ -277,7 +276,6 @@ fn number(value: f64) -> String {
 fn figure_4_1(lab: &Lab) -> Result<Report, Error> {
     let curves = Curves::all(lab)?;
     let mut report = Report {
-        title: ITEMS[1].title.into(),
         method: format!(
             "{}\nPage faults per million instructions, those taken while a frame was free left out. Memory in percent of the \
              pages touched. The thesis prints curves, no numbers: what can be checked is what it says of them.",
@@ -364,7 +362,6 @@ fn figure_4_1(lab: &Lab) -> Result<Report, Error> {
 
 fn figure_4_2(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
-        title: ITEMS[2].title.into(),
         method: format!(
             "{}\nThe refault distance of an eviction is the number of references that the program makes until the page's fault; \
              pages that never come back are left out. Records of a reduced trace count as the references that lay between \
@@ -440,7 +437,6 @@ const DECAYS: [(&str, &str); 5] = [
 
 fn figure_4_3(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
-        title: ITEMS[3].title.into(),
         method: format!(
             "{}\nPage faults of APR per million instructions as in Figure 4.1, by decay factor. The thesis draws water_nsquared, \
              lu_ncb and lu_cb.",
@@ -479,7 +475,6 @@ const FEW_FAULTS: u64 = 1000;
 fn summary(lab: &Lab) -> Result<Report, Error> {
     let curves = Curves::all(lab)?;
     let mut report = Report {
-        title: ITEMS[4].title.into(),
         method: format!(
             "{}\nBy how many percent APR takes fewer page faults (those while a frame was free left out): mean over the sizes of \
              Figure 4.1, then over the workloads. The thesis prints the means only and does not say in which order it took them. \
@@ -639,7 +634,6 @@ const WINDOW: u64 = 16;
 
 fn window(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
-        title: ITEMS[5].title.into(),
         method: "Page faults, those while a frame was free left out. `every run`: each run of references to a page is a record, \
                  a window of 1. `window 16`: the first and the last run of each page among 16 pages, as `sweephand import --window \
                  16` makes it of the same recording. `recorded so`: another recording of the program, made with a window of 16 by \

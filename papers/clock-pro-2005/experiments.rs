@@ -6,7 +6,7 @@
 //! gives the published numbers; with it both do, to the digit.
 
 use crate::{Error, Item, Lab, Published, Report, Scale};
-use sweephand_report::Table;
+use sweephand_results::Table;
 use sweephand_sim::Trajectory;
 use sweephand_trace::Trace;
 
@@ -17,13 +17,13 @@ pub(crate) const ITEMS: &[Item] = &[
         id: "clock-pro/table-1",
         folder: FOLDER,
         title: "CLOCK-Pro 2005, Table 1: hit ratios on workload cpp",
-        run: |lab| hit_ratio_table(lab, 0, "cpp", include_str!("table-1.csv")),
+        run: |lab| hit_ratio_table(lab, "cpp", include_str!("table-1.csv")),
     },
     Item {
         id: "clock-pro/table-2",
         folder: FOLDER,
         title: "CLOCK-Pro 2005, Table 2: hit ratios on workload sprite",
-        run: |lab| hit_ratio_table(lab, 1, "sprite", include_str!("table-2.csv")),
+        run: |lab| hit_ratio_table(lab, "sprite", include_str!("table-2.csv")),
     },
     Item {
         id: "clock-pro/figure-2",
@@ -62,7 +62,7 @@ fn one_decimal(percent: f64) -> String {
     format!("{:.1}", tenths(percent) as f64 / 10.0)
 }
 
-fn hit_ratio_table(lab: &Lab, item: usize, workload: &'static str, csv: &str) -> Result<Report, Error> {
+fn hit_ratio_table(lab: &Lab, workload: &'static str, csv: &str) -> Result<Report, Error> {
     let published = Published::read(csv);
     let sizes: Vec<_> = published.column("blocks").iter().map(|&blocks| blocks as usize).collect();
     let hit_ratios = COLUMNS.map(|(name, _)| published.column(name));
@@ -73,7 +73,6 @@ fn hit_ratio_table(lab: &Lab, item: usize, workload: &'static str, csv: &str) ->
     let beside = lab.hit_ratios(&trace, &others, &sizes)?;
 
     let mut report = Report {
-        title: ITEMS[item].title.into(),
         method: format!(
             "{}\nRepeated references are collapsed. Columns: published, ours, ours less published, for each policy. CLOCK-Pro is \
              `{PRESET}`, the others have their defaults.",
@@ -152,7 +151,6 @@ const LOOPS: [(&str, &[usize], std::ops::RangeInclusive<usize>); 2] = [
 
 fn figure_2(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
-        title: ITEMS[2].title.into(),
         method: format!(
             "Hit ratios in percent by blocks of memory; repeated references collapsed. CLOCK-Pro is `{PRESET}`.\nThe paper \
              prints curves, no numbers: what can be checked is what its section 5.1.1 says of them."
@@ -203,7 +201,6 @@ const FIGURE_3_BLOCKS: usize = 600;
 
 fn figure_3(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
-        title: ITEMS[3].title.into(),
         method: format!(
             "Resident cold pages in percent of a memory of {FIGURE_3_BLOCKS} blocks, sampled at every reference; repeated \
              references collapsed.\nThe line draws the means of 60 equal spans of time, from 0 to 100 %."

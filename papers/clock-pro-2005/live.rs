@@ -3,9 +3,10 @@
 //!
 //! Figures 5 and 6 are two views of the same runs: page faults, and execution times.
 
-use crate::live::{Counts, GAP, GNUPLOT, GZIP, NUMPY, Program, SORT, Workshop, machine, number};
+use crate::lab::Counts;
+use crate::live::{GAP, GNUPLOT, GZIP, NUMPY, Program, SORT, Workshop, machine, number};
 use crate::{Error, Item, Lab, Published, Report};
-use sweephand_report::{Table, grouped};
+use sweephand_results::{Table, grouped};
 
 const FOLDER: &str = "clock-pro-2005";
 
@@ -101,7 +102,6 @@ fn mib_list(sizes: &[u64]) -> Vec<String> {
 
 fn figure(lab: &Lab, item: usize) -> Result<Report, Error> {
     let mut report = Report {
-        title: ITEMS[item].title.into(),
         method: format!(
             "{}\n`sweephand compare` with {ROUNDS} rounds, variants by turns, medians. Kernel: this one's own replacement in a memory cgroup, \
              swap file and backing store on the same disk. Memory: the program's anonymous memory and the pager's; what the \
@@ -237,7 +237,6 @@ fn table_6(lab: &Lab) -> Result<Report, Error> {
     let workshop = Workshop::new(lab, &GNUPLOT)?;
     let rows = workshop.compare(&mib_list(&memory_mib), "linux24,clock-pro", ROUNDS, "off")?;
     let mut report = Report {
-        title: ITEMS[2].title.into(),
         method: format!(
             "{}\nEntries that the hands look at per page fault that the live pager answers, first touches counted; read-ahead is off, so \
              that a fault brings in one page. gnuplot gets the same shares of its {GNUPLOT_MIB} MiB as the paper's of \
@@ -325,7 +324,6 @@ impl Pair {
 
 fn live_against_simulated(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
-        title: ITEMS[3].title.into(),
         method: format!(
             "{}\nEach program is recorded, and run live. The simulator gets as many frames as the live run had pages resident at most, and \
              the references to memory that the pager manages: not those to pages mapped from files ({} with all of them, for \

@@ -9,7 +9,7 @@ use super::clock_pro_2005::PRESET;
 use crate::workload::{firsts_of_bursts, generated, stack_distances, streamed_pages, string, with_stream};
 use crate::{Error, Item, Lab, Published, Report, Scale};
 use sweephand_policy::PageId;
-use sweephand_report::{Table, grouped};
+use sweephand_results::{Table, grouped};
 use sweephand_sim::Outcome;
 use sweephand_trace::Trace;
 use sweephand_trace::generate::{Generator, Pattern};
@@ -148,8 +148,9 @@ impl Measured {
         let pages = header.totals.distinct_pages;
         let frames_at = |percent: u64| (pages * percent + 50) / 100;
         // Below some windows the reduced trace is not exact for policies with reference bits.
-        let sizes: Vec<_> =
-            (SIZES.into_iter()).filter(|percent| frames_at(*percent) >= 8 * header.metadata.window).collect();
+        let sizes: Vec<_> = (SIZES.into_iter())
+            .filter(|percent| frames_at(*percent) >= header.metadata.nearly_exact_pages())
+            .collect();
         let frames: Vec<_> = sizes.iter().map(|percent| frames_at(*percent) as usize).collect();
 
         let stack = stack_distances(trace)?;
@@ -211,7 +212,6 @@ fn figure_4(lab: &Lab) -> Result<Report, Error> {
         programs.push(program.traced(lab, |trace| Measured::of(program, trace, lab))?);
     }
     let mut report = Report {
-        title: ITEMS[0].title.into(),
         method: "Page faults per million instructions, first touches not counted, by memory in percent of a program's \
                  pages. Policies have their defaults. Recorded traces are reduced to a window of pages: sizes below 8 \
                  windows are left out.\n\
@@ -520,7 +520,6 @@ fn without_bursts(trace: &Trace) -> Result<Trace, Error> {
 
 /// A program beside an I/O stream.
 struct BesideStream {
-    item: usize,
     programs: &'static [Program],
     published: &'static str,
     published_program: &'static str,
@@ -542,7 +541,6 @@ struct AsLoop {
 }
 
 const TABLE_4: BesideStream = BesideStream {
-    item: 1,
     programs: &[Splash("radiosity"), Bundled("cc1")],
     published: include_str!("table-4.csv"),
     published_program: "m88ksim",
@@ -557,7 +555,6 @@ const TABLE_4: BesideStream = BesideStream {
 };
 
 const TABLE_5: BesideStream = BesideStream {
-    item: 2,
     programs: &WEAK,
     published: include_str!("table-5.csv"),
     published_program: "sor",
@@ -684,7 +681,6 @@ fn beside_stream(lab: &Lab, setting: &BesideStream) -> Result<Report, Error> {
         programs.push(Beside::of(name, Kind::Loop, &trace, million_instructions, lab, &shares)?);
     }
     let mut report = Report {
-        title: ITEMS[setting.item].title.into(),
         method: format!(
             "Programs of ours, alone and beside a stream of {} accesses to {} pages, drawn uniformly and spread \
              evenly over the program's instructions (the paper's stream is a web search engine's, 1.12 million \
@@ -837,7 +833,6 @@ fn table_6(lab: &Lab) -> Result<Report, Error> {
     let columns = [("Linux", "linux24"), ("CLOCK-Pro", "clock-pro")];
     let theirs = columns.map(|(name, _)| published.column(name));
     let mut report = Report {
-        title: ITEMS[3].title.into(),
         method: format!(
             "Entries that the hands look at per page fault, first touches counted, as a kernel counts them. The paper \
              gives gnuplot 110, 140 and 170 MB; Figure 5's axis ends at {GNUPLOT_MB:.0} MB, which is taken for all of \

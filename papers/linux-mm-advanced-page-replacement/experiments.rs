@@ -9,7 +9,7 @@ use crate::workload::{generated, objects, page_numbers};
 use crate::{Error, Item, Lab, Published, Report, Scale};
 use sweephand_policy::PageId;
 use sweephand_policy::registry::POLICIES;
-use sweephand_report::Table;
+use sweephand_results::Table;
 use sweephand_sim::ClassCounts;
 use sweephand_trace::Trace;
 use sweephand_trace::generate::Pattern;
@@ -138,7 +138,6 @@ fn indexed_database(lab: &Lab) -> Result<Report, Error> {
     let trace = generated(&Pattern::INDEXED_DATABASE, SEED, 2 * LOOKUPS as usize)?;
     let results = look_ups(lab, &trace, LEAF_PAGES, LOOKUPS, BUFFER_PAGES)?;
     let mut report = Report {
-        title: ITEMS[0].title.into(),
         method: format!(
             "{LOOKUPS} look-ups, each a random one of {LEAF_PAGES} leaf pages and a random one of 10,000 pages of \
              records, in {BUFFER_PAGES} frames; the root is left out, as in the paper. `sweephand generate \
@@ -347,7 +346,6 @@ fn recorded_lookups(lab: &Lab) -> Result<Report, Error> {
     let lookups = RECORDED_LOOKUPS as f64 / 2.0;
 
     let mut report = Report {
-        title: ITEMS[1].title.into(),
         method: format!(
             "sqlite, {RECORDED_LOOKUPS} random look-ups through an index, the database file mapped (`traces/record.sh \
              btree`): {} index leaves, {} internal pages and {} pages of records were touched, and {} pages of the \
@@ -471,7 +469,6 @@ fn cycle(lab: &Lab, pages: u64) -> Result<Vec<f64>, Error> {
 fn scans(lab: &Lab) -> Result<Report, Error> {
     let frames = SCAN_FRAMES as u64;
     let mut report = Report {
-        title: ITEMS[2].title.into(),
         method: format!(
             "{SCAN_FRAMES} frames. Alone: a walk over M + 1 and over 2 M pages, {CYCLES} times. Beside a hot set: \
              after each page of the walk one of {HOT_PAGES} hot pages, all equally likely; {ONCE_PAGES} pages walked \
@@ -573,7 +570,6 @@ fn recorded_scans(lab: &Lab) -> Result<Report, Error> {
     let generated = [walk(lab, ONCE_PAGES, 1, SEED)?, walk(lab, CYCLE_PAGES, CYCLES, SEED)?];
     let other_seed = [walk(lab, ONCE_PAGES, 1, OTHER_SEED)?, walk(lab, CYCLE_PAGES, CYCLES, OTHER_SEED)?];
     let mut report = Report {
-        title: ITEMS[3].title.into(),
         method: format!(
             "{SCAN_FRAMES} frames. `traces/scan.c` walks an anonymous mapping of {ONCE_PAGES} pages once, and one of \
              {CYCLE_PAGES} pages {CYCLES} times; after each page it touches one of {HOT_PAGES} hot ones \

@@ -6,7 +6,8 @@ use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 use std::collections::HashMap;
-use sweephand_report::{bytes, grouped, html_style};
+use sweephand_report::html_style;
+use sweephand_results::{bytes, grouped};
 
 const TEMPLATE: &str = include_str!("html/reproductions.html");
 const STYLE: &str = include_str!("html/style.css");

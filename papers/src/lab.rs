@@ -1,6 +1,5 @@
 //! Tools that experiments share: finding traces, and running policies on them.
 
-use crate::live::Counts;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
@@ -93,6 +92,10 @@ pub struct Input {
     /// Checksum of the file's bytes (XXH3, 64 bits), in hexadecimal.
     pub checksum: String,
 }
+
+/// What a live run counted: the row of a CSV, or statistics, by name; what is not known is not
+/// there.
+pub(crate) type Counts = HashMap<String, String>;
 
 /// What is simulated, the records of the trace that are done, and all of them.
 type Progress = dyn Fn(&str, u64, u64) + Send + Sync;

@@ -42,11 +42,16 @@ pub struct Item {
     pub folder: &'static str,
     /// What it shows.
     pub title: &'static str,
-    /// Runs the experiment.
+    /// Runs the experiment. The report gets its title from the item.
     pub run: fn(&Lab) -> Result<Report, Error>,
 }
 
 impl Item {
+    /// Runs the experiment.
+    pub fn measure(&self, lab: &Lab) -> Result<Report, Error> {
+        Ok(Report { title: self.title.into(), ..(self.run)(lab)? })
+    }
+
     /// Its name without the paper's: that of the file with its result.
     pub fn name(&self) -> &'static str {
         self.id.rsplit('/').next().expect("an id has parts")

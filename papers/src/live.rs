@@ -4,6 +4,7 @@
 //! Their results are measurements. They depend on the machine and on what else it does. So they run
 //! only when they are named in full, and no test compares them.
 
+use crate::lab::Counts;
 use crate::workload::in_memory;
 use crate::{Error, Lab, Machine};
 use std::collections::HashMap;
@@ -15,11 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
-use sweephand_report::bytes;
+use sweephand_results::bytes;
 use sweephand_trace::{AllocKind, EndTotals, Sink, Trace, Writer};
-
-/// What a run counted: the row of a CSV, or statistics, by name; what is not known is not there.
-pub(crate) type Counts = HashMap<String, String>;
 
 /// A count, if it is known.
 pub(crate) fn number(counts: &Counts, name: &str) -> Option<f64> {

@@ -116,7 +116,7 @@ impl Reproduction {
     ) -> Self {
         let start = Instant::now();
         lab.take_inputs();
-        match (item.run)(lab) {
+        match item.measure(lab) {
             Ok(report) => Self {
                 state: State::Measured,
                 report: Some(report),

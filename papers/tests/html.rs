@@ -6,7 +6,7 @@ use sweephand_papers::{
     Compared, Error, Item, Lab, Machine, Nearness, Place, Program, Report, Reproduction, Scale, State,
     every_item, html_page, items,
 };
-use sweephand_report::Table;
+use sweephand_results::Table;
 
 fn program(checksum: &str) -> Program {
     Program { version: "1.2.3".into(), checksum: checksum.into() }
@@ -162,7 +162,7 @@ fn items_with_published_numbers_say_which_they_are() {
         return;
     };
     let lab = Lab::new(Some(traces.into()));
-    let report = |id: &str| (items(&[id.to_string()]).unwrap()[0].run)(&lab).unwrap();
+    let report = |id: &str| items(&[id.to_string()]).unwrap()[0].measure(&lab).unwrap();
     let table_1 = report("clock-pro/table-1");
     assert_eq!(table_1.compared.len(), 9 * 5);
     let nearness = |compared: &Compared| table_1.judge(compared).unwrap().0;

@@ -17,7 +17,7 @@ fn report(id: &str) -> Option<Report> {
         return None;
     };
     let item = items(&[id.to_string()]).unwrap()[0];
-    Some((item.run)(lab).unwrap())
+    Some(item.measure(lab).unwrap())
 }
 
 /// The differences "ours less published" of a policy, in tenths of a point.
@@ -85,7 +85,7 @@ fn what_is_measured_on_a_machine_is_run_only_when_named_in_full() {
         for others in [items(&[]).unwrap(), items(&[paper.to_string()]).unwrap()] {
             assert!(others.iter().all(|other| other.id != item.id), "{}", item.id);
         }
-        assert!(matches!((item.run)(&Lab::default()), Err(Error::NoCommand)), "{}", item.id);
+        assert!(matches!(item.measure(&Lab::default()), Err(Error::NoCommand)), "{}", item.id);
         let name = item.id.rsplit('/').next().unwrap();
         let path = format!("{}/{}/results/{name}.md", env!("CARGO_MANIFEST_DIR"), item.folder);
         let result = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -96,7 +96,7 @@ fn what_is_measured_on_a_machine_is_run_only_when_named_in_full() {
 
 #[test]
 fn without_traces_it_says_what_is_needed_and_where() {
-    let error = (items(&[]).unwrap()[0].run)(&Lab::new(None)).unwrap_err();
+    let error = items(&[]).unwrap()[0].measure(&Lab::new(None)).unwrap_err();
     assert!(matches!(error, Error::NoTrace { name: "cpp", .. }));
     assert_eq!(
         error.to_string(),

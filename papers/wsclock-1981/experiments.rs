@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use sweephand_machine::configuration::{Deactivate, Discipline};
 use sweephand_machine::{Cell, Configuration, Job, Outcome, Workload};
 use sweephand_policy::task_registry::TaskSpec;
-use sweephand_report::Table;
+use sweephand_results::Table;
 use sweephand_trace::Interrupt;
 
 const FOLDER: &str = "wsclock-1981";
@@ -109,7 +109,7 @@ fn workload(configuration: usize, change: impl FnOnce(&mut Configuration)) -> Re
         return Ok(Workload::open(configuration)?);
     }
     // The programs, their order and their I/O are the same in all three.
-    let mut made = INTERVALS.lock().expect("nobody panics with it");
+    let mut made = INTERVALS.lock().expect("no thread panics while it holds the lock");
     let jobs = match &*made {
         Some(jobs) => jobs.clone(),
         None => made.insert(Workload::open(configuration.clone())?.jobs).clone(),
@@ -137,7 +137,7 @@ fn line(workload: &Workload, policy: &str, theta: u64, seeds: &[u64]) -> Result<
 /// The sweep over theta of a configuration, by policy; made once, for the table and its figure.
 fn sweep(configuration: usize) -> Result<Vec<Vec<Line>>, Error> {
     static MADE: Mutex<[Option<Vec<Vec<Line>>>; 3]> = Mutex::new([None, None, None]);
-    let mut made = MADE.lock().expect("nobody panics with it");
+    let mut made = MADE.lock().expect("no thread panics while it holds the lock");
     if let Some(sweep) = &made[configuration] {
         return Ok(sweep.clone());
     }
@@ -196,7 +196,6 @@ fn table_2(lab: &Lab) -> Result<Report, Error> {
         sweeps.iter().map(|sweep| [0, 1, 2].map(|policy: usize| peak(&sweep[policy]))).collect();
 
     let mut report = Report {
-        title: ITEMS[0].title.into(),
         method: format!(
             "{}\nMeans over seeds {SEEDS:?}; each policy at the theta of its highest utilization. Both policies with LT/RT.",
             describe(lab)?
@@ -387,7 +386,6 @@ fn figure(lab: &Lab, configuration: usize) -> Result<Report, Error> {
     let sweep = sweep(configuration)?;
     let name = NAMES[configuration];
     let mut report = Report {
-        title: FIGURES[configuration].into(),
         method: format!(
             "{}\nMeans over seeds {SEEDS:?}. The paper prints curves, no numbers.",
             describe(lab)?
@@ -489,7 +487,6 @@ fn method(lab: &Lab, policy: &str) -> Result<String, Error> {
 
 fn deactivation(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
-        title: ITEMS[4].title.into(),
         method: method(lab, "WSCLOCK with LT/RT, and pure WS without, which overcommits memory more often")?,
         seeds: SEEDS.to_vec(),
         ..Report::default()
@@ -524,12 +521,8 @@ fn deactivation(lab: &Lab) -> Result<Report, Error> {
 }
 
 fn paging_queue(lab: &Lab) -> Result<Report, Error> {
-    let mut report = Report {
-        title: ITEMS[5].title.into(),
-        method: method(lab, "WSCLOCK with LT/RT")?,
-        seeds: SEEDS.to_vec(),
-        ..Report::default()
-    };
+    let mut report =
+        Report { method: method(lab, "WSCLOCK with LT/RT")?, seeds: SEEDS.to_vec(), ..Report::default() };
     let mut table =
         alternatives("queue", &["pointer travel on A", "on B", "on C", "devices busy on A", "on B", "on C"]);
     let mut means = Vec::new();
@@ -567,12 +560,7 @@ fn paging_queue(lab: &Lab) -> Result<Report, Error> {
 }
 
 fn ltrt(lab: &Lab) -> Result<Report, Error> {
-    let mut report = Report {
-        title: ITEMS[6].title.into(),
-        method: method(lab, "WSCLOCK")?,
-        seeds: SEEDS.to_vec(),
-        ..Report::default()
-    };
+    let mut report = Report { method: method(lab, "WSCLOCK")?, seeds: SEEDS.to_vec(), ..Report::default() };
 
     let taus = [0, 1_000, 2_500, 5_000, 10_000, 15_000, 30_000, 60_000, 100_000];
     let mut table = alternatives("tau", &["mean MPL on A", "on B", "on C"]);

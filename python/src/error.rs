@@ -17,7 +17,7 @@ pub(crate) fn raise(error: impl Into<Box<dyn Error + Send + Sync>>) -> PyErr {
     SweephandError::new_err(error.into().to_string())
 }
 
-/// Says what the reader of a result has to know, to whoever called this package.
+/// Warns the caller of this package of what a reader of the result has to know.
 pub(crate) fn warn(py: Python<'_>, note: String) -> PyResult<()> {
     py.import("sweephand._notes")?.getattr("warn")?.call1((note,)).map(drop)
 }

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use sweephand_cli::output::Output;
+use sweephand_output::Output;
 use sweephand_trace::generate::SynthesisError;
 
 /// The trace that words such as `zipf --pages 100` make: in a file, or in memory.

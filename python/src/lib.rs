@@ -41,13 +41,13 @@ mod _sweephand {
     use crate::trace::Trace;
 
     #[pymodule_export]
-    const POLICIES: &str = sweephand_cli::simulate::POLICIES;
+    const POLICIES: &str = sweephand_sim::DEFAULT_POLICIES;
     #[pymodule_export]
-    const SIZES: &str = sweephand_cli::simulate::SIZES;
+    const SIZES: &str = sweephand_sim::DEFAULT_SIZES;
     #[pymodule_export]
-    const STUDY_POLICIES: &str = sweephand_cli::report::POLICIES;
+    const STUDY_POLICIES: &str = sweephand_advice::POLICIES;
     #[pymodule_export]
-    const STUDY_SIZES: &str = sweephand_cli::report::SIZES;
+    const STUDY_SIZES: &str = sweephand_advice::SIZES;
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

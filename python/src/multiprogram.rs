@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use std::sync::atomic::Ordering;
 use sweephand_machine::{Configuration, Line, Workload};
 use sweephand_policy::task_registry::TaskSpec;
-use sweephand_report::{MultiprogramReport, MultiprogramRow};
+use sweephand_results::{MultiprogramReport, MultiprogramRow};
 
 /// Runs the tasks of some configurations under their policies, or under others: the columns of the
 /// results, and what they depend on, as JSON.

@@ -206,7 +206,7 @@ fn attribute<'py>(policy: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bou
 /// What the registry would say of a policy of this name. Kept for good, once for each name.
 fn info(name: String) -> &'static Info {
     static KNOWN: LazyLock<Mutex<HashMap<String, &'static Info>>> = LazyLock::new(Mutex::default);
-    let mut known = KNOWN.lock().expect("nobody panics with it");
+    let mut known = KNOWN.lock().expect("no thread panics while it holds the lock");
     known.entry(name).or_insert_with_key(|name| {
         let name: &str = Box::leak(name.clone().into_boxed_str());
         Box::leak(Box::new(Info { name, summary: "", paper: "", parameters: &[], presets: &[] }))
@@ -232,7 +232,7 @@ impl Plugin for PyPlugin {
             Ok(policy) => Ok(Box::new(policy)),
             Err(error) => {
                 let reason = error.to_string();
-                self.trouble.lock().expect("nobody panics with it").get_or_insert(error);
+                self.trouble.lock().expect("no thread panics while it holds the lock").get_or_insert(error);
                 Err(ArgumentError { policy: self.info.name.to_string(), reason })
             }
         }
@@ -300,7 +300,7 @@ impl PyPolicy {
                 true => error.value(py).to_string(),
                 false => error.to_string(),
             });
-            self.trouble.lock().expect("nobody panics with it").get_or_insert(error);
+            self.trouble.lock().expect("no thread panics while it holds the lock").get_or_insert(error);
             resume_unwind(Box::new(Failed(words)))
         })
     }
@@ -373,7 +373,7 @@ impl PolicyObject for PyPolicy {
 
     fn victim(&mut self, mmu: &mut dyn sweephand_policy::Mmu) -> Option<PageId> {
         if self.interrupt.is_raised() {
-            // No trouble of its own: whoever interrupted it knows why.
+            // Not an error of its own: the interruption has its own message.
             resume_unwind(Box::new(Failed("was interrupted".to_string())));
         }
         self.attached(|py| {
@@ -521,14 +521,16 @@ impl Policies {
         Ok(policies)
     }
 
-    /// What ended the work: whoever interrupted it, or the exception that ended a policy.
+    /// What ended the work: an interruption, or the exception that ended a policy.
     pub(crate) fn error(&self, watch: &Watch, error: PyErr) -> PyErr {
         if watch.interrupt.is_raised() { error } else { self.trouble().unwrap_or(error) }
     }
 
     /// The exception that ended one of them.
     pub(crate) fn trouble(&self) -> Option<PyErr> {
-        self.troubles.iter().find_map(|trouble| trouble.lock().expect("nobody panics with it").take())
+        self.troubles
+            .iter()
+            .find_map(|trouble| trouble.lock().expect("no thread panics while it holds the lock").take())
     }
 }
 

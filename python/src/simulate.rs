@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use sweephand_report::{Column, Field, SimulatedTrace, SimulationReport, SimulationRow, grouped};
+use sweephand_results::{Column, Field, SimulatedTrace, SimulationReport, SimulationRow, grouped};
 use sweephand_sim::{
     DEFAULT_SEED, LruStack, MemorySize, SampleSize, Sampling, SamplingError, Sweep, SweepError,
 };

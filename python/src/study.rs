@@ -8,7 +8,9 @@ use pyo3::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use sweephand_report::{CurveStudy, Study, json};
+use sweephand_advice::{Advice, CurveStudy, Study, check, sizes};
+use sweephand_report::HtmlReport;
+use sweephand_results::{PolicyListing, TraceReport, json};
 use sweephand_sim::SweepError;
 
 /// Steps of progress for each trace.
@@ -17,8 +19,8 @@ const STEPS: f64 = 1000.0;
 /// Every policy of a comma list, as JSON.
 #[pyfunction]
 pub(crate) fn policies(names: &str) -> PyResult<String> {
-    let listed = sweephand_cli::policies::json_of(names).map_err(|error| raise_command(&error))?;
-    Ok(json(&listed))
+    let listed = PolicyListing::of_names(names).map_err(|error| raise_command(&error.into()))?;
+    Ok(json(&listed.iter().map(PolicyListing::to_json).collect::<Vec<_>>()))
 }
 
 /// Everything about a trace, with its largest objects, as JSON.
@@ -30,7 +32,7 @@ pub(crate) fn info(py: Python<'_>, trace: &Trace, objects: usize, verify: bool) 
         if verify {
             trace.verify(&mut |_| {})?;
         }
-        sweephand_cli::info::described(trace, objects, verify)
+        Ok(TraceReport::of(trace, objects, verify)?.to_json())
     })?;
     described.map(|described| json(&described)).map_err(|error| raise_command(&error))
 }
@@ -48,8 +50,8 @@ pub(crate) fn advise(
     let trace = &trace.trace;
     let watch = Watch { threads, progress, ..Watch::default() };
     let policies = Policies::new(&policies, &watch.interrupt)?;
-    let sizes = sweephand_cli::report::sizes(&memory.join(",")).map_err(|error| raise_command(&error))?;
-    sweephand_cli::report::check(trace).map_err(|error| raise_command(&error))?;
+    let sizes = sizes(&memory.join(",")).map_err(|error| raise_command(&error.into()))?;
+    check(trace).map_err(|error| raise_command(&error.into()))?;
     watch.total.store(STEPS as u64, Ordering::Relaxed);
     let specs = policies.specs.clone();
     let study = watch.over(py, || {
@@ -60,8 +62,8 @@ pub(crate) fn advise(
     let study = study.map_err(|error| policies.error(&watch, error))?;
     // What has no file has no name that a command could take.
     let path = if trace.name().is_file() { trace.name() } else { Path::new("-") };
-    let (text, told) = sweephand_cli::advise::told(path, &study).map_err(raise)?;
-    Ok((text, json(&told)))
+    let advice = Advice { path, study: &study };
+    Ok((advice.to_string(), json(&advice.to_json())))
 }
 
 /// The report on some traces, as HTML.
@@ -76,10 +78,10 @@ pub(crate) fn report(
 ) -> PyResult<String> {
     let watch = Watch { threads, progress, ..Watch::default() };
     let policies = Policies::new(&policies, &watch.interrupt)?;
-    let sizes = sweephand_cli::report::sizes(&memory.join(",")).map_err(|error| raise_command(&error))?;
+    let sizes = sizes(&memory.join(",")).map_err(|error| raise_command(&error.into()))?;
     let traces: Vec<_> = traces.iter().map(|trace| Arc::clone(&trace.get().trace)).collect();
     for trace in &traces {
-        sweephand_cli::report::check(trace).map_err(|error| raise_command(&error))?;
+        check(trace).map_err(|error| raise_command(&error.into()))?;
     }
     watch.total.store(traces.len() as u64 * STEPS as u64, Ordering::Relaxed);
     let names = policies.specs.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
@@ -92,7 +94,7 @@ pub(crate) fn report(
             };
             studies.push(Study::of(trace, specs.clone(), &sizes, &progress, &watch.interrupt)?);
         }
-        Ok(sweephand_cli::report::html(studies, names, memory.join(",")))
+        Ok(HtmlReport::new(studies, names, memory.join(",")).render())
     });
     let page = page.and_then(|page| page.map_err(raise));
     page.map_err(|error| policies.error(&watch, error))

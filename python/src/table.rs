@@ -4,7 +4,7 @@ use crate::error::raise;
 use numpy::IntoPyArray;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use sweephand_report::{Column, Field};
+use sweephand_results::{Column, Field};
 
 /// A column: its name, the type of its values (`text`, `count`, `ratio`), the values, and where
 /// there are some if not everywhere.

@@ -11,7 +11,7 @@ use std::io::{Cursor, Seek, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use sweephand_cli::output::Output;
+use sweephand_output::Output;
 use sweephand_trace::{AllocKind, Chunk, EndTotals, Error, Event, Metadata, Sink, Totals, Writer};
 
 /// A trace of page references, open for reading.
@@ -179,7 +179,7 @@ impl Trace {
             let (end, metadata) = (EndTotals::from(self.totals()), self.trace.header().metadata.clone());
             let mut writer = Writer::new(Output::create(&path, &[])?, metadata).map_err(in_output)?;
             self.trace.replay(&mut writer, &mut |_| {}).map_err(in_output)?;
-            writer.finish(end).map_err(in_output)?.0.commit()
+            Ok(writer.finish(end).map_err(in_output)?.0.commit()?)
         })?;
         saved.map_err(|error| raise_command(&error))
     }
@@ -193,7 +193,7 @@ impl Trace {
     /// Everything that the trace says of itself, as JSON.
     #[getter]
     fn header_json(&self) -> String {
-        sweephand_report::json(self.trace.header())
+        sweephand_results::json(self.trace.header())
     }
 
     /// The identity of its contents, in hexadecimal: equal references have equal checksums, however

@@ -48,7 +48,7 @@ impl Watch {
             .start_handler(move |_| {
                 // SAFETY: it asks the system for a number, and needs no interpreter.
                 let thread = unsafe { ffi::PyThread_get_thread_ident() };
-                crew.lock().expect("nobody panics with it").push(thread);
+                crew.lock().expect("no thread panics while it holds the lock").push(thread);
             })
             .build()
             .map_err(raise)?;
@@ -93,7 +93,7 @@ impl Watch {
     /// Raises KeyboardInterrupt in what Python code the threads run: a policy that is in a loop of
     /// its own does not look at the flag. Threads that run none take no notice.
     fn interrupt_python(&self, _: Python<'_>) {
-        for thread in &*self.crew.lock().expect("nobody panics with it") {
+        for thread in &*self.crew.lock().expect("no thread panics while it holds the lock") {
             // SAFETY: this thread has the interpreter, and the class lives as long as that.
             unsafe { ffi::PyThreadState_SetAsyncExc(*thread as c_long, ffi::PyExc_KeyboardInterrupt) };
         }

@@ -5,13 +5,16 @@
 //! under the licence of the rest of Sweephand.
 
 /// Every file that `build.sh` needs, itself included, with its text.
-pub const SOURCES: [(&str, &str); 11] = [
+pub const SOURCES: [(&str, &str); 14] = [
     ("build.sh", include_str!("../build.sh")),
     ("recorder.h", include_str!("../recorder.h")),
+    ("log.h", include_str!("../log.h")),
     ("window.h", include_str!("../window.h")),
     ("main.c", include_str!("../main.c")),
     ("instrument.c", include_str!("../instrument.c")),
     ("widen.c", include_str!("../widen.c")),
+    ("log.c", include_str!("../log.c")),
+    ("marks.c", include_str!("../marks.c")),
     ("window.c", include_str!("../window.c")),
     ("stream.c", include_str!("../stream.c")),
     ("memory.c", include_str!("../memory.c")),

@@ -6,9 +6,7 @@
 //! that fails is shown as failed, and is in no median; the others count. Exit status: 1 if
 //! something was not as it should be.
 
-use crate::output::Output;
-use crate::record;
-use crate::run::{limit_bytes, named_by, note_on_swap, prefetch_pages};
+use crate::live::{limit_bytes, note_on_swap, prefetch_pages};
 use crate::talk::say;
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,11 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
+use sweephand_output::{Output, named_by};
 use sweephand_pager::{
     Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, Run, RunError,
     Running, Statistics, kernel_share,
 };
-use sweephand_report::{LiveFormat, LiveReport, LiveRun, bytes};
+use sweephand_program::Signals;
+use sweephand_results::{LiveFormat, LiveReport, LiveRun, bytes};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -203,18 +203,17 @@ struct Interruption {
 
 impl Interruption {
     fn watch() -> anyhow::Result<Self> {
-        let mut signals = record::signals()?;
+        let signals = Signals::catch()?;
         let this = Self { signal: Arc::default(), child: Arc::default() };
         let (signal, child) = (Arc::clone(&this.signal), Arc::clone(&this.child));
-        thread::spawn(move || {
-            for origin in signals.forever() {
-                signal.store(origin.signal, Relaxed);
-                // The terminal sends its own to the program as well.
-                let pid = Pid::from_raw(child.load(Relaxed)).filter(|_| origin.process.is_some());
-                if let Some(pid) = pid {
-                    let _ = kill_process(pid, Signal::TERM);
-                }
+        signals.for_each(move |received| {
+            signal.store(received.number, Relaxed);
+            // The terminal sends its own to the program as well.
+            let pid = Pid::from_raw(child.load(Relaxed)).filter(|_| received.is_sent);
+            if let Some(pid) = pid {
+                let _ = kill_process(pid, Signal::TERM);
             }
+            true
         });
         Ok(this)
     }
@@ -249,7 +248,7 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
         "refaults": "faults on pages that had been evicted; under the kernel pages that came back from the swap file",
         "cgroup_limit_bytes": "memory, and what comes on top, the same for all; around a pager some more, which it leaves alone",
     });
-    sweephand_report::header(options, conventions)
+    sweephand_results::header(options, conventions)
 }
 
 impl Variant {
@@ -300,6 +299,7 @@ impl Variant {
                     prefetch_pages,
                     use_ring: true,
                     backend: Backend::Anon,
+                    hardware_bits: false,
                     cgroup_limit: CgroupLimit::Fitting,
                 };
                 Run::start(command, &options, prepare).map(boxed)
@@ -342,7 +342,7 @@ impl Variant {
             pages_written,
             peak_resident_pages: Some(peak_resident_pages),
             hand_steps,
-            exit_status: Some(exit_status),
+            exit_status: u32::try_from(exit_status).ok(),
             cgroup_failcnt: cgroup.failcnt,
             cgroup_limit_bytes: cgroup.limit_bytes,
             output: Some(format!("{digest:016x}")),

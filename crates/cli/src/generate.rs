@@ -1,6 +1,5 @@
 //! `sweephand generate`: makes a trace from a rule and a seed.
 
-use crate::output::Output;
 use crate::progress;
 use crate::talk::say;
 use anyhow::{Context, anyhow};
@@ -9,6 +8,7 @@ use clap::{Args as _, FromArgMatches};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use sweephand_output::Output;
 use sweephand_trace::Metadata;
 use sweephand_trace::generate::{Pattern, Synthesis, SynthesisError};
 

@@ -1,7 +1,6 @@
 //! `sweephand import`: converts a trace of another format to ours or, with `--irim`, to an IRIM
 //! string.
 
-use crate::output::Output;
 use crate::progress;
 use crate::talk::say;
 use anyhow::Context;
@@ -9,7 +8,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use sweephand_report::grouped;
+use sweephand_output::Output;
+use sweephand_results::grouped;
 use sweephand_trace::{Error, Format, ImportOptions, Irim, Metadata, Writer, import};
 
 #[derive(clap::Args)]

@@ -3,13 +3,12 @@
 
 use crate::progress;
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use sweephand_report::{bytes, grouped};
-use sweephand_trace::objects::{Object, objects};
+use sweephand_results::{TraceReport, bytes, grouped};
 use sweephand_trace::picture::{Cell, Picture};
 use sweephand_trace::{Header, Irim, PageState, Trace};
 
@@ -56,40 +55,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         bar.finish_and_clear();
         verified?;
     }
-    let hash = verified_hash(&args.trace, args.verify)?;
-    let (objects, live_at_end) = largest(&trace, args.objects)?;
+    let report = TraceReport::of(&trace, args.objects, args.verify)?;
     let mut out = io::stdout().lock();
     match args.format {
         Format::Json => {
-            let report = as_json(&trace, &objects, args.verify, hash);
-            serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
+            serde_json::to_writer_pretty(&mut out, &report.to_json()).map_err(io::Error::from)?;
             writeln!(out)?;
         }
         Format::Table => {
             let picture = Picture::of(&trace, COLUMNS, ROWS)?;
-            write_summary(&mut out, &trace, args.verify, hash.as_deref())?;
-            write_objects(&mut out, trace.header(), &objects, live_at_end)?;
+            write_summary(&mut out, &report)?;
+            write_objects(&mut out, &report)?;
             write_picture(&mut out, trace.header(), &picture)?;
         }
     }
     out.flush().context("standard output")?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Everything about a trace, with its largest objects, as JSON. `verified`: whether every chunk was
-/// checked.
-pub fn described(trace: &Trace, most_objects: usize, verified: bool) -> anyhow::Result<Value> {
-    let hash = verified_hash(trace.name(), verified)?;
-    Ok(as_json(trace, &largest(trace, most_objects)?.0, verified, hash))
-}
-
-/// The largest objects, and how many of all objects are live at the end.
-fn largest(trace: &Trace, most: usize) -> Result<(Vec<Object>, usize), sweephand_trace::Error> {
-    let mut objects = objects(trace)?;
-    let live_at_end = objects.iter().filter(|object| object.to_record.is_none()).count();
-    objects.sort_by_key(|object| std::cmp::Reverse(object.length_bytes));
-    objects.truncate(most);
-    Ok((objects, live_at_end))
 }
 
 /// What there is to show.
@@ -125,25 +106,6 @@ fn open(path: &Path) -> anyhow::Result<Subject> {
     } else {
         Subject::Trace(Trace::from_reader(whole, name)?)
     })
-}
-
-/// The hash of a trace that was verified, if it is a file.
-fn verified_hash(path: &Path, verified: bool) -> anyhow::Result<Option<String>> {
-    Some(path).filter(|path| verified && path.is_file()).map(file_hash).transpose()
-}
-
-/// The hash of a file's bytes, as the plan of a sweep has it.
-fn file_hash(path: &Path) -> anyhow::Result<String> {
-    let context = || path.display().to_string();
-    let mut file = File::open(path).with_context(context)?;
-    let mut hash = xxhash_rust::xxh3::Xxh3::new();
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        match file.read(&mut buffer).with_context(context)? {
-            0 => return Ok(format!("xxh3:{:016x}", hash.digest())),
-            length => hash.update(&buffer[..length]),
-        }
-    }
 }
 
 fn show_irim(args: &Args, string: &Irim) -> anyhow::Result<ExitCode> {
@@ -199,7 +161,8 @@ fn show_irim(args: &Args, string: &Irim) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_summary(out: &mut impl Write, trace: &Trace, verified: bool, hash: Option<&str>) -> io::Result<()> {
+fn write_summary(out: &mut impl Write, report: &TraceReport<'_>) -> io::Result<()> {
+    let TraceReport { trace, verified, file_hash, .. } = report;
     let Header { version, checksum, totals, metadata } = trace.header();
     let mut line = |name: &str, value: String| writeln!(out, "{name:<20} {value}");
     line("trace", trace.name().display().to_string())?;
@@ -208,12 +171,12 @@ fn write_summary(out: &mut impl Write, trace: &Trace, verified: bool, hash: Opti
         line("command", metadata.command.join(" "))?;
     }
     line("source", format!("{}, written by {}", metadata.source, metadata.producer))?;
-    let checked = if verified { ", every chunk verified" } else { "" };
+    let checked = if *verified { ", every chunk verified" } else { "" };
     line(
         "checksum",
         format!("{checksum:016x} (format version {version}, {} chunks{checked})", totals.chunks),
     )?;
-    hash.map_or(Ok(()), |hash| line("file hash", hash.to_string()))?;
+    file_hash.as_ref().map_or(Ok(()), |hash| line("file hash", hash.to_string()))?;
     let ended = match (metadata.complete, metadata.ended.as_str()) {
         (true, "") => "complete".to_owned(),
         (true, ended) => format!("complete: {ended}"),
@@ -224,9 +187,7 @@ fn write_summary(out: &mut impl Write, trace: &Trace, verified: bool, hash: Opti
     let window = match metadata.window {
         0 => "none: every reference is stored".to_owned(),
         1 => "1 (runs of references to one page are stored as one)".to_owned(),
-        k => {
-            format!("{k} (LRU and OPT faults are exact from {k} pages up; for others take {} or more)", 8 * k)
-        }
+        k => format!("{k} ({})", metadata.exactness().unwrap_or_default()),
     };
     line("window", window)?;
     let included = match (metadata.instruction_fetches, metadata.system_calls) {
@@ -253,12 +214,9 @@ fn write_summary(out: &mut impl Write, trace: &Trace, verified: bool, hash: Opti
     line("objects", objects)
 }
 
-fn write_objects(
-    out: &mut impl Write,
-    header: &Header,
-    objects: &[Object],
-    live_at_end: usize,
-) -> io::Result<()> {
+fn write_objects(out: &mut impl Write, report: &TraceReport<'_>) -> io::Result<()> {
+    let TraceReport { trace, objects, live_at_end, .. } = report;
+    let header = trace.header();
     if objects.is_empty() {
         return Ok(());
     }
@@ -313,32 +271,4 @@ fn glyph(cell: Cell, pages: u32) -> char {
         0 => ' ',
         touched => ramp[((4 * u64::from(touched)).div_ceil(pages.into()) as usize - 1).min(3)],
     }
-}
-
-fn as_json(trace: &Trace, objects: &[Object], verified: bool, hash: Option<String>) -> Value {
-    let Header { version, checksum, totals, metadata } = trace.header();
-    let objects: Vec<Value> = objects
-        .iter()
-        .map(|object| {
-            json!({
-                "address": object.address,
-                "length_bytes": object.length_bytes,
-                "kind": object.kind.name(),
-                "touched_pages": object.touched_pages,
-                "from_record": object.from_record,
-                "to_record": object.to_record,
-            })
-        })
-        .collect();
-    json!({
-        "trace": trace.name().display().to_string(),
-        "format_version": version,
-        // As text: 64 bits do not survive every JSON reader.
-        "checksum": format!("{checksum:016x}"),
-        "verified": verified,
-        "file_hash": hash,
-        "metadata": metadata,
-        "totals": totals,
-        "largest_objects": objects,
-    })
 }

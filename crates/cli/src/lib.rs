@@ -5,30 +5,28 @@
 //! Exit status: 0 success, 1 a finding (a check that failed), 2 an error, reported in one line.
 //! `record` and `run` return the status of the program that they ran.
 
-// Both panic where they cannot write: see `talk` and `output`.
+// Both panic where they cannot write: see `talk`.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
-pub mod advise;
+mod advise;
 mod awake;
-mod children;
 mod compare;
 mod completions;
 pub mod generate;
 mod import;
-pub mod info;
+mod info;
+mod live;
 mod man;
 mod multiprogram;
-pub mod output;
 mod plot;
-pub mod policies;
+mod policies;
 mod progress;
 mod record;
-mod recording;
-pub mod report;
+mod report;
 mod reproduce;
 mod run;
 mod run_tasks;
-pub mod simulate;
+mod simulate;
 #[cfg(feature = "parquet")]
 mod sweep;
 mod talk;
@@ -114,7 +112,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
     let command = match Cli::try_parse_from(&words) {
         Ok(cli) => cli.command,
         Err(error) => {
-            // Help is no error; a terminal that is gone is nobody to tell.
+            // Help is no error; if the terminal is gone, there is no one to print it for.
             let _ = error.print();
             if let Some(meant) = with_dashes(&error, &words) {
                 talk::say!("sweephand: write -- before the program: {meant}");
@@ -136,6 +134,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         Command::Advise(args) => advise::run(args),
         Command::Plot(args) => plot::run(args),
         Command::Multiprogram(args) => multiprogram::run(args),
+        Command::Run(args) if args.is_of_tasks() => run_tasks::run(args),
         Command::Run(args) => run::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Reproduce(args) => reproduce::run(args, home),

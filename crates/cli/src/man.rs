@@ -1,12 +1,12 @@
 //! `sweephand man`: the manual pages, generated from the definition of the command line.
 
-use crate::output::Output;
 use anyhow::{Context, bail};
 use clap::Command;
 use clap_mangen::Man;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use sweephand_output::Output;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

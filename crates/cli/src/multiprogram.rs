@@ -1,6 +1,5 @@
 //! `sweephand multiprogram`: many tasks, one memory.
 
-use crate::output::Output;
 use crate::progress;
 use crate::talk::say;
 use anyhow::{Context, anyhow, bail};
@@ -9,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_machine::configuration::ProgramFile;
 use sweephand_machine::{Configuration, Line, Sample, Workload};
+use sweephand_output::Output;
 use sweephand_policy::task_registry::TaskSpec;
-use sweephand_report::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
+use sweephand_results::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

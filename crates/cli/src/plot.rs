@@ -1,12 +1,13 @@
 //! `sweephand plot`: one picture of a trace.
 
-use crate::output::Output;
 use crate::report::{self, Options};
 use anyhow::{Context, bail};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use sweephand_report::{CurveStudy, Distances, PictureFormat, plot_distances, plot_faults, plot_pages};
+use sweephand_advice::{CurveStudy, Distances};
+use sweephand_output::Output;
+use sweephand_report::{PictureFormat, plot_distances, plot_faults, plot_pages};
 use sweephand_trace::Interrupt;
 use sweephand_trace::picture::Picture;
 
@@ -48,7 +49,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = Output::create(&args.output, &[&args.trace])?;
     let trace = report::open(&args.trace)?;
     let header = trace.header();
-    let (name, page_bytes) = (sweephand_report::short_name(&trace), header.metadata.page_size);
+    let (name, page_bytes) = (sweephand_advice::short_name(&trace), header.metadata.page_size);
     let picture = match args.what {
         What::Faults => {
             let bar = report::bar(&trace);

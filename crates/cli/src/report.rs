@@ -1,9 +1,7 @@
 //! `sweephand report`: an HTML report on one trace or more.
 
-use crate::output::Output;
 use crate::progress;
 use crate::record;
-use crate::run::named_by;
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use std::ffi::OsString;
@@ -11,18 +9,12 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use sweephand_advice::{POLICIES, SIZES, Study, check, sizes};
+use sweephand_output::{Output, named_by};
 use sweephand_policy::registry::Spec;
-use sweephand_report::{HtmlReport, Study};
+use sweephand_report::HtmlReport;
 use sweephand_sim::MemorySize;
 use sweephand_trace::{Interrupt, Trace};
-
-/// Policies to compare unless others are asked for: the bound, the classics, those that could run
-/// live.
-pub const POLICIES: &str = "opt,lru,clock,car,clock-pro,lirs,mglru,sieve";
-/// Memory sizes to compare them at; all of the program's pages come besides.
-pub const SIZES: &str = "5%,10%,20%,30%,40%,50%,60%,70%,80%,90%";
-/// More sizes than this make no better chart.
-const MOST_SIZES: usize = 100;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -57,17 +49,6 @@ impl Options {
     }
 }
 
-/// Reads a comma list of memory sizes, no more than a chart can show.
-pub fn sizes(memory: &str) -> anyhow::Result<Vec<MemorySize>> {
-    let sizes = MemorySize::parse_list(memory)?;
-    if sizes.contains(&MemorySize::All) || sizes.len() > MOST_SIZES {
-        bail!(
-            "--memory: name {MOST_SIZES} sizes at most; for all of them use sweephand simulate --format csv"
-        );
-    }
-    Ok(sizes)
-}
-
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (specs, sizes) = args.options.parse()?;
     let mut in_use = named_by(&args.command);
@@ -88,8 +69,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         bar.finish_and_clear();
         studies.push(study);
     }
-    let html = html(studies, args.options.policy, args.options.memory);
-    out.write_all(html.as_bytes()).context("the report cannot be written")?;
+    let page = HtmlReport::new(studies, args.options.policy, args.options.memory).render();
+    out.write_all(page.as_bytes()).context("the report cannot be written")?;
     out.commit()?;
     // What is recorded passes on its program's status, as with `record`.
     Ok(status)
@@ -102,23 +83,10 @@ pub(crate) fn stdout_beside(output: Option<&Path>) -> io::Result<Option<OwnedFd>
     is_taken.then(|| io::stderr().as_fd().try_clone_to_owned()).transpose()
 }
 
-/// The report on some traces, with the policies and memory sizes that were asked for.
-pub fn html(studies: Vec<Study>, policies: String, sizes: String) -> String {
-    HtmlReport { studies, version: env!("CARGO_PKG_VERSION").to_string(), policies, sizes }.render()
-}
-
-/// Whether a trace has something to study.
-pub fn check(trace: &Trace) -> anyhow::Result<()> {
-    if trace.header().totals.records == 0 {
-        bail!("{}: has no references to simulate", trace.name().display());
-    }
-    Ok(())
-}
-
 /// Opens a trace that has something to study.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Trace> {
     let is_name = path.components().count() == 1 && !path.exists();
-    if is_name && path != Path::new("-") && record::find_program(path.as_os_str()).is_ok() {
+    if is_name && path != Path::new("-") && sweephand_record::find_program(path.as_os_str()).is_ok() {
         bail!(
             "{0}: there is no such trace; if the program is meant, write -- before it: -- {0}",
             path.display()

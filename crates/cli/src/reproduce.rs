@@ -1,6 +1,5 @@
 //! `sweephand reproduce`: a paper's published results beside measured ones.
 
-use crate::output::{Output, make_folder};
 use crate::{Home, progress};
 use anyhow::{Context, bail};
 use indicatif::{MultiProgress, ProgressBar};
@@ -9,6 +8,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use sweephand_output::{Output, make_folder};
 use sweephand_papers::{
     Item, Lab, Machine, Program, Report, Reproduction, State, all_items, checksum, every_item, html_page,
     items, measured_items,
@@ -143,7 +143,7 @@ fn onto_a_page(
     bars: &Bars,
     format: Format,
 ) -> anyhow::Result<Vec<Done>> {
-    // The page has every item. What nobody asked for is shown if it is in the folder.
+    // The page has every item. Items that were not asked for are shown if they are in the folder.
     let mut found: Vec<Reproduction> = every_item().filter_map(|item| kept(folder, item, bench)).collect();
     let write_page = |found: &[Reproduction]| {
         write_file(&folder.join("index.html"), html_page(found, env!("CARGO_PKG_VERSION")).as_bytes())
@@ -235,7 +235,7 @@ fn path_in(folder: &Path, item: &Item, extension: &str) -> anyhow::Result<PathBu
 fn write_file(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
     let mut file = Output::create(path, &[])?;
     file.write_all(contents).with_context(|| format!("{}: cannot be written", path.display()))?;
-    file.commit()
+    Ok(file.commit()?)
 }
 
 fn this_program(home: &Home) -> anyhow::Result<Program> {

@@ -5,11 +5,9 @@
 //! error only if it is asked to, or if something is wrong.
 
 use crate::awake::Awake;
-use crate::output::Output;
-use crate::progress;
-use crate::record::{exit_code, pass_signals_on, signals};
+use crate::live::{forget_stats, limit_bytes, note_on_swap, prefetch_pages, show};
 use crate::talk::say;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{
     SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ,
@@ -20,14 +18,11 @@ use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
-use std::thread;
-use std::time::{Duration, Instant};
+use sweephand_output::{Output, named_by};
 use sweephand_pager::{
-    Backend, CgroupLimit, Glance, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options,
-    PAGE_BYTES, Run, Running, Watched,
+    Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, Run, Running,
 };
-use sweephand_report::{bytes, grouped};
-use sweephand_sim::{MemorySize, MemorySizeError};
+use sweephand_program::{Signals, exit_code};
 
 /// Signals that end a program with a core dump.
 const CORE_SIGNALS: [i32; 10] =
@@ -52,7 +47,7 @@ pub(crate) struct Args {
     /// sets, or by feedback if the policy has none; `none`: all at once; `serial`: one after
     /// another
     #[arg(long, value_enum, requires = "tasks", value_name = "RULE")]
-    pub(crate) load_control: Option<crate::run_tasks::Rule>,
+    pub(crate) load_control: Option<Rule>,
     /// Print an example of a file for --tasks, with every key and its default
     #[arg(long, exclusive = true)]
     print_tasks: bool,
@@ -89,6 +84,12 @@ pub(crate) struct Args {
     /// I/O and io_uring
     #[arg(long, value_enum, default_value = "anon")]
     backend: PagingBackend,
+    /// How the pager learns which pages are in use. software unmaps pages and waits for a touch.
+    /// hardware reads the processor's accessed bits, where root may (a kernel with BPF and BTF);
+    /// --stats says whether it could. It is faster, and on trial: see docs/pager.md before you use
+    /// it where contents matter
+    #[arg(long, value_enum, default_value = "software", value_name = "HOW")]
+    reference_bits: ReferenceBits,
     /// The limit of the memory cgroup around the program, for all its processes together: bytes,
     /// pages, or none for no cgroup. Programs such as Java and Node read it to size their heaps. It
     /// must be enough for all that --memory promises, or the kernel ends the program [default: as
@@ -112,7 +113,32 @@ enum PagingBackend {
     Memfd,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ReferenceBits {
+    Software,
+    Hardware,
+}
+
+/// Which tasks may be active.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Rule {
+    Policy,
+    Feedback,
+    None,
+    Serial,
+}
+
 impl Args {
+    /// Whether it is the programs of a file that are run.
+    pub(crate) fn is_of_tasks(&self) -> bool {
+        self.tasks.is_some()
+    }
+
+    /// Keeps processors from sleeping, if that is asked for.
+    pub(crate) fn awake(&self) -> anyhow::Result<Option<Awake>> {
+        self.awake.then(Awake::hold).transpose()
+    }
+
     /// Most pages to read ahead.
     pub(crate) fn prefetch_pages(&self) -> anyhow::Result<u32> {
         prefetch_pages(&self.prefetch)
@@ -129,10 +155,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         io::stdout().write_all(sweephand_pager::tasks::EXAMPLE.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let _awake = args.awake.then(Awake::hold).transpose()?;
-    if args.tasks.is_some() {
-        return crate::run_tasks::run(args);
-    }
+    let _awake = args.awake()?;
     if args.load_control.is_some() {
         bail!("--load-control: is for the programs of --tasks FILE.toml");
     }
@@ -149,19 +172,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             PagingBackend::Anon => Backend::Anon,
             PagingBackend::Memfd => Backend::Memfd,
         },
+        hardware_bits: args.reference_bits == ReferenceBits::Hardware,
         cgroup_limit: cgroup_limit(args.cgroup_limit.as_deref())?,
     };
     let stats =
         args.stats.as_deref().map(|path| Output::create(path, &named_by(&args.command))).transpose()?;
     forget_stats(args.stats.as_deref())?;
-    let signals = signals()?;
+    let signals = Signals::catch()?;
     let run: Box<dyn Running> = if args.kernel {
         let memory = KernelMemory::Limited { limit_bytes, swap: options.swap };
         Box::new(KernelRun::start(&args.command, &memory, |_| {})?)
     } else {
         Box::new(Run::start(&args.command, &options, |_| {})?)
     };
-    pass_signals_on(signals, run.child());
+    signals.pass_on(run.child());
     if args.progress {
         show(&*run);
     }
@@ -211,45 +235,6 @@ fn tell_of_core(program: &Path, status: ExitStatus) {
     }
 }
 
-/// Removes counts of an earlier run, which a reader could take for those of one that has failed.
-pub(crate) fn forget_stats(path: Option<&Path>) -> anyhow::Result<()> {
-    let Some(path) = path.filter(|path| path.is_file()) else { return Ok(()) };
-    // Not a link, but what it stands for, as that is what `Output` replaces.
-    let path = &path.canonicalize().unwrap_or(path.to_path_buf());
-    fs::remove_file(path).with_context(|| format!("{}: cannot be removed", path.display()))
-}
-
-/// The backing store may be named as a file in a directory. Who meant a directory that is not there
-/// is told.
-pub(crate) fn note_on_swap(swap: &Path) {
-    let directory = swap.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Without the directory there is an error, which says enough.
-    if !swap.exists() && directory.is_dir() {
-        say!(
-            "sweephand: note: --swap {}: there is no such directory; pages go to a file without a name in {}",
-            swap.display(),
-            directory.display()
-        );
-    }
-}
-
-/// The files that a command line may be about: the program, and what it is given.
-pub(crate) fn named_by(command: &[OsString]) -> Vec<&Path> {
-    command.iter().map(Path::new).collect()
-}
-
-/// Bytes of memory, as given at some place.
-pub(crate) fn limit_bytes(place: &str, text: &str) -> anyhow::Result<u64> {
-    match text.parse() {
-        Ok(MemorySize::Bytes(bytes)) => Ok(bytes),
-        Ok(MemorySize::Pages(pages)) => Ok(pages.saturating_mul(PAGE_BYTES)),
-        Err(MemorySizeError { reason, .. }) if reason.ends_with("the most there is") => {
-            bail!("{place} {text}: {reason}")
-        }
-        _ => bail!("{place} {text}: write bytes as in 64MiB or pages as in 16384p"),
-    }
-}
-
 /// The limit of a cgroup around a program.
 fn cgroup_limit(text: Option<&str>) -> anyhow::Result<CgroupLimit> {
     Ok(match text {
@@ -257,41 +242,4 @@ fn cgroup_limit(text: Option<&str>) -> anyhow::Result<CgroupLimit> {
         Some("none") => CgroupLimit::Unlimited,
         Some(size) => CgroupLimit::Bytes(limit_bytes("--cgroup-limit", size)?),
     })
-}
-
-/// Most pages to read ahead.
-pub(crate) fn prefetch_pages(prefetch: &str) -> anyhow::Result<u32> {
-    match prefetch {
-        "off" => Ok(0),
-        number => match number.parse() {
-            Ok(pages) if pages <= MOST_PREFETCH_PAGES => Ok(pages),
-            _ => bail!("--prefetch {number}: write off, or up to {MOST_PREFETCH_PAGES} pages"),
-        },
-    }
-}
-
-/// Keeps a line up to date until a run has ended.
-pub(crate) fn show(run: &dyn Watched) {
-    const EVERY: Duration = Duration::from_millis(250);
-    let line = progress::line();
-    let (mut before, mut time) = (run.glance(), Instant::now());
-    while !run.has_ended() {
-        thread::sleep(EVERY);
-        let now = run.glance();
-        let seconds = time.elapsed().as_secs_f64();
-        let rate =
-            |count: fn(&Glance) -> u64| (count(&now).saturating_sub(count(&before)) as f64 / seconds) as u64;
-        let tasks = now.tasks.map(|(active, left)| format!("{active} of {left} tasks active, "));
-        line.set_message(format!(
-            "{}{} resident, {} faults/s, {}/s read, {}/s written",
-            tasks.unwrap_or_default(),
-            bytes(now.resident_pages.saturating_mul(PAGE_BYTES)),
-            grouped(rate(|counts| counts.faults)),
-            bytes(rate(|counts| counts.pages_read).saturating_mul(PAGE_BYTES)),
-            bytes(rate(|counts| counts.pages_written).saturating_mul(PAGE_BYTES)),
-        ));
-        line.tick();
-        (before, time) = (now, Instant::now());
-    }
-    line.finish_and_clear();
 }

@@ -3,34 +3,24 @@
 //! Exit status: 0 if every task's status was 0; 1 if some task's was not, with a line for each; 2
 //! if a pager could not continue, or the kernel had to end a process.
 
-use crate::output::Output;
-use crate::record;
-use crate::run::{Args, forget_stats, limit_bytes, note_on_swap, show};
+use crate::live::{forget_stats, limit_bytes, note_on_swap, show};
+use crate::run::{Args, Rule};
 use crate::talk::say;
 use anyhow::bail;
-use rustix::pipe::{PipeFlags, pipe_with};
-use std::fs::File;
 use std::io::Write;
-use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::thread;
+use sweephand_output::Output;
 use sweephand_pager::tasks::{
     Control, LoadControlOptions, TaskFile, TaskOptions, TasksStatistics, TasksWatch, run_tasks,
 };
 use sweephand_policy::task_registry::TaskSpec;
-use sweephand_report::bytes;
-
-/// Who may be active.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Rule {
-    Policy,
-    Feedback,
-    None,
-    Serial,
-}
+use sweephand_program::Signals;
+use sweephand_results::bytes;
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = args.tasks.as_deref().expect("the caller looked");
+    let _awake = args.awake()?;
     let file = TaskFile::open(path)?;
     let limit_bytes = match (&args.memory, &file.memory) {
         (Some(text), _) => limit_bytes("--memory", text)?,
@@ -54,7 +44,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     note_on_swap(&args.swap);
     let stats = args.stats.as_deref().map(|stats| Output::create(stats, &[path])).transpose()?;
     forget_stats(args.stats.as_deref())?;
-    let (signals, watch) = (pass_signals_on()?, TasksWatch::default());
+    let (signals, watch) = (Signals::catch()?.into_pipe()?, TasksWatch::default());
     let statistics = thread::scope(|scope| {
         if args.progress {
             scope.spawn(|| show(&watch));
@@ -105,21 +95,4 @@ fn load_control(file: &TaskFile, rule: Option<Rule>) -> LoadControlOptions {
             LoadControlOptions { control: Control::None, lt_rt: false, most_active: 1, ..of_file }
         }
     }
-}
-
-/// A descriptor to read the numbers of signals from that some process has sent us: they are meant
-/// for the tasks. The terminal sends its own to all by itself; of those only a 0 is told.
-fn pass_signals_on() -> anyhow::Result<OwnedFd> {
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-    let mut signals = record::signals()?;
-    let mut write = File::from(write);
-    thread::spawn(move || {
-        for origin in signals.forever() {
-            let number = if origin.process.is_some() { origin.signal as u8 } else { 0 };
-            if write.write_all(&[number]).is_err() {
-                break;
-            }
-        }
-    });
-    Ok(read)
 }

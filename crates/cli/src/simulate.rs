@@ -1,21 +1,19 @@
 //! `sweephand simulate`: page faults by policy and memory size.
 
-use crate::output::Output;
 use crate::progress;
 use crate::talk::say;
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use sweephand_output::Output;
 use sweephand_policy::registry::Spec;
-use sweephand_report::{Format, Measure, SimulatedTrace, SimulationReport};
-use sweephand_sim::{Cell, DEFAULT_SEED, MemorySize, SampleSize, Sampling, Sweep, SweepError, Trajectory};
+use sweephand_results::{Format, Measure, SimulatedTrace, SimulationReport};
+use sweephand_sim::{
+    Cell, DEFAULT_POLICIES, DEFAULT_SEED, DEFAULT_SIZES, MemorySize, SampleSize, Sampling, Sweep, SweepError,
+    Trajectory,
+};
 use sweephand_trace::Trace;
-
-/// Policies to simulate unless others are asked for.
-pub const POLICIES: &str = "opt,lru,clock,car,lirs,clock-pro";
-/// Memory sizes to simulate them at.
-pub const SIZES: &str = "10%,20%,30%,40%,50%,60%,70%,80%,90%";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -23,11 +21,11 @@ pub(crate) struct Args {
     #[arg(required = true)]
     traces: Vec<PathBuf>,
     /// Policies, comma list; `all`, or names with parameters as in clock-pro:cold=5%
-    #[arg(short, long, default_value = POLICIES, value_name = "LIST")]
+    #[arg(short, long, default_value = DEFAULT_POLICIES, value_name = "LIST")]
     policy: String,
     /// Memory sizes, comma list: pages (300p), bytes (64MiB), shares of the trace's pages (25%), or
     /// all sizes
-    #[arg(short, long, default_value = SIZES, value_name = "LIST")]
+    #[arg(short, long, default_value = DEFAULT_SIZES, value_name = "LIST")]
     memory: String,
     /// Hide references that repeat the one before them from the policies (they still count)
     #[arg(long)]

@@ -86,7 +86,7 @@ fn report(cells: &Cells, missing: &[usize], summary: &Summary, dataset: &Dataset
     let Summary { computed, failures, stopped } = summary;
     let mut out = io::stdout().lock();
     if !failures.is_empty() {
-        // What ails a whole trace is told once.
+        // An error that concerns a whole trace is printed once.
         let mut told: Vec<(&Failure, usize)> = Vec::new();
         for failure in failures {
             match told

@@ -27,36 +27,33 @@ fn stdout(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The pages of the book, by their paths below `docs/`.
-fn pages() -> BTreeMap<String, String> {
-    fn gather(folder: &Path, root: &Path, pages: &mut BTreeMap<String, String>) {
-        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-            let path = entry.path();
+/// The files below a folder whose names end so, by their paths from there.
+fn files(folder: &Path, extension: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(inner) = folders.pop() {
+        for path in fs::read_dir(inner).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
-                gather(&path, root, pages);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                let name = path.strip_prefix(root).unwrap().display().to_string();
-                pages.insert(name, fs::read_to_string(path).unwrap());
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == extension) {
+                let name = path.strip_prefix(folder).unwrap().display().to_string();
+                found.insert(name, fs::read_to_string(path).unwrap());
             }
         }
     }
-    let mut pages = BTreeMap::new();
-    gather(&docs(), &docs(), &mut pages);
-    pages
+    found
+}
+
+/// The pages of the book, by their paths below `docs/`.
+fn pages() -> BTreeMap<String, String> {
+    files(&docs(), "md")
 }
 
 /// The file that registers a policy, and what it says at its head.
 fn source(name: &str) -> (String, String) {
-    let folder = project().join("crates/policy/src/policies");
     let registers = |text: &str| text.contains(&format!("name: \"{name}\""));
-    let mut found: Vec<(String, String)> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .map(|path| {
-            (path.file_name().unwrap().to_str().unwrap().to_string(), fs::read_to_string(path).unwrap())
-        })
-        .filter(|(_, text)| registers(text))
-        .collect();
+    let files = files(&project().join("crates/policy/src/policies"), "rs");
+    let mut found: Vec<(String, String)> = files.into_iter().filter(|(_, text)| registers(text)).collect();
     assert_eq!(found.len(), 1, "{name} is registered in one file: {found:.80?}");
     let (file, text) = found.remove(0);
     let header = text.lines().map_while(|line| line.strip_prefix("//!"));

@@ -1,6 +1,6 @@
 //! `sweephand run`: real programs in less memory than they want, with what they hold verified.
 //!
-//! The programs are in `crates/pager/tests/programs`: each checks every word that it reads, and
+//! The programs are in `crates/cli/tests/programs`: each checks every word that it reads, and
 //! prints `right` at the end. Where userfaultfd is not allowed (these tests want root) they say so,
 //! and check that the command says so too.
 
@@ -68,6 +68,23 @@ fn contents_are_right_without_io_uring_or_read_ahead_and_in_the_least_memory() {
     ];
     for options in options {
         expect_right(options, "churn", &["24", "4", "2"]);
+    }
+}
+
+/// The processor's bits, where they can be had. Then no page is unmapped to learn of its use, and
+/// what was read ahead in vain is counted.
+#[test]
+fn contents_are_right_with_the_processors_bits() {
+    if !can_page() {
+        return;
+    }
+    for policy in ["clock", "clock-pro", "lifo-plus"] {
+        let options = ["--memory", "16MiB", "--policy", policy, "--reference-bits", "hardware"];
+        let counts = counts(&options, "churn", &["32", "4", "4"]);
+        let bits = counts["reference_bits"].as_str().unwrap();
+        assert!(bits == "hardware" || bits.starts_with("software: "), "{bits}");
+        let [unused, unasked] = ["unused_pages", "unasked_pages"].map(|name| counts[name].as_u64().unwrap());
+        assert!(unused <= unasked && unasked > 0, "{counts}");
     }
 }
 
@@ -361,6 +378,12 @@ fn a_debugger_sees_what_the_program_has() {
     let output = output(command.arg("--args").arg(program).arg("64"));
     let (words, errors) = (text(&output.stdout), text(&output.stderr));
     assert!(errors.contains("Cannot access memory"), "{words} {errors}");
+    // Older debuggers do not know the registers of newer processors, and cannot have any program
+    // call a function there.
+    if errors.contains("Couldn't write extended state status") {
+        eprintln!("NOT TESTED: the debugger cannot make calls on this processor: {errors}");
+        return;
+    }
     assert!(
         words.contains("= 0") && words.contains("98 'b'") && words.contains("104 'h'"),
         "{words} {errors}"

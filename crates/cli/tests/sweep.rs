@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::Duration;
-use sweephand_report::{SimulationRow, SweepRow};
+use sweephand_results::{SimulationRow, SweepRow};
 
 const POLICIES: [&str; 13] = [
     "fifo",
@@ -99,7 +99,7 @@ fn bundled(trace: &str) -> PathBuf {
 
 fn counts(row: SweepRow) -> Counts {
     let row = serde_json::to_value(SweepRow {
-        cell: sweephand_report::CellColumns { seconds: 0.0, ..row.cell },
+        cell: sweephand_results::CellColumns { seconds: 0.0, ..row.cell },
         ..row
     });
     row.unwrap().as_object().unwrap().iter().map(|(name, value)| format!("{name}={value}")).collect()

@@ -349,7 +349,7 @@ fn what_does_not_fit_the_cgroup_is_told_and_the_others_go_on() {
         let expected = format!(
             "sweephand: task 'python3': exit status 137\nsweephand: the kernel ended a process: all memory of the tasks, with \
              page tables and files, did not fit the cgroup's {}; give them more with --memory",
-            sweephand_report::bytes(number(&counts, "cgroup_limit_bytes"))
+            sweephand_results::bytes(number(&counts, "cgroup_limit_bytes"))
         );
         assert_eq!((status, said, killed), (Some(2), expected, 1), "{counts}");
         break;

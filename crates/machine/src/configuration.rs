@@ -6,6 +6,7 @@ use crate::outcome::Outcome;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use sweephand_policy::ArgumentError;
+pub use sweephand_policy::load_control::{Control, Deactivate};
 use sweephand_policy::task_registry::TaskSpec;
 
 /// A virtual-memory computer and the work that it is given. Times are in references: the processor
@@ -97,8 +98,10 @@ pub struct Io {
 #[serde(default, deny_unknown_fields)]
 pub struct LoadControl {
     /// What decides whether the first ready task is activated.
+    #[serde(with = "by_name")]
     pub control: Control,
     /// Which task is deactivated when memory is overcommitted.
+    #[serde(with = "by_name")]
     pub deactivate: Deactivate,
     /// Whether the number of loading tasks is limited (LT/RT), for policies that do not say it
     /// themselves.
@@ -117,48 +120,24 @@ pub struct LoadControl {
     pub feedback: Feedback,
 }
 
-/// What decides whether the first ready task is activated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Control {
-    /// The claims of policies that make them; feedback for the others.
-    #[default]
-    Policy,
-    /// Feedback from the paging devices, for every policy.
-    Feedback,
-    /// Nothing but `most_active` and the limit of loading tasks.
-    None,
-}
+/// Choices of load control, by name.
+mod by_name {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use sweephand_policy::load_control::Named;
 
-/// Which active task is deactivated. Ties go to the one activated last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Deactivate {
-    /// The one with the smallest resident set.
-    Smallest,
-    /// The one activated last (used in the paper).
-    #[default]
-    Last,
-    /// The one with the most left of its time slice.
-    Slice,
-    /// The one whose fault found memory overcommitted.
-    Faulting,
-    /// The one with the largest resident set.
-    Largest,
-    /// Any.
-    Random,
-}
+    pub(super) fn deserialize<'de, T: Named, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+        let text = String::deserialize(from)?;
+        let known = T::all().iter().find(|(_, name)| *name == text);
+        known.map(|(choice, _)| *choice).ok_or_else(|| {
+            let names: Vec<String> = T::all().iter().map(|(_, name)| format!("`{name}`")).collect();
+            D::Error::custom(format!("unknown variant `{text}`, expected one of {}", names.join(", ")))
+        })
+    }
 
-impl Deactivate {
-    /// All of them: those that the paper found good, then the others.
-    pub const ALL: [(Self, &'static str); 6] = [
-        (Self::Smallest, "smallest"),
-        (Self::Last, "last"),
-        (Self::Slice, "slice"),
-        (Self::Faulting, "faulting"),
-        (Self::Largest, "largest"),
-        (Self::Random, "random"),
-    ];
+    pub(super) fn serialize<T: Named, S: serde::Serializer>(choice: &T, to: S) -> Result<S::Ok, S::Error> {
+        let (_, name) = T::all().iter().find(|(other, _)| other == choice).expect("all are listed");
+        to.serialize_str(name)
+    }
 }
 
 /// Feedback: after each period the number of active tasks follows the load of the paging devices.

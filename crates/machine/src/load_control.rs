@@ -1,55 +1,27 @@
-//! Load control: how many tasks may be active.
+//! Load control on the machine's clocks. The rules are in [`sweephand_policy::load_control`].
 //!
-//! The first ready task is activated if three rules allow it. If no task is active, it is activated
-//! in any case.
-//!
-//! * *Claims.* The memory that the task claimed when it was deactivated fits beside the current
-//!   claims of the active tasks, with K0 frames to spare. (A task that waits for a page claims that
-//!   page too. Otherwise a task that was just deactivated would fit again at once.) For policies
-//!   without claims, *feedback* replaces this rule: the number of active tasks follows the load of
-//!   the paging devices.
-//! * *LT/RT.* Fewer than L tasks are loading. A task is loading from its activation until it has
-//!   executed tau references or has made an I/O request. Loading tasks fault at nearly every
-//!   reference. If there are more of them than paging devices, they only wait for each other, while
-//!   the claims of all look small.
-//! * *A plain limit* on the number of active tasks.
-//!
-//! [`Deactivate`](crate::configuration::Deactivate) chooses the task that is deactivated when
-//! memory is overcommitted.
+//! A task is loading until it has executed tau references or has made an I/O request. A task that
+//! waits for a page claims that page too; otherwise a task that was just deactivated would fit
+//! again at once. The load of the paging devices is the share of the reads that they can do in a
+//! period.
 
-use crate::configuration::{Configuration, Control, Feedback};
+use crate::configuration::Configuration;
 use crate::memory::Memory;
+use sweephand_policy::load_control::{self as rules, Claims, Limits};
 use sweephand_policy::{Claim, LoadControl, TaskPolicy, VirtualTime};
 
 #[derive(Debug)]
 pub(crate) struct LoadController {
+    rules: rules::LoadController,
     frames: usize,
-    k0_frames: usize,
-    /// L; no limit without LT/RT.
-    most_loading: usize,
-    most_active: usize,
-    rule: Rule,
     /// By task, as of the latest look.
     claims: Vec<Claim>,
     /// Whether `claims` still hold.
     claims_hold: bool,
-}
-
-#[derive(Debug)]
-enum Rule {
-    Claims,
-    Feedback(Controller),
-    None,
-}
-
-/// The feedback controller.
-#[derive(Debug)]
-struct Controller {
-    parameters: Feedback,
     /// Reads that the paging devices can do in a period.
     capacity: f64,
-    /// Tasks that may be active now.
-    limit: usize,
+    period_refs: u64,
+    /// When feedback looks next, in real time.
     next_look: u64,
     /// Reads before the latest look.
     reads: u64,
@@ -72,63 +44,50 @@ impl LoadController {
         tasks: usize,
     ) -> Self {
         let parameters = &configuration.load_control;
-        let unless_zero = |limit: usize| if limit == 0 { usize::MAX } else { limit };
-        let rule = match (parameters.control, of_policy) {
-            (Control::None, _) => Rule::None,
-            (Control::Policy, LoadControl::Claims) => Rule::Claims,
-            (Control::Policy, LoadControl::Feedback) | (Control::Feedback, _) => {
-                Rule::Feedback(Controller::new(configuration))
-            }
+        let limits = Limits {
+            control: parameters.control,
+            most_loading: limits_loading.then(|| configuration.loading_limit()),
+            most_active: parameters.most_active,
+            spare_frames: parameters.k0_frames,
+            low: parameters.feedback.low,
+            high: parameters.feedback.high,
         };
+        let rules = rules::LoadController::new(limits, of_policy);
+        let period_refs = parameters.feedback.period_refs;
+        let (least, most) = configuration.devices.access_refs;
         Self {
             frames: configuration.frames,
-            k0_frames: parameters.k0_frames,
-            most_loading: if limits_loading { configuration.loading_limit() } else { usize::MAX },
-            most_active: unless_zero(parameters.most_active),
-            rule,
             claims: vec![Claim::NONE; tasks],
             claims_hold: false,
+            capacity: configuration.devices.count as f64 * period_refs as f64 / ((least + most) as f64 / 2.0),
+            next_look: if rules.needs_feedback() { period_refs } else { u64::MAX },
+            period_refs,
+            reads: 0,
+            rules,
         }
     }
 
     /// Whether a task that claims so many frames can be activated.
-    pub(crate) fn admits<P: TaskPolicy<Memory>>(
+    pub(crate) fn admits(
         &mut self,
-        claim: usize,
+        next: usize,
         load: Load,
-        policy: &P,
+        policy: &dyn TaskPolicy<Memory>,
         memory: &Memory,
     ) -> bool {
-        if load.active == 0 {
-            return true;
-        }
-        if load.loading >= self.most_loading || load.active >= self.most_active {
-            return false;
-        }
-        match &self.rule {
-            Rule::None => true,
-            Rule::Feedback(controller) => load.active < controller.limit,
-            Rule::Claims => {
-                self.look_at_claims(policy, memory);
-                let active = self.claims.iter().zip(&memory.active).filter(|(_, active)| **active);
-                let claimed: usize = active.map(|(claim, _)| claim.frames).sum();
-                claim + self.k0_frames + claimed + load.waiting <= self.frames
-            }
-        }
+        let Self { rules, claims, claims_hold, frames, .. } = self;
+        rules.admits(rules::Load { active: load.active, loading: load.loading }, || {
+            look_at_claims(claims, claims_hold, policy, memory);
+            let active = claims.iter().zip(&memory.active).filter(|(_, active)| **active);
+            let claimed: usize = active.map(|(claim, _)| claim.frames).sum();
+            Some(Claims { next, active: claimed + load.waiting, frames: *frames })
+        })
     }
 
     /// What a task claims now, in frames.
-    pub(crate) fn claim<P: TaskPolicy<Memory>>(&mut self, task: usize, policy: &P, memory: &Memory) -> usize {
-        self.look_at_claims(policy, memory);
+    pub(crate) fn claim(&mut self, task: usize, policy: &dyn TaskPolicy<Memory>, memory: &Memory) -> usize {
+        look_at_claims(&mut self.claims, &mut self.claims_hold, policy, memory);
         self.claims[task].frames
-    }
-
-    fn look_at_claims<P: TaskPolicy<Memory>>(&mut self, policy: &P, memory: &Memory) {
-        if !self.claims_hold {
-            self.claims.fill(Claim::NONE);
-            policy.claims(memory, &mut self.claims);
-            self.claims_hold = true;
-        }
     }
 
     /// Pages came, went, or were looked at: claims have to be looked at again.
@@ -141,44 +100,30 @@ impl LoadController {
         self.claims_hold &= now < self.claims[task].until;
     }
 
-    /// When the feedback controller looks next, in real time.
+    /// When feedback looks next, in real time.
     pub(crate) fn next_look(&self) -> u64 {
-        match &self.rule {
-            Rule::Feedback(controller) => controller.next_look,
-            Rule::Claims | Rule::None => u64::MAX,
-        }
+        self.next_look
     }
 
-    /// The feedback controller looks: how many pages have been read so far, how many tasks are
-    /// active, whether others are ready. Returns whether a task has to be deactivated.
+    /// Feedback looks: how many pages have been read so far, how many tasks are active, whether
+    /// others are ready. Returns whether a task has to be deactivated.
     pub(crate) fn look(&mut self, reads: u64, active: usize, any_ready: bool) -> bool {
-        let Rule::Feedback(controller) = &mut self.rule else { return false };
-        let load = (reads - controller.reads) as f64 / controller.capacity;
-        controller.reads = reads;
-        controller.next_look += controller.parameters.period_refs;
-        if load > controller.parameters.high && active > 1 {
-            controller.limit = active - 1;
-            return true;
-        }
-        // Raise the limit only if tasks reach it: unused room says nothing about one more task.
-        if load < controller.parameters.low && any_ready && active >= controller.limit {
-            controller.limit = active + 1;
-        }
-        false
+        let load = (reads - self.reads) as f64 / self.capacity;
+        self.reads = reads;
+        self.next_look += self.period_refs;
+        self.rules.adjust(load, active, any_ready)
     }
 }
 
-impl Controller {
-    fn new(configuration: &Configuration) -> Self {
-        let (least, most) = configuration.devices.access_refs;
-        let parameters = configuration.load_control.feedback.clone();
-        let period = parameters.period_refs as f64;
-        Self {
-            capacity: configuration.devices.count as f64 * period / ((least + most) as f64 / 2.0),
-            limit: 1,
-            next_look: parameters.period_refs,
-            reads: 0,
-            parameters,
-        }
+fn look_at_claims(
+    claims: &mut [Claim],
+    claims_hold: &mut bool,
+    policy: &dyn TaskPolicy<Memory>,
+    memory: &Memory,
+) {
+    if !*claims_hold {
+        claims.fill(Claim::NONE);
+        policy.claims(memory, claims);
+        *claims_hold = true;
     }
 }

@@ -14,7 +14,7 @@
 //! executes one, or is idle. Events at the same time happen in the order in which they were caused.
 //! Only the seeds are random.
 
-use crate::configuration::{Configuration, Deactivate};
+use crate::configuration::Configuration;
 use crate::execute::Stop;
 use crate::load_control::{Load, LoadController};
 use crate::memory::{AWAITED, CLEANING, Memory, RESIDENT};
@@ -25,7 +25,9 @@ use crate::task::{State, Task};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
-use sweephand_policy::{PageId, Reclaim, SplitMix64, TaskPolicy};
+use sweephand_policy::load_control::Candidate;
+use sweephand_policy::task_registry::Made;
+use sweephand_policy::{PageId, Reclaim, SplitMix64, VirtualTime};
 use sweephand_trace::Interrupt;
 
 /// Streams of random numbers are kept apart, so that one more draw from one does not change the
@@ -53,10 +55,12 @@ enum Event {
 }
 
 /// A run of tasks under one policy.
-#[derive(Debug)]
-pub struct Machine<'a, P> {
+pub struct Machine<'a> {
     configuration: &'a Configuration,
-    policy: P,
+    policy: Made<Memory>,
+    /// Whether last references are kept, and the window of the working sets that are counted then.
+    is_exact: bool,
+    theta: VirtualTime,
     memory: Memory,
     tasks: Vec<Task>,
     load_control: LoadController,
@@ -92,22 +96,23 @@ pub struct Machine<'a, P> {
     sample_refs: u64,
 }
 
-impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
+impl<'a> Machine<'a> {
     /// A machine before its first reference, with all jobs ready. `limits_loading` says whether the
     /// number of loading tasks is limited (LT/RT).
     pub fn new(
         configuration: &'a Configuration,
-        policy: P,
+        policy: Made<Memory>,
         jobs: &[Job],
         seed: u64,
         limits_loading: bool,
     ) -> Self {
         let mut memory = Memory::new(configuration.frames);
+        let is_exact = policy.is_exact();
         let tasks: Vec<_> = jobs
             .iter()
             .enumerate()
             .map(|(number, Job { program, io_interval_refs })| {
-                let first_page = memory.add_task(program.pages, P::EXACT);
+                let first_page = memory.add_task(program.pages, is_exact);
                 let program = program.clone();
                 Task::new(number, program, first_page, *io_interval_refs, seed ^ IO_STREAM, configuration)
             })
@@ -117,7 +122,12 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
             limit => limit.min(tasks.len()),
         };
         Self {
-            load_control: LoadController::new(configuration, P::LOAD_CONTROL, limits_loading, tasks.len()),
+            load_control: LoadController::new(
+                configuration,
+                policy.load_control(),
+                limits_loading,
+                tasks.len(),
+            ),
             load: Load::default(),
             ready: (0..at_once).collect(),
             next_outside: at_once,
@@ -138,6 +148,8 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
             samples: Vec::new(),
             sample_refs: 0,
             configuration,
+            is_exact,
+            theta: policy.theta(),
             policy,
             memory,
             tasks,
@@ -237,12 +249,11 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
                 self.memory.flags[page.index()] &= !AWAITED;
                 self.waits = false;
             }
-            let theta = self.policy.theta();
             let (position, program, memory) = (&mut task.position, &task.program, &mut self.memory);
-            stop = if P::EXACT {
-                position.execute::<true>(program, memory, limit, theta)
+            stop = if self.is_exact {
+                position.execute::<true>(program, memory, limit, self.theta)
             } else {
-                position.execute::<false>(program, memory, limit, theta)
+                position.execute::<false>(program, memory, limit, self.theta)
             };
         }
         let now = self.memory.virtual_time[number];
@@ -398,7 +409,7 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
             let claim = self.tasks[first].claim;
             // One that has just given way would do so again.
             let admitted = !self.gave_way || self.load.active == 0;
-            if !admitted || !self.load_control.admits(claim, self.load, &self.policy, &self.memory) {
+            if !admitted || !self.load_control.admits(claim, self.load, &*self.policy, &self.memory) {
                 break;
             }
             self.ready.pop_front();
@@ -436,7 +447,7 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
     /// when it comes back. A read that it waits for is withdrawn: it will make the reference again.
     fn deactivate(&mut self, number: usize) {
         let waits = usize::from(self.tasks[number].state == State::Queued);
-        self.tasks[number].claim = self.load_control.claim(number, &self.policy, &self.memory) + waits;
+        self.tasks[number].claim = self.load_control.claim(number, &*self.policy, &self.memory) + waits;
         let io = self.tasks[number].state == State::Io;
         self.leave_active(number, if io { State::Io } else { State::Ready });
         self.ready.push_back(number);
@@ -466,26 +477,17 @@ impl<'a, P: TaskPolicy<Memory>> Machine<'a, P> {
         if self.load.active < 2 {
             return false;
         }
-        let can = |number: &usize| self.memory.active[*number] && self.tasks[*number].state != State::Reading;
-        let candidates: Vec<usize> = (0..self.tasks.len()).filter(can).collect();
-        let activation = |number: usize| self.tasks[number].activation;
-        // The largest key wins.
-        let by = |key: &dyn Fn(usize) -> u64| {
-            candidates.iter().copied().max_by_key(|&number| (key(number), activation(number)))
-        };
-        let resident = |number: usize| self.memory.resident[number] as u64;
-        let chosen = match self.configuration.load_control.deactivate {
-            Deactivate::Smallest => by(&|number| u64::MAX - resident(number)),
-            Deactivate::Last => by(&|_| 0),
-            Deactivate::Slice => by(&|number| {
-                let used = self.memory.virtual_time[number] - self.tasks[number].activated_at;
-                self.configuration.processor.slice_refs.saturating_sub(used)
-            }),
-            Deactivate::Faulting => by(&|number| u64::from(Some(number) == faulting)),
-            Deactivate::Largest => by(&resident),
-            Deactivate::Random if candidates.is_empty() => None,
-            Deactivate::Random => Some(candidates[self.choice.below(candidates.len() as u64) as usize]),
-        };
+        let Self { memory, tasks, choice, .. } = self;
+        let can = |number: &usize| memory.active[*number] && tasks[*number].state != State::Reading;
+        let slice_refs = self.configuration.processor.slice_refs;
+        let candidates = (0..tasks.len()).filter(can).map(|number| Candidate {
+            task: number,
+            resident_pages: memory.resident[number],
+            slice_left: slice_refs.saturating_sub(memory.virtual_time[number] - tasks[number].activated_at),
+            is_faulting: Some(number) == faulting,
+            activation: tasks[number].activation,
+        });
+        let chosen = self.configuration.load_control.deactivate.choose(candidates, choice);
         if let Some(number) = chosen {
             self.counts.deactivations += 1;
             self.gave_way = true;
@@ -619,8 +621,7 @@ mod tests {
     use crate::program::ReferenceString;
     use proptest::prelude::*;
     use std::io::Cursor;
-    use sweephand_policy::policies::WsClock;
-    use sweephand_policy::task_registry::{RegisteredTaskPolicy, TaskSpec, TaskVisitor};
+    use sweephand_policy::task_registry::TaskSpec;
     use sweephand_policy::{Claim, ExactMmu, TaskId};
     use sweephand_trace::{EndTotals, Metadata, Trace, Writer};
 
@@ -670,7 +671,7 @@ mod tests {
             let configuration = configuration(frames, 1);
             let jobs = [1, 2, 3, 4].map(|of| job(string(12 + of, 600, seed ^ of), 150));
             let spec = TaskSpec::parse("wsclock").unwrap().with_theta(Some(theta));
-            let policy = <WsClock as RegisteredTaskPolicy<Memory>>::configure(frames, spec.arguments()).unwrap();
+            let policy = spec.make_exact(frames).unwrap();
             let mut machine = Machine::new(&configuration, policy, &jobs, seed, true);
             let mut compared = 0;
             while machine.step() {
@@ -696,82 +697,55 @@ mod tests {
             let configuration = configuration(20, quantum);
             let jobs = [1, 2, 3].map(|of| job(string(10, 500, seed ^ of), 100));
             let spec = TaskSpec::parse("ws").unwrap().with_theta(Some(theta));
-            spec.visit::<Memory, _>(20, Check { configuration: &configuration, jobs: &jobs, seed, theta }).unwrap();
-        }
-    }
-
-    struct Check<'a> {
-        configuration: &'a Configuration,
-        jobs: &'a [Job],
-        seed: u64,
-        theta: u64,
-    }
-
-    impl TaskVisitor<Memory> for Check<'_> {
-        type Output = ();
-        fn visit<P: TaskPolicy<Memory> + Send>(self, policy: P) {
-            let mut machine = Machine::new(self.configuration, policy, self.jobs, self.seed, true);
+            let policy = spec.make_exact(20).unwrap();
+            let mut machine = Machine::new(&configuration, policy, &jobs, seed, true);
             while machine.step() {
-                for (number, task) in
-                    machine.tasks.iter().enumerate().filter(|(_, task)| task.state != State::Finished)
-                {
+                let running = |(_, task): &(usize, &Task)| task.state != State::Finished;
+                for (number, task) in machine.tasks.iter().enumerate().filter(running) {
                     let now = machine.memory.virtual_time[number];
                     let counted = machine.memory.working_set_pages(TaskId(number as u32));
-                    assert_eq!(
-                        counted,
-                        working_set(task, now, self.theta),
-                        "seed {}, task {number} at {now}",
-                        self.seed
-                    );
+                    prop_assert_eq!(counted, working_set(task, now, theta), "task {} at {}", number, now);
                 }
             }
         }
     }
 
     /// What must hold at every step under every policy.
-    struct Audit<'a>(&'a Configuration, &'a [Job], &'a str);
-
-    impl TaskVisitor<Memory> for Audit<'_> {
-        type Output = ();
-        fn visit<P: TaskPolicy<Memory> + Send>(self, policy: P) {
-            let Audit(configuration, jobs, name) = self;
-            let mut machine = Machine::new(configuration, policy, jobs, 9, true);
-            loop {
-                let before = machine.memory.flags.clone();
-                let more = machine.step();
-                machine.policy.check().unwrap_or_else(|violation| panic!("{name}: {violation}"));
-                let reading = machine
-                    .devices
-                    .iter()
-                    .flatten()
-                    .filter(|request| matches!(request, Request::Read { .. }));
-                let resident: usize = machine.memory.resident.iter().sum();
-                assert_eq!(
-                    resident + reading.count() + machine.memory.free_frames,
-                    configuration.frames,
-                    "{name}"
-                );
-                assert!(
-                    machine.load.loading <= configuration.loading_limit(),
-                    "{name}: too many tasks are loading"
-                );
-                for task in machine.tasks.iter().filter(|task| task.state != State::Finished) {
-                    for page in task.pages() {
-                        // A dirty page leaves only after its write has begun, which takes a step of
-                        // its own.
-                        let lost = before[page.index()] & RESIDENT != 0 && !machine.memory.is(page, RESIDENT);
-                        assert!(!lost || before[page.index()] & DIRTY == 0, "{name}: page {page} is lost");
-                    }
-                }
-                if !more {
-                    break;
+    fn audit(configuration: &Configuration, jobs: &[Job], name: &str) {
+        let policy = TaskSpec::parse(name).unwrap().make_exact(configuration.frames).unwrap();
+        let mut machine = Machine::new(configuration, policy, jobs, 9, true);
+        loop {
+            let before = machine.memory.flags.clone();
+            let more = machine.step();
+            machine.policy.check().unwrap_or_else(|violation| panic!("{name}: {violation}"));
+            let reading =
+                machine.devices.iter().flatten().filter(|request| matches!(request, Request::Read { .. }));
+            let resident: usize = machine.memory.resident.iter().sum();
+            assert_eq!(
+                resident + reading.count() + machine.memory.free_frames,
+                configuration.frames,
+                "{name}"
+            );
+            assert!(
+                machine.load.loading <= configuration.loading_limit(),
+                "{name}: too many tasks are loading"
+            );
+            for task in machine.tasks.iter().filter(|task| task.state != State::Finished) {
+                for page in task.pages() {
+                    // A dirty page leaves only after its write has begun, which takes a step of
+                    // its own.
+                    let lost = before[page.index()] & RESIDENT != 0 && !machine.memory.is(page, RESIDENT);
+                    assert!(!lost || before[page.index()] & DIRTY == 0, "{name}: page {page} is lost");
                 }
             }
-            assert_eq!(
-                machine.memory.free_frames, configuration.frames,
-                "{name}: every task has given its frames back"
-            );
+            if !more {
+                break;
+            }
         }
+        assert_eq!(
+            machine.memory.free_frames, configuration.frames,
+            "{name}: every task has given its frames back"
+        );
     }
 
     #[test]
@@ -791,7 +765,7 @@ mod tests {
             for (frames, devices) in [(3, 1), (17, 1), (30, 2)] {
                 let mut configuration = configuration(frames, 7);
                 configuration.devices.count = devices;
-                TaskSpec::parse(name).unwrap().visit(frames, Audit(&configuration, &jobs, name)).unwrap();
+                audit(&configuration, &jobs, name);
             }
         }
     }

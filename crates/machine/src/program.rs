@@ -43,7 +43,7 @@ pub enum ProgramError {
     #[error(transparent)]
     Trace(#[from] sweephand_trace::Error),
     /// It does not say which references write.
-    #[error("{}: has no write flags, so nobody knows which pages have to be written back; record it with sweephand record", path.display())]
+    #[error("{}: has no write flags, so the dirty pages are unknown; record it with sweephand record", path.display())]
     NoWrites {
         /// The trace.
         path: PathBuf,

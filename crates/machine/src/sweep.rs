@@ -3,14 +3,13 @@
 use crate::analytic;
 use crate::configuration::Configuration;
 use crate::machine::{Job, Machine};
-use crate::memory::Memory;
 use crate::outcome::{Outcome, Sample};
 use crate::program::{Program, ProgramError, ReferenceString};
 use rayon::prelude::*;
 use std::sync::Arc;
 use sweephand_policy::policies::Vmin;
-use sweephand_policy::task_registry::{TaskInfo, TaskSpec, TaskVisitor};
-use sweephand_policy::{ArgumentError, SplitMix64, TaskPolicy};
+use sweephand_policy::task_registry::{RegisteredTaskPolicy, TaskSpec};
+use sweephand_policy::{ArgumentError, SplitMix64};
 use sweephand_trace::Interrupt;
 
 /// Why a run cannot be made.
@@ -138,8 +137,12 @@ impl Workload {
         if cell.policy.name() == Vmin::INFO.name {
             return Ok((self.look_ahead(cell)?, Vec::new()));
         }
-        let run = Run { workload: self, cell, sample_refs };
-        cell.policy.visit::<Memory, _>(self.configuration.frames, run)?.ok_or(MachineError::Interrupted)
+        let Self { configuration, jobs, interrupt } = self;
+        let policy = cell.policy.make_exact(configuration.frames)?;
+        let limits_loading = cell.policy.limits_loading().unwrap_or(configuration.load_control.lt_rt);
+        let mut machine = Machine::new(configuration, policy, jobs, cell.seed, limits_loading);
+        machine.sample_every(sample_refs);
+        machine.run_unless(interrupt).ok_or(MachineError::Interrupted)
     }
 
     /// VMIN: the single task alone, in as much memory as it wants, by closed form.
@@ -167,23 +170,5 @@ impl Workload {
             activations: 1,
             ..Outcome::default()
         })
-    }
-}
-
-struct Run<'a> {
-    workload: &'a Workload,
-    cell: &'a Cell,
-    sample_refs: u64,
-}
-
-impl TaskVisitor<Memory> for Run<'_> {
-    type Output = Option<(Outcome, Vec<Sample>)>;
-
-    fn visit<P: TaskPolicy<Memory> + Send>(self, policy: P) -> Self::Output {
-        let Workload { configuration, jobs, interrupt } = self.workload;
-        let limits_loading = self.cell.policy.limits_loading().unwrap_or(configuration.load_control.lt_rt);
-        let mut machine = Machine::new(configuration, policy, jobs, self.cell.seed, limits_loading);
-        machine.sample_every(self.sample_refs);
-        machine.run_unless(interrupt)
     }
 }

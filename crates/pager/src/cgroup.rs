@@ -9,8 +9,8 @@
 //! A cgroup counts more than a pager does: page tables, kernel stacks, and cached pages of files
 //! that its processes read first. So [`kernel_share`] is added to the memory that the user asks
 //! for. Under the kernel's paging, the sum is the cgroup's limit. Under the pager it is each
-//! process's budget, and the cgroup's limit follows the processes that are alive: `witness` sets
-//! it, or the supervisor of tasks.
+//! process's budget, and the cgroup's limit follows the processes that are alive: `limit_keeper`
+//! sets it, or the supervisor of tasks.
 //!
 //! When the cgroup hits its limit, the kernel reclaims cached files. Swap is off in the cgroup of a
 //! paged program, so the kernel can take nothing else there. If that is not enough, it kills a

@@ -5,10 +5,10 @@
 //! none.
 
 use crate::cgroup::{Cgroup, CgroupCounts, CgroupError, Contents, Swap};
-use crate::run::{RunError, system};
+use crate::error::{RunError, system};
+use crate::limit_keeper::{LimitKeeper, Width};
 use crate::run_directory::RunDirectory;
 use crate::tidy::Tidy;
-use crate::witness::{Width, Witness};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) struct Enclosure {
     directory: RunDirectory,
     width: Option<Width>,
     // Ended before the cgroup is removed.
-    witness: Option<Witness>,
+    limit_keeper: Option<LimitKeeper>,
     tidy: Tidy,
 }
 
@@ -49,7 +49,7 @@ impl Enclosure {
         let tidy = Tidy::start(cgroup.as_ref().ok(), None, Some(&directory))
             .map_err(system("/bin/sh: cannot be started".into()))?;
         directory.make()?;
-        Ok(Self { cgroup: cgroup.map(Arc::new), directory, width: None, witness: None, tidy })
+        Ok(Self { cgroup: cgroup.map(Arc::new), directory, width: None, limit_keeper: None, tidy })
     }
 
     /// Makes a cgroup for a program of whose processes each has so much for everything, if that is
@@ -64,8 +64,9 @@ impl Enclosure {
         };
         let mut enclosure = Self::new(width.process_bytes)?;
         if let Ok(cgroup) = &enclosure.cgroup {
-            let witness = Witness::start(Arc::clone(cgroup), width, enclosure.directory.path());
-            enclosure.witness = Some(witness.map_err(system("the cgroup cannot be watched".into()))?);
+            let limit_keeper = LimitKeeper::start(Arc::clone(cgroup), width, enclosure.directory.path());
+            enclosure.limit_keeper =
+                Some(limit_keeper.map_err(system("the cgroup cannot be watched".into()))?);
             enclosure.width = Some(width);
         }
         Ok(enclosure)
@@ -105,7 +106,7 @@ impl Enclosure {
         match &self.cgroup {
             Ok(cgroup) => {
                 let mut counts = cgroup.counts();
-                let widest = self.witness.as_ref().map(Witness::limit_bytes);
+                let widest = self.limit_keeper.as_ref().map(LimitKeeper::limit_bytes);
                 counts.limit_bytes = counts.limit_bytes.max(widest);
                 counts
             }
@@ -120,15 +121,15 @@ impl Enclosure {
 
     /// What was in it when it was seen to be fullest, if anyone has looked.
     pub(crate) fn contents(&self) -> Option<Contents> {
-        self.witness.as_ref().map(Witness::contents)
+        self.limit_keeper.as_ref().map(LimitKeeper::contents)
     }
 
     /// Removes cgroup and directory. Processes that are left in the cgroup go on, without a limit;
     /// if it is dropped instead, they are ended.
     pub(crate) fn finish(self) {
-        drop(self.witness);
+        drop(self.limit_keeper);
         if let Ok(cgroup) = &self.cgroup {
-            // Nobody watches any more who would let them go on.
+            // The limit is not kept any more, so they would wait for ever.
             cgroup.have_processes_end();
         }
         self.tidy.finish();

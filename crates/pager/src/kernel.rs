@@ -5,16 +5,18 @@
 //! starts as it would without Sweephand.
 
 use crate::cgroup::{Cgroup, Swap, field, kernel_share};
-use crate::ownership::{self, OwnershipError};
-use crate::run::{Ended, RunError, Running, Watched, check_limit, swap_directory, system};
+use crate::error::{RunError, system};
+use crate::program::ProgramError;
+use crate::run::{Ended, Running, Watched, check_limit, swap_directory};
 use crate::statistics::{Glance, Statistics};
 use crate::tidy::Tidy;
-use crate::{PAGE_BYTES, program, swap_file, usage};
+use crate::{PAGE_BYTES, swap_file, usage};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Instant;
+use sweephand_program::ownership::{self, OwnershipError};
 
 /// Memory for a program under the kernel.
 #[derive(Clone, Debug)]
@@ -59,7 +61,7 @@ impl KernelRun {
         if let KernelMemory::Limited { limit_bytes, .. } = memory {
             check_limit(*limit_bytes)?;
         }
-        let program = program::locate(&name)?;
+        let program = sweephand_program::locate(&name).map_err(ProgramError::from)?;
         let limited = match memory {
             KernelMemory::Unlimited => None,
             KernelMemory::Limited { limit_bytes, swap } => Some(Limited::new(*limit_bytes, swap)?),

@@ -2,7 +2,7 @@
 //! control block with its order. Both are files of the run's directory, which the program's
 //! environment names.
 
-use crate::run::{RunError, system};
+use crate::error::{RunError, system};
 use crate::run_directory::RunDirectory;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::process::Command;
-use sweephand_agent::control::{CONTROL_BYTES, Control, Order, Text, VARIABLE};
+use sweephand_pager_interface::control::{CONTROL_BYTES, Control, Order, Text, VARIABLE};
 
 static PRELOAD: &[u8] = include_bytes!(env!("SWEEPHAND_PRELOAD"));
 
@@ -89,8 +89,8 @@ fn map_control(file: &File, order: Order) -> Result<&'static Control, RunError> 
     let block =
         block.map_err(|error| system("no memory for the pager's control block".to_string())(error.into()))?;
     let block = block.cast::<Control>();
-    // SAFETY: nobody else knows the block yet, and it is large enough and aligned to a page. From
-    // now on the order is only read, and of the rest any bytes are a value.
+    // SAFETY: no other thread knows the block yet, and it is large enough and aligned to a page.
+    // From now on the order is only read, and of the rest any bytes are a value.
     unsafe {
         block.write(Control::new(order));
         Ok(&*block)

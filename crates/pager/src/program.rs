@@ -1,22 +1,16 @@
 //! Checks, before a program starts, whether it can run with the agent preloaded.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use sweephand_program::{Executable, LocateError, is_setuid, locate};
 
 /// Why a program cannot be run here.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// It is not there.
-    #[error("{}: there is no such program", .0.display())]
-    Missing(PathBuf),
-    /// It is there, but cannot be run by anyone.
-    #[error("{}: is not an executable file", .0.display())]
-    NotExecutable(PathBuf),
+    /// There is none of that name.
+    #[error(transparent)]
+    Locate(#[from] LocateError),
     /// What it is made of cannot be read.
     #[error("{}: cannot be read: {}", .0.display(), .1)]
     Unreadable(PathBuf, std::io::Error),
@@ -52,106 +46,45 @@ pub(crate) fn find(name: &OsStr) -> Result<PathBuf, ProgramError> {
     Ok(program)
 }
 
-/// The file that a command's name stands for.
-pub(crate) fn locate(name: &OsStr) -> Result<PathBuf, ProgramError> {
-    let is_program = |path: &PathBuf| {
-        fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    let named = PathBuf::from(name);
-    if name.as_bytes().contains(&b'/') {
-        return match named {
-            named if is_program(&named) => Ok(named),
-            named if named.exists() => Err(ProgramError::NotExecutable(named)),
-            named => Err(ProgramError::Missing(named)),
-        };
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut candidates = std::env::split_paths(&path).map(|directory| directory.join(name));
-    candidates.find(is_program).ok_or(ProgramError::Missing(named))
-}
-
 /// Returns the interpreter of a script.
 fn check(path: &Path) -> Result<Option<PathBuf>, ProgramError> {
     let unreadable = |error| ProgramError::Unreadable(path.to_path_buf(), error);
-    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
-    let mut head = Vec::new();
-    File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head)).map_err(unreadable)?;
-    if let Some(line) = head.strip_prefix(b"#!") {
-        let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
-        let word = line.split(|byte| byte.is_ascii_whitespace()).find(|word| !word.is_empty());
-        return Ok(word.map(|word| PathBuf::from(OsStr::from_bytes(word))));
-    }
+    let is_setuid = is_setuid(path).map_err(unreadable)?;
+    let program = Executable::read(path).map_err(unreadable)?;
     // What is neither a script nor ELF is for the kernel to refuse.
-    if !head.starts_with(b"\x7fELF") {
-        return Ok(None);
+    if !program.is_elf() {
+        return Ok(program.interpreter());
     }
-    if mode & 0o6000 != 0 {
-        return Err(ProgramError::Setuid(path.to_path_buf()));
+    let path = path.to_path_buf();
+    if is_setuid {
+        return Err(ProgramError::Setuid(path));
     }
-    // Of an ELF file the fifth byte tells the word size, the nineteenth and twentieth the
-    // processor.
-    if head.get(4) != Some(&2) || head.get(18..20) != Some(&[62, 0]) {
-        return Err(ProgramError::Foreign(path.to_path_buf()));
+    if !program.is_x86_64() {
+        return Err(ProgramError::Foreign(path));
     }
-    match linker(&head) {
-        None => return Err(ProgramError::Static(path.to_path_buf())),
+    match program.linker() {
+        None => return Err(ProgramError::Static(path)),
         // Named beyond what was read: the agent itself will see.
         Some("") => return Ok(None),
         Some(linker) if linker.ends_with("/ld-linux-x86-64.so.2") => {}
-        Some(linker) => return Err(ProgramError::OtherLibrary(path.to_path_buf(), linker.to_string())),
+        Some(linker) => return Err(ProgramError::OtherLibrary(path, linker.to_string())),
     }
-    match needs_libraries(path, &head) {
-        Some(false) => Err(ProgramError::NoLibrary(path.to_path_buf())),
-        // What cannot be told the agent itself will see.
+    match program.needs_libraries() {
+        Some(false) => Err(ProgramError::NoLibrary(path)),
+        // If this cannot be known from the file, the agent finds out.
         Some(true) | None => Ok(None),
     }
-}
-
-/// A number of so many bytes.
-fn number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
-    let field = bytes.get(at..at.checked_add(length)?)?;
-    Some(field.iter().rev().fold(0_usize, |number, &byte| number << 8 | usize::from(byte)))
-}
-
-/// Where in a 64-bit ELF file the part is that a program header of this type stands for, and its
-/// length.
-fn part(head: &[u8], kind: usize) -> Option<(usize, usize)> {
-    let (table, size, count) = (number(head, 0x20, 8)?, number(head, 0x36, 2)?, number(head, 0x38, 2)?);
-    let mut headers = (0..count).filter_map(|index| table.checked_add(index * size));
-    let header = headers.find(|&header| number(head, header, 4) == Some(kind))?;
-    Some((number(head, header + 8, 8)?, number(head, header + 32, 8)?))
-}
-
-/// Whether an ELF file names libraries that it needs, by entries of type `DT_NEEDED`; `None` if
-/// that cannot be told.
-fn needs_libraries(path: &Path, head: &[u8]) -> Option<bool> {
-    const PT_DYNAMIC: usize = 2;
-    const DT_NEEDED: usize = 1;
-    const ENTRY_BYTES: usize = 16;
-    const MOST_BYTES: usize = 1 << 16;
-    let (offset, length) = part(head, PT_DYNAMIC)?;
-    let mut entries = vec![0; length.min(MOST_BYTES)];
-    File::open(path).ok()?.read_exact_at(&mut entries, offset as u64).ok()?;
-    Some(entries.chunks_exact(ENTRY_BYTES).any(|entry| number(entry, 0, 8) == Some(DT_NEEDED)))
-}
-
-/// The dynamic linker that a 64-bit ELF file asks for, by a program header of type `PT_INTERP`.
-fn linker(head: &[u8]) -> Option<&str> {
-    const PT_INTERP: usize = 3;
-    let (offset, bytes) = part(head, PT_INTERP)?;
-    let name = offset.checked_add(bytes).and_then(|end| head.get(offset..end)).unwrap_or_default();
-    Some(std::str::from_utf8(name).unwrap_or_default().trim_end_matches('\0'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_cannot_be_run_is_told_apart() {
         let message = |name: &str| find(OsStr::new(name)).unwrap_err().to_string();
-        assert_eq!(message("no-such-program"), "no-such-program: there is no such program");
-        assert_eq!(message("/no/such/program"), "/no/such/program: there is no such program");
         assert_eq!(message("/etc/passwd"), "/etc/passwd: is not an executable file");
         assert!(find(OsStr::new("sh")).is_ok());
         let directory = tempfile::tempdir().unwrap();

@@ -1,21 +1,22 @@
 //! A run: the order for the agents, the program as a child, and how both ended.
 
-use crate::cgroup::{CgroupError, Contents, kernel_share};
+use crate::accessed::AccessedBits;
+use crate::cgroup::kernel_share;
 use crate::enclosure::{CgroupLimit, Enclosure};
+use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
-use crate::program::{self, ProgramError};
+use crate::program;
 use crate::statistics::{Glance, Statistics};
 use crate::{LEAST_BYTES, MOST_PREFETCH_PAGES, PAGE_BYTES, usage};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use sweephand_agent::control::{Backend, Control, MAGIC, Order, Secret, Text};
-use sweephand_agent::live::LiveSpec;
+use sweephand_pager_interface::control::{Backend, Control, MAGIC, Order, Secret, Text};
+use sweephand_pager_interface::spec::LiveSpec;
 
 /// How to run a program.
 #[derive(Clone, Debug)]
@@ -32,86 +33,10 @@ pub struct Options {
     pub use_ring: bool,
     /// How pages are taken from the program.
     pub backend: Backend,
+    /// Whether to use the processor's accessed bits where they can be had.
+    pub hardware_bits: bool,
     /// The limit of the cgroup around the program.
     pub cgroup_limit: CgroupLimit,
-}
-
-/// Why a run did not start, or did not come to its own end.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The program is of a kind that cannot be run so.
-    #[error(transparent)]
-    Program(#[from] ProgramError),
-    /// The policy is for simulation.
-    #[error("policy '{policy}' needs every reference and can only be simulated; these can run live: {live}")]
-    Policy {
-        /// As typed.
-        policy: String,
-        /// The names of those that can.
-        live: String,
-    },
-    /// Nothing can be done in so little memory.
-    #[error(
-        "{} of memory are too few: the pager itself needs some; give it {} at least",
-        mib(*bytes), mib(LEAST_BYTES)
-    )]
-    TooLittle {
-        /// As asked for.
-        bytes: u64,
-    },
-    /// The backing store cannot be where it should.
-    #[error("{}: {reason}; name another place with --swap", .path.display())]
-    Swap {
-        /// The directory.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
-    /// There is no place for what the program's processes open by name.
-    #[error(
-        "no directory for the pager's library, where only root and you can write: {0}; set XDG_CACHE_HOME \
-         or XDG_RUNTIME_DIR to one"
-    )]
-    NoDirectory(String),
-    /// The system refuses something.
-    #[error("{what}: {error}")]
-    System {
-        /// What was asked for.
-        what: String,
-        /// The answer.
-        error: io::Error,
-    },
-    /// The pager could not go on, and ended the program.
-    #[error("{}: {words}", .program.display())]
-    Pager {
-        /// The program.
-        program: PathBuf,
-        /// Why.
-        words: String,
-    },
-    /// Only root may do that.
-    #[error("run --kernel makes a memory cgroup and a swap file: that is for root")]
-    Root,
-    /// There is no cgroup where one is needed.
-    #[error(transparent)]
-    Cgroup(#[from] CgroupError),
-    /// The cgroup's limit was no longer to be kept.
-    #[error(
-        "{}: the kernel ended it, or a process of it: all its memory, with page tables and files, did not fit the cgroup's \
-         {}{}; give it more with --memory", .program.display(), mib(*limit_bytes), in_words(*contents)
-    )]
-    TooLarge {
-        /// The program.
-        program: PathBuf,
-        /// The cgroup's limit.
-        limit_bytes: u64,
-        /// What was in it.
-        contents: Option<Contents>,
-    },
-    /// The program ran without its pager.
-    #[error("{}: did not load the pager: what it printed was made without a limit", .0.display())]
-    NotLoaded(PathBuf),
 }
 
 /// How a run ended.
@@ -149,6 +74,8 @@ pub struct Run {
     block: ControlBlock,
     started: Instant,
     enclosure: Enclosure,
+    /// Agents fetch it from this process, or why there is none.
+    accessed_bits: Result<AccessedBits, String>,
 }
 
 impl Run {
@@ -167,9 +94,14 @@ impl Run {
         let share_bytes = kernel_share(options.limit_bytes);
         let budget_bytes = options.limit_bytes + share_bytes;
         let enclosure = Enclosure::around(budget_bytes, options.cgroup_limit)?;
+        let accessed_bits = match (options.backend, options.hardware_bits) {
+            (Backend::Memfd, _) => Err("the backend has bits of its own".to_string()),
+            (Backend::Anon, false) => Err(String::new()),
+            (Backend::Anon, true) => AccessedBits::load().map_err(|error| error.to_string()),
+        };
         let order = Order {
             magic: MAGIC,
-            // Nobody is called.
+            // There is no socket to call.
             secret: Secret::default(),
             supervisor: std::process::id() as i32,
             pid_namespace: pid_namespace(),
@@ -177,6 +109,7 @@ impl Run {
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
             backend: options.backend as u32,
+            accessed_bits: accessed_bits.as_ref().map_or(0, AccessedBits::number),
             policy: text("policy", Some(&policy))?,
             directory: text("path of the backing store", directory.to_str())?,
             cgroup_limit: text("path of the cgroup", enclosure.limit_file().to_str())?,
@@ -196,7 +129,7 @@ impl Run {
         prepare(&mut start);
         let started = Instant::now();
         let child = start.spawn().map_err(system(format!("{}: cannot be started", program.display())))?;
-        Ok(Self { program, policy, child, block, started, enclosure })
+        Ok(Self { program, policy, child, block, started, enclosure, accessed_bits })
     }
 }
 
@@ -221,6 +154,13 @@ impl Running for Run {
         let mut statistics =
             Statistics::new(counters, &self.policy, order.limit_pages, self.started.elapsed());
         statistics.backend = Some(if order.is_memfd() { "memfd" } else { "anon" }.to_string());
+        statistics.reference_bits = Some(match &self.accessed_bits {
+            _ if order.is_memfd() => "mapped".to_string(),
+            Ok(_) if counters.hardware_bits.load(Relaxed) > 0 => "hardware".to_string(),
+            Ok(_) => "software".to_string(),
+            Err(reason) if reason.is_empty() => "software".to_string(),
+            Err(reason) => format!("software: {reason}"),
+        });
         statistics.budget_bytes = Some(order.budget_pages() as u64 * PAGE_BYTES);
         statistics.cgroup = self.enclosure.counts();
         statistics
@@ -250,17 +190,8 @@ impl Running for Run {
     }
 }
 
-/// What was in a cgroup, as a part of a sentence.
-fn in_words(contents: Option<Contents>) -> String {
-    contents.map(|contents| format!(" ({contents})")).unwrap_or_default()
-}
-
-pub(crate) fn system(what: String) -> impl FnOnce(io::Error) -> RunError {
-    |error| RunError::System { what, error }
-}
-
-/// A program that is made with AddressSanitizer does not begin behind a library that it does not
-/// know, unless it is told that this is well. One that the program starts may be such a one.
+/// A program that is made with AddressSanitizer refuses to start behind a library that it does not
+/// know, unless a variable allows it. The program may start such a program.
 fn allow_sanitizers(command: &mut Command) {
     const VARIABLE: &str = "ASAN_OPTIONS";
     let mut options = std::env::var_os(VARIABLE).unwrap_or_default();
@@ -279,11 +210,6 @@ pub(crate) fn pid_namespace() -> u64 {
 /// The size that files may have here.
 pub(crate) fn file_bytes() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).maximum.unwrap_or(u64::MAX)
-}
-
-/// A size of memory for people.
-fn mib(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)
 }
 
 pub(crate) fn check_limit(bytes: u64) -> Result<(), RunError> {

@@ -3,31 +3,30 @@
 //!
 //! ```text
 //!   BASE/sweephand-PID-RANDOM/    0711
-//!       preload.so                0444   read by whoever is told of it: there is nothing secret in it
+//!       preload.so                0444   read by every process that has its name: there is nothing secret in it
 //!       control-N                 0600   for root, or the user whose run it is
 //!       door                      0600   likewise
 //! ```
 //!
 //! A process may keep the names longer than the run lasts, and hands them to what it starts. So
-//! nobody but root and the user may be able to put anything under these names, neither now nor
-//! later: BASE and every directory above it are theirs. `/tmp` will not do: when the run's
-//! directory has been removed anybody could make another of that name. (A name in `/proc` will not
-//! do either. A process's number is given to another process soon after its end, which may be
-//! anybody's.)
+//! only root and the user may be able to put anything under these names, now and later: BASE and
+//! every directory above it are theirs. `/tmp` will not do: after the run's directory has been
+//! removed, any user could make another of that name. (A name in `/proc` will not do either. The
+//! kernel gives a process's number to another process soon after its end, maybe another user's.)
 
-use crate::ownership::{self, OwnershipError};
-use crate::run::{RunError, system};
+use crate::error::{RunError, system};
 use rustix::fs::StatVfsMountFlags;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use sweephand_program::ownership::{self, OwnershipError};
 
 /// What fits a socket's name, less that of the socket and of the run's directory.
 const MOST_BASE_BYTES: usize = 64;
 
-/// A run's directory: a name that nobody else has, first; then, once there is somebody to remove
-/// it, the directory itself.
+/// A run's directory. At first it is only a name that no other run has. The directory is made once
+/// the process that removes it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct RunDirectory {
     path: PathBuf,
@@ -107,8 +106,8 @@ fn usable(base: &Path) -> Result<(PathBuf, bool), String> {
         // The dynamic linker takes both characters for the end of a name.
         return failed("is too long a name, or has a colon or a space in it");
     }
-    let told = |error: rustix::io::Errno| OwnershipError::Unseen(path.clone(), error.into()).to_string();
-    let system = rustix::fs::statvfs(&path).map_err(told)?;
+    let unseen = |error: rustix::io::Errno| OwnershipError::Unseen(path.clone(), error.into()).to_string();
+    let system = rustix::fs::statvfs(&path).map_err(unseen)?;
     if system.f_flag.contains(StatVfsMountFlags::NOEXEC) {
         return failed("is mounted noexec");
     }
@@ -118,7 +117,7 @@ fn usable(base: &Path) -> Result<(PathBuf, bool), String> {
     if rustix::fs::access(&path, rustix::fs::Access::WRITE_OK).is_err() {
         return failed("cannot be written to");
     }
-    Ok((path.clone(), !is_far(rustix::fs::statfs(&path).map_err(told)?.f_type as u64)))
+    Ok((path.clone(), !is_far(rustix::fs::statfs(&path).map_err(unseen)?.f_type as u64)))
 }
 
 /// Whether a file system of this kind is another machine's, or a process's.

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use sweephand_agent::control::Counters;
+use sweephand_pager_interface::control::Counters;
 
 /// The counts of a run, over all processes of the program. A count is `None` if it is not known.
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -17,6 +17,12 @@ pub struct Statistics {
     pub policy: String,
     /// How the pager took pages from the program: `anon` or `memfd`.
     pub backend: Option<String>,
+    /// Where reference bits come from: `hardware` (the processor's accessed bits), `software`
+    /// (pages are unmapped to see whether they are in use), with the reason if hardware bits were
+    /// asked for and cannot be had, or `mapped` (the memfd backend's).
+    pub reference_bits: Option<String>,
+    /// How the backing store was read and written: `io_uring`, or `system calls`.
+    pub io: Option<String>,
     /// Memory of each process of the program, including the pager's own.
     pub memory_limit_bytes: Option<u64>,
     /// Memory of each process for everything that counts, including page tables and other memory of
@@ -44,6 +50,11 @@ pub struct Statistics {
     pub evictions: Option<u64>,
     /// Pages read from the backing store.
     pub pages_read: Option<u64>,
+    /// Pages that came in although no fault had asked for them: along a stream, or around a fault.
+    pub unasked_pages: Option<u64>,
+    /// Those of them that left without having been used. Under software reference bits that is not
+    /// known, and 0.
+    pub unused_pages: Option<u64>,
     /// Pages written to the backing store.
     pub pages_written: Option<u64>,
     /// Largest number of resident pages of a process. The pager does not count while a program fits
@@ -54,7 +65,7 @@ pub struct Statistics {
     pub peak_pager_pages: Option<u64>,
     /// Largest number of pages of a process and its pager together; 0 while everything fits.
     pub peak_memory_pages: Option<u64>,
-    /// Allocations of 40 KiB and more that the policy knew of; 0 if it does not tell them apart.
+    /// Allocations of 40 KiB and more that the policy knew of; 0 if it does not distinguish them.
     pub objects: Option<u64>,
     /// Bytes of the pager's arrays for each page of the program that it knows; 0 while everything
     /// fits.
@@ -93,6 +104,8 @@ impl Statistics {
             evictions: Some(counters.evictions.load(Relaxed)),
             pages_read: Some(counters.pages_read.load(Relaxed)),
             pages_written: Some(counters.pages_written.load(Relaxed)),
+            unasked_pages: Some(counters.unasked_pages.load(Relaxed)),
+            unused_pages: Some(counters.unused_pages.load(Relaxed)),
             peak_resident_pages: counters.peak_resident_pages.load(Relaxed),
             peak_pager_pages: Some(counters.peak_own_pages.load(Relaxed)),
             peak_memory_pages: Some(counters.peak_memory_pages.load(Relaxed)),
@@ -101,6 +114,7 @@ impl Statistics {
             peak_pinned_pages: Some(counters.peak_pinned_pages.load(Relaxed)),
             hand_steps: Some(counters.hand_steps.load(Relaxed)),
             processes: Some(counters.agents.load(Relaxed)),
+            io: Some(if counters.rings.load(Relaxed) > 0 { "io_uring" } else { "system calls" }.to_string()),
             unpaged_programs: Some(unpaged_programs(counters)),
             ..Self::default()
         }

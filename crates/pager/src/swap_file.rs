@@ -1,6 +1,6 @@
 //! A swap file for the kernel, on the disk that the pager would use.
 
-use crate::run::{RunError, system};
+use crate::error::{RunError, system};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::CString;

@@ -2,6 +2,13 @@
 //! process, a shell with a few lines to run, waits for that one to end, by whichever signal, and
 //! removes them.
 //!
+//! It also sees to it that idle processors of a virtual machine look out for work for a moment
+//! before they halt, as long as the run lasts. Each fault has a thread of the program wait for the
+//! pager, and the pager for the disk, and to wake a processor that has halted takes about as long
+//! as the read. The kernel does so by default, for 200 microseconds at most
+//! (`Documentation/virt/guest-halt-polling.rst` in Linux); some machines are set up without. A run
+//! under the kernel's own replacement gets the same.
+//!
 //! What is left if this process is killed too: `sweephand-PID-N` among the cgroups (`rmdir`),
 //! `sweephand-PID-N.swap` where the backing store would be (`swapoff`, `rm`),
 //! `sweephand-PID-RANDOM` where `run_directory` says (`rm -r`).
@@ -14,8 +21,14 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+/// For how long idle processors of this virtual machine look out for work before they halt.
+const HALT_POLL: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
+/// For how long they should: the kernel's own default.
+const HALT_POLL_NS: &str = "200000";
+
 /// `$1`: the cgroup. `$2`: where its processes go if they are to go on. `$3`: the swap file. `$4`:
-/// the run's directory. Each may be empty.
+/// the run's directory. Each may be empty. `$5`: the file that says for how long idle processors
+/// look out for work, in nanoseconds, and `$6`: for how long they should.
 ///
 /// Told `keep` or `end`, it does that with processes that are left. Told nothing, since who started
 /// it was killed, it leaves half a second to their agents, which end them with a line that says
@@ -28,7 +41,13 @@ use std::process::{Child, Command, Stdio};
 /// library. It is left there for a second: a process of its own sees to that.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
+polls=
+if [ -w "$5" ]; then
+    read -r polls < "$5"
+    if [ "$polls" -lt "$6" ]; then echo "$6" > "$5"; else polls=; fi
+fi
 read -r how
+if [ -n "$polls" ]; then echo "$polls" > "$5"; fi
 tries=0
 patience=0
 left=
@@ -79,6 +98,7 @@ impl Tidy {
             .args(["-c", SCRIPT, "sweephand-tidy"])
             .args([path(cgroup.map(Cgroup::path)), path(cgroup.map(Cgroup::home)), path(swap)])
             .arg(path(directory.map(RunDirectory::path)))
+            .args([HALT_POLL, HALT_POLL_NS])
             // Nothing of the user's environment says how a shell does this.
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
@@ -90,7 +110,7 @@ impl Tidy {
             .stderr(Stdio::null())
             .spawn();
         let shell = started.inspect_err(|_| {
-            // Nobody is in it yet.
+            // No process is in it yet.
             cgroup.map(|cgroup| std::fs::remove_dir(cgroup.path()));
         })?;
         let swap = swap.map(|swap| format!("swapoff {0}; rm {0}", swap.display()));
@@ -108,9 +128,9 @@ impl Tidy {
     fn end(&mut self, how: &[u8]) {
         let Some(mut shell) = self.shell.take() else { return };
         // The pipe is closed with the child's standard input, here or in `wait`.
-        let told = shell.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(how));
-        if told.is_err() || !shell.wait().is_ok_and(|status| status.success()) {
-            // Where standard error cannot be written there is nobody to tell.
+        let sent = shell.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(how));
+        if sent.is_err() || !shell.wait().is_ok_and(|status| status.success()) {
+            // If standard error cannot be written, the message is lost.
             let _ = writeln!(
                 std::io::stderr(),
                 "sweephand: note: what the run needed could not be removed; do so by hand: {}",

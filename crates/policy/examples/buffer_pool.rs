@@ -186,7 +186,7 @@ impl<P: Policy<Model = VmModel>, S: Storage> BufferPool<P, S> {
         let mut in_use = Vec::new();
         let loaded = self.take_frame(&mut faults, &mut in_use).and_then(|number| {
             let frame = &self.frames[number as usize];
-            let content = &mut *frame.content.write().expect("nobody else has the frame");
+            let content = &mut *frame.content.write().expect("only this thread has the frame");
             if let Err(error) = self.storage.read(page, content) {
                 faults.free.push(number);
                 return Err(error);
@@ -371,7 +371,7 @@ mod tests {
         for (page, frame) in pool.table.iter().enumerate() {
             if let Some(frame) = pool.frames.get(frame.load(SeqCst) as usize) {
                 assert_eq!(frame.page.load(SeqCst) as usize, page);
-                assert_eq!(frame.pins.load(SeqCst), 0, "nobody uses page {page}");
+                assert_eq!(frame.pins.load(SeqCst), 0, "page {page} is still pinned");
                 resident += 1;
             }
         }

@@ -1,13 +1,13 @@
 //! A policy's name, its source and its parameters, as in `clock-pro:cold=5%,history=3`.
 
 use crate::near::hint;
-use crate::plugin::Plugin;
 use alloc::{
     format,
     string::{String, ToString},
     sync::Arc,
     vec::Vec,
 };
+use core::any::Any;
 use core::fmt;
 use core::ops::RangeInclusive;
 
@@ -57,8 +57,8 @@ const PRESET: &str = "preset";
 pub struct Arguments {
     info: &'static Info,
     given: Vec<(String, String)>,
-    /// The plugin that the policy comes from; `None` for a policy of this crate.
-    plugin: Option<Arc<dyn Plugin>>,
+    /// What makes the policy, if its type does not: the plugin that it comes from.
+    maker: Option<Arc<dyn Any + Send + Sync>>,
     /// The share of the pages that the policy is shown: 1 unless they are sampled.
     sampled: f64,
 }
@@ -69,7 +69,7 @@ const LEAST_REFERENCES: f64 = 16.0;
 impl Arguments {
     /// Reads `name=value,name=value` (or nothing) for a policy.
     pub fn parse(info: &'static Info, text: &str) -> Result<Self, ArgumentError> {
-        let mut arguments = Self { info, given: Vec::new(), plugin: None, sampled: 1.0 };
+        let mut arguments = Self { info, given: Vec::new(), maker: None, sampled: 1.0 };
         for item in text.split(',').filter(|item| !item.is_empty()) {
             let Some((name, value)) = item.split_once('=') else {
                 return Err(arguments.error(format!("'{item}' is not of the form name=value")));
@@ -99,15 +99,14 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Reads the same for a policy from elsewhere.
-    pub(crate) fn parse_plugged(plugin: Arc<dyn Plugin>, text: &str) -> Result<Self, ArgumentError> {
-        let arguments = Self::parse(plugin.info(), text)?;
-        Ok(Self { plugin: Some(plugin), ..arguments })
+    /// The same arguments, with what makes the policy.
+    pub(crate) fn made_by<M: Any + Send + Sync>(self, maker: M) -> Self {
+        Self { maker: Some(Arc::new(maker)), ..self }
     }
 
-    /// The plugin that the policy comes from; `None` for a policy of this crate.
-    pub(crate) fn plugin(&self) -> Option<&Arc<dyn Plugin>> {
-        self.plugin.as_ref()
+    /// What makes the policy, if its type does not.
+    pub(crate) fn maker<M: Any>(&self) -> Option<&M> {
+        self.maker.as_ref()?.downcast_ref()
     }
 
     /// The policy that the arguments are for.

@@ -20,10 +20,10 @@
 //! [`Mmu`]. They add dirty bits and virtual time. Such a policy may also answer "wait" or
 //! "deactivate a task". WSCLOCK is an example.
 //!
-//! Start reading at [`interface`](Policy), then [`policies::fifo`] (the smallest policy) and
-//! [`policies::clock_pro`] (the largest). [`registry`] and [`task_registry`] list all policies.
-//! `conformance` (a feature) is the test suite that all of them pass. [`plugin`] takes policies
-//! from other crates and languages.
+//! Start reading at [`interface`](Policy), then [`policies::recency::fifo`] (the smallest policy)
+//! and [`policies::reuse_distance::clock_pro`] (the largest). [`registry`] and [`task_registry`]
+//! list all policies. `conformance` (a feature) is the test suite that all of them pass.
+//! [`plugin`] takes policies from other crates and languages.
 //!
 //! The crate has no dependencies and needs only `alloc`.
 #![cfg_attr(not(any(test, feature = "conformance", feature = "registration")), no_std)]
@@ -32,30 +32,29 @@
 extern crate alloc;
 
 mod arguments;
-mod cleaning_clock;
 pub mod collections;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
-mod fading;
 mod interface;
+pub mod load_control;
 mod math;
 mod near;
 pub mod plugin;
 pub mod policies;
 mod random;
+mod registered;
 pub mod registry;
-mod shared;
+mod task_list;
 pub mod task_registry;
 mod tasks;
 #[cfg(test)]
 mod testing;
 
 pub use arguments::{ArgumentError, Arguments, Info, Parameter, Preset};
-pub use cleaning_clock::CleaningClock;
 pub use interface::{
     ColdAllocation, ExactModel, Mmu, Model, NEVER, OfflineModel, PageId, Policy, Reference, Violation,
     VmModel,
 };
+pub use policies::tasks::{CleaningClock, Shared};
 pub use random::SplitMix64;
-pub use shared::Shared;
 pub use tasks::{Claim, ExactMmu, LoadControl, Reclaim, TaskId, TaskMmu, TaskPolicy, VirtualTime};

@@ -11,10 +11,11 @@
 //! plugin. Once the plugin is [registered](crate::registry::register), its name does too.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
-use crate::registry::Registered;
+use crate::registered::Registered;
 use crate::{ColdAllocation, Mmu, Model, PageId, Policy, Reference, Violation};
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -155,7 +156,7 @@ impl<M: Model + Send + 'static, const PLACES: bool> Registered for Plugged<M, PL
     const INFO: Info = Info { name: "plugin", summary: "", paper: "", parameters: &[], presets: &[] };
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
-        let plugin = arguments.plugin().expect("the spec is a plugin's");
+        let plugin = behind(arguments).expect("the spec is a plugin's");
         Ok(Self(plugin.make(frames, arguments)?, PhantomData))
     }
 }
@@ -206,6 +207,16 @@ impl<M: Model, const PLACES: bool> Policy for Plugged<M, PLACES> {
     fn check(&self) -> Result<(), Violation> {
         self.0.check()
     }
+}
+
+/// The arguments in `text` (`name=value,name=value`) for a policy of a plugin.
+pub(crate) fn arguments(plugin: Arc<dyn Plugin>, text: &str) -> Result<Arguments, ArgumentError> {
+    Ok(Arguments::parse(plugin.info(), text)?.made_by(plugin))
+}
+
+/// The plugin whose policy the arguments are for; `None` for a policy of this crate.
+pub(crate) fn behind(arguments: &Arguments) -> Option<&Arc<dyn Plugin>> {
+    arguments.maker()
 }
 
 /// A policy of another crate, by its type.

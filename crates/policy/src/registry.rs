@@ -3,14 +3,14 @@
 //! One line in [`policies!`](self) registers a policy. It puts the policy on the command line, in
 //! `sweephand policies`, and through the whole conformance suite.
 //!
-//! The feature `register` can add policies from outside ([`plugin`](crate::plugin)) while the
-//! program runs.
+//! The feature `register` can add policies from outside ([`plugin`]) while the program runs.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
 use crate::near::hint;
-use crate::plugin::{Plugged, Plugin, Shown};
+use crate::plugin::{self, Plugged, Plugin, Shown};
 use crate::policies::*;
-use crate::{ExactModel, Model, OfflineModel, Policy, VmModel, task_registry};
+pub use crate::registered::Registered;
+use crate::{ExactModel, Model, OfflineModel, Policy, VmModel, task_list};
 use alloc::{
     format,
     string::{String, ToString},
@@ -19,21 +19,43 @@ use alloc::{
 };
 use core::fmt;
 
-/// A policy that can be made from a number of frames and its arguments.
-pub trait Registered: Policy + Sized {
-    /// Name, paper, parameters.
-    const INFO: Info;
-
-    /// Makes the policy for `frames` >= 1 page frames.
-    fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError>;
-}
-
 /// Something done with a policy of any type: the door from a name to static dispatch.
 pub trait Visitor {
     /// What comes of it.
     type Output;
     /// Called with the policy's type.
     fn visit<P: Registered + Send + 'static>(self) -> Self::Output;
+}
+
+/// Something done with a policy that needs only faults and reference bits.
+pub trait VmVisitor {
+    /// What comes of it.
+    type Output;
+    /// Called with the policy's type.
+    fn visit<P: Registered<Model = VmModel> + Send + 'static>(self) -> Self::Output;
+}
+
+/// Sorts policies by their models, in types: nothing is compiled for policies of another model.
+trait ByModel: Model + Sized {
+    fn visit_vm<P: Registered<Model = Self> + Send + 'static, V: VmVisitor>(visitor: V) -> Option<V::Output>;
+}
+
+impl ByModel for VmModel {
+    fn visit_vm<P: Registered<Model = Self> + Send + 'static, V: VmVisitor>(visitor: V) -> Option<V::Output> {
+        Some(visitor.visit::<P>())
+    }
+}
+
+impl ByModel for ExactModel {
+    fn visit_vm<P: Registered<Model = Self> + Send + 'static, V: VmVisitor>(_: V) -> Option<V::Output> {
+        None
+    }
+}
+
+impl ByModel for OfflineModel {
+    fn visit_vm<P: Registered<Model = Self> + Send + 'static, V: VmVisitor>(_: V) -> Option<V::Output> {
+        None
+    }
 }
 
 /// An entry of the registry.
@@ -64,6 +86,15 @@ macro_rules! policies {
         pub fn visit<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             $(if name == <$policy as Registered>::INFO.name {
                 return Some(visitor.visit::<$policy>());
+            })+
+            None
+        }
+
+        /// Calls the visitor with the type of the [`VmModel`] policy of that name. `None` if there
+        /// is none.
+        pub fn visit_vm<V: VmVisitor>(name: &str, visitor: V) -> Option<V::Output> {
+            $(if name == <$policy as Registered>::INFO.name {
+                return <<$policy as Policy>::Model as ByModel>::visit_vm::<$policy, V>(visitor);
             })+
             None
         }
@@ -137,15 +168,15 @@ pub fn register<P: Registered + Send + 'static>() {
 #[cfg(feature = "registration")]
 pub fn register_plugin(plugin: sync::Arc<dyn Plugin>) {
     let name = plugin.info().name;
-    let taken = entries().iter().any(|entry| entry.info.name == name) || task_registry::find(name).is_some();
+    let taken = entries().iter().any(|entry| entry.info.name == name) || task_list::find(name).is_some();
     assert!(!taken, "there is a policy '{name}' already");
-    REGISTERED.write().expect("nobody panics with it").push(plugin);
+    REGISTERED.write().expect("no thread panics while it holds the lock").push(plugin);
 }
 
 /// The policies that were registered, in their order.
 fn registered() -> Vec<sync::Arc<dyn Plugin>> {
     #[cfg(feature = "registration")]
-    return REGISTERED.read().expect("nobody panics with it").clone();
+    return REGISTERED.read().expect("no thread panics while it holds the lock").clone();
     #[cfg(not(feature = "registration"))]
     Vec::new()
 }
@@ -165,7 +196,7 @@ impl Spec {
             return Self::plugged(plugin, text);
         }
         let Some(entry) = POLICIES.iter().find(|entry| entry.info.name.eq_ignore_ascii_case(name)) else {
-            if task_registry::find(name).is_some() {
+            if task_list::find(name).is_some() {
                 return Err(ArgumentError {
                     policy: name.to_string(),
                     reason: format!(
@@ -193,7 +224,7 @@ impl Spec {
     /// whatever the name is.
     pub fn plugged(plugin: sync::Arc<dyn Plugin>, text: &str) -> Result<Self, ArgumentError> {
         let rest = text.split_once(':').map_or("", |(_, rest)| rest);
-        let arguments = Arguments::parse_plugged(plugin, rest)?;
+        let arguments = plugin::arguments(plugin, rest)?;
         Self { text: text.to_string(), arguments }.checked()
     }
 
@@ -220,7 +251,7 @@ impl Spec {
 
     /// The plugin that the policy comes from; `None` for a policy of this crate.
     pub fn plugin(&self) -> Option<&sync::Arc<dyn Plugin>> {
-        self.arguments.plugin()
+        plugin::behind(&self.arguments)
     }
 
     /// What a listing says of the policy.

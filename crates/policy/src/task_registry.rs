@@ -1,70 +1,26 @@
 //! The list of policies for many tasks in one memory, and those policies by name.
 //!
-//! Every [`VmModel`](crate::VmModel) policy of the ordinary [registry] can also serve as a global
+//! Every [`VmModel`] policy of the ordinary [registry] can also serve as a global
 //! policy ([`Shared`]). Exceptions are policies that need page numbers or objects, because those
 //! belong to one address space.
 
-use crate::arguments::{ArgumentError, Arguments, Info};
+use crate::arguments::{ArgumentError, Arguments};
 use crate::near::hint;
-use crate::policies::working_set::{Exact, Sampled, WorkingSet};
-use crate::policies::{GlobalClock, Pff, Vmin, Ws, WsClock};
-use crate::registry::{self, POLICIES, Registered, Visitor, split_list};
-use crate::{ExactMmu, Shared, TaskMmu, TaskPolicy, VirtualTime};
+use crate::policies::Vmin;
+use crate::registered::Registered;
+pub use crate::registered::{Made, RegisteredTaskPolicy, VM_NEEDS};
+use crate::registry::{self, POLICIES, VmVisitor, split_list};
+pub use crate::task_list::{TASK_POLICIES, TaskEntry, find};
+use crate::task_list::{make, make_exact};
+use crate::{ExactMmu, Shared, TaskMmu, VirtualTime, VmModel};
 use alloc::{
+    boxed::Box,
     format,
     string::{String, ToString},
     vec::Vec,
 };
 use core::fmt;
 use core::marker::PhantomData;
-
-/// What listings say of a policy for many tasks.
-pub trait TaskInfo {
-    /// Name, paper, parameters.
-    const INFO: Info;
-    /// What it has to be shown, in words.
-    const NEEDS: &'static str;
-}
-
-/// [`TaskInfo::NEEDS`] of policies that could run live.
-pub const VM_NEEDS: &str = "faults, reference and dirty bits, virtual time of tasks";
-
-/// A policy for many tasks that can be made from a number of frames and its arguments.
-pub trait RegisteredTaskPolicy<M: TaskMmu>: TaskPolicy<M> + TaskInfo + Sized {
-    /// Makes the policy for `frames` >= 1 page frames.
-    fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError>;
-}
-
-/// An entry of the registry.
-#[derive(Clone, Copy, Debug)]
-pub struct TaskEntry {
-    /// Name, paper, parameters.
-    pub info: &'static Info,
-    /// What it has to be shown, in words.
-    pub needs: &'static str,
-}
-
-macro_rules! entries {
-    ($($policy:ty),+ $(,)?) => {
-        &[$(TaskEntry { info: &<$policy as TaskInfo>::INFO, needs: <$policy as TaskInfo>::NEEDS }),+]
-    };
-}
-
-/// The policies for many tasks only, in the order of listings.
-pub const TASK_POLICIES: &[TaskEntry] = entries![Ws, Vmin, Pff, WsClock, GlobalClock];
-
-/// The entry of that name.
-pub fn find(name: &str) -> Option<&'static TaskEntry> {
-    TASK_POLICIES.iter().find(|entry| entry.info.name == name)
-}
-
-/// Something done with a policy for many tasks of any type, made for memory `M`.
-pub trait TaskVisitor<M: ExactMmu> {
-    /// What comes of it.
-    type Output;
-    /// Called with the policy.
-    fn visit<P: TaskPolicy<M> + Send>(self, policy: P) -> Self::Output;
-}
 
 /// A policy for many tasks and its arguments, as typed: `wsclock`, `ws:lr=sampled`,
 /// `clock-pro:history=2`.
@@ -98,7 +54,7 @@ impl TaskSpec {
                     "sees every reference of one task; tasks can share memory under vm policies only".into(),
                 ));
             }
-            (None, Some(entry)) if registry::visit(name, NeedsAddresses) == Some(true) => {
+            (None, Some(entry)) if registry::visit_vm(name, NeedsAddresses) == Some(true) => {
                 let name = entry.info.name;
                 return Err(error(format!(
                     "{name} looks at addresses, and tasks have no address space in common"
@@ -175,32 +131,25 @@ impl TaskSpec {
         spec
     }
 
-    /// Makes the policy for `frames` >= 1 page frames and calls the visitor with it.
-    pub fn visit<M: ExactMmu, V: TaskVisitor<M>>(
-        &self,
-        frames: usize,
-        visitor: V,
-    ) -> Result<V::Output, ArgumentError> {
-        let arguments = &self.arguments;
-        Ok(match self.name() {
-            "wsclock" => visitor.visit(<WsClock as RegisteredTaskPolicy<M>>::configure(frames, arguments)?),
-            "global-clock" => {
-                visitor.visit(<GlobalClock as RegisteredTaskPolicy<M>>::configure(frames, arguments)?)
-            }
-            "pff" => visitor.visit(<Pff as RegisteredTaskPolicy<M>>::configure(frames, arguments)?),
-            "ws" if arguments.choice("lr", &[("exact", true), ("sampled", false)])? => {
-                visitor.visit(WorkingSet::<Exact>::configure(frames, arguments)?)
-            }
-            "ws" => visitor.visit(WorkingSet::<Sampled>::configure(frames, arguments)?),
-            "vmin" => {
-                let reason = "has no frames: it looks ahead in the string of one task alone".to_string();
-                return Err(ArgumentError { policy: "vmin".to_string(), reason });
-            }
-            name => {
-                let share = Share { frames, arguments, visitor, memory: PhantomData };
-                return registry::visit(name, share).expect("a spec names a registered policy");
-            }
-        })
+    /// Makes the policy for `frames` >= 1 page frames. `None` if it needs [`ExactMmu`].
+    pub fn make<M: TaskMmu>(&self, frames: usize) -> Result<Option<Made<M>>, ArgumentError> {
+        match make(frames, &self.arguments) {
+            Some(made) => made,
+            None => self.make_shared(frames).map(Some),
+        }
+    }
+
+    /// Makes the policy for a memory that knows every reference.
+    pub fn make_exact<M: ExactMmu>(&self, frames: usize) -> Result<Made<M>, ArgumentError> {
+        match make_exact(frames, &self.arguments) {
+            Some(made) => made,
+            None => self.make_shared(frames),
+        }
+    }
+
+    fn make_shared<M: TaskMmu>(&self, frames: usize) -> Result<Made<M>, ArgumentError> {
+        let share = Share { frames, arguments: &self.arguments, memory: PhantomData };
+        registry::visit_vm(self.name(), share).expect("a spec names a vm policy")
     }
 }
 
@@ -213,24 +162,23 @@ impl fmt::Display for TaskSpec {
 
 struct NeedsAddresses;
 
-impl Visitor for NeedsAddresses {
+impl VmVisitor for NeedsAddresses {
     type Output = bool;
-    fn visit<P: Registered + Send + 'static>(self) -> bool {
+    fn visit<P: Registered<Model = VmModel> + Send + 'static>(self) -> bool {
         P::NEEDS_PAGE_NUMBERS || P::NEEDS_OBJECTS
     }
 }
 
-struct Share<'a, M, V> {
+struct Share<'a, M> {
     frames: usize,
     arguments: &'a Arguments,
-    visitor: V,
     memory: PhantomData<M>,
 }
 
-impl<M: ExactMmu, V: TaskVisitor<M>> Visitor for Share<'_, M, V> {
-    type Output = Result<V::Output, ArgumentError>;
-    fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
-        Ok(self.visitor.visit(Shared::new(P::configure(self.frames, self.arguments)?)))
+impl<M: TaskMmu> VmVisitor for Share<'_, M> {
+    type Output = Result<Made<M>, ArgumentError>;
+    fn visit<P: Registered<Model = VmModel> + Send + 'static>(self) -> Self::Output {
+        Ok(Box::new(Shared::new(P::configure(self.frames, self.arguments)?)))
     }
 }
 
@@ -277,17 +225,12 @@ mod tests {
 
     #[test]
     fn every_policy_can_be_made_for_a_memory() {
-        struct Check;
-        impl TaskVisitor<Desk> for Check {
-            type Output = ();
-            fn visit<P: TaskPolicy<Desk> + Send>(self, policy: P) {
-                policy.check().unwrap();
-            }
-        }
         for spec in TaskSpec::parse_list("all,clock,clock-pro,ws:lr=sampled").unwrap() {
-            spec.visit(8, Check).unwrap();
+            spec.make_exact::<Desk>(8).unwrap().check().unwrap();
+            let made = spec.make::<Desk>(8).unwrap();
+            assert_eq!(made.is_none(), spec.to_string() == "ws", "{spec}");
         }
-        assert!(TaskSpec::parse("wsclock:theta=0").unwrap().visit(8, Check).is_err());
-        assert!(TaskSpec::parse("vmin").unwrap().visit(8, Check).is_err());
+        assert!(TaskSpec::parse("wsclock:theta=0").unwrap().make::<Desk>(8).is_err());
+        assert!(TaskSpec::parse("vmin").unwrap().make_exact::<Desk>(8).is_err());
     }
 }

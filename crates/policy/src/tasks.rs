@@ -111,15 +111,20 @@ pub enum LoadControl {
 
 /// A page replacement policy for many tasks in one memory, driven through an mmu of type `M`.
 ///
+/// No method is called at a hit. So drivers take policies as objects (`dyn TaskPolicy<M>`), and are
+/// compiled once for all of them. The loops of a policy are compiled for its driver's mmu.
+///
 /// The driver keeps the resident set, the reference and dirty bits, and the list of free frames. It
 /// asks for a frame only when none is free. Pages are resident for the policy from `insert` (their
 /// reading is done) to `evict` or `remove`.
 pub trait TaskPolicy<M: TaskMmu> {
     /// How load is controlled under this policy.
-    const LOAD_CONTROL: LoadControl;
+    fn load_control(&self) -> LoadControl;
 
     /// Whether the policy needs [`ExactMmu`]: the driver then looks at every reference.
-    const EXACT: bool = false;
+    fn is_exact(&self) -> bool {
+        false
+    }
 
     /// The window of the working sets that [`ExactMmu`] counts, where it is used.
     fn theta(&self) -> VirtualTime {
@@ -169,6 +174,13 @@ pub trait TaskPolicy<M: TaskMmu> {
     /// Scans made to find out which pages have left working sets.
     fn working_set_scans(&self) -> u64 {
         0
+    }
+
+    /// Looks at every page as a scan would in passing, and replaces none. Done after every
+    /// reference, this makes the last references that a policy knows from use bits exact. Meant for
+    /// tests.
+    fn sample(&mut self, mmu: &mut M) {
+        let _ = mmu;
     }
 
     /// Checks every invariant of the policy's state. Meant for tests: linear in the size of the

@@ -3,7 +3,8 @@
 use crate::axis::{Axis, short};
 use crate::fault_chart::Frame;
 use crate::ink::{Anchor, Canvas, MUTED, Medium, READ, RULE, escaped, text_width};
-use crate::{Distances, bytes, grouped};
+use sweephand_advice::Distances;
+use sweephand_results::{bytes, grouped};
 
 /// A histogram of stack distances.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 
 use crate::axis::{Axis, short};
 use crate::ink::{Anchor, Canvas, MUTED, Medium, RULE, Stroke, TEXT, escaped, text_width};
-use crate::{CurveStudy, bytes, grouped};
+use sweephand_advice::CurveStudy;
+use sweephand_results::{bytes, grouped};
 
 /// How wide a chart is, how high without a legend below, and the letters on it.
 #[derive(Clone, Copy, Debug)]

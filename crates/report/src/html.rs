@@ -3,17 +3,17 @@
 //! The file is complete: it loads nothing from the network or from other files. Its only script
 //! shows the values under the pointer.
 
-use crate::conclusion::percent;
 use crate::distance_chart::{self, DistanceChart};
 use crate::fault_chart::{self, FaultChart, Frame, heading};
 use crate::ink::{Medium, colours};
 use crate::map_chart::{Layers, data_uri};
-use crate::{Conclusion, SLACK, StudiedObject, Study, WORTH_IT, bytes, grouped};
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
+use sweephand_advice::{Conclusion, SLACK, Sentences, StudiedObject, Study, WORTH_IT, percent};
+use sweephand_results::{bytes, grouped};
 use sweephand_trace::picture::Picture;
 
 const TEMPLATE: &str = include_str!("html/report.html");
@@ -44,7 +44,7 @@ struct Section {
     name: String,
     command: String,
     facts: String,
-    sentences: crate::Sentences,
+    sentences: Sentences,
     launcher: Option<String>,
     notes: Vec<String>,
     faults: HashMap<&'static str, String>,
@@ -94,6 +94,11 @@ struct ObjectRow {
 }
 
 impl HtmlReport {
+    /// The report of this version on some traces, with the policies and memory sizes asked for.
+    pub fn new(studies: Vec<Study>, policies: String, sizes: String) -> Self {
+        Self { studies, version: env!("CARGO_PKG_VERSION").to_string(), policies, sizes }
+    }
+
     /// The text of the file.
     pub fn render(&self) -> String {
         let mut environment = Environment::new();

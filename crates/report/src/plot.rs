@@ -4,9 +4,9 @@ use crate::distance_chart::DistanceChart;
 use crate::fault_chart::{FaultChart, Frame};
 use crate::ink::{MARGIN, Medium};
 use crate::map_chart::{self, Layers};
-use crate::{CurveStudy, Distances};
 use resvg::tiny_skia::{FilterQuality, Pixmap, PixmapPaint, Transform};
 use resvg::usvg;
+use sweephand_advice::{CurveStudy, Distances};
 use sweephand_trace::picture::Picture;
 
 /// What a picture is stored as.

@@ -36,10 +36,10 @@ pub use future::{Future, TooLong};
 pub use lru_stack::LruStack;
 pub use memory::{MemorySize, MemorySizeError};
 pub use opt_stack::OptStack;
-pub use outcome::Outcome;
-pub use refault::{RefaultDistances, RefaultObserver};
+pub use outcome::{Outcome, RefaultDistances};
+pub use refault::RefaultObserver;
 pub use sampling::{
     DEFAULT_SEED, Estimate, Estimates, GROUPS, LEAST_FRAMES, LEAST_PAGES, MeasuredError, SampleSize,
     SampleSizeError, Sampling, SamplingError,
 };
-pub use sweep::{Cell, Sweep, SweepError, Trajectory, TrajectoryPoint};
+pub use sweep::{Cell, DEFAULT_POLICIES, DEFAULT_SIZES, Sweep, SweepError, Trajectory, TrajectoryPoint};

@@ -1,6 +1,5 @@
 //! The counts of a simulation.
 
-use crate::RefaultDistances;
 use sweephand_policy::ColdAllocation;
 
 /// The counts of one policy with one memory size.
@@ -29,5 +28,39 @@ impl Outcome {
     /// Faults on pages that had been in memory before: all but the first touches.
     pub fn refaults(&self) -> u64 {
         self.faults - self.first_touch_faults
+    }
+}
+
+/// The refault distances of a simulation, added up. A
+/// [`RefaultObserver`](crate::RefaultObserver) measures them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RefaultDistances {
+    /// Evictions of pages that came back.
+    pub refaults: u64,
+    /// Their distances, in references of the program.
+    pub references: u128,
+    /// Evictions of pages that did not come back, or whose contents were dropped before.
+    pub never_refaulted: u64,
+    /// The references from those evictions to the end of the trace.
+    pub references_to_end: u128,
+}
+
+impl RefaultDistances {
+    /// The mean over the evictions of pages that came back; `None` if there is none.
+    pub fn mean(&self) -> Option<f64> {
+        (self.refaults > 0).then(|| self.references as f64 / self.refaults as f64)
+    }
+
+    /// The mean over all evictions, those of pages that never came back counted as if they did at
+    /// the end of the trace; `None` if there is none.
+    pub fn mean_with_end(&self) -> Option<f64> {
+        let evictions = self.refaults + self.never_refaulted;
+        (evictions > 0).then(|| (self.references + self.references_to_end) as f64 / evictions as f64)
+    }
+
+    /// Counts a page that does not come back after its eviction.
+    pub(crate) fn never(&mut self, evicted_at: u64, end: u64) {
+        self.never_refaulted += 1;
+        self.references_to_end += u128::from(end - evicted_at);
     }
 }

@@ -4,43 +4,10 @@
 //! the eviction and the fault that brings the page back, by the trace's [`VirtualTime`]. A policy
 //! that evicts the right pages has large refault distances. (The APR thesis of 2020, Figure 4.2.)
 
-use crate::{Observer, Outcome};
+use crate::{Observer, Outcome, RefaultDistances};
 use std::sync::Arc;
 use sweephand_policy::PageId;
 use sweephand_trace::VirtualTime;
-
-/// The refault distances of a simulation, added up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RefaultDistances {
-    /// Evictions of pages that came back.
-    pub refaults: u64,
-    /// Their distances, in references of the program.
-    pub references: u128,
-    /// Evictions of pages that did not come back, or whose contents were dropped before.
-    pub never_refaulted: u64,
-    /// The references from those evictions to the end of the trace.
-    pub references_to_end: u128,
-}
-
-impl RefaultDistances {
-    /// The mean over the evictions of pages that came back; `None` if there is none.
-    pub fn mean(&self) -> Option<f64> {
-        (self.refaults > 0).then(|| self.references as f64 / self.refaults as f64)
-    }
-
-    /// The mean over all evictions, those of pages that never came back counted as if they did at
-    /// the end of the trace; `None` if there is none.
-    pub fn mean_with_end(&self) -> Option<f64> {
-        let evictions = self.refaults + self.never_refaulted;
-        (evictions > 0).then(|| (self.references + self.references_to_end) as f64 / evictions as f64)
-    }
-
-    /// Counts a page that does not come back after its eviction.
-    fn never(&mut self, evicted_at: u64, end: u64) {
-        self.never_refaulted += 1;
-        self.references_to_end += u128::from(end - evicted_at);
-    }
-}
 
 /// The time of eviction of a page that is resident or was never evicted.
 const NOT_EVICTED: u64 = u64::MAX;

@@ -16,6 +16,11 @@ use sweephand_policy::registry::Spec;
 use sweephand_policy::{ArgumentError, ColdAllocation};
 use sweephand_trace::{Chunk, Interrupt, Trace, VirtualTime};
 
+/// The policies that are simulated unless others are asked for.
+pub const DEFAULT_POLICIES: &str = "opt,lru,clock,car,lirs,clock-pro";
+/// The memory sizes that they are simulated at.
+pub const DEFAULT_SIZES: &str = "10%,20%,30%,40%,50%,60%,70%,80%,90%";
+
 /// Chunks decoded together where several simulations share processors: enough for one to work on
 /// before the next takes its cache. A lone simulation takes one at a time, fresh from the decoder.
 pub(crate) const BATCH: usize = 8;
@@ -136,22 +141,17 @@ impl Sweep {
     }
 
     /// What a reader of the results has to know where the trace is reduced and memories are small.
-    /// Reduction with a window of K keeps LRU's and OPT's counts from K frames up; reference bits
-    /// want some times that.
     pub fn note_on_small_memories(&self, trace: &Trace) -> Option<String> {
-        let window = trace.header().metadata.window;
-        let (least, least_others) = (window, 8 * window);
+        let metadata = &trace.header().metadata;
+        let exactness = metadata.exactness()?;
+        let (least, least_others) = (metadata.window, metadata.nearly_exact_pages());
         let too_small = |cell: &Cell| {
             let frames = cell.frames as u64;
             frames < least || (frames < least_others && !ONE_PASS.contains(&cell.spec.name()))
         };
-        (window > 1 && self.cells.iter().any(too_small)).then(|| {
-            format!(
-                "{} is reduced with a window of {least}: counts are exact for lru and opt from {least} pages up, and nearly so \
-                 for the others from about {least_others} up",
-                trace.name().display()
-            )
-        })
+        let name = trace.name().display();
+        let some_are = self.cells.iter().any(too_small);
+        some_are.then(|| format!("{name} is reduced with a window of {least}: {exactness}"))
     }
 
     /// Runs it. Results are in the order of the cells. `progress` is called after each batch with

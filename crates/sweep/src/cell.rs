@@ -1,6 +1,6 @@
 //! One cell, with everything that its result depends on.
 
-use crate::{Hash, TraceFile};
+use crate::Hash;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -17,6 +17,18 @@ pub struct Sample {
     pub size: String,
     /// Its seed.
     pub seed: u64,
+}
+
+/// A trace, and what has to be in it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceFile {
+    /// What it is called in results.
+    pub name: String,
+    /// The path, or the URL.
+    pub location: String,
+    /// The hash of the file.
+    pub hash: Hash,
 }
 
 /// A policy with one memory size on one trace. As JSON it is what executors hand to workers.

@@ -24,7 +24,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use sweephand_report::SweepRow;
+use sweephand_results::SweepRow;
 
 /// Rows of a full part, and the most that a journal holds.
 const ROWS_PER_PART: usize = 50_000;
@@ -387,7 +387,7 @@ fn open_journal(path: &Path) -> Result<(File, Vec<SweepRow>), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sweephand_report::{CellColumns, SimulationRow};
+    use sweephand_results::{CellColumns, SimulationRow};
 
     /// The cells of traces with these numbers.
     fn cells_of(numbers: impl IntoIterator<Item = usize>) -> Cells {

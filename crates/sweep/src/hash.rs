@@ -5,11 +5,9 @@ use crate::error::InFile;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
-use xxhash_rust::xxh3::Xxh3;
+use sweephand_trace::{FileHasher, file_hash, read_pieces};
 
 /// How a file is hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +37,7 @@ impl Algorithm {
 /// Makes the hash of bytes that come piece by piece: that of a local file with them, wherever they
 /// come from.
 #[derive(Default)]
-pub struct Hasher(Xxh3);
+pub struct Hasher(FileHasher);
 
 impl Hasher {
     /// Takes the next bytes.
@@ -49,7 +47,7 @@ impl Hasher {
 
     /// The hash of all of them.
     pub fn finish(&self) -> Hash {
-        Hash(format!("{}:{:016x}", Algorithm::Xxh3.name(), self.0.digest()))
+        Hash(self.0.finish())
     }
 }
 
@@ -61,16 +59,11 @@ pub struct Hash(String);
 impl Hash {
     /// Hashes a file.
     pub fn of(path: &Path, algorithm: Algorithm) -> Result<Self, Error> {
-        let file = File::open(path).in_file(path)?;
         match algorithm {
-            Algorithm::Xxh3 => {
-                let mut hasher = Hasher::default();
-                read(file, |bytes| hasher.update(bytes)).in_file(path)?;
-                Ok(hasher.finish())
-            }
+            Algorithm::Xxh3 => Ok(Self(file_hash(path).in_file(path)?)),
             Algorithm::Sha256 => {
                 let mut hasher = Sha256::new();
-                read(file, |bytes| hasher.update(bytes)).in_file(path)?;
+                read_pieces(path, |bytes| hasher.update(bytes)).in_file(path)?;
                 let digest: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
                 Ok(Self(format!("{}:{digest}", algorithm.name())))
             }
@@ -92,16 +85,6 @@ impl Hash {
             "{name}: is not the file that was planned with: {self} was expected, {found} found; start the sweep again if the file is \
              meant to have changed, or put the right one there"
         )))
-    }
-}
-
-fn read(mut file: File, mut take: impl FnMut(&[u8])) -> std::io::Result<()> {
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(()),
-            length => take(&buffer[..length]),
-        }
     }
 }
 

@@ -23,9 +23,9 @@ mod plan;
 mod runner;
 pub mod worker;
 
-pub use cell::{Cell, CellKey, Sample, VERSION};
+pub use cell::{Cell, CellKey, Sample, TraceFile, VERSION};
 pub use dataset::{Dataset, Failure};
 pub use error::Error;
 pub use hash::{Algorithm, Hash, Hasher};
-pub use plan::{Cells, NamedTrace, Plan, TraceFile, is_url};
+pub use plan::{Cells, NamedTrace, Plan, is_url};
 pub use runner::Runner;

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use sweephand_report::SweepRow;
+use sweephand_results::SweepRow;
 
 /// How often the caller is asked whether to go on.
 const PATIENCE: Duration = Duration::from_millis(100);

@@ -9,9 +9,9 @@
 //! ```
 
 use crate::error::InFile;
-use crate::{Cell, CellKey, Error, Hash, Sample, VERSION};
+use crate::{Cell, CellKey, Error, Hash, Sample, TraceFile, VERSION};
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use sweephand_policy::registry::Spec;
@@ -68,18 +68,6 @@ pub struct NamedTrace {
     pub location: String,
     /// Its hash, where the plan has it.
     pub hash: Option<Hash>,
-}
-
-/// A trace, and what has to be in it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TraceFile {
-    /// What it is called in results.
-    pub name: String,
-    /// The path, or the URL.
-    pub location: String,
-    /// The hash of the file.
-    pub hash: Hash,
 }
 
 /// Whether a location is a URL, such as `s3://bucket/key`, rather than a path.

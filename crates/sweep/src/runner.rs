@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 use sweephand_policy::registry::Spec;
-use sweephand_report::{CellColumns, SimulatedTrace, SimulationRow, SweepRow};
+use sweephand_results::{CellColumns, SimulatedTrace, SimulationRow, SweepRow};
 use sweephand_sim::{MemorySize, Sampling, Sweep};
 use sweephand_trace::Trace;
 

@@ -13,7 +13,7 @@ use crate::{Cell, Error, Runner, VERSION};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
-use sweephand_report::SweepRow;
+use sweephand_results::SweepRow;
 
 /// What a worker says.
 #[derive(Debug, Serialize, Deserialize)]

@@ -103,6 +103,25 @@ pub struct LargestChild {
 /// How the trace of a program that became another program begins to say so, in [`Metadata::ended`].
 pub const BECAME_ANOTHER: &str = "became another program";
 
+impl Metadata {
+    /// The memory size, in pages, from which on counts are nearly exact under every policy. A trace
+    /// that is reduced with a window of K keeps LRU's and OPT's counts from K pages up; reference
+    /// bits want some times that.
+    pub fn nearly_exact_pages(&self) -> u64 {
+        if self.window > 1 { 8 * self.window } else { 1 }
+    }
+
+    /// How exact counts are if the trace is reduced, as a part of a sentence.
+    pub fn exactness(&self) -> Option<String> {
+        let (window, nearly) = (self.window, self.nearly_exact_pages());
+        (window > 1).then(|| {
+            format!(
+                "counts are exact for lru and opt from {window} pages up, and nearly so for the others from about {nearly} up"
+            )
+        })
+    }
+}
+
 impl Default for Metadata {
     fn default() -> Self {
         Self {

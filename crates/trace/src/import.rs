@@ -13,6 +13,7 @@ use liblzma::stream::{CONCATENATED, Stream};
 
 use crate::bytes::{ByteStream, read_error};
 use crate::format::{FixedHeader, MAGIC};
+use crate::imported::{Imported, Progress};
 use crate::reduce::Reducer;
 use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer};
 use crate::{drmemtrace, irim, lackey, msr, oracle_general, pgtr, spc, text};
@@ -66,61 +67,9 @@ pub struct ImportOptions {
     pub tolerate_missing_end: bool,
 }
 
-/// How far an import is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes read, after decompression.
-    pub bytes: u64,
-    /// References read, before any reduction.
-    pub records: u64,
-    /// Instructions executed, as far as marks tell.
-    pub instructions: u64,
-}
-
-/// What an importer finds out about its input.
-#[derive(Debug, Default)]
-pub(crate) struct Imported {
-    pub(crate) end: EndTotals,
-    /// The program's name; empty if the input does not say.
-    pub(crate) program: String,
-    pub(crate) page_size: u64,
-    pub(crate) window: u64,
-    pub(crate) instruction_fetches: bool,
-    pub(crate) system_calls: bool,
-    pub(crate) source: &'static str,
-    /// Why it is not complete, if it is not.
-    pub(crate) cut_short: Option<&'static str>,
-}
-
-impl Imported {
-    /// Fills in what the input says; what only the caller knows (command, notes) stays.
-    fn describe(&self, metadata: &mut Metadata, name: &Path) {
-        if !self.program.is_empty() {
-            metadata.program.clone_from(&self.program);
-        } else if metadata.program.is_empty() {
-            metadata.program = stem(name);
-        }
-        metadata.page_size = self.page_size;
-        metadata.window = self.window;
-        metadata.instruction_fetches = self.instruction_fetches;
-        metadata.system_calls = self.system_calls;
-        self.source.clone_into(&mut metadata.source);
-        if let Some(reason) = self.cut_short {
-            metadata.complete = false;
-            reason.clone_into(&mut metadata.ended);
-        }
-    }
-}
-
 /// Whether bytes could be text.
 fn is_text(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r'))
-}
-
-/// A file's name up to its first dot.
-fn stem(name: &Path) -> String {
-    let name = name.file_name().unwrap_or_default().to_string_lossy();
-    name.split('.').find(|part| !part.is_empty()).unwrap_or_default().to_owned()
 }
 
 /// Reads `reader`, of any format, into `writer`, and fills in the writer's metadata. Hand what it
@@ -238,7 +187,7 @@ impl<'a> Input<'a> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<EndTotals, Error> {
         if self.is_native() {
-            let trace = Trace::from_bytes(self.native_bytes()?)?;
+            let trace = Trace::in_memory(self.native_bytes()?, Path::new(""))?;
             return import_trace(&trace, writer, options.window, progress);
         }
         let format = match options.format {

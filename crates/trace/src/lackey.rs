@@ -19,7 +19,7 @@ use std::io::Read;
 
 use crate::accesses::Accesses;
 use crate::bytes::ByteStream;
-use crate::import::{Imported, Progress};
+use crate::imported::{Imported, Progress};
 use crate::lines::{self, Lines, Refused};
 use crate::{Error, Sink};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::Error;
 use crate::bytes::ByteStream;
-use crate::import::Progress;
+use crate::imported::Progress;
 
 /// How much of a line an error shows.
 const SHOWN: usize = 40;

@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 use crate::accesses::Accesses;
 use crate::bytes::ByteStream;
-use crate::import::{Imported, Progress};
+use crate::imported::{Imported, Progress};
 use crate::lines::{self, Lines, Refused, decimal};
 use crate::{Error, Sink};
 

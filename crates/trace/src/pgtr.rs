@@ -26,7 +26,7 @@
 use std::io::Read;
 
 use crate::bytes::ByteStream;
-use crate::import::{Imported, Progress};
+use crate::imported::{Imported, Progress};
 use crate::varint::{self, Bad, unzigzag};
 use crate::{AllocKind, EndTotals, Error, Sink};
 

@@ -1,16 +1,14 @@
-//! Opening and reading traces.
+//! Reading traces in our own format. Every other format is converted to it when a trace is opened
+//! (`open`), so there is one decoder, and all its input has passed one set of checks.
 //!
-//! A native file is read with positioned reads, so any number of threads can decode chunks of one
-//! [`Trace`]. Every other format is converted when it is opened, through the ordinary
-//! [`Writer`](crate::Writer), into a native trace in memory. So there is one decoder, and all its
-//! input has passed one set of checks.
+//! A file is read with positioned reads, so any number of threads can decode chunks of one
+//! [`Trace`].
 //!
 //! Opening a trace checks everything but the chunks: header, index and metadata by their checksums,
 //! the length of the file to the byte, the index against the header. Reading a chunk checks the
 //! chunk.
 
 use std::fs::File;
-use std::io::{Cursor, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,13 +17,12 @@ use xxhash_rust::xxh3::xxh3_64;
 use zstd::bulk::Decompressor;
 
 use crate::chunk::Scratch;
-use crate::format::{self, CHUNK_HEAD, CHUNK_REFERENCES, ChunkHead, FixedHeader, IndexEntry, MAGIC, VERSION};
-use crate::import::{ImportOptions, Input};
+use crate::format::{self, CHUNK_HEAD, CHUNK_REFERENCES, ChunkHead, FixedHeader, IndexEntry, VERSION};
 use crate::replay::Replay;
 use crate::{Chunk, Error, Event, Header, Metadata, Sink, Writer, codec};
 
-/// The zstd level of traces converted into memory.
-const MEMORY_LEVEL: i32 = 1;
+/// The zstd level of traces that are made in memory.
+pub(crate) const MEMORY_LEVEL: i32 = 1;
 
 /// A trace, open for reading from any number of threads. Copies share what they read.
 #[derive(Clone, Debug)]
@@ -74,56 +71,14 @@ impl std::fmt::Debug for Source {
 }
 
 impl Trace {
-    /// Opens a trace of any format; which one is found by its content, never by its name.
-    pub fn open(path: &Path) -> Result<Trace, Error> {
-        Self::open_file(path).map_err(|error| error.in_file(path))
+    /// A file in our own format.
+    pub(crate) fn in_file(file: File, name: &Path) -> Result<Trace, Error> {
+        Self::native(Source::File(file), name)
     }
 
-    fn open_file(path: &Path) -> Result<Trace, Error> {
-        let mut file = File::open(path)?;
-        if file.metadata()?.is_dir() {
-            return Err(Error::unrecognised("a directory"));
-        }
-        let mut head = Vec::new();
-        (&mut file).take(MAGIC.len() as u64).read_to_end(&mut head)?;
-        // A pipe has no places to seek to: it is read like standard input.
-        if head.starts_with(&MAGIC[..4]) && file.metadata()?.is_file() {
-            Self::native(Source::File(file), path)
-        } else {
-            Self::read(Cursor::new(head).chain(file), path)
-        }
-    }
-
-    /// Reads a whole trace of any format; `name` is what errors call it.
-    pub fn from_reader(reader: impl Read, name: &Path) -> Result<Trace, Error> {
-        Self::read(reader, name).map_err(|error| error.in_file(name))
-    }
-
-    /// A trace of any format held in memory.
-    pub fn from_bytes(bytes: Vec<u8>) -> Result<Trace, Error> {
-        let name = Path::new("");
-        if bytes.starts_with(&MAGIC[..4]) {
-            Self::native(Source::Memory(bytes), name)
-        } else {
-            Self::read(&bytes[..], name)
-        }
-    }
-
-    /// What a writer has made in memory, under a name.
+    /// Bytes in our own format, as a writer makes them.
     pub(crate) fn in_memory(bytes: Vec<u8>, name: &Path) -> Result<Trace, Error> {
         Self::native(Source::Memory(bytes), name)
-    }
-
-    fn read(reader: impl Read, name: &Path) -> Result<Trace, Error> {
-        let input = Input::new(reader)?;
-        if input.is_native() {
-            return Self::native(Source::Memory(input.native_bytes()?), name);
-        }
-        let mut writer = Writer::with_level(Cursor::new(Vec::new()), Metadata::default(), MEMORY_LEVEL)?;
-        let options = ImportOptions { name: name.to_owned(), ..ImportOptions::default() };
-        let end = input.import(&mut writer, &options, &mut |_| {})?;
-        let (out, _) = writer.finish(end)?;
-        Self::native(Source::Memory(out.into_inner()), name)
     }
 
     /// Checks header, index and metadata.

@@ -9,7 +9,7 @@
 //! Cost: hit nothing; fault amortised O(1).
 
 use std::collections::{HashSet, VecDeque};
-use sweephand_policy::collections::FrameTable;
+use sweephand_policy::collections::FrameClock;
 use sweephand_policy::registry::Registered;
 use sweephand_policy::{
     ArgumentError, Arguments, Info, Mmu, PageId, Parameter, Policy, Reference, Violation, VmModel,
@@ -18,16 +18,13 @@ use sweephand_policy::{
 /// CLOCK that remembers what it evicted.
 #[derive(Debug)]
 pub struct Comeback {
-    frames: FrameTable,
-    /// The next frame to look at.
-    hand: usize,
+    clock: FrameClock,
     /// Evicted pages that are remembered.
     ghosts: HashSet<PageId>,
     /// The same in the order of their eviction, with some that have come back or are gone since.
     evicted: VecDeque<PageId>,
     /// Evictions remembered at most.
     most: usize,
-    hand_steps: u64,
 }
 
 impl Registered for Comeback {
@@ -45,14 +42,7 @@ impl Registered for Comeback {
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let most = (arguments.factor("memory")? * frames as f64) as usize;
-        Ok(Self {
-            frames: FrameTable::new(frames),
-            hand: 0,
-            ghosts: HashSet::new(),
-            evicted: VecDeque::new(),
-            most,
-            hand_steps: 0,
-        })
+        Ok(Self { clock: FrameClock::new(frames), ghosts: HashSet::new(), evicted: VecDeque::new(), most })
     }
 }
 
@@ -60,28 +50,13 @@ impl Policy for Comeback {
     type Model = VmModel;
 
     fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
-        if self.frames.is_empty() {
-            return None;
-        }
         // One turn clears every bit; should some be set meanwhile, the page where the second turn
         // ends goes.
-        let mut looks = 2 * self.frames.used();
-        loop {
-            if let Some(page) = self.frames.page(self.hand) {
-                self.hand_steps += 1;
-                if !mmu.test_and_clear_referenced(page) || looks == 0 {
-                    return Some(page);
-                }
-            }
-            self.hand = self.frames.after(self.hand);
-            looks = looks.saturating_sub(1);
-        }
+        self.clock.find(2 * self.clock.used(), |page, _| mmu.test_and_clear_referenced(page))
     }
 
     fn evict(&mut self, page: PageId) {
-        // The hand rests on the victim.
-        self.frames.vacate(self.hand);
-        self.hand = self.frames.after(self.hand);
+        self.clock.evict(page);
         self.ghosts.insert(page);
         self.evicted.push_back(page);
         while self.evicted.len() > self.most {
@@ -91,23 +66,21 @@ impl Policy for Comeback {
     }
 
     fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
-        self.frames.occupy(reference.page);
+        self.clock.insert(reference.page);
         self.forget(reference.page)
     }
 
     fn remove(&mut self, page: PageId) {
-        if let Some(frame) = self.frames.frame_of(page) {
-            self.frames.vacate(frame);
-        }
+        self.clock.remove(page);
         self.forget(page);
     }
 
     fn hand_steps(&self) -> u64 {
-        self.hand_steps
+        self.clock.steps()
     }
 
     fn check(&self) -> Result<(), Violation> {
-        self.frames.check()?;
+        self.clock.check()?;
         match self.evicted.len() == self.ghosts.len() && self.ghosts.len() <= self.most {
             true => Ok(()),
             false => {

@@ -5,7 +5,7 @@ import warnings
 
 
 def warn(note: str) -> None:
-    """Warns whoever called this package, from however deep in it."""
+    """Warns the caller of this package, from any depth in it."""
     level = 1
     frame = sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:

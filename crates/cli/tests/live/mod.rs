@@ -19,7 +19,7 @@ pub(crate) const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../pager/tests/programs")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
 }
 
 /// A directory on a disk. All users may make files there, as in /var/tmp: some programs become

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   --memory and what comes on top (Order::budget_pages)
-//!   | the program's pages: room | private: the pager's own, .data and the like, what nobody told of |
+//!   | the program's pages: room | private: the pager's own, .data and the like, unreported memory |
 //!   |                           | shared memory | page tables | the kernel's                        |
 //! ```
 //!
@@ -48,7 +48,7 @@ pub(crate) struct Account {
     /// Private pages that are not managed, the pager's own among them. None until it is known which
     /// are managed.
     private: Option<usize>,
-    /// How many those were after the last search for memory that nobody told of.
+    /// How many those were after the last search for memory that no hook has reported.
     pub(crate) searched: usize,
     /// Shared memory that is mapped, unless it is the pager's.
     shared: usize,

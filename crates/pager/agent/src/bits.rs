@@ -1,6 +1,6 @@
 //! Reference bits in software.
 //!
-//! On a stock kernel, user space cannot read a page's accessed bit. So the agent keeps the bit in
+//! Where the agent cannot read the processor's accessed bits (`exact_bits`), it keeps the bit in
 //! software, as VAX/VMS and early Mach did on machines without one. It unmaps a page whose bit is
 //! clear and keeps the page's frame in limbo. The first touch faults, maps the page again and sets
 //! the bit. A reference bit costs this fault: once a page and turn of the hands, and only for pages
@@ -17,10 +17,11 @@
 //! question, and those whose bits were cleared in large numbers. The sweep advances by a few pages
 //! whenever the policy asks about a page that it has not looked at.
 //!
-//! The memfd backend can read bits and uses none of this: see `memfd`.
+//! Where bits can be read, all of this is unused but one thing: pages that were read ahead wait
+//! among the arrivals until they are used.
 
-use crate::memfd::ExactBits;
-use crate::pages::{Flag, Pages, State};
+use crate::exact_bits::ExactBits;
+use crate::pages::{Flag, Pages};
 use alloc::collections::VecDeque;
 use sweephand_policy::{Mmu, PageId};
 
@@ -53,12 +54,30 @@ pub struct Arrivals {
     fresh: usize,
     /// Most entries.
     most: usize,
+    /// Whether only pages come here that no fault has asked for. They are not watched: their bits
+    /// can be read.
+    is_for_unasked: bool,
 }
 
 impl Arrivals {
     /// None yet; at most `most`, of which the newest `fresh` are left alone.
     pub fn new(most: usize, fresh: usize) -> Self {
-        Self { queue: VecDeque::with_capacity(most + 1), watched: 0, fresh, most }
+        Self { queue: VecDeque::with_capacity(most + 1), watched: 0, fresh, most, is_for_unasked: false }
+    }
+
+    /// None yet; at most `most`, all of which were read ahead.
+    pub fn of_unasked(most: usize) -> Self {
+        Self { is_for_unasked: true, ..Self::new(most, 0) }
+    }
+
+    /// Whether only pages come here that no fault has asked for.
+    pub fn is_for_unasked(&self) -> bool {
+        self.is_for_unasked
+    }
+
+    /// Frames that the policy cannot count on because of the pages here.
+    pub fn reserved(&self) -> usize {
+        if self.is_for_unasked { self.queue.len() } else { self.most }
     }
 
     /// Most pages here at a time.
@@ -91,7 +110,7 @@ impl Arrivals {
             self.watched += 1;
             if pages.has(page, Flag::Arriving)
                 && !pages.has(page, Flag::Referenced)
-                && pages.state(page) == State::Resident
+                && pages.is_resident(page)
             {
                 return Some(page);
             }
@@ -131,7 +150,7 @@ impl Sampler {
         }
         while let Some(page) = self.queue.pop_front().map(PageId) {
             if pages.mark(page, Flag::Queued, false)
-                && pages.state(page) == State::Resident
+                && pages.is_resident(page)
                 && !pages.has(page, Flag::Referenced)
             {
                 return Some(page);
@@ -183,7 +202,7 @@ impl Mmu for Bits<'_> {
         if let Some(exact) = &mut self.exact {
             return exact.test_and_clear(self.pages, page) || referenced;
         }
-        if referenced && self.pages.state(page) == State::Resident {
+        if referenced && self.pages.is_resident(page) {
             self.sampler.enqueue(self.pages, page);
         }
         referenced
@@ -193,12 +212,13 @@ impl Mmu for Bits<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pages::State;
     use alloc::vec::Vec;
 
     fn resident(count: usize) -> (Pages, Vec<PageId>) {
         let mut pages = Pages::new();
         let ids = (0..count).map(|number| pages.meet(0x10_0000 + number * 0x1000)).collect::<Vec<_>>();
-        ids.iter().for_each(|&page| pages.set(page, State::Resident, 0));
+        ids.iter().for_each(|&page| pages.set(page, State::RESIDENT));
         (pages, ids)
     }
 
@@ -233,7 +253,7 @@ mod tests {
         let mut sampler = asked(&mut pages, ids[3]);
         sampler.owed = 0;
         ids[..3].iter().for_each(|&page| arrivals.add(&mut pages, page));
-        pages.set(ids[0], State::Absent, 0);
+        pages.set(ids[0], State::Absent);
         pages.mark(ids[1], Flag::Referenced, true);
         assert_eq!(sampler.next(&mut pages, &mut arrivals), Some(ids[2]));
         assert_eq!(arrivals.leave(&mut pages, 0), Some(ids[1]));
@@ -258,7 +278,7 @@ mod tests {
         assert!(!pages.has(ids[7], Flag::Referenced));
         let next = |sampler: &mut Sampler, pages: &mut Pages, arrivals: &mut Arrivals| {
             let page = sampler.next(pages, arrivals)?;
-            pages.set(page, State::Limbo, 0);
+            pages.set(page, State::Limbo { kept: None });
             Some(page)
         };
         // Asked about a page that was known to be in use: it is watched from now on, and no others.

@@ -1,7 +1,7 @@
 //! The memory cgroup into which the command has put the program.
 
-use crate::agent::filled;
 use crate::control::Control;
+use crate::own::filled;
 use alloc::ffi::CString;
 use alloc::format;
 use rustix::fd::OwnedFd;
@@ -36,7 +36,7 @@ pub(crate) fn widen(control: &Control) {
     }
 }
 
-/// Counts the lines of a file. Each line is a process.
+/// Counts the lines of a file, up to its end. Each line is a process.
 fn lines(file: &OwnedFd) -> u64 {
     let mut text = filled(0_u8, 4096);
     let mut lines = 0;

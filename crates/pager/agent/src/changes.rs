@@ -1,453 +1,428 @@
-//! Changes that the program makes to its address space: those that the kernel reports, and new
-//! memory.
+//! Changes of the program's address space, and why no page is lost or wrong because of them.
+//!
+//! # Order and races
+//!
+//! The agent is one thread. Everything that it knows changes between two of its steps, and never
+//! during one. But the program's threads run all the time: they drop memory, unmap it, move it,
+//! fork, and touch pages that are on their way. This is the argument why each page still has the
+//! right contents. The code relies on it, and does not repeat it.
+//!
+//! ## What the kernel does
+//!
+//! | the program | order of events |
+//! |---|---|
+//! | `madvise(MADV_DONTNEED)` | message; *agent reads it*; contents are dropped; call returns |
+//! | `munmap`, `mremap` | range is gone or elsewhere; message; *agent reads it*; call returns |
+//! | `fork` | memory is copied; message; *agent reads it*; call returns |
+//!
+//! From the beginning of a change until its message has been read, the kernel refuses to put a page
+//! into the program's memory (`EAGAIN`). It does not refuse to take pages out: they go to the
+//! pager's own areas, whose userfaultfd has no changes but forks.
+//!
+//! ## Putting in: no change may be read and not applied
+//!
+//! Once a drop has been read, the kernel accepts pages again, but the contents may not have been
+//! dropped yet. If the agent now put back a page that it still believes to be evicted, one of two
+//! things would happen. If the drop comes later, the page is lost while the agent believes it to be
+//! mapped. If the drop was before, old contents are there where the program expects zeros. So:
+//!
+//! 1. A function that puts contents in is called when all changes that were read are applied
+//!    ([`Program::has_changes`](crate::program::Program::has_changes) is false; debug builds check
+//!    it). Reading messages and applying the changes among them are therefore one step,
+//!    [`catch_up`]. It goes ahead of the faults that were read with them.
+//! 2. If the kernel answers `EAGAIN`, the agent catches up and asks the page table again whether
+//!    the page is still the same: this id at this address, in this state, at this place
+//!    ([`Memory::is_still`](crate::memory::Memory::is_still)). If not, the program does not expect
+//!    the contents any more, and the thread that waits is woken. It faults again, and is answered
+//!    by what is true then.
+//! 3. While the pages of new ranges are counted (`stock::take_stock`), no message is read. A drop
+//!    in such a range waits for its message to be read, so the pages that are counted are forgotten
+//!    when it is applied. If the message had been read before, the agent could count a page that is
+//!    about to be dropped, page it out, and bring the old contents back. Lent frames are therefore
+//!    requested before the look, not for each page that is found.
+//! 4. A function that waits (for room, a batch or the store) may complete requests and apply
+//!    changes meanwhile. Its caller asks the page table again: what was absent may have been moved
+//!    there, and what was stored may have been dropped.
+//!
+//! One moment is left: a thread touches a page between the message of a drop and the drop. The
+//! agent has applied the drop, so it puts zeros there, and then the kernel drops them. The agent
+//! believes the page to be mapped. The next touch faults, `faults::check_presence` finds the page
+//! missing, and zeros are right again.
+//!
+//! ## Taking out
+//!
+//! A page that is taken out while it is being dropped or unmapped is forgotten when the change is
+//! applied, wherever it is by then (see the table below). A page that is gone already cannot be
+//! taken: the kernel says so, and [`vanished`] catches up.
+//!
+//! A move is different. After `mremap` has moved a mapping, and before its message has been read,
+//! the new address has pages that the agent takes for those that were there before. So no mapping
+//! may move while pages are taken out or unmapped: the hooks make their calls within
+//! [`MAILBOX`]`.move_mapping`, and [`block_moves`] keeps them out and learns of all earlier moves.
+//! What `mmap` with `MAP_FIXED` puts in place of other memory is there before the message as well,
+//! and other threads may write to it. So it is kept out in the same way. (A place that was unmapped
+//! and is mapped anew belongs to nobody until `mmap` returns. Its hook has the agent catch up.)
+//! The place to which a mapping moves is reserved first, and the agent catches up before the move,
+//! so that an older unmap of that place cannot be mistaken for a newer one. The agent does not wait
+//! for ever for a thread that a fault or a signal handler has stopped just before it moves: that
+//! thread may be waiting for the agent. It goes on after [`MOST_MOVE_CHECKS`] checks. A thread that
+//! has been stopped for so long has most likely jumped out of the call.
+//!
+//! ## Lost races
+//!
+//! The page table alone says whose a page on its way is. What is under way looks there when it
+//! ends, and leaves the page alone if the state or the place is another.
+//!
+//! | the page is | and meanwhile | then |
+//! |---|---|---|
+//! | `Writing` | is touched | it is copied back from its batch; the write's end frees the slot |
+//! | `Writing` | is dropped | it is `Absent`; the write's end frees the slot |
+//! | `Reading` | is touched | the thread is woken by the read's end |
+//! | `Reading` | is dropped | its slot is freed at once; the read's end wakes threads and no more |
+//! | either | is moved | the batch gets the page's new id ([`change_id`]) |
+//! | `Reading` | is moved | threads that wait at the old address are woken, and fault again there |
+//! | `Limbo`, condemned | is touched | it is mapped again, and comes to the policy anew |
+//! | condemned | is dropped | it loses the flag with its state, and its entry counts no more |
+//! | `Absent` | is touched by two threads | the second finds it present: it is woken |
+//! | `Lost` | is touched by a thread that came before it was poisoned | it is poisoned, not filled |
+//! | `Guarded` | the guard is removed unseen | the next fault looks, and fills it with zeros |
+//! | `Stored` | a guard is installed unseen | putting it back says `EEXIST`: guards are looked up |
+//!
+//! ## Forks
+//!
+//! A child goes on with a copy of the agent's state, made at a moment that nothing reports. So the
+//! state is at rest by then: nothing is under way, limbo is empty, no mapping moves, and from then
+//! on only a list of messages and notes grows, in an order that the child can repeat (`rest`). A
+//! change by another thread whose message was read before the copy is in the child's list. One
+//! whose message was not read had not returned, and whether the child has its effect is seen in the
+//! child's own memory. A fork that is not announced has no agent: its child waits at its first
+//! missing page, and the program is ended.
+//!
+//! ## The gate
+//!
+//! The memfd backend also unmaps pages by address and maps memory over the program's, which no
+//! `EAGAIN` stops. So its changes pass through a gate (`gate`). With the gate shut no thread is
+//! changing the address space, and what has been read is all there is.
+//!
+//! ## The agent's own memory
+//!
+//! The argument needs the agent's state to be safe from the program: the program may map what it
+//! likes wherever it has unmapped memory (`MAP_FIXED`). So the pager's memory lies where the kernel
+//! gives none by itself (`own`).
 
-use crate::agent::{Agent, LEAST_FRAMES, make_policy};
-use crate::bits::Bits;
-use crate::clock;
-use crate::control::add;
-use crate::failure::give_up;
-use crate::last::program_threads;
-use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
-use crate::maps;
-use crate::memfd;
-use crate::own::{self, Patience};
-use crate::pages::{Flag, State, page_start};
-use crate::regions::Regions;
-use crate::rlimits;
-use crate::staging::SEGMENT_BYTES;
-use alloc::vec::Vec;
-use rustix::io::Errno;
+use crate::choose::arrive;
+use crate::gate::GATE;
+use crate::kernel::{self, Event, Message, Userfaultfd};
+use crate::mailbox::MAILBOX;
+use crate::pages::{Flag, State};
+use crate::rooms::Rooms;
+use crate::staging::{drop_pages, move_own};
+
+use rustix::fd::{FromRawFd, OwnedFd};
 use sweephand_policy::PageId;
-use sweephand_uffd::{PAGE_BYTES, Region};
 
-/// Bits of a user space address.
-const ADDRESS_BITS: u32 = 47;
-/// Most bytes that the pager's and the policy's tables take for a page. Arrays double when they
-/// grow.
-const TABLE_BYTES: usize = 96;
-/// Bytes for stacks and for what else children need.
-const SPARE_BYTES: usize = 16 << 20;
-/// Bytes that the pager has but does not list as its own: rings, blocks shared with the command.
-const UNLISTED_BYTES: usize = 2 << 20;
+/// How often the agent checks whether a mapping is still being moved, before it goes on regardless.
+const MOST_MOVE_CHECKS: usize = 1000;
+/// After this many checks the agent sleeps between them, because the thread that moves the mapping
+/// may be waiting for a processor.
+const MOVE_CHECKS_AWAKE: usize = 100;
+/// How long it sleeps.
+const MOVE_PAUSE_NS: i64 = 1_000_000;
+/// How often the agent lets a thread finish a change before it opens the gate for a moment.
+const SETTLES_A_TURN: usize = 1 << 16;
 
-/// If private memory exceeds the known amount by this part of all memory (within the two bounds
-/// below), the agent searches the mappings.
-const STRAY_PART: usize = 64;
-const LEAST_STRAY_PAGES: usize = 64;
-const MOST_STRAY_PAGES: usize = 1024;
-/// While nothing is managed, the agent leaves one part in this many of all memory free for what
-/// grows between two looks.
-const NEARLY_FULL: usize = 16;
+/// Applies the changes among the messages, ahead of the faults. Afterwards the agent knows the
+/// current address space.
+pub(crate) fn catch_up(rooms: &mut Rooms) {
+    rooms.program.settle_all();
+    apply_read(rooms);
+}
 
-impl Agent {
-    /// Forgets a page. The program no longer needs its contents.
-    pub(crate) fn forget(&mut self, page: PageId) {
-        match self.pages.state(page) {
-            State::Absent | State::Guarded => return,
-            State::Stored => self.store.free(self.pages.place(page)),
-            State::Reading => {
-                let (batch, index) = self.staging.batch_of(self.pages.place(page));
-                self.store.free(self.staging.batches[batch].slots[index]);
-                self.incoming -= 1;
-            }
-            State::Limbo => {
-                let limbo = self.limbo(page);
-                self.staging.drop_pages(limbo, 1);
-            }
-            // The slot is freed when the write ends.
-            State::Writing | State::Resident | State::Pinned => {}
-        }
-        if let (State::Resident | State::Limbo, Some(slot)) =
-            (self.pages.state(page), self.pages.kept_slot(page))
-        {
-            self.store.free(slot);
-        }
-        self.policy.remove(page);
-        self.pages.set(page, State::Absent, 0);
-    }
-
-    /// The pages of a range about which the agent knows something, in address order.
-    fn known(&mut self, start: usize, end: usize) -> Vec<PageId> {
-        let mut known = Vec::new();
-        self.pages.for_each_in(start, end, |pages, page| {
-            if pages.state(page) != State::Absent {
-                known.push(page);
-            }
-        });
-        known
-    }
-
-    /// The program drops the contents of a range. The range stays mapped, and guards stay as well.
-    pub(crate) fn drop_contents(&mut self, start: usize, end: usize) {
-        if let Some(memfd) = &self.memfd {
-            memfd.punch(start, end - start);
-        }
-        for page in self.known(start, end) {
-            self.forget(page);
+/// Applies the changes among the messages read so far, ahead of faults.
+pub(crate) fn apply_read(rooms: &mut Rooms) {
+    if rooms.program.has_changes() {
+        for change in rooms.program.take_changes() {
+            apply(rooms, change);
         }
     }
+}
 
-    /// The program has unmapped a range.
-    pub(crate) fn unmapped(&mut self, start: usize, end: usize) {
-        self.drop_contents(start, end);
-        self.forget_guards(start, end);
-        self.pages.forget_chunks(start, end);
-        self.regions.remove(start, end);
-        self.kept.retain(|page, _| !(start..end).contains(page));
-        let ended = self.objects.remove(start, end);
-        self.end_objects(&ended);
-        let stacks: Vec<usize> = self.exempt.range(start..end).copied().collect();
-        stacks.iter().for_each(|page| {
-            self.exempt.remove(page);
-        });
-        if let Some(memfd) = &mut self.memfd {
-            memfd.stacks.remove(start, end);
-        }
+/// Applies one change.
+pub(crate) fn apply(rooms: &mut Rooms, message: Message) {
+    match message.event() {
+        Some(Event::Remove { start, end }) => drop_contents(rooms, start, end),
+        Some(Event::Unmap { start, end }) => unmapped(rooms, start, end),
+        Some(Event::Remap { from, to, length }) => remapped(rooms, from, to, length),
+        Some(Event::Fork { descriptor }) => forked(rooms, descriptor),
+        Some(Event::Fault { .. }) | None => {}
     }
+}
 
-    /// Tells the policy that objects have ended. Their pages are gone or belong to other objects.
-    pub(crate) fn end_objects(&mut self, ended: &[u32]) {
-        ended.iter().for_each(|&object| self.policy.free_object(object));
+/// Forgets a page. The program no longer needs its contents.
+pub(crate) fn forget(rooms: &mut Rooms, page: PageId) {
+    let state = rooms.memory.pages.state(page);
+    match state {
+        State::Absent | State::Guarded => return,
+        State::Stored(slot) => rooms.disk.store.free(slot),
+        State::Reading(place) => {
+            rooms.disk.store.free(rooms.disk.staging.slot_of(place));
+            rooms.disk.incoming -= 1;
+        }
+        State::Limbo { .. } => drop_pages(rooms.limbo(page), 1),
+        // The slot of a page that is being written is freed when the write ends.
+        State::Writing(_) | State::Resident { .. } | State::Pinned | State::Lost => {}
     }
-
-    /// The program has an object at `start`, a new one or one with another end.
-    fn object(&mut self, call: Call, start: usize, end: usize) {
-        // Earlier changes at this address must be applied first.
-        if self.managed {
-            self.catch_up();
-        }
-        let ended = match call {
-            Call::Object => self.objects.add(start, end),
-            _ => self.objects.extend(start, end),
-        };
-        add(&self.control.counters.objects, u64::from(call == Call::Object));
-        // Pages that are here already were mapped in place of others. They belong to this object
-        // now.
-        for page in self.known(start, end) {
-            let object = self.objects.at(start);
-            let exact = self.memfd.as_mut().map(|memfd| memfd.bits(self.pagemap.file()));
-            let mut bits =
-                Bits { pages: &mut self.pages, sampler: &mut self.sampler, exact, choosing: false };
-            self.policy.assign(page, object, &mut bits);
-        }
-        self.end_objects(&ended);
+    if let Some(slot) = state.kept() {
+        rooms.disk.store.free(slot);
     }
+    rooms.choice.remove(page);
+    rooms.memory.pages.set(page, State::Absent);
+}
 
-    /// The program has moved a range. To the policy, its pages are new at the new place.
-    pub(crate) fn remapped(&mut self, from: usize, to: usize, length: usize) {
-        if self.memfd.is_some() {
-            give_up(format_args!("{}", memfd::UNSEEN_REMAP));
-        }
-        let managed = |(start, end): (usize, usize)| (start.max(from), end.min(from + length));
-        let moved: Vec<_> = self.regions.iter().map(managed).filter(|(start, end)| start < end).collect();
-        self.drop_contents(to, to + length);
-        self.forget_guards(to, to + length);
-        let ended = self.objects.relocate(from, to, length);
-        self.end_objects(&ended);
-        for (start, end) in moved {
-            self.regions.remove(start, end);
-            self.regions.add(start - from + to, end - from + to);
-        }
-        for old in self.known(from, from + length) {
-            let new = self.pages.meet(self.pages.address(old) - from + to);
-            let (state, place) = (self.pages.state(old), self.pages.place(old));
-            let referenced = self.pages.has(old, Flag::Referenced);
-            if state == State::Limbo {
-                let (from, to) = (self.limbo(old), self.limbo(new));
-                self.move_own(to, from);
-            }
-            self.policy.remove(old);
-            self.pages.set(old, State::Absent, 0);
-            self.pages.set(new, state, place);
-            match state {
-                State::Resident | State::Limbo => {
-                    self.pages.mark(new, Flag::Referenced, referenced);
-                    self.arrive(new);
-                }
-                State::Writing | State::Reading => {
-                    let (batch, index) = self.staging.batch_of(place);
-                    self.staging.batches[batch].pages[index] = new;
-                }
-                State::Pinned => self.pinned.push_back(new.0),
-                State::Stored | State::Absent | State::Guarded => {}
-            }
-        }
-        self.pages.forget_chunks(from, from + length);
+/// The program drops the contents of a range. The range stays mapped, and guards stay as well.
+pub(crate) fn drop_contents(rooms: &mut Rooms, start: usize, end: usize) {
+    rooms.backend.dropped(start, end - start);
+    for page in rooms.memory.known(start, end) {
+        forget(rooms, page);
     }
+}
 
-    /// Answers a call by a thread of the program.
-    pub(crate) fn called(&mut self, call: Call, arguments: [usize; ARGUMENTS]) -> isize {
-        let [first, second, ..] = arguments;
-        match call {
-            Call::Grown if self.managed && self.memfd.is_some() => {
-                self.convert(first, first + second, arguments[2] as u32);
-            }
-            Call::Grown if self.managed => {
-                // Earlier changes at this address must be applied first.
-                self.catch_up();
-                self.manage(first, first + second);
-            }
-            Call::Grown => self.count_or_manage(),
-            Call::Stack => {
-                self.exempt.insert(first);
-                if let Some(memfd) = &mut self.memfd {
-                    memfd.stacks.add(first + PAGE_BYTES - second, first + PAGE_BYTES);
-                }
-            }
-            Call::NotInherited => self.not_inherited.add(first, first + second),
-            Call::Inherited => self.not_inherited.remove(first, first + second),
-            call @ (Call::Object | Call::Resized) => self.object(call, first, first + second),
-            Call::BeforeFork => self.before_fork(first, second),
-            Call::Drop => return self.drop_private(first, second, arguments[2] as u32),
-            Call::Remap => return self.remap(arguments),
-            Call::Credentials => self.follow_credentials(),
-            Call::Reserve => return self.reserve(first) as isize,
-            Call::KeepResident => self.keep_resident(first, first + second),
-            Call::ReleaseResident => self.release_resident(first, first + second),
-            Call::Threads => return program_threads().map_or(-1, |count| count as isize),
-            Call::Guard => return self.guard(first, second, arguments[2] as u32),
-            Call::CatchUp if self.managed => self.catch_up(),
-            Call::CatchUp => {}
-            // `park` has waited for this call.
-            Call::AfterFork => {}
-        }
-        0
+/// The program has unmapped a range.
+pub(crate) fn unmapped(rooms: &mut Rooms, start: usize, end: usize) {
+    drop_contents(rooms, start, end);
+    let memory = &mut rooms.memory;
+    memory.forget_guards(start, end);
+    memory.pages.forget_chunks(start, end);
+    memory.regions.remove(start, end);
+    memory.kept.retain(|page, _| !(start..end).contains(page));
+    memory.exempt.retain(|page| !(start..end).contains(page));
+    let ended = memory.objects.remove(start, end);
+    rooms.choice.end_objects(&ended);
+    rooms.backend.unmapped(start, end);
+}
+
+/// The program has moved a range. To the policy, its pages are new at the new place.
+fn remapped(rooms: &mut Rooms, from: usize, to: usize, length: usize) {
+    rooms.backend.allow_move();
+    let moved = rooms.memory.managed_parts(from, from + length);
+    drop_contents(rooms, to, to + length);
+    rooms.memory.forget_guards(to, to + length);
+    let ended = rooms.memory.objects.relocate(from, to, length);
+    rooms.choice.end_objects(&ended);
+    for (start, end) in moved {
+        rooms.memory.regions.remove(start, end);
+        rooms.memory.regions.add(start - from + to, end - from + to);
     }
-
-    /// The memory that the hooks have reported may not fit. Counts what there is, and manages all
-    /// of it if it does not fit.
-    fn count_or_manage(&mut self) {
-        let told = MAILBOX.native_bytes();
-        let bytes: usize = self.native().iter().map(|&(start, end)| end - start).sum();
-        MAILBOX.correct_native_bytes(bytes as i64 - told);
-        if bytes as i64 > self.room_bytes() {
-            self.manage_all();
-        }
+    for old in rooms.memory.known(from, from + length) {
+        let address = rooms.memory.pages.address(old) - from + to;
+        change_id(rooms, old, address);
     }
+    rooms.memory.pages.forget_chunks(from, from + length);
+}
 
-    /// When it is time, checks how much memory the process takes besides the managed memory. Also
-    /// finds memory that no hook has reported, because the program made system calls without the C
-    /// library.
-    pub(crate) fn watch(&mut self) {
-        if !self.account.is_due(clock::coarse_ms()) {
+/// A page is at another address from now on, where it has another id. To the policy, it is new.
+pub(crate) fn change_id(rooms: &mut Rooms, old: PageId, address: usize) {
+    let new = rooms.memory.pages.meet(address);
+    let state = rooms.memory.pages.state(old);
+    let referenced = rooms.memory.pages.has(old, Flag::Referenced);
+    match state {
+        State::Limbo { .. } => {
+            let (from, to) = (rooms.limbo(old), rooms.limbo(new));
+            move_own(&rooms.program.staging_uffd, to, from);
+        }
+        State::Writing(place) => rooms.disk.staging.rename(place, new),
+        State::Reading(place) => {
+            rooms.disk.staging.rename(place, new);
+            // The read's end wakes those who wait at the new address.
+            rooms.program.wake(rooms.memory.pages.address(old));
+        }
+        _ => {}
+    }
+    rooms.choice.remove(old);
+    rooms.memory.pages.set(old, State::Absent);
+    rooms.memory.pages.set(new, state);
+    match state {
+        State::Resident { .. } | State::Limbo { .. } => {
+            rooms.memory.pages.mark(new, Flag::Referenced, referenced);
+            arrive(rooms, new);
+        }
+        State::Pinned => rooms.memory.pinned.push_back(new.0),
+        _ => {}
+    }
+}
+
+/// Takes the descriptor of a child whose fork was not announced.
+fn forked(rooms: &mut Rooms, descriptor: i32) {
+    // SAFETY: the kernel has just put this descriptor into our table.
+    let child = Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    if !rooms.memory.managed {
+        // No page is paged out, and no page of the child will be.
+        return;
+    }
+    // The thread that forks waits until this message is read.
+    rooms.backend.hold_for_fork(true);
+    rooms.program.orphans.push(child);
+}
+
+/// A page that the agent believed to be mapped is missing: the program has dropped it or changed
+/// its mapping.
+pub(crate) fn vanished(rooms: &mut Rooms, page: PageId) {
+    let address = rooms.memory.pages.address(page);
+    catch_up(rooms);
+    if rooms.memory.is_thought_mapped(page, address) {
+        forget(rooms, page);
+    }
+    rooms.program.wake(address);
+}
+
+/// Keeps mappings from moving until [`MAILBOX`] lets go, and learns of all earlier moves. After
+/// `MOST_MOVE_CHECKS` it goes on regardless: see above.
+pub(crate) fn block_moves(rooms: &mut Rooms) {
+    for check in 0..MOST_MOVE_CHECKS {
+        if MAILBOX.try_block_moves() && !rooms.program.has_changes() {
             return;
         }
-        let Some(anonymous) = self.look() else { return };
-        let budget = self.control.order.budget_pages();
-        let stray = (budget / STRAY_PART).clamp(LEAST_STRAY_PAGES, MOST_STRAY_PAGES);
-        if !self.managed {
-            let told = MAILBOX.native_bytes() as usize / PAGE_BYTES;
-            // The memory that counts may have grown as well.
-            MAILBOX.allow(self.room_bytes());
-            // The growth may come from files, which no hook reports.
-            let soon = self.staging.pages() + budget / NEARLY_FULL;
-            let is_full =
-                self.policy.granted().is_none() && anonymous + self.account.others() + soon > budget;
-            if is_full {
-                self.manage_all();
-            } else if anonymous > self.account.searched.max(told + self.own_pages()) + stray {
-                self.account.searched = anonymous;
-                self.count_or_manage();
-            }
-            return;
-        }
-        let Some(private) = self.account.private() else { return };
-        if private > self.account.searched.max(self.own_pages()) + stray {
-            // Pages that this finds are counted one by one from now on, and no longer here.
-            self.account.forget_private();
-            self.manage_all();
-            self.look();
-        }
-        self.account.searched = self.account.private().unwrap_or(private);
-    }
-
-    /// Keeps the pages of a range in memory from now on. A page that was never touched may stay
-    /// missing.
-    fn keep_resident(&mut self, start: usize, end: usize) {
-        // With a memfd, a page that is dropped from memory is found in the file.
-        if self.memfd.is_some() {
-            return;
-        }
-        for address in (page_start(start)..end).step_by(PAGE_BYTES) {
-            *self.kept.entry(address).or_default() += 1;
-            let Some(page) = self.pages.find(address) else { continue };
-            if self.pages.state(page) == State::Limbo && !self.map_from_limbo(page) {
-                continue;
-            }
-            if self.pages.state(page) == State::Resident {
-                self.policy.remove(page);
-                self.pages.mark(page, Flag::Condemned, false);
-                self.pages.mark(page, Flag::Arriving, false);
-                self.pages.set(page, State::Pinned, 0);
-            }
-        }
-    }
-
-    /// Undoes [`Self::keep`]. A page may be paged out again when nothing else keeps it.
-    fn release_resident(&mut self, start: usize, end: usize) {
-        for address in (page_start(start)..end).step_by(PAGE_BYTES) {
-            match self.kept.get_mut(&address) {
-                None => continue,
-                Some(1) => _ = self.kept.remove(&address),
-                Some(count) => {
-                    *count -= 1;
-                    continue;
-                }
-            }
-            if let Some(page) = self.pages.find(address)
-                && self.pages.state(page) == State::Pinned
-            {
-                self.pages.set(page, State::Resident, 0);
-                self.arrive(page);
-            }
-        }
-    }
-
-    /// Reserves address space for what the pager will need to manage this many bytes of the
-    /// program. Returns how many bytes the pager has then.
-    fn reserve(&mut self, bytes: usize) -> usize {
-        // Each page needs a place in limbo, in whole segments, and entries in the tables.
-        let pages = bytes.min(1 << ADDRESS_BITS) / PAGE_BYTES;
-        own::reserve(bytes.min(1 << ADDRESS_BITS) + 2 * SEGMENT_BYTES + pages * TABLE_BYTES + SPARE_BYTES);
-        let library = own::library().map_or(0, |(start, end)| end - start);
-        own::mappings().map(|(start, end)| end - start).sum::<usize>() + library + UNLISTED_BYTES
-    }
-
-    /// The program's writable anonymous memory that the agent does not manage.
-    pub(crate) fn native(&self) -> Vec<(usize, usize)> {
-        let Some((mappings, text)) = maps::read() else {
-            give_up(format_args!("/proc/self/maps: cannot be read"))
-        };
-        let mut writable = Regions::new();
-        mappings.iter().for_each(|mapping| writable.add(mapping.start, mapping.end));
-        own::mappings().chain(own::library()).for_each(|(start, end)| writable.remove(start, end));
-        drop((mappings, text));
-        writable.iter().flat_map(|(start, end)| self.regions.gaps(start, end)).collect()
-    }
-
-    /// Starts to manage all memory of the program.
-    pub(crate) fn manage_all(&mut self) {
-        let is_first = !core::mem::replace(&mut self.managed, true);
-        if is_first {
-            rlimits::refuse_cores();
-        }
-        // A thread that moves a mapping from now on asks first. A thread that moves one now will be
-        // done before the kernel reports any change.
-        self.block_moves();
-        MAILBOX.allow(-1);
         MAILBOX.allow_moves();
-        // The pager manages small pages, and huge pages would only be split. A kernel without huge
-        // pages refuses this call, which does no harm.
-        let _ = rustix::thread::disable_transparent_huge_pages(true);
-        if self.memfd.is_some() {
-            return self.convert_all();
-        }
-        self.catch_up();
-        let native = self.native();
-        if is_first && self.policy.granted().is_none() {
-            // The policy has seen no page yet, and it is now known how many frames it will have.
-            let present: usize = native.iter().map(|&(start, end)| self.present(start, end)).sum();
-            let anonymous = self.look().unwrap_or_default();
-            self.account.forget_private();
-            let staging = self.staging.pages() - self.staging.frames();
-            let apart = anonymous.saturating_sub(present) + staging;
-            self.policy_frames = self.frames_beside(apart).max(LEAST_FRAMES);
-            self.policy = make_policy(self.control, self.policy_frames);
-        }
-        // Registers all of the memory first. Then registered memory cannot grow unseen while pages
-        // are counted.
-        let taken: Vec<(usize, usize)> =
-            native.into_iter().flat_map(|(start, end)| self.register(start, end)).collect();
-        taken.into_iter().for_each(|(start, end)| self.take_stock(start, end));
-        self.make_room(0);
-    }
-
-    /// Counts the pages that are present in a range.
-    pub(crate) fn present(&self, start: usize, end: usize) -> usize {
-        let (mut from, mut pages) = (start, 0);
-        while from < end {
-            let mut found = [Region { start: 0, end: 0, categories: 0 }; 64];
-            // A range that has disappeared meanwhile has no pages.
-            let Ok((count, to)) = self.pagemap.present(from, end, &mut found) else { break };
-            let bytes = |region: &Region| (region.end - region.start) as usize;
-            pages += found[..count].iter().map(bytes).sum::<usize>() / PAGE_BYTES;
-            from = to.max(from + PAGE_BYTES);
-        }
-        pages
-    }
-
-    /// Manages a range and the pages that are present there, except for exempt pages.
-    fn manage(&mut self, start: usize, end: usize) {
-        self.register(start, end).into_iter().for_each(|(start, end)| self.take_stock(start, end));
-        self.make_room(0);
-    }
-
-    /// Registers a range, except for exempt pages, so that its missing pages come through the
-    /// agent. Returns the parts that were not registered before.
-    fn register(&mut self, start: usize, end: usize) -> Vec<(usize, usize)> {
-        let (mut from, end) = (start, end.next_multiple_of(PAGE_BYTES));
-        let exempt: Vec<usize> = self.exempt.range(start..end).copied().collect();
-        let mut registered = Vec::new();
-        for page in exempt {
-            self.register_part(from, page, &mut registered);
-            from = page + PAGE_BYTES;
-        }
-        self.register_part(from, end, &mut registered);
-        registered
-    }
-
-    fn register_part(&mut self, start: usize, end: usize, registered: &mut Vec<(usize, usize)>) {
-        if start >= end {
-            return;
-        }
-        for (start, end) in self.regions.gaps(start, end) {
-            let mut patience = Patience::new();
-            let answer = loop {
-                match self.uffd.register(start, end - start) {
-                    Err(Errno::NOMEM) if patience.wait() => {}
-                    answer => break answer,
-                }
-            };
-            match answer {
-                Ok(()) => self.regions.add(start, end),
-                // The range is not anonymous, or it has disappeared. The agent does not manage it.
-                Err(Errno::INVAL | Errno::NOENT | Errno::PERM | Errno::BUSY) => continue,
-                Err(error) => give_up(format_args!(
-                    "memory at {start:#x} cannot be managed: {error}{}",
-                    if error == Errno::NOMEM { "; raise the sysctl vm.max_map_count" } else { "" }
-                )),
-            }
-            self.look_for_guards(start, end);
-            registered.push((start, end));
+        catch_up(rooms);
+        match check < MOVE_CHECKS_AWAKE {
+            true => kernel::sched_yield(),
+            false => kernel::sleep(MOVE_PAUSE_NS),
         }
     }
+    MAILBOX.forget_moves();
+    catch_up(rooms);
+    MAILBOX.try_block_moves();
+}
 
-    /// Hands the present pages of a range that was just registered to the policy.
-    ///
-    /// The agent reads no changes meanwhile. The kernel reports a drop a moment before it happens.
-    /// A page that was counted and paged out in that moment would keep its old contents.
-    pub(crate) fn take_stock(&mut self, start: usize, end: usize) {
-        let mut from = start;
-        while from < end {
-            let mut found = [Region { start: 0, end: 0, categories: 0 }; 64];
-            let (count, to) = match self.pagemap.present(from, end, &mut found) {
-                Ok(result) => result,
-                Err(error) => give_up(format_args!("/proc/self/pagemap: cannot be scanned: {error}")),
-            };
-            for region in &found[..count] {
-                for address in (region.start as usize..region.end as usize).step_by(PAGE_BYTES) {
-                    let page = self.pages.meet(address);
-                    if self.pages.state(page) == State::Absent {
-                        // Lent memory has to be requested.
-                        if self.policy.granted().is_some() {
-                            self.make_room(1);
-                        }
-                        self.pages.set(page, State::Resident, 0);
-                        self.arrive(page);
-                    }
-                }
-            }
-            from = to.max(from + PAGE_BYTES);
+/// Keeps the program's threads off changes to the address space until [`open_gate`], and learns of
+/// those that have been made. Does nothing if no gate is in use. Ends because a thread inside
+/// waits for nothing but this.
+pub(crate) fn shut_gate(rooms: &mut Rooms) {
+    if !GATE.is_in_use() {
+        return;
+    }
+    rooms.program.gate_depth += 1;
+    if rooms.program.gate_depth > 1 {
+        return;
+    }
+    GATE.shut();
+    let mut settles = 0_usize;
+    while GATE.is_passed() {
+        rooms.program.settle();
+        settles += 1;
+        // A signal handler on a thread that is within may want to pass.
+        if settles.is_multiple_of(SETTLES_A_TURN) {
+            GATE.open();
+            kernel::sched_yield();
+            GATE.shut();
         }
+    }
+    catch_up(rooms);
+}
+
+/// The program's threads may change the address space again.
+pub(crate) fn open_gate(rooms: &mut Rooms) {
+    if !GATE.is_in_use() {
+        return;
+    }
+    rooms.program.gate_depth -= 1;
+    if rooms.program.gate_depth == 0 {
+        GATE.open();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults;
+    use crate::testing::{at, message, rooms};
+    use crate::transfer::reap;
+    use sweephand_uffd::PAGE_BYTES;
+
+    fn page(rooms: &Rooms, number: usize) -> State {
+        rooms.memory.pages.state_at(at(number))
+    }
+
+    /// Rooms in which the first pages have been evicted and the last ones are there. Each page has
+    /// its number for its contents.
+    fn paged(count: usize) -> (Rooms, alloc::rc::Rc<core::cell::RefCell<crate::testing::World>>) {
+        let (mut rooms, world) = rooms();
+        for number in 0..count {
+            faults::answer(&mut rooms, at(number));
+            world.borrow_mut().mapped.insert(at(number), number as u8);
+            reap(&mut rooms);
+        }
+        assert!(matches!(page(&rooms, 0), State::Stored(_)) && page(&rooms, count - 1) == State::RESIDENT);
+        (rooms, world)
+    }
+
+    #[test]
+    fn dropped_pages_are_zeros_again_wherever_they_were() {
+        let (mut rooms, world) = paged(80);
+        let change = message(Event::Remove { start: at(0), end: at(80) }, 0);
+        rooms.program.messages.push_back(change);
+        apply_read(&mut rooms);
+        assert_eq!(rooms.memory.pages.resident(), 0);
+        assert!(rooms.disk.store.current_is_empty() && world.borrow().mapped.is_empty());
+        for number in [0, 79] {
+            assert_eq!(page(&rooms, number), State::Absent);
+            faults::answer(&mut rooms, at(number));
+            assert_eq!(world.borrow().mapped[&at(number)], 0);
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_dropped_while_it_is_read_does_not_come_back() {
+        let (mut rooms, world) = paged(80);
+        faults::answer(&mut rooms, at(0));
+        assert!(matches!(page(&rooms, 0), State::Reading(_)));
+        assert_eq!(rooms.disk.incoming, 1);
+        apply(&mut rooms, message(Event::Unmap { start: at(0), end: at(1) }, 0));
+        assert_eq!(rooms.disk.incoming, 0);
+        reap(&mut rooms);
+        assert_eq!(page(&rooms, 0), State::Absent);
+        assert!(!world.borrow().mapped.contains_key(&at(0)));
+        assert_eq!(rooms.memory.regions.end_of(at(0)), None);
+    }
+
+    #[test]
+    fn a_page_that_is_moved_while_it_is_read_arrives_at_its_new_place() {
+        let (mut rooms, world) = paged(80);
+        faults::answer(&mut rooms, at(3));
+        let (from, to, length) = (at(2), at(102), 2 * PAGE_BYTES);
+        apply(&mut rooms, message(Event::Remap { from, to, length }, 0));
+        assert!(matches!(page(&rooms, 103), State::Reading(_)));
+        reap(&mut rooms);
+        assert_eq!(page(&rooms, 103), State::RESIDENT);
+        assert_eq!(world.borrow().mapped.get(&at(103)), Some(&3));
+        // One that was in the store is there under its new id.
+        assert!(matches!(page(&rooms, 102), State::Stored(_)));
+        faults::answer(&mut rooms, at(102));
+        reap(&mut rooms);
+        assert_eq!(world.borrow().mapped.get(&at(102)), Some(&2));
+        assert_eq!(page(&rooms, 2), State::Absent);
+    }
+
+    #[test]
+    fn what_was_at_the_place_of_a_move_is_gone() {
+        let (mut rooms, _) = paged(80);
+        let (from, to, length) = (at(79), at(0), PAGE_BYTES);
+        apply(&mut rooms, message(Event::Remap { from, to, length }, 0));
+        assert_eq!((page(&rooms, 0), page(&rooms, 79)), (State::RESIDENT, State::Absent));
+        let resident = (0..80).filter(|&number| page(&rooms, number) == State::RESIDENT).count();
+        assert_eq!(rooms.memory.pages.resident(), resident);
+    }
+
+    #[test]
+    fn a_page_thought_to_be_mapped_that_is_missing_is_forgotten() {
+        let (mut rooms, world) = paged(80);
+        world.borrow_mut().mapped.remove(&at(79));
+        let id = rooms.memory.pages.find(at(79)).unwrap();
+        vanished(&mut rooms, id);
+        assert_eq!(page(&rooms, 79), State::Absent);
+        // One that is elsewhere by now is left alone.
+        let id = rooms.memory.pages.find(at(0)).unwrap();
+        vanished(&mut rooms, id);
+        assert!(matches!(page(&rooms, 0), State::Stored(_)));
     }
 }

@@ -1,6 +1,6 @@
 //! Processor time, and time.
 
-use crate::hooks::call;
+use crate::syscall::call;
 use linux_raw_sys::general as raw;
 
 /// A clock of the kernel's, in microseconds.
@@ -19,4 +19,17 @@ pub(crate) fn program_us() -> u64 {
 /// Time, in milliseconds: as exact as the kernel's ticks.
 pub(crate) fn coarse_ms() -> u64 {
     microseconds(raw::CLOCK_MONOTONIC_COARSE) / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn time_goes_on_and_processor_time_with_work() {
+        let (before, used) = (coarse_ms(), program_us());
+        while coarse_ms() < before + 20 {
+            core::hint::spin_loop();
+        }
+        assert!(program_us() >= used, "other threads may have worked meanwhile");
+    }
 }

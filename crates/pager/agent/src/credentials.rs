@@ -9,11 +9,11 @@
 //!
 //! The agent opens in advance what it needs afterwards: see `roots` and `fork`.
 
-use crate::agent::Agent;
 use crate::failure::give_up;
-use crate::hooks::{call, symbol};
 use crate::mailbox::{Call, MAILBOX};
 use crate::roots::open_proc;
+use crate::symbols::{c_result, symbol};
+use crate::syscall::{call, refused};
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_int};
 use linux_raw_sys::general as raw;
@@ -52,6 +52,7 @@ impl Credentials {
     fn of(path: &CStr) -> Option<Self> {
         let file = open_proc(path, OFlags::RDONLY).ok()?;
         let (mut text, mut length) = (Vec::new(), 0);
+        // Ends with the file. The agent takes no signals that could interrupt it again and again.
         loop {
             text.resize(length + (8 << 10), 0);
             match rustix::io::read(&file, &mut text[length..]) {
@@ -105,20 +106,18 @@ impl Credentials {
 /// Of `prctl`: the calling thread's capabilities outlast a change of its user.
 const PR_SET_KEEPCAPS: usize = 8;
 
-impl Agent {
-    /// Takes on the rights of the process's first thread.
-    pub(crate) fn follow_credentials(&self) {
-        let (program, own) = (Credentials::of(c"self/status"), Credentials::of(c"thread-self/status"));
-        let (Some(program), Some(own)) = (program, own) else { return };
-        if program == own {
-            return;
-        }
-        if let Err(error) = program.take_on(&own) {
-            give_up(format_args!(
-                "the program has changed its user, and its pager cannot change with it: {error}; run it without the \
-                 pager, or as that user from the start"
-            ));
-        }
+/// Takes on the rights of the process's first thread.
+pub(crate) fn follow() {
+    let (program, own) = (Credentials::of(c"self/status"), Credentials::of(c"thread-self/status"));
+    let (Some(program), Some(own)) = (program, own) else { return };
+    if program == own {
+        return;
+    }
+    if let Err(error) = program.take_on(&own) {
+        give_up(format_args!(
+            "the program has changed its user, and its pager cannot change with it: {error}; run it without the \
+             pager, or as that user from the start"
+        ));
     }
 }
 
@@ -129,7 +128,7 @@ impl Agent {
 /// As the function asks for.
 pub unsafe fn changed_by(name: &CStr, arguments: [usize; 3]) -> isize {
     let Some(function) = symbol(name) else {
-        return crate::hooks::c_result(-(Errno::NOSYS.raw_os_error() as isize));
+        return c_result(refused(Errno::NOSYS));
     };
     let [first, second, third] = arguments;
     // SAFETY: the C library's function of that name, with at most three arguments that fit a

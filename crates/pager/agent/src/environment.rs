@@ -83,7 +83,7 @@ pub(crate) unsafe fn variable(environment: *const *const c_char, name: &str) -> 
 pub(crate) unsafe fn adopt(environment: *const *const c_char) {
     let mut place = environment.cast_mut();
     // SAFETY: the list ends with null and is on the stack, which can be written to. The copies are
-    // nobody else's yet.
+    // not shared yet.
     unsafe {
         while !place.is_null() && !(*place).is_null() {
             let entry = CStr::from_ptr(*place).to_bytes_with_nul();
@@ -149,7 +149,7 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
 /// Whether a program that this process begins can get at the run's files, and is to.
 fn is_passed_on(control: &Control) -> bool {
     let Some(path) = control.order.control.as_c_str() else { return true };
-    // As whoever this process is now, in the root directory that it has now.
+    // As the user that this process is now, in the root directory that it has now.
     let seen = accessat(CWD, path, Access::READ_OK | Access::WRITE_OK, AtFlags::EACCESS);
     // An answer of another kind (a filter of system calls) says nothing of the file.
     !control.is_released() && !matches!(seen, Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS))
@@ -198,7 +198,7 @@ pub(crate) unsafe fn pass_on<R>(
     }
     let result = begin(list.cast_const());
     if let Some(start) = large {
-        // SAFETY: our own mapping, which nobody knows of.
+        // SAFETY: our own mapping, which no other code knows of.
         let _ = unsafe { munmap(start, bytes) };
     }
     result

@@ -4,8 +4,9 @@
 //! by a signal that it cannot catch, and the command prints the reason on standard error.
 
 use crate::control::Control;
-use crate::hooks::call;
+use crate::kernel::kill_own_process;
 use crate::roots::open_proc;
+use crate::syscall::call;
 use crate::thread::{EVERY_SIGNAL, set_signal_mask};
 use core::arch::asm;
 use core::fmt::Arguments;
@@ -13,7 +14,6 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use linux_raw_sys::general::__NR_exit_group;
 use rustix::fs::OFlags;
 use rustix::io::write;
-use rustix::process::{Signal, getpid, kill_process};
 
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -50,7 +50,7 @@ pub(crate) fn control() -> Option<&'static Control> {
 }
 
 /// Leaves a message that the command prints at its end. The process continues as far as it can.
-pub(crate) fn tell(words: Arguments<'_>) {
+pub(crate) fn leave_message(words: Arguments<'_>) {
     if let Some(control) = control() {
         control.fail(|text| {
             let _ = text.write_fmt(words);
@@ -60,7 +60,7 @@ pub(crate) fn tell(words: Arguments<'_>) {
 
 /// Leaves last words and ends the process, at once and with all its threads.
 pub fn give_up(words: Arguments<'_>) -> ! {
-    tell(words);
+    leave_message(words);
     end_process()
 }
 
@@ -70,9 +70,10 @@ const STATUS: usize = 128 + 9;
 /// Ends the process. A signal that cannot be caught is clearest to others. But the first process of
 /// a pid namespace cannot send one to itself, and a system-call filter may refuse the signal, and
 /// the exit as well. Then only an invalid instruction is left. This thread blocks the signal that
-/// it causes, so the kernel ends the process, whatever handler the program has for that signal.
+/// it causes, so the kernel ends the process, whatever handler the program has for that signal. The
+/// loop has no second turn.
 pub(crate) fn end_process() -> ! {
-    let _ = kill_process(getpid(), Signal::KILL);
+    kill_own_process();
     set_signal_mask(EVERY_SIGNAL);
     loop {
         // SAFETY: neither returns, unless the system call is refused.

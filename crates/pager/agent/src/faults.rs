@@ -1,610 +1,418 @@
 //! Faults: what the agent does for a thread that waits for a page.
 
-use crate::agent::Agent;
+use crate::backend::Contents;
+use crate::changes::{catch_up, open_gate, shut_gate, vanished};
+use crate::choose::{arrive, came_in, spare};
 use crate::control::add;
+use crate::evict::clear_queued;
+use crate::exact_bits::Queue;
 use crate::failure::give_up;
-use crate::io::{Direction, Request};
-use crate::own::Patience;
+use crate::guards::{before_next_guard, is_unguarded};
+use crate::kernel::PAGE_BYTES;
+use crate::own::Retry;
 use crate::pages::{Flag, State, page_start};
 use crate::readahead::{StreamId, TRIGGERED_PAGES};
-use crate::rlimits::{self, Raised};
-use crate::staging::Phase;
-use crate::store;
-use rustix::fd::AsFd;
+use crate::reclaim::make_room;
+use crate::rooms::Rooms;
+use crate::stock::count_native;
+use crate::transfer::{self, Need, map_from_limbo, may_read};
+use alloc::vec::Vec;
 use rustix::io::Errno;
 use sweephand_policy::PageId;
-use sweephand_uffd::PAGE_BYTES;
 
-/// How often a frame may be found in use before the agent copies its contents instead. If a fork
-/// shares the frame, it may be in use for good.
-const BUSY_PATIENCE: usize = 256;
-/// How often the agent tries to put a page back when nothing explains why it fails.
-const PATIENCE: usize = 16;
-
-/// Whether a window is read because a thread waits for its first page, or in advance.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Need {
-    Now,
-    Soon,
+/// Answers a thread that waits for the page at this address.
+pub(crate) fn answer(rooms: &mut Rooms, address: usize) {
+    // The accesses that earlier faults were for have been made.
+    let is_count_due = rooms.backend.is_count_due();
+    clear_queued(rooms, Queue::Awaited);
+    if is_count_due {
+        count_native(rooms, |_| false);
+    }
+    let address = page_start(address);
+    let page = rooms.memory.pages.meet(address);
+    if rooms.memory.pages.state(page) == State::Guarded && !is_unguarded(rooms, page) {
+        return rooms.program.wake(address);
+    }
+    let counters = &rooms.control.counters;
+    match rooms.memory.pages.state(page) {
+        State::Absent | State::Guarded => {
+            add(&counters.faults, 1);
+            add(&counters.zero_fill_faults, 1);
+            zero_fill(rooms, address);
+        }
+        State::Stored(_) => {
+            add(&counters.faults, 1);
+            add(&counters.refaults, 1);
+            refault(rooms, address);
+        }
+        State::Writing(_) => {
+            add(&counters.faults, 1);
+            add(&counters.refaults, 1);
+            add(&counters.refaults_in_flight, 1);
+            take_back(rooms, page, address);
+        }
+        State::Limbo { .. } => {
+            add(&counters.rescues, 1);
+            rescue(rooms, page, address);
+        }
+        // The thread is woken when the read is done.
+        State::Reading(place) => {
+            add(&counters.faults, 1);
+            transfer::is_needed(rooms, place);
+            if rooms.memory.pages.mark(page, Flag::Trigger, false) {
+                let (window, stream) = rooms.disk.ahead.fault(address / PAGE_BYTES);
+                read_on(rooms, address, window, stream);
+            }
+        }
+        State::Resident { .. } | State::Pinned => check_presence(rooms, page, address),
+        State::Lost => refuse(rooms, page, address),
+    }
 }
 
-impl Agent {
-    /// Answers a thread that waits for the page at this address.
-    pub(crate) fn fault(&mut self, address: usize) {
-        self.end_accesses();
-        let address = page_start(address);
-        let page = self.pages.meet(address);
-        let counters = &self.control.counters;
-        match self.pages.state(page) {
-            State::Absent => {
-                add(&counters.faults, 1);
-                add(&counters.zero_fill_faults, 1);
-                self.zero_fill(address);
-            }
-            State::Stored => {
-                add(&counters.faults, 1);
-                add(&counters.refaults, 1);
-                self.refault(page, address);
-            }
-            State::Writing => {
-                add(&counters.faults, 1);
-                add(&counters.refaults, 1);
-                add(&counters.refaults_in_flight, 1);
-                self.take_back(page, address);
-            }
-            State::Limbo => {
-                add(&counters.rescues, 1);
-                self.rescue(page, address);
-            }
-            // The thread is woken when the read is done.
-            State::Reading => {
-                add(&counters.faults, 1);
-                if self.pages.mark(page, Flag::Trigger, false) {
-                    let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
-                    self.read_on(address, window, stream);
+/// A thread has come to a page whose contents are lost before the page was poisoned. It gets a
+/// SIGBUS when it tries again. (If zeros were put there, they would be there in place of the
+/// poison.)
+///
+/// Ends: AGAIN lasts as long as the program changes its address space.
+fn refuse(rooms: &mut Rooms, page: PageId, address: usize) {
+    while rooms.memory.is_still(page, address, State::Lost)
+        && rooms.program.uffd.poison(address, PAGE_BYTES) == Err(Errno::AGAIN)
+    {
+        catch_up(rooms);
+    }
+    rooms.program.wake(address);
+}
+
+/// Answers a fault on a page that the agent believes to be mapped. Mostly another thread's fault
+/// has brought it in meanwhile. But the program may have dropped it in the moment before that was
+/// reported: then it reads as zeros.
+///
+/// Ends: AGAIN lasts as long as the program changes its address space, and NOMEM is tried again as
+/// `Retry` says.
+fn check_presence(rooms: &mut Rooms, page: PageId, address: usize) {
+    let mut retry = Retry::new();
+    loop {
+        // SAFETY: this copies zeros to a page that the program has dropped. If the page is present,
+        // it does nothing.
+        let progress = unsafe { rooms.program.uffd.copy(address, rooms.disk.staging.zeros(), PAGE_BYTES) };
+        match progress.error {
+            Some(Errno::AGAIN) => {
+                catch_up(rooms);
+                if !rooms.memory.is_thought_mapped(page, address) {
+                    return rooms.program.wake(address);
                 }
             }
-            State::Resident | State::Pinned => self.check_presence(page, address),
-            State::Guarded if self.is_unguarded(page) => self.fault(address),
-            State::Guarded => self.wake(address),
+            None | Some(Errno::EXIST) => return rooms.program.wake(address),
+            // The kernel asks for memory before it looks whether the page is there.
+            Some(Errno::NOMEM) if retry.wait() => {}
+            Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
+            Some(_) => return vanished(rooms, page),
         }
     }
+}
 
-    /// Answers a fault on a page that the agent believes to be mapped. Mostly another thread's
-    /// fault has brought it in meanwhile. But the kernel reports a drop a moment before it happens,
-    /// and a thread can touch the page in that moment. Then the page was filled again and dropped
-    /// afterwards, and it must read as zeros.
-    fn check_presence(&mut self, page: PageId, address: usize) {
-        loop {
-            // SAFETY: this copies zeros to a page that the program has dropped. If the page is
-            // present, it does nothing.
-            let progress = unsafe { self.uffd.copy(address, self.staging.zeros(), PAGE_BYTES) };
-            match progress.error {
-                Some(Errno::AGAIN) => {
-                    self.catch_up();
-                    if !self.is_thought_mapped(page, address) {
-                        break self.wake(address);
-                    }
+/// Most pages of a window, however far the program goes through its memory in order.
+fn most_at_once(rooms: &Rooms, window: usize) -> usize {
+    window.min(rooms.room() / 8).max(1)
+}
+
+/// Fills a page that was never touched with zeros. Also fills the pages behind it if the program
+/// goes through its memory in order.
+fn zero_fill(rooms: &mut Rooms, address: usize) {
+    let (window, stream) = rooms.disk.ahead.fault(address / PAGE_BYTES);
+    let end = rooms.memory.regions.end_of(address).unwrap_or(address + PAGE_BYTES);
+    let most = most_at_once(rooms, window.min((end - address) / PAGE_BYTES));
+    let count = absent(rooms, address, most);
+    rooms.disk.ahead.expect(stream, address / PAGE_BYTES + count);
+    make_room(rooms, count);
+    shut_gate(rooms);
+    // While this made room, something may have been moved there.
+    match absent(rooms, address, count) {
+        0 => rooms.program.wake(address),
+        count => {
+            let count = before_next_guard(rooms, address, count);
+            let has_grown = rooms.memory.regions.end_of(address).is_none();
+            fill(rooms, address, count, has_grown);
+        }
+    }
+    open_gate(rooms);
+}
+
+/// How many pages are absent from an address on, of so many.
+fn absent(rooms: &Rooms, address: usize, most: usize) -> usize {
+    let is_absent =
+        |&count: &usize| rooms.memory.pages.state_at(address + count * PAGE_BYTES) == State::Absent;
+    (0..most).take_while(is_absent).count()
+}
+
+/// Puts zeros where so many pages are absent from an address on. `has_grown`: the range is not
+/// known to be managed.
+///
+/// Ends: each turn deals with a page, finds fewer pages to fill, or waits as `Retry` says. AGAIN
+/// lasts as long as the program changes its address space.
+fn fill(rooms: &mut Rooms, address: usize, mut count: usize, has_grown: bool) {
+    let (mut done, mut retry) = (0, Retry::new());
+    while done < count {
+        let at = address + done * PAGE_BYTES;
+        let (zeros, length) = (rooms.disk.staging.zeros(), (count - done) * PAGE_BYTES);
+        // SAFETY: this copies zeros to pages that are missing where the program expects zeros.
+        let progress =
+            unsafe { rooms.backend.put_in(&rooms.program.uffd, at, zeros, length, Contents::New, done == 0) };
+        let filled = match progress.error {
+            None => progress.bytes / PAGE_BYTES,
+            Some(Errno::AGAIN) => {
+                catch_up(rooms);
+                // Something may have been moved there.
+                count = done + absent(rooms, at, count - done);
+                if count == done {
+                    rooms.program.wake(at);
                 }
-                None | Some(Errno::EXIST) => break self.wake(address),
-                Some(_) => break self.vanished(page),
-            }
-        }
-    }
-
-    /// Whether the page at an address is still this one, and mapped as far as is known.
-    fn is_thought_mapped(&self, page: PageId, address: usize) -> bool {
-        self.pages.find(address) == Some(page)
-            && matches!(self.pages.state(page), State::Resident | State::Pinned)
-    }
-
-    /// Whether the page at an address is still this one, in this state and place.
-    fn is_still(&self, page: PageId, address: usize, expected: (State, u32)) -> bool {
-        self.pages.find(address) == Some(page) && (self.pages.state(page), self.pages.place(page)) == expected
-    }
-
-    /// Lets the threads that wait for a page go on. If the page is still missing, they fault again.
-    pub(crate) fn wake(&self, address: usize) {
-        let _ = self.uffd.wake(address, PAGE_BYTES);
-    }
-
-    /// A page that the agent believed to be mapped is missing: the program has dropped it or
-    /// changed its mapping. (It may also have been touched and dropped between the kernel's report
-    /// and the drop; see `check_presence`.)
-    pub(crate) fn vanished(&mut self, page: PageId) {
-        let address = self.pages.address(page);
-        self.catch_up();
-        if self.is_thought_mapped(page, address) {
-            self.forget(page);
-        }
-        self.wake(address);
-    }
-
-    /// Puts a page's contents from the pager's memory at `from` to the address where the program
-    /// expects them. If `moves`, their frame goes with them. Returns false if the program does not
-    /// expect them any more, because the page's state has changed. The run ends if anything else
-    /// prevents this, because the contents must not be lost.
-    fn put(&mut self, page: PageId, from: usize, moves: bool) -> bool {
-        let address = self.pages.address(page);
-        let expected = (self.pages.state(page), self.pages.place(page));
-        let (mut attempts, mut busy, mut patience) = (0, 0, Patience::new());
-        loop {
-            debug_assert!(!self.has_changes());
-            // SAFETY: this puts the page's own contents where they belong.
-            let progress = unsafe {
-                match self.memfd {
-                    None if moves => self.uffd.move_pages(address, from, PAGE_BYTES),
-                    None => self.uffd.copy(address, from, PAGE_BYTES),
-                    Some(_) => self.copy_in(address, from, PAGE_BYTES, true),
-                }
-            };
-            let Some(mut error) = progress.error else { return true };
-            busy += usize::from(error == Errno::BUSY);
-            if (error == Errno::INVAL || busy > BUSY_PATIENCE) && moves {
-                // The kernel moves frames only between mappings of the same kind. This one is
-                // locked or not writable.
-                // SAFETY: as above.
-                error = match unsafe { self.uffd.copy(address, from, PAGE_BYTES) }.error {
-                    None => {
-                        self.staging.drop_pages(from, 1);
-                        return true;
-                    }
-                    Some(error) => error,
-                };
-            }
-            if error == Errno::NOMEM && patience.wait() {
                 continue;
             }
-            self.catch_up();
-            if error == Errno::EXIST {
-                self.look_for_guards(address, address + PAGE_BYTES);
-            }
-            if !self.is_still(page, address, expected) {
-                return false;
-            }
-            if !matches!(error, Errno::AGAIN | Errno::BUSY) {
-                attempts += 1;
-                if attempts > PATIENCE {
-                    give_up(format_args!("a page cannot be put back to {address:#x}: {error}"));
-                }
-            } else if error == Errno::BUSY {
-                rustix::thread::sched_yield();
-            }
-        }
-    }
-
-    /// Fills a page that was never touched with zeros. Also fills the pages behind it if the
-    /// program goes through its memory in order.
-    fn zero_fill(&mut self, address: usize) {
-        let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
-        let known_end = self.regions.end_of(address);
-        let end = known_end.unwrap_or(address + PAGE_BYTES);
-        let most = window.min((end - address) / PAGE_BYTES).min(self.room() / 8).max(1);
-        let mut count = 1;
-        while count < most && self.pages.state_at(address + count * PAGE_BYTES) == State::Absent {
-            count += 1;
-        }
-        self.ahead.expect(stream, address / PAGE_BYTES + count);
-        self.make_room(count);
-        self.shut_gate();
-        let mut count = self.before_next_guard(address, count);
-        let (mut done, mut patience) = (0, Patience::new());
-        while done < count {
-            let at = address + done * PAGE_BYTES;
-            let (zeros, length) = (self.staging.zeros(), (count - done) * PAGE_BYTES);
-            // SAFETY: this copies zeros to pages that are missing where the program expects zeros.
-            let progress = unsafe {
-                match self.memfd {
-                    None => self.uffd.copy(at, zeros, length),
-                    Some(_) => self.dirty_in(at, zeros, length, done == 0),
-                }
-            };
-            let filled = match progress.error {
-                None => progress.bytes / PAGE_BYTES,
-                Some(Errno::AGAIN) => {
-                    self.catch_up();
-                    // Something may have been moved there.
-                    let is_absent =
-                        |&index: &usize| self.pages.state_at(address + index * PAGE_BYTES) == State::Absent;
-                    count = (done..count).take_while(is_absent).last().map_or(done, |last| last + 1);
-                    if count == done {
-                        self.wake(at);
-                    }
-                    continue;
-                }
-                // The page is present, because the program is about to drop it: the kernel reports
-                // a drop a moment before it happens. The agent leaves the page alone. If it took
-                // the page for new and paged it out now, the page would come back with its old
-                // contents.
-                Some(Errno::EXIST) if self.memfd.is_none() => {
-                    self.wake(at);
+            Some(Errno::EXIST) => {
+                rooms.program.wake(at);
+                if !rooms.backend.owns_present_pages() {
                     done += 1;
                     continue;
                 }
-                // The page is still in the file.
-                Some(Errno::EXIST) => {
-                    self.wake(at);
-                    1
-                }
-                Some(Errno::NOMEM) if patience.wait() => continue,
-                Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
-                // This page and those behind it have been unmapped meanwhile.
-                Some(_) => {
-                    self.wake(at);
-                    break;
-                }
-            };
-            // A registered range has grown by itself: a stack, or a mapping that was enlarged.
-            // (Otherwise the copy would have failed, because the fault was older than a change.)
-            if known_end.is_none() && progress.error.is_none() {
-                self.regions.add(at, at + filled * PAGE_BYTES);
+                1
             }
-            for index in done..done + filled {
-                let page = self.pages.meet(address + index * PAGE_BYTES);
-                self.pages.set(page, State::Resident, 0);
-                self.came_in(page, index == 0);
-            }
-            done += filled;
-        }
-        self.open_gate();
-    }
-
-    /// A thread has touched a page in limbo. The agent maps the page again and sets its reference
-    /// bit. If the program goes through its memory in order, it does the same for the following
-    /// pages that are in limbo too.
-    fn rescue(&mut self, page: PageId, address: usize) {
-        let triggered = self.pages.mark(page, Flag::Trigger, false);
-        let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
-        let mut next = address;
-        for rescued in 0..self.rescue_run(page, window) {
-            let page = PageId(page.0 + rescued as u32);
-            self.pages.mark(page, Flag::Referenced, true);
-            // The policy gave this page up too early. To the policy it comes in anew.
-            if self.pages.mark(page, Flag::Condemned, false) {
-                self.arrive(page);
-            }
-            next += PAGE_BYTES;
-        }
-        self.ahead.expect(stream, next.max(address + PAGE_BYTES) / PAGE_BYTES);
-        if triggered {
-            self.read_on(address, window, stream);
-        }
-    }
-
-    /// Maps a page in limbo again, with up to a window of its neighbours there. Returns how many.
-    fn rescue_run(&mut self, page: PageId, window: usize) -> usize {
-        if self.memfd.is_some() {
-            return usize::from(self.map_from_limbo(page));
-        }
-        let address = self.pages.address(page);
-        let limbo = self.limbo(page);
-        let mut count = 1;
-        while count < window {
-            let next = PageId(page.0 + count as u32);
-            if self.pages.find(address + count * PAGE_BYTES) != Some(next)
-                || self.pages.state(next) != State::Limbo
-                || self.pages.has(next, Flag::Trigger)
-                || self.limbo(next) != limbo + count * PAGE_BYTES
-            {
-                break;
-            }
-            count += 1;
-        }
-        debug_assert!(!self.has_changes());
-        // SAFETY: this moves the pages' own contents to where they belong.
-        let progress = unsafe { self.uffd.move_pages(address, limbo, count * PAGE_BYTES) };
-        if progress.error.is_some() {
-            // Try a single page and handle each error.
-            return usize::from(self.map_from_limbo(page));
-        }
-        let moved = progress.bytes / PAGE_BYTES;
-        for id in page.0..page.0 + moved as u32 {
-            self.pages.set(PageId(id), State::Resident, 0);
-        }
-        moved
-    }
-
-    /// The program has reached the first page of a window that was read ahead. Now the next window
-    /// is read.
-    fn read_on(&mut self, address: usize, window: usize, stream: StreamId) {
-        let mut next = address + PAGE_BYTES;
-        let farthest = address + 2 * self.staging.batch_pages() * PAGE_BYTES;
-        while next < farthest && !matches!(self.pages.state_at(next), State::Stored | State::Absent) {
-            next += PAGE_BYTES;
-        }
-        self.read(next, window, Need::Soon);
-        self.ahead.expect(stream, next / PAGE_BYTES);
-    }
-
-    /// Moves a page from limbo to its address. Returns false if the address is not mapped any more.
-    pub(crate) fn map_from_limbo(&mut self, page: PageId) -> bool {
-        let limbo = self.limbo(page);
-        let address = self.pages.address(page);
-        let put = self.put(page, limbo, self.memfd.is_none());
-        if put {
-            if self.memfd.is_some() {
-                self.staging.drop_pages(limbo, 1);
-            }
-            self.pages.set(page, State::Resident, self.pages.place(page));
-        } else {
-            self.wake(address);
-        }
-        put
-    }
-
-    /// A thread has touched a page that is on its way to the store. The page comes back from the
-    /// staging area.
-    fn take_back(&mut self, page: PageId, address: usize) {
-        let (_, stream) = self.ahead.fault(address / PAGE_BYTES);
-        self.ahead.expect(stream, address / PAGE_BYTES + 1);
-        self.make_room(1);
-        // Making room may have waited for the store.
-        if self.pages.state(page) != State::Writing {
-            return self.retry(page, address);
-        }
-        let (batch, index) = self.staging.batch_of(self.pages.place(page));
-        let expected = (State::Writing, self.pages.place(page));
-        let (mut attempts, mut patience) = (0, Patience::new());
-        loop {
-            debug_assert!(!self.has_changes());
-            // SAFETY: these are the page's contents, copied to where they belong. The batch keeps
-            // them until it is written.
-            let progress = unsafe { self.uffd.copy(address, self.staging.address(batch, index), PAGE_BYTES) };
-            match progress.error {
-                None => break,
-                Some(Errno::NOMEM) if patience.wait() => {}
-                Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
-                Some(error) => {
-                    self.catch_up();
-                    if !self.is_still(page, address, expected) {
-                        return self.wake(address);
-                    }
-                    attempts += usize::from(error != Errno::AGAIN);
-                    if attempts > PATIENCE {
-                        give_up(format_args!("a page cannot be put back to {address:#x}: {error}"));
-                    }
-                }
-            }
-        }
-        // The slot is freed when the write ends.
-        self.pages.set(page, State::Resident, 0);
-        self.arrive(page);
-    }
-
-    /// A page's state has changed while the agent made room for it.
-    fn retry(&mut self, page: PageId, address: usize) {
-        if self.pages.state(page) == State::Stored {
-            self.refault(page, address);
-        } else {
-            self.wake(address);
-        }
-    }
-
-    /// A thread has touched a page in the store.
-    fn refault(&mut self, page: PageId, address: usize) {
-        let (window, stream) = self.ahead.fault(address / PAGE_BYTES);
-        let count = self.read(address, window, Need::Now);
-        if count == 0 {
-            // The page's state has changed while the agent made room.
-            debug_assert_ne!(self.pages.state(page), State::Stored);
-            return self.wake(address);
-        }
-        let next = address + count * PAGE_BYTES;
-        self.ahead.expect(stream, next / PAGE_BYTES);
-        if window >= TRIGGERED_PAGES {
-            self.read(next, window, Need::Soon);
-        }
-    }
-
-    /// Starts to read pages of the store from an address on, at most a window of them. Returns how
-    /// many.
-    fn read(&mut self, address: usize, window: usize, need: Need) -> usize {
-        let most = window.min(self.staging.batch_pages()).min(self.room() / 8).max(1);
-        if self.pages.state_at(address) != State::Stored {
-            return 0;
-        }
-        // No thread waits for a window that is read in advance. So the agent does not wait for
-        // staging either.
-        if need == Need::Soon
-            && self.staging.batches.iter().filter(|batch| batch.phase == Phase::Free).count() < 2
-        {
-            return 0;
-        }
-        self.make_room(most);
-        let mut count = 0;
-        while count < most && self.pages.state_at(address + count * PAGE_BYTES) == State::Stored {
-            count += 1;
-        }
-        if count == 0 {
-            return 0;
-        }
-        // There may be no free batch yet. Then the agent waits, and pages in other batches are read
-        // meanwhile, but none of this window.
-        let batch = loop {
-            match self.staging.take_filled(count, &self.staging_uffd) {
-                Some(batch) => break batch,
-                None => self.reap_one(),
-            }
-        };
-        self.incoming += count;
-        let mut slots = core::mem::take(&mut self.staging.batches[batch].slots);
-        slots.clear();
-        for index in 0..count {
-            let page = self.pages.meet(address + index * PAGE_BYTES);
-            slots.push(self.pages.place(page));
-            self.staging.batches[batch].pages.push(page);
-            self.pages.set(page, State::Reading, self.staging.place(batch, index));
-        }
-        self.staging.batches[batch].phase = Phase::Reading;
-        // A first page without this flag is one that a thread waits for.
-        if need == Need::Soon {
-            let first = self.staging.batches[batch].pages[0];
-            self.pages.mark(first, Flag::Trigger, true);
-        }
-        self.staging.batches[batch].slots = slots;
-        self.transfer(Direction::Read, batch);
-        add(&self.control.counters.pages_read, count as u64);
-        count
-    }
-
-    /// Starts to read or write the pages of a batch, from or to their slots. Neighbouring slots
-    /// make one request.
-    pub(crate) fn transfer(&mut self, direction: Direction, batch: usize) {
-        let slots = core::mem::take(&mut self.staging.batches[batch].slots);
-        let is_limited = direction == Direction::Write && rlimits::are_files_limited();
-        let mut index = 0;
-        for run in slots.chunk_by(|one, other| one + 1 == *other) {
-            let (file, first) = store::location(run[0]);
-            let request = Request {
-                direction,
-                file: self.store.file(file).as_fd(),
-                offset: first * PAGE_BYTES as u64,
-                address: self.staging.address(batch, index),
-                length: (run.len() * PAGE_BYTES) as u32,
-                tag: self.staging.place(batch, index) | (run.len() as u32) << 20,
-            };
-            self.staging.batches[batch].requests += 1;
-            // SAFETY: the batch keeps these pages for the request until its completion is handled.
-            unsafe {
-                match is_limited {
-                    true => rlimits::without(Raised::FileSize, || self.io.request_now(&request)),
-                    false => self.io.request(&request),
-                }
-            }
-            index += run.len();
-        }
-        self.staging.batches[batch].slots = slots;
-        self.io.submit();
-    }
-
-    /// Puts the pages of a window that has been read where they belong.
-    pub(crate) fn read_done(&mut self, batch: usize) {
-        self.shut_gate();
-        let count = self.staging.batches[batch].pages.len();
-        let first = self.pages.address(self.staging.batches[batch].pages[0]);
-        self.before_next_guard(first, count);
-        let mut index = 0;
-        while index < count {
-            let page = self.staging.batches[batch].pages[index];
-            if !self.is_being_read(batch, index) {
-                // The program has dropped this page while it was read. Its slot is free already.
-                self.wake(self.pages.address(page));
-                index += 1;
-            } else if index == 0 && self.pages.has(page, Flag::Trigger) {
-                self.leave_trigger(page, batch);
-                index += 1;
-            } else {
-                index += self.install(batch, index);
-            }
-        }
-        let entry = &mut self.staging.batches[batch];
-        entry.phase = Phase::Free;
-        entry.pages.clear();
-        self.open_gate();
-    }
-
-    /// Whether a thread waits for a page that is being read.
-    pub(crate) fn is_read_awaited(&self) -> bool {
-        let is_awaited = |page: &PageId| !self.pages.has(*page, Flag::Trigger);
-        let mut reading = self.staging.batches.iter().filter(|batch| batch.phase == Phase::Reading);
-        reading.any(|batch| batch.pages.first().is_some_and(is_awaited))
-    }
-
-    pub(crate) fn is_being_read(&self, batch: usize, index: usize) -> bool {
-        let page = self.staging.batches[batch].pages[index];
-        self.pages.state(page) == State::Reading && self.pages.place(page) == self.staging.place(batch, index)
-    }
-
-    /// Puts a run of pages that have been read, from `first` of a batch on, to their addresses.
-    /// Returns how many it has put there. The caller has to look at the others again.
-    fn install(&mut self, batch: usize, first: usize) -> usize {
-        let pages = &self.staging.batches[batch].pages;
-        let address = self.pages.address(pages[first]);
-        let follows = |index: &usize| {
-            self.is_being_read(batch, *index)
-                && self.pages.address(pages[*index]) == address + (index - first) * PAGE_BYTES
-        };
-        let end = (first + 1..pages.len()).find(|index| !follows(index)).unwrap_or(pages.len());
-        let from = self.staging.address(batch, first);
-        let length = (end - first) * PAGE_BYTES;
-        debug_assert!(!self.has_changes());
-        // SAFETY: this copies the pages' contents, just read, to where they belong.
-        let progress = unsafe {
-            match self.memfd {
-                None => self.uffd.copy(address, from, length),
-                Some(_) => self.copy_in(address, from, length, first == 0),
-            }
-        };
-        let installed = match progress.error {
-            None => progress.bytes / PAGE_BYTES,
-            Some(Errno::AGAIN) => {
-                self.catch_up();
-                return 0;
-            }
+            Some(Errno::NOMEM) if retry.wait() => continue,
             Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
-            // The program has protected, unmapped or moved pages while they were read. Put a single
-            // page and handle each error.
-            Some(_) => usize::from(self.put(self.staging.batches[batch].pages[first], from, false)),
+            // This page and those behind it have been unmapped meanwhile.
+            Some(_) => return rooms.program.wake(at),
         };
-        for index in first..first + installed {
-            let page = self.staging.batches[batch].pages[index];
-            let kept = self.keep_or_free(self.staging.batches[batch].slots[index]);
-            self.incoming -= 1;
-            self.pages.set(page, State::Resident, kept);
-            self.came_in(page, index == 0);
+        // A registered range has grown by itself: a stack, or a mapping that was enlarged.
+        // (Otherwise the copy would have failed, because the fault was older than a change.)
+        if has_grown && progress.error.is_none() {
+            rooms.memory.regions.add(at, at + filled * PAGE_BYTES);
         }
-        installed
-    }
-
-    /// Puts the first page of a window that no thread waits for into limbo. When a thread touches
-    /// it, the agent reads the next window. A thread that came to the page meanwhile is woken and
-    /// faults again.
-    fn leave_trigger(&mut self, page: PageId, batch: usize) {
-        let (slot, from) = (self.staging.batches[batch].slots[0], self.staging.address(batch, 0));
-        let limbo = self.limbo(page);
-        self.copy_own(limbo, from);
-        let kept = self.keep_or_free(slot);
-        self.incoming -= 1;
-        self.pages.set(page, State::Limbo, kept);
-        self.pages.mark(page, Flag::Trigger, true);
-        self.arrive(page);
-        self.wake(self.pages.address(page));
-    }
-
-    /// Copies a page of the pager to a place in the pager's own areas where a page is missing.
-    pub(crate) fn copy_own(&self, to: usize, from: usize) {
-        // SAFETY: both places are in the pager's own areas.
-        if let Some(error) = unsafe { self.staging_uffd.copy(to, from, PAGE_BYTES) }.error {
-            give_up(format_args!("a page cannot be copied to limbo: {error}"));
+        for index in done..done + filled {
+            let page = rooms.memory.pages.meet(address + index * PAGE_BYTES);
+            rooms.memory.pages.set(page, State::RESIDENT);
+            came_in(rooms, page, index == 0);
         }
+        done += filled;
     }
+}
 
-    /// Moves a page within the pager's own areas.
-    pub(crate) fn move_own(&self, to: usize, from: usize) {
-        loop {
-            // SAFETY: this moves a frame of the pager itself to a place where a page is missing.
-            match unsafe { self.staging_uffd.move_pages(to, from, PAGE_BYTES) }.error {
-                None => break,
-                Some(Errno::AGAIN | Errno::BUSY) => rustix::thread::sched_yield(),
-                Some(error) => give_up(format_args!("a page cannot be moved to limbo: {error}")),
+/// A thread has touched a page in limbo. The agent maps the page again and sets its reference bit.
+/// If the program goes through its memory in order, it does the same for the following pages that
+/// are in limbo too.
+fn rescue(rooms: &mut Rooms, page: PageId, address: usize) {
+    let triggered = rooms.memory.pages.mark(page, Flag::Trigger, false);
+    let (window, stream) = rooms.disk.ahead.fault(address / PAGE_BYTES);
+    let rescued = rescue_run(rooms, page, window);
+    for page in (page.0..page.0 + rescued as u32).map(PageId) {
+        rooms.memory.pages.mark(page, Flag::Referenced, true);
+        spare(rooms, page);
+    }
+    rooms.disk.ahead.expect(stream, address / PAGE_BYTES + rescued.max(1));
+    if triggered {
+        read_on(rooms, address, window, stream);
+    }
+}
+
+/// Maps a page in limbo again, with up to a window of its neighbours there. Returns how many.
+fn rescue_run(rooms: &mut Rooms, page: PageId, window: usize) -> usize {
+    let most = window.min(rooms.backend.most_mapped_again());
+    let address = rooms.memory.pages.address(page);
+    let limbo = rooms.limbo(page);
+    let mut count = 1;
+    while count < most {
+        let next = PageId(page.0 + count as u32);
+        let pages = &rooms.memory.pages;
+        if pages.find(address + count * PAGE_BYTES) != Some(next)
+            || !pages.is_in_limbo(next)
+            || pages.has(next, Flag::Trigger)
+            || rooms.limbo(next) != limbo + count * PAGE_BYTES
+        {
+            break;
+        }
+        count += 1;
+    }
+    debug_assert!(!rooms.program.has_changes());
+    // SAFETY: this moves the pages' own contents to where they belong.
+    let progress =
+        unsafe { rooms.backend.map_again(&rooms.program.uffd, address, limbo, count * PAGE_BYTES) };
+    if progress.error.is_some() {
+        // Try a single page and handle each error.
+        return usize::from(map_from_limbo(rooms, page));
+    }
+    let mapped = progress.bytes / PAGE_BYTES;
+    for page in (page.0..page.0 + mapped as u32).map(PageId) {
+        let kept = rooms.memory.pages.state(page).kept();
+        rooms.memory.pages.set(page, State::Resident { kept });
+    }
+    mapped
+}
+
+/// A thread has touched a page that is on its way to the store. The page comes back from the
+/// staging area.
+fn take_back(rooms: &mut Rooms, page: PageId, address: usize) {
+    let (_, stream) = rooms.disk.ahead.fault(address / PAGE_BYTES);
+    rooms.disk.ahead.expect(stream, address / PAGE_BYTES + 1);
+    make_room(rooms, 1);
+    // Making room may have waited for the store.
+    match rooms.memory.pages.state(page) {
+        State::Writing(place) => {
+            if transfer::take_back(rooms, page, place) {
+                arrive(rooms, page);
             }
         }
+        State::Stored(_) => refault(rooms, address),
+        _ => rooms.program.wake(address),
     }
+}
 
-    /// What a page keeps of the slot from which it was read. With a memfd that is the slot, because
-    /// the agent then knows whether the page was written to before its next eviction. Otherwise it
-    /// is nothing, and the slot is freed.
-    fn keep_or_free(&mut self, slot: u32) -> u32 {
-        if self.memfd.is_some() {
-            return slot + 1;
+/// A thread has touched a page in the store.
+fn refault(rooms: &mut Rooms, address: usize) {
+    let (window, stream) = rooms.disk.ahead.fault(address / PAGE_BYTES);
+    let count = read(rooms, address, window, Need::Now);
+    if count == 0 {
+        // The page's state has changed while the agent made room.
+        debug_assert!(!rooms.memory.pages.is_stored_at(address));
+        return rooms.program.wake(address);
+    }
+    let next = address + count * PAGE_BYTES;
+    rooms.disk.ahead.expect(stream, next / PAGE_BYTES);
+    if window >= TRIGGERED_PAGES {
+        read(rooms, next, window, Need::Soon);
+    } else if window == 1 {
+        read_around(rooms, address);
+    }
+}
+
+/// Starts to read neighbours of a page that is being read.
+fn read_around(rooms: &mut Rooms, address: usize) {
+    let window = rooms.disk.around.fault(address / PAGE_BYTES);
+    let most = most_at_once(rooms, window.len().min(rooms.disk.staging.batch_pages()));
+    rooms.disk.ahead.set_latest_window(most);
+    let neighbours = window.map(|page_number| page_number * PAGE_BYTES);
+    let stored = neighbours.filter(|&address| rooms.memory.pages.is_stored_at(address));
+    let stored: Vec<usize> = stored.take(most).collect();
+    if !stored.is_empty() && may_read(rooms, Need::Around) {
+        make_room(rooms, stored.len());
+        transfer::start_read(rooms, &stored, Need::Around);
+    }
+}
+
+/// The program has reached the first page of a window that was read ahead. Now the next window is
+/// read.
+fn read_on(rooms: &mut Rooms, address: usize, window: usize, stream: StreamId) {
+    let mut next = address + PAGE_BYTES;
+    let farthest = address + 2 * rooms.disk.staging.batch_pages() * PAGE_BYTES;
+    let is_out = |state| matches!(state, State::Stored(_) | State::Absent);
+    while next < farthest && !is_out(rooms.memory.pages.state_at(next)) {
+        next += PAGE_BYTES;
+    }
+    read(rooms, next, window, Need::Soon);
+    rooms.disk.ahead.expect(stream, next / PAGE_BYTES);
+}
+
+/// Starts to read pages of the store from an address on, at most a window of them. Returns how
+/// many.
+fn read(rooms: &mut Rooms, address: usize, window: usize, need: Need) -> usize {
+    let most = most_at_once(rooms, window.min(rooms.disk.staging.batch_pages()));
+    if !rooms.memory.pages.is_stored_at(address) || !may_read(rooms, need) {
+        return 0;
+    }
+    make_room(rooms, most);
+    let is_stored = |&count: &usize| rooms.memory.pages.is_stored_at(address + count * PAGE_BYTES);
+    let count = (0..most).take_while(is_stored).count();
+    let addresses: Vec<usize> = (0..count).map(|page| address + page * PAGE_BYTES).collect();
+    transfer::start_read(rooms, &addresses, need)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ROOM, at, rooms};
+    use crate::transfer::reap;
+    use alloc::vec::Vec;
+    use core::sync::atomic::Ordering;
+    use sweephand_policy::SplitMix64;
+
+    /// Every page always has the contents that the program has written to it, and the program never
+    /// has more pages than there is room.
+    #[test]
+    fn contents_survive_any_order_of_faults_drops_and_errors() {
+        const PAGES: usize = 3 * ROOM;
+        for seed in 0..20 {
+            let mut random = SplitMix64::new(seed);
+            let (mut rooms, world) = rooms();
+            let mut expected = [0_u8; PAGES];
+            for _ in 0..2000 {
+                let number = random.below(PAGES as u64) as usize;
+                match random.below(20) {
+                    0 => {
+                        crate::changes::drop_contents(&mut rooms, at(number), at(number + 1));
+                        expected[number] = 0;
+                        continue;
+                    }
+                    1 => world.borrow_mut().errors.push_back(Errno::AGAIN),
+                    2 => reap(&mut rooms),
+                    _ => {}
+                }
+                // The thread faults until the page is there.
+                let mut tries = 0;
+                while !world.borrow().mapped.contains_key(&at(number)) {
+                    answer(&mut rooms, at(number));
+                    if tries > 0 {
+                        reap(&mut rooms);
+                    }
+                    tries += 1;
+                    assert!(tries < 10, "seed {seed}: page {number} does not come");
+                }
+                assert_eq!(world.borrow().mapped[&at(number)], expected[number], "seed {seed}: {number}");
+                expected[number] = random.below(256) as u8;
+                world.borrow_mut().mapped.insert(at(number), expected[number]);
+                assert!(rooms.memory.pages.resident() <= rooms.room(), "seed {seed}");
+            }
+            reap(&mut rooms);
+            assert_eq!(rooms.memory.pages.resident(), world.borrow().mapped.len(), "seed {seed}");
+            crate::changes::drop_contents(&mut rooms, at(0), at(PAGES));
+            assert!(rooms.disk.store.current_is_empty(), "seed {seed}: a slot is lost");
         }
-        self.store.free(slot);
-        0
     }
 
-    pub(crate) fn limbo(&mut self, page: PageId) -> usize {
-        self.staging
-            .limbo(page, &self.staging_uffd)
-            .unwrap_or_else(|error| give_up(format_args!("no address space for limbo: {error}")))
+    #[test]
+    fn faults_are_counted_by_kind() {
+        let (mut rooms, world) = rooms();
+        (0..100).for_each(|number| answer(&mut rooms, at(number)));
+        reap(&mut rooms);
+        let counters = &rooms.control.counters;
+        let read = |counter: &core::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        assert_eq!(
+            [&counters.faults, &counters.zero_fill_faults, &counters.refaults].map(read),
+            [100, 100, 0]
+        );
+        answer(&mut rooms, at(0));
+        assert_eq!(read(&counters.refaults), 1);
+        // The second thread that comes to the page waits for the same read.
+        answer(&mut rooms, at(0));
+        assert_eq!([&counters.faults, &counters.refaults, &counters.pages_read].map(read), [102, 1, 1]);
+        reap(&mut rooms);
+        let mapped: Vec<usize> = world.borrow().mapped.keys().copied().collect();
+        assert!(mapped.contains(&at(0)));
+        assert_eq!(read(&counters.evictions), 100 + 1 - mapped.len() as u64);
+    }
+
+    #[test]
+    fn a_page_that_is_present_though_thought_to_be_absent_is_not_taken_for_new() {
+        let (mut rooms, world) = rooms();
+        world.borrow_mut().mapped.insert(at(0), 9);
+        answer(&mut rooms, at(0));
+        assert_eq!(rooms.memory.pages.state_at(at(0)), State::Absent);
+        assert_eq!(world.borrow().mapped[&at(0)], 9);
+    }
+
+    #[test]
+    fn a_range_that_has_grown_by_itself_is_managed() {
+        let (mut rooms, _) = rooms();
+        let beyond = at(1 << 20);
+        assert_eq!(rooms.memory.regions.end_of(beyond), None);
+        answer(&mut rooms, beyond);
+        assert_eq!(rooms.memory.regions.end_of(beyond), Some(beyond + PAGE_BYTES));
     }
 }

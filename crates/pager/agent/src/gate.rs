@@ -9,6 +9,7 @@
 //! inside. A thread inside waits only for the kernel, and perhaps for the agent to read its event.
 //! The agent does that while it waits.
 
+use crate::kernel;
 use crate::thread;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -44,6 +45,7 @@ impl Gate {
         thread::uninterrupted(|| self.go_through(change))
     }
 
+    /// Ends: the agent keeps the gate shut for a bounded number of its own steps at a time.
     fn go_through<R>(&self, change: impl FnOnce() -> R) -> R {
         loop {
             self.within.fetch_add(1, Ordering::SeqCst);
@@ -51,7 +53,7 @@ impl Gate {
                 break;
             }
             self.within.fetch_sub(1, Ordering::SeqCst);
-            rustix::thread::sched_yield();
+            kernel::sched_yield();
         }
         let result = change();
         self.within.fetch_sub(1, Ordering::SeqCst);
@@ -86,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_within_while_it_is_shut() {
+    fn no_thread_is_within_while_it_is_shut() {
         let gate =
             Gate { in_use: AtomicBool::new(true), shut: AtomicBool::new(false), within: AtomicUsize::new(0) };
         let (inside, stop, passed) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicUsize::new(0));

@@ -14,130 +14,154 @@
 //! The kernel lists guards from Linux 6.15 on. Linux 6.13 and 6.14 have guards and do not list
 //! them: there the agent refuses the call, as older kernels do. The memfd backend refuses it too.
 
-use crate::agent::Agent;
-use crate::memfd::advise;
+use crate::changes::{catch_up, drop_contents};
+use crate::kernel::PAGE_BYTES;
+use crate::pagemap::NOTHING;
 use crate::pages::State;
 use crate::regions::Regions;
+use crate::rooms::Rooms;
+use crate::syscall::{advise, refused};
 use alloc::vec::Vec;
 use linux_raw_sys::general::{MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
 use rustix::io::Errno;
 use sweephand_policy::PageId;
-use sweephand_uffd::{PAGE_BYTES, Region};
-
-const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
 
 /// Whether an advice of `madvise` is about guards.
 pub(crate) fn is_about_guards(advice: u32) -> bool {
     matches!(advice, MADV_GUARD_INSTALL | MADV_GUARD_REMOVE)
 }
 
-impl Agent {
-    /// `madvise` about guards, for the program; with any other advice it only looks what guards
-    /// there are. The answer is that of the system call.
-    pub(crate) fn guard(&mut self, start: usize, length: usize, advice: u32) -> isize {
-        let end = start.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE_BYTES));
-        let end = end.filter(|&end| self.managed && end > start);
-        let is_refused = start.is_multiple_of(PAGE_BYTES)
-            && self.pagemap.guards(start, start + PAGE_BYTES, &mut [NOTHING]) == Err(Errno::INVAL);
-        if is_refused {
-            return -(Errno::INVAL.raw_os_error() as isize);
-        }
-        if self.managed {
-            // Changes at this address that came before must be known before what comes after.
-            self.catch_up();
-        }
-        if let Some(end) = end.filter(|_| advice == MADV_GUARD_REMOVE) {
-            // Where there is one that has not been seen, nothing is left of what was there.
-            self.look_for_guards(start, end);
-        }
-        let result = match is_about_guards(advice) {
-            // SAFETY: what the program asks for.
-            true => unsafe { advise(start, length, advice) },
-            false => 0,
-        };
-        if let Some(end) = end {
-            // Some of it may have been done where not all could be.
-            let guarded = self.guards_in(start, end).unwrap_or_else(|| {
-                let mut guarded = Regions::new();
-                if result == 0 && advice == MADV_GUARD_INSTALL {
-                    guarded.add(start, end);
-                }
-                guarded
-            });
-            self.note_guards(start, end, &guarded);
-        }
-        result
+/// `madvise` about guards, for the program. With any other advice it only looks which guards there
+/// are. The answer is that of the system call.
+pub(crate) fn guard(rooms: &mut Rooms, start: usize, length: usize, advice: u32) -> isize {
+    let end = start.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE_BYTES));
+    let end = end.filter(|&end| rooms.memory.managed && end > start);
+    let is_refused = start.is_multiple_of(PAGE_BYTES)
+        && rooms.program.pagemap.guards(start, start + PAGE_BYTES, &mut [NOTHING]) == Err(Errno::INVAL);
+    if is_refused {
+        return refused(Errno::INVAL);
     }
-
-    /// The guards in a range, where that can be told.
-    pub(crate) fn guards_in(&self, start: usize, end: usize) -> Option<Regions> {
-        let mut guarded = Regions::new();
-        let mut from = start;
-        while from < end {
-            let mut found = [NOTHING; 32];
-            let (count, to) = self.pagemap.guards(from, end, &mut found).ok()?;
-            found[..count].iter().for_each(|run| guarded.add(run.start as usize, run.end as usize));
-            from = to.max(from + PAGE_BYTES);
-        }
-        Some(guarded)
+    if rooms.memory.managed {
+        // Changes at this address that came before must be known before what comes after.
+        catch_up(rooms);
     }
-
-    /// Takes note of the guards in a range, and of those that are there no more.
-    pub(crate) fn look_for_guards(&mut self, start: usize, end: usize) {
-        if let Some(guarded) = self.guards_in(start, end) {
-            self.note_guards(start, end, &guarded);
-        }
+    if let Some(end) = end.filter(|_| advice == MADV_GUARD_REMOVE) {
+        // Where there is one that has not been seen, nothing is left of what was there.
+        look_for_guards(rooms, start, end);
     }
-
-    fn note_guards(&mut self, start: usize, end: usize, guarded: &Regions) {
-        for (start, end) in guarded.gaps(start, end) {
-            self.forget_guards(start, end);
-        }
-        for (start, end) in guarded.iter().collect::<Vec<_>>() {
-            // Memory that is left to the kernel goes without a word, and guards with it.
-            for (start, end) in self.managed_parts(start, end) {
-                self.drop_contents(start, end);
-                for address in (start..end).step_by(PAGE_BYTES) {
-                    let page = self.pages.meet(address);
-                    self.pages.set(page, State::Guarded, 0);
-                }
+    let result = match is_about_guards(advice) {
+        // SAFETY: what the program asks for.
+        true => unsafe { advise(start, length, advice) },
+        false => 0,
+    };
+    if let Some(end) = end {
+        // Some of it may have been done where not all could be.
+        let guarded = guards_in(rooms, start, end).unwrap_or_else(|| {
+            let mut guarded = Regions::new();
+            if result == 0 && advice == MADV_GUARD_INSTALL {
+                guarded.add(start, end);
             }
-        }
-    }
-
-    /// There are no guards in a range any more.
-    pub(crate) fn forget_guards(&mut self, start: usize, end: usize) {
-        self.pages.for_each_in(start, end, |pages, page| {
-            if pages.state(page) == State::Guarded {
-                pages.set(page, State::Absent, 0);
-            }
+            guarded
         });
+        note_guards(rooms, start, end, &guarded);
+    }
+    result
+}
+
+/// The guards in a range, where the kernel lists them.
+fn guards_in(rooms: &Rooms, start: usize, end: usize) -> Option<Regions> {
+    let mut guarded = Regions::new();
+    let mut from = start;
+    while from < end {
+        let mut found = [NOTHING; 32];
+        let (count, to) = rooms.program.pagemap.guards(from, end, &mut found).ok()?;
+        found[..count].iter().for_each(|run| guarded.add(run.start as usize, run.end as usize));
+        from = to.max(from + PAGE_BYTES);
+    }
+    Some(guarded)
+}
+
+/// Takes note of the guards in a range, and of those that are there no more.
+pub(crate) fn look_for_guards(rooms: &mut Rooms, start: usize, end: usize) {
+    if let Some(guarded) = guards_in(rooms, start, end) {
+        note_guards(rooms, start, end, &guarded);
+    }
+}
+
+fn note_guards(rooms: &mut Rooms, start: usize, end: usize, guarded: &Regions) {
+    for (start, end) in guarded.gaps(start, end) {
+        rooms.memory.forget_guards(start, end);
+    }
+    for (start, end) in guarded.iter().collect::<Vec<_>>() {
+        // Memory that is left to the kernel goes unreported, and guards with it.
+        for (start, end) in rooms.memory.managed_parts(start, end) {
+            drop_contents(rooms, start, end);
+            for address in (start..end).step_by(PAGE_BYTES) {
+                let page = rooms.memory.pages.meet(address);
+                rooms.memory.pages.set(page, State::Guarded);
+            }
+        }
+    }
+}
+
+/// Of so many pages that are about to be filled from an address on, how many there are before the
+/// next guard. The first has none.
+pub(crate) fn before_next_guard(rooms: &mut Rooms, address: usize, count: usize) -> usize {
+    let (start, end) = (address + PAGE_BYTES, address + count * PAGE_BYTES);
+    let mut found = [NOTHING];
+    if count < 2
+        || !rooms.backend.has_guards()
+        || !matches!(rooms.program.pagemap.guards(start, end, &mut found), Ok((1.., _)))
+    {
+        return count;
+    }
+    look_for_guards(rooms, start, end);
+    (found[0].start as usize - address) / PAGE_BYTES
+}
+
+/// A thread waits for a page where a guard is thought to be. If it has been removed, the page is
+/// absent. Returns whether it has.
+pub(crate) fn is_unguarded(rooms: &mut Rooms, page: PageId) -> bool {
+    let address = rooms.memory.pages.address(page);
+    let found = rooms.program.pagemap.guards(address, address + PAGE_BYTES, &mut [NOTHING]);
+    let is_there = matches!(found, Ok((1.., _)));
+    if !is_there {
+        rooms.memory.pages.set(page, State::Absent);
+    }
+    !is_there
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults;
+    use crate::testing::{at, rooms};
+
+    #[test]
+    fn a_guard_drops_what_was_there_and_leaves_nothing_behind() {
+        let (mut rooms, world) = rooms();
+        (0..4).for_each(|number| faults::answer(&mut rooms, at(number)));
+        let mut guarded = Regions::new();
+        guarded.add(at(1), at(3));
+        note_guards(&mut rooms, at(0), at(4), &guarded);
+        let state = |rooms: &Rooms, number| rooms.memory.pages.state_at(at(number));
+        assert_eq!(
+            [0, 1, 2, 3].map(|number| state(&rooms, number) == State::Guarded),
+            [false, true, true, false]
+        );
+        assert!(!world.borrow().mapped.contains_key(&at(1)));
+        // Guards that are there no more leave absent pages.
+        note_guards(&mut rooms, at(0), at(4), &Regions::new());
+        assert_eq!([1, 2].map(|number| state(&rooms, number)), [State::Absent; 2]);
+        // Memory that is not managed has no guards that are known.
+        rooms.memory.regions.remove(at(2), at(4));
+        note_guards(&mut rooms, at(0), at(4), &guarded);
+        assert_eq!([1, 2].map(|number| state(&rooms, number)), [State::Guarded, State::Absent]);
     }
 
-    /// Of so many pages that are about to be filled from an address on, how many there are before
-    /// the next guard. The first has none.
-    pub(crate) fn before_next_guard(&mut self, address: usize, count: usize) -> usize {
-        let (start, end) = (address + PAGE_BYTES, address + count * PAGE_BYTES);
-        let mut found = [NOTHING];
-        if count < 2
-            || self.memfd.is_some()
-            || !matches!(self.pagemap.guards(start, end, &mut found), Ok((1.., _)))
-        {
-            return count;
-        }
-        self.look_for_guards(start, end);
-        (found[0].start as usize - address) / PAGE_BYTES
-    }
-
-    /// A thread waits for a page where a guard is thought to be. If it has been removed, the page
-    /// is absent. Returns whether it has.
-    pub(crate) fn is_unguarded(&mut self, page: PageId) -> bool {
-        let address = self.pages.address(page);
-        let told = self.pagemap.guards(address, address + PAGE_BYTES, &mut [NOTHING]);
-        let is_there = matches!(told, Ok((1.., _)));
-        if !is_there {
-            self.pages.set(page, State::Absent, 0);
-        }
-        !is_there
+    #[test]
+    fn advice_about_guards_is_known() {
+        assert!(is_about_guards(MADV_GUARD_INSTALL) && is_about_guards(MADV_GUARD_REMOVE));
+        assert!(!is_about_guards(linux_raw_sys::general::MADV_DONTNEED));
     }
 }

@@ -3,23 +3,24 @@
 //! The kernel reports memory that disappears, but not new memory. A preloaded `mmap` would miss the
 //! calls that the library makes itself, for example in `malloc`. So a jump to our function
 //! overwrites the first bytes of the library's function, which catches every caller. Our functions
-//! make the same system call and tell the agent. They run on the program's threads. (`_Fork` is
-//! only [`Wrapped`], because it does more than its system call.)
+//! make the same system call and report to the agent. They run on the program's threads. (`_Fork`
+//! is only [`Wrapped`], because it does more than its system call.)
 //!
 //! If a program makes such system calls itself, the agent finds out later (`watch` in
-//! `changes.rs`).
+//! `manage.rs`).
 
 use crate::control::add;
 use crate::environment;
 use crate::failure;
 use crate::gate::GATE;
 use crate::guards::is_about_guards;
+use crate::kernel::PAGE_BYTES;
 use crate::mailbox::{Call, MAILBOX, NEW};
-use crate::memfd::advise;
 use crate::objects::LEAST_BYTES;
 use crate::rlimits;
 use crate::roots::open_proc;
-use core::arch::global_asm;
+use crate::symbols::{c_result, symbol};
+use crate::syscall::{advise, call};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
@@ -27,88 +28,12 @@ use linux_raw_sys::general as raw;
 use rustix::fs::OFlags;
 use rustix::io::{Errno, pwrite};
 use rustix::mm::{MprotectFlags, mprotect};
-use sweephand_uffd::PAGE_BYTES;
-
-// These belong to the program's C library and dynamic linker. The names are weak, because a program
-// that does not use the library must still be able to start.
-global_asm!(
-    ".weak dlsym",
-    ".weak __errno_location",
-    ".globl sweephand_find_symbol",
-    ".hidden sweephand_find_symbol",
-    "sweephand_find_symbol:",
-    "mov rax, qword ptr [rip + dlsym@GOTPCREL]",
-    "ret",
-    ".globl sweephand_find_errno",
-    ".hidden sweephand_find_errno",
-    "sweephand_find_errno:",
-    "mov rax, qword ptr [rip + __errno_location@GOTPCREL]",
-    "ret",
-);
-
-type FindSymbol = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
-type FindErrno = unsafe extern "C" fn() -> *mut c_int;
-
-unsafe extern "C" {
-    fn sweephand_find_symbol() -> Option<FindSymbol>;
-    fn sweephand_find_errno() -> Option<FindErrno>;
-}
-
-/// Asks for the first library after the calling one that has the symbol.
-const RTLD_NEXT: *mut c_void = -1_isize as *mut c_void;
 
 /// The C library's variable for the program break.
 static BREAK: AtomicPtr<usize> = AtomicPtr::new(ptr::null_mut());
 
 /// Bytes of `jmp [rip]` and the address after it.
 const JUMP_BYTES: usize = 14;
-
-/// Finds a symbol of the libraries after this one.
-pub(crate) fn symbol(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: this calls the dynamic linker's function with a string.
-    let address = unsafe { sweephand_find_symbol()?(RTLD_NEXT, name.as_ptr()) };
-    (!address.is_null()).then_some(address)
-}
-
-/// A function of the libraries after this one. It is looked up when it is first needed.
-pub(crate) struct Function {
-    name: &'static CStr,
-    address: AtomicPtr<c_void>,
-}
-
-impl Function {
-    pub(crate) const fn named(name: &'static CStr) -> Self {
-        Self { name, address: AtomicPtr::new(ptr::null_mut()) }
-    }
-
-    /// The address of the function.
-    pub(crate) fn find(&self) -> Option<*mut c_void> {
-        let known = self.address.load(Ordering::Acquire);
-        if !known.is_null() {
-            return Some(known);
-        }
-        let found = symbol(self.name)?;
-        self.address.store(found, Ordering::Release);
-        Some(found)
-    }
-}
-
-/// Whether the C library is GNU's.
-pub(crate) fn is_gnu_library() -> bool {
-    symbol(c"gnu_get_libc_version").is_some()
-}
-
-/// Whether the program was built with a sanitizer, which checks each access to memory. A sanitizer
-/// keeps shadow memory for all addresses, many times larger than the program's memory, and manages
-/// it itself.
-pub(crate) fn is_sanitized() -> bool {
-    const MARKS: [&CStr; 4] = [c"__asan_init", c"__tsan_init", c"__msan_init", c"__hwasan_init"];
-    // SAFETY: as in `symbol`. The program itself may define them, too.
-    let has = |name: &CStr| unsafe {
-        sweephand_find_symbol().is_some_and(|find| !find(ptr::null_mut(), name.as_ptr()).is_null())
-    };
-    MARKS.into_iter().any(has)
-}
 
 /// Makes the C library's `malloc` map each object, and keep doing so whatever the program frees.
 /// Libraries without `mallopt` map allocations above some size by themselves.
@@ -264,30 +189,6 @@ pub(crate) unsafe fn redirect_calls(function: usize, called: usize, hook: usize)
     Ok(count)
 }
 
-/// Makes a system call and returns the raw result. A negative number is an error.
-///
-/// # Safety
-/// The same as for the system call.
-pub(crate) unsafe fn call(number: u32, arguments: [usize; 6]) -> isize {
-    let result: isize;
-    // SAFETY: this follows the x86-64 convention, and the caller answers for the call.
-    unsafe {
-        core::arch::asm!(
-            "syscall",
-            inlateout("rax") number as usize as isize => result,
-            in("rdi") arguments[0],
-            in("rsi") arguments[1],
-            in("rdx") arguments[2],
-            in("r10") arguments[3],
-            in("r8") arguments[4],
-            in("r9") arguments[5],
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
-}
-
 /// Makes a system call of the program that changes its address space.
 ///
 /// # Safety
@@ -295,21 +196,6 @@ pub(crate) unsafe fn call(number: u32, arguments: [usize; 6]) -> isize {
 unsafe fn change(number: u32, arguments: [usize; 6]) -> isize {
     // SAFETY: as the caller promises.
     GATE.pass(|| unsafe { call(number, arguments) })
-}
-
-/// Returns the result as C does: -1 for an error, which is in `errno`.
-pub(crate) fn c_result(result: isize) -> isize {
-    if !(-4095..0).contains(&result) {
-        return result;
-    }
-    // SAFETY: this is the C library's function of that name, and the variable belongs to the
-    // calling thread.
-    unsafe {
-        if let Some(location) = sweephand_find_errno() {
-            *location() = -result as c_int;
-        }
-    }
-    -1
 }
 
 pub(crate) extern "C" fn hook_mmap(
@@ -328,7 +214,12 @@ pub(crate) extern "C" fn hook_mmap(
     let flags = if anonymous { bits & !raw::MAP_POPULATE } else { bits };
     let arguments = [address, length, protection as usize, flags as usize, file as usize, offset];
     // SAFETY: this is the program's own call.
-    let result = unsafe { change(raw::__NR_mmap, arguments) };
+    let make = || unsafe { change(raw::__NR_mmap, arguments) };
+    // A mapping that replaces another is there before its unmap is reported, as with a move.
+    let result = match bits & raw::MAP_FIXED != 0 && !GATE.is_in_use() {
+        true => MAILBOX.move_mapping(make),
+        false => make(),
+    };
     if anonymous && result > 0 {
         let length = length.next_multiple_of(PAGE_BYTES);
         if bits & raw::MAP_STACK != 0 {
@@ -480,13 +371,13 @@ pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_i
     let make = || unsafe { advise(address, length, advice) };
     let result = taken_over.unwrap_or_else(make);
     if result == 0 {
-        let told = match advice {
+        let call = match advice {
             raw::MADV_DONTFORK | raw::MADV_WIPEONFORK => Some(Call::NotInherited),
             raw::MADV_DOFORK | raw::MADV_KEEPONFORK => Some(Call::Inherited),
             _ => None,
         };
-        if let Some(told) = told {
-            MAILBOX.call(told, address, length.next_multiple_of(PAGE_BYTES));
+        if let Some(call) = call {
+            MAILBOX.call(call, address, length.next_multiple_of(PAGE_BYTES));
         }
     }
     c_result(result)

@@ -10,9 +10,11 @@
 //! ```
 
 use crate::fork;
-use crate::hooks::{self, Function, call};
+use crate::hooks;
 use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
 use crate::rlimits::prlimit;
+use crate::symbols::{self, Function};
+use crate::syscall::call;
 use crate::thread;
 use core::ffi::c_int;
 use linux_raw_sys::general as raw;
@@ -114,7 +116,7 @@ pub unsafe extern "C" fn system_call(
         }
         _ => plain(),
     };
-    hooks::c_result(result)
+    symbols::c_result(result)
 }
 
 fn has_memory_of_its_own(clone_flags: usize) -> bool {
@@ -135,7 +137,7 @@ fn for_all_threads(flags: usize) -> usize {
 
 /// The result of a system call as C has it: -1 and `errno` for an error.
 pub extern "C" fn c_result(result: isize) -> isize {
-    hooks::c_result(result)
+    symbols::c_result(result)
 }
 
 /// `prctl`.

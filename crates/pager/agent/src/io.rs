@@ -1,57 +1,16 @@
 //! Reads and writes of the backing store while the program runs: through io_uring, or by single
 //! system calls if there is no io_uring.
 
-use crate::memfd::ring_setup;
-use crate::own;
+use crate::kernel::{read_at, write_at};
+#[cfg(not(test))]
+use crate::ring::Ring;
+#[cfg(test)]
+use crate::simulation::ring::Ring;
 use alloc::collections::VecDeque;
-use core::ffi::c_void;
-use core::mem;
-use core::sync::atomic::{AtomicU32, Ordering};
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::io_uring::{
-    IORING_OFF_CQ_RING, IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringEnterFlags, IoringOp, io_uring_cqe,
-    io_uring_enter, io_uring_params, io_uring_ptr, io_uring_sqe,
-};
-use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// Requests that may be under way.
-const ENTRIES: u32 = 256;
-
-/// What to do with a piece of the store.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direction {
-    /// From the store.
-    Read,
-    /// To the store.
-    Write,
-}
-
-/// A request: a piece of memory and a piece of a file.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// Which way.
-    pub direction: Direction,
-    /// The file.
-    pub file: BorrowedFd<'a>,
-    /// Bytes from its start.
-    pub offset: u64,
-    /// The memory. Nothing else may use it until the request is complete.
-    pub address: usize,
-    /// Bytes.
-    pub length: u32,
-    /// Comes back with the completion.
-    pub tag: u32,
-}
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Completion {
-    /// That of the request.
-    pub tag: u32,
-    /// Bytes done, or why none were.
-    pub result: Result<u32, Errno>,
-}
+pub use crate::ring::{Completion, Direction, Request};
 
 /// The way to the store.
 #[derive(Debug)]
@@ -76,7 +35,8 @@ impl Io {
     /// is reaped.
     pub unsafe fn request(&mut self, request: &Request) {
         match self {
-            Io::Ring(ring) => ring.push(request),
+            // SAFETY: as the caller promises.
+            Io::Ring(ring) => unsafe { ring.push(request) },
             Io::OneByOne(done) => {
                 // SAFETY: as the caller promises.
                 let result = unsafe { transfer(request) };
@@ -94,7 +54,7 @@ impl Io {
         let result = unsafe { transfer(request) };
         let completion = Completion { tag: request.tag, result };
         match self {
-            Io::Ring(ring) => ring.aside.push_back(completion),
+            Io::Ring(ring) => ring.put_aside(completion),
             Io::OneByOne(done) => done.push_back(completion),
         }
     }
@@ -102,7 +62,7 @@ impl Io {
     /// Sends off what has been asked for.
     pub fn submit(&mut self) {
         if let Io::Ring(ring) = self {
-            ring.enter(0);
+            ring.submit();
         }
     }
 
@@ -110,12 +70,7 @@ impl Io {
     pub fn reap(&mut self, wait: bool) -> Option<Completion> {
         match self {
             Io::OneByOne(done) => done.pop_front(),
-            Io::Ring(ring) => ring.pop().or_else(|| {
-                if wait {
-                    ring.enter(1);
-                }
-                ring.pop()
-            }),
+            Io::Ring(ring) => ring.reap(wait),
         }
     }
 
@@ -123,14 +78,14 @@ impl Io {
     pub fn has_completions(&self) -> bool {
         match self {
             Io::OneByOne(done) => !done.is_empty(),
-            Io::Ring(ring) => !ring.aside.is_empty() || ring.is_filled(),
+            Io::Ring(ring) => ring.has_completions(),
         }
     }
 
     /// What is readable when there are completions.
     pub fn descriptor(&self) -> Option<&OwnedFd> {
         match self {
-            Io::Ring(ring) => Some(&ring.fd),
+            Io::Ring(ring) => Some(ring.descriptor()),
             Io::OneByOne(_) => None,
         }
     }
@@ -143,13 +98,14 @@ impl Io {
 pub unsafe fn transfer(request: &Request) -> Result<u32, Errno> {
     let mut done = 0;
     while done < request.length as usize {
-        let (address, left) = ((request.address + done) as *mut u8, request.length as usize - done);
+        let (address, left) = (request.address + done, request.length as usize - done);
         let offset = request.offset + done as u64;
         // SAFETY: as the caller promises.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(address, left) };
-        let result = match request.direction {
-            Direction::Read => rustix::io::pread(request.file, bytes, offset),
-            Direction::Write => rustix::io::pwrite(request.file, bytes, offset),
+        let result = unsafe {
+            match request.direction {
+                Direction::Read => read_at(request.file, address, left, offset),
+                Direction::Write => write_at(request.file, address, left, offset),
+            }
         };
         match result {
             Ok(0) => break,
@@ -161,161 +117,39 @@ pub unsafe fn transfer(request: &Request) -> Result<u32, Errno> {
     Ok(done as u32)
 }
 
-/// An io_uring.
-#[derive(Debug)]
-pub struct Ring {
-    fd: OwnedFd,
-    submission: *mut u8,
-    completion: *mut u8,
-    entries: *mut io_uring_sqe,
-    params: io_uring_params,
-    /// Entries written and not yet submitted to the kernel.
-    pending: u32,
-    /// Requests submitted to the kernel and not yet reaped.
-    under_way: u32,
-    /// Completions taken out of the ring to make room.
-    aside: VecDeque<Completion>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+    use rustix::fs::{MemfdFlags, memfd_create};
 
-impl Ring {
-    fn new() -> Option<Self> {
-        let mut params = io_uring_params::default();
-        // SAFETY: default parameters ask for nothing special.
-        let fd = unsafe { ring_setup(ENTRIES, (&raw mut params).cast()) }.ok()?;
-        let map = |bytes: u32, offset| {
-            let (protection, flags) =
-                (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
-            // SAFETY: a new mapping of the ring's memory.
-            let area = unsafe {
-                rustix::mm::mmap(
-                    own::shared_place(bytes as usize),
-                    bytes as usize,
-                    protection,
-                    flags,
-                    &fd,
-                    offset,
-                )
-            };
-            let area = area.ok()?;
-            // A child must not write into its parent's ring.
-            // SAFETY: advice on our own mapping.
-            unsafe { rustix::mm::madvise(area, bytes as usize, Advice::LinuxDontFork) }.ok()?;
-            Some(area)
+    #[test]
+    fn without_a_ring_a_request_is_done_when_it_is_made() {
+        let file = memfd_create(c"io", MemfdFlags::CLOEXEC).unwrap();
+        let mut io = Io::new(false);
+        let mut bytes = [7_u8; 4096];
+        let mut request = Request {
+            direction: Direction::Write,
+            file: file.as_fd(),
+            offset: 8192,
+            address: bytes.as_mut_ptr() as usize,
+            length: 4096,
+            tag: 1 << 40,
         };
-        let completion_bytes = params.cq_off.cqes + params.cq_entries * size_of::<io_uring_cqe>() as u32;
-        let submission = map(params.sq_off.array + params.sq_entries * 4, IORING_OFF_SQ_RING)?;
-        let completion = map(completion_bytes, IORING_OFF_CQ_RING)?;
-        let entries = map(params.sq_entries * size_of::<io_uring_sqe>() as u32, IORING_OFF_SQES)?;
-        Some(Self {
-            fd,
-            submission: submission.cast(),
-            completion: completion.cast(),
-            entries: entries.cast(),
-            params,
-            pending: 0,
-            under_way: 0,
-            aside: VecDeque::new(),
-        })
-    }
-
-    fn submission(&self, offset: u32) -> &AtomicU32 {
-        // SAFETY: the kernel gave this offset of a word that it shares with us.
-        unsafe { &*self.submission.add(offset as usize).cast() }
-    }
-
-    fn completion(&self, offset: u32) -> &AtomicU32 {
+        // SAFETY: the bytes are the test's.
+        unsafe { io.request(&request) };
+        assert!(io.has_completions() && io.descriptor().is_none());
+        let completion = io.reap(false).unwrap();
+        assert_eq!((completion.tag, completion.result), (1 << 40, Ok(4096)));
+        bytes.fill(0);
+        request.direction = Direction::Read;
         // SAFETY: as above.
-        unsafe { &*self.completion.add(offset as usize).cast() }
-    }
-
-    fn push(&mut self, request: &Request) {
-        // Neither side of the ring may overflow: completions that come too early are set aside.
-        while self.pending >= self.params.sq_entries {
-            self.enter(0);
-        }
-        while self.pending + self.under_way >= self.params.cq_entries {
-            self.enter(1);
-            let completion = self.take();
-            self.aside.extend(completion);
-        }
-        self.write_entry(request);
-    }
-
-    fn write_entry(&mut self, request: &Request) {
-        let tail = self.submission(self.params.sq_off.tail).load(Ordering::Relaxed);
-        let mask = self.submission(self.params.sq_off.ring_mask).load(Ordering::Relaxed);
-        let index = tail & mask;
-        // SAFETY: zeros are an entry that does nothing.
-        let mut entry: io_uring_sqe = unsafe { mem::zeroed() };
-        entry.opcode = match request.direction {
-            Direction::Read => IoringOp::Read,
-            Direction::Write => IoringOp::Write,
-        };
-        entry.fd = request.file.as_raw_fd();
-        entry.off_or_addr2.off = request.offset;
-        entry.addr_or_splice_off_in.addr = io_uring_ptr::from(request.address as *mut c_void);
-        entry.len.len = request.length;
-        entry.user_data.u64_ = u64::from(request.tag);
-        // SAFETY: the index is within the array, and the kernel does not read it before the tail
-        // says so.
-        unsafe {
-            self.entries.add(index as usize).write(entry);
-            self.submission
-                .add(self.params.sq_off.array as usize)
-                .cast::<u32>()
-                .add(index as usize)
-                .write(index);
-        }
-        self.submission(self.params.sq_off.tail).store(tail.wrapping_add(1), Ordering::Release);
-        self.pending += 1;
-    }
-
-    /// Submits pending entries to the kernel and waits for this many completions.
-    fn enter(&mut self, wait_for: u32) {
-        if self.pending == 0 && wait_for == 0 {
-            return;
-        }
-        let flags = if wait_for > 0 { IoringEnterFlags::GETEVENTS } else { IoringEnterFlags::empty() };
-        // SAFETY: the entries submitted describe memory that their requesters keep for them.
-        match unsafe { io_uring_enter(&self.fd, self.pending, wait_for, flags) } {
-            Ok(taken) => {
-                self.pending -= taken;
-                self.under_way += taken;
-            }
-            // Too busy, or interrupted: asked again at the next call.
-            Err(Errno::AGAIN | Errno::BUSY | Errno::INTR) => {}
-            Err(error) => crate::failure::give_up(format_args!(
-                "io_uring has failed: {error}; sweephand run --io sync does without it"
-            )),
-        }
-    }
-
-    fn pop(&mut self) -> Option<Completion> {
-        self.aside.pop_front().or_else(|| self.take())
-    }
-
-    /// Whether the kernel has put a completion into the ring.
-    fn is_filled(&self) -> bool {
-        let head = self.completion(self.params.cq_off.head).load(Ordering::Relaxed);
-        head != self.completion(self.params.cq_off.tail).load(Ordering::Acquire)
-    }
-
-    /// The next completion in the ring.
-    fn take(&mut self) -> Option<Completion> {
-        if !self.is_filled() {
-            return None;
-        }
-        let head = self.completion(self.params.cq_off.head).load(Ordering::Relaxed);
-        let mask = self.completion(self.params.cq_off.ring_mask).load(Ordering::Relaxed);
-        let cqes = self.completion.wrapping_add(self.params.cq_off.cqes as usize).cast::<io_uring_cqe>();
-        // SAFETY: the kernel wrote this entry before it moved the tail.
-        let (tag, result) = unsafe {
-            let entry = &*cqes.add((head & mask) as usize);
-            (entry.user_data.u64_() as u32, entry.res)
-        };
-        self.completion(self.params.cq_off.head).store(head.wrapping_add(1), Ordering::Release);
-        self.under_way -= 1;
-        let result = u32::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
-        Some(Completion { tag, result })
+        assert_eq!(unsafe { transfer(&request) }, Ok(4096));
+        assert_eq!(bytes, [7; 4096]);
+        // Behind the end of the file there is nothing.
+        request.offset = 8192 + 2048;
+        // SAFETY: as above.
+        assert_eq!(unsafe { transfer(&request) }, Ok(2048));
+        assert!(io.reap(false).is_none());
     }
 }

@@ -5,8 +5,8 @@
 //! it is alone.
 
 use crate::failure::end_process;
-use crate::hooks::call;
 use crate::roots::open_proc;
+use crate::syscall::call;
 use alloc::ffi::CString;
 use alloc::format;
 use core::ffi::CStr;

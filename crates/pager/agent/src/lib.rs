@@ -6,80 +6,118 @@
 //! move the program's pages. The agent's thread uses neither libc nor std. It never uses the
 //! program's allocator, thread-local storage or descriptor table.
 //!
-//! Start reading at [`agent`]. A page passes through `faults`, `reclaim` and `store`, and back. The
-//! state of each page is in [`pages`].
+//! Start reading at [`agent`]. The agent's state is in `rooms`. A page passes through `faults`,
+//! `reclaim`, `evict` and `transfer`, and comes back through `transfer` and `choose`. The state of
+//! each page is in [`pages`]. Why no page is lost when the program changes its memory meanwhile is
+//! at the head of `changes`.
+//!
+//! A module uses modules that stand below it in this table, and never one that uses it.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `start` | the way from the dynamic linker's call to a running agent |
-//! | `hooks` | replacements of the C library's functions that give memory |
-//! | `interpose` | functions that take the place of the C library's for the program alone |
-//! | `environment` | the environment that programs get which the program starts |
-//! | `mailbox` | how the program's threads call the agent |
-//! | `agent` | the agent's state and its loop |
-//! | `changes` | memory that appears, disappears and moves |
+//! | `interpose`, `hooks` | functions in place of the C library's: for the program, for all |
+//! | `fork` | how a program's thread forks; `agent_thread`: the agent's thread |
+//! | `agent` | the loop; `polls`: whether to look for work before sleeping |
+//! | `calls` | what the program's threads ask for |
+//! | `child`, `rest`, `handover` | how a fork copies the state, and a child goes on with it |
+//! | `manage`, `memfd/takeover`, `memfd/remap` | memory comes under management, and is moved |
 //! | `faults` | zero-fill, refault, rescue, read-ahead |
-//! | `reclaim` | making room for pages: victims, writes, pinned pages |
-//! | `bits` | reference bits in software |
-//! | `live`, `clock` | the policy; processor time, for a policy that needs it |
-//! | `fork` | how a child gets an agent of its own |
-//! | `rest` | what the agent does while a fork copies its memory |
-//! | `objects` | large allocations, for policies that tell them apart |
-//! | `memfd` | the other backend: shared memory, exact bits |
-//! | `gate` | how the agent keeps the program's threads from changing memory while it changes it |
+//! | `stock` | what there is in memory: mappings, present pages |
+//! | `reclaim`, `borrow` | making room for pages: by the policy, or from the command |
+//! | `evict` | victims leave memory; pages are unmapped to see whether they are in use |
+//! | `transfer` | reads, writes, completion, retry, poison |
 //! | `guards` | pages that no thread may touch (`MADV_GUARD_INSTALL`) |
-//! | `tenant`, `lease` | several programs with one limit: the command has the policy and lends frames |
-//! | `pages`, `regions` | the page table; the managed ranges |
-//! | `staging`, `store`, `io`, `readahead` | pages on their way, files, transfers, how far to read ahead |
-//! | `roots` | where the agent opens files, whatever the program does to its own root and rights |
-//! | `credentials`, `rlimits` | how the agent gets the program's rights, and the program keeps its limits |
-//! | `wait` | waiting for descriptors |
-//! | `pagemap` | which pages are present |
-//! | `last` | the end of a process in which only the agent's thread is left |
-//! | `account` | what counts besides the program's pages: files written to, page tables |
-//! | `own`, `maps`, `thread` | the pager's own memory, the kernel's list of mappings, threads |
-//! | `failure`, `control`, `cgroup` | the end with a message; what is shared with the command; the cgroup |
+//! | `changes` | memory that disappears and moves; the argument for order and races |
+//! | `choose` | pages come in, get to the policy, and are condemned |
+//! | `rooms` | the agent's state: `memory`, `choice`, `disk`, `program` |
+//! | `backend`, `anon`, `memfd` | how pages leave memory and come back; the two ways |
+//! | `tenant` | the lease of frames that the command lends |
+//! | `live`, `bits`, `exact_bits` | the policy; reference bits in software, and exact ones |
+//! | `pages`, `regions`, `objects` | the page table; managed ranges; large allocations |
+//! | `staging`, `store`, `io`, `ring` | pages on their way, files, requests |
+//! | `readahead`, `readaround` | windows along streams; windows around single faults |
+//! | `account`, `cgroup` | what counts besides the program's pages; the cgroup |
+//! | `simulation` | for tests: a kernel, a disk and a program, all from a seed |
+//! | `mailbox`, `gate` | how the program's threads call the agent; what keeps them from changes |
+//! | `credentials`, `rlimits`, `environment` | the program's rights, limits and environment |
+//! | `last`, `failure` | the end of a process; the end with a message |
+//! | `pagemap`, `maps`, `roots` | what the kernel lists, and where the agent opens files |
+//! | `own`, `thread`, `wait`, `clock` | the pager's own memory, threads, waiting, time |
+//! | `symbols`, `syscall`, `kernel` | the C library's functions; the one door to the kernel |
+//!
+//! What the agent shares with the command (`accessed`, `control`, `lease`, `spec`,
+//! `division`) is in the crate
+//! `sweephand-pager-interface`.
 #![cfg_attr(not(test), no_std)]
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", target_arch = "x86_64", feature = "agent"))]
 
 extern crate alloc;
 
+pub use sweephand_pager_interface::{accessed, control, division, lease, spec};
+
 mod account;
 pub mod agent;
+mod agent_thread;
+mod anon;
+mod backend;
 pub mod bits;
+mod borrow;
+mod calls;
 mod cgroup;
 mod changes;
+mod child;
+mod choice;
+mod choose;
 mod clock;
-pub mod control;
 pub mod credentials;
+mod disk;
 mod environment;
+mod evict;
+pub mod exact_bits;
 pub mod failure;
 mod faults;
 pub mod fork;
 pub mod gate;
 mod guards;
+mod handover;
 mod hooks;
 pub mod interpose;
 pub mod io;
+pub mod kernel;
 mod last;
-pub mod lease;
 pub mod live;
 pub mod mailbox;
+mod manage;
 pub mod maps;
 pub mod memfd;
+mod memory;
 pub mod objects;
 pub mod own;
 mod pagemap;
 pub mod pages;
+mod polls;
+mod program;
 pub mod readahead;
+mod readaround;
 mod reclaim;
 pub mod regions;
 mod rest;
+pub mod ring;
 pub mod rlimits;
+mod rooms;
 mod roots;
+#[cfg(test)]
+mod simulation;
 pub mod staging;
 pub mod start;
+mod stock;
 pub mod store;
+mod symbols;
+mod syscall;
 mod tenant;
+#[cfg(test)]
+mod testing;
 mod thread;
+mod transfer;
 mod wait;

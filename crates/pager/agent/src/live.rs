@@ -1,28 +1,23 @@
 //! The interface between the agent and its policy. The agent is compiled once, and each policy is
 //! compiled for itself.
 //!
-//! A policy can run live if it needs only faults and reference bits
-//! ([`Model::SEES_HITS`](sweephand_policy::Model::SEES_HITS)). Two more can, in a form of their
-//! own:
+//! A policy can run live if it needs only faults and reference bits: `P: Policy<Model = VmModel>`.
+//! Two more can, in a form of their own:
 //!
 //! - GCLOCK counts how often its hand found a page used, instead of the hits ([`GClockBits`]).
 //! - WSCLOCK has the program as its only task ([`OneTask`]).
 
 use crate::bits::Bits;
 use crate::clock;
-use crate::memfd::ExactBits;
-use crate::tenant::Tenant;
+use crate::exact_bits::ExactBits;
+use crate::spec::{GCLOCK, LiveSpec};
 use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::ToString;
-use alloc::vec::Vec;
-use core::fmt;
 use sweephand_policy::policies::{GClockBits, WsClock};
-use sweephand_policy::registry::{POLICIES, Registered, Spec, Visitor, split_list};
-use sweephand_policy::task_registry::{RegisteredTaskPolicy, TaskSpec};
+use sweephand_policy::registry::{self, Registered, VmVisitor};
+use sweephand_policy::task_registry::TaskSpec;
 use sweephand_policy::{
     ArgumentError, Arguments, Mmu, PageId, Policy, Reclaim, Reference, TaskId, TaskMmu, TaskPolicy,
-    VirtualTime,
+    VirtualTime, VmModel,
 };
 
 /// What the agent asks of a policy; see [`Policy`].
@@ -51,17 +46,9 @@ pub trait LivePolicy {
     }
     /// See [`Policy::hand_steps`].
     fn hand_steps(&self) -> u64;
-    /// Frames that this process may use, if the command lends them.
-    fn granted(&self) -> Option<usize> {
-        None
-    }
-    /// The policy as a tenant, if the command has the real policy.
-    fn tenant(&mut self) -> Option<&mut Tenant> {
-        None
-    }
 }
 
-impl<P: Policy> LivePolicy for P {
+impl<P: Policy<Model = VmModel>> LivePolicy for P {
     fn fault(&mut self, reference: Reference) {
         Policy::fault(self, reference);
     }
@@ -91,89 +78,29 @@ impl<P: Policy> LivePolicy for P {
     }
 }
 
-/// A policy that runs live, with its arguments as typed.
-#[derive(Clone, Debug)]
-pub enum LiveSpec {
-    /// A policy that a simulation drives in the same way.
-    Ordinary(Spec),
-    /// WSCLOCK.
-    OneTask(TaskSpec),
-}
-
-impl LiveSpec {
-    /// Reads one policy, `name` or `name:parameter=value,...`. Refuses policies that cannot run
-    /// live.
-    pub fn parse(text: &str) -> Result<Self, ArgumentError> {
-        let name = text.split_once(':').map_or(text, |(name, _)| name);
-        let small = name.to_ascii_lowercase();
-        let text = &(small.clone() + &text[name.len()..]);
-        let name = small.as_str();
-        if name == WSCLOCK {
-            let spec = TaskSpec::parse(text)?;
-            // Making the policy checks its values.
-            one_task(&spec, 1000)?;
-            return Ok(Self::OneTask(spec));
-        }
-        let entry = POLICIES.iter().find(|entry| entry.info.name == name);
-        let reason = match entry.map(|entry| (entry.runs_live || name == GCLOCK, entry.model)) {
-            None | Some((true, _)) => match Spec::parse(text)? {
-                spec if spec.plugin().is_none() => return Ok(Self::Ordinary(spec)),
-                _ => "is not one of the pager's own",
-            },
-            Some((false, "offline")) => "needs the future",
-            Some((false, _)) => "needs every reference",
-        };
-        let live: Vec<_> = names().collect();
-        let reason = format!("{reason} and can only be simulated; these can run live: {}", live.join(" "));
-        Err(ArgumentError { policy: text.to_string(), reason })
-    }
-
-    /// Reads a comma list of policies, as [`Spec::parse_list`] does. `all` stands for all that run
-    /// live.
-    pub fn parse_list(text: &str) -> Result<Vec<Self>, ArgumentError> {
-        split_list(text, names())?.iter().map(|spec| Self::parse(spec)).collect()
-    }
-
-    /// Makes the policy for this many frames.
-    pub fn make(&self, frames: usize) -> Result<Box<dyn LivePolicy>, ArgumentError> {
-        struct Make<'a>(&'a Arguments, usize);
-        impl Visitor for Make<'_> {
-            type Output = Result<Box<dyn LivePolicy>, ArgumentError>;
-            fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
-                Ok(Box::new(P::configure(self.1, self.0)?))
-            }
-        }
-        match self {
-            Self::OneTask(spec) => Ok(Box::new(one_task(spec, frames)?)),
-            Self::Ordinary(spec) if spec.name() == GCLOCK => {
-                Make(spec.arguments(), frames).visit::<GClockBits>()
-            }
-            Self::Ordinary(spec) => spec.visit(Make(spec.arguments(), frames)),
+/// Makes the policy that a spec names, for this many frames.
+pub fn make(spec: &LiveSpec, frames: usize) -> Result<Box<dyn LivePolicy>, ArgumentError> {
+    struct Make<'a>(&'a Arguments, usize);
+    impl VmVisitor for Make<'_> {
+        type Output = Result<Box<dyn LivePolicy>, ArgumentError>;
+        fn visit<P: Registered<Model = VmModel> + Send + 'static>(self) -> Self::Output {
+            Ok(Box::new(P::configure(self.1, self.0)?))
         }
     }
-}
-
-/// Prints the policy as it was typed.
-impl fmt::Display for LiveSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ordinary(spec) => spec.fmt(f),
-            Self::OneTask(spec) => spec.fmt(f),
+    match spec {
+        LiveSpec::OneTask(spec) => Ok(Box::new(one_task(spec, frames)?)),
+        LiveSpec::Ordinary(spec) if spec.name() == GCLOCK => {
+            Make(spec.arguments(), frames).visit::<GClockBits>()
+        }
+        LiveSpec::Ordinary(spec) => {
+            let made = registry::visit_vm(spec.name(), Make(spec.arguments(), frames));
+            made.expect("a spec that runs live is of a vm policy")
         }
     }
-}
-
-const GCLOCK: &str = "gclock";
-const WSCLOCK: &str = "wsclock";
-
-/// The names of the policies that run live.
-pub fn names() -> impl Iterator<Item = &'static str> + Clone {
-    let ordinary = POLICIES.iter().filter(|entry| entry.runs_live || entry.info.name == GCLOCK);
-    ordinary.map(|entry| entry.info.name).chain([WSCLOCK])
 }
 
 fn one_task(spec: &TaskSpec, frames: usize) -> Result<OneTask, ArgumentError> {
-    let policy = <WsClock as RegisteredTaskPolicy<Task>>::configure(frames, spec.arguments())?;
+    let policy = WsClock::from_arguments(frames, spec.arguments())?;
     Ok(OneTask { policy, now: clock::program_us, time: 0, until_look: 0 })
 }
 
@@ -289,24 +216,6 @@ mod tests {
     use crate::bits::Sampler;
     use crate::pages::{Flag, Pages, State};
 
-    #[test]
-    fn those_that_cannot_run_say_why_and_which_can() {
-        let message = |text: &str| LiveSpec::parse(text).unwrap_err().to_string();
-        let lru = message("lru");
-        assert!(lru.starts_with(
-            "policy 'lru': needs every reference and can only be simulated; these can run live: fifo"
-        ));
-        for name in ["clock", "gclock", "clock-pro", "car", "seq", "apr", "lifo-plus", "wsclock"] {
-            assert!(lru.split(' ').any(|word| word == name), "{name} in {lru}");
-            assert!(LiveSpec::parse(name).unwrap().make(10).is_ok(), "{name}");
-        }
-        assert!(message("opt").contains("needs the future"));
-        assert!(message("lur").contains("there is no such policy"));
-        assert!(message("gclock:max=0").contains("max=0"));
-        assert!(message("wsclock:theta=0").contains("theta=0"));
-        assert!(message("ws").contains("is for many tasks"));
-    }
-
     /// Pages that are all mapped. The tests set their bits.
     #[derive(Default)]
     struct Memory {
@@ -323,7 +232,7 @@ mod tests {
         /// access.
         fn load(&mut self, policy: &mut dyn LivePolicy, number: usize) -> PageId {
             let page = self.pages.meet(0x10_0000 + number * 0x1000);
-            self.pages.set(page, State::Resident, 0);
+            self.pages.set(page, State::RESIDENT);
             let reference = Reference { page, page_number: 0, object: 0, next_use: sweephand_policy::NEVER };
             policy.fault(reference);
             let referenced = policy.insert(reference, &mut self.bits(false));
@@ -334,7 +243,7 @@ mod tests {
         fn victim(&mut self, policy: &mut dyn LivePolicy) -> PageId {
             let page = policy.victim(&mut self.bits(true)).unwrap();
             policy.evict(page);
-            self.pages.set(page, State::Absent, 0);
+            self.pages.set(page, State::Absent);
             page
         }
     }
@@ -344,7 +253,7 @@ mod tests {
     #[test]
     fn gclock_counts_the_visits_that_found_a_page_used() {
         let outlasts = |policy: &str| {
-            let mut policy = LiveSpec::parse(policy).unwrap().make(3).unwrap();
+            let mut policy = make(&LiveSpec::parse(policy).unwrap(), 3).unwrap();
             let (policy, mut memory) = (policy.as_mut(), Memory::default());
             let hot = memory.load(policy, 0);
             memory.load(policy, 1);

@@ -25,13 +25,13 @@
 //! answer. A sequence number in the state tells the caller, when it comes back, that its call is
 //! over.
 
-use crate::memfd::advise;
+use crate::kernel::{self, PAGE_BYTES};
 use crate::objects;
+use crate::syscall::advise;
 use crate::thread;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use linux_raw_sys::general::MADV_DONTNEED;
-use sweephand_uffd::PAGE_BYTES;
 
 /// The most calls at a time. The last slot is reserved for the thread that forks, because all
 /// others wait for that thread.
@@ -258,6 +258,16 @@ impl Mailbox {
         self.doorbells.store(doorbells, Ordering::Release);
     }
 
+    /// For simulations: as it was before there was an agent.
+    #[cfg(test)]
+    pub(crate) fn begin_anew(&self) {
+        self.close();
+        self.native_bytes.store(0, Ordering::Relaxed);
+        self.allowance_bytes.store(0, Ordering::Relaxed);
+        self.moved.store(0, Ordering::Relaxed);
+        self.wants_objects.store(false, Ordering::Relaxed);
+    }
+
     /// Closes the mailbox: this process is a child and has no agent yet.
     pub fn close(&self) {
         self.doorbells.store(0, Ordering::Release);
@@ -276,15 +286,16 @@ impl Mailbox {
         }
     }
 
-    /// Makes a system call that moves mappings. The kernel reports the move when it is done. If the
-    /// agent took away a page in between, at the place to which the mapping moved, it would mistake
-    /// the page for what was there before.
+    /// Makes a system call that moves a mapping, or puts one in place of another. The kernel
+    /// reports it when it is done. If the agent took away a page in between, at the place of the
+    /// mapping, it would mistake the page for what was there before.
     pub fn move_mapping<R>(&self, call: impl FnOnce() -> R) -> R {
         thread::uninterrupted(|| self.move_now(call))
     }
 
     fn move_now<R>(&self, call: impl FnOnce() -> R) -> R {
         let number = self.moved.fetch_add(1, Ordering::Relaxed) + 1;
+        // Ends: moves end, and the agent blocks them for the time of one eviction.
         let place = loop {
             let free = |place: &&AtomicU64| {
                 place.compare_exchange(0, number, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -365,6 +376,7 @@ impl Mailbox {
         Some(thread::uninterrupted(|| self.wait(doorbells, call, arguments)))
     }
 
+    /// Ends: the agent answers every call, and ends the process if it cannot go on.
     fn wait(&self, doorbells: usize, call: Call, arguments: [usize; ARGUMENTS]) -> isize {
         let posted = self.post(doorbells, call, arguments);
         let bell = doorbells + posted.slot * PAGE_BYTES;
@@ -372,7 +384,7 @@ impl Mailbox {
         while state.load(Ordering::Acquire) == posted.state {
             // SAFETY: the doorbells are mapped readable. The read returns when the agent has put a
             // page there.
-            unsafe { core::ptr::read_volatile(bell as *const u8) };
+            unsafe { kernel::touch(bell) };
             if state.load(Ordering::Acquire) == posted.state {
                 // The page is left from an earlier call.
                 drop_bell(bell);
@@ -499,7 +511,7 @@ fn drop_bell(bell: usize) {
 
 /// Lets other threads run.
 fn pause() {
-    rustix::thread::sched_yield();
+    kernel::sched_yield();
     spin_loop();
 }
 

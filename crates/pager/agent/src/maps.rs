@@ -1,7 +1,6 @@
 //! The process's mappings, as the kernel lists them.
 
-use crate::agent::filled;
-use crate::own::Patience;
+use crate::own::{Retry, filled};
 use crate::roots::open_proc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
@@ -46,22 +45,23 @@ pub fn protection_of(start: usize, end: usize) -> Option<u32> {
 
 /// Visits the lines of the list. Returns the buffer through which they were read.
 fn for_each_line(mut visit: impl FnMut(&[u8])) -> Option<Vec<u8>> {
-    let mut patience = Patience::new();
+    let mut retry = Retry::new();
     let file = loop {
         match open_proc(c"self/maps", OFlags::RDONLY) {
             Ok(file) => break file,
-            Err(Errno::NOMEM) if patience.wait() => {}
+            Err(Errno::NOMEM) if retry.wait() => {}
             Err(_) => return None,
         }
     };
     let mut text = filled(0_u8, 64 << 10);
     let mut length = 0;
+    // Ends with the file, with a line too long, or after as many tries as `Retry` allows.
     loop {
         match read_file(&file, &mut text[length..]) {
             Ok(0) => break,
             Ok(count) => length += count,
             Err(Errno::INTR) => continue,
-            Err(Errno::NOMEM) if patience.wait() => continue,
+            Err(Errno::NOMEM) if retry.wait() => continue,
             Err(_) => return None,
         }
         // Whole lines are visited. An incomplete one waits for its end.

@@ -11,16 +11,18 @@
 //! of the pager's into that gap in between, it would be lost.
 
 use crate::failure::give_up;
+use crate::kernel::{self, PAGE_BYTES};
+use alloc::vec;
+use alloc::vec::Vec;
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use rustix::event::Timespec;
-use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags};
+use linux_raw_sys::general::{__NR_madvise, MADV_NOHUGEPAGE};
+use rustix::mm::MremapFlags;
 use rustix::time::{ClockId, clock_gettime};
 use sweephand_policy::SplitMix64;
-use sweephand_uffd::PAGE_BYTES;
 use talc::{OomHandler, Span, Talc};
 
 /// Allocations of this size or more are mappings of their own.
@@ -48,11 +50,11 @@ static HEAP_PAGES: AtomicUsize = AtomicUsize::new(0);
 /// When a cgroup has reached its limit, the kernel refuses some requests at once. The command, or
 /// an eviction, makes room a moment later.
 #[derive(Debug)]
-pub struct Patience {
+pub struct Retry {
     left: u32,
 }
 
-impl Patience {
+impl Retry {
     /// Fifteen seconds. The command waits less than that before it lets the kernel kill a process.
     pub const fn new() -> Self {
         Self { left: 1500 }
@@ -60,16 +62,26 @@ impl Patience {
 
     /// Waits for a moment. Returns whether to try again.
     pub fn wait(&mut self) -> bool {
-        let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 });
+        kernel::sleep(10_000_000);
         self.left = self.left.saturating_sub(1);
         self.left > 0
     }
 }
 
-impl Default for Patience {
+impl Default for Retry {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Ends the run, because there is no address space for something of the pager's.
+pub(crate) fn no_room(what: &str) -> ! {
+    give_up(format_args!("no address space for the pager's {what}; raise ulimit -v"))
+}
+
+/// A vector of this many equal values. It is shorter than `vec!` where the type is known.
+pub(crate) fn filled<T: Clone>(value: T, count: usize) -> Vec<T> {
+    vec![value; count]
 }
 
 /// The pages that the pager's arrays take.
@@ -100,21 +112,27 @@ fn note(old_start: usize, start: usize, length: usize) {
     }
 }
 
+/// Tests have many threads, and the list is for one.
+#[cfg(test)]
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// Maps zeros for the pager itself. They are not in `heap_pages`.
 pub fn map(bytes: usize) -> Option<usize> {
+    #[cfg(test)]
+    let _one = ONE_AT_A_TIME.lock();
     let bytes = whole_pages(bytes);
-    let mut patience = Patience { left: 100 };
+    let mut retry = Retry { left: 100 };
     let start = loop {
         match take_reserved(bytes).or_else(|| map_new(bytes)) {
             Some(start) => break start,
-            None if patience.wait() => {}
+            None if retry.wait() => {}
             None => return None,
         }
     };
     // A huge page would be memory that is not counted. Kernels without huge pages refuse the
     // advice, which does no harm.
     // SAFETY: this is advice on our own mapping.
-    let _ = unsafe { rustix::mm::madvise(start as *mut c_void, bytes, Advice::LinuxNoHugepage) };
+    let _ = unsafe { kernel::call(__NR_madvise, [start, bytes, MADV_NOHUGEPAGE as usize, 0, 0, 0]) };
     note(0, start, bytes);
     Some(start)
 }
@@ -150,13 +168,7 @@ pub(crate) fn shared_place(bytes: usize) -> *mut c_void {
 
 /// Maps zeros in the pager's area.
 fn map_new(bytes: usize) -> Option<usize> {
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // Should the place not be free after all, the kernel takes another.
-    let place = free_place(bytes) as *mut c_void;
-    // SAFETY: this is a new mapping, at an address that is free.
-    let start = unsafe { rustix::mm::mmap_anonymous(place, bytes, protection, flags) };
-    start.ok().map(|start| start as usize)
+    kernel::map_own(free_place(bytes), bytes).ok()
 }
 
 /// Moves a mapping of the pager's to a place where it can be of another length.
@@ -164,7 +176,7 @@ fn map_again(start: usize, old: usize, new: usize) -> Option<usize> {
     // The kernel takes no hint here, so the place is made first.
     if let Some(place) = map_new(new) {
         // SAFETY: this is our own mapping, whose owner gets the new address, and replaces one that
-        // nobody uses.
+        // no code uses.
         let moved = unsafe {
             rustix::mm::mremap_fixed(
                 start as *mut c_void,
@@ -177,7 +189,7 @@ fn map_again(start: usize, old: usize, new: usize) -> Option<usize> {
         if moved.is_ok() {
             return Some(place);
         }
-        // SAFETY: nobody uses it.
+        // SAFETY: no code uses it.
         let _ = unsafe { rustix::mm::munmap(place as *mut c_void, new) };
     }
     // A limit of the address space leaves no room for both.
@@ -217,6 +229,8 @@ fn take_reserved(bytes: usize) -> Option<usize> {
 }
 
 fn unmap(start: usize, bytes: usize) {
+    #[cfg(test)]
+    let _one = ONE_AT_A_TIME.lock();
     // SAFETY: this is our own mapping, and its owner has given it up.
     let _ = unsafe { rustix::mm::munmap(start as *mut c_void, whole_pages(bytes)) };
     note(start, 0, 0);
@@ -344,8 +358,37 @@ pub fn library() -> Option<(usize, usize)> {
 static LIBRARY_START: AtomicUsize = AtomicUsize::new(0);
 static LIBRARY_END: AtomicUsize = AtomicUsize::new(0);
 
+/// For simulations: forgets mappings from an address on. They were never real.
+#[cfg(test)]
+pub(crate) fn forget_from(address: usize) {
+    for mapping in MAPPINGS.iter().filter(|mapping| mapping.start.load(Ordering::Relaxed) >= address) {
+        mapping.start.store(0, Ordering::Relaxed);
+    }
+}
+
 /// Notes where the preload library was loaded.
 pub fn set_library(start: usize, end: usize) {
     LIBRARY_START.store(start & !(PAGE_BYTES - 1), Ordering::Relaxed);
     LIBRARY_END.store(whole_pages(end), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn a_mapping_is_listed_and_lies_where_the_kernel_gives_none() {
+        let start = map(3 * PAGE_BYTES).unwrap();
+        assert!(mappings().any(|range| range == (start, start + 3 * PAGE_BYTES)));
+        assert!((AREA_START..SHARED_START).contains(&start));
+        let other = map(PAGE_BYTES).unwrap();
+        assert!(!(start..start + 3 * PAGE_BYTES).contains(&other));
+        unmap(start, 3 * PAGE_BYTES);
+        assert!(!mappings().any(|(first, _)| first == start));
+    }
+
+    #[test]
+    fn another_try_is_worth_while_only_so_often() {
+        let mut retry = Retry { left: 2 };
+        assert_eq!([retry.wait(), retry.wait()], [true, false]);
+    }
 }

@@ -5,13 +5,16 @@
 //! ask `mincore`, page by page.
 
 use crate::failure::give_up;
-use crate::hooks::call;
+use crate::kernel::{GUARD, PAGE_BYTES, Region, scan, scan_present};
 use crate::roots::open_proc;
+use crate::syscall::call;
 use linux_raw_sys::general::__NR_mincore;
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use sweephand_uffd::{GUARD, PAGE_BYTES, Region, scan, scan_present};
+
+/// A region to be overwritten by what is found.
+pub(crate) const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
 
 /// Pages for which `mincore` is asked at a time.
 const PAGES: usize = 512;
@@ -78,9 +81,9 @@ fn look(start: usize, end: usize, found: &mut [Region]) -> Result<(usize, usize)
                 for (page, byte) in is_there[..pages].iter_mut().enumerate() {
                     let at = from + page * PAGE_BYTES;
                     // SAFETY: as above.
-                    let told =
+                    let answer =
                         unsafe { call(__NR_mincore, [at, PAGE_BYTES, (&raw mut *byte) as usize, 0, 0, 0]) };
-                    if told != 0 {
+                    if answer != 0 {
                         *byte = 0;
                     }
                 }
@@ -124,7 +127,7 @@ mod tests {
         let all = |pagemap: Pagemap| {
             let (mut regions, mut from, end) = (std::vec::Vec::new(), start, start + PAGES * PAGE_BYTES);
             while from < end {
-                let mut found = [Region { start: 0, end: 0, categories: 0 }; 5];
+                let mut found = [NOTHING; 5];
                 let (count, to) = pagemap.present(from, end, &mut found).unwrap();
                 regions.extend(found[..count].iter().map(|region| (region.start, region.end)));
                 from = to;

@@ -17,17 +17,20 @@
 //!                            +---------------------------------------------+
 //!                                        evict
 //!   Guarded: the program has installed a guard; nothing is put there
+//!   Lost: could not be read back; poisoned
 //!   Pinned: in memory and cannot be moved now (under DMA, locked, not both readable and writable)
 //! ```
 //!
 //! [`Pages::set`] is the one function that changes a page's state.
 
+use crate::kernel::PAGE_BYTES;
 use crate::lease::{self, Board};
+use crate::staging::Staged;
+use crate::store::Slot;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use sweephand_policy::PageId;
-use sweephand_uffd::PAGE_BYTES;
 
 /// Pages of a chunk.
 const CHUNK_PAGES: usize = 64;
@@ -42,27 +45,97 @@ const NO_CHUNK: u32 = 0;
 
 /// Where a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
 pub enum State {
     /// Never touched, or dropped. It reads as zeros.
     Absent,
-    /// Mapped where the program expects it. Place: its slot in the store plus one, if the slot's
-    /// contents are still right.
-    Resident,
+    /// Mapped where the program expects it.
+    Resident {
+        /// A slot of the store that may still have the contents: the backend knows whether they
+        /// have been written to since.
+        kept: Option<Slot>,
+    },
     /// In memory, but unmapped. The next touch shows that it is in use.
-    Limbo,
-    /// Evicted. Its frame is in staging until the store has the contents. Place: in staging.
-    Writing,
-    /// In the store. Place: its slot.
-    Stored,
-    /// On its way back from the store. Place: in staging.
-    Reading,
+    Limbo {
+        /// As for a resident page.
+        kept: Option<Slot>,
+    },
+    /// Evicted. The contents are here until the store has them.
+    Writing(Staged),
+    /// In the store, in this slot.
+    Stored(Slot),
+    /// On its way back from the store: the contents arrive here.
+    Reading(Staged),
     /// Mapped, but not the policy's, because it cannot be moved.
     Pinned,
     /// There is a guard. A thread that touches the page gets a SIGSEGV.
     Guarded,
+    /// The contents could not be read back: the page is poisoned, and a thread that touches it gets
+    /// a SIGBUS.
+    Lost,
 }
 
+impl State {
+    /// Mapped, with no slot in the store.
+    pub const RESIDENT: Self = Self::Resident { kept: None };
+
+    /// Whether the program's page has a frame in this state.
+    fn takes_frame(self) -> bool {
+        matches!(self, Self::Resident { .. } | Self::Limbo { .. } | Self::Pinned)
+    }
+
+    /// Whether the page has a frame that the policy may take away.
+    pub fn is_evictable(self) -> bool {
+        matches!(self, Self::Resident { .. } | Self::Limbo { .. })
+    }
+
+    /// The slot of the store that a page in memory keeps, if any.
+    pub fn kept(self) -> Option<Slot> {
+        match self {
+            Self::Resident { kept } | Self::Limbo { kept } => kept,
+            _ => None,
+        }
+    }
+
+    /// The state as a number of three bits and a word.
+    fn pack(self) -> (u8, u32) {
+        let optional = |slot: Option<Slot>| slot.map_or(0, |slot| slot + 1);
+        match self {
+            Self::Absent => (ABSENT, 0),
+            Self::Resident { kept } => (RESIDENT, optional(kept)),
+            Self::Limbo { kept } => (LIMBO, optional(kept)),
+            Self::Writing(staged) => (WRITING, staged.0),
+            Self::Stored(slot) => (STORED, slot),
+            Self::Reading(staged) => (READING, staged.0),
+            Self::Pinned => (PINNED, 0),
+            Self::Guarded => (UNUSABLE, 0),
+            Self::Lost => (UNUSABLE, 1),
+        }
+    }
+
+    /// The opposite of [`State::pack`].
+    fn unpack(number: u8, word: u32) -> Self {
+        match number & STATE_BITS {
+            ABSENT => Self::Absent,
+            RESIDENT => Self::Resident { kept: word.checked_sub(1) },
+            LIMBO => Self::Limbo { kept: word.checked_sub(1) },
+            WRITING => Self::Writing(Staged(word)),
+            STORED => Self::Stored(word),
+            READING => Self::Reading(Staged(word)),
+            PINNED => Self::Pinned,
+            _ if word == 0 => Self::Guarded,
+            _ => Self::Lost,
+        }
+    }
+}
+
+const ABSENT: u8 = 0;
+const RESIDENT: u8 = 1;
+const LIMBO: u8 = 2;
+const WRITING: u8 = 3;
+const STORED: u8 = 4;
+const READING: u8 = 5;
+const PINNED: u8 = 6;
+const UNUSABLE: u8 = 7;
 const STATE_BITS: u8 = 0x07;
 const REFERENCED: u8 = 0x08;
 const QUEUED: u8 = 0x10;
@@ -100,8 +173,8 @@ pub struct Pages {
     free_chunks: Vec<u32>,
     /// State and flags by id.
     status: Vec<u8>,
-    /// By id. Its meaning depends on the state.
-    place: Vec<u32>,
+    /// By id: what belongs to the state, as [`State::pack`] packs it.
+    words: Vec<u32>,
     /// Pages in the states `Resident`, `Limbo` or `Pinned`: the program's pages that have a frame.
     resident: usize,
     /// Pages in the state `Pinned`.
@@ -132,7 +205,7 @@ impl Pages {
             chunk_address: Vec::new(),
             free_chunks: Vec::new(),
             status: Vec::new(),
-            place: Vec::new(),
+            words: Vec::new(),
             resident: 0,
             pinned: 0,
             unowned: 0,
@@ -169,10 +242,10 @@ impl Pages {
             let ids = self.status.len() + CHUNK_PAGES;
             if ids > self.status.capacity() {
                 self.status.reserve_exact(CHUNK_PAGES + ids / 16);
-                self.place.reserve_exact(CHUNK_PAGES + ids / 16);
+                self.words.reserve_exact(CHUNK_PAGES + ids / 16);
             }
             self.status.resize(ids, 0);
-            self.place.resize(ids, 0);
+            self.words.resize(ids, 0);
             chunk
         });
         self.chunk_address[chunk as usize] = start;
@@ -192,16 +265,7 @@ impl Pages {
 
     /// Where a page is.
     pub fn state(&self, page: PageId) -> State {
-        match self.status[page.index()] & STATE_BITS {
-            0 => State::Absent,
-            1 => State::Resident,
-            2 => State::Limbo,
-            3 => State::Writing,
-            4 => State::Stored,
-            5 => State::Reading,
-            6 => State::Pinned,
-            _ => State::Guarded,
-        }
+        State::unpack(self.status[page.index()], self.words[page.index()])
     }
 
     /// The state of the page at an address, whether the table has met it or not.
@@ -209,30 +273,35 @@ impl Pages {
         self.find(address).map_or(State::Absent, |page| self.state(page))
     }
 
-    /// The slot of the store that a page in memory keeps, if any.
-    pub fn kept_slot(&self, page: PageId) -> Option<u32> {
-        self.place(page).checked_sub(1)
+    /// Whether a page is mapped and may be evicted.
+    pub fn is_resident(&self, page: PageId) -> bool {
+        self.status[page.index()] & STATE_BITS == RESIDENT
     }
 
-    /// The place of a page. Its meaning depends on the state.
-    pub fn place(&self, page: PageId) -> u32 {
-        self.place[page.index()]
+    /// Whether a page is in limbo.
+    pub fn is_in_limbo(&self, page: PageId) -> bool {
+        self.status[page.index()] & STATE_BITS == LIMBO
+    }
+
+    /// Whether the page at an address is in the store.
+    pub fn is_stored_at(&self, address: usize) -> bool {
+        matches!(self.state_at(address), State::Stored(_))
     }
 
     /// Moves a page to another state. A page that stays in memory keeps its flags. A page that
     /// leaves loses them.
-    pub fn set(&mut self, page: PageId, state: State, place: u32) {
-        let takes_frame = |state| matches!(state, State::Resident | State::Limbo | State::Pinned);
+    pub fn set(&mut self, page: PageId, state: State) {
         let old = self.state(page);
-        self.resident = self.resident + usize::from(takes_frame(state)) - usize::from(takes_frame(old));
+        self.resident = self.resident + usize::from(state.takes_frame()) - usize::from(old.takes_frame());
         self.pinned = self.pinned + usize::from(state == State::Pinned) - usize::from(old == State::Pinned);
         let status = self.status[page.index()];
-        let flags = if takes_frame(state) && takes_frame(old) { status & !STATE_BITS } else { 0 };
-        self.set_status(page, flags | state as u8);
+        let flags = if state.takes_frame() && old.takes_frame() { status & !STATE_BITS } else { 0 };
+        let (number, word) = state.pack();
+        self.set_status(page, flags | number);
         if let Some(board) = self.board.filter(|_| flags == 0) {
             board.clear(page.index(), u8::MAX);
         }
-        self.place[page.index()] = place;
+        self.words[page.index()] = word;
     }
 
     fn set_status(&mut self, page: PageId, status: u8) {
@@ -261,7 +330,7 @@ impl Pages {
     /// whether it is in use.
     pub fn is_unwatched(&self, page: PageId) -> bool {
         let flags = self.status[page.index()] & (REFERENCED | QUEUED | ARRIVING | CONDEMNED);
-        self.state(page) == State::Resident && flags == 0
+        self.is_resident(page) && flags == 0
     }
 
     /// The program's pages that have a frame, mapped or in limbo.
@@ -318,7 +387,7 @@ impl Pages {
             let entry = &mut self.leaves[leaf][address / CHUNK_BYTES % LEAF_CHUNKS];
             if let Some(chunk) = entry.checked_sub(1) {
                 let ids = chunk as usize * CHUNK_PAGES..(chunk as usize + 1) * CHUNK_PAGES;
-                if self.status[ids].iter().all(|status| status & STATE_BITS == State::Absent as u8) {
+                if self.status[ids].iter().all(|status| status & STATE_BITS == ABSENT) {
                     *entry = NO_CHUNK;
                     self.free_chunks.push(chunk);
                 }
@@ -351,18 +420,20 @@ mod tests {
         let mut pages = Pages::new();
         let page = pages.meet(0x10_0000);
         let steps = [
-            (State::Resident, 1, 0),
-            (State::Limbo, 1, 0),
+            (State::Resident { kept: Some(0) }, 1, 0),
+            (State::Limbo { kept: Some(u32::MAX - 1) }, 1, 0),
             (State::Pinned, 1, 1),
-            (State::Resident, 1, 0),
-            (State::Writing, 0, 0),
-            (State::Stored, 0, 0),
-            (State::Reading, 0, 0),
-            (State::Resident, 1, 0),
+            (State::RESIDENT, 1, 0),
+            (State::Writing(Staged(7)), 0, 0),
+            (State::Stored(0), 0, 0),
+            (State::Reading(Staged(0)), 0, 0),
+            (State::Resident { kept: Some(7) }, 1, 0),
+            (State::Limbo { kept: None }, 1, 0),
+            (State::Guarded, 0, 0),
             (State::Absent, 0, 0),
         ];
         for (state, resident, pinned) in steps {
-            pages.set(page, state, 7);
+            pages.set(page, state);
             assert_eq!((pages.state(page), pages.resident(), pages.pinned()), (state, resident, pinned));
         }
     }
@@ -371,13 +442,12 @@ mod tests {
     fn flags_leave_with_the_page() {
         let mut pages = Pages::new();
         let page = pages.meet(0x10_0000);
-        pages.set(page, State::Resident, 0);
+        pages.set(page, State::RESIDENT);
         assert!(!pages.mark(page, Flag::Referenced, true));
-        pages.set(page, State::Limbo, 0);
+        pages.set(page, State::Limbo { kept: None });
         assert!(pages.has(page, Flag::Referenced));
-        pages.set(page, State::Writing, 3);
+        pages.set(page, State::Writing(Staged(3)));
         assert!(!pages.has(page, Flag::Referenced));
-        assert_eq!(pages.place(page), 3);
     }
 
     #[test]
@@ -389,7 +459,7 @@ mod tests {
         pages.for_each_in(0x7f00_0001_0000, 0x7f00_0008_0000, |_, _| met += 1);
         assert_eq!(met, 2 * CHUNK_PAGES - 16);
         // A page outside of the range is not absent, in a chunk that the range touches.
-        pages.set(kept, State::Stored, 5);
+        pages.set(kept, State::Stored(5));
         pages.forget_chunks(0x7f00_0001_0000, 0x7f00_0007_0000);
         assert_eq!(pages.find(0x7f00_0004_0000), None);
         assert_eq!(pages.find(0x7f00_0000_0000), Some(kept));

@@ -45,8 +45,8 @@ impl ReadAhead {
         Self { streams: [Stream::default(); STREAMS], most: most.max(1), time: 0, latest: 1 }
     }
 
-    /// A fault on a page, by page number: how many pages to bring in, and the stream to tell where
-    /// they ended.
+    /// A fault on a page, by page number: how many pages to bring in, and the stream, which
+    /// [`Self::expect`] needs when they are in.
     pub fn fault(&mut self, page_number: usize) -> (usize, StreamId) {
         self.time += 1;
         let expected = |stream: &&mut Stream| {
@@ -69,6 +69,11 @@ impl ReadAhead {
     /// Pages of the latest window: the next is likely to be as large.
     pub fn latest_window(&self) -> usize {
         self.latest
+    }
+
+    /// The latest fault had no stream, and this many pages are read for it.
+    pub fn set_latest_window(&mut self, pages: usize) {
+        self.latest = pages;
     }
 
     /// The next fault of a stream is expected at this page number.

@@ -13,9 +13,9 @@
 //! limit. Programs that this process starts by `execve` have the limits as the program has set
 //! them.
 
-use crate::failure;
-use crate::hooks::{c_result, call};
 use crate::mailbox::{Call, MAILBOX};
+use crate::symbols::c_result;
+use crate::syscall::call;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as raw;
 use rustix::io::Errno;
@@ -193,14 +193,14 @@ pub unsafe fn prlimit_of_c(pid: u32, resource: u32, new: usize, old: usize) -> i
 }
 
 /// Before the agent starts: makes room for it, if the limits that the program begins with leave it
-/// none.
-pub(crate) fn begin() {
+/// none. `file_bytes` is the command's own limit of file sizes.
+pub(crate) fn begin(file_bytes: u64) {
     PROCESS.store(process(), Ordering::Release);
     for kept in KEPT.into_iter().filter(|kept| kept.resource != raw::RLIMIT_CORE) {
         let Ok(kernel) = kernels(kept.resource, None) else { continue };
         let most = match kept.resource {
             // What the command itself had to keep to, its store has to.
-            raw::RLIMIT_FSIZE => failure::control().map_or(kernel.hard, |control| control.order.file_bytes),
+            raw::RLIMIT_FSIZE => file_bytes,
             raw::RLIMIT_NOFILE => DESCRIPTORS,
             _ => INFINITY,
         };
@@ -298,4 +298,20 @@ pub(crate) enum Raised {
     Descriptors,
     /// How large a file can be.
     FileSize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn a_limit_that_only_the_pager_needs_is_not_seen_by_the_program() {
+        let kept = Kept::new(raw::RLIMIT_NOFILE);
+        let (program, kernel) = (Limit { soft: 10, hard: 20 }, Limit { soft: 10, hard: 4096 });
+        assert_eq!(kept.view(kernel), None);
+        kept.note(program, kernel);
+        assert_eq!(kept.view(kernel), Some(program));
+        assert_eq!(kept.view(Limit { soft: 266, ..kernel }), Some(program), "raised for a moment");
+        assert_eq!(kept.view(Limit { hard: 30, ..kernel }), None, "set by another way");
+        assert_eq!(hard_for(program, kernel), 4096);
+    }
 }

@@ -3,11 +3,12 @@
 //! Both are opened when the pager starts, and a child gets its parent's. The program may change its
 //! root directory, its mounts and its rights later; the agent can still reach what it needs.
 
+use crate::kernel::openat;
 use crate::rlimits::{self, Raised};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering};
 use rustix::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
 /// Numbers in the agent's own table of descriptors; -1: not opened yet.
@@ -54,5 +55,15 @@ pub(crate) fn open_proc(path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     match open() {
         Err(Errno::MFILE) => rlimits::without(Raised::Descriptors, open),
         opened => opened,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn files_of_proc_are_found_without_a_root() {
+        assert!(open_proc(c"self/maps", OFlags::RDONLY).is_ok());
+        assert_eq!(open_proc(c"self/none", OFlags::RDONLY).unwrap_err(), Errno::NOENT);
     }
 }

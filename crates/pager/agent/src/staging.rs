@@ -16,20 +16,27 @@
 //! page to see whether it is still in use, the page goes there with its frame. Limbo has segments
 //! of 256 MiB. A segment is mapped when its first id is met.
 
-use crate::memfd::advise;
+use crate::failure::give_up;
+use crate::kernel::{self, PAGE_BYTES, Userfaultfd};
 use crate::own;
+use crate::store::Slot;
+use crate::syscall::advise;
+
 use alloc::vec;
 use alloc::vec::Vec;
 use linux_raw_sys::general::MADV_DONTNEED;
 use rustix::io::Errno;
 use sweephand_policy::PageId;
-use sweephand_uffd::{PAGE_BYTES, Userfaultfd};
 
 /// Pages of a limbo segment.
 const SEGMENT_PAGES: usize = 1 << 16;
 
 /// Bytes of a limbo segment.
 pub const SEGMENT_BYTES: usize = SEGMENT_PAGES * PAGE_BYTES;
+
+/// A page's place in the staging area: its batch and its index there, as one number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Staged(pub(crate) u32);
 
 /// What a batch is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,9 +57,14 @@ pub struct Batch {
     /// The pages in it, in order.
     pub pages: Vec<PageId>,
     /// The pages' slots in the store, while they are being written or read.
-    pub slots: Vec<u32>,
+    pub slots: Vec<Slot>,
     /// Requests under way.
     pub requests: usize,
+    /// Whether the first page is one that a fault has asked for. No fault had asked for the others
+    /// when the read began.
+    pub is_asked_for: bool,
+    /// Whether a thread waits for one of the pages.
+    pub is_awaited: bool,
     /// Pages from the start on that have frames, while the batch is free. None of these frames was
     /// ever the program's.
     pub filled: usize,
@@ -84,6 +96,8 @@ impl Staging {
             pages: Vec::with_capacity(batch_pages),
             slots: Vec::with_capacity(batch_pages),
             requests: 0,
+            is_asked_for: false,
+            is_awaited: false,
             filled: 0,
         };
         Some(Self {
@@ -126,14 +140,49 @@ impl Staging {
         self.start + (batch * self.batch_pages + index) * PAGE_BYTES
     }
 
-    /// Page `index` of a batch as one number.
-    pub fn place(&self, batch: usize, index: usize) -> u32 {
-        (batch * self.batch_pages + index) as u32
+    /// The place of page `index` of a batch.
+    pub fn place(&self, batch: usize, index: usize) -> Staged {
+        Staged((batch * self.batch_pages + index) as u32)
     }
 
     /// The batch and index of a place.
-    pub fn batch_of(&self, place: u32) -> (usize, usize) {
-        (place as usize / self.batch_pages, place as usize % self.batch_pages)
+    pub fn batch_of(&self, place: Staged) -> (usize, usize) {
+        (place.0 as usize / self.batch_pages, place.0 as usize % self.batch_pages)
+    }
+
+    /// The slot of a page that is being written or read.
+    pub fn slot_of(&self, place: Staged) -> Slot {
+        let (batch, index) = self.batch_of(place);
+        self.batches[batch].slots[index]
+    }
+
+    /// The page at a place is known by another id from now on.
+    pub fn rename(&mut self, place: Staged, page: PageId) {
+        let (batch, index) = self.batch_of(place);
+        self.batches[batch].pages[index] = page;
+    }
+
+    /// Puts a page at the end of a batch. Returns its place there.
+    pub fn push(&mut self, batch: usize, page: PageId) -> Staged {
+        let place = self.place(batch, self.batches[batch].pages.len());
+        self.batches[batch].pages.push(page);
+        place
+    }
+
+    /// How many batches do this.
+    pub fn count(&self, phase: Phase) -> usize {
+        self.batches.iter().filter(|batch| batch.phase == phase).count()
+    }
+
+    /// Whether a request is under way, so that a completion will come.
+    pub fn has_requests(&self) -> bool {
+        self.batches.iter().any(|batch| batch.requests > 0)
+    }
+
+    /// A batch has done its work.
+    pub fn release(&mut self, batch: usize) {
+        self.batches[batch].pages.clear();
+        self.batches[batch].phase = Phase::Free;
     }
 
     /// Address of readable zeros, as many as a batch takes.
@@ -146,15 +195,21 @@ impl Staging {
         self.scratch
     }
 
-    /// The place of a page in limbo.
-    pub fn limbo(&mut self, page: PageId, staging: &Userfaultfd) -> Result<usize, Errno> {
+    /// The address of a page in limbo.
+    pub fn limbo(&mut self, page: PageId, staging: &Userfaultfd) -> usize {
         let segment = page.index() / SEGMENT_PAGES;
         while self.limbo.len() <= segment {
-            let start = own::map(SEGMENT_PAGES * PAGE_BYTES).ok_or(Errno::NOMEM)?;
-            staging.register(start, SEGMENT_PAGES * PAGE_BYTES)?;
-            self.limbo.push(start);
+            let mapped = own::map(SEGMENT_PAGES * PAGE_BYTES).ok_or(Errno::NOMEM);
+            let registered = mapped.and_then(|start| {
+                staging.register(start, SEGMENT_PAGES * PAGE_BYTES)?;
+                Ok(start)
+            });
+            match registered {
+                Ok(start) => self.limbo.push(start),
+                Err(error) => give_up(format_args!("no address space for limbo: {error}")),
+            }
         }
-        Ok(self.limbo[segment] + page.index() % SEGMENT_PAGES * PAGE_BYTES)
+        self.limbo[segment] + page.index() % SEGMENT_PAGES * PAGE_BYTES
     }
 
     /// Takes a free batch for evicted pages: the one with the fewest frames, which it gives back.
@@ -166,19 +221,20 @@ impl Staging {
     }
 
     /// Takes a free batch for reading. Its first `pages` pages have frames of the pager itself.
+    /// Ends: each turn fills a page, or waits as `Retry` says.
     pub fn take_filled(&mut self, pages: usize, staging: &Userfaultfd) -> Option<usize> {
         let free = self.batches.iter().enumerate().filter(|(_, batch)| batch.phase == Phase::Free);
         let (index, _) = free.max_by_key(|(_, batch)| batch.filled)?;
-        let (mut filled, mut patience) = (self.batches[index].filled, own::Patience::new());
+        let (mut filled, mut retry) = (self.batches[index].filled, own::Retry::new());
         while filled < pages {
             let length = (pages - filled) * PAGE_BYTES;
             // SAFETY: this copies zeros to the pager's own area, where pages are missing.
             let progress = unsafe { staging.copy(self.address(index, filled), self.zeros, length) };
             if let Some(error) = progress.error {
-                if error == Errno::NOMEM && patience.wait() {
+                if error == Errno::NOMEM && retry.wait() {
                     continue;
                 }
-                crate::failure::give_up(format_args!("no memory for the pager's own use: {error}"));
+                give_up(format_args!("no memory for the pager's own use: {error}"));
             }
             filled += progress.bytes / PAGE_BYTES;
         }
@@ -190,13 +246,77 @@ impl Staging {
     pub fn drop_frames(&mut self, batch: usize) {
         let filled = core::mem::take(&mut self.batches[batch].filled);
         if filled > 0 {
-            self.drop_pages(self.address(batch, 0), filled);
+            drop_pages(self.address(batch, 0), filled);
         }
     }
+}
 
-    /// Makes pages of the pager's own areas missing.
-    pub fn drop_pages(&self, address: usize, pages: usize) {
-        // SAFETY: these are the pager's own pages, and their contents are not needed.
-        let _ = unsafe { advise(address, pages * PAGE_BYTES, MADV_DONTNEED) };
+/// Makes pages of the pager's own areas missing.
+pub(crate) fn drop_pages(address: usize, pages: usize) {
+    // SAFETY: these are the pager's own pages, and their contents are not needed.
+    let _ = unsafe { advise(address, pages * PAGE_BYTES, MADV_DONTNEED) };
+}
+
+/// Copies a page of the pager to a place in the pager's own areas where a page is missing. Ends:
+/// the kernel lacks memory for as long as `Retry` says at most.
+pub(crate) fn copy_own(uffd: &Userfaultfd, to: usize, from: usize) {
+    let mut retry = own::Retry::new();
+    loop {
+        // SAFETY: both places are in the pager's own areas.
+        match unsafe { uffd.copy(to, from, PAGE_BYTES) }.error {
+            None => return,
+            Some(Errno::NOMEM) if retry.wait() => {}
+            Some(error) => give_up(format_args!("a page cannot be copied to limbo: {error}")),
+        }
+    }
+}
+
+/// Moves a page within the pager's own areas. Ends: the kernel asks for another try only while a
+/// fork copies these areas, or while it has the page for a moment itself, or as `Retry` says.
+pub(crate) fn move_own(uffd: &Userfaultfd, to: usize, from: usize) {
+    let mut retry = own::Retry::new();
+    loop {
+        // SAFETY: this moves a frame of the pager itself to a place where a page is missing.
+        match unsafe { uffd.move_pages(to, from, PAGE_BYTES) }.error {
+            None => break,
+            Some(Errno::AGAIN | Errno::BUSY) => kernel::sched_yield(),
+            // The kernel may need a page table.
+            Some(Errno::NOMEM) if retry.wait() => {}
+            Some(error) => give_up(format_args!("a page cannot be moved to limbo: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_batch_and_an_index() {
+        let mut staging = Staging::new(3, 8).unwrap();
+        for (batch, index) in [(0, 0), (0, 7), (1, 0), (2, 7)] {
+            let place = staging.place(batch, index);
+            assert_eq!(staging.batch_of(place), (batch, index));
+        }
+        assert_eq!(staging.address(1, 2) - staging.address(0, 0), 10 * PAGE_BYTES);
+        let place = staging.push(1, PageId(5));
+        assert_eq!((staging.batch_of(place), staging.push(1, PageId(6)).0), ((1, 0), place.0 + 1));
+        staging.rename(place, PageId(9));
+        assert_eq!(staging.batches[1].pages, [PageId(9), PageId(6)]);
+    }
+
+    #[test]
+    fn the_frames_of_the_area_are_those_that_batches_have() {
+        let mut staging = Staging::new(2, 8).unwrap();
+        assert_eq!((staging.pages(), staging.frames(), staging.count(Phase::Free)), (16, 0, 2));
+        staging.batches[0].filled = 3;
+        staging.batches[1].phase = Phase::Writing;
+        (0..5).for_each(|id| _ = staging.push(1, PageId(id)));
+        assert_eq!((staging.frames(), staging.count(Phase::Writing)), (8, 1));
+        assert_eq!(staging.take_empty(), Some(0), "the other one is being written");
+        assert_eq!(staging.frames(), 5, "its frames were given back");
+        staging.release(1);
+        assert_eq!((staging.frames(), staging.count(Phase::Free)), (0, 2));
+        assert!(!staging.has_requests());
     }
 }

@@ -1,32 +1,27 @@
 //! The start: from the dynamic linker's call of the preload library to an agent that serves the
 //! program.
 
-use crate::agent::{Agent, features};
+use crate::agent::Agent;
+use crate::agent_thread::{self, start_thread, wait_for_agent};
 use crate::control::{CONTROL_BYTES, Control, MAGIC, ORDER_BYTES, VARIABLE, add};
 use crate::environment::{adopt, variable, withdraw};
 use crate::failure::{give_up, set_control};
 use crate::gate::GATE;
+use crate::kernel::{OpenError, PAGE_BYTES, Userfaultfd};
 use crate::mailbox::{Call, MAILBOX};
+use crate::program::features;
 use crate::rlimits::{self, Raised};
 use crate::roots::open_proc;
-use crate::{fork, hooks, memfd, own, thread};
-use alloc::boxed::Box;
+use crate::symbols::{is_gnu_library, is_sanitized};
+use crate::{fork, hooks, memfd, own};
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
-use linux_raw_sys::general as raw;
-use rustix::event::Timespec;
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use core::sync::atomic::Ordering;
+use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
-use sweephand_uffd::{OpenError, PAGE_BYTES, Userfaultfd};
-
-/// The agent's stack.
-const STACK_BYTES: usize = 256 << 10;
-
-static AGENT: AtomicPtr<Agent> = AtomicPtr::new(ptr::null_mut());
 
 /// Begins to page the program that this library has been loaded into, if its environment says so.
 /// `library` is where the library is in memory.
@@ -36,8 +31,8 @@ static AGENT: AtomicPtr<Agent> = AtomicPtr::new(ptr::null_mut());
 /// not looked at if the C library is not GNU's.)
 pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) {
     // Others pass no environment to a library, and their functions may be too short to be replaced.
-    // The command tells of it.
-    if !hooks::is_gnu_library() {
+    // The command reports it.
+    if !is_gnu_library() {
         return;
     }
     own::set_library(library.0, library.1);
@@ -50,16 +45,16 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
     };
     set_control(control);
     let is_first = control.counters.begun.load(Ordering::Relaxed) == 0;
-    match (hooks::is_sanitized(), is_first) {
+    match (is_sanitized(), is_first) {
         (true, true) => give_up(format_args!(
             "is made with a sanitizer, whose own memory cannot be paged; build it without"
         )),
-        // What the program starts goes on as it can. The command tells of it.
+        // What the program starts goes on as it can. The command reports it.
         (true, false) => return,
         (false, true) => {}
         // It may have given up the rights that the pager needs.
         (false, false) => {
-            if matches!(Userfaultfd::open(features(control)), Err(OpenError::NotPermitted)) {
+            if matches!(Userfaultfd::open(features(control.order.is_memfd())), Err(OpenError::NotPermitted)) {
                 return;
             }
         }
@@ -67,7 +62,7 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
     // SAFETY: the process's own environment, as the caller promises.
     unsafe { adopt(environment) };
     add(&control.counters.begun, 1);
-    rlimits::begin();
+    rlimits::begin(control.order.file_bytes);
     if control.order.is_memfd() {
         GATE.put_in_use();
     }
@@ -97,7 +92,7 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
 
 /// Maps the command's block, if this is one that is to be trusted and the run goes on. A process
 /// that has outlived its run finds nothing, one that has become another user may not open it: they
-/// are not paged, and the command tells of it.
+/// are not paged, and the command reports it.
 fn map_control(path: &CStr) -> Option<&'static Control> {
     let open = |access| open(path, access | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty());
     // What only the command writes is opened for reading: it cannot be made writable later.
@@ -122,8 +117,8 @@ fn map_control(path: &CStr) -> Option<&'static Control> {
     (control.order.magic == MAGIC && !control.is_released()).then_some(control)
 }
 
-/// Whether a file can be the command's: of a size that can be mapped, and nobody's to write to but
-/// root's or this user's.
+/// Whether a file can be the command's: of a size that can be mapped, and root's or this user's,
+/// with no access for others.
 fn is_ours(file: &Stat) -> bool {
     let user = geteuid().as_raw();
     FileType::from_raw_mode(file.st_mode).is_file()
@@ -132,50 +127,18 @@ fn is_ours(file: &Stat) -> bool {
         && file.st_size == CONTROL_BYTES as i64
 }
 
-/// Starts the agent's thread.
-pub(crate) fn start_thread(main: extern "C" fn(usize) -> !, argument: usize) -> bool {
-    let Some(stack) = own::map(STACK_BYTES) else { return false };
-    // SAFETY: a stack of its own.
-    unsafe { thread::start(stack + STACK_BYTES, main, argument) }
-}
-
-/// Waits for an agent that has just been started. If it cannot begin, the process is ended.
-pub(crate) fn wait_for_agent() {
-    let mut turns = 0;
-    while !MAILBOX.is_open() {
-        turns += 1;
-        if turns < 1000 {
-            rustix::thread::sched_yield();
-        } else {
-            // The memory to begin with may have to be waited for.
-            let _ = rustix::thread::nanosleep(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 });
-        }
-    }
-}
-
 extern "C" fn first_main(control: usize) -> ! {
     // The program's descriptors are not the agent's: kept here, a pipe would never end.
-    close_range(0, u32::MAX);
+    agent_thread::close_all();
     // SAFETY: the block that `begin` has mapped.
     let control = unsafe { &*(control as *const Control) };
     let make = || Agent::new(control, open_supervisor(control));
-    let agent = Box::leak(Box::new(rlimits::without(Raised::Descriptors, make)));
-    AGENT.store(agent, Ordering::Release);
-    agent.run()
-}
-
-/// The state of this process's agent.
-///
-/// # Safety
-/// For the thread that is to be the agent, while there is no other.
-pub(crate) unsafe fn agent() -> &'static mut Agent {
-    // SAFETY: it was leaked by `first_main`, in this process or the one that it was forked from.
-    unsafe { &mut *AGENT.load(Ordering::Acquire) }
+    agent_thread::keep(rlimits::without(Raised::Descriptors, make)).run()
 }
 
 /// What becomes readable when the command ends; nothing if it has ended in good order. Nothing
-/// either in another namespace of processes than the command's, where its number is nobody's or
-/// somebody else's: a program that begins there is not ended with it.
+/// either in another namespace of processes than the command's, where its number is that of no
+/// process or of another: a program that begins there is not ended with it.
 fn open_supervisor(control: &Control) -> Option<OwnedFd> {
     let namespace = open_proc(c"self/ns/pid", OFlags::RDONLY).and_then(|file| fstat(&file));
     if namespace.is_ok_and(|namespace| namespace.st_ino != control.order.pid_namespace) {
@@ -188,32 +151,4 @@ fn open_supervisor(control: &Control) -> Option<OwnedFd> {
         return None;
     }
     Some(opened.unwrap_or_else(|| give_up(format_args!("sweephand run is gone"))))
-}
-
-/// Closes a range of descriptors, both ends included, in the calling thread's table.
-fn close_range(first: u32, last: u32) {
-    if first > last {
-        return;
-    }
-    // SAFETY: close_range(2) with no flags; the caller's table holds nothing that anyone relies on.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") u64::from(raw::__NR_close_range) => _,
-            in("rdi") u64::from(first),
-            in("rsi") u64::from(last),
-            in("rdx") 0_u64,
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack),
-        );
-    }
-}
-
-/// Closes all descriptors of the calling thread's table but one.
-pub(crate) fn close_all_but(keep: BorrowedFd<'_>) {
-    let keep = keep.as_raw_fd() as u32;
-    if keep > 0 {
-        close_range(0, keep - 1);
-    }
-    close_range(keep + 1, u32::MAX);
 }

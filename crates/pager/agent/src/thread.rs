@@ -5,6 +5,7 @@
 //! close the agent's, and the agent does not keep the program's open. It does not share the root
 //! directory and the mounts either. It has no thread-local storage and takes no signals.
 
+use crate::syscall::call;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as raw;
@@ -45,19 +46,9 @@ pub(crate) fn uninterrupted<R>(work: impl FnOnce() -> R) -> R {
 /// Sets the calling thread's signal mask and returns the old one.
 pub(crate) fn set_signal_mask(mask: u64) -> u64 {
     let mut old = 0_u64;
-    // SAFETY: rt_sigprocmask(SIG_SETMASK, &mask, &old, 8) reads and writes these words.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") raw::__NR_rt_sigprocmask as u64 => _,
-            in("rdi") raw::SIG_SETMASK as u64,
-            in("rsi") &raw const mask,
-            in("rdx") &raw mut old,
-            in("r10") 8_u64,
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack),
-        );
-    }
+    let arguments = [raw::SIG_SETMASK as usize, &raw const mask as usize, &raw mut old as usize, 8, 0, 0];
+    // SAFETY: rt_sigprocmask(2) reads and writes these words.
+    unsafe { call(raw::__NR_rt_sigprocmask, arguments) };
     old
 }
 

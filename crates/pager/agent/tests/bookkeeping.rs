@@ -4,8 +4,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sweephand_agent::bits::{Bits, Sampler};
-use sweephand_agent::live::{LiveSpec, names};
+use sweephand_agent::live::make;
 use sweephand_agent::pages::{Flag, Pages, State};
+use sweephand_agent::spec::{LiveSpec, names};
 use sweephand_policy::{NEVER, PageId, Reference, SplitMix64};
 
 /// Counts what is allocated.
@@ -41,12 +42,12 @@ const DIRECTORY_BYTES: usize = (2 << 15) + (64 << 10);
 fn bytes_a_page(policy: &str) -> f64 {
     let start = BYTES.load(Relaxed);
     let (mut pages, mut sampler) = (Pages::new(), Sampler::default());
-    let mut policy = LiveSpec::parse(policy).unwrap().make(FRAMES).unwrap();
+    let mut policy = make(&LiveSpec::parse(policy).unwrap(), FRAMES).unwrap();
     let (mut random, mut resident, mut most) = (SplitMix64::new(1), 0, 0);
     for step in 0..4 * PAGES {
         let number = if step < 2 * PAGES { step % PAGES } else { random.below(PAGES as u64) as usize };
         let page: PageId = pages.meet(0x7000_0000_0000 + number * 0x1000);
-        if pages.state(page) == State::Resident {
+        if pages.is_resident(page) {
             pages.mark(page, Flag::Referenced, true);
             continue;
         }
@@ -57,10 +58,10 @@ fn bytes_a_page(policy: &str) -> f64 {
             let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, exact: None, choosing: true };
             let victim = policy.victim(&mut bits).unwrap();
             policy.evict(victim);
-            pages.set(victim, State::Stored, 0);
+            pages.set(victim, State::Stored(0));
             resident -= 1;
         }
-        pages.set(page, State::Resident, 0);
+        pages.set(page, State::RESIDENT);
         let mut bits = Bits { pages: &mut pages, sampler: &mut sampler, exact: None, choosing: false };
         if policy.insert(reference, &mut bits) {
             pages.mark(page, Flag::Referenced, true);

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+pub use sweephand_policy::load_control::{Control, Deactivate};
 
 /// An example, with every key.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -39,8 +40,10 @@ pub struct TaskFile {
 #[serde(default, deny_unknown_fields)]
 pub struct LoadControlOptions {
     /// What decides whether the first ready task is activated.
+    #[serde(deserialize_with = "by_name::deserialize")]
     pub control: Control,
     /// The task to deactivate when memory is overcommitted.
+    #[serde(deserialize_with = "by_name::deserialize")]
     pub deactivate: Deactivate,
     /// Whether the number of loading tasks is limited (LT/RT), unless the policy says so itself
     /// (`wsclock:lt-rt=off`).
@@ -61,34 +64,19 @@ pub struct LoadControlOptions {
     pub feedback: Feedback,
 }
 
-/// What decides whether the first ready task is activated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Control {
-    /// The claims of policies that make them (`wsclock`, `ws`); feedback for the others.
-    #[default]
-    Policy,
-    /// Feedback from the paging device, for every policy.
-    Feedback,
-    /// Only `most_active` and the limit of loading tasks; no task is deactivated.
-    None,
-}
+/// Choices of load control, by name.
+mod by_name {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use sweephand_policy::load_control::Named;
 
-/// Which active task is deactivated. Ties go to the one activated last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Deactivate {
-    /// The one with the fewest frames.
-    Smallest,
-    /// The one activated last.
-    #[default]
-    Last,
-    /// The one with the most left of its slice.
-    Slice,
-    /// The one whose fault found memory overcommitted.
-    Faulting,
-    /// The one with the most frames.
-    Largest,
+    pub(super) fn deserialize<'de, T: Named, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+        let text = String::deserialize(from)?;
+        let known = T::all().iter().find(|(_, name)| *name == text);
+        known.map(|(choice, _)| *choice).ok_or_else(|| {
+            let names: Vec<String> = T::all().iter().map(|(_, name)| format!("`{name}`")).collect();
+            D::Error::custom(format!("unknown variant `{text}`, expected one of {}", names.join(", ")))
+        })
+    }
 }
 
 /// Feedback: after each period the number of active tasks follows the load of the paging device.

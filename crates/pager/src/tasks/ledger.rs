@@ -21,8 +21,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
-use sweephand_agent::lease::{BOARD_BYTES, Board, MOST_PAGES, REFERENCED};
-use sweephand_policy::{ExactMmu, Mmu, PageId, TaskId, TaskMmu, VirtualTime};
+use sweephand_pager_interface::lease::{BOARD_BYTES, Board, MOST_PAGES, REFERENCED};
+use sweephand_policy::{Mmu, PageId, TaskId, TaskMmu, VirtualTime};
 
 /// Pages of a chunk, as agents give ids out.
 const CHUNK_PAGES: usize = 64;
@@ -44,8 +44,8 @@ pub(crate) struct SharedBoard(NonNull<Board>);
 unsafe impl Send for SharedBoard {}
 
 impl SharedBoard {
-    /// Maps the file that an agent has sent: one in memory that nobody can make shorter, so that
-    /// looking at it never ends in a signal.
+    /// Maps the file that an agent has sent: one in memory that no process can make shorter, so
+    /// that looking at it never ends in a signal.
     pub(crate) fn map(file: impl AsFd) -> io::Result<Self> {
         const TMPFS: u64 = 0x0102_1994;
         let seals = rustix::fs::fcntl_get_seals(&file)?;
@@ -82,7 +82,7 @@ impl Drop for SharedBoard {
 struct Process {
     task: usize,
     board: SharedBoard,
-    /// By the agent's chunks: the chunk here, plus 1; 0 if none of its pages was told of.
+    /// By the agent's chunks: the chunk here, plus 1; 0 if none of its pages was reported.
     chunks: Vec<u32>,
     /// Pages that are faulted on and not in yet, first of a run.
     expected: VecDeque<u32>,
@@ -121,7 +121,7 @@ pub(crate) struct Ledger {
     now: Instant,
 }
 
-const NOBODY: (u32, u32) = (u32::MAX, 0);
+const NO_OWNER: (u32, u32) = (u32::MAX, 0);
 
 impl Ledger {
     pub(crate) fn new(tasks: usize) -> Self {
@@ -159,7 +159,7 @@ impl Ledger {
         let Some(process) = self.processes[number].take() else { return Vec::new() };
         let mut pages = Vec::new();
         for chunk in process.chunks.into_iter().filter(|&chunk| chunk != 0).map(|chunk| chunk - 1) {
-            self.owners[chunk as usize] = NOBODY;
+            self.owners[chunk as usize] = NO_OWNER;
             self.free_chunks.push(chunk);
             let first = chunk * CHUNK_PAGES as u32;
             for page in (first..first + CHUNK_PAGES as u32).map(PageId) {
@@ -183,7 +183,7 @@ impl Ledger {
         }
         if process.chunks[index] == 0 {
             let chunk = self.free_chunks.pop().unwrap_or_else(|| {
-                self.owners.push(NOBODY);
+                self.owners.push(NO_OWNER);
                 self.resident.resize(self.owners.len() * CHUNK_PAGES, false);
                 self.owners.len() as u32 - 1
             });
@@ -207,7 +207,7 @@ impl Ledger {
     /// A page of a process is needed.
     pub(crate) fn faulted(&mut self, number: usize, id: u32) {
         let process = self.process(number);
-        // Somebody waits for the first of a run; the others are read ahead.
+        // A thread waits for the first of a run; the others are read ahead.
         if id != process.latest_fault.wrapping_add(1) {
             process.expected.push_back(id);
             if process.expected.len() > MOST_AWAITED {
@@ -379,19 +379,8 @@ impl TaskMmu for Ledger {
     }
 }
 
-/// Policies that are told of every reference are refused before any of this is asked.
-impl ExactMmu for Ledger {
-    fn last_reference(&self, _: PageId) -> VirtualTime {
-        unreachable!("only a simulation knows every reference")
-    }
-
-    fn working_set_pages(&self, _: TaskId) -> usize {
-        unreachable!("only a simulation knows every reference")
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
     use std::os::fd::OwnedFd;
@@ -406,8 +395,8 @@ mod tests {
 
     const SEALS: SealFlags = SealFlags::SHRINK;
 
-    /// A board that nobody else has.
-    fn board() -> SharedBoard {
+    /// A board that is not shared.
+    pub(in super::super) fn board() -> SharedBoard {
         SharedBoard::map(file(BOARD_BYTES, MemfdFlags::CLOEXEC, SEALS)).unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! The command's end of an agent's socket.
 
-use crate::run::{RunError, system};
+use crate::error::{RunError, system};
 use crate::run_directory::RunDirectory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSliceMut};
@@ -8,39 +8,46 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, UCred, accept_with, bind, listen, recvmsg, send, socket_with, sockopt,
 };
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
-use sweephand_agent::control::Secret;
-use sweephand_agent::lease::{HELLO, HELLO_WORDS, MESSAGE_WORDS, Order, Report};
+use sweephand_pager_interface::control::Secret;
+use sweephand_pager_interface::lease::{HELLO, HELLO_WORDS, MESSAGE_WORDS, Report};
 
 /// Where agents call.
 #[derive(Debug)]
 pub(crate) struct Switchboard {
     socket: OwnedFd,
-    /// The socket's name, which agents are told.
+    /// The socket's name, which agents get with their order.
     pub(crate) name: String,
-    /// What agents know it by that they are of this run.
+    /// With this, an agent proves that it belongs to this run.
     pub(crate) secret: Secret,
     /// Sockets that have not said who they are, the oldest in front.
     callers: VecDeque<Caller>,
 }
 
-/// Somebody at the door, or a child that its parent has announced.
+/// A process at the door, or a child that its parent has announced.
 #[derive(Debug)]
 struct Caller {
     socket: OwnedFd,
-    /// The parent's task.
-    task: Option<usize>,
+    from: From,
 }
 
-/// Most callers that have not said who they are. There is one for each process that is just being
-/// begun; more have come to be in the way.
+/// How a caller came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum From {
+    /// A process called by itself.
+    Process(Pid),
+    /// Its parent, of this task, has announced it.
+    Task(usize),
+}
+
+/// Most processes at the door that have not said who they are. There is one for each that is just
+/// being begun; more have come to be in the way.
 const MOST_CALLERS: usize = 256;
 
 /// An agent that has said who it is.
@@ -67,7 +74,7 @@ impl Switchboard {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
             bind(&socket, &SocketAddrUnix::new(&path)?)?;
-            // Nobody can call before it listens.
+            // No process can call before it listens.
             fs::set_permissions(&path, Permissions::from_mode(0o600))?;
             // Callers get that from it: the kernel says who speaks.
             sockopt::set_socket_passcred(&socket, true)?;
@@ -91,20 +98,24 @@ impl Switchboard {
 
     /// An agent has announced a child of its own.
     pub(crate) fn expect(&mut self, socket: OwnedFd, task: usize) {
-        self.callers.push_back(Caller { socket, task: Some(task) });
+        self.callers.push_back(Caller { socket, from: From::Task(task) });
     }
 
     /// Agents that have called since.
+    ///
+    /// Whoever has spoken is heard before anybody is sent away. A process calls once at a time, so
+    /// one that calls again and again only takes its own place.
     pub(crate) fn answer(&mut self) -> Vec<Call> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(caller) = accept_with(&self.socket, flags) {
+        // The others have their turn at the next look.
+        for _ in 0..MOST_CALLERS {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let Ok(socket) = accept_with(&self.socket, flags) else { break };
             // Of this user's processes only.
             let own = rustix::process::geteuid();
-            if sockopt::socket_peercred(&caller).is_ok_and(|peer| peer.uid == own) {
-                self.callers.push_back(Caller { socket: caller, task: None });
-            }
-            if self.callers.len() > MOST_CALLERS {
-                self.callers.retain(|caller| caller.task.is_some());
+            if let Some(peer) = sockopt::socket_peercred(&socket).ok().filter(|peer| peer.uid == own) {
+                let from = From::Process(peer.pid);
+                self.callers.retain(|caller| caller.from != from);
+                self.callers.push_back(Caller { socket, from });
             }
         }
         let mut calls = Vec::new();
@@ -116,6 +127,13 @@ impl Switchboard {
                 Err(None) => {}
             }
         }
+        let called = self.callers.iter().filter(|caller| matches!(caller.from, From::Process(_))).count();
+        let mut too_many = called.saturating_sub(MOST_CALLERS);
+        self.callers.retain(|caller| {
+            let is_sent_away = too_many > 0 && matches!(caller.from, From::Process(_));
+            too_many -= usize::from(is_sent_away);
+            !is_sent_away
+        });
         calls
     }
 }
@@ -134,7 +152,7 @@ fn hello(caller: Caller, secret: &Secret) -> Result<Call, Option<Caller>> {
         return Err(None);
     }
     let (board, peer, task) = (file.ok_or(None)?, peer.ok_or(None)?, words[1] as usize);
-    if caller.task.is_some_and(|expected| task != expected) {
+    if matches!(caller.from, From::Task(expected) if task != expected) {
         return Err(None);
     }
     let process = pidfd_open(peer.pid, PidfdFlags::empty()).map_err(|_| None)?;
@@ -164,37 +182,19 @@ fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> Result<(usize, Option<OwnedFd>
     Ok((received.bytes, file, sender))
 }
 
-/// An agent, as far as frames and messages go.
+/// The command's end of an agent's socket.
 #[derive(Debug)]
 pub(crate) struct Link {
     socket: OwnedFd,
     pub(crate) task: usize,
     pub(crate) pid: i32,
     process: OwnedFd,
-    /// Frames lent.
-    pub(crate) granted: usize,
-    /// Of these, those that are not for pages of the policy's.
-    pub(crate) apart: usize,
-    /// Frames asked for, while the question has no answer.
-    pub(crate) asked: Option<usize>,
-    /// Frames that it has been ordered to give and has not said to have done.
-    pub(crate) owed: usize,
-    /// Since when it owes some, without a word.
-    pub(crate) owes_since: Option<Instant>,
-    /// It has owed for long: its pages have been taken from the policy.
-    pub(crate) is_aside: bool,
-    /// Processor time of the process when it called, and at the last look, in nanoseconds.
-    pub(crate) first_ns: u64,
-    pub(crate) used_ns: u64,
-    /// Orders to be sent, and how many frames they say to give.
-    orders: Vec<u32>,
-    giving: usize,
     /// Messages that did not fit the socket, and how many words they have.
     unsent: VecDeque<Vec<u8>>,
     unsent_words: usize,
 }
 
-/// What an agent has told since the last look.
+/// What an agent has reported since the latest look.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) reports: Vec<(Report, u32)>,
@@ -205,34 +205,13 @@ pub(crate) struct Heard {
 }
 
 /// Most messages read from an agent at a look. No more fit a socket at a time, so an agent that
-/// tells more meanwhile does so without having waited, and the others have their turn first.
+/// reports more meanwhile does so without having waited, and the others have their turn first.
 const MOST_MESSAGES: usize = 512;
 
-/// Longer than an agent takes for an order, if it is not stopped.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 impl Link {
-    pub(crate) fn new(call: Call) -> (Self, OwnedFd) {
-        let Call { socket, board, task, pid, process, granted } = call;
-        let link = Self {
-            socket,
-            task,
-            pid,
-            process,
-            granted,
-            apart: 0,
-            asked: None,
-            owed: 0,
-            owes_since: None,
-            is_aside: false,
-            first_ns: processor_ns(pid).unwrap_or(0),
-            used_ns: 0,
-            orders: Vec::new(),
-            giving: 0,
-            unsent: VecDeque::new(),
-            unsent_words: 0,
-        };
-        (link, board)
+    pub(crate) fn new(call: Call) -> Self {
+        let Call { socket, task, pid, process, .. } = call;
+        Self { socket, task, pid, process, unsent: VecDeque::new(), unsent_words: 0 }
     }
 
     pub(crate) fn descriptor(&self) -> PollFd<'_> {
@@ -240,28 +219,9 @@ impl Link {
         PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN | writes)
     }
 
-    /// To be sent with [`Link::flush`].
-    pub(crate) fn order(&mut self, order: Order, operand: usize) {
-        self.orders.push(order.word(operand));
-    }
-
-    /// This page is to go; its frame is to be given back, or is part of an answer.
-    pub(crate) fn order_eviction(&mut self, id: u32, gives: bool) {
-        self.order(Order::Evict, id as usize);
-        if gives {
-            self.giving += 1;
-            self.owed += 1;
-        }
-    }
-
-    /// Sends what there is to say. What the socket does not take is kept.
-    pub(crate) fn flush(&mut self, now: Instant) {
-        if self.giving > 0 {
-            let giving = std::mem::take(&mut self.giving);
-            self.order(Order::Give, giving);
-            self.owes_since.get_or_insert(now);
-        }
-        for words in std::mem::take(&mut self.orders).chunks(MESSAGE_WORDS) {
+    /// Sends instructions. What the socket does not take is kept.
+    pub(crate) fn send(&mut self, words: &[u32]) {
+        for words in words.chunks(MESSAGE_WORDS) {
             self.unsent.push_back(words.iter().flat_map(|word| word.to_ne_bytes()).collect());
             self.unsent_words += words.len();
         }
@@ -278,7 +238,7 @@ impl Link {
         }
     }
 
-    /// What the agent has told since the last look.
+    /// What the agent has reported since the latest look.
     pub(crate) fn listen(&mut self) -> Heard {
         let mut heard = Heard::default();
         let mut bytes = vec![0_u8; 4 * MESSAGE_WORDS];
@@ -300,8 +260,8 @@ impl Link {
         heard
     }
 
-    /// Words that it has been told and has not read. A process that is stopped reads none; but it
-    /// is ordered no more than there is to order.
+    /// Words that the agent has not read. A process that is stopped reads none; but there are only
+    /// so many pages and frames to instruct it about.
     pub(crate) fn unread_words(&self) -> usize {
         self.unsent_words
     }
@@ -309,11 +269,6 @@ impl Link {
     /// Ends the process.
     pub(crate) fn kill(&self) {
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
-    }
-
-    /// Whether it has not answered for long: its program has been stopped, say.
-    pub(crate) fn is_silent(&self, now: Instant) -> bool {
-        self.owes_since.is_some_and(|since| now.duration_since(since) > PATIENCE)
     }
 }
 

@@ -1,11 +1,17 @@
 //! Several programs under one limit and one policy, with load control.
 //!
 //! ```text
-//!   this process                                                      each process of each task
-//!   TaskFile ── jobs ──▶ Supervisor ── starts, holds, releases ─────▶ program
-//!                          │  ▲                                          │ faults
-//!       policy (TaskPolicy)┘  └── link: faults, victims, frames ─────▶ agent ◀─┘
-//!                ledger: bits on boards, virtual times ◀──────────────── board
+//!   this process                                                       each process of each task
+//!   TaskFile ── jobs ──▶ supervisor: the loop
+//!                          │    ▲
+//!                          ▼    │
+//!                        processes ── starts programs, signals ──────▶ program
+//!                          │    ▲       link: reports, instructions ──▶ agent ◀─ faults
+//!                          ▼    │                                        │
+//!                        decisions                                       │
+//!                          ├─ schedule: who is active (load control)     │
+//!                          └─ frames: policy (TaskPolicy), who has what  │
+//!                               └─ ledger: bits on boards ◀───────── board
 //! ```
 //!
 //! The agent of each process does the paging, as for a single program. Frames, policy and load
@@ -17,12 +23,16 @@
 //!
 //! All of them are in one memory cgroup, as a single program is in its own.
 //!
-//! Start reading at `supervisor`.
+//! Start reading at `supervisor`, then `schedule` and `frames`, which need no sockets.
 
+mod decisions;
 mod file;
+mod frames;
 mod ledger;
 mod link;
-mod load_control;
+mod options;
+mod processes;
+mod schedule;
 mod statistics;
 mod supervisor;
 mod watch;
@@ -30,6 +40,7 @@ mod watch;
 pub use file::{
     Control, Deactivate, EXAMPLE, Feedback, Job, LoadControlOptions, TaskEntry, TaskFile, TaskFileError,
 };
+pub use options::TaskOptions;
 pub use statistics::{TaskStatistics, TasksStatistics};
-pub use supervisor::{TaskOptions, run_tasks};
+pub use supervisor::run_tasks;
 pub use watch::TasksWatch;

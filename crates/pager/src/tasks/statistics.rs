@@ -2,7 +2,7 @@
 
 use crate::cgroup::CgroupCounts;
 use std::sync::atomic::Ordering::Relaxed;
-use sweephand_agent::control::Counters;
+use sweephand_pager_interface::control::Counters;
 
 /// Counts of a task, over all of its processes.
 #[derive(Clone, Debug, Default, serde::Serialize)]

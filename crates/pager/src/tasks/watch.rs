@@ -5,7 +5,7 @@ use crate::statistics::Glance;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use sweephand_agent::control::Control;
+use sweephand_pager_interface::control::Control;
 
 /// Tasks that run, for another thread to look at; [`run_tasks`](super::run_tasks) keeps it up to
 /// date.
@@ -22,7 +22,7 @@ pub struct TasksWatch {
 impl TasksWatch {
     /// A task has been started.
     pub(crate) fn add(&self, control: &'static Control) {
-        self.controls.lock().expect("nobody panics with it").push(control);
+        self.controls.lock().expect("no thread panics while it holds the lock").push(control);
     }
 
     /// How things stand: active tasks, tasks that have not ended, pages of all of them.
@@ -51,7 +51,7 @@ impl Watched for TasksWatch {
             tasks: Some((self.active.load(Relaxed), self.left.load(Relaxed))),
             ..Default::default()
         };
-        for control in self.controls.lock().expect("nobody panics with it").iter() {
+        for control in self.controls.lock().expect("no thread panics while it holds the lock").iter() {
             glance.faults = glance.faults.saturating_add(control.counters.faults.load(Relaxed));
             glance.pages_read = glance.pages_read.saturating_add(control.counters.pages_read.load(Relaxed));
             glance.pages_written =

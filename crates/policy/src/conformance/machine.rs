@@ -1,7 +1,8 @@
 //! Demand paging in its simplest form, with every rule checked.
 
 use crate::interface::ensure;
-use crate::registry::{Registered, Spec};
+use crate::registered::Registered;
+use crate::registry::Spec;
 use crate::{Arguments, Mmu, Model, NEVER, PageId, Reference, Violation};
 use alloc::{boxed::Box, collections::BTreeMap, collections::BTreeSet, vec::Vec};
 use core::ops::Range;

@@ -4,7 +4,9 @@
 //! [`Machine`] is demand paging written for clarity. It keeps its own resident set. After every
 //! step it checks what the policy did and calls the policy's own
 //! [`Policy::check`](crate::Policy::check). [`conform`] runs a policy on
-//! - every reference string of length 8 over 4 pages, at every memory size from 1 to 5;
+//! - every reference string of length 8 over 4 pages, at every memory size from 1 to 5. Strings
+//!   that differ only in the names of their pages count as one, unless the policy looks at the
+//!   names. Each is tried under two namings;
 //! - random strings over more pages and sizes.
 //!
 //! For each string it checks that
@@ -24,7 +26,6 @@ pub mod naive;
 
 pub use machine::{Machine, Step};
 
-use crate::arguments::Rounding;
 use crate::plugin::Failed;
 use crate::registry::{POLICIES, Registered, Spec, Visitor};
 use crate::{Arguments, Model, SplitMix64, Violation};
@@ -55,6 +56,11 @@ pub fn outcome(steps: &[Step]) -> String {
     format!("{}:{victims}", count_faults(steps))
 }
 
+/// Pages of the strings of which every one is tried.
+const PAGES: u32 = 4;
+/// The largest memory for these strings: all pages fit, and a frame is left.
+const MOST_FRAMES: usize = PAGES as usize + 1;
+
 /// Puts a policy through the suite. `Err` names the string, the memory size and the rule that was
 /// broken.
 pub fn conform(spec: &Spec) -> Result<(), Violation> {
@@ -81,10 +87,20 @@ impl Extent {
 
 /// Puts a policy through a part of the suite.
 pub fn conform_to(spec: &Spec, extent: Extent) -> Result<(), Violation> {
-    for code in 0..4_u32.pow(extent.length) {
-        let string: Vec<u32> = (0..extent.length).map(|place| code >> (2 * place) & 3).collect();
-        for frames in 1..=5 {
-            conform_on(spec, &string, frames)?;
+    let names_matter = spec.visit(NeedsPageNumbers) || spec.visit(IdsMatterModulo) > 1;
+    let mut namings = SplitMix64::new(4);
+    for string in strings(extent.length) {
+        if names_matter {
+            for frames in 1..=MOST_FRAMES {
+                conform_on(spec, &string, frames)?;
+            }
+        } else if is_named_in_order(&string) {
+            let names = naming(&mut namings);
+            let renamed: Vec<u32> = string.iter().map(|&page| names[page as usize]).collect();
+            for frames in 1..=MOST_FRAMES {
+                conform_on(spec, &string, frames)?;
+                conform_on(spec, &renamed, frames)?;
+            }
         }
     }
     let mut random = SplitMix64::new(1);
@@ -117,6 +133,31 @@ pub fn conform_to(spec: &Spec, extent: Extent) -> Result<(), Violation> {
         conform_on(spec, &string, frames)?;
     }
     Ok(())
+}
+
+/// Every string of this length over [`PAGES`] pages.
+fn strings(length: u32) -> impl Iterator<Item = Vec<u32>> {
+    (0..PAGES.pow(length)).map(move |code| (0..length).map(|place| code / PAGES.pow(place) % PAGES).collect())
+}
+
+/// Whether the pages of a string are named in the order of their first references: 0, 1, 2, ...
+/// Each string has exactly one such form.
+fn is_named_in_order(string: &[u32]) -> bool {
+    let mut named = 0;
+    string.iter().all(|&page| {
+        let follows = page <= named;
+        named += u32::from(page == named);
+        follows
+    })
+}
+
+/// The names 0 to `PAGES` - 1 in some order.
+fn naming(random: &mut SplitMix64) -> Vec<u32> {
+    let mut names: Vec<u32> = (0..PAGES).collect();
+    for place in (1..names.len()).rev() {
+        names.swap(place, random.below(place as u64 + 1) as usize);
+    }
+    names
 }
 
 /// The checks of [`conform`] on one string.
@@ -181,182 +222,11 @@ fn squeeze_hits(references: &[u32], steps: &[Step]) -> Vec<u32> {
 
 /// What the [`naive`] model of a policy does, for the policies that have one.
 pub fn naive_model(spec: &Spec, references: &[u32], frames: usize) -> Option<Vec<Step>> {
-    let arguments = spec.arguments();
     if spec.plugin().is_some() {
         return None;
     }
-    let on = |name| arguments.switch(name).unwrap_or_default();
-    let whole = |name| arguments.whole(name, 0..=u64::MAX).expect("checked by the spec");
-    let factor = |name| arguments.factor(name).expect("checked by the spec");
-    let pages = |name, rounding| arguments.pages(name, frames, rounding).expect("checked by the spec");
-    let steps = match spec.name() {
-        "fifo" => naive::fifo(references, frames),
-        "lifo" => naive::lifo(references, frames),
-        "lifo-plus" => naive::lifo_plus(references, frames, |_| 0),
-        "apr" => {
-            let options = naive::AprOptions {
-                decay: factor("decay"),
-                ghosts: pages("ghosts", Rounding::Nearest),
-                ties_to_fallback: arguments.value("ties") == "fallback",
-                search_on: arguments.value("search") == "search-on",
-                named_stay: arguments.value("named") == "stay",
-            };
-            naive::apr(references, frames, &options, |_| 0)
-        }
-        "mru" => naive::mru(references, frames),
-        "random" => naive::random(references, frames, whole("seed")),
-        "lru" => naive::lru(references, frames),
-        "opt" => naive::opt(references, frames),
-        "clock" => {
-            let init = on("init");
-            let fill_init = if arguments.is_given("fill-init") { on("fill-init") } else { init };
-            naive::clock(references, frames, init, fill_init)
-        }
-        "gclock" => naive::gclock(references, frames, whole("init"), whole("increment"), whole("max")),
-        "lru-2" => {
-            let options = naive::LruKOptions {
-                k: whole("k") as usize,
-                crp: whole("crp"),
-                rip: arguments.whole("retained", 0..=u64::MAX).unwrap_or(u64::MAX),
-                blocks: match arguments.factor("history") {
-                    Ok(limit) => (limit * frames as f64) as usize,
-                    Err(_) => usize::MAX,
-                },
-            };
-            naive::lru_k(references, frames, &options)
-        }
-        "s3-fifo" => {
-            let small = pages("small", Rounding::Down).max(1);
-            naive::s3_fifo(references, frames, small, whole("threshold"))
-        }
-        "linux24" => {
-            let active = arguments.pages("active", frames, Rounding::Down).unwrap_or(2 * frames / 3);
-            naive::linux24(references, frames, active)
-        }
-        "mq" => {
-            let options = naive::MqOptions {
-                queues: whole("queues") as usize,
-                life: (factor("life") * frames as f64) as u64,
-                history: (factor("history") * frames as f64) as usize,
-            };
-            naive::mq(references, frames, &options)
-        }
-        "lrfu" => naive::lrfu(references, frames, factor("lambda"), on("retain")),
-        "aging" => {
-            let freebsd = arguments.value("flavour") == "freebsd";
-            let constant = |name, default| arguments.whole(name, 0..=u64::MAX).unwrap_or(default);
-            let options = naive::AgingOptions {
-                start: constant("start", if freebsd { 5 } else { 2 }),
-                advance: constant("advance", 3),
-                decline: (arguments.value("decline") != "halve").then(|| constant("decline", 1)),
-                max: constant("max", if freebsd { 64 } else { 20 }),
-            };
-            naive::aging(references, frames, &options)
-        }
-        "rrip" => {
-            let variant = match arguments.value("variant") {
-                "srrip" => naive::RripVariant::Srrip,
-                "brrip" => naive::RripVariant::Brrip,
-                _ => naive::RripVariant::Drrip,
-            };
-            naive::rrip(references, frames, variant, (1 << whole("bits")) - 1, whole("seed"))
-        }
-        "dip" => {
-            let variant = match arguments.value("variant") {
-                "dip" => naive::DipVariant::Dip,
-                "bip" => naive::DipVariant::Bip,
-                _ => naive::DipVariant::Lip,
-            };
-            naive::dip(references, frames, variant, whole("one-in"), whole("seed"))
-        }
-        "mglru" => naive::mglru(references, frames),
-        "w-tinylfu" => {
-            let window = pages("window", Rounding::Down).clamp(1, frames);
-            let protected = arguments.pages("protected", frames - window, Rounding::Down);
-            let options = naive::WTinyLfuOptions {
-                window,
-                protected: protected.expect("checked by the spec").min(frames - window),
-                sample: ((factor("sample") * frames as f64) as u64).max(1),
-            };
-            naive::w_tinylfu(references, frames, &options)
-        }
-        "fbr" => {
-            let new = pages("new", Rounding::Down).min(frames - 1);
-            let old = pages("old", Rounding::Up).clamp(1, frames - new);
-            let options = naive::FbrOptions { new, old, max_average: whole("max-average") };
-            naive::fbr(references, frames, &options)
-        }
-        "lecar" => {
-            let discount = factor("discount").powf(1.0 / frames as f64);
-            naive::lecar(references, frames, factor("rate"), discount, whole("seed"))
-        }
-        "eelru" => {
-            let points = |name: &str| {
-                let multiples = arguments.value(name).split('/');
-                let multiples = multiples.map(|one| one.parse::<f64>().expect("checked by the spec"));
-                multiples.map(|one| (one * frames as f64) as usize).collect()
-            };
-            let options = naive::EelruOptions {
-                early: points("early"),
-                late: points("late"),
-                decay: 1.0 - 1.0 / (factor("decay") * frames as f64),
-            };
-            naive::eelru(references, frames, &options)
-        }
-        "ubm" => {
-            let options = naive::UbmOptions {
-                sequence: whole("sequence"),
-                segment: pages("segment", Rounding::Down).max(1),
-                decay: factor("decay"),
-            };
-            naive::ubm(references, frames, &options, |_| 0)
-        }
-        "acme" => naive::acme(references, frames, factor("beta"), factor("alpha")),
-        "sieve" => naive::sieve(references, frames),
-        name @ ("seq" | "seq-lru") => {
-            let options = naive::SeqOptions {
-                length: whole("length"),
-                faults: whole("faults") as usize,
-                distance: whole("distance"),
-                lru: name == "seq-lru",
-            };
-            naive::seq(references, frames, &options, |_| 0)
-        }
-        "2q" => {
-            let pages = |name| pages(name, Rounding::Down).max(1);
-            naive::two_q(references, frames, pages("in"), pages("out"))
-        }
-        "arc" => naive::arc(references, frames),
-        "clock-page-table" => naive::clock_page_table(references, frames),
-        "car" => naive::car(references, frames, on("integer-ratio")),
-        "lirs" => {
-            let hir = pages("hir", Rounding::Down).max(pages("hir-min", Rounding::Nearest));
-            let smax = arguments.factor("stack-limit").ok().map(|limit| (limit * frames as f64) as usize);
-            naive::lirs(references, frames, hir, smax)
-        }
-        name @ ("clock-pro" | "clock-pro-fixed" | "clock-pro-plus") => {
-            let adaptive = name != "clock-pro-fixed";
-            let plus = name == "clock-pro-plus";
-            let bound = |name, rounding| adaptive.then(|| pages(name, rounding));
-            let hi_rounding = if plus { Rounding::Down } else { Rounding::Nearest };
-            let options = naive::ClockProOptions {
-                adaptive,
-                plus,
-                mc0: pages("cold", Rounding::Nearest),
-                lo: bound("cold-min", Rounding::Nearest).unwrap_or(1),
-                hi: bound("cold-max", hi_rounding),
-                limit: arguments.factor("history").expect("checked by the spec"),
-                warm: if arguments.value("warm") == "hot" { naive::Warm::Hot } else { naive::Warm::Cold },
-                ref_not_in_test: match arguments.value("referenced-cold") {
-                    "keep" => naive::ReferencedNotInTest::Keep,
-                    "new-test" => naive::ReferencedNotInTest::NewTest,
-                    _ => naive::ReferencedNotInTest::Evict,
-                },
-            };
-            naive::clock_pro(references, frames, &options)
-        }
-        _ => return None,
-    };
+    let (_, model) = naive::MODELS.iter().find(|(name, _)| *name == spec.name())?;
+    let steps = model(&naive::Given { arguments: spec.arguments(), frames }, references);
     Some(naive_steps(steps))
 }
 

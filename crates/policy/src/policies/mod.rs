@@ -1,84 +1,28 @@
-//! The policies, one file each. Each file begins with what the policy is, its paper, its
-//! differences from the paper, and its cost.
+//! The policies, in families, one file each. Each file begins with what the policy is, its paper,
+//! its differences from the paper, and its cost.
+//!
+//! | family | goes by |
+//! |---|---|
+//! | [`recency`] | the order in which pages came in or were last used |
+//! | [`frequency`] | how often pages are used |
+//! | [`reuse_distance`] | the distance between two uses |
+//! | [`loops`] | loops and scans larger than memory, objects |
+//! | [`learned`] | which of several rules misses less |
+//! | [`linux`] | what Linux does |
+//! | [`tasks`] | many tasks in one memory |
 
-pub mod acme;
-pub mod aging;
-pub mod apr;
-pub mod arc;
-pub mod car;
-pub mod clock;
-pub mod clock_page_table;
-pub mod clock_pro;
-pub mod clock_pro_fixed;
-pub mod clock_pro_plus;
-pub mod dip;
-pub mod eelru;
-pub mod fbr;
-pub mod fifo;
-pub mod gclock;
-pub mod global_clock;
-pub mod lecar;
-pub mod lifo;
-pub mod lifo_plus;
-pub mod linux24;
-pub mod lirs;
-pub mod lrfu;
-pub mod lru;
-pub mod lru_2;
-pub mod mglru;
-pub mod mq;
-pub mod mru;
-pub mod opt;
-pub mod pff;
-pub mod random;
-pub mod rrip;
-pub mod s3_fifo;
-pub mod seq;
-pub mod sieve;
-pub mod two_q;
-pub mod ubm;
-pub mod vmin;
-pub mod w_tinylfu;
-pub mod working_set;
-pub mod wsclock;
+pub mod frequency;
+pub mod learned;
+pub mod linux;
+pub mod loops;
+pub mod recency;
+pub mod reuse_distance;
+pub mod tasks;
 
-pub use acme::Acme;
-pub use aging::Aging;
-pub use apr::Apr;
-pub use arc::Arc;
-pub use car::Car;
-pub use clock::Clock;
-pub use clock_page_table::ClockPageTable;
-pub use clock_pro::ClockPro;
-pub use clock_pro_fixed::ClockProFixed;
-pub use clock_pro_plus::ClockProPlus;
-pub use dip::Dip;
-pub use eelru::Eelru;
-pub use fbr::Fbr;
-pub use fifo::Fifo;
-pub use gclock::{GClock, GClockBits};
-pub use global_clock::GlobalClock;
-pub use lecar::LeCar;
-pub use lifo::Lifo;
-pub use lifo_plus::LifoPlus;
-pub use linux24::Linux24;
-pub use lirs::Lirs;
-pub use lrfu::Lrfu;
-pub use lru::Lru;
-pub use lru_2::Lru2;
-pub use mglru::Mglru;
-pub use mq::Mq;
-pub use mru::Mru;
-pub use opt::Opt;
-pub use pff::Pff;
-pub use random::Random;
-pub use rrip::Rrip;
-pub use s3_fifo::S3Fifo;
-pub use seq::{SeqClock, SeqLru};
-pub use sieve::Sieve;
-pub use two_q::TwoQ;
-pub use ubm::Ubm;
-pub use vmin::Vmin;
-pub use w_tinylfu::WTinyLfu;
-pub use working_set::{WorkingSet, Ws};
-pub use wsclock::WsClock;
+pub use frequency::{Aging, Fbr, GClock, GClockBits, Lrfu, Mq, WTinyLfu};
+pub use learned::{Acme, Dip, LeCar, Rrip};
+pub use linux::{Linux24, Mglru};
+pub use loops::{Apr, Eelru, LifoPlus, SeqClock, SeqLru, Ubm};
+pub use recency::{Arc, Car, Clock, ClockPageTable, Fifo, Lifo, Lru, Mru, Random, S3Fifo, Sieve, TwoQ};
+pub use reuse_distance::{ClockPro, ClockProFixed, ClockProPlus, Lirs, Lru2, Opt};
+pub use tasks::{CleaningClock, GlobalClock, Pff, Shared, Vmin, WorkingSet, Ws, WsClock};

@@ -60,46 +60,36 @@
 //! in private memory that processes could share, because the futex's name changes.)
 
 mod filter;
-mod remap;
-mod takeover;
+pub(crate) mod remap;
+pub(crate) mod takeover;
 
-pub(crate) use filter::{advise, open_direct, refuse_unseen, ring_setup};
+pub(crate) use filter::refuse_unseen;
 
-use crate::agent::Agent;
-use crate::control::add;
+use crate::account::Known;
+use crate::backend::{Backend, Contents, Taken, Work};
+use crate::control::Control;
+use crate::exact_bits::{ExactBits, Queue, Queues, Source};
 use crate::failure::give_up;
-use crate::gate::GATE;
+use crate::kernel::{Copied, PAGE_BYTES, Progress, Userfaultfd, WRITTEN, scan};
+use crate::pagemap::{NOTHING, Pagemap};
 use crate::pages::{Flag, Pages, State};
 use crate::regions::Regions;
+use crate::staging::{Staging, drop_pages};
+use crate::syscall::advise;
 use alloc::vec::Vec;
+use core::any::Any;
 use linux_raw_sys::general::MADV_DONTNEED;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, fallocate, ftruncate, memfd_create, open};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice};
 use sweephand_policy::PageId;
-use sweephand_uffd::{
-    Copied, EVENT_FORK, EVENT_REMAP, EVENT_UNMAP, PAGE_BYTES, PRESENT, Progress, Region, SHARED, WRITTEN,
-    scan,
-};
 
-/// What the userfaultfd of shared memory has to do. Not to tell of `madvise`: it is the agent's own
-/// way to clear bits.
-pub const FEATURES: u64 = EVENT_FORK | EVENT_REMAP | EVENT_UNMAP | SHARED;
 /// Bits of a user's address: the file is as long.
 const ADDRESS_BITS: u32 = 47;
 /// Faults between two counts of native memory: stacks grow, and threads come and go, without a
 /// word.
 const COUNTED_EVERY: usize = 4096;
-/// Times that the program's changes are waited for before those that wait for us get a turn.
-const PATIENCE: usize = 1 << 16;
-
-/// Why a program ends that forks.
-pub const FORKED: &str = "has forked, but memory that is paged through a memfd would be shared with its child; give it more \
-                          memory, or run it with --backend anon";
-/// Why a program ends that moves memory in a way that is not seen in time.
-pub const UNSEEN_REMAP: &str = "has moved memory by a bare system call, which cannot be followed while it is paged through \
-                                a memfd; run it with --backend anon";
 
 /// The backend's own state.
 #[derive(Debug)]
@@ -110,87 +100,24 @@ pub struct Memfd {
     pins: (OwnedFd, OwnedFd),
     /// How many pages can be pinned at a time.
     most_pins: usize,
-    /// Pages put in with a clear bit for an access that is being made. They, and `cleared`, have
-    /// the flag `Queued`.
-    awaited: Vec<u32>,
-    /// Pages whose bits have been cleared, to be unmapped when the hands are at rest.
-    cleared: Vec<u32>,
-    /// Pages evicted lately that did not have to be written.
-    dropped: usize,
-    /// How often the gate has been shut, less how often opened.
-    gate_depth: usize,
+    /// Pages that are to be unmapped.
+    queues: Queues,
     /// Stacks of threads, as far as known.
-    pub(crate) stacks: Regions,
+    stacks: Regions,
     /// Pages of the program's anonymous memory that are not managed, at the last count.
-    pub(crate) native_pages: usize,
+    native_pages: usize,
     /// Faults since that count.
     uncounted: usize,
 }
 
-/// The reference bits, for as long as a policy looks at them.
-#[derive(Debug)]
-pub struct ExactBits<'a> {
-    pagemap: BorrowedFd<'a>,
-    cleared: &'a mut Vec<u32>,
-    /// What was seen of the pages from an address on: how many were looked at, and a bit for each
-    /// that was mapped.
-    seen: (usize, usize, u64),
-    /// The page behind the one asked about last. Hands mostly go in the order of addresses, as
-    /// pages came in.
-    next: usize,
-}
-
-impl ExactBits<'_> {
-    /// The same, for a shorter time.
-    pub fn again(&mut self) -> ExactBits<'_> {
-        ExactBits { pagemap: self.pagemap, cleared: self.cleared, seen: self.seen, next: self.next }
-    }
-
-    /// Whether a page is mapped. Of pages in a row many are looked at by one call.
-    fn is_mapped(&mut self, address: usize) -> bool {
-        let (from, count, _) = self.seen;
-        if !(from..from + count * PAGE_BYTES).contains(&address) {
-            let count = if address == self.next { MOST_SEEN } else { 1 };
-            self.seen = (address, count, self.look(address, count));
-        }
-        self.next = address + PAGE_BYTES;
-        let (from, _, mapped) = self.seen;
-        mapped >> ((address - from) / PAGE_BYTES) & 1 != 0
-    }
-
-    /// Which of at most 64 pages are mapped, a bit each. Pages for which that is unknown count as
-    /// mapped.
-    fn look(&self, from: usize, count: usize) -> u64 {
-        let mut found = [NOTHING; MOST_SEEN];
-        let end = from + count * PAGE_BYTES;
-        let Ok((regions, _)) = scan(self.pagemap, from, end, PRESENT, &mut found) else { return u64::MAX };
-        let index = |address: u64| (address as usize - from) / PAGE_BYTES;
-        let pages = found[..regions].iter().flat_map(|region| index(region.start)..index(region.end));
-        pages.fold(0, |mapped, page| mapped | 1 << page)
-    }
-
-    /// Whether a page has been referenced since this was last asked.
-    pub fn test_and_clear(&mut self, pages: &mut Pages, page: PageId) -> bool {
-        if pages.state(page) != State::Resident || pages.has(page, Flag::Queued) {
-            return false;
-        }
-        let referenced = self.is_mapped(pages.address(page));
-        if referenced {
-            pages.mark(page, Flag::Queued, true);
-            self.cleared.push(page.0);
-        }
-        referenced
-    }
-}
-
-/// Most pages that are looked at together: as many as a word has bits.
-const MOST_SEEN: usize = 64;
-const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
-
 impl Memfd {
     /// Makes the file, with nothing in it yet.
-    pub fn open(batch_pages: usize) -> Self {
+    pub(crate) fn open(batch_pages: usize) -> Self {
         refuse_huge_pages();
+        Self::make(batch_pages)
+    }
+
+    fn make(batch_pages: usize) -> Self {
         let no_file = |error| -> ! {
             give_up(format_args!(
                 "a file in memory cannot be made for the memfd backend: {error}{}",
@@ -208,48 +135,17 @@ impl Memfd {
             file,
             pins,
             most_pins: (pipe_bytes / PAGE_BYTES).clamp(1, batch_pages),
-            awaited: Vec::new(),
-            cleared: Vec::new(),
-            dropped: 0,
-            gate_depth: 0,
+            queues: Queues::default(),
             stacks: Regions::new(),
             native_pages: 0,
             uncounted: 0,
         }
     }
 
-    /// Pages that are in memory for the backend's own sake: pinned while they are copied.
-    pub(crate) fn own_pages(&self) -> usize {
-        self.most_pins
-    }
-
-    /// The reference bits, for a policy to look at.
-    pub(crate) fn bits<'a>(&'a mut self, pagemap: &'a OwnedFd) -> ExactBits<'a> {
-        ExactBits { pagemap: pagemap.as_fd(), cleared: &mut self.cleared, seen: (0, 0, 0), next: 0 }
-    }
-
-    /// A page has come in, mapped, for an access that is about to be made.
-    pub(crate) fn awaited(&mut self, pages: &mut Pages, page: PageId) {
-        if !pages.mark(page, Flag::Queued, true) {
-            self.awaited.push(page.0);
-        }
-    }
-
-    /// The policy has given a page up. Until it goes it is watched for a touch.
-    pub(crate) fn condemned(&mut self, pages: &mut Pages, page: PageId) {
-        if pages.state(page) == State::Resident && !pages.mark(page, Flag::Queued, true) {
-            self.cleared.push(page.0);
-        }
-    }
-
-    /// How many pages have been evicted without a write since this was last asked.
-    pub(crate) fn take_dropped(&mut self) -> usize {
-        core::mem::take(&mut self.dropped)
-    }
-
     /// Takes pages out of the file. They are missing then wherever they were mapped.
     pub(crate) fn punch(&self, start: usize, length: usize) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // Ends: the kernel asks to be asked again only after a signal or under pressure.
         loop {
             match fallocate(&self.file, flags, start as u64, length as u64) {
                 Ok(()) => return,
@@ -277,7 +173,7 @@ impl Memfd {
     fn unpin(&self, to: usize, length: usize) {
         let mut done = 0;
         while done < length {
-            // SAFETY: the pager's own memory, which is there and used by nobody else.
+            // SAFETY: the pager's own memory, which is there and not used otherwise.
             let bytes = unsafe { core::slice::from_raw_parts_mut((to + done) as *mut u8, length - done) };
             match rustix::io::read(&self.pins.0, bytes) {
                 Ok(0) => give_up(format_args!("pinned pages are gone")),
@@ -287,6 +183,250 @@ impl Memfd {
             }
         }
     }
+
+    /// A page is out of memory: clean, so that it is in its slot, or copied to the end of a batch.
+    /// Returns how many pages left clean.
+    fn leaves(work: &mut Work, page: PageId, batch: usize, clean: bool) -> usize {
+        match work.pages.state(page).kept() {
+            Some(slot) if clean => {
+                work.pages.set(page, State::Stored(slot));
+                return 1;
+            }
+            Some(slot) => work.store.free(slot),
+            None => {}
+        }
+        let place = work.staging.push(batch, page);
+        work.pages.set(page, State::Writing(place));
+        0
+    }
+
+    /// A page in limbo was read ahead and never touched.
+    fn take_out_of_limbo(work: &mut Work, page: PageId, batch: usize) -> Taken {
+        let limbo = work.staging.limbo(page, &work.program.staging_uffd);
+        let clean = work.pages.state(page).kept().is_some();
+        if !clean {
+            let end = work.staging.batches[batch].pages.len();
+            let to = work.staging.address(batch, end) as *mut u8;
+            // SAFETY: two pages of the pager's own, both there.
+            unsafe { core::ptr::copy_nonoverlapping(limbo as *const u8, to, PAGE_BYTES) };
+        }
+        drop_pages(limbo, 1);
+        Taken::Done { victims: 1, clean: Self::leaves(work, page, batch, clean) }
+    }
+
+    /// The kernel maps what it copies. Pages that no thread waits for are unmapped again before any
+    /// thread is woken.
+    unsafe fn copy_and_unmap(
+        uffd: &Userfaultfd,
+        to: usize,
+        from: usize,
+        length: usize,
+        awaited: bool,
+        protected: bool,
+    ) -> Progress {
+        // SAFETY: as the caller promises.
+        let progress = unsafe { uffd.copy_as(to, from, length, Copied { protected, asleep: true }) };
+        if progress.bytes > 0 {
+            let mapped = if awaited { PAGE_BYTES } else { 0 };
+            if progress.bytes > mapped {
+                zap(to + mapped, progress.bytes - mapped);
+            }
+            let _ = uffd.wake(to, progress.bytes);
+        }
+        progress
+    }
+}
+
+impl Backend for Memfd {
+    /// Contents that the store has are put in write-protected, as clean.
+    unsafe fn put_in(
+        &self,
+        uffd: &Userfaultfd,
+        to: usize,
+        from: usize,
+        length: usize,
+        contents: Contents,
+        awaited: bool,
+    ) -> Progress {
+        // SAFETY: as the caller promises.
+        unsafe { Self::copy_and_unmap(uffd, to, from, length, awaited, contents == Contents::Stored) }
+    }
+
+    unsafe fn map_again(&self, uffd: &Userfaultfd, to: usize, limbo: usize, length: usize) -> Progress {
+        // SAFETY: as the caller promises. Pages come to limbo from the store.
+        let progress = unsafe { Self::copy_and_unmap(uffd, to, limbo, length, true, true) };
+        if progress.error.is_none() {
+            drop_pages(limbo, progress.bytes / PAGE_BYTES);
+        }
+        progress
+    }
+
+    fn most_mapped_again(&self) -> usize {
+        1
+    }
+
+    fn take_batch(&self, staging: &mut Staging, uffd: &Userfaultfd, victims: usize) -> Option<usize> {
+        staging.take_filled(victims, uffd)
+    }
+
+    fn take_out(&mut self, work: &mut Work, victims: &[PageId], batch: usize) -> Taken {
+        let first = victims[0];
+        match work.pages.state(first) {
+            // Its number may be another page's by now.
+            _ if !work.pages.has(first, Flag::Condemned) => return Taken::LEFT_ALONE,
+            State::Resident { .. } => {}
+            State::Limbo { .. } => return Self::take_out_of_limbo(work, first, batch),
+            _ => return Taken::LEFT_ALONE,
+        }
+        let from = work.pages.address(first);
+        let mut run = 1;
+        while run < victims.len().min(self.most_pins)
+            && work.pages.has(victims[run], Flag::Condemned)
+            && work.pages.is_resident(victims[run])
+            && work.pages.address(victims[run]) == from + run * PAGE_BYTES
+        {
+            run += 1;
+        }
+        self.pin(from, run * PAGE_BYTES);
+        self.punch(from, run * PAGE_BYTES);
+        let written = written(&work.program.pagemap, from, run);
+        let is_clean = |index: usize| !written[index] && work.pages.state(victims[index]).kept().is_some();
+        let clean: Vec<bool> = (0..run).map(is_clean).collect();
+        let (mut index, mut left_clean) = (0, 0);
+        for part in clean.chunk_by(|one, other| one == other) {
+            // What is clean is written over by what comes next: there is no other way to get past
+            // it.
+            let end = work.staging.batches[batch].pages.len();
+            self.unpin(work.staging.address(batch, end), part.len() * PAGE_BYTES);
+            for &page in &victims[index..index + part.len()] {
+                left_clean += Self::leaves(work, page, batch, part[0]);
+            }
+            index += part.len();
+        }
+        Taken::Done { victims: run, clean: left_clean }
+    }
+
+    /// The staging area has copies, whose frames are the pager's own.
+    fn written(&self, _: &Staging, _: usize, _: usize) {}
+
+    /// The page is still in the file.
+    fn owns_present_pages(&self) -> bool {
+        true
+    }
+
+    fn keeps_slots(&self) -> bool {
+        true
+    }
+
+    fn has_guards(&self) -> bool {
+        false
+    }
+
+    fn serves_kernel(&self) -> bool {
+        true
+    }
+
+    fn takes_over(&self) -> bool {
+        true
+    }
+
+    fn bits<'a>(&'a mut self, pagemap: &'a Pagemap) -> Option<ExactBits<'a>> {
+        Some(ExactBits::new(Source::Mapped(pagemap.file().as_fd()), &mut self.queues))
+    }
+
+    fn queues(&mut self) -> Option<&mut Queues> {
+        Some(&mut self.queues)
+    }
+
+    fn is_touched(&self, pagemap: &Pagemap, address: usize) -> bool {
+        Source::Mapped(pagemap.file().as_fd()).is_referenced(address)
+    }
+
+    fn clear_queued(&mut self, pages: &mut Pages, queue: Queue) {
+        self.queues.drain(pages, queue, |start, count| zap(start, count * PAGE_BYTES));
+    }
+
+    fn is_count_due(&mut self) -> bool {
+        self.uncounted += 1;
+        self.uncounted >= COUNTED_EVERY
+    }
+
+    fn set_native_pages(&mut self, pages: usize) {
+        self.native_pages = pages;
+        self.uncounted = 0;
+    }
+
+    fn native_pages(&self) -> usize {
+        self.native_pages
+    }
+
+    /// Pages that are pinned while they are copied.
+    fn own_pages(&self) -> usize {
+        self.most_pins
+    }
+
+    fn known(&self, resident: usize, _: usize) -> Known {
+        Known { private: Some(0), shared: resident, reserve: self.most_pins }
+    }
+
+    fn has_stack(&mut self, start: usize, end: usize) {
+        self.stacks.add(start, end);
+    }
+
+    fn dropped(&self, start: usize, length: usize) {
+        self.punch(start, length);
+    }
+
+    fn unmapped(&mut self, start: usize, end: usize) {
+        self.stacks.remove(start, end);
+    }
+
+    fn allow_move(&self) {
+        give_up(format_args!(
+            "has moved memory by a bare system call, which cannot be followed while it is paged through a memfd; run it \
+             with --backend anon"
+        ));
+    }
+
+    fn hold_for_fork(&mut self, managed: bool) {
+        if managed {
+            give_up(format_args!(
+                "has forked, but memory that is paged through a memfd would be shared with its child; give it more \
+                 memory, or run it with --backend anon"
+            ));
+        }
+    }
+
+    /// Nothing is managed yet. Otherwise the fork would have ended the program.
+    fn begin_in_child(&mut self, _: &Control, batch_pages: usize, _: Option<OwnedFd>) {
+        core::mem::forget(core::mem::replace(self, Self::open(batch_pages)));
+    }
+}
+
+/// The memfd backend, for what no other backend does.
+fn of(backend: &mut dyn Backend) -> &mut Memfd {
+    let backend: &mut dyn Any = backend;
+    backend.downcast_mut().expect("only the memfd backend takes memory over")
+}
+
+/// Which of so many pages from an address on have been written to since they were put in.
+fn written(pagemap: &Pagemap, from: usize, count: usize) -> Vec<bool> {
+    let mut written = alloc::vec![false; count];
+    let (mut start, end) = (from, from + count * PAGE_BYTES);
+    while start < end {
+        let mut found = [NOTHING; 32];
+        let Ok((regions, to)) = scan(pagemap.file(), start, end, WRITTEN, &mut found) else {
+            // To be on the safe side.
+            written[(start - from) / PAGE_BYTES..].fill(true);
+            break;
+        };
+        for region in &found[..regions] {
+            let index = |address: u64| (address as usize - from) / PAGE_BYTES;
+            written[index(region.start)..index(region.end)].fill(true);
+        }
+        start = to.max(start + PAGE_BYTES);
+    }
+    written
 }
 
 /// Huge pages of files in memory would come in where single ones are counted.
@@ -304,257 +444,48 @@ fn refuse_huge_pages() {
     }
 }
 
-impl Agent {
-    /// Keeps the program's threads off changes to the address space until [`Agent::open_gate`], and
-    /// learns of those that have been made. Other backends need no such thing.
-    pub(crate) fn shut_gate(&mut self) {
-        let Some(memfd) = &mut self.memfd else { return };
-        memfd.gate_depth += 1;
-        if memfd.gate_depth > 1 {
-            return;
-        }
-        GATE.shut();
-        let mut in_vain = 0;
-        while GATE.is_passed() {
-            self.settle();
-            in_vain += 1;
-            // A signal handler on a thread that is within may want to pass.
-            if in_vain % PATIENCE == 0 {
-                GATE.open();
-                rustix::thread::sched_yield();
-                GATE.shut();
-            }
-        }
-        self.catch_up();
-    }
-
-    /// The program's threads may change the address space again.
-    pub(crate) fn open_gate(&mut self) {
-        let Some(memfd) = &mut self.memfd else { return };
-        memfd.gate_depth -= 1;
-        if memfd.gate_depth == 0 {
-            GATE.open();
-        }
-    }
-
-    /// A thread has come to its next fault: the accesses that earlier ones were for have been made.
-    pub(crate) fn end_accesses(&mut self) {
-        let Some(memfd) = &mut self.memfd else { return };
-        memfd.uncounted += 1;
-        let is_time = memfd.uncounted >= COUNTED_EVERY;
-        let awaited = core::mem::take(&mut memfd.awaited);
-        let awaited = self.unmap_queued(awaited);
-        if let Some(memfd) = &mut self.memfd {
-            memfd.awaited = awaited;
-        }
-        if is_time {
-            self.count_native(|_| false);
-        }
-    }
-
-    /// Unmaps the pages whose bits the hands have cleared.
-    pub(crate) fn unmap_cleared(&mut self) {
-        let Some(memfd) = &mut self.memfd else { return };
-        let cleared = core::mem::take(&mut memfd.cleared);
-        let cleared = self.unmap_queued(cleared);
-        if let Some(memfd) = &mut self.memfd {
-            memfd.cleared = cleared;
-        }
-    }
-
-    /// Takes those out of the victims that have been touched since the policy gave them up. For the
-    /// policy they come in anew, as they would have if they had been gone already.
-    pub(crate) fn spare_touched(&mut self, victims: &mut Vec<PageId>) {
-        if self.memfd.is_none() {
-            return;
-        }
-        let touched = |page: &PageId| {
-            let address = self.pages.address(*page);
-            self.pages.has(*page, Flag::Condemned)
-                && self.pages.state(*page) == State::Resident
-                && !self.pages.has(*page, Flag::Queued)
-                && scan(self.pagemap.file(), address, address + PAGE_BYTES, PRESENT, &mut [NOTHING])
-                    .is_ok_and(|(count, _)| count > 0)
-        };
-        let spared: Vec<PageId> = victims.extract_if(.., |page| touched(page)).collect();
-        for page in spared {
-            add(&self.control.counters.rescues, 1);
-            self.pages.mark(page, Flag::Condemned, false);
-            self.came_in(page, true);
-        }
-    }
-
-    /// Unmaps pages that have the flag for it, neighbours by one call. Returns the list, empty.
-    fn unmap_queued(&mut self, mut list: Vec<u32>) -> Vec<u32> {
-        if list.is_empty() {
-            return list;
-        }
-        self.shut_gate();
-        let pages = &mut self.pages;
-        list.retain(|&page| {
-            pages.mark(PageId(page), Flag::Queued, false) && pages.state(PageId(page)) == State::Resident
-        });
-        list.sort_unstable_by_key(|&page| pages.address(PageId(page)));
-        let follows = |one: &u32, other: &u32| {
-            pages.address(PageId(*one)) + PAGE_BYTES == pages.address(PageId(*other))
-        };
-        for run in list.chunk_by(follows) {
-            zap(pages.address(PageId(run[0])), run.len() * PAGE_BYTES);
-        }
-        self.open_gate();
-        list.clear();
-        list
-    }
-
-    /// Copies the contents of pages that keep their slots to where the program expects them, as
-    /// clean. If the first is `awaited` by a thread, it is left mapped.
-    ///
-    /// # Safety
-    /// As for [`sweephand_uffd::Userfaultfd::copy`].
-    pub(crate) unsafe fn copy_in(&self, to: usize, from: usize, length: usize, awaited: bool) -> Progress {
-        // SAFETY: as the caller promises.
-        unsafe { self.copy_and_unmap(to, from, length, awaited, true) }
-    }
-
-    /// The same for what the store does not have: zeros where nothing was, or what has been written
-    /// to.
-    ///
-    /// # Safety
-    /// As for [`sweephand_uffd::Userfaultfd::copy`].
-    pub(crate) unsafe fn dirty_in(&self, to: usize, from: usize, length: usize, awaited: bool) -> Progress {
-        // SAFETY: as the caller promises.
-        unsafe { self.copy_and_unmap(to, from, length, awaited, false) }
-    }
-
-    /// The kernel maps what it copies. Pages that no thread waits for are unmapped again before any
-    /// thread is woken.
-    unsafe fn copy_and_unmap(
-        &self,
-        to: usize,
-        from: usize,
-        length: usize,
-        awaited: bool,
-        protected: bool,
-    ) -> Progress {
-        // SAFETY: as the caller promises.
-        let progress = unsafe { self.uffd.copy_as(to, from, length, Copied { protected, asleep: true }) };
-        if progress.bytes > 0 {
-            let mapped = if awaited { PAGE_BYTES } else { 0 };
-            if progress.bytes > mapped {
-                zap(to + mapped, progress.bytes - mapped);
-            }
-            let _ = self.uffd.wake(to, progress.bytes);
-        }
-        progress
-    }
-
-    /// Takes the first of the victims out of memory, and those behind it that are its neighbours:
-    /// what has been written to goes to the end of a batch, what has not is in the store already.
-    /// Returns how many are dealt with.
-    pub(crate) fn take_out(&mut self, victims: &[PageId], batch: usize) -> usize {
-        let first = victims[0];
-        match self.pages.state(first) {
-            // Its number may be another page's by now.
-            _ if !self.pages.has(first, Flag::Condemned) => return 1,
-            State::Resident => {}
-            State::Limbo => {
-                self.take_out_of_limbo(first, batch);
-                return 1;
-            }
-            _ => return 1,
-        }
-        let Some(memfd) = &self.memfd else { return 0 };
-        let from = self.pages.address(first);
-        let mut run = 1;
-        while run < victims.len().min(memfd.most_pins)
-            && self.pages.has(victims[run], Flag::Condemned)
-            && self.pages.state(victims[run]) == State::Resident
-            && self.pages.address(victims[run]) == from + run * PAGE_BYTES
-        {
-            run += 1;
-        }
-        memfd.pin(from, run * PAGE_BYTES);
-        memfd.punch(from, run * PAGE_BYTES);
-        let written = self.written(from, run);
-        let is_clean = |index: usize| !written[index] && self.pages.kept_slot(victims[index]).is_some();
-        let clean: Vec<bool> = (0..run).map(is_clean).collect();
-        let mut index = 0;
-        for part in clean.chunk_by(|one, other| one == other) {
-            // What is clean is written over by what comes next: there is no other way to get past
-            // it.
-            let end = self.staging.batches[batch].pages.len();
-            if let Some(memfd) = &self.memfd {
-                memfd.unpin(self.staging.address(batch, end), part.len() * PAGE_BYTES);
-            }
-            for &page in &victims[index..index + part.len()] {
-                self.leaves(page, batch, part[0]);
-            }
-            index += part.len();
-        }
-        run
-    }
-
-    /// A page is out of memory: clean, so that it is in its slot, or copied to the end of a batch.
-    fn leaves(&mut self, page: PageId, batch: usize, clean: bool) {
-        match self.pages.kept_slot(page) {
-            Some(slot) if clean => {
-                self.pages.set(page, State::Stored, slot);
-                if let Some(memfd) = &mut self.memfd {
-                    memfd.dropped += 1;
-                }
-                return;
-            }
-            Some(slot) => self.store.free(slot),
-            None => {}
-        }
-        let index = self.staging.batches[batch].pages.len();
-        self.pages.set(page, State::Writing, self.staging.place(batch, index));
-        self.staging.batches[batch].pages.push(page);
-    }
-
-    /// A page in limbo was read ahead and never touched.
-    fn take_out_of_limbo(&mut self, page: PageId, batch: usize) {
-        let limbo = self.limbo(page);
-        let clean = self.pages.kept_slot(page).is_some();
-        if !clean {
-            let end = self.staging.batches[batch].pages.len();
-            let to = self.staging.address(batch, end) as *mut u8;
-            // SAFETY: two pages of the pager's own, both there.
-            unsafe { core::ptr::copy_nonoverlapping(limbo as *const u8, to, PAGE_BYTES) };
-        }
-        self.staging.drop_pages(limbo, 1);
-        self.leaves(page, batch, clean);
-    }
-
-    /// Whether a page is in the slot that it keeps as it was in memory.
-    fn is_clean(&self, page: PageId) -> bool {
-        self.pages.kept_slot(page).is_some() && !self.written(self.pages.address(page), 1)[0]
-    }
-
-    /// Which of so many pages from an address on have been written to since they were put in.
-    fn written(&self, from: usize, count: usize) -> Vec<bool> {
-        let mut written = alloc::vec![false; count];
-        let (mut start, end) = (from, from + count * PAGE_BYTES);
-        while start < end {
-            let mut found = [NOTHING; 32];
-            let Ok((regions, to)) = scan(self.pagemap.file(), start, end, WRITTEN, &mut found) else {
-                // To be on the safe side.
-                written[(start - from) / PAGE_BYTES..].fill(true);
-                break;
-            };
-            for region in &found[..regions] {
-                let index = |address: u64| (address as usize - from) / PAGE_BYTES;
-                written[index(region.start)..index(region.end)].fill(true);
-            }
-            start = to.max(start + PAGE_BYTES);
-        }
-        written
-    }
-}
-
 /// Unmaps pages of the file; the next touch maps them again. Locked memory stays mapped,
 /// because it is always in use.
 fn zap(start: usize, length: usize) {
     // SAFETY: contents stay in the file, and the mapping is the file's: the gate is shut.
     let _ = unsafe { advise(start, length, MADV_DONTNEED) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::own;
+    use crate::testing::at;
+
+    #[test]
+    fn pages_outlive_being_punched_out_while_they_are_pinned() {
+        const PAGES: usize = 3;
+        let memfd = Memfd::make(8);
+        let (start, length) = (at(5), PAGES * PAGE_BYTES);
+        for page in [0, 2] {
+            let bytes = [page as u8 + 1; PAGE_BYTES];
+            rustix::io::pwrite(&memfd.file, &bytes, at(5 + page) as u64).unwrap();
+        }
+        let to = own::map(length).unwrap();
+        memfd.pin(start, length);
+        memfd.punch(start, length);
+        let mut left = [9_u8; PAGE_BYTES];
+        rustix::io::pread(&memfd.file, &mut left, start as u64).unwrap();
+        assert_eq!(left, [0; PAGE_BYTES]);
+        memfd.unpin(to, length);
+        // SAFETY: this is a mapping of the test.
+        let bytes = unsafe { core::slice::from_raw_parts(to as *const u8, length) };
+        let first: Vec<u8> = bytes.chunks(PAGE_BYTES).map(|page| page[7]).collect();
+        assert_eq!(first, [1, 0, 3], "what is not there reads as zeros");
+    }
+
+    #[test]
+    fn native_memory_is_counted_now_and_then() {
+        let mut memfd = Memfd::make(8);
+        assert_eq!((1..COUNTED_EVERY).filter(|_| memfd.is_count_due()).count(), 0);
+        assert!(memfd.is_count_due());
+        memfd.set_native_pages(12);
+        assert!(!memfd.is_count_due());
+        assert_eq!(memfd.native_pages(), 12);
+    }
 }

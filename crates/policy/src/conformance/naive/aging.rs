@@ -2,7 +2,7 @@
 //!
 //! Decision: the new page takes the victim's frame, and the hand goes on to the next.
 
-use super::Step;
+use super::{Given, Step};
 
 /// The parameters of page aging.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,20 @@ pub fn aging(references: &[u32], frames: usize, options: &AgingOptions) -> Vec<S
         hand = (hand + 1) % frames;
     }
     steps
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let freebsd = given.arguments.value("flavour") == "freebsd";
+    let constant = |name, default| given.arguments.whole(name, 0..=u64::MAX).unwrap_or(default);
+    let options = AgingOptions {
+        start: constant("start", if freebsd { 5 } else { 2 }),
+        advance: constant("advance", 3),
+        decline: (given.arguments.value("decline") != "halve").then(|| constant("decline", 1)),
+        max: constant("max", if freebsd { 64 } else { 20 }),
+    };
+    aging(references, frames, &options)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! A ghost is in the list of the policy that did not name it only: the other has done with it.
 
-use super::Step;
+use super::{Given, Rounding, Step};
 
 /// Who names pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -380,6 +380,19 @@ impl Apr {
     fn oldest_of_clock(&self) -> u32 {
         *self.named.first().expect("memory is full")
     }
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let options = AprOptions {
+        decay: given.factor("decay"),
+        ghosts: given.pages("ghosts", Rounding::Nearest),
+        ties_to_fallback: given.arguments.value("ties") == "fallback",
+        search_on: given.arguments.value("search") == "search-on",
+        named_stay: given.arguments.value("named") == "stay",
+    };
+    apr(references, frames, &options, |_| 0)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! Decision: while frames are free the hand stays at frame 0 and the bit of a loaded page is
 //! `fill_init`.
 
-use super::Step;
+use super::{Given, Step};
 
 /// CLOCK with a state that can be printed.
 #[derive(Clone, Debug)]
@@ -58,6 +58,14 @@ impl ClockModel {
 pub fn clock(references: &[u32], frames: usize, init: bool, fill_init: bool) -> Vec<Step> {
     let mut model = ClockModel::new(frames, init, fill_init);
     references.iter().map(|&page| model.access(page)).collect()
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let init = given.on("init");
+    let fill_init = if given.arguments.is_given("fill-init") { given.on("fill-init") } else { init };
+    clock(references, frames, init, fill_init)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@
 
 use std::collections::VecDeque;
 
-use super::Step;
+use super::{Given, Rounding, Step};
 
 /// What a page becomes while memory has free frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -417,6 +417,30 @@ impl ClockProModel {
 pub fn clock_pro(references: &[u32], frames: usize, options: &ClockProOptions) -> Vec<Step> {
     let mut model = ClockProModel::new(frames, options);
     references.iter().map(|&page| model.access(page)).collect()
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let adaptive = given.name() != "clock-pro-fixed";
+    let plus = given.name() == "clock-pro-plus";
+    let bound = |name, rounding| adaptive.then(|| given.pages(name, rounding));
+    let hi_rounding = if plus { Rounding::Down } else { Rounding::Nearest };
+    let options = ClockProOptions {
+        adaptive,
+        plus,
+        mc0: given.pages("cold", Rounding::Nearest),
+        lo: bound("cold-min", Rounding::Nearest).unwrap_or(1),
+        hi: bound("cold-max", hi_rounding),
+        limit: given.arguments.factor("history").expect("checked by the spec"),
+        warm: if given.arguments.value("warm") == "hot" { Warm::Hot } else { Warm::Cold },
+        ref_not_in_test: match given.arguments.value("referenced-cold") {
+            "keep" => ReferencedNotInTest::Keep,
+            "new-test" => ReferencedNotInTest::NewTest,
+            _ => ReferencedNotInTest::Evict,
+        },
+    };
+    clock_pro(references, frames, &options)
 }
 
 #[cfg(test)]

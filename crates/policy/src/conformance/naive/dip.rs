@@ -3,7 +3,7 @@
 //! Decisions: one draw for every bimodal insertion and no other; the rule holds while memory fills;
 //! in DIP a fault moves the selector before the page is placed.
 
-use super::Step;
+use super::{Given, Step};
 use crate::SplitMix64;
 
 /// Which insertion rule.
@@ -48,6 +48,17 @@ pub fn dip(references: &[u32], frames: usize, variant: DipVariant, one_in: u64, 
         steps.push(Step::fault(victim));
     }
     steps
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let variant = match given.arguments.value("variant") {
+        "dip" => DipVariant::Dip,
+        "bip" => DipVariant::Bip,
+        _ => DipVariant::Lip,
+    };
+    dip(references, frames, variant, given.whole("one-in"), given.whole("seed"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! counted before its victim is chosen and moves to the front after that; sums run over (e, M] and
 //! (M, l] separately, in the order of the log.
 
-use super::Step;
+use super::{Given, Step};
 
 /// The parameters of EELRU.
 #[derive(Clone, Debug)]
@@ -82,6 +82,22 @@ fn best_pair(log: &[(usize, f64)], frames: usize, early: &[usize], late: &[usize
         }
     }
     best
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let points = |name: &str| {
+        let multiples = given.arguments.value(name).split('/');
+        let multiples = multiples.map(|one| one.parse::<f64>().expect("checked by the spec"));
+        multiples.map(|one| (one * frames as f64) as usize).collect()
+    };
+    let options = EelruOptions {
+        early: points("early"),
+        late: points("late"),
+        decay: 1.0 - 1.0 / (given.factor("decay") * frames as f64),
+    };
+    eelru(references, frames, &options)
 }
 
 #[cfg(test)]

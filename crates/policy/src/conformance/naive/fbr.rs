@@ -2,7 +2,7 @@
 //!
 //! Decision: while memory fills, the sections are taken from the top of the stack.
 
-use super::Step;
+use super::{Given, Rounding, Step};
 
 /// The parameters of FBR.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +43,15 @@ pub fn fbr(references: &[u32], frames: usize, options: &FbrOptions) -> Vec<Step>
         steps.push(Step::fault(victim));
     }
     steps
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let new = given.pages("new", Rounding::Down).min(frames - 1);
+    let old = given.pages("old", Rounding::Up).clamp(1, frames - new);
+    let options = FbrOptions { new, old, max_average: given.whole("max-average") };
+    fbr(references, frames, &options)
 }
 
 #[cfg(test)]

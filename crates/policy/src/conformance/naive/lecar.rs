@@ -3,7 +3,7 @@
 //! Decisions: one draw for every replacement, also when the experts agree; a page found in a
 //! history leaves it before the replacement and goes on with its count.
 
-use super::Step;
+use super::{Given, Step};
 use crate::SplitMix64;
 
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,13 @@ pub fn lecar(references: &[u32], frames: usize, rate: f64, discount: f64, seed: 
         steps.push(Step::fault(victim));
     }
     steps
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let discount = given.factor("discount").powf(1.0 / frames as f64);
+    lecar(references, frames, given.factor("rate"), discount, given.whole("seed"))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Decision: when the inactive list is empty after the refill, the active tail becomes inactive
 //! with its bit cleared.
 
-use super::Step;
+use super::{Given, Rounding, Step};
 
 /// Linux 2.4 with `frames` frames and `target` of them meant for the active list.
 pub fn linux24(references: &[u32], frames: usize, target: usize) -> Vec<Step> {
@@ -39,6 +39,13 @@ pub fn linux24(references: &[u32], frames: usize, target: usize) -> Vec<Step> {
         steps.push(Step::fault(victim));
     }
     steps
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let active = given.arguments.pages("active", frames, Rounding::Down).unwrap_or(2 * frames / 3);
+    linux24(references, frames, active)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 //!   HIR page nearest the bottom leaves S (a resident one stays in Q). It may be the page just
 //!   referenced; LIR pages never leave.
 
-use super::Step;
+use super::{Given, Rounding, Step};
 
 /// What a page in S is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +138,14 @@ impl LirsModel {
 pub fn lirs(references: &[u32], frames: usize, hir_frames: usize, smax: Option<usize>) -> Vec<Step> {
     let mut model = LirsModel::new(frames, hir_frames, smax);
     references.iter().map(|&page| model.access(page)).collect()
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let hir = given.pages("hir", Rounding::Down).max(given.pages("hir-min", Rounding::Nearest));
+    let smax = given.arguments.factor("stack-limit").ok().map(|limit| (limit * frames as f64) as usize);
+    lirs(references, frames, hir, smax)
 }
 
 #[cfg(test)]

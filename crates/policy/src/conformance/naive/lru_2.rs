@@ -7,7 +7,7 @@
 //!   for longer than the retained information period, or beyond the number of blocks kept for
 //!   non-resident pages, is gone.
 
-use super::Step;
+use super::{Given, Step};
 
 /// The parameters of LRU-K.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +83,21 @@ pub fn lru_k(references: &[u32], frames: usize, options: &LruKOptions) -> Vec<St
         steps.push(Step::fault(victim));
     }
     steps
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let options = LruKOptions {
+        k: given.whole("k") as usize,
+        crp: given.whole("crp"),
+        rip: given.arguments.whole("retained", 0..=u64::MAX).unwrap_or(u64::MAX),
+        blocks: match given.arguments.factor("history") {
+            Ok(limit) => (limit * frames as f64) as usize,
+            Err(_) => usize::MAX,
+        },
+    };
+    lru_k(references, frames, &options)
 }
 
 #[cfg(test)]

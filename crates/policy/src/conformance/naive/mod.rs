@@ -10,6 +10,10 @@
 //! A `...Model` takes one reference at a time and prints its state; the function of the policy's
 //! name runs a model over a whole reference string.
 
+use crate::Arguments;
+use crate::arguments::Rounding;
+use alloc::vec::Vec;
+
 mod acme;
 mod aging;
 mod apr;
@@ -77,6 +81,80 @@ pub use sieve::sieve;
 pub use two_q::two_q;
 pub use ubm::{UbmOptions, ubm};
 pub use w_tinylfu::{WTinyLfuOptions, w_tinylfu};
+
+/// What a model is given besides the reference string: the policy's arguments, which its spec has
+/// checked, and the memory size.
+pub(super) struct Given<'a> {
+    pub(super) arguments: &'a Arguments,
+    pub(super) frames: usize,
+}
+
+impl Given<'_> {
+    fn name(&self) -> &'static str {
+        self.arguments.info().name
+    }
+
+    fn on(&self, name: &str) -> bool {
+        self.arguments.switch(name).unwrap_or_default()
+    }
+
+    fn whole(&self, name: &str) -> u64 {
+        self.arguments.whole(name, 0..=u64::MAX).expect("checked by the spec")
+    }
+
+    fn factor(&self, name: &str) -> f64 {
+        self.arguments.factor(name).expect("checked by the spec")
+    }
+
+    fn pages(&self, name: &str, rounding: Rounding) -> usize {
+        self.arguments.pages(name, self.frames, rounding).expect("checked by the spec")
+    }
+}
+
+/// Runs a model over a string.
+pub(super) type Model = fn(&Given<'_>, &[u32]) -> Vec<Step>;
+
+/// The model of each policy, by the policy's name.
+pub(super) const MODELS: &[(&str, Model)] = &[
+    ("fifo", |given, references| fifo(references, given.frames)),
+    ("lifo", |given, references| lifo(references, given.frames)),
+    ("lifo-plus", |given, references| lifo_plus(references, given.frames, |_| 0)),
+    ("apr", apr::model),
+    ("mru", |given, references| mru(references, given.frames)),
+    ("random", |given, references| random(references, given.frames, given.whole("seed"))),
+    ("lru", |given, references| lru(references, given.frames)),
+    ("opt", |given, references| opt(references, given.frames)),
+    ("clock", clock::model),
+    ("gclock", |given, references| {
+        gclock(references, given.frames, given.whole("init"), given.whole("increment"), given.whole("max"))
+    }),
+    ("lru-2", lru_2::model),
+    ("s3-fifo", s3_fifo::model),
+    ("linux24", linux24::model),
+    ("mq", mq::model),
+    ("lrfu", |given, references| lrfu(references, given.frames, given.factor("lambda"), given.on("retain"))),
+    ("aging", aging::model),
+    ("rrip", rrip::model),
+    ("dip", dip::model),
+    ("mglru", |given, references| mglru(references, given.frames)),
+    ("w-tinylfu", w_tinylfu::model),
+    ("fbr", fbr::model),
+    ("lecar", lecar::model),
+    ("eelru", eelru::model),
+    ("ubm", ubm::model),
+    ("acme", |given, references| acme(references, given.frames, given.factor("beta"), given.factor("alpha"))),
+    ("sieve", |given, references| sieve(references, given.frames)),
+    ("seq", seq::model),
+    ("seq-lru", seq::model),
+    ("2q", two_q::model),
+    ("arc", |given, references| arc(references, given.frames)),
+    ("clock-page-table", |given, references| clock_page_table(references, given.frames)),
+    ("car", |given, references| car(references, given.frames, given.on("integer-ratio"))),
+    ("lirs", lirs::model),
+    ("clock-pro", clock_pro::model),
+    ("clock-pro-fixed", clock_pro::model),
+    ("clock-pro-plus", clock_pro::model),
+];
 
 /// One reference's outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]

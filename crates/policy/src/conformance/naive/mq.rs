@@ -3,7 +3,7 @@
 //!
 //! Decision: the history is asked for the page faulted on after the victim has entered it.
 
-use super::Step;
+use super::{Given, Step};
 
 /// The parameters of MQ.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,17 @@ pub fn mq(references: &[u32], frames: usize, options: &MqOptions) -> Vec<Step> {
         }
     }
     steps
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let options = MqOptions {
+        queues: given.whole("queues") as usize,
+        life: (given.factor("life") * frames as f64) as u64,
+        history: (given.factor("history") * frames as f64) as usize,
+    };
+    mq(references, frames, &options)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Decisions: one draw for every bimodal insertion and no other; in DRRIP a fault moves the
 //! selector before the page is placed.
 
-use super::Step;
+use super::{Given, Step};
 use crate::SplitMix64;
 
 /// Which insertion rule.
@@ -61,6 +61,17 @@ pub fn rrip(references: &[u32], frames: usize, variant: RripVariant, max: u32, s
         }
     }
     steps
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let variant = match given.arguments.value("variant") {
+        "srrip" => RripVariant::Srrip,
+        "brrip" => RripVariant::Brrip,
+        _ => RripVariant::Drrip,
+    };
+    rrip(references, frames, variant, (1 << given.whole("bits")) - 1, given.whole("seed"))
 }
 
 #[cfg(test)]

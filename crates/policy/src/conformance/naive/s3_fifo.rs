@@ -2,7 +2,7 @@
 //!
 //! Decision: whether the page faulted on is a ghost is asked after the eviction.
 
-use super::Step;
+use super::{Given, Rounding, Step};
 
 /// S3-FIFO with `frames` frames: `small` is the target length of the small queue, and a page with
 /// more than `threshold` hits goes on to the main queue.
@@ -49,6 +49,13 @@ pub fn s3_fifo(references: &[u32], frames: usize, small: usize, threshold: u64) 
         steps.push(Step::fault(victim));
     }
     steps
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let small = given.pages("small", Rounding::Down).max(1);
+    s3_fifo(references, frames, small, given.whole("threshold"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! SEQ: evict behind the growing end of a run of faults on consecutive pages; CLOCK or LRU without
 //! one.
 
-use super::Step;
+use super::{Given, Step};
 
 /// The parameters of SEQ.
 #[derive(Clone, Debug)]
@@ -127,6 +127,18 @@ fn sequence_victim(sequences: &[Sequence], resident: &[u32], options: &SeqOption
         }
     }
     None
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let options = SeqOptions {
+        length: given.whole("length"),
+        faults: given.whole("faults") as usize,
+        distance: given.whole("distance"),
+        lru: given.name() == "seq-lru",
+    };
+    seq(references, frames, &options, |_| 0)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Decision: a ghost that is referenced leaves A1out before a frame is reclaimed.
 
-use super::Step;
+use super::{Given, Rounding, Step};
 
 /// 2Q with `frames` frames, A1in giving up pages above `kin` and A1out bounded by `kout`.
 pub fn two_q(references: &[u32], frames: usize, kin: usize, kout: usize) -> Vec<Step> {
@@ -45,6 +45,13 @@ pub fn two_q(references: &[u32], frames: usize, kin: usize, kout: usize) -> Vec<
         steps.push(Step::fault(victim));
     }
     steps
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let pages = |name| given.pages(name, Rounding::Down).max(1);
+    two_q(references, frames, pages("in"), pages("out"))
 }
 
 #[cfg(test)]

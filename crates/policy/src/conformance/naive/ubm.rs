@@ -4,7 +4,7 @@
 //! Decisions: a reference is classified, and counted, after its victim has been chosen; the hit
 //! rate at the LRU end of the other pages is a plain decaying average.
 
-use super::Step;
+use super::{Given, Rounding, Step};
 use std::collections::BTreeMap;
 
 /// The parameters of UBM.
@@ -107,6 +107,17 @@ fn choose(memory: &[(u32, Class)], gain_of_other: f64) -> usize {
         Some(other) if longest == 0 || gain_of_other < 1.0 / longest as f64 => other,
         _ => memory.iter().rposition(|frame| period(frame) == longest).expect("memory is full"),
     }
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let options = UbmOptions {
+        sequence: given.whole("sequence"),
+        segment: given.pages("segment", Rounding::Down).max(1),
+        decay: given.factor("decay"),
+    };
+    ubm(references, frames, &options, |_| 0)
 }
 
 #[cfg(test)]

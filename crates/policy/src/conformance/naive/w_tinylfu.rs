@@ -4,7 +4,7 @@
 //! reference that completes a sample, and so is the number of references counted. The page faulted
 //! on enters the window before the overflow of the window is judged.
 
-use super::Step;
+use super::{Given, Rounding, Step};
 
 /// The parameters of W-TinyLFU.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +72,19 @@ pub fn w_tinylfu(references: &[u32], frames: usize, options: &WTinyLfuOptions) -
         }
     }
     steps
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    let frames = given.frames;
+    let window = given.pages("window", Rounding::Down).clamp(1, frames);
+    let protected = given.arguments.pages("protected", frames - window, Rounding::Down);
+    let options = WTinyLfuOptions {
+        window,
+        protected: protected.expect("checked by the spec").min(frames - window),
+        sample: ((given.factor("sample") * frames as f64) as u64).max(1),
+    };
+    w_tinylfu(references, frames, &options)
 }
 
 #[cfg(test)]

@@ -1,0 +1,20 @@
+//! Advice on a trace: how much memory its program needs, and which policy suits it.
+//!
+//! - [`POLICIES`] and [`SIZES`] are what is simulated unless something else is asked for.
+//! - [`CurveStudy`] simulates policies at memory sizes, and draws the [`Conclusion`] from the fault
+//!   curves.
+//! - [`Advice`] is what that comes to, in five lines.
+//! - [`Study`] adds what a report on the trace shows: faults by object, distances, pictures.
+#![forbid(unsafe_code)]
+
+mod advice;
+mod conclusion;
+mod request;
+mod study;
+
+pub use advice::Advice;
+pub use conclusion::{
+    Comparison, Conclusion, Curve, Curves, Enough, NEARLY_ALL, SLACK, Sentences, WORTH_IT, percent,
+};
+pub use request::{POLICIES, RequestError, SIZES, check, sizes};
+pub use study::{CurveStudy, Distances, ObjectStudy, StudiedObject, Study, launcher, short_name};

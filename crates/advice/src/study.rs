@@ -1,0 +1,393 @@
+//! The data of a report on one trace. A few passes over the trace compute it, each for as much as
+//! it can.
+
+use crate::conclusion::{Conclusion, Curve, Curves};
+use rayon::join;
+use sweephand_policy::NEVER;
+use sweephand_policy::registry::Spec;
+use sweephand_results::{SimulatedTrace, grouped};
+use sweephand_sim::{Cell, LruStack, MemorySize, ObjectCounts, Sweep, SweepError, attribute};
+use sweephand_trace::objects::{Object, objects};
+use sweephand_trace::picture::{Part, Picture};
+use sweephand_trace::{BECAME_ANOTHER, Chunk, Error, Header, Interrupt, LargestChild, Metadata, Trace};
+
+/// Sizes simulated between the last that is short and the first that is enough.
+const REFINED_SIZES: usize = 7;
+/// Objects that get a picture of their own: those with the most pages.
+const OBJECT_PICTURES: usize = 8;
+/// Objects with fewer pages than this get none.
+const LEAST_PICTURE_PAGES: u64 = 8;
+/// Width of the pictures, in columns, and their heights, in rows.
+const COLUMNS: usize = 960;
+const ROWS: usize = 400;
+const OBJECT_ROWS: usize = 120;
+
+/// The fault curves of a trace with what they come to.
+#[derive(Clone, Debug)]
+pub struct CurveStudy {
+    /// The trace.
+    pub trace: SimulatedTrace,
+    /// What it is called; see [`short_name`].
+    pub name: String,
+    /// The program's name.
+    pub program: String,
+    /// Its command line, where known.
+    pub command: Vec<String>,
+    /// The policies, in the order of the curves.
+    pub specs: Vec<Spec>,
+    /// Faults by policy and memory size.
+    pub curves: Curves,
+    /// What they come to.
+    pub conclusion: Conclusion,
+    /// Why nothing is concluded, if the program only launches the one that works; see [`launcher`].
+    pub launcher: Option<String>,
+    /// What the reader should know before believing it.
+    pub notes: Vec<String>,
+}
+
+/// A whole report on a trace.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// The curves.
+    pub curves: CurveStudy,
+    /// How far back references look.
+    pub distances: Distances,
+    /// Page against time.
+    pub picture: Picture,
+    /// Faults by object.
+    pub objects: ObjectStudy,
+}
+
+/// The faults of some policies by object, at one memory size.
+#[derive(Clone, Debug)]
+pub struct ObjectStudy {
+    /// The memory size, an index into [`Curves::memory_pages`].
+    pub size: usize,
+    /// The policies, indices into [`Curves::curves`].
+    pub policies: Vec<usize>,
+    /// The objects with pages, most faults under the first policy first. One entry
+    /// stands for pages that belong to no object.
+    pub objects: Vec<StudiedObject>,
+}
+
+/// An object with its faults.
+#[derive(Clone, Debug)]
+pub struct StudiedObject {
+    /// What it is; `None` for what belongs to no object.
+    pub object: Option<Object>,
+    /// Its references and its faults, in the order of [`ObjectStudy::policies`].
+    pub counts: ObjectCounts,
+    /// Page against time, for the largest objects.
+    pub picture: Option<Picture>,
+}
+
+/// How many references found their page at which depth of the LRU stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Distances {
+    /// References at a stack distance of 2^n up to, but not, 2^(n+1) pages, by n.
+    pub by_power_of_two: Vec<u64>,
+    /// References to pages for the first time.
+    pub first_touches: u64,
+    /// References that the trace does not hold: what its window left out, all within that many
+    /// pages.
+    pub left_out: u64,
+}
+
+impl CurveStudy {
+    /// Simulates `specs` at `sizes`, and the best of them at a few more to say how much memory is
+    /// enough. `progress` is called with the share done, from 0 to 1.
+    ///
+    /// `interrupt` has it given up.
+    ///
+    /// Where the trace is too long for OPT it is left out, with a note. OPT and CLOCK are wanted
+    /// for comparison: name them if you want all that can be concluded.
+    pub fn of(
+        trace: &Trace,
+        specs: Vec<Spec>,
+        sizes: &[MemorySize],
+        progress: &(dyn Fn(f64) + Sync),
+        interrupt: &Interrupt,
+    ) -> Result<Self, SweepError> {
+        let described = SimulatedTrace::of(trace);
+        let records = described.records.max(1);
+        let mut notes = Vec::new();
+        let mut specs = specs;
+        if records >= u64::from(NEVER) {
+            specs.retain(|spec| spec.entry().model != "offline");
+            notes.push(format!("OPT is left out: it can be told the future of {NEVER} references at most."));
+        }
+        let all = described.distinct_pages.max(1) as usize;
+        let mut frames = Vec::new();
+        for size in sizes {
+            frames.extend(size.frames(described.distinct_pages, described.page_bytes)?);
+        }
+        frames.retain(|frames| *frames < all);
+        frames.push(all);
+        frames.sort_unstable();
+        frames.dedup();
+        let metadata = &trace.header().metadata;
+        let exact_from_pages = metadata.nearly_exact_pages();
+        if let (Some(exactness), true) = (metadata.exactness(), (frames[0] as u64) < exact_from_pages) {
+            notes.push(format!(
+                "The trace is reduced with a window of {}: {exactness}. Policies are compared from there.",
+                metadata.window
+            ));
+        }
+        if !trace.header().metadata.complete {
+            notes.push(format!(
+                "The recording ends before the program does: it {}.",
+                trace.header().metadata.ended
+            ));
+        }
+        let cells =
+            specs.iter().flat_map(|spec| frames.iter().map(|&frames| Cell { spec: spec.clone(), frames }));
+        let sweep = Sweep { cells: cells.collect(), interrupt: interrupt.clone(), ..Sweep::default() };
+        let outcomes = sweep.run(trace, &|done| progress(0.75 * done as f64 / records as f64))?;
+        let mut curves = Curves {
+            page_bytes: described.page_bytes,
+            distinct_pages: described.distinct_pages,
+            first_touch_faults: outcomes.first().map_or(0, |(outcome, _)| outcome.first_touch_faults),
+            exact_from_pages,
+            memory_pages: frames.iter().map(|frames| *frames as u64).collect(),
+            curves: specs
+                .iter()
+                .zip(outcomes.chunks(frames.len()))
+                .map(|(spec, outcomes)| Curve {
+                    policy: spec.to_string(),
+                    runs_live: spec.entry().runs_live,
+                    offline: spec.entry().model == "offline",
+                    faults: outcomes.iter().map(|(outcome, _)| outcome.faults).collect(),
+                })
+                .collect(),
+        };
+        let mut conclusion = Conclusion::of(&curves);
+        let between = conclusion.between(REFINED_SIZES);
+        let cell = |frames: &u64| Cell { spec: specs[conclusion.policy].clone(), frames: *frames as usize };
+        let cells = between.iter().map(cell).collect();
+        let sweep = Sweep { cells, interrupt: interrupt.clone(), ..Sweep::default() };
+        let outcomes = sweep.run(trace, &|done| progress(0.75 + 0.15 * done as f64 / records as f64))?;
+        let faults = outcomes.iter().map(|(outcome, _)| outcome.faults);
+        conclusion.refine(&curves, &between.iter().copied().zip(faults).collect::<Vec<_>>());
+        // The text speaks of that size: so the curves show it.
+        if !curves.memory_pages.contains(&conclusion.enough.memory_pages) {
+            let frames = conclusion.enough.memory_pages;
+            let cells = specs.iter().map(|spec| Cell { spec: spec.clone(), frames: frames as usize });
+            let sweep = Sweep { cells: cells.collect(), interrupt: interrupt.clone(), ..Sweep::default() };
+            let outcomes = sweep.run(trace, &|done| progress(0.9 + 0.1 * done as f64 / records as f64))?;
+            let faults: Vec<u64> = outcomes.iter().map(|(outcome, _)| outcome.faults).collect();
+            conclusion.insert(&mut curves, frames, &faults);
+        }
+        progress(1.0);
+        let metadata = &trace.header().metadata;
+        Ok(Self {
+            trace: described,
+            name: short_name(trace),
+            program: metadata.program.clone(),
+            command: metadata.command.clone(),
+            specs,
+            curves,
+            conclusion,
+            launcher: launcher(trace.header()),
+            notes,
+        })
+    }
+
+    /// The size at which there is most to gain: where OPT, or else the best policy, saves the
+    /// largest share of faults.
+    pub fn telling_size(&self) -> usize {
+        let Conclusion { headroom, best, .. } = &self.conclusion;
+        headroom.or(*best).map_or(self.curves.memory_pages.len() / 2, |comparison| comparison.most_at)
+    }
+}
+
+/// Why the recorded program only launches the one that works, if that is so, in a sentence. What
+/// such a trace says about memory is of no use.
+pub fn launcher(header: &Header) -> Option<String> {
+    let Metadata { program, complete, ended, largest_child, .. } = &header.metadata;
+    let own = header.totals.distinct_pages;
+    if !complete && ended.starts_with(BECAME_ANOTHER) {
+        return Some(format!("{program} is only a launcher: it {ended}"));
+    }
+    let LargestChild { program: child, pages } = largest_child.as_ref()?;
+    let worked = match pages {
+        Some(pages) if *pages <= own => return None,
+        Some(pages) => format!("used {}", grouped(*pages)),
+        None => "worked longer than it did".to_string(),
+    };
+    Some(format!("{program}: {} pages; its child {child} {worked}: record with --children", grouped(own)))
+}
+
+/// What a trace is called in headings: its file's name up to the first dot, or else its program's.
+pub fn short_name(trace: &Trace) -> String {
+    let path = trace.name();
+    // What is read from a pipe has no file.
+    let file = path.file_name().filter(|_| path.exists()).unwrap_or_default().to_string_lossy();
+    let stem = file.split('.').next().unwrap_or_default();
+    if stem.is_empty() { trace.header().metadata.program.clone() } else { stem.to_string() }
+}
+
+impl Study {
+    /// Everything about `trace`; for the rest see [`CurveStudy::of`].
+    pub fn of(
+        trace: &Trace,
+        specs: Vec<Spec>,
+        sizes: &[MemorySize],
+        progress: &(dyn Fn(f64) + Sync),
+        interrupt: &Interrupt,
+    ) -> Result<Self, SweepError> {
+        let curves = CurveStudy::of(trace, specs, sizes, &|share| progress(0.6 * share), interrupt)?;
+        let (objects, distances) = join(
+            || ObjectStudy::of(trace, &curves, &|share| progress(0.6 + 0.3 * share)),
+            || Distances::of(trace),
+        );
+        let mut objects = objects?;
+        if interrupt.is_raised() {
+            return Err(SweepError::Interrupted);
+        }
+        let picture = pictures(trace, &mut objects)?;
+        progress(1.0);
+        Ok(Self { curves, distances: distances?, picture, objects })
+    }
+}
+
+impl ObjectStudy {
+    fn of(trace: &Trace, study: &CurveStudy, progress: &(dyn Fn(f64) + Sync)) -> Result<Self, SweepError> {
+        let Conclusion { policy, best, headroom, .. } = &study.conclusion;
+        let mut policies = vec![best.map_or(*policy, |best| best.baseline)];
+        policies.extend(Some(*policy).filter(|policy| !policies.contains(policy)));
+        policies.extend(headroom.map(|headroom| headroom.policy));
+        let size = study.telling_size();
+        let frames = study.curves.memory_pages[size] as usize;
+        let cell = |policy: &usize| Cell { spec: study.specs[*policy].clone(), frames };
+        let cells: Vec<Cell> = policies.iter().map(cell).collect();
+        let records = study.trace.records.max(1) as f64;
+        let (known, counts) =
+            join(|| objects(trace), || attribute(trace, &cells, &|done| progress(done as f64 / records)));
+        let known = std::iter::once(None).chain(known?.into_iter().map(Some));
+        let mut objects: Vec<_> = known
+            .zip(counts?)
+            .filter(|(_, counts)| counts.pages > 0)
+            .map(|(object, counts)| StudiedObject { object, counts, picture: None })
+            .collect();
+        objects.sort_by_key(|object| std::cmp::Reverse(object.counts.faults[0].faults));
+        Ok(Self { size, policies, objects })
+    }
+}
+
+/// Page against time of the whole trace; those of the largest objects are put beside them.
+fn pictures(trace: &Trace, objects: &mut ObjectStudy) -> Result<Picture, Error> {
+    let page_bytes = trace.header().metadata.page_size;
+    let mut parts = vec![Part { pages: 0..u64::MAX, records: 0..u64::MAX, rows: ROWS }];
+    let mut largest: Vec<usize> = (0..objects.objects.len())
+        .filter(|index| {
+            let object = &objects.objects[*index];
+            object.object.is_some() && object.counts.pages >= LEAST_PICTURE_PAGES
+        })
+        .collect();
+    largest.sort_by_key(|index| std::cmp::Reverse(objects.objects[*index].counts.pages));
+    largest.truncate(OBJECT_PICTURES);
+    for index in &largest {
+        let object = objects.objects[*index].object.as_ref().expect("filtered above");
+        let records = object.from_record..object.to_record.unwrap_or(u64::MAX);
+        parts.push(Part { pages: object.pages(page_bytes), records, rows: OBJECT_ROWS });
+    }
+    let mut pictures = Picture::of_parts(trace, COLUMNS, &parts)?.into_iter();
+    let whole = pictures.next().expect("a picture a part");
+    for (index, picture) in largest.into_iter().zip(pictures) {
+        objects.objects[index].picture = Some(picture);
+    }
+    Ok(whole)
+}
+
+impl Distances {
+    /// Those of a trace: one pass.
+    pub fn of(trace: &Trace) -> Result<Self, Error> {
+        let mut stack = LruStack::new();
+        let mut chunk = Chunk::new();
+        for index in 0..trace.chunks() {
+            trace.read_chunk(index, &mut chunk)?;
+            stack.advance(&chunk, 0..chunk.references.len());
+        }
+        let (counts, first_touches) = stack.distances();
+        let totals = &trace.header().totals;
+        Ok(Self::from_counts(
+            counts,
+            first_touches,
+            totals.references - totals.records.min(totals.references),
+        ))
+    }
+
+    /// Gathers counts by distance. The first, for distance 0, is unused.
+    fn from_counts(counts: &[u64], first_touches: u64, left_out: u64) -> Self {
+        let mut by_power_of_two = vec![0; counts.len().max(1).ilog2() as usize + 1];
+        for (distance, count) in counts.iter().enumerate().skip(1) {
+            by_power_of_two[distance.ilog2() as usize] += count;
+        }
+        while by_power_of_two.last() == Some(&0) {
+            by_power_of_two.pop();
+        }
+        Self { by_power_of_two, first_touches, left_out }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+    use sweephand_trace::{AllocKind, EndTotals, Metadata, Writer};
+
+    /// A loop over an object of 40 pages and, now and then, a page outside.
+    fn study() -> Study {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+        writer.alloc(0x10_0000, 40 * 4096, AllocKind::Malloc).unwrap();
+        for time in 0..2000 {
+            writer.reference(0x100 + time % 40, time % 3 == 0).unwrap();
+            if time % 50 == 0 {
+                writer.reference(1 + time / 500, false).unwrap();
+            }
+        }
+        let bytes = writer.finish(EndTotals::default()).unwrap().0.into_inner();
+        let trace = Trace::from_bytes(bytes).unwrap();
+        let specs = Spec::parse_list("opt,clock,random,lru").unwrap();
+        let sizes = MemorySize::parse_list("50%,25%,300p").unwrap();
+        Study::of(&trace, specs, &sizes, &|_| {}, &Interrupt::default()).unwrap()
+    }
+
+    #[test]
+    fn sizes_ascend_to_all_pages() {
+        let CurveStudy { curves, conclusion, .. } = study().curves;
+        assert_eq!((curves.distinct_pages, &curves.memory_pages[..]), (44, &[11, 22, 44][..]));
+        assert!(curves.curves.iter().all(|curve| curve.faults[2] == 44));
+        assert_eq!(
+            curves.curves[1].faults[0],
+            2000 + 40,
+            "CLOCK loses a loop that does not fit, and so each page outside"
+        );
+        assert!(conclusion.enough.memory_pages > 40, "{:?}", conclusion.enough);
+    }
+
+    #[test]
+    fn faults_of_objects_are_those_of_the_curves() {
+        let study = study();
+        let objects = &study.objects;
+        assert_eq!(objects.objects.len(), 2);
+        let loop_ = &objects.objects[0];
+        assert_eq!((loop_.counts.records, loop_.counts.pages), (2000, 40));
+        assert_eq!(loop_.picture.as_ref().unwrap().rows.len(), 40);
+        for (at, &policy) in objects.policies.iter().enumerate() {
+            let sum: u64 = objects.objects.iter().map(|object| object.counts.faults[at].faults).sum();
+            assert_eq!(sum, study.curves.curves.curves[policy].faults[objects.size]);
+        }
+    }
+
+    #[test]
+    fn distances_are_gathered_by_powers_of_two() {
+        let distances = Distances::from_counts(&[0, 5, 1, 2, 10, 0, 0, 20, 40], 3, 7);
+        assert_eq!(distances.by_power_of_two, [5, 3, 30, 40]);
+        assert_eq!(Distances::from_counts(&[], 0, 0).by_power_of_two, [0; 0]);
+        // The loop: its pages are 40 deep, or 41 after a page outside.
+        let distances = study().distances;
+        assert_eq!((distances.by_power_of_two.len(), distances.by_power_of_two[5]), (6, 1960 + 36));
+        assert_eq!((distances.first_touches, distances.left_out), (44, 0));
+    }
+}

@@ -1,0 +1,332 @@
+//! The house's own order: no module of a crate imports, directly or through others, a module that
+//! imports it. So each can be read, and tested, with what it uses, and data flows one way.
+//!
+//! An import is a path that begins with `crate::` or `super::`, in a `use` or in code. One of a
+//! name that a module has from another, as `crate::Name` where the root says
+//! `pub use module::Name`, is an import of that other. Test modules do not count: they may use what
+//! is above them. Neither do `mod` and `pub use` of a module's own parts: a crate's root and a
+//! folder's `mod.rs` name what they consist of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The folders with a `Cargo.toml` and sources.
+fn crates() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![repository()];
+    while let Some(folder) = open.pop() {
+        if folder.join("Cargo.toml").exists() && folder.join("src").exists() {
+            found.push(folder.clone());
+        }
+        for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            let name = entry.file_name().into_string().unwrap();
+            let is_source = !name.starts_with('.') && !["target", "src", "tests"].contains(&name.as_str());
+            if is_source && entry.file_type().unwrap().is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// A crate's files, by the paths of their modules.
+fn modules(source: &Path) -> BTreeMap<Vec<String>, String> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![(source.to_path_buf(), Vec::new())];
+    while let Some((folder, path)) = open.pop() {
+        for entry in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let stem = entry.file_stem().unwrap().to_str().unwrap().to_string();
+            let mut module = path.clone();
+            if entry.is_dir() {
+                module.push(stem);
+                open.push((entry, module));
+            } else if entry.extension().is_some_and(|extension| extension == "rs") {
+                if !["lib", "main", "mod"].contains(&stem.as_str()) {
+                    module.push(stem);
+                }
+                found.insert(module, fs::read_to_string(&entry).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Source without comments, literals of text, and modules for tests.
+fn code(source: &str) -> String {
+    let mut code = String::new();
+    let mut rest = source;
+    while let Some(next) = rest.chars().next() {
+        let skipped = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else if next == '"' {
+            let mut escaped = false;
+            let end = rest.char_indices().skip(1).find(|&(_, letter)| {
+                let ends = letter == '"' && !escaped;
+                escaped = letter == '\\' && !escaped;
+                ends
+            });
+            end.map_or(rest.len(), |(at, _)| at + 1)
+        } else if rest.starts_with("'\"'") {
+            3
+        } else if rest.starts_with("#[cfg(test)]\nmod ") || rest.starts_with("#[cfg(all(test") {
+            let item = &rest[..rest.find(['{', ';']).map_or(rest.len(), |at| at + 1)];
+            // A module in braces that begin at the first column ends with one there.
+            let ends =
+                if item.ends_with(';') { Some(item.len()) } else { rest.find("\n}\n").map(|at| at + 3) };
+            ends.unwrap_or(rest.len())
+        } else if rest.starts_with("#[cfg(test)]\nuse ") {
+            rest.find(';').map_or(rest.len(), |end| end + 1)
+        } else {
+            code.push(next);
+            rest = &rest[next.len_utf8()..];
+            continue;
+        };
+        rest = &rest[skipped..];
+    }
+    code
+}
+
+/// Modules in files of their own that exist for tests only, by their paths.
+fn test_modules(all: &BTreeMap<Vec<String>, String>) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for (parent, source) in all {
+        for declared in source.split("#[cfg(test)]\nmod ").skip(1) {
+            if let Some((name, _)) = declared.split_once(';').filter(|(name, _)| !name.contains([' ', '{'])) {
+                found.push([parent.as_slice(), &[name.to_string()]].concat());
+            }
+        }
+    }
+    found
+}
+
+/// The paths that a piece of code names from `start` on: `a::b`, and each of `a::{b, c::d}`.
+fn paths(text: &str) -> Vec<Vec<String>> {
+    fn tree(text: &str, before: &[String], found: &mut Vec<Vec<String>>) -> usize {
+        let (mut path, mut at) = (before.to_vec(), 0);
+        loop {
+            let name: String =
+                text[at..].chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect();
+            at += name.len();
+            if !name.is_empty() {
+                path.push(name);
+            }
+            if !text[at..].starts_with("::") {
+                found.push(path);
+                return at;
+            }
+            at += 2;
+            if text[at..].starts_with('{') {
+                at += 1;
+                loop {
+                    at += text[at..].len() - text[at..].trim_start().len();
+                    if text[at..].starts_with('}') || at >= text.len() {
+                        return at + 1;
+                    }
+                    at += tree(&text[at..], &path, found);
+                    at += text[at..].find([',', '}']).unwrap_or(text.len() - at);
+                    at += usize::from(text[at..].starts_with(','));
+                }
+            }
+        }
+    }
+    let mut found = Vec::new();
+    tree(text, &[], &mut found);
+    found
+}
+
+/// Where the names are from that a module passes on: `pub use a::b::Name` is `Name`, from `a::b`.
+fn passed_on(module: &[String], source: &str) -> BTreeMap<String, Vec<String>> {
+    let code = code(source);
+    let mut found = BTreeMap::new();
+    for statement in code.split(';') {
+        let Some(at) = ["pub use ", "pub(crate) use ", "pub(super) use "]
+            .iter()
+            .find_map(|start| statement.find(start).map(|at| at + start.len()))
+        else {
+            continue;
+        };
+        let text = &statement[at..];
+        let is_elsewhere = |path: &Vec<String>| !["crate", "super"].contains(&path[0].as_str());
+        for path in paths(text).into_iter().filter(|path| path.len() > 1 && is_elsewhere(path)) {
+            let (name, before) = path.split_last().expect("it has names");
+            let own = before.iter().filter(|part| *part != "self").cloned();
+            let from: Vec<String> = module.iter().cloned().chain(own).collect();
+            let renamed = text.split_once(&format!("{name} as ")).map(|(_, new)| {
+                new.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
+            });
+            found.insert(renamed.unwrap_or_else(|| name.clone()), [from, vec![name.clone()]].concat());
+        }
+    }
+    found
+}
+
+/// The file that a path leads to: the longest part of it that is one, or the file from which that
+/// one has the rest.
+fn file_of(
+    path: &[String],
+    all: &BTreeMap<Vec<String>, String>,
+    passed_on: &BTreeMap<Vec<String>, BTreeMap<String, Vec<String>>>,
+) -> Vec<String> {
+    let mut path = path.to_vec();
+    // A name is passed on from file to file at most once by each.
+    for _ in 0..all.len() {
+        let mut file = path.clone();
+        while !all.contains_key(&file) && !file.is_empty() {
+            file.pop();
+        }
+        let next = path.get(file.len()).and_then(|name| passed_on.get(&file)?.get(name));
+        match next {
+            Some(next) => path = [next.as_slice(), &path[file.len() + 1..]].concat(),
+            None => return file,
+        }
+    }
+    Vec::new()
+}
+
+/// The modules that a module imports.
+fn imports(
+    module: &[String],
+    source: &str,
+    all: &BTreeMap<Vec<String>, String>,
+    passed_on: &BTreeMap<Vec<String>, BTreeMap<String, Vec<String>>>,
+) -> BTreeSet<Vec<String>> {
+    let code = code(source);
+    let mut found = BTreeSet::new();
+    for start in ["crate::", "super::"] {
+        for (at, _) in code.match_indices(start) {
+            let begins =
+                !code[..at].ends_with(|letter: char| letter.is_alphanumeric() || "_:$".contains(letter));
+            // `pub use` in a root says what it consists of.
+            let statement = code[..at].rfind([';', '}', '{']).map_or(0, |end| end + 1);
+            let is_own_part = code[statement..at].trim_start().starts_with("pub use") && module.is_empty();
+            if !begins || is_own_part {
+                continue;
+            }
+            for path in paths(&code[at..]) {
+                let supers = path.iter().take_while(|name| *name == "super").count();
+                let mut target = match supers {
+                    0 => Vec::new(),
+                    _ => module[..module.len().saturating_sub(supers)].to_vec(),
+                };
+                target.extend(path[supers.max(1)..].iter().cloned());
+                let target = file_of(&target, all, passed_on);
+                if target != module {
+                    found.insert(target);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The modules that lie on circles, each circle's together.
+fn circles(graph: &BTreeMap<Vec<String>, BTreeSet<Vec<String>>>) -> Vec<BTreeSet<Vec<String>>> {
+    let reached = |from: &Vec<String>| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+        while let Some(module) = open.pop() {
+            open.extend(graph.get(module).into_iter().flatten().filter(|next| seen.insert((*next).clone())));
+        }
+        seen
+    };
+    let reached: BTreeMap<_, _> = graph.keys().map(|module| (module, reached(module))).collect();
+    let mut found: Vec<BTreeSet<Vec<String>>> = Vec::new();
+    for (module, others) in &reached {
+        if others.contains(*module) && !found.iter().any(|circle| circle.contains(*module)) {
+            let back = |other: &&Vec<String>| reached.get(other).is_some_and(|from| from.contains(*module));
+            found.push(others.iter().filter(back).cloned().collect());
+        }
+    }
+    found
+}
+
+/// What each module of a crate imports.
+fn graph(all: &BTreeMap<Vec<String>, String>) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
+    let passed_on: BTreeMap<_, _> =
+        all.iter().map(|(module, source)| (module.clone(), passed_on(module, source))).collect();
+    all.iter().map(|(module, source)| (module.clone(), imports(module, source, all, &passed_on))).collect()
+}
+
+fn name(module: &[String]) -> String {
+    match module {
+        [] => "the root".to_string(),
+        path => path.join("::"),
+    }
+}
+
+#[test]
+fn no_module_imports_one_that_imports_it() {
+    let mut messages = Vec::new();
+    let crates = crates();
+    assert!(crates.len() > 8, "the crates are found: {crates:?}");
+    for folder in crates {
+        let mut all = modules(&folder.join("src"));
+        let tests = test_modules(&all);
+        all.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+        let graph = graph(&all);
+        let folder = folder.strip_prefix(repository()).unwrap().display().to_string();
+        for circle in circles(&graph) {
+            let edges = circle.iter().flat_map(|module| {
+                let inside = graph[module].iter().filter(|other| circle.contains(*other));
+                inside.map(move |other| format!("{} -> {}", name(module), name(other)))
+            });
+            messages.push(format!("{folder}: {}", edges.collect::<Vec<_>>().join(", ")));
+        }
+    }
+    assert!(messages.is_empty(), "modules import each other in a circle:\n{}", messages.join("\n"));
+}
+
+#[test]
+fn a_circle_is_found_through_other_modules_and_not_through_tests() {
+    let files = [
+        ("", "pub use crate::a::A; mod a;"),
+        ("a", "use crate::b::{self, c::C as D, B};\nfn f() { crate::x::y(); }"),
+        (
+            "b",
+            "// use crate::a;\nconst T: &str = \"crate::a\";\n#[cfg(test)]\nmod tests {\n use crate::a;\n}\n",
+        ),
+        ("b::c", "use super::super::d::D;"),
+        ("d", "use crate::{a::A, b};"),
+        ("x", ""),
+    ];
+    let path = |name: &str| name.split("::").filter(|part| !part.is_empty()).map(String::from).collect();
+    let all: BTreeMap<Vec<String>, String> =
+        files.iter().map(|(name, source)| (path(name), source.to_string())).collect();
+    let graph = graph(&all);
+    let imports_of = |module: &str| graph[&path(module)].clone();
+    assert_eq!(imports_of("a"), ["b", "b::c", "x"].map(path).into());
+    assert_eq!(imports_of("b"), BTreeSet::new());
+    assert_eq!(imports_of("b::c"), [path("d")].into());
+    assert_eq!(imports_of("d"), ["a", "b"].map(path).into());
+    assert_eq!(imports_of(""), BTreeSet::new());
+    assert_eq!(circles(&graph), [["a", "b::c", "d"].map(path).into()]);
+}
+
+#[test]
+fn a_name_that_a_module_passes_on_is_imported_from_where_it_is() {
+    let files = [
+        (
+            "",
+            "mod a;\n#[cfg(unix)]\npub use a::{A, b::{B, C as D}};\npub(crate) use x::y as z;\nfn f() { g() }",
+        ),
+        ("a", "mod b;\npub use self::b::deep;"),
+        ("a::b", "use crate::{A, Other};"),
+        ("c", "use crate::{B, D};"),
+        ("d", "use crate::z::Item; use crate::a::deep;"),
+        ("x", ""),
+    ];
+    let path = |name: &str| name.split("::").filter(|part| !part.is_empty()).map(String::from).collect();
+    let all = files.iter().map(|(name, source)| (path(name), source.to_string())).collect();
+    let graph = graph(&all);
+    let imports_of = |module: &str| graph[&path(module)].clone();
+    assert_eq!(imports_of("a::b"), ["a", ""].map(path).into());
+    assert_eq!(imports_of("c"), [path("a::b")].into());
+    assert_eq!(imports_of("d"), ["x", "a::b"].map(path).into());
+    assert_eq!(circles(&graph), Vec::<BTreeSet<Vec<String>>>::new());
+}

@@ -1,0 +1,210 @@
+//! The backend that leaves the program's memory as it is: private and anonymous. Pages are moved
+//! with their frames. Reference bits are the processor's if the command has a program that reads
+//! them (`exact_bits`); otherwise they are kept in software (`bits`).
+
+use crate::account::Known;
+use crate::backend::{Backend, Contents, Taken, Work};
+use crate::control::{Control, add};
+use crate::exact_bits::{ExactBits, Queue, Queues, Source};
+use crate::failure::give_up;
+use crate::kernel::{self, Copied, PAGE_BYTES, Progress, Userfaultfd};
+use crate::own::Retry;
+use crate::pagemap::Pagemap;
+use crate::pages::{Flag, Pages, State};
+use crate::staging::{Staging, drop_pages};
+use crate::syscall::advise;
+use alloc::vec::Vec;
+use linux_raw_sys::general::{MADV_COLD, MADV_POPULATE_WRITE};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use sweephand_policy::PageId;
+
+/// Private anonymous memory.
+#[derive(Debug, Default)]
+pub(crate) struct Anon {
+    /// The program that reads accessed bits, if there is one.
+    accessed_bits: Option<OwnedFd>,
+    /// Pages whose bits are to be cleared.
+    queues: Queues,
+}
+
+impl Anon {
+    /// With the command's program that reads accessed bits, if it has one and this process may
+    /// fetch it.
+    pub(crate) fn open(control: &Control, supervisor: Option<&OwnedFd>) -> Self {
+        let number = control.order.accessed_bits as i32;
+        let program = (number != 0).then(|| kernel::fetch_from_command(supervisor, number)).flatten();
+        Self::with(program, control)
+    }
+
+    fn with(program: Option<OwnedFd>, control: &Control) -> Self {
+        // A process may fetch it and still not be allowed to run it.
+        let accessed_bits = program.filter(|program| kernel::accessed(program.as_fd(), 0).is_ok());
+        add(&control.counters.hardware_bits, u64::from(accessed_bits.is_some()));
+        Self { accessed_bits, queues: Queues::default() }
+    }
+
+    /// Whether reference bits are the processor's.
+    pub(crate) fn has_accessed_bits(&self) -> bool {
+        self.accessed_bits.is_some()
+    }
+
+    fn source(&self) -> Option<Source<'_>> {
+        self.accessed_bits.as_ref().map(|program| Source::Accessed(program.as_fd()))
+    }
+}
+
+/// Clears the accessed bits of pages. Those that are shared with another process, or locked, keep
+/// theirs.
+fn clear_bits(start: usize, pages: usize) {
+    // SAFETY: this leaves the contents as they are, whatever is mapped there.
+    let _ = unsafe { advise(start, pages * PAGE_BYTES, MADV_COLD) };
+}
+
+impl Backend for Anon {
+    unsafe fn put_in(
+        &self,
+        uffd: &Userfaultfd,
+        to: usize,
+        from: usize,
+        length: usize,
+        _: Contents,
+        awaited: bool,
+    ) -> Progress {
+        let untouched = if awaited { PAGE_BYTES } else { 0 };
+        if self.accessed_bits.is_none() || length <= untouched {
+            // SAFETY: as the caller promises.
+            return unsafe { uffd.copy(to, from, length) };
+        }
+        // The kernel maps what it copies as if it had been used.
+        // SAFETY: as the caller promises.
+        let progress = unsafe { uffd.copy_as(to, from, length, Copied { protected: false, asleep: true }) };
+        if progress.bytes > untouched {
+            clear_bits(to + untouched, (progress.bytes - untouched) / PAGE_BYTES);
+        }
+        if progress.bytes > 0 {
+            let _ = uffd.wake(to, progress.bytes);
+        }
+        progress
+    }
+
+    unsafe fn map_again(&self, uffd: &Userfaultfd, to: usize, limbo: usize, length: usize) -> Progress {
+        // SAFETY: as the caller promises.
+        unsafe { uffd.move_pages(to, limbo, length) }
+    }
+
+    fn most_mapped_again(&self) -> usize {
+        usize::MAX
+    }
+
+    fn take_batch(&self, staging: &mut Staging, _: &Userfaultfd, _: usize) -> Option<usize> {
+        staging.take_empty()
+    }
+
+    fn take_out(&mut self, work: &mut Work, victims: &[PageId], batch: usize) -> Taken {
+        let Some(from) = address_in_memory(work, victims[0]) else { return Taken::LEFT_ALONE };
+        let mut run = 1;
+        while run < victims.len() && address_in_memory(work, victims[run]) == Some(from + run * PAGE_BYTES) {
+            run += 1;
+        }
+        let to = work.staging.address(batch, work.staging.batches[batch].pages.len());
+        let is_mapped = work.pages.is_resident(victims[0]);
+        let (mut unshared, mut retry) = (false, Retry::new());
+        // Ends: AGAIN lasts only while a fork copies the pager's own areas, and every other error
+        // is met once or for as long as `Retry` says.
+        let moved = loop {
+            // SAFETY: these are pages of the program, which gets them back when it touches them.
+            // They go to a place where pages are missing.
+            let progress = unsafe { work.program.staging_uffd.move_pages(to, from, run * PAGE_BYTES) };
+            match progress.error {
+                None => break progress.bytes / PAGE_BYTES,
+                Some(Errno::AGAIN) => kernel::sched_yield(),
+                // The frame is shared with a child or a parent. A copy of its own can be moved.
+                // (The page is present, or the error would be another one. So the agent gets no
+                // fault when it is written to.)
+                Some(Errno::BUSY) if !unshared && is_mapped => {
+                    unshared = true;
+                    // SAFETY: this leaves the contents as they are.
+                    let _ = unsafe { advise(from, PAGE_BYTES, MADV_POPULATE_WRITE) };
+                }
+                Some(Errno::BUSY | Errno::INVAL) => return Taken::Stuck,
+                Some(Errno::NOMEM) if retry.wait() => {}
+                Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
+                Some(_) if is_mapped => return Taken::Missing,
+                Some(error) => give_up(format_args!("a page in limbo cannot be evicted: {error}")),
+            }
+        };
+        for &page in &victims[..moved] {
+            let place = work.staging.push(batch, page);
+            work.pages.set(page, State::Writing(place));
+        }
+        Taken::Done { victims: moved, clean: 0 }
+    }
+
+    /// The frames were the program's, and the kernel may still use them: see `staging`.
+    fn written(&self, staging: &Staging, batch: usize, pages: usize) {
+        drop_pages(staging.address(batch, 0), pages);
+    }
+
+    fn bits<'a>(&'a mut self, _: &'a Pagemap) -> Option<ExactBits<'a>> {
+        let program = self.accessed_bits.as_ref()?;
+        Some(ExactBits::new(Source::Accessed(program.as_fd()), &mut self.queues))
+    }
+
+    fn queues(&mut self) -> Option<&mut Queues> {
+        self.accessed_bits.is_some().then_some(&mut self.queues)
+    }
+
+    fn is_touched(&self, _: &Pagemap, address: usize) -> bool {
+        self.source().is_some_and(|source| source.is_referenced(address))
+    }
+
+    /// Neighbours are dealt with by one call.
+    fn clear_queued(&mut self, pages: &mut Pages, queue: Queue) {
+        let mut shared = Vec::new();
+        let Self { accessed_bits, queues } = self;
+        let looks = queues.has_shared_pages;
+        queues.drain(pages, queue, |start, count| {
+            clear_bits(start, count);
+            if let (true, Some(program)) = (looks, &*accessed_bits) {
+                let source = Source::Accessed(program.as_fd());
+                let all = (0..count).map(|page| start + page * PAGE_BYTES);
+                shared.extend(all.filter(|&address| source.is_referenced(address)));
+            }
+        });
+        for address in shared {
+            if let Some(page) = pages.find(address) {
+                pages.mark(page, Flag::Queued, true);
+            }
+        }
+    }
+
+    fn hold_for_fork(&mut self, _: bool) {
+        self.queues.has_shared_pages = true;
+    }
+
+    fn begin_in_child(&mut self, control: &Control, _: usize, accessed_bits: Option<OwnedFd>) {
+        let begun = Self::with(accessed_bits, control);
+        core::mem::forget(core::mem::replace(&mut self.accessed_bits, begun.accessed_bits));
+        self.queues.has_shared_pages = true;
+    }
+
+    fn accessed_bits(&self) -> Option<BorrowedFd<'_>> {
+        self.accessed_bits.as_ref().map(AsFd::as_fd)
+    }
+
+    fn known(&self, resident: usize, missing: usize) -> Known {
+        Known { private: Some(resident), shared: 0, reserve: missing }
+    }
+}
+
+/// The address where a condemned page is, mapped or in limbo. (Its id may belong to another page by
+/// now.)
+fn address_in_memory(work: &mut Work, page: PageId) -> Option<usize> {
+    match work.pages.state(page) {
+        _ if !work.pages.has(page, Flag::Condemned) => None,
+        State::Resident { .. } => Some(work.pages.address(page)),
+        State::Limbo { .. } => Some(work.staging.limbo(page, &work.program.staging_uffd)),
+        _ => None,
+    }
+}

@@ -1,0 +1,141 @@
+//! The calls of the program's threads: new memory, objects, advice, forks, limits.
+
+use crate::changes::catch_up;
+use crate::control::add;
+use crate::credentials;
+use crate::guards::guard;
+use crate::kernel::PAGE_BYTES;
+use crate::last::program_threads;
+use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
+use crate::manage::{grown, keep_resident, release_resident};
+use crate::memfd::remap::{drop_private, remap};
+use crate::own;
+use crate::rest::{before_fork, park};
+use crate::rooms::Rooms;
+use crate::staging::SEGMENT_BYTES;
+
+/// Bits of a user space address.
+const ADDRESS_BITS: u32 = 47;
+/// Most bytes that the pager's and the policy's tables take for a page. Arrays double when they
+/// grow.
+const TABLE_BYTES: usize = 96;
+/// Bytes for stacks and for what else children need.
+const SPARE_BYTES: usize = 16 << 20;
+/// Bytes that the pager has but does not list as its own: rings, blocks shared with the command.
+const UNLISTED_BYTES: usize = 2 << 20;
+
+/// Answers the threads of the program that have made calls. Ends: each turn answers one of at most
+/// as many calls as there are slots. Only a fork adds calls, and while it is under way no other
+/// fork is announced.
+pub(crate) fn answer_all(rooms: &mut Rooms) {
+    rooms.program.clear_bells();
+    // A child whose fork was not announced has no agent and makes no calls.
+    let (rung, _) = rooms.program.read_bells();
+    let mut slots = rung | MAILBOX.take_posted();
+    while slots != 0 {
+        let slot = slots.trailing_zeros() as usize;
+        slots &= slots - 1;
+        if let Some((call, arguments)) = MAILBOX.call_of(slot) {
+            let answer = answer(rooms, call, arguments);
+            MAILBOX.answer(slot, answer);
+        }
+        // The threads that wait there go on, even if the call was answered before.
+        rooms.program.put_bell(slot, rooms.disk.staging.zeros());
+        // Calls that arrive during a fork are answered now.
+        slots |= park(rooms);
+    }
+}
+
+/// Answers one call.
+fn answer(rooms: &mut Rooms, call: Call, arguments: [usize; ARGUMENTS]) -> isize {
+    let [first, second, third, ..] = arguments;
+    match call {
+        Call::Grown => grown(rooms, first, first + second, third as u32),
+        Call::Stack => {
+            rooms.memory.exempt.insert(first);
+            rooms.backend.has_stack(first + PAGE_BYTES - second, first + PAGE_BYTES);
+        }
+        Call::NotInherited => rooms.memory.not_inherited.add(first, first + second),
+        Call::Inherited => rooms.memory.not_inherited.remove(first, first + second),
+        call @ (Call::Object | Call::Resized) => object(rooms, call, first, first + second),
+        Call::BeforeFork => before_fork(rooms, first, second),
+        Call::Drop => return drop_private(rooms, first, second, third as u32),
+        Call::Remap => return remap(rooms, arguments),
+        Call::Credentials => credentials::follow(),
+        Call::Reserve => return reserve(first) as isize,
+        Call::KeepResident => keep_resident(rooms, first, first + second),
+        Call::ReleaseResident => release_resident(rooms, first, first + second),
+        Call::Threads => return program_threads().map_or(-1, |count| count as isize),
+        Call::Guard => return guard(rooms, first, second, third as u32),
+        Call::CatchUp if rooms.memory.managed => catch_up(rooms),
+        Call::CatchUp => {}
+        // `park` has waited for this call.
+        Call::AfterFork => {}
+    }
+    0
+}
+
+/// The program has an object at `start`, a new one or one with another end.
+fn object(rooms: &mut Rooms, call: Call, start: usize, end: usize) {
+    // Earlier changes at this address must be applied first.
+    if rooms.memory.managed {
+        catch_up(rooms);
+    }
+    let ended = match call {
+        Call::Object => rooms.memory.objects.add(start, end),
+        _ => rooms.memory.objects.extend(start, end),
+    };
+    add(&rooms.control.counters.objects, u64::from(call == Call::Object));
+    // Pages that are here already were mapped in place of others. They belong to this object now.
+    for page in rooms.memory.known(start, end) {
+        let object = rooms.memory.objects.at(start);
+        let exact = rooms.backend.bits(&rooms.program.pagemap);
+        rooms.choice.assign(&mut rooms.memory, page, object, exact);
+    }
+    rooms.choice.end_objects(&ended);
+}
+
+/// Reserves address space for what the pager will need to manage this many bytes of the program.
+/// Returns how many bytes the pager has then.
+fn reserve(bytes: usize) -> usize {
+    // Each page needs a place in limbo, in whole segments, and entries in the tables.
+    let bytes = bytes.min(1 << ADDRESS_BITS);
+    own::reserve(bytes + 2 * SEGMENT_BYTES + bytes / PAGE_BYTES * TABLE_BYTES + SPARE_BYTES);
+    let library = own::library().map_or(0, |(start, end)| end - start);
+    own::mappings().map(|(start, end)| end - start).sum::<usize>() + library + UNLISTED_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{at, rooms};
+
+    #[test]
+    fn what_children_do_not_inherit_is_remembered() {
+        let (mut rooms, _) = rooms();
+        answer(&mut rooms, Call::NotInherited, [at(0), 4 * PAGE_BYTES, 0, 0, 0]);
+        answer(&mut rooms, Call::Inherited, [at(1), PAGE_BYTES, 0, 0, 0]);
+        let left: alloc::vec::Vec<_> = rooms.memory.not_inherited.iter().collect();
+        assert_eq!(left, [(at(0), at(1)), (at(2), at(4))]);
+    }
+
+    #[test]
+    fn objects_are_counted_and_end() {
+        let (mut rooms, _) = rooms();
+        answer(&mut rooms, Call::Object, [at(0), 16 * PAGE_BYTES, 0, 0, 0]);
+        answer(&mut rooms, Call::Resized, [at(0), 32 * PAGE_BYTES, 0, 0, 0]);
+        assert_eq!(rooms.memory.objects.at(at(20)), 1);
+        assert_eq!(rooms.control.counters.objects.load(core::sync::atomic::Ordering::Relaxed), 1);
+        crate::changes::unmapped(&mut rooms, at(0), at(64));
+        assert_eq!(rooms.memory.objects.at(at(20)), 0);
+    }
+
+    #[test]
+    fn the_page_of_a_threads_descriptor_is_exempt() {
+        let (mut rooms, _) = rooms();
+        answer(&mut rooms, Call::Stack, [at(9), 10 * PAGE_BYTES, 0, 0, 0]);
+        assert!(rooms.memory.exempt.contains(&at(9)));
+        crate::changes::unmapped(&mut rooms, at(0), at(10));
+        assert!(rooms.memory.exempt.is_empty());
+    }
+}

@@ -1,0 +1,246 @@
+//! Eviction: condemned pages leave memory, a batch at a time, and others are unmapped to see
+//! whether they are in use.
+//!
+//! The agent moves the victims to a batch of the staging area, which is written while the program
+//! runs. A page that cannot be moved becomes pinned and leaves the policy until it is tried again.
+
+use crate::backend::{Taken, Work};
+use crate::changes::{block_moves, open_gate, shut_gate, vanished};
+use crate::choose::{arrive, came_in, withdraw};
+use crate::control::add;
+use crate::exact_bits::Queue;
+use crate::kernel::{self, PAGE_BYTES};
+use crate::mailbox::MAILBOX;
+use crate::pages::{Flag, State};
+use crate::rooms::Rooms;
+use crate::staging::Phase;
+use crate::transfer::{start_write, take_batch};
+
+use alloc::vec::Vec;
+use rustix::io::Errno;
+use sweephand_policy::PageId;
+
+/// The most pages to unmap for each evicted page, to see whether they are in use.
+const SAMPLED_PER_EVICTION: usize = 4;
+/// How many pages to evict at a time for each page of the window for which the program waits. This
+/// many can be evicted while the window is read.
+const EVICTED_PER_PAGE_READ: usize = 16;
+
+/// Evicts condemned pages if there are enough of them for a write.
+pub(crate) fn evict_batch(rooms: &mut Rooms) {
+    let enough = EVICTED_PER_PAGE_READ * rooms.disk.ahead.latest_window();
+    if rooms.choice.condemned.len() >= enough.min(rooms.disk.staging.batch_pages()) {
+        evict(rooms);
+    }
+}
+
+/// Evicts condemned pages, up to a batch. Returns how many.
+pub(crate) fn evict(rooms: &mut Rooms) -> usize {
+    let count = rooms.choice.condemned.len().min(rooms.disk.staging.batch_pages());
+    let batch = take_batch(rooms, |rooms| {
+        rooms.backend.take_batch(&mut rooms.disk.staging, &rooms.program.staging_uffd, count)
+    });
+    rooms.disk.staging.batches[batch].phase = Phase::Writing;
+    block_moves(rooms);
+    let mut victims = rooms.choice.take_condemned(&rooms.memory, count);
+    spare_touched(rooms, &mut victims);
+    // The pages go in address order, whatever the policy's order. So one call moves neighbours, and
+    // one request reads them back.
+    victims.sort_unstable_by_key(|&page| rooms.memory.pages.address(page));
+    let (mut next, mut clean) = (0, 0);
+    while next < victims.len() {
+        let (taken, taken_clean) = take_out(rooms, &victims[next..], batch);
+        next += taken;
+        clean += taken_clean;
+    }
+    sample(rooms, SAMPLED_PER_EVICTION * count);
+    clear_queued(rooms, Queue::Cleared);
+    MAILBOX.allow_moves();
+    let to_write = rooms.disk.staging.batches[batch].pages.len();
+    let evicted = to_write + clean;
+    rooms.account.moved(evicted);
+    // Both counters change together and before the write, because the program may end at any time.
+    add(&rooms.control.counters.evictions, evicted as u64);
+    add(&rooms.control.counters.pages_written, to_write as u64);
+    match to_write {
+        0 => rooms.disk.staging.batches[batch].phase = Phase::Free,
+        _ => start_write(rooms, batch),
+    }
+    if evicted > 0 && rooms.memory.pages.pinned() > 0 {
+        unpin(rooms, 1);
+    }
+    evicted
+}
+
+/// Takes those out of the victims that have been touched since the policy gave them up, as far as
+/// that can be read. To the policy they come in anew, as they would have if they had been gone
+/// already.
+fn spare_touched(rooms: &mut Rooms, victims: &mut Vec<PageId>) {
+    if rooms.backend.queues().is_none() {
+        return;
+    }
+    let (backend, pagemap, pages) = (&rooms.backend, &rooms.program.pagemap, &rooms.memory.pages);
+    let is_touched = |page: PageId| {
+        pages.has(page, Flag::Condemned)
+            && pages.is_resident(page)
+            && !pages.has(page, Flag::Queued)
+            && backend.is_touched(pagemap, pages.address(page))
+    };
+    let touched: Vec<PageId> = victims.extract_if(.., |page| is_touched(*page)).collect();
+    for page in touched {
+        add(&rooms.control.counters.rescues, 1);
+        rooms.memory.pages.mark(page, Flag::Condemned, false);
+        came_in(rooms, page, true);
+    }
+}
+
+/// Takes the first victim and its neighbours out of memory. Returns how many victims are dealt
+/// with, at least one, and how many of them need no write.
+fn take_out(rooms: &mut Rooms, victims: &[PageId], batch: usize) -> (usize, usize) {
+    let mut work = Work {
+        pages: &mut rooms.memory.pages,
+        staging: &mut rooms.disk.staging,
+        store: &mut rooms.disk.store,
+        program: &rooms.program,
+    };
+    match rooms.backend.take_out(&mut work, victims, batch) {
+        Taken::Done { victims, clean } => return (victims, clean),
+        Taken::Stuck => pin(rooms, victims[0]),
+        Taken::Missing => vanished(rooms, victims[0]),
+    }
+    (1, 0)
+}
+
+/// Leaves a page that cannot be moved where it is. It is tried again later.
+fn pin(rooms: &mut Rooms, page: PageId) {
+    withdraw(rooms, page);
+    rooms.memory.pinned.push_back(page.0);
+}
+
+/// Gives up to this many pages that could not be moved back to the policy.
+pub(crate) fn unpin(rooms: &mut Rooms, count: usize) {
+    for _ in 0..count.min(rooms.memory.pinned.len()) {
+        let Some(page) = rooms.memory.pinned.pop_front().map(PageId) else { break };
+        if rooms.memory.pages.state(page) == State::Pinned {
+            rooms.memory.pages.set(page, State::RESIDENT);
+            arrive(rooms, page);
+        }
+    }
+}
+
+/// Unmaps pages whose reference bits are clear, to see whether they are in use. If the backend can
+/// read the bits, there are none to unmap.
+fn sample(rooms: &mut Rooms, count: usize) {
+    if rooms.backend.bits(&rooms.program.pagemap).is_some() {
+        return;
+    }
+    let mut run: Vec<PageId> = Vec::with_capacity(rooms.disk.staging.batch_pages());
+    for _ in 0..count {
+        let (choice, pages) = (&mut rooms.choice, &mut rooms.memory.pages);
+        let Some(page) = choice.sampler.next(pages, &mut choice.arrivals) else { break };
+        let follows = run.last().is_some_and(|last| {
+            last.0 + 1 == page.0 && pages.address(*last) + PAGE_BYTES == pages.address(page)
+        });
+        if !follows {
+            unmap(rooms, &run);
+            run.clear();
+        }
+        run.push(page);
+    }
+    unmap(rooms, &run);
+}
+
+/// Unmaps neighbours to limbo. Pages that cannot be moved stay mapped and read as not referenced.
+pub(crate) fn unmap(rooms: &mut Rooms, run: &[PageId]) {
+    let mut next = 0;
+    // Ends: the kernel asks for another try only while a fork copies the pager's own areas.
+    while next < run.len() {
+        let page = run[next];
+        if !rooms.memory.pages.is_resident(page) {
+            next += 1;
+            continue;
+        }
+        // Segments of limbo need not be neighbours.
+        let limbo = rooms.limbo(page);
+        let mut length = 1;
+        while next + length < run.len() && rooms.limbo(run[next + length]) == limbo + length * PAGE_BYTES {
+            length += 1;
+        }
+        let from = rooms.memory.pages.address(page);
+        // SAFETY: these are pages of the program, which gets them back when it touches them. They
+        // go to places where pages are missing.
+        let progress = unsafe { rooms.program.staging_uffd.move_pages(limbo, from, length * PAGE_BYTES) };
+        match progress.error {
+            None => {
+                let moved = progress.bytes / PAGE_BYTES;
+                for &page in &run[next..next + moved] {
+                    let kept = rooms.memory.pages.state(page).kept();
+                    rooms.memory.pages.set(page, State::Limbo { kept });
+                }
+                next += moved;
+            }
+            Some(Errno::AGAIN) => kernel::sched_yield(),
+            // If the page has vanished, the agent finds out when the page is touched or evicted.
+            Some(_) => next += 1,
+        }
+    }
+}
+
+/// Clears the bits of the pages in a queue, if there are any.
+pub(crate) fn clear_queued(rooms: &mut Rooms, queue: Queue) {
+    if rooms.backend.queues().is_some_and(|queues| queues.has(queue)) {
+        shut_gate(rooms);
+        rooms.backend.clear_queued(&mut rooms.memory.pages, queue);
+        open_gate(rooms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults;
+    use crate::testing::{BATCH_PAGES, at, rooms};
+    use crate::transfer::reap;
+
+    #[test]
+    fn a_page_that_cannot_be_moved_is_pinned_and_tried_again() {
+        let (mut rooms, world) = rooms();
+        (0..6).for_each(|number| faults::answer(&mut rooms, at(number)));
+        world.borrow_mut().stuck.insert(at(0));
+        assert!(crate::choose::condemn(&mut rooms));
+        assert_eq!(evict(&mut rooms), 0);
+        assert_eq!((rooms.memory.pages.state_at(at(0)), rooms.memory.pages.pinned()), (State::Pinned, 1));
+        world.borrow_mut().stuck.clear();
+        assert!(crate::choose::condemn(&mut rooms));
+        assert_eq!(evict(&mut rooms), 1, "and one page that is pinned gets another chance");
+        assert_eq!((rooms.memory.pages.state_at(at(0)), rooms.memory.pages.pinned()), (State::RESIDENT, 0));
+    }
+
+    #[test]
+    fn a_victim_that_is_touched_or_gone_is_left_alone() {
+        let (mut rooms, world) = rooms();
+        (0..6).for_each(|number| faults::answer(&mut rooms, at(number)));
+        (0..3).for_each(|_| assert!(crate::choose::condemn(&mut rooms)));
+        let page = rooms.memory.pages.find(at(0)).unwrap();
+        assert!(crate::choose::spare(&mut rooms, page));
+        world.borrow_mut().mapped.remove(&at(1));
+        assert_eq!(evict(&mut rooms), 1);
+        assert_eq!(rooms.memory.pages.state_at(at(0)), State::RESIDENT);
+        assert_eq!(rooms.memory.pages.state_at(at(1)), State::Absent, "it was missing");
+        assert!(matches!(rooms.memory.pages.state_at(at(2)), State::Writing(_)));
+    }
+
+    #[test]
+    fn a_batch_at_a_time_is_evicted_when_there_are_enough() {
+        let (mut rooms, _) = rooms();
+        (0..30).for_each(|number| faults::answer(&mut rooms, at(number)));
+        (1..BATCH_PAGES).for_each(|_| assert!(crate::choose::condemn(&mut rooms)));
+        evict_batch(&mut rooms);
+        assert_eq!(rooms.choice.condemned.len(), BATCH_PAGES - 1);
+        assert!(crate::choose::condemn(&mut rooms));
+        evict_batch(&mut rooms);
+        assert!(rooms.choice.condemned.is_empty());
+        reap(&mut rooms);
+        assert_eq!(rooms.memory.pages.resident(), 30 - BATCH_PAGES);
+    }
+}

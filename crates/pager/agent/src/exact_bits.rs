@@ -1,0 +1,235 @@
+//! Reference bits that can be read.
+//!
+//! | backend | a page was referenced if | cleared by |
+//! |---|---|---|
+//! | `anon`, with the processor's accessed bits | its accessed bit is set | `MADV_COLD` |
+//! | `memfd` | it is mapped | unmapping it |
+//!
+//! To read a bit and to clear it are two steps. In between, the page waits in a queue, and its bit
+//! reads as clear. A queue is emptied before the agent waits for anything.
+
+use crate::accessed::GROUP_PAGES;
+use crate::kernel::{self, PAGE_BYTES, PRESENT, scan};
+use crate::pagemap::NOTHING;
+use crate::pages::{Flag, Pages};
+use alloc::vec::Vec;
+use rustix::fd::BorrowedFd;
+use sweephand_policy::PageId;
+
+/// Where bits are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source<'a> {
+    /// In the pagemap: a page that is mapped was referenced.
+    Mapped(BorrowedFd<'a>),
+    /// By the program that reads accessed bits.
+    Accessed(BorrowedFd<'a>),
+}
+
+impl Source<'_> {
+    /// Pages of [`GROUP_PAGES`] neighbours or fewer, from a first address on: how many were looked
+    /// at, among them the page at `address`, and a bit for each that was referenced. `in_order`:
+    /// those behind it will be asked about next. Pages for which it is unknown count as referenced.
+    fn look(self, address: usize, in_order: bool) -> Seen {
+        match self {
+            Self::Accessed(program) => {
+                let from = address & !(GROUP_PAGES * PAGE_BYTES - 1);
+                let referenced = kernel::accessed(program, address).unwrap_or(u64::MAX);
+                Seen { from, count: GROUP_PAGES, referenced }
+            }
+            Self::Mapped(pagemap) => {
+                let count = if in_order { GROUP_PAGES } else { 1 };
+                Seen { from: address, count, referenced: mapped(pagemap, address, count) }
+            }
+        }
+    }
+
+    /// Whether a page has been referenced since its bit was last cleared.
+    pub(crate) fn is_referenced(self, address: usize) -> bool {
+        self.look(address, false).of(address)
+    }
+}
+
+/// Which of at most 64 pages are mapped, a bit each.
+fn mapped(pagemap: BorrowedFd<'_>, from: usize, count: usize) -> u64 {
+    let mut found = [NOTHING; GROUP_PAGES];
+    let end = from + count * PAGE_BYTES;
+    let Ok((regions, _)) = scan(pagemap, from, end, PRESENT, &mut found) else { return u64::MAX };
+    let index = |address: u64| (address as usize - from) / PAGE_BYTES;
+    let pages = found[..regions].iter().flat_map(|region| index(region.start)..index(region.end));
+    pages.fold(0, |mapped, page| mapped | 1 << page)
+}
+
+/// What was seen of some neighbours.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    from: usize,
+    count: usize,
+    referenced: u64,
+}
+
+impl Seen {
+    fn has(&self, address: usize) -> bool {
+        (self.from..self.from + self.count * PAGE_BYTES).contains(&address)
+    }
+
+    fn of(&self, address: usize) -> bool {
+        self.referenced >> ((address - self.from) / PAGE_BYTES) & 1 != 0
+    }
+}
+
+/// The reference bits, for as long as a policy looks at them.
+#[derive(Debug)]
+pub struct ExactBits<'a> {
+    source: Source<'a>,
+    queues: &'a mut Queues,
+    seen: Seen,
+    /// The page behind the one asked about last. Hands mostly go in the order of addresses, as
+    /// pages came in.
+    next: usize,
+}
+
+impl<'a> ExactBits<'a> {
+    /// The bits of a source. Pages whose bits are to be cleared go to `queues`.
+    pub(crate) fn new(source: Source<'a>, queues: &'a mut Queues) -> Self {
+        Self { source, queues, seen: Seen::default(), next: 0 }
+    }
+
+    /// The same, for a shorter time.
+    pub fn again(&mut self) -> ExactBits<'_> {
+        ExactBits { source: self.source, queues: self.queues, seen: self.seen, next: self.next }
+    }
+
+    /// Whether a page has been referenced since this was last asked.
+    pub fn test_and_clear(&mut self, pages: &mut Pages, page: PageId) -> bool {
+        if !pages.is_resident(page) {
+            return false;
+        }
+        if pages.has(page, Flag::Queued) {
+            if self.queues.has_shared_pages {
+                // Perhaps its bit can be cleared by now.
+                self.queues.cleared.push(page.0);
+            }
+            return false;
+        }
+        let address = pages.address(page);
+        if !self.seen.has(address) {
+            self.seen = self.source.look(address, address == self.next);
+        }
+        self.next = address + PAGE_BYTES;
+        let is_referenced = self.seen.of(address);
+        if is_referenced {
+            self.queues.add(pages, page, Queue::Cleared);
+        }
+        is_referenced
+    }
+}
+
+/// Pages whose bits are to be cleared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Queue {
+    /// Pages put in for an access that has been made by the program's next fault.
+    Awaited,
+    /// Pages whose bits the hands have cleared.
+    Cleared,
+}
+
+/// Both queues. The pages in them have the flag `Queued`.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    awaited: Vec<u32>,
+    cleared: Vec<u32>,
+    /// Whether there may be pages whose bits cannot be cleared, because another process has them
+    /// too. Such a page keeps the flag `Queued` after its turn, so that its bit reads as clear.
+    /// Otherwise a hand would find all of them in use, turn after turn. It is tried again when the
+    /// policy asks.
+    pub(crate) has_shared_pages: bool,
+}
+
+impl Queues {
+    /// A page's bit reads as clear from now on, and will be cleared.
+    pub(crate) fn add(&mut self, pages: &mut Pages, page: PageId, queue: Queue) {
+        if pages.is_resident(page) && !pages.mark(page, Flag::Queued, true) {
+            self.of(queue).push(page.0);
+        }
+    }
+
+    fn of(&mut self, queue: Queue) -> &mut Vec<u32> {
+        match queue {
+            Queue::Awaited => &mut self.awaited,
+            Queue::Cleared => &mut self.cleared,
+        }
+    }
+
+    /// Whether pages are waiting in a queue.
+    pub(crate) fn has(&self, queue: Queue) -> bool {
+        match queue {
+            Queue::Awaited => !self.awaited.is_empty(),
+            Queue::Cleared => !self.cleared.is_empty(),
+        }
+    }
+
+    /// Empties a queue. `clear` gets the pages that are still there: an address, and how many
+    /// neighbours from there on.
+    pub(crate) fn drain(&mut self, pages: &mut Pages, queue: Queue, mut clear: impl FnMut(usize, usize)) {
+        let list = self.of(queue);
+        list.retain(|&page| pages.mark(PageId(page), Flag::Queued, false) && pages.is_resident(PageId(page)));
+        list.sort_unstable_by_key(|&page| pages.address(PageId(page)));
+        let follows = |one: &u32, other: &u32| {
+            pages.address(PageId(*one)) + PAGE_BYTES == pages.address(PageId(*other))
+        };
+        for run in list.chunk_by(follows) {
+            clear(pages.address(PageId(run[0])), run.len());
+        }
+        list.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::own;
+    use crate::pagemap::Pagemap;
+    use crate::pages::State;
+    use rustix::fd::AsFd;
+
+    #[test]
+    fn a_page_that_is_mapped_was_referenced_once() {
+        const PAGES: usize = 4;
+        let start = own::map(PAGES * PAGE_BYTES).unwrap();
+        // SAFETY: this is a mapping of the test.
+        unsafe { ((start + PAGE_BYTES) as *mut u8).write(1) };
+        let (mut pages, mut queues, pagemap) = (Pages::new(), Queues::default(), Pagemap::open());
+        let ids: Vec<PageId> = (0..PAGES).map(|page| pages.meet(start + page * PAGE_BYTES)).collect();
+        ids.iter().for_each(|&page| pages.set(page, State::RESIDENT));
+        let mut bits = ExactBits::new(Source::Mapped(pagemap.file().as_fd()), &mut queues);
+        let referenced: Vec<bool> = ids.iter().map(|&page| bits.test_and_clear(&mut pages, page)).collect();
+        assert_eq!(referenced, [false, true, false, false]);
+        assert!(!bits.test_and_clear(&mut pages, ids[1]), "it is about to be unmapped");
+        assert_eq!(queues.cleared, [ids[1].0]);
+    }
+
+    #[test]
+    fn a_page_waits_in_one_queue_once_and_a_page_that_is_gone_in_none() {
+        let (mut queues, mut pages) = (Queues::default(), Pages::new());
+        let ids: Vec<PageId> = (0..4).map(|page| pages.meet(crate::testing::at(page))).collect();
+        ids.iter().for_each(|&page| pages.set(page, State::RESIDENT));
+        queues.add(&mut pages, ids[0], Queue::Awaited);
+        queues.add(&mut pages, ids[0], Queue::Awaited);
+        queues.add(&mut pages, ids[0], Queue::Cleared);
+        ids[1..].iter().for_each(|&page| queues.add(&mut pages, page, Queue::Cleared));
+        assert_eq!(
+            (&queues.awaited[..], &queues.cleared[..]),
+            (&[ids[0].0][..], &[ids[1].0, ids[2].0, ids[3].0][..])
+        );
+        // A page loses the flag when it leaves: its bit is not cleared then.
+        pages.set(ids[0], State::Stored(1));
+        pages.set(ids[1], State::Absent);
+        let mut cleared = Vec::new();
+        for queue in [Queue::Awaited, Queue::Cleared] {
+            assert!(queues.has(queue));
+            queues.drain(&mut pages, queue, |address, count| cleared.push((address, count)));
+            assert!(!queues.has(queue));
+        }
+        assert_eq!(cleared, [(crate::testing::at(2), 2)]);
+    }
+}

@@ -1,0 +1,27 @@
+//! The door to the kernel: every call by which the agent, or a thread of the program on its behalf,
+//! learns of memory or time, changes memory, transfers pages or waits.
+//!
+//! ```text
+//!   agent, hooks ----> kernel ----> real: the system calls themselves
+//!                        |
+//!                        +--------> simulation, for tests, on threads that are simulated
+//! ```
+//!
+//! Transfers of the store by io_uring are in `ring`. Whatever reaches the kernel elsewhere (files
+//! of `/proc`, sockets, limits, rights) goes through [`call`] or does not bear on the program's
+//! memory.
+
+// In tests, some of it stands behind `switch` alone.
+#[cfg_attr(test, expect(unreachable_pub))]
+mod real;
+#[cfg(test)]
+mod switch;
+
+#[cfg(not(test))]
+pub use real::*;
+pub use sweephand_uffd::{
+    Copied, EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, GUARD, MOVE, Message, OpenError,
+    PAGE_BYTES, PRESENT, Progress, Region, SHARED, THREAD, WRITTEN,
+};
+#[cfg(test)]
+pub use switch::*;

@@ -1,0 +1,149 @@
+//! The system calls themselves.
+
+use crate::accessed::Query;
+use core::ffi::c_void;
+use linux_raw_sys::general as raw;
+use rustix::event::Timespec;
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::{Errno, pread, pwrite};
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::{PidfdGetfdFlags, Signal, getpid, kill_process};
+
+pub use rustix::event::{PollFd, poll};
+pub use rustix::fs::{fallocate, openat};
+pub use rustix::mm::mmap_anonymous;
+pub use rustix::net::socketpair;
+pub use rustix::process::{pidfd_getfd, pidfd_open};
+pub use rustix::thread::{disable_transparent_huge_pages, sched_getaffinity, sched_yield};
+pub use sweephand_uffd::{Userfaultfd, scan, scan_present};
+
+/// Makes a system call and returns the raw result. A negative number is an error.
+///
+/// # Safety
+/// The same as for the system call.
+pub unsafe fn call(number: u32, arguments: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: this follows the x86-64 convention, and the caller answers for the call.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number as usize as isize => result,
+            in("rdi") arguments[0],
+            in("rsi") arguments[1],
+            in("rdx") arguments[2],
+            in("r10") arguments[3],
+            in("r8") arguments[4],
+            in("r9") arguments[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Maps zeros for the pager itself, at a place that is free.
+pub fn map_own(place: usize, bytes: usize) -> Result<usize, Errno> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: this is a new mapping. Should the place not be free after all, the kernel takes
+    // another.
+    let start = unsafe { mmap_anonymous(place as *mut c_void, bytes, protection, flags) };
+    start.map(|start| start as usize)
+}
+
+/// Touches a page to read it.
+///
+/// # Safety
+/// The page must be mapped readable.
+pub unsafe fn touch(address: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { core::ptr::read_volatile(address as *const u8) };
+}
+
+/// A copy of one of the command's descriptors, if this process may have it.
+pub fn fetch_from_command(command: Option<&OwnedFd>, number: i32) -> Option<OwnedFd> {
+    pidfd_getfd(command?, number, PidfdGetfdFlags::empty()).ok()
+}
+
+/// Which pages of a group this process has used since their accessed bits were last cleared, by the
+/// command's BPF program: see [`crate::accessed`].
+pub fn accessed(program: BorrowedFd<'_>, address: usize) -> Result<u64, Errno> {
+    /// The argument of `BPF_PROG_TEST_RUN`, as far as it is needed.
+    #[repr(C)]
+    struct Run {
+        program: u32,
+        result: u32,
+        data: [u64; 3],
+        repeat: [u32; 2],
+        argument_bytes: u32,
+        answer_bytes: u32,
+        argument: u64,
+        answer: u64,
+        how: [u32; 4],
+    }
+    const BPF_PROG_TEST_RUN: usize = 10;
+    let mut query = Query { address: address as u64, accessed: 0 };
+    let mut run = Run {
+        program: program.as_raw_fd() as u32,
+        result: 0,
+        data: [0; 3],
+        repeat: [0; 2],
+        argument_bytes: size_of::<Query>() as u32,
+        answer_bytes: 0,
+        argument: &raw mut query as u64,
+        answer: 0,
+        how: [0; 4],
+    };
+    let arguments = [BPF_PROG_TEST_RUN, &raw mut run as usize, size_of::<Run>(), 0, 0, 0];
+    // SAFETY: the kernel reads the query and overwrites it with the answer.
+    let result = unsafe { call(raw::__NR_bpf, arguments) };
+    match (result, run.result) {
+        (0, 0) => Ok(query.accessed),
+        (0, _) => Err(Errno::FAULT),
+        (error, _) => Err(Errno::from_raw_os_error(-error as i32)),
+    }
+}
+
+/// Sleeps for so long, or until a signal comes.
+pub fn sleep(nanoseconds: i64) {
+    let time = Timespec { tv_sec: nanoseconds / 1_000_000_000, tv_nsec: nanoseconds % 1_000_000_000 };
+    let _ = rustix::thread::nanosleep(&time);
+}
+
+/// The number of the calling thread.
+pub fn thread_number() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+/// Ends this process by a signal that cannot be caught. Returns if the kernel refuses that.
+pub fn kill_own_process() {
+    let _ = kill_process(getpid(), Signal::KILL);
+}
+
+/// Reads from a file to memory.
+///
+/// # Safety
+/// Nothing else may use the memory meanwhile.
+pub unsafe fn read_at(
+    file: BorrowedFd<'_>,
+    address: usize,
+    length: usize,
+    offset: u64,
+) -> Result<usize, Errno> {
+    // SAFETY: as the caller promises.
+    pread(file, unsafe { core::slice::from_raw_parts_mut(address as *mut u8, length) }, offset)
+}
+
+/// Writes memory to a file.
+///
+/// # Safety
+/// Nothing may change the memory meanwhile.
+pub unsafe fn write_at(
+    file: BorrowedFd<'_>,
+    address: usize,
+    length: usize,
+    offset: u64,
+) -> Result<usize, Errno> {
+    // SAFETY: as the caller promises.
+    pwrite(file, unsafe { core::slice::from_raw_parts(address as *const u8, length) }, offset)
+}

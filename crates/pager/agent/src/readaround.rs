@@ -1,0 +1,148 @@
+//! Read-around: how many neighbours of a page to read with it, when faults follow no order.
+//!
+//! Each part of the address space has a window: the aligned block around a fault of which all pages
+//! in the store are read. A window grows while what is read is used, and shrinks while it is not.
+//! A window of one page teaches nothing. So there, and as long as a window is small, faults
+//! themselves are the evidence: a fault near one of the latest would have been spared by a larger
+//! window.
+//!
+//! ```text
+//!   fault near an earlier one, page read around and used   -->  balance up   --> window doubles
+//!   fault far from all, page read around and never used    -->  balance down --> window halves
+//! ```
+//!
+//! The kernel does likewise for each mapping (`mm/swap_state.c`, `swap_vma_readahead`).
+
+use alloc::boxed::Box;
+use alloc::vec;
+use core::ops::Range;
+
+/// Pages of a part of the address space that has one window: 2 MiB.
+const PART_PAGES: usize = 512;
+/// Parts that are known at a time. A part takes the place of another with the same remainder.
+const PARTS: usize = 512;
+/// Pages of a block in which faults are near each other.
+const NEAR_PAGES: usize = 8;
+/// Blocks of the latest faults.
+const BLOCKS: usize = 1024;
+/// The largest window, in pages.
+const MOST_PAGES: usize = 32;
+/// What a page that is used adds to the balance, and one that is not takes away. So a window pays
+/// as long as a third of it is used: reading eight pages takes less than one and a half times as
+/// long as reading one.
+const USED: i8 = 2;
+const UNUSED: i8 = -1;
+/// The balance at which a window changes.
+const ENOUGH: i8 = 12;
+
+/// A part of the address space.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    /// Which part it is.
+    number: u32,
+    /// The window is 2 to the power of this.
+    power: u8,
+    balance: i8,
+}
+
+/// The windows.
+#[derive(Debug)]
+pub(crate) struct ReadAround {
+    parts: Box<[Part]>,
+    /// The latest faults, by block.
+    blocks: Box<[u32]>,
+    /// The largest window is 2 to the power of this.
+    most_power: u8,
+}
+
+impl ReadAround {
+    /// Windows of at most `most` pages.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            parts: vec![Part::default(); PARTS].into_boxed_slice(),
+            blocks: vec![0; BLOCKS].into_boxed_slice(),
+            most_power: most.clamp(1, MOST_PAGES).ilog2() as u8,
+        }
+    }
+
+    fn part(&mut self, page_number: usize) -> &mut Part {
+        let number = page_number / PART_PAGES;
+        let part = &mut self.parts[number % PARTS];
+        if part.number != number as u32 {
+            *part = Part { number: number as u32, ..Part::default() };
+        }
+        part
+    }
+
+    fn learn(&mut self, page_number: usize, by: i8) {
+        let most_power = self.most_power;
+        let part = self.part(page_number);
+        part.balance += by;
+        if part.balance >= ENOUGH {
+            part.power = (part.power + 1).min(most_power);
+            part.balance = 0;
+        } else if part.balance <= -ENOUGH {
+            part.power = part.power.saturating_sub(1);
+            part.balance = 0;
+        }
+    }
+
+    /// A fault on a page of the store, by page number: which pages to read, itself included.
+    pub(crate) fn fault(&mut self, page_number: usize) -> Range<usize> {
+        let block = page_number / NEAR_PAGES;
+        let is_near = core::mem::replace(&mut self.blocks[block % BLOCKS], block as u32) == block as u32;
+        if 1 << self.part(page_number).power < NEAR_PAGES {
+            self.learn(page_number, if is_near { USED } else { UNUSED });
+        }
+        let pages = 1 << self.part(page_number).power;
+        let first = page_number & !(pages - 1);
+        first..first + pages
+    }
+
+    /// A page that no fault had asked for was used, or left without having been used.
+    pub(crate) fn was_used(&mut self, page_number: usize, used: bool) {
+        self.learn(page_number, if used { USED } else { UNUSED });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sweephand_policy::SplitMix64;
+
+    #[test]
+    fn a_window_grows_where_neighbours_are_used_and_shrinks_where_they_are_not() {
+        let mut around = ReadAround::new(128);
+        // Every second page of a part, in an order that is no stream.
+        let faults = |around: &mut ReadAround| {
+            let mut largest = 0;
+            for step in 0..PART_PAGES {
+                let page = 7 * PART_PAGES + step * 77 % PART_PAGES;
+                let window = around.fault(page);
+                assert!(window.contains(&page) && window.start.is_multiple_of(window.len()));
+                largest = window.len().max(largest);
+                window.filter(|&other| other != page).for_each(|other| around.was_used(other, true));
+            }
+            largest
+        };
+        assert_eq!(faults(&mut around), MOST_PAGES);
+        assert_eq!(around.fault(9 * PART_PAGES).len(), 1, "another part has a window of its own");
+        for _ in 0..8 * ENOUGH {
+            around.was_used(7 * PART_PAGES, false);
+        }
+        assert!(around.fault(7 * PART_PAGES).len() < NEAR_PAGES);
+    }
+
+    #[test]
+    fn faults_all_over_the_place_read_one_page() {
+        let (mut around, mut random) = (ReadAround::new(128), SplitMix64::new(3));
+        let pages: usize = (0..20_000).map(|_| around.fault(random.below(1 << 22) as usize).len()).sum();
+        assert!(pages < 20_200, "{pages} pages");
+    }
+
+    #[test]
+    fn no_windows_when_switched_off() {
+        let mut around = ReadAround::new(0);
+        assert!((0..100).all(|page| around.fault(page * 3) == (page * 3..page * 3 + 1)));
+    }
+}

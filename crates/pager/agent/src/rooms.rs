@@ -1,0 +1,240 @@
+//! The agent's state, in rooms by who changes it, and how much memory there is.
+//!
+//! | room | what it holds | who changes it |
+//! |---|---|---|
+//! | [`Memory`] | pages, managed ranges, objects | changes of the program; pages that come and go |
+//! | [`Choice`] | the policy, arrivals, the sampler, the condemned | pages that come, `evict` |
+//! | [`Disk`] | staging, the store, requests | `transfer` |
+//! | [`Program`] | the kernel's messages, doorbells, a fork under way | what the agent hears |
+//! | [`Backend`] | how pages leave memory and come back | itself |
+//! | [`Account`] | memory that counts besides the program's pages | the clock |
+//!
+//! What happens to a page needs several rooms. It is in functions that get all of them, in modules
+//! above this one: `choose`, `changes`, `transfer`, `evict`, `reclaim`, `faults`. A module uses
+//! those before it in this list and none behind it, so what happens to a page goes one way.
+
+use crate::account::Account;
+use crate::anon::Anon;
+use crate::backend::Backend;
+use crate::bits::{Arrivals, Sampler};
+use crate::choice::{Choice, Chooser};
+use crate::clock;
+use crate::control::Control;
+use crate::disk::Disk;
+use crate::division::{BATCHES, Division, FIXED_PAGES, GROWTH_BYTES, Waiting};
+use crate::failure::give_up;
+use crate::io::Io;
+use crate::kernel::PAGE_BYTES;
+use crate::live::{self, LivePolicy};
+use crate::memfd::Memfd;
+use crate::memory::Memory;
+use crate::own;
+use crate::pages::Pages;
+use crate::program::Program;
+use crate::readahead::ReadAhead;
+use crate::readaround::ReadAround;
+use crate::rlimits::{self, Raised};
+use crate::roots;
+use crate::spec::LiveSpec;
+use crate::staging::Staging;
+use crate::store::Store;
+use crate::syscall::open_direct;
+use crate::tenant::Tenant;
+use alloc::boxed::Box;
+use alloc::ffi::CString;
+use alloc::vec::Vec;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use sweephand_policy::PageId;
+
+/// The program keeps at least one part in this many of the memory, whatever else takes memory.
+const LEAST_ROOM: usize = 8;
+
+/// The agent's state. Only the agent's thread uses it.
+pub(crate) struct Rooms {
+    /// What is shared with the command.
+    pub(crate) control: &'static Control,
+    /// What is known about the program's memory.
+    pub(crate) memory: Memory,
+    /// Which pages stay in memory.
+    pub(crate) choice: Choice,
+    /// Where the others are.
+    pub(crate) disk: Disk,
+    /// How the agent hears of the program.
+    pub(crate) program: Program,
+    /// How pages leave memory and come back.
+    pub(crate) backend: Box<dyn Backend>,
+    /// Memory that counts besides the program's pages.
+    pub(crate) account: Account,
+}
+
+impl Rooms {
+    /// The state of an agent that manages nothing yet. The directories in which it opens files are
+    /// open.
+    pub(crate) fn new(control: &'static Control, supervisor: Option<OwnedFd>) -> Self {
+        let order = &control.order;
+        let limit = order.limit_pages as usize;
+        let lends = !order.lender.as_str().is_empty();
+        let anon = Anon::open(control, supervisor.as_ref().filter(|_| !lends));
+        let waiting = match (lends || order.is_memfd(), anon.has_accessed_bits()) {
+            (true, _) => Waiting::None,
+            (false, true) => Waiting::Unasked,
+            (false, false) => Waiting::All,
+        };
+        let Division { batch_pages, most, fresh, policy_frames } = Division::of(limit, lends, waiting);
+        let mut chooser = match lends {
+            false => Chooser::Own(make_policy(control, policy_frames)),
+            true => Chooser::Lent(Tenant::connect(control, 0)),
+        };
+        let mut pages = Pages::new();
+        pages.board = chooser.tenant().map(|tenant| tenant.board);
+        let staging = Staging::new(BATCHES, batch_pages).unwrap_or_else(|| own::no_room("staging"));
+        let program = Program::open(order.is_memfd(), supervisor);
+        program.register_own(&staging);
+        Self {
+            control,
+            memory: Memory { pages, ..Memory::default() },
+            choice: Choice {
+                chooser,
+                policy_frames,
+                sampler: Sampler::default(),
+                arrivals: match waiting {
+                    Waiting::Unasked => Arrivals::of_unasked(most),
+                    _ => Arrivals::new(most, fresh),
+                },
+                condemned: Vec::with_capacity(2 * batch_pages),
+            },
+            program,
+            backend: match order.is_memfd() {
+                false => Box::new(anon),
+                true => Box::new(Memfd::open(batch_pages)),
+            },
+            disk: Disk {
+                staging,
+                store: Store::new(open_store(control)),
+                io: Io::new(order.use_ring != 0),
+                ahead: ReadAhead::new((order.prefetch_pages as usize).min(batch_pages)),
+                // Windows learn from whether pages are used.
+                around: ReadAround::new(match waiting {
+                    Waiting::Unasked => (order.prefetch_pages as usize).min(batch_pages),
+                    _ => 0,
+                }),
+                incoming: 0,
+            },
+            account: Account::open(),
+        }
+    }
+
+    /// Whether the command lends this process its frames.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.choice.chooser.granted().is_some()
+    }
+
+    /// The address of a page in limbo.
+    pub(crate) fn limbo(&mut self, page: PageId) -> usize {
+        self.disk.staging.limbo(page, &self.program.staging_uffd)
+    }
+
+    /// Pages of the pager itself.
+    pub(crate) fn own_pages(&self) -> usize {
+        self.disk.staging.pages() + own::heap_pages() + FIXED_PAGES + self.backend.own_pages()
+    }
+
+    /// Pages that count but that the pager cannot page out: its own, and others that the kernel
+    /// reports.
+    pub(crate) fn apart_pages(&self) -> usize {
+        let own = self.own_pages() + self.backend.native_pages();
+        match self.is_lent() {
+            // Lent memory does not include the kernel's share.
+            true => own,
+            false => self.account.private().unwrap_or(own) + self.account.others(),
+        }
+    }
+
+    /// How many pages the program may have in memory. The program keeps a minimum, whatever else
+    /// there is. If that exceeds the limit, the cgroup enforces it.
+    pub(crate) fn room(&self) -> usize {
+        match self.choice.chooser.granted() {
+            Some(granted) => granted.saturating_sub(self.apart_pages()),
+            None => {
+                let budget = self.control.order.budget_pages();
+                budget.saturating_sub(self.apart_pages()).max(budget / LEAST_ROOM)
+            }
+        }
+    }
+
+    /// The same in bytes.
+    pub(crate) fn room_bytes(&self) -> i64 {
+        (self.room() * PAGE_BYTES) as i64
+    }
+
+    /// The program's pages in memory, and those on their way there.
+    pub(crate) fn taken(&self) -> usize {
+        self.memory.pages.resident() + self.disk.incoming
+    }
+
+    /// How many pages the policy may have. The others have just come in or are about to be evicted.
+    pub(crate) fn policy_pages(&self) -> usize {
+        if self.is_lent() {
+            return usize::MAX;
+        }
+        let others = self.choice.arrivals.reserved() + self.disk.staging.batch_pages();
+        self.choice.policy_frames.min(self.room().saturating_sub(others))
+    }
+
+    /// Makes the policy anew, before it has seen a page, for the frames that it can count on if
+    /// this many pages are not the program's. Returns how many those are. They are at least
+    /// `least`.
+    pub(crate) fn renew_policy(&mut self, apart: usize, least: usize) -> usize {
+        let budget = self.control.order.budget_pages();
+        let growth = budget * GROWTH_BYTES / PAGE_BYTES;
+        let (arriving, batch) = (self.choice.arrivals.reserved(), self.disk.staging.batch_pages());
+        let frames = budget.saturating_sub(arriving + batch + growth + self.account.others() + apart);
+        self.choice.policy_frames = frames.max(least);
+        self.choice.chooser = Chooser::Own(make_policy(self.control, self.choice.policy_frames));
+        frames
+    }
+
+    /// Reads what the process takes; see [`Account`]. Returns the number of its private pages if
+    /// the kernel reports it.
+    pub(crate) fn look(&mut self) -> Option<usize> {
+        let missing = self.disk.staging.pages() - self.disk.staging.frames();
+        let known = match self.memory.managed {
+            false => Default::default(),
+            true => self.backend.known(self.memory.pages.resident(), missing),
+        };
+        self.account.look(known, clock::coarse_ms())
+    }
+}
+
+/// Makes the policy that the order names, with this many frames.
+fn make_policy(control: &Control, frames: usize) -> Box<dyn LivePolicy> {
+    let policy = LiveSpec::parse(control.order.policy.as_str()).and_then(|spec| live::make(&spec, frames));
+    policy.unwrap_or_else(|error| give_up(format_args!("{error}")))
+}
+
+/// Opens a new backing store file without a name. Its space is free again when the last process has
+/// closed it.
+pub(crate) fn open_store(control: &Control) -> OwnedFd {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
+    let made = roots::store().ok_or(Errno::NOENT).and_then(|directory| {
+        let open = || open_direct(directory, flags, Mode::RUSR | Mode::WUSR);
+        rlimits::without(Raised::Descriptors, open)
+    });
+    made.unwrap_or_else(|error| {
+        let directory = control.order.directory.as_str();
+        give_up(format_args!(
+            "{directory}: no backing store can be made there: {error}; name another place with --swap"
+        ))
+    })
+}
+
+/// Opens the directories in which the agent reads and makes files.
+pub(crate) fn open_roots(control: &Control) {
+    let directory = control.order.directory.as_str();
+    let path = CString::new(directory).unwrap_or_default();
+    if let Err(error) = roots::begin(&path) {
+        give_up(format_args!("{directory}, or /proc: cannot be opened: {error}"));
+    }
+}

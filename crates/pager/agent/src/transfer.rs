@@ -1,0 +1,645 @@
+//! Transfers between memory and the store: reads, writes, their completion, and what happens when
+//! one fails.
+//!
+//! ```text
+//!   start_read:  Stored -> Reading    a batch with frames of the pager; requests to the store
+//!   start_write: Writing              a batch of evicted pages; slots; requests to the store
+//!   reap         a request is complete. The last request of a batch ends the batch:
+//!                read:  Reading -> Resident, or Limbo if no thread waits for it
+//!                write: Writing -> Stored
+//!   a read that fails    the pages are poisoned: a thread that touches one gets a SIGBUS
+//!   a write that fails   ends the run: the store is full, or broken
+//! ```
+//!
+//! A transfer that is under way has a batch of the staging area. The page table says whether a page
+//! still belongs to it: the state is `Reading` or `Writing` with this place. If it says anything
+//! else, the program has dropped, moved or touched the page meanwhile, and the transfer leaves the
+//! page alone.
+
+use crate::backend::Contents;
+use crate::changes::{catch_up, open_gate, shut_gate};
+use crate::choose::came_in;
+use crate::control::add;
+use crate::failure::{give_up, leave_message};
+use crate::guards::{before_next_guard, look_for_guards};
+use crate::io::{self, Completion, Direction, Request};
+use crate::kernel::{self, PAGE_BYTES};
+use crate::own::Retry;
+use crate::pages::{Flag, State};
+use crate::rlimits::{self, Raised};
+use crate::rooms::Rooms;
+use crate::staging::{Phase, Staged, copy_own, drop_pages};
+use crate::store::{self, Growth, Slot};
+
+use rustix::fd::AsFd;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use sweephand_policy::PageId;
+
+/// How often a frame may be found in use before the agent copies its contents instead. If a fork
+/// shares the frame, it may be in use for good.
+const MOST_BUSY_ATTEMPTS: usize = 256;
+/// How often the agent tries to put a page back when nothing explains why it fails.
+const MOST_ATTEMPTS: usize = 16;
+
+/// What a request is about. It goes with the request and comes back with its completion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Tag {
+    /// The first page's place in the staging area.
+    first: Staged,
+    /// How many pages of the same batch, from there on.
+    pages: u32,
+}
+
+impl Tag {
+    fn pack(self) -> u64 {
+        u64::from(self.first.0) | u64::from(self.pages) << u32::BITS
+    }
+
+    fn unpack(word: u64) -> Self {
+        Self { first: Staged(word as u32), pages: (word >> u32::BITS) as u32 }
+    }
+
+    /// How a transfer of these pages has failed, if it has.
+    fn failure(self, phase: Phase, result: Result<u32, Errno>) -> Option<Errno> {
+        match result {
+            Ok(bytes) if bytes as usize == self.pages as usize * PAGE_BYTES => None,
+            // A short write means that there is no space left.
+            Ok(_) if phase == Phase::Writing => Some(Errno::NOSPC),
+            Ok(_) => Some(Errno::IO),
+            Err(error) => Some(error),
+        }
+    }
+}
+
+/// Whether a window is read because a thread waits for its first page, or in advance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    /// A thread waits.
+    Now,
+    /// No thread waits yet. The first page gets the flag `Trigger`.
+    Soon,
+    /// No thread waits yet: these are neighbours of a page that is being read.
+    Around,
+}
+
+/// Whether a window may be read. No thread waits for one that is read in advance, so the agent does
+/// not wait for staging either.
+pub(crate) fn may_read(rooms: &Rooms, need: Need) -> bool {
+    need == Need::Now || rooms.disk.staging.count(Phase::Free) >= 2
+}
+
+/// Takes a free batch. Waits for one if there is none: ends because each batch in use has requests
+/// under way, and the last of them frees it.
+pub(crate) fn take_batch(rooms: &mut Rooms, take: impl Fn(&mut Rooms) -> Option<usize>) -> usize {
+    loop {
+        match take(rooms) {
+            Some(batch) => return batch,
+            None => reap_one(rooms),
+        }
+    }
+}
+
+/// Takes a free batch whose first pages have frames of the pager itself.
+pub(crate) fn take_filled(rooms: &mut Rooms, pages: usize) -> usize {
+    take_batch(rooms, |rooms| rooms.disk.staging.take_filled(pages, &rooms.program.staging_uffd))
+}
+
+/// Starts to read the pages at these addresses as far as they are in the store, at most a batch.
+/// The caller has made room for them. Returns how many. If the first is not in the store any more,
+/// that is none: what follows was wanted for its sake.
+pub(crate) fn start_read(rooms: &mut Rooms, addresses: &[usize], need: Need) -> usize {
+    let batch = take_filled(rooms, addresses.len());
+    // While this waited for a batch, others were read, and changes of the program became known.
+    let (pages, staging) = (&mut rooms.memory.pages, &mut rooms.disk.staging);
+    if need != Need::Around && !addresses.first().is_some_and(|&address| pages.is_stored_at(address)) {
+        return 0;
+    }
+    staging.batches[batch].slots.clear();
+    for &address in addresses {
+        let page = pages.meet(address);
+        let State::Stored(slot) = pages.state(page) else { continue };
+        staging.batches[batch].slots.push(slot);
+        let place = staging.push(batch, page);
+        pages.set(page, State::Reading(place));
+    }
+    let count = staging.batches[batch].pages.len();
+    if count == 0 {
+        return 0;
+    }
+    rooms.disk.incoming += count;
+    staging.batches[batch].phase = Phase::Reading;
+    staging.batches[batch].is_asked_for = need == Need::Now;
+    staging.batches[batch].is_awaited = need == Need::Now;
+    if need == Need::Soon {
+        pages.mark(staging.batches[batch].pages[0], Flag::Trigger, true);
+    }
+    start(rooms, Direction::Read, batch);
+    add(&rooms.control.counters.pages_read, count as u64);
+    count
+}
+
+/// Whether a thread waits for a page that is being read.
+pub(crate) fn is_read_awaited(rooms: &Rooms) -> bool {
+    let mut batches = rooms.disk.staging.batches.iter();
+    batches.any(|batch| batch.phase == Phase::Reading && batch.is_awaited)
+}
+
+/// A thread waits for a page that is being read at this place.
+pub(crate) fn is_needed(rooms: &mut Rooms, place: Staged) {
+    let (batch, _) = rooms.disk.staging.batch_of(place);
+    rooms.disk.staging.batches[batch].is_awaited = true;
+}
+
+/// Starts to write a batch of evicted pages to the store.
+pub(crate) fn start_write(rooms: &mut Rooms, batch: usize) {
+    let entry = &mut rooms.disk.staging.batches[batch];
+    entry.slots.clear();
+    let growth = rooms.disk.store.allocate(entry.pages.len(), &mut entry.slots);
+    if let Some(growth) = growth {
+        grow_store(rooms, growth);
+    }
+    start(rooms, Direction::Write, batch);
+}
+
+/// Starts to read or write the pages of a batch, from or to their slots. Neighbouring slots make
+/// one request.
+fn start(rooms: &mut Rooms, direction: Direction, batch: usize) {
+    let slots = core::mem::take(&mut rooms.disk.staging.batches[batch].slots);
+    let is_limited = direction == Direction::Write && rlimits::are_files_limited();
+    let mut index = 0;
+    for run in slots.chunk_by(|one, other| one + 1 == *other) {
+        let (file, first) = store::location(run[0]);
+        let staging = &mut rooms.disk.staging;
+        let tag = Tag { first: staging.place(batch, index), pages: run.len() as u32 };
+        let request = Request {
+            direction,
+            file: rooms.disk.store.file(file).as_fd(),
+            offset: first * PAGE_BYTES as u64,
+            address: staging.address(batch, index),
+            length: (run.len() * PAGE_BYTES) as u32,
+            tag: tag.pack(),
+        };
+        staging.batches[batch].requests += 1;
+        let io = &mut rooms.disk.io;
+        // SAFETY: the batch keeps these pages for the request until its completion is handled.
+        unsafe {
+            match is_limited {
+                true => rlimits::without(Raised::FileSize, || io.request_now(&request)),
+                false => io.request(&request),
+            }
+        }
+        index += run.len();
+    }
+    rooms.disk.staging.batches[batch].slots = slots;
+    rooms.disk.io.submit();
+}
+
+/// Reserves disk space for the slots by which the store has grown. So the agent finds a full disk
+/// before pages are on their way.
+fn grow_store(rooms: &mut Rooms, Growth { file, from, least, wished }: Growth) {
+    let reserve = |to: usize| {
+        let [offset, end] = [from, to].map(|slots| slots as u64 * PAGE_BYTES as u64);
+        let store = rooms.disk.store.file(file).as_fd();
+        let grow = || kernel::fallocate(store, FallocateFlags::empty(), offset, end - offset);
+        match rlimits::without(Raised::FileSize, grow) {
+            // Some file systems cannot reserve space. If there is none, writing will fail.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(to),
+            result => result.map(|()| to),
+        }
+    };
+    match reserve(wished).or_else(|_| reserve(least)) {
+        Ok(slots) => rooms.disk.store.grown(file, slots),
+        Err(error) => store_failed(rooms, "grown", error),
+    }
+}
+
+/// Ends the run, because the store cannot be written to any more.
+fn store_failed(rooms: &Rooms, what: &str, error: Errno) -> ! {
+    let directory = rooms.control.order.directory.as_str();
+    match error {
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => give_up(format_args!(
+            "{directory}: the backing store is full; make space, or name another place with --swap"
+        )),
+        _ => give_up(format_args!("{directory}: the backing store cannot be {what}: {error}")),
+    }
+}
+
+/// Handles the requests that are complete. Ends because handling one starts none.
+pub(crate) fn reap(rooms: &mut Rooms) {
+    while let Some(completion) = rooms.disk.io.reap(false) {
+        complete(rooms, completion);
+    }
+}
+
+/// Waits until the store has completed a request.
+pub(crate) fn reap_one(rooms: &mut Rooms) {
+    assert!(rooms.disk.staging.has_requests(), "the pager waits for the store, which has nothing to do");
+    rooms.disk.io.submit();
+    if let Some(completion) = rooms.disk.io.reap(true) {
+        complete(rooms, completion);
+    }
+    reap(rooms);
+}
+
+/// Waits until nothing is under way. Ends because no transfer is started meanwhile.
+pub(crate) fn reap_all(rooms: &mut Rooms) {
+    while rooms.disk.staging.count(Phase::Free) < rooms.disk.staging.batches.len() {
+        reap_one(rooms);
+    }
+}
+
+fn complete(rooms: &mut Rooms, completion: Completion) {
+    let tag = Tag::unpack(completion.tag);
+    let (batch, _) = rooms.disk.staging.batch_of(tag.first);
+    let phase = rooms.disk.staging.batches[batch].phase;
+    match tag.failure(phase, completion.result) {
+        None => {}
+        Some(error) if phase == Phase::Reading => poison(rooms, tag, error),
+        Some(error) => store_failed(rooms, "written", error),
+    }
+    rooms.disk.staging.batches[batch].requests -= 1;
+    if rooms.disk.staging.batches[batch].requests > 0 {
+        return;
+    }
+    match phase {
+        Phase::Reading => end_read(rooms, batch),
+        Phase::Writing => end_write(rooms, batch),
+        Phase::Free => unreachable!("a request of a free batch"),
+    }
+}
+
+/// Handles a batch that has been written. Its pages are in the store, except for those that came
+/// back meanwhile or were dropped.
+fn end_write(rooms: &mut Rooms, batch: usize) {
+    let count = rooms.disk.staging.batches[batch].pages.len();
+    for index in 0..count {
+        let entry = &rooms.disk.staging.batches[batch];
+        let (page, slot) = (entry.pages[index], entry.slots[index]);
+        if rooms.memory.pages.state(page) == State::Writing(rooms.disk.staging.place(batch, index)) {
+            rooms.memory.pages.set(page, State::Stored(slot));
+        } else {
+            rooms.disk.store.free(slot);
+        }
+    }
+    rooms.backend.written(&rooms.disk.staging, batch, count);
+    rooms.disk.staging.release(batch);
+}
+
+/// Handles a batch that has been read: puts its pages where they belong. Each turn deals with one
+/// page at least, except after a change of the address space.
+fn end_read(rooms: &mut Rooms, batch: usize) {
+    shut_gate(rooms);
+    let count = rooms.disk.staging.batches[batch].pages.len();
+    let [first, last] = [0, count - 1].map(|index| {
+        let page = rooms.disk.staging.batches[batch].pages[index];
+        rooms.memory.pages.address(page)
+    });
+    // If pages were moved meanwhile, this may be anything, and each is looked at when it is put.
+    before_next_guard(rooms, first, (last.saturating_sub(first)) / PAGE_BYTES + 1);
+    let mut index = 0;
+    while index < count {
+        let page = rooms.disk.staging.batches[batch].pages[index];
+        if !is_being_read(rooms, batch, index) {
+            // The program has dropped this page while it was read. Its slot is free already.
+            rooms.program.wake(rooms.memory.pages.address(page));
+            index += 1;
+        } else if index == 0 && rooms.memory.pages.has(page, Flag::Trigger) {
+            leave_trigger(rooms, page, batch);
+            index += 1;
+        } else {
+            index += install(rooms, batch, index);
+        }
+    }
+    rooms.disk.staging.release(batch);
+    open_gate(rooms);
+}
+
+fn is_being_read(rooms: &Rooms, batch: usize, index: usize) -> bool {
+    let page = rooms.disk.staging.batches[batch].pages[index];
+    rooms.memory.pages.state(page) == State::Reading(rooms.disk.staging.place(batch, index))
+}
+
+/// Puts a run of pages that have been read, from `first` of a batch on, to their addresses. Returns
+/// how many it has put there. The caller has to look at the others again.
+fn install(rooms: &mut Rooms, batch: usize, first: usize) -> usize {
+    let pages = &rooms.disk.staging.batches[batch].pages;
+    let address = rooms.memory.pages.address(pages[first]);
+    let follows = |index: &usize| {
+        is_being_read(rooms, batch, *index)
+            && rooms.memory.pages.address(pages[*index]) == address + (index - first) * PAGE_BYTES
+    };
+    let end = (first + 1..pages.len()).find(|index| !follows(index)).unwrap_or(pages.len());
+    let from = rooms.disk.staging.address(batch, first);
+    let length = (end - first) * PAGE_BYTES;
+    let awaited = first == 0 && rooms.disk.staging.batches[batch].is_asked_for;
+    debug_assert!(!rooms.program.has_changes());
+    // SAFETY: this copies the pages' contents, just read, to where they belong.
+    let progress = unsafe {
+        rooms.backend.put_in(&rooms.program.uffd, address, from, length, Contents::Stored, awaited)
+    };
+    let installed = match progress.error {
+        None => progress.bytes / PAGE_BYTES,
+        Some(Errno::AGAIN) => {
+            catch_up(rooms);
+            return 0;
+        }
+        // The program has protected, unmapped or moved pages while they were read, or there is no
+        // memory at the moment. Put a single page and handle each error.
+        Some(_) => {
+            let page = rooms.disk.staging.batches[batch].pages[first];
+            usize::from(put(rooms, page, Source::Staging(from)))
+        }
+    };
+    for index in first..first + installed {
+        let entry = &rooms.disk.staging.batches[batch];
+        let (page, slot) = (entry.pages[index], entry.slots[index]);
+        let kept = end_reading(rooms, slot);
+        rooms.memory.pages.set(page, State::Resident { kept });
+        came_in(rooms, page, awaited && index == 0);
+    }
+    installed
+}
+
+/// Puts the first page of a window that no thread waits for into limbo. When a thread touches it,
+/// the agent reads the next window. A thread that came to the page meanwhile is woken and faults
+/// again.
+fn leave_trigger(rooms: &mut Rooms, page: PageId, batch: usize) {
+    let (slot, from) = (rooms.disk.staging.batches[batch].slots[0], rooms.disk.staging.address(batch, 0));
+    let limbo = rooms.limbo(page);
+    copy_own(&rooms.program.staging_uffd, limbo, from);
+    let kept = end_reading(rooms, slot);
+    rooms.memory.pages.set(page, State::Limbo { kept });
+    rooms.memory.pages.mark(page, Flag::Trigger, true);
+    came_in(rooms, page, false);
+    rooms.program.wake(rooms.memory.pages.address(page));
+}
+
+/// A page has been read. Returns what it keeps of the slot from which it was read. If it is not
+/// known later whether the page was written to, that is nothing, and the slot is freed.
+fn end_reading(rooms: &mut Rooms, slot: Slot) -> Option<Slot> {
+    rooms.disk.incoming -= 1;
+    let keeps = rooms.backend.keeps_slots();
+    if !keeps {
+        rooms.disk.store.free(slot);
+    }
+    keeps.then_some(slot)
+}
+
+/// Poisons pages that cannot be read. A thread that touches one gets a SIGBUS, and the command
+/// reports why. The contents are lost, and the slots are not used again.
+fn poison(rooms: &mut Rooms, tag: Tag, error: Errno) {
+    let directory = rooms.control.order.directory.as_str();
+    leave_message(format_args!(
+        "{directory}: the backing store cannot be read: {error}; what was there is lost"
+    ));
+    let (batch, first) = rooms.disk.staging.batch_of(tag.first);
+    for index in first..first + tag.pages as usize {
+        poison_page(rooms, batch, index, error);
+    }
+}
+
+fn poison_page(rooms: &mut Rooms, batch: usize, index: usize, error: Errno) {
+    let page = rooms.disk.staging.batches[batch].pages[index];
+    let address = rooms.memory.pages.address(page);
+    // Ends: the kernel asks for another try only while the program changes its address space.
+    while is_being_read(rooms, batch, index) {
+        match rooms.program.uffd.poison(address, PAGE_BYTES) {
+            Err(Errno::AGAIN) => catch_up(rooms),
+            Ok(()) | Err(Errno::NOENT) => break,
+            Err(Errno::EXIST) if !rooms.backend.owns_present_pages() => break,
+            // The kernel has no poison, or a marker says that the page was clean. The program must
+            // not read anything else, so the run ends.
+            Err(_) => store_failed(rooms, "read", error),
+        }
+    }
+    if is_being_read(rooms, batch, index) {
+        rooms.disk.incoming -= 1;
+        rooms.choice.remove(page);
+        rooms.memory.pages.set(page, State::Lost);
+    }
+    rooms.program.wake(address);
+}
+
+/// Where contents are that go back to the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Source {
+    /// In limbo: the frame goes with them if it can.
+    Limbo(usize),
+    /// In a batch, which is read or written.
+    Staging(usize),
+}
+
+/// Puts a page's contents back to the address where the program expects them. Returns false if the
+/// program does not expect them any more, because the page's state has changed. The run ends if
+/// anything else prevents this, because the contents must not be lost.
+fn put(rooms: &mut Rooms, page: PageId, source: Source) -> bool {
+    let address = rooms.memory.pages.address(page);
+    let expected = rooms.memory.pages.state(page);
+    let (mut attempts, mut busy, mut retry) = (0, 0, Retry::new());
+    // Ends: AGAIN lasts as long as the program changes its address space, BUSY is counted for a
+    // frame in limbo, which alone can be busy, and all other errors are counted.
+    loop {
+        debug_assert!(!rooms.program.has_changes());
+        let (backend, uffd) = (&*rooms.backend, &rooms.program.uffd);
+        // SAFETY: this puts the page's own contents where they belong.
+        let copy =
+            |from, contents| unsafe { backend.put_in(uffd, address, from, PAGE_BYTES, contents, true) };
+        let progress = match source {
+            // SAFETY: as above.
+            Source::Limbo(limbo) => unsafe { backend.map_again(uffd, address, limbo, PAGE_BYTES) },
+            Source::Staging(from) => match expected {
+                State::Writing(_) => copy(from, Contents::New),
+                _ => copy(from, Contents::Stored),
+            },
+        };
+        let Some(mut error) = progress.error else { return true };
+        busy += usize::from(error == Errno::BUSY);
+        if let Source::Limbo(limbo) = source
+            && (error == Errno::INVAL || busy > MOST_BUSY_ATTEMPTS)
+        {
+            // The kernel moves frames only between mappings of the same kind. This one is locked or
+            // not writable.
+            error = match copy(limbo, Contents::Stored).error {
+                None => {
+                    drop_pages(limbo, 1);
+                    return true;
+                }
+                Some(error) => error,
+            };
+        }
+        if error == Errno::NOMEM && retry.wait() {
+            continue;
+        }
+        catch_up(rooms);
+        if error == Errno::EXIST {
+            look_for_guards(rooms, address, address + PAGE_BYTES);
+        }
+        if !rooms.memory.is_still(page, address, expected) {
+            return false;
+        }
+        if !matches!(error, Errno::AGAIN | Errno::BUSY) {
+            attempts += 1;
+            if attempts > MOST_ATTEMPTS {
+                give_up(format_args!("a page cannot be put back to {address:#x}: {error}"));
+            }
+        } else if error == Errno::BUSY {
+            kernel::sched_yield();
+        }
+    }
+}
+
+/// Maps a page in limbo at its address again. Returns false if the address is not mapped any more.
+pub(crate) fn map_from_limbo(rooms: &mut Rooms, page: PageId) -> bool {
+    let address = rooms.memory.pages.address(page);
+    let kept = rooms.memory.pages.state(page).kept();
+    let limbo = rooms.limbo(page);
+    let is_put = put(rooms, page, Source::Limbo(limbo));
+    match is_put {
+        true => rooms.memory.pages.set(page, State::Resident { kept }),
+        false => rooms.program.wake(address),
+    }
+    is_put
+}
+
+/// Takes a page back that is on its way to the store: copies it from its batch, which keeps it
+/// until it is written. Then its slot is freed. Returns false if the program does not expect the
+/// page any more.
+pub(crate) fn take_back(rooms: &mut Rooms, page: PageId, place: Staged) -> bool {
+    let address = rooms.memory.pages.address(page);
+    let (batch, index) = rooms.disk.staging.batch_of(place);
+    let from = rooms.disk.staging.address(batch, index);
+    let is_put = put(rooms, page, Source::Staging(from));
+    match is_put {
+        true => rooms.memory.pages.set(page, State::RESIDENT),
+        false => rooms.program.wake(address),
+    }
+    is_put
+}
+
+/// Reads a slot of the store to the scratch page and waits for the result.
+pub(crate) fn read_slot(rooms: &Rooms, slot: Slot) {
+    scratch(rooms, slot, Direction::Read);
+}
+
+/// Writes the scratch page to a slot of the store and waits for the result.
+pub(crate) fn write_slot(rooms: &Rooms, slot: Slot) {
+    scratch(rooms, slot, Direction::Write);
+}
+
+fn scratch(rooms: &Rooms, slot: Slot, direction: Direction) {
+    let (file, index) = store::location(slot);
+    let request = Request {
+        direction,
+        file: rooms.disk.store.file(file).as_fd(),
+        offset: index * PAGE_BYTES as u64,
+        address: rooms.disk.staging.scratch(),
+        length: PAGE_BYTES as u32,
+        tag: 0,
+    };
+    // SAFETY: nothing else uses the scratch page, and the transfer is over when this returns.
+    match rlimits::without(Raised::FileSize, || unsafe { io::transfer(&request) }) {
+        Ok(bytes) if bytes as usize == PAGE_BYTES => {}
+        Ok(_) => store_failed(rooms, "used", Errno::IO),
+        Err(error) => store_failed(rooms, "used", error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evict::evict;
+    use crate::faults;
+    use crate::testing::{at, rooms};
+    use alloc::vec;
+
+    /// Rooms with two pages, which hold their numbers, on their way to the store.
+    fn writing() -> (Rooms, alloc::rc::Rc<core::cell::RefCell<crate::testing::World>>) {
+        let (mut rooms, world) = rooms();
+        for number in 0..4 {
+            faults::answer(&mut rooms, at(number));
+            world.borrow_mut().mapped.insert(at(number), number as u8);
+        }
+        assert!(crate::choose::condemn(&mut rooms) && crate::choose::condemn(&mut rooms));
+        assert_eq!(evict(&mut rooms), 2);
+        (rooms, world)
+    }
+
+    #[test]
+    fn a_page_that_is_touched_on_its_way_out_comes_back_and_gives_its_slot_back() {
+        let (mut rooms, world) = writing();
+        assert!(matches!(rooms.memory.pages.state_at(at(1)), State::Writing(_)));
+        faults::answer(&mut rooms, at(1));
+        assert_eq!(rooms.memory.pages.state_at(at(1)), State::RESIDENT);
+        assert_eq!(world.borrow().mapped[&at(1)], 1);
+        reap(&mut rooms);
+        assert!(matches!(rooms.memory.pages.state_at(at(0)), State::Stored(_)));
+        assert_eq!(rooms.memory.pages.state_at(at(1)), State::RESIDENT);
+        crate::changes::drop_contents(&mut rooms, at(0), at(4));
+        assert!(rooms.disk.store.current_is_empty(), "no slot is lost");
+    }
+
+    #[test]
+    fn a_page_that_is_dropped_on_its_way_out_gives_its_slot_back() {
+        let (mut rooms, _) = writing();
+        crate::changes::drop_contents(&mut rooms, at(0), at(2));
+        reap(&mut rooms);
+        assert!(rooms.disk.store.current_is_empty());
+        assert_eq!(rooms.disk.staging.count(Phase::Free), rooms.disk.staging.batches.len());
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_tried_again() {
+        let (mut rooms, world) = writing();
+        reap(&mut rooms);
+        for errors in [vec![Errno::AGAIN; 3], vec![Errno::BUSY, Errno::NOENT, Errno::AGAIN]] {
+            world.borrow_mut().errors.extend(errors);
+            let number = usize::from(world.borrow().mapped.contains_key(&at(0)));
+            faults::answer(&mut rooms, at(number));
+            reap(&mut rooms);
+            assert_eq!(world.borrow().mapped.get(&at(number)), Some(&(number as u8)));
+            assert_eq!(rooms.memory.pages.state_at(at(number)), State::RESIDENT);
+        }
+        assert_eq!(rooms.disk.incoming, 0);
+    }
+
+    #[test]
+    fn waiting_for_all_leaves_nothing_under_way() {
+        let (mut rooms, _) = writing();
+        assert!(rooms.disk.staging.has_requests());
+        reap_all(&mut rooms);
+        assert!(!rooms.disk.staging.has_requests() && !is_read_awaited(&rooms));
+        faults::answer(&mut rooms, at(0));
+        assert!(is_read_awaited(&rooms));
+        reap_all(&mut rooms);
+        assert!(!is_read_awaited(&rooms));
+    }
+
+    #[test]
+    fn a_window_in_advance_needs_a_batch_to_spare() {
+        let (mut rooms, _) = rooms();
+        assert!(may_read(&rooms, Need::Soon) && may_read(&rooms, Need::Now));
+        rooms.disk.staging.batches[1..].iter_mut().for_each(|batch| batch.phase = Phase::Writing);
+        assert!(!may_read(&rooms, Need::Soon) && may_read(&rooms, Need::Now));
+    }
+
+    #[test]
+    fn a_tag_comes_back_as_it_was() {
+        for (first, pages) in [(0, 1), (1, 128), (u32::MAX, u32::MAX), (0xf_ffff, 4096)] {
+            let tag = Tag { first: Staged(first), pages };
+            assert_eq!(Tag::unpack(tag.pack()), tag);
+        }
+    }
+
+    #[test]
+    fn a_transfer_has_failed_if_it_is_short() {
+        let tag = Tag { first: Staged(3), pages: 2 };
+        let bytes = 2 * PAGE_BYTES as u32;
+        for phase in [Phase::Reading, Phase::Writing] {
+            assert_eq!(tag.failure(phase, Ok(bytes)), None);
+            assert_eq!(tag.failure(phase, Err(Errno::NODEV)), Some(Errno::NODEV));
+        }
+        assert_eq!(tag.failure(Phase::Writing, Ok(bytes - 1)), Some(Errno::NOSPC), "the disk is full");
+        assert_eq!(tag.failure(Phase::Reading, Ok(PAGE_BYTES as u32)), Some(Errno::IO));
+    }
+}

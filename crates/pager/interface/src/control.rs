@@ -1,0 +1,271 @@
+//! What the command and the agents share: the order, the counters and the last words.
+//!
+//! The command puts a block of memory into a file of its own. It writes the order and starts the
+//! program. The agent in each process of the program maps the block and counts in it. Before an
+//! agent gives up, it writes the reason there.
+//!
+//! ```text
+//!   page 0   the order, released     written by the command; agents can only read it
+//!   page 1   counters                written by agents
+//!   page 2   last words              written by agents
+//! ```
+//!
+//! The processes of the program need not trust each other: a process may have given up root's
+//! rights and still have the block in its memory. So everything that an agent acts on is in a page
+//! that no agent can write. The command treats what agents write as numbers and text that may be
+//! wrong.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use sweephand_uffd::PAGE_BYTES;
+
+/// The variable in the program's environment that names the control file.
+pub const VARIABLE: &str = "SWEEPHAND_PAGER";
+/// First word of the block: a name and the version of the layout.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"swphnd01");
+/// Size of the block in bytes.
+pub const CONTROL_BYTES: usize = size_of::<Control>();
+/// Bytes at the beginning of the block that only the command writes.
+pub const ORDER_BYTES: usize = core::mem::offset_of!(Control, counters);
+
+/// A text of bounded length.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Text<const N: usize> {
+    length: u32,
+    bytes: [u8; N],
+}
+
+impl<const N: usize> Default for Text<N> {
+    fn default() -> Self {
+        Self { length: 0, bytes: [0; N] }
+    }
+}
+
+impl<const N: usize> Text<N> {
+    /// `text`, or `None` if it does not fit.
+    pub fn new(text: &str) -> Option<Self> {
+        let mut bytes = [0; N];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        Some(Self { length: text.len() as u32, bytes })
+    }
+
+    /// The text, followed by a null; `None` if it fills its place, or contains a null itself.
+    pub fn as_c_str(&self) -> Option<&CStr> {
+        CStr::from_bytes_with_nul(self.bytes.get(..=self.length as usize)?).ok()
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        let length = (self.length as usize).min(N);
+        core::str::from_utf8(&self.bytes[..length]).unwrap_or_default()
+    }
+}
+
+/// How the agent takes pages from the program and gives them back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Backend {
+    /// Private anonymous memory stays as it is, and the agent moves its pages.
+    Anon = 0,
+    /// Memory becomes a shared mapping of a file in memory; reference and dirty bits are exact.
+    Memfd = 1,
+}
+
+/// A number that cannot be guessed.
+pub type Secret = [u32; 4];
+
+/// What the command asks for. It is written before the program starts and only read afterwards.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Order {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// An agent shows this to the command to prove that it belongs to this run.
+    pub secret: Secret,
+    /// Process id of the command. The program ends when the command dies.
+    pub supervisor: i32,
+    /// The pid namespace of that process id: the inode of `/proc/self/ns/pid`.
+    pub pid_namespace: u64,
+    /// Memory of each process of the program, including the pager's own.
+    pub limit_pages: u64,
+    /// Most pages read ahead at once; 0 or 1 for none.
+    pub prefetch_pages: u32,
+    /// 0: no io_uring, even if the kernel has one.
+    pub use_ring: u32,
+    /// How the agent takes pages from the program: a [`Backend`].
+    pub backend: u32,
+    /// The command's descriptor of the program that reads accessed bits; 0 for none. See
+    /// [`crate::accessed`].
+    pub accessed_bits: u32,
+    /// The policy and its arguments, as the user typed them.
+    pub policy: Text<256>,
+    /// The library with the agent, as `LD_PRELOAD` names it.
+    pub library: Text<256>,
+    /// The control file, as [`VARIABLE`] names it.
+    pub control: Text<256>,
+    /// The directory for the backing store.
+    pub directory: Text<1024>,
+    /// The file with the limit of the program's cgroup; empty if the program has no cgroup of its
+    /// own.
+    pub cgroup_limit: Text<512>,
+    /// What each process gets on top of the limit, in bytes. It is for page tables, stacks and the
+    /// process's io_uring. What these leave is for the program's pages.
+    pub share_bytes: u64,
+    /// The part of the cgroup's limit for each process, in bytes; 0 if the limit does not change.
+    pub cgroup_process_bytes: u64,
+    /// The size limit for files that the command had itself.
+    pub file_bytes: u64,
+    /// The name of the command's socket if it lends memory to several programs; empty if this
+    /// program has the limit for itself.
+    pub lender: Text<108>,
+    /// The number of this program among those that share memory.
+    pub task: u32,
+}
+
+/// Counters over all processes of the program since its start. They begin a page, because only the
+/// command writes what is before them.
+#[derive(Debug, Default)]
+#[repr(C, align(4096))]
+pub struct Counters {
+    /// Processes that had an agent.
+    pub agents: AtomicU64,
+    /// Faults that the pager answered, of all kinds but rescues.
+    pub faults: AtomicU64,
+    /// Faults on pages that were never touched before or that the program has dropped.
+    pub zero_fill_faults: AtomicU64,
+    /// Faults on pages that had been evicted.
+    pub refaults: AtomicU64,
+    /// Refaults that found the page still on its way to the store, so that no read was needed.
+    pub refaults_in_flight: AtomicU64,
+    /// Faults on pages that the pager unmapped only to see whether they are still in use (the
+    /// software reference bit).
+    pub rescues: AtomicU64,
+    /// Pages evicted.
+    pub evictions: AtomicU64,
+    /// Pages read from the store.
+    pub pages_read: AtomicU64,
+    /// Pages written to the store.
+    pub pages_written: AtomicU64,
+    /// Largest number of resident pages of a process, by the pager's count.
+    pub peak_resident_pages: AtomicU64,
+    /// Largest number of pages of the pager itself in a process.
+    pub peak_own_pages: AtomicU64,
+    /// Largest number of pages of a process and its pager together.
+    pub peak_memory_pages: AtomicU64,
+    /// Largest number of pages of a process that could not be paged out at one time.
+    pub peak_pinned_pages: AtomicU64,
+    /// List entries that the policy's hands looked at.
+    pub hand_steps: AtomicU64,
+    /// Programs that processes have become by `execve`.
+    pub execs: AtomicU64,
+    /// Programs that began with the pager: the first one, and those started by `execve`.
+    pub begun: AtomicU64,
+    /// Allocations of 40 KiB and more, if the policy tells them apart.
+    pub objects: AtomicU64,
+    /// Most bytes that the page table and the policy of a process took.
+    pub peak_bookkeeping_bytes: AtomicU64,
+    /// Most pages that the page table of a process had.
+    pub peak_managed_pages: AtomicU64,
+    /// Resident pages now, in the process that reported last.
+    pub resident_pages: AtomicU64,
+    /// Pages that came in although no fault had asked for them.
+    pub unasked_pages: AtomicU64,
+    /// Those of them that left without having been used, if reference bits can be read.
+    pub unused_pages: AtomicU64,
+    /// Processes whose reference bits are the processor's.
+    pub hardware_bits: AtomicU64,
+    /// Processes that read and write the store through an io_uring.
+    pub rings: AtomicU64,
+}
+
+/// The block.
+#[repr(C)]
+pub struct Control {
+    /// The order.
+    pub order: Order,
+    released: AtomicU32,
+    /// The counters.
+    pub counters: Counters,
+    /// 1 once a process has begun to write `words`, 2 when they are complete.
+    state: AtomicU32,
+    words: core::cell::UnsafeCell<Text<512>>,
+}
+
+const _: () = assert!(ORDER_BYTES == PAGE_BYTES && CONTROL_BYTES == 3 * PAGE_BYTES);
+
+// SAFETY: only the thread that turned `state` from 0 to 1 writes `words`. They are read only after
+// it has turned to 2.
+unsafe impl Sync for Control {}
+
+impl Order {
+    /// Pages for everything that counts in a process.
+    pub fn budget_pages(&self) -> usize {
+        self.limit_pages as usize + self.share_bytes as usize / PAGE_BYTES
+    }
+
+    /// Whether memory is paged through a file in memory.
+    pub fn is_memfd(&self) -> bool {
+        self.backend == Backend::Memfd as u32
+    }
+}
+
+impl Control {
+    /// A block with an order.
+    pub fn new(order: Order) -> Self {
+        Self {
+            order,
+            released: AtomicU32::new(0),
+            counters: Counters::default(),
+            state: AtomicU32::new(0),
+            words: core::cell::UnsafeCell::new(Text { length: 0, bytes: [0; 512] }),
+        }
+    }
+
+    /// Tells agents that the command ends because its program has ended. Other processes of the
+    /// program may go on without the command.
+    pub fn release(&self) {
+        self.released.store(1, Ordering::Release);
+    }
+
+    /// Whether the command has ended in good order.
+    pub fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire) != 0
+    }
+
+    /// Leaves last words, unless there are some already. The first failure is the cause of the
+    /// others.
+    pub fn fail(&self, write: impl FnOnce(&mut dyn core::fmt::Write)) {
+        if self.state.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            // SAFETY: the exchange gave `words` to this thread.
+            write(unsafe { &mut *self.words.get() });
+            self.state.store(2, Ordering::Release);
+        }
+    }
+
+    /// A copy of the last words, if there are any. They may be any bytes, because processes of the
+    /// program can write the block.
+    pub fn failure(&self) -> Option<Text<512>> {
+        // SAFETY: this is plain data, valid for any bytes. The agents do not write it any more. If
+        // a hostile process does, it does not matter which bytes are copied.
+        (self.state.load(Ordering::Acquire) == 2).then(|| unsafe { self.words.get().read_volatile() })
+    }
+}
+
+/// Text that does not fit is cut off.
+impl<const N: usize> core::fmt::Write for Text<N> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        for character in text.chars() {
+            let (start, bytes) = (self.length as usize, character.len_utf8());
+            let Some(room) = self.bytes.get_mut(start..start + bytes) else { break };
+            character.encode_utf8(room);
+            self.length += bytes as u32;
+        }
+        Ok(())
+    }
+}
+
+/// Adds to a counter.
+pub fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}

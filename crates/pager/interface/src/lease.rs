@@ -1,0 +1,217 @@
+//! Memory lent: the messages between the command and the agents of several programs that share one
+//! limit.
+//!
+//! With one program an agent has its limit and its policy to itself. With several, the command has
+//! the limit and the policy, and lends frames: an agent holds as many as it has been *granted*,
+//! asks for more, and gives back what it does not use. It reports pages, and gets victims, by its
+//! own ids. Bits are not reported: they are on a *board*, a byte a page in memory that both see.
+//!
+//! ```text
+//!   agent                                      command
+//!   Fault p, Insert p, Remove p, ...  ------>  the policy learns of it
+//!   Ask n                             ------>  is there room? whose pages go?
+//!                                     <------  Evict q ..., Answered     its own: their frames are the answer
+//!                                     <------  Evict q ..., Give n       another's: Evicted q ..., Give n, Done n
+//!                                     <------  Grant n, Answered
+//! ```
+//!
+//! Words of 32 bits, an operation and its operand, in datagrams over a Unix socket: the socket's
+//! end shows each side that the other is gone. A question has one answer, and an agent has one
+//! question at a time; its reports go with it.
+//!
+//! A program's first agent calls at the command's door, a socket in the run's directory that is
+//! open to root or the user alone. A child's agent need not be able to find it: the parent may have
+//! another root directory by then, or be another user. So its socket comes through its parent, whom
+//! the command knows.
+
+use crate::control::Secret;
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use sweephand_uffd::PAGE_BYTES;
+
+/// First word of an agent's first message.
+pub const HELLO: u32 = u32::from_le_bytes(*b"swp1");
+/// Words of the first message: [`HELLO`], the task's number, frames that the process has already,
+/// the run's secret. The board's file comes with it.
+pub const HELLO_WORDS: usize = 3 + size_of::<Secret>() / 4;
+/// Most words of a message.
+pub const MESSAGE_WORDS: usize = 8 << 10;
+/// Most pages of a process, by id: 256 GiB.
+pub const MOST_PAGES: usize = 1 << 26;
+/// Bytes of the board's file. Most of them are never touched.
+pub const BOARD_BYTES: usize = PAGE_BYTES + MOST_PAGES;
+/// Frames that a process gets before its first page is managed, beside those that its pager needs.
+pub const FIRST_FRAMES: usize = 256;
+
+const OPERAND_BITS: u32 = 28;
+
+/// The largest operand.
+pub const MOST_OPERAND: usize = (1 << OPERAND_BITS) - 1;
+
+/// What an agent reports. Pages are its own ids.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Report {
+    /// A page that was not in memory is needed.
+    Fault = 1,
+    /// A page has come in.
+    Insert = 2,
+    /// A page's contents are gone, or it cannot be moved: it is not the policy's any more.
+    Remove = 3,
+    /// A page named as a victim is on its way out.
+    Evicted = 4,
+    /// So many frames are given back.
+    Give = 5,
+    /// An instruction to give so many frames has been carried out, as far as it could be.
+    Done = 6,
+    /// So many frames are needed beyond those granted. The answer ends with
+    /// [`Instruction::Answered`].
+    Ask = 7,
+    /// So many frames are the pager's own, or the kernel's to fill without a fault.
+    Own = 8,
+    /// A fork is coming: with this message comes the command's end of a socket for the child's
+    /// agent.
+    Fork = 9,
+}
+
+/// What the command has an agent do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Instruction {
+    /// So many more frames are the agent's.
+    Grant = 1,
+    /// This page is to go.
+    Evict = 2,
+    /// Of the frames of the pages named before, so many are to be given back.
+    Give = 3,
+    /// This page's bit has been found clear: its next touch has to be reported.
+    Watch = 4,
+    /// The task is not active: no fault is to be answered.
+    Suspend = 5,
+    /// The task is active again.
+    Resume = 6,
+    /// All pages are to be unmapped, so that a task goes no further that does not fault.
+    Freeze = 7,
+    /// The question has its answer.
+    Answered = 8,
+    /// There will never be as many frames as were asked for.
+    Refuse = 9,
+    /// The command knows of this process, and what is kept of account has room for it: the first
+    /// instruction to every agent.
+    Admitted = 10,
+}
+
+impl Report {
+    /// The word for this, with its operand.
+    pub fn word(self, operand: usize) -> u32 {
+        encode(self as u32, operand)
+    }
+
+    /// What a word says.
+    pub fn parse(word: u32) -> Option<(Self, u32)> {
+        let (operation, operand) = decode(word);
+        let known = [
+            Self::Fault,
+            Self::Insert,
+            Self::Remove,
+            Self::Evicted,
+            Self::Give,
+            Self::Done,
+            Self::Ask,
+            Self::Own,
+            Self::Fork,
+        ];
+        known.into_iter().find(|known| *known as u32 == operation).map(|known| (known, operand))
+    }
+}
+
+impl Instruction {
+    /// The word for this, with its operand.
+    pub fn word(self, operand: usize) -> u32 {
+        encode(self as u32, operand)
+    }
+
+    /// What a word says.
+    pub fn parse(word: u32) -> Option<(Self, u32)> {
+        let (operation, operand) = decode(word);
+        let known = [
+            Self::Grant,
+            Self::Evict,
+            Self::Give,
+            Self::Watch,
+            Self::Suspend,
+            Self::Resume,
+            Self::Freeze,
+            Self::Answered,
+            Self::Refuse,
+            Self::Admitted,
+        ];
+        known.into_iter().find(|known| *known as u32 == operation).map(|known| (known, operand))
+    }
+}
+
+fn encode(operation: u32, operand: usize) -> u32 {
+    operation << OPERAND_BITS | operand.min(MOST_OPERAND) as u32
+}
+
+fn decode(word: u32) -> (u32, u32) {
+    (word >> OPERAND_BITS, word & MOST_OPERAND as u32)
+}
+
+/// The page has been referenced since its bit was cleared.
+pub const REFERENCED: u8 = 1;
+
+/// What an agent tells without words: a page of numbers, then a byte a page. In a file that both
+/// sides map.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Board {
+    /// Processor time of the agent's thread, in nanoseconds: it is not the task's.
+    pub agent_ns: AtomicU64,
+    /// Reads from the store that are under way.
+    pub reading: AtomicU32,
+    rest: [AtomicU8; PAGE_BYTES - 16],
+    bits: [AtomicU8; MOST_PAGES],
+}
+
+const _: () = assert!(size_of::<Board>() <= BOARD_BYTES);
+
+impl Board {
+    /// Sets bits of a page.
+    pub fn set(&self, page: usize, bits: u8) {
+        self.bits[page].fetch_or(bits, Ordering::Relaxed);
+    }
+
+    /// Clears bits of a page; returns all that were set before.
+    pub fn clear(&self, page: usize, bits: u8) -> u8 {
+        self.bits[page].fetch_and(!bits, Ordering::Relaxed)
+    }
+
+    /// The bits of a page.
+    pub fn get(&self, page: usize) -> u8 {
+        self.bits[page].load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_was_said() {
+        for (report, operand) in [(Report::Fault, 0), (Report::Ask, 7), (Report::Own, MOST_OPERAND)] {
+            assert_eq!(Report::parse(report.word(operand)), Some((report, operand as u32)));
+        }
+        for (order, operand) in
+            [(Instruction::Grant, 1), (Instruction::Evict, MOST_PAGES - 1), (Instruction::Refuse, 0)]
+        {
+            assert_eq!(Instruction::parse(order.word(operand)), Some((order, operand as u32)));
+        }
+        assert_eq!((Report::parse(0), Instruction::parse(u32::MAX)), (None, None));
+    }
+
+    #[test]
+    fn a_board_fits_its_file() {
+        assert!(size_of::<Board>() <= BOARD_BYTES);
+        assert!(core::mem::offset_of!(Board, bits) <= PAGE_BYTES);
+    }
+}

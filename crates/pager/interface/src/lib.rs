@@ -1,0 +1,23 @@
+//! What the `sweephand` command and the live pager's agent have in common. The command and the
+//! agent are built apart: the agent is a library without std that runs inside the program. This
+//! crate is all that either has to know of the other.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `accessed` | how an agent asks for accessed bits |
+//! | `control` | the block of shared memory: what the command asks for, what the agent counts |
+//! | `lease` | the messages by which the command lends frames to several programs |
+//! | `spec` | which policies run live, and a policy as the user typed it |
+//! | `division` | how a process's memory is divided between the pager and the program |
+//! | `memory` | how much memory a live run has to be given |
+#![no_std]
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+extern crate alloc;
+
+pub mod accessed;
+pub mod control;
+pub mod division;
+pub mod lease;
+pub mod memory;
+pub mod spec;

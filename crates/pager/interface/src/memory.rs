@@ -1,0 +1,41 @@
+//! How much memory a live run has to be given.
+
+use crate::division::{LEAST_PAGES, policy_frames};
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+/// The least memory that a program can run in, in bytes.
+pub const LEAST_BYTES: u64 = LEAST_PAGES * PAGE_BYTES;
+
+/// The least `--memory`, in bytes, in which a policy has this many frames. The pager itself takes
+/// the rest.
+pub fn memory_for(frames: u64) -> u64 {
+    let enough = |pages: &u64| policy_frames(*pages) >= frames;
+    let (mut short, mut pages) = (0, LEAST_PAGES);
+    while !enough(&pages) {
+        (short, pages) = (pages, 2 * pages);
+    }
+    while pages - short > 1 {
+        let between = short + (pages - short) / 2;
+        if enough(&between) { pages = between } else { short = between }
+    }
+    pages.max(LEAST_PAGES) * PAGE_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_for_some_frames_has_them_and_the_pagers_own() {
+        for frames in [1, 500, 3000, 16_000, 1 << 20] {
+            let bytes = memory_for(frames);
+            let has = |bytes: u64| policy_frames(bytes / PAGE_BYTES);
+            assert!(bytes >= LEAST_BYTES && has(bytes) >= frames, "{frames}: {bytes}");
+            assert!(
+                bytes == LEAST_BYTES || has(bytes - PAGE_BYTES) < frames,
+                "{frames}: no more than it takes"
+            );
+        }
+    }
+}

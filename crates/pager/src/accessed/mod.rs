@@ -1,0 +1,212 @@
+//! Accessed bits: a BPF program that tells a process which of its own pages the processor has used.
+//!
+//! The processor sets a bit in the page table when it uses a page. The kernel shows these bits to
+//! nobody, but a BPF program may read kernel memory. The command loads such a program and gives it
+//! to the agents. It walks the page table of the process that runs it, and gives back nothing but
+//! bits. So an agent cannot read the kernel with it, nor another process.
+//!
+//! ```text
+//!   command                                      agent
+//!   btf   offsets in task_struct, mm_struct
+//!   peek  where the kernel sees all memory
+//!   walk  the program for agents, tried --fd-->  BPF_PROG_TEST_RUN: 64 pages a query
+//!                                                MADV_COLD: clears bits
+//! ```
+//!
+//! Loading takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN, and a kernel with BTF. Running
+//! takes the descriptor alone. Where there is no such program, agents keep reference bits in
+//! software (`bits` in the agent).
+//!
+//! **What can be missed.** To read a bit and to clear it are two steps. A page that is used between
+//! the two loses that reference. The agent clears what it has read as used at the end of the same
+//! turn of its loop, before it waits for anything. While the program unmaps memory, the walk may
+//! read a page table that has just been freed: then bits of pages that are being unmapped are
+//! wrong. And the kernel clears bits for its own purposes when it reclaims memory or samples its
+//! use (DAMON). None of this can make contents wrong: bits only tell a policy what is in use.
+
+mod btf;
+mod layout;
+mod program;
+mod walk;
+
+use crate::PAGE_BYTES;
+use layout::Layout;
+use program::Program;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr;
+use sweephand_pager_interface::accessed::{GROUP_PAGES, Query};
+
+/// Why there are no accessed bits to be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoBits {
+    /// The kernel's description of its own types.
+    #[error("/sys/kernel/btf/vmlinux: {0}")]
+    Types(String),
+    /// A BPF program.
+    #[error("BPF program: {0}")]
+    Program(io::Error),
+    /// Page tables are not where they are expected.
+    #[error("{0}")]
+    Layout(&'static str),
+}
+
+/// The program that tells a process which of its pages were used.
+#[derive(Debug)]
+pub(crate) struct AccessedBits {
+    program: Program,
+}
+
+impl AccessedBits {
+    /// Loads the program, and tries it on memory of this process.
+    pub(crate) fn load() -> Result<Self, NoBits> {
+        let layout = Layout::find()?;
+        let bits = Self { program: Program::load(&walk::walk(&layout)).map_err(NoBits::Program)? };
+        bits.try_out()?;
+        Ok(bits)
+    }
+
+    /// The number of the program's descriptor in this process. Agents fetch it from there.
+    pub(crate) fn number(&self) -> u32 {
+        self.program.descriptor().as_raw_fd() as u32
+    }
+
+    /// Which pages of a group the calling process has used.
+    fn query(&self, address: usize) -> io::Result<u64> {
+        let mut query = Query { address: address as u64, accessed: 0 };
+        self.program.run(&mut query)?;
+        Ok(query.accessed)
+    }
+
+    /// Uses some pages of two groups, and compares.
+    fn try_out(&self) -> Result<(), NoBits> {
+        let memory = Memory::map(3 * GROUP_PAGES).map_err(NoBits::Program)?;
+        let start = memory.start.next_multiple_of(GROUP_PAGES * PAGE_BYTES as usize);
+        let at = |page: usize| start + page * PAGE_BYTES as usize;
+        (0..2 * GROUP_PAGES).for_each(|page| memory.write(at(page), page as u64));
+        let look = || -> io::Result<[u64; 2]> { Ok([self.query(at(0))?, self.query(at(GROUP_PAGES + 5))?]) };
+        let touched = look().map_err(NoBits::Program)?;
+        memory.cool();
+        let cold = look().map_err(NoBits::Program)?;
+        let pattern = [0x8000_0000_dead_beef, 0x0123_4567_89ab_cdee];
+        for page in (0..2 * GROUP_PAGES).filter(|page| pattern[page / 64] >> (page % 64) & 1 != 0) {
+            memory.write(at(page), 1);
+        }
+        let used = look().map_err(NoBits::Program)?;
+        match (touched, cold, used == pattern) {
+            ([u64::MAX, u64::MAX], [0, 0], true) => Ok(()),
+            _ => Err(NoBits::Layout("accessed bits of pages that were used are not found")),
+        }
+    }
+}
+
+/// Memory of this process to try things on.
+struct Memory {
+    start: usize,
+    bytes: usize,
+}
+
+impl Memory {
+    fn map(pages: usize) -> io::Result<Self> {
+        let bytes = pages * PAGE_BYTES as usize;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) }?;
+        let memory = Self { start: start as usize, bytes };
+        memory.advise(Advice::LinuxNoHugepage);
+        Ok(memory)
+    }
+
+    fn advise(&self, advice: Advice) {
+        // SAFETY: this changes how the kernel keeps the pages, and not what is in them.
+        let _ = unsafe { madvise(self.start as *mut c_void, self.bytes, advice) };
+    }
+
+    /// Clears all accessed bits.
+    fn cool(&self) {
+        self.advise(Advice::LinuxCold);
+    }
+
+    fn write(&self, address: usize, word: u64) {
+        assert!((self.start..self.start + self.bytes).contains(&address));
+        // SAFETY: within the mapping.
+        unsafe { (address as *mut u64).write_volatile(word) };
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to it any more.
+        let _ = unsafe { munmap(self.start as *mut c_void, self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    /// `None` where that is not permitted.
+    fn bits() -> Option<AccessedBits> {
+        match AccessedBits::load() {
+            Err(NoBits::Program(error)) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            bits => Some(bits.unwrap()),
+        }
+    }
+
+    /// A million pages, used or not by a pattern that the test knows, while another thread changes
+    /// the address space. The kernel may clear some bits meanwhile for its own purposes: a machine
+    /// with DAMON on loses some ten of this million.
+    #[test]
+    fn bits_are_those_of_the_pages_that_were_used() {
+        const GROUPS: usize = 64;
+        const ROUNDS: u64 = 256;
+        let Some(bits) = bits() else { return };
+        let memory = Memory::map((GROUPS + 1) * GROUP_PAGES).unwrap();
+        let start = memory.start.next_multiple_of(GROUP_PAGES * PAGE_BYTES as usize);
+        let at = |page: usize| start + page * PAGE_BYTES as usize;
+        (0..GROUPS * GROUP_PAGES).for_each(|page| memory.write(at(page), 0));
+        let mut random = sweephand_policy::SplitMix64::new(7);
+        let (mut unused, mut lost, mut looked_at) = (0, 0, 0);
+        let has_ended = &AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while !has_ended.load(Relaxed) {
+                    let other = Memory::map(700).unwrap();
+                    (0..700).for_each(|page| other.write(other.start + page * PAGE_BYTES as usize, 1));
+                }
+            });
+            for _ in 0..ROUNDS {
+                memory.cool();
+                let pattern: Vec<u64> = (0..GROUPS).map(|_| random.below(u64::MAX)).collect();
+                for page in 0..GROUPS * GROUP_PAGES {
+                    if pattern[page / GROUP_PAGES] >> (page % GROUP_PAGES) & 1 != 0 {
+                        memory.write(at(page), 1);
+                    }
+                }
+                for (group, &expected) in pattern.iter().enumerate() {
+                    let seen = bits.query(at(group * GROUP_PAGES + group)).unwrap();
+                    unused += (seen & !expected).count_ones();
+                    lost += (expected & !seen).count_ones();
+                    looked_at += GROUP_PAGES;
+                }
+            }
+            has_ended.store(true, Relaxed);
+        });
+        assert_eq!((unused, looked_at), (0, 1 << 20), "{lost} lost");
+        assert!(lost < 200, "{lost} lost");
+    }
+
+    #[test]
+    fn what_is_not_mapped_was_not_used_and_the_kernels_memory_is_not_told() {
+        let Some(bits) = bits() else { return };
+        let memory = Memory::map(1).unwrap();
+        let start = memory.start;
+        drop(memory);
+        let _ = bits.query(start).unwrap();
+        assert_eq!(bits.query(0).unwrap(), 0);
+        assert_eq!(bits.query(0xffff_8880_0000_0000_u64 as usize).unwrap(), 0);
+    }
+}

@@ -1,0 +1,15 @@
+//! By the distance between two uses of a page, past or, for OPT, to come.
+
+pub mod clock_pro;
+pub mod clock_pro_fixed;
+pub mod clock_pro_plus;
+pub mod lirs;
+pub mod lru_2;
+pub mod opt;
+
+pub use clock_pro::ClockPro;
+pub use clock_pro_fixed::ClockProFixed;
+pub use clock_pro_plus::ClockProPlus;
+pub use lirs::Lirs;
+pub use lru_2::Lru2;
+pub use opt::Opt;

@@ -1,0 +1,130 @@
+//! The policies: `sweephand policies`.
+
+use serde_json::{Map, Value, json};
+use std::fmt;
+use sweephand_pager_interface::spec::names as live_policies;
+use sweephand_policy::registry::{self, Entry, Spec};
+use sweephand_policy::task_registry::{self, TASK_POLICIES, TaskEntry};
+use sweephand_policy::{ArgumentError, Info};
+
+/// What is said of a policy.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyListing {
+    info: &'static Info,
+    /// What it has to be shown, in words.
+    needs: &'static str,
+    /// Where it runs, in words.
+    runs: &'static str,
+    runs_live: bool,
+    /// Why it cannot be told from a sample of the pages, if it cannot.
+    not_sampled: Option<&'static str>,
+}
+
+impl PolicyListing {
+    /// The policies of a comma list. Those for many tasks come last.
+    pub fn of_names(names: &str) -> Result<Vec<Self>, ArgumentError> {
+        let (for_tasks, others): (Vec<&str>, Vec<&str>) =
+            names.split(',').partition(|name| task_registry::find(name.trim()).is_some());
+        let all = others.contains(&"all");
+        let names: Vec<_> = match others.is_empty() {
+            true => Vec::new(),
+            false => Spec::parse_list(&others.join(","))?.iter().map(Spec::name).collect(),
+        };
+        let named = |entry: &&TaskEntry| all || for_tasks.iter().any(|name| name.trim() == entry.info.name);
+        let known = registry::entries();
+        Ok(known
+            .iter()
+            .filter(|entry| names.contains(&entry.info.name))
+            .map(Self::of)
+            .chain(TASK_POLICIES.iter().filter(named).map(Self::of_tasks))
+            .collect())
+    }
+
+    fn of(entry: &Entry) -> Self {
+        let needs = match entry.model {
+            "vm" => "faults and reference bits",
+            "exact" => "every reference",
+            _ => "every reference and the next use of its page",
+        };
+        let runs_live = runs_live(entry.info);
+        let runs = if runs_live { "simulated or live" } else { "simulated" };
+        Self { info: entry.info, needs, runs, runs_live, not_sampled: entry.not_sampled }
+    }
+
+    fn of_tasks(entry: &TaskEntry) -> Self {
+        Self {
+            info: entry.info,
+            needs: entry.needs,
+            runs: if runs_live(entry.info) {
+                "with many tasks (multiprogram) or live"
+            } else {
+                "with many tasks (multiprogram)"
+            },
+            runs_live: runs_live(entry.info),
+            not_sampled: None,
+        }
+    }
+
+    /// The same for programs.
+    pub fn to_json(&self) -> Value {
+        let info = self.info;
+        let parameters: Vec<_> = info
+            .parameters
+            .iter()
+            .map(|p| json!({ "name": p.name, "default": p.default, "meaning": p.meaning }))
+            .collect();
+        let presets: Vec<_> = info
+            .presets
+            .iter()
+            .map(|preset| {
+                let arguments: Map<_, _> = preset
+                    .arguments
+                    .iter()
+                    .map(|(name, value)| (name.to_string(), (*value).into()))
+                    .collect();
+                json!({ "name": preset.name, "meaning": preset.meaning, "arguments": arguments })
+            })
+            .collect();
+        json!({
+            "name": info.name,
+            "summary": info.summary,
+            "paper": info.paper,
+            "needs": self.needs,
+            "runs_live": self.runs_live,
+            "not_sampled": self.not_sampled,
+            "parameters": parameters,
+            "presets": presets,
+        })
+    }
+}
+
+/// Whether `sweephand run` takes it.
+fn runs_live(info: &Info) -> bool {
+    live_policies().any(|name| name == info.name)
+}
+
+impl fmt::Display for PolicyListing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let info = self.info;
+        writeln!(f, "{}: {}", info.name, info.summary)?;
+        let mut line = |name: &str, value: &str| writeln!(f, "    {name:<10} {value}");
+        line("needs", self.needs)?;
+        line("runs", self.runs)?;
+        if let Some(reason) = self.not_sampled {
+            line("sampled", &format!("no: {reason}"))?;
+        }
+        line("paper", info.paper)?;
+        for parameter in info.parameters {
+            line("parameter", &format!("{}={}  {}", parameter.name, parameter.default, parameter.meaning))?;
+        }
+        for preset in info.presets {
+            let stands_for: Vec<_> =
+                preset.arguments.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            line(
+                "preset",
+                &format!("preset={}  {} ({})", preset.name, preset.meaning, stands_for.join(",")),
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,425 @@
+//! The rows of `sweephand simulate`, as a table, CSV, JSON or Parquet.
+
+use crate::columns::{Column, Field, named};
+use crate::machine_readable::{header, json, write_csv, write_json};
+use crate::{Table, bytes, grouped};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::io::{self, Write};
+use sweephand_sim::{Estimate, Estimates, MeasuredError, Outcome};
+use sweephand_trace::Trace;
+
+/// One policy with one memory size on one trace. The fields are the columns of the CSV, in this
+/// order; the last two are there only if pages were sampled, and all counts but the first three are
+/// estimates then.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SimulationRow {
+    /// The trace, as it was named.
+    pub trace: String,
+    /// The policy, as it was named.
+    pub policy: String,
+    /// Memory in page frames.
+    pub memory_pages: u64,
+    /// References that the program made (not the records kept of them).
+    pub references: u64,
+    /// Page addresses touched.
+    pub distinct_pages: u64,
+    /// References to pages that were not resident.
+    pub faults: u64,
+    /// Faults on the first reference to a page, or the first after its mapping was dropped.
+    pub first_touch_faults: u64,
+    /// Faults taken while a frame was free.
+    pub warmup_faults: u64,
+    /// Pages evicted.
+    pub evictions: u64,
+    /// 1 - faults / references, to six decimals; `None` without references.
+    pub hit_ratio: Option<f64>,
+    /// Faults for every million instructions, to six decimals; `None` where instructions are not
+    /// known.
+    pub faults_per_million_instructions: Option<f64>,
+    /// Entries that the policy's hands looked at.
+    pub hand_steps: u64,
+    /// Pages that were simulated, where a sample of them was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled_pages: Option<u64>,
+    /// Standard error of `hit_ratio`, to six decimals, where pages were sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_ratio_error: Option<f64>,
+}
+
+impl SimulationRow {
+    /// Its columns, in order.
+    pub const COLUMNS: [Column<Self>; 12] = [
+        ("trace", Field::Text(|row| &row.trace)),
+        ("policy", Field::Text(|row| &row.policy)),
+        ("memory_pages", Field::Count(|row| row.memory_pages)),
+        ("references", Field::Count(|row| row.references)),
+        ("distinct_pages", Field::Count(|row| row.distinct_pages)),
+        ("faults", Field::Count(|row| row.faults)),
+        ("first_touch_faults", Field::Count(|row| row.first_touch_faults)),
+        ("warmup_faults", Field::Count(|row| row.warmup_faults)),
+        ("evictions", Field::Count(|row| row.evictions)),
+        ("hit_ratio", Field::OptionalRatio(|row| row.hit_ratio)),
+        ("faults_per_million_instructions", Field::OptionalRatio(|row| row.faults_per_million_instructions)),
+        ("hand_steps", Field::Count(|row| row.hand_steps)),
+    ];
+
+    /// Those behind them where pages were sampled.
+    pub const SAMPLE_COLUMNS: [Column<Self>; 2] = [
+        ("sampled_pages", Field::OptionalCount(|row| row.sampled_pages)),
+        ("hit_ratio_error", Field::OptionalRatio(|row| row.hit_ratio_error)),
+    ];
+}
+
+/// What the rows on one trace have in common.
+#[derive(Clone, Debug, Serialize)]
+pub struct SimulatedTrace {
+    /// The trace, as it was named.
+    pub trace: String,
+    /// Its checksum, in hexadecimal: the identity of its contents.
+    pub checksum: String,
+    /// References kept in it.
+    pub records: u64,
+    /// References that the program made.
+    pub references: u64,
+    /// Page addresses touched.
+    pub distinct_pages: u64,
+    /// Bytes a page.
+    pub page_bytes: u64,
+    /// Instructions, where known.
+    pub instructions: Option<u64>,
+    /// The window that it was reduced with (1: repeated references collapsed, 0: not reduced).
+    pub window: u64,
+    /// The sample that was simulated, if not all of it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<SimulatedSample>,
+}
+
+/// The sample of a trace's pages that was simulated.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SimulatedSample {
+    /// Pages in it.
+    pub pages: u64,
+    /// Pages of the trace as far as they have contents of their own: those that the sample was
+    /// taken from.
+    pub of_pages: u64,
+    /// References kept to them.
+    pub records: u64,
+}
+
+impl SimulatedTrace {
+    /// What a trace says of itself, under the name that it was opened by.
+    pub fn of(trace: &Trace) -> Self {
+        let header = trace.header();
+        Self {
+            trace: trace.name().display().to_string(),
+            checksum: format!("{:016x}", header.checksum),
+            records: header.totals.records,
+            references: header.totals.references,
+            distinct_pages: header.totals.distinct_pages,
+            page_bytes: header.metadata.page_size,
+            instructions: header.totals.instructions,
+            window: header.metadata.window,
+            sample: None,
+        }
+    }
+
+    /// Notes which sample was simulated.
+    pub fn sampled(&mut self, estimates: &Estimates) {
+        self.sample = Some(SimulatedSample {
+            pages: estimates.sampled_pages.into(),
+            of_pages: estimates.pages.into(),
+            records: estimates.sampled_records,
+        });
+    }
+
+    /// The row of an estimate from the sample that was [noted](Self::sampled).
+    pub fn estimated_row(&self, policy: impl ToString, frames: usize, estimate: &Estimate) -> SimulationRow {
+        SimulationRow {
+            sampled_pages: self.sample.map(|sample| sample.pages),
+            hit_ratio_error: Some(six_decimals(estimate.hit_ratio_error)),
+            ..self.row(policy, frames, &estimate.outcome)
+        }
+    }
+
+    /// The row of an outcome.
+    pub fn row(&self, policy: impl ToString, frames: usize, outcome: &Outcome) -> SimulationRow {
+        let share = |of: u64| (of > 0).then(|| outcome.faults as f64 / of as f64);
+        SimulationRow {
+            trace: self.trace.clone(),
+            policy: policy.to_string(),
+            memory_pages: frames as u64,
+            references: self.references,
+            distinct_pages: self.distinct_pages,
+            faults: outcome.faults,
+            first_touch_faults: outcome.first_touch_faults,
+            warmup_faults: outcome.warmup_faults,
+            evictions: outcome.evictions,
+            hit_ratio: share(self.references).map(|share| six_decimals(1.0 - share)),
+            faults_per_million_instructions: self
+                .instructions
+                .and_then(share)
+                .map(|faults| six_decimals(1e6 * faults)),
+            hand_steps: outcome.hand_steps,
+            sampled_pages: None,
+            hit_ratio_error: None,
+        }
+    }
+}
+
+fn six_decimals(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}
+
+/// The results of a `simulate` command.
+#[derive(Clone, Debug, Serialize)]
+pub struct SimulationReport {
+    /// Version, options, conventions.
+    pub sweephand: Map<String, Value>,
+    /// The traces, in order.
+    pub traces: Vec<SimulatedTrace>,
+    /// The results: by trace, policy and memory size, in that order.
+    pub rows: Vec<SimulationRow>,
+}
+
+/// How a report is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// For people: one table a trace.
+    Table(Measure),
+    /// The columns of [`SimulationRow`].
+    Csv,
+    /// One object: `sweephand`, `traces`, `rows`.
+    Json,
+    /// The columns of [`SimulationRow`], with types: a Parquet file.
+    #[cfg(feature = "parquet")]
+    Parquet,
+}
+
+/// What the cells of a table show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Measure {
+    /// All faults.
+    Faults,
+    /// Hits of all references, in percent.
+    HitRatio,
+    /// Faults for every million instructions.
+    FaultsPerMillionInstructions,
+    /// Faults that need a disk read: all but first touches.
+    Refaults,
+}
+
+impl SimulationReport {
+    /// What the results depend on besides the traces: version, options, conventions.
+    pub fn header(options: impl IntoIterator<Item = (&'static str, Value)>) -> Map<String, Value> {
+        let mut conventions = json!({
+            "references": "what the program made; for a reduced trace more than the records simulated",
+            "faults": "all references to pages that are not resident, first touches among them",
+            "first_touch_faults": "the first reference to a page, or the first after its mapping was dropped",
+            "warmup_faults": "faults taken while a frame was free",
+            "initial_reference_bit": "clear, unless a policy's parameters say otherwise",
+            "percentages_of_memory": "of the trace's distinct pages, to the nearest page, at least one",
+        });
+        let options: Vec<_> = options.into_iter().collect();
+        if options.iter().any(|(name, _)| *name == "sample") {
+            conventions["sample"] = json!(
+                "counts are those of the sampled pages in a memory smaller in proportion, divided by \
+                 the share of pages sampled; hits are the references less the faults; \
+                 hit_ratio_error is a standard error"
+            );
+        }
+        header(options, conventions)
+    }
+
+    /// What the rows depend on, as JSON: the report without them.
+    pub fn origin(&self) -> String {
+        json(&json!({ "sweephand": self.sweephand, "traces": self.traces }))
+    }
+
+    /// Writes the report.
+    pub fn write(&self, format: Format, out: impl Write + Send) -> io::Result<()> {
+        match format {
+            Format::Table(measure) => self.write_tables(measure, out),
+            Format::Csv if self.is_sampled() => {
+                let columns = |row: &SimulationRow| {
+                    let [mut all, sample] = [
+                        named(&SimulationRow::COLUMNS, row).to_vec(),
+                        named(&SimulationRow::SAMPLE_COLUMNS, row).to_vec(),
+                    ];
+                    all.extend(sample);
+                    all
+                };
+                write_csv(self.rows.iter().map(columns), out)
+            }
+            Format::Csv => write_csv(self.rows.iter().map(|row| named(&SimulationRow::COLUMNS, row)), out),
+            Format::Json => write_json(self, out),
+            #[cfg(feature = "parquet")]
+            Format::Parquet if self.is_sampled() => {
+                let rows: Vec<_> = self.rows.iter().collect();
+                let (columns, sample) = (&SimulationRow::COLUMNS, &SimulationRow::SAMPLE_COLUMNS);
+                crate::parquet::write_pairs((columns, &rows), (sample, &rows), out)
+            }
+            #[cfg(feature = "parquet")]
+            Format::Parquet => crate::parquet::write(&SimulationRow::COLUMNS, &self.rows, out),
+        }
+    }
+
+    /// Whether any of its traces was sampled.
+    pub fn is_sampled(&self) -> bool {
+        self.traces.iter().any(|trace| trace.sample.is_some())
+    }
+
+    fn write_tables(&self, measure: Measure, mut out: impl Write) -> io::Result<()> {
+        for (index, trace) in self.traces.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            let rows: Vec<_> = self.rows.iter().filter(|row| row.trace == trace.trace).collect();
+            writeln!(
+                out,
+                "{}: {} references to {} pages ({}){}",
+                trace.trace,
+                grouped(trace.references),
+                grouped(trace.distinct_pages),
+                bytes(trace.distinct_pages * trace.page_bytes),
+                trace
+                    .instructions
+                    .map_or(String::new(), |count| format!(", {} instructions", grouped(count)))
+            )?;
+            if let Some(sample) = &trace.sample {
+                writeln!(
+                    out,
+                    "an estimate, from {} of its {} pages ({:.3}%) and {} references to them",
+                    grouped(sample.pages),
+                    grouped(sample.of_pages),
+                    100.0 * sample.pages as f64 / sample.of_pages as f64,
+                    grouped(sample.records)
+                )?;
+            }
+            writeln!(out, "{}:\n", measure.heading())?;
+            write!(out, "{}", self.table(trace, &rows, measure))?;
+            if let (Measure::Faults, Some(row)) = (measure, rows.first()) {
+                writeln!(
+                    out,
+                    "\n{} of the faults in each cell are first touches (of a page, or of one unmapped since): no disk read.",
+                    grouped(row.first_touch_faults)
+                )?;
+            }
+            if let Some(sample) = &trace.sample {
+                write_errors(sample, &rows, &mut out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Policies down, memory sizes across.
+    fn table(&self, trace: &SimulatedTrace, rows: &[&SimulationRow], measure: Measure) -> Table {
+        let mut sizes: Vec<u64> = Vec::new();
+        let mut policies: Vec<&str> = Vec::new();
+        for row in rows {
+            if !sizes.contains(&row.memory_pages) {
+                sizes.push(row.memory_pages);
+            }
+            if !policies.contains(&row.policy.as_str()) {
+                policies.push(&row.policy);
+            }
+        }
+        let across = |first: &str, cell: &dyn Fn(u64) -> String| -> Vec<String> {
+            std::iter::once(first.to_string()).chain(sizes.iter().map(|&size| cell(size))).collect()
+        };
+        let mut table = Table::new(across("memory", &|size| bytes(size * trace.page_bytes)));
+        table.row(across("  pages", &grouped));
+        let share = |size: u64| format!("{:.0}%", 100.0 * size as f64 / trace.distinct_pages.max(1) as f64);
+        table.row(across("  of the program's", &share));
+        let decimals = hit_ratio_decimals(rows);
+        for policy in policies {
+            let cell = |size| {
+                let row = rows.iter().find(|row| row.policy == policy && row.memory_pages == size);
+                row.map_or(String::new(), |row| measure.of(row, decimals))
+            };
+            table.row(across(policy, &cell));
+        }
+        table
+    }
+}
+
+/// How far estimates may be off: what the sample tells of itself, and what was measured against
+/// full runs.
+fn write_errors(sample: &SimulatedSample, rows: &[&SimulationRow], out: &mut impl Write) -> io::Result<()> {
+    let points = |share: f64| format!("{:.2}", 100.0 * share);
+    let mut policies: Vec<&str> = Vec::new();
+    for row in rows {
+        if !policies.contains(&row.policy.as_str()) {
+            policies.push(&row.policy);
+        }
+    }
+    let columns =
+        ["off by, in points of hit ratio", "std. error", "largest", "measured", "largest", "of the faults"];
+    let mut table = Table::new(columns);
+    let mut least = None;
+    for policy in policies {
+        let errors = rows.iter().filter(|row| row.policy == policy).filter_map(|row| row.hit_ratio_error);
+        let (sum, most, count) =
+            errors.fold((0.0, 0.0, 0), |(sum, most, count), error| (sum + error, error.max(most), count + 1));
+        let own = [policy.to_string(), points(sum / f64::from(count.max(1))), points(most)];
+        let measured = MeasuredError::of(policy.split(':').next().unwrap_or(policy), sample.pages);
+        least = least.or(measured.map(|error| error.sampled_pages));
+        let measured = match measured {
+            Some(error) => {
+                [points(error.mean), points(error.largest), format!("{:.1}%", 100.0 * error.mean_of_faults)]
+            }
+            None => ["-", "-", "-"].map(String::from),
+        };
+        table.row(own.into_iter().chain(measured));
+    }
+    write!(out, "\n{table}")?;
+    writeln!(out, "std. error: as far as this sample tells, mean over the sizes.")?;
+    if let Some(least) = least {
+        writeln!(
+            out,
+            "measured: mean over full runs of other traces, where samples had {} pages (bench/sampling).",
+            grouped(least)
+        )?;
+    }
+    Ok(())
+}
+
+impl Measure {
+    fn heading(self) -> &'static str {
+        match self {
+            Measure::Faults => "page faults under each policy, by memory size",
+            Measure::HitRatio => "hit ratio in percent under each policy, by memory size",
+            Measure::FaultsPerMillionInstructions => "page faults per million instructions, by memory size",
+            Measure::Refaults => "page faults but first touches under each policy, by memory size",
+        }
+    }
+
+    fn of(self, row: &SimulationRow, hit_ratio_decimals: usize) -> String {
+        match self {
+            Measure::Faults => grouped(row.faults),
+            Measure::Refaults => grouped(row.faults - row.first_touch_faults),
+            Measure::HitRatio => match miss_percent(row) {
+                Some(misses) => format!("{:.hit_ratio_decimals$}", 100.0 - misses),
+                None => "-".into(),
+            },
+            Measure::FaultsPerMillionInstructions => {
+                row.faults_per_million_instructions.map_or("-".into(), |faults| format!("{faults:.3}"))
+            }
+        }
+    }
+}
+
+/// Faults a hundred references.
+fn miss_percent(row: &SimulationRow) -> Option<f64> {
+    row.hit_ratio.map(|_| 100.0 * row.faults as f64 / row.references as f64)
+}
+
+/// Decimals of hit ratios in percent: so many that the cell with the fewest faults has two digits
+/// left below 100, and two at least.
+fn hit_ratio_decimals(rows: &[&SimulationRow]) -> usize {
+    const LEAST: usize = 2;
+    const MOST: usize = 9;
+    let misses = rows.iter().filter_map(|row| miss_percent(row)).filter(|misses| *misses > 0.0);
+    let fewest = misses.fold(100.0, f64::min);
+    ((1.0 - fewest.log10()).ceil() as usize).clamp(LEAST, MOST)
+}
