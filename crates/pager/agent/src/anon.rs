@@ -156,7 +156,7 @@ impl Backend for Anon {
     }
 
     fn is_touched(&self, _: &Pagemap, address: usize) -> bool {
-        self.source().is_some_and(|source| source.is_referenced(address))
+        self.source().is_some_and(|source| source.referenced(address, 1).next().is_some())
     }
 
     /// Neighbours are dealt with by one call.
@@ -167,9 +167,7 @@ impl Backend for Anon {
         queues.drain(pages, queue, |start, count| {
             clear_bits(start, count);
             if let (true, Some(program)) = (looks, &*accessed_bits) {
-                let source = Source::Accessed(program.as_fd());
-                let all = (0..count).map(|page| start + page * PAGE_BYTES);
-                shared.extend(all.filter(|&address| source.is_referenced(address)));
+                shared.extend(Source::Accessed(program.as_fd()).referenced(start, count));
             }
         });
         for address in shared {

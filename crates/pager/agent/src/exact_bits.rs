@@ -26,14 +26,13 @@ pub(crate) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// Pages of [`GROUP_PAGES`] neighbours or fewer, from a first address on: how many were looked
-    /// at, among them the page at `address`, and a bit for each that was referenced. `in_order`:
-    /// those behind it will be asked about next. Pages for which it is unknown count as referenced.
+    /// Looks at [`GROUP_PAGES`] neighbours or fewer, among them the page at `address`. `in_order`:
+    /// those behind it will be asked about next.
     fn look(self, address: usize, in_order: bool) -> Seen {
         match self {
             Self::Accessed(program) => {
                 let from = address & !(GROUP_PAGES * PAGE_BYTES - 1);
-                let referenced = kernel::accessed(program, address).unwrap_or(u64::MAX);
+                let referenced = kernel::accessed(program, address).ok();
                 Seen { from, count: GROUP_PAGES, referenced }
             }
             Self::Mapped(pagemap) => {
@@ -43,20 +42,27 @@ impl Source<'_> {
         }
     }
 
-    /// Whether a page has been referenced since its bit was last cleared.
-    pub(crate) fn is_referenced(self, address: usize) -> bool {
-        self.look(address, false).of(address)
+    /// Those of `count` neighbours that have been referenced since their bits were last cleared, by
+    /// address. A page of which the kernel does not tell is not among them.
+    pub(crate) fn referenced(self, start: usize, count: usize) -> impl Iterator<Item = usize> {
+        let mut seen = Seen::default();
+        (start..start + count * PAGE_BYTES).step_by(PAGE_BYTES).filter(move |&address| {
+            if !seen.has(address) {
+                seen = self.look(address, count > 1);
+            }
+            seen.of(address) == Some(true)
+        })
     }
 }
 
-/// Which of at most 64 pages are mapped, a bit each.
-fn mapped(pagemap: BorrowedFd<'_>, from: usize, count: usize) -> u64 {
+/// Which of at most 64 pages are mapped, a bit each. `None` if the kernel does not tell.
+fn mapped(pagemap: BorrowedFd<'_>, from: usize, count: usize) -> Option<u64> {
     let mut found = [NOTHING; GROUP_PAGES];
     let end = from + count * PAGE_BYTES;
-    let Ok((regions, _)) = scan(pagemap, from, end, PRESENT, &mut found) else { return u64::MAX };
+    let (regions, _) = scan(pagemap, from, end, PRESENT, &mut found).ok()?;
     let index = |address: u64| (address as usize - from) / PAGE_BYTES;
     let pages = found[..regions].iter().flat_map(|region| index(region.start)..index(region.end));
-    pages.fold(0, |mapped, page| mapped | 1 << page)
+    Some(pages.fold(0, |mapped, page| mapped | 1 << page))
 }
 
 /// What was seen of some neighbours.
@@ -64,7 +70,9 @@ fn mapped(pagemap: BorrowedFd<'_>, from: usize, count: usize) -> u64 {
 struct Seen {
     from: usize,
     count: usize,
-    referenced: u64,
+    /// A bit for each page that was referenced, the first page's lowest. `None` if the kernel does
+    /// not tell.
+    referenced: Option<u64>,
 }
 
 impl Seen {
@@ -72,8 +80,8 @@ impl Seen {
         (self.from..self.from + self.count * PAGE_BYTES).contains(&address)
     }
 
-    fn of(&self, address: usize) -> bool {
-        self.referenced >> ((address - self.from) / PAGE_BYTES) & 1 != 0
+    fn of(&self, address: usize) -> Option<bool> {
+        self.referenced.map(|pages| pages >> ((address - self.from) / PAGE_BYTES) & 1 != 0)
     }
 }
 
@@ -99,7 +107,8 @@ impl<'a> ExactBits<'a> {
         ExactBits { source: self.source, queues: self.queues, seen: self.seen, next: self.next }
     }
 
-    /// Whether a page has been referenced since this was last asked.
+    /// Whether a page has been referenced since this was last asked. If the kernel does not tell,
+    /// it has.
     pub fn test_and_clear(&mut self, pages: &mut Pages, page: PageId) -> bool {
         if !pages.is_resident(page) {
             return false;
@@ -116,7 +125,7 @@ impl<'a> ExactBits<'a> {
             self.seen = self.source.look(address, address == self.next);
         }
         self.next = address + PAGE_BYTES;
-        let is_referenced = self.seen.of(address);
+        let is_referenced = self.seen.of(address).unwrap_or(true);
         if is_referenced {
             self.queues.add(pages, page, Queue::Cleared);
         }

@@ -46,9 +46,8 @@
 //! | `own`, `thread`, `wait`, `clock` | the pager's own memory, threads, waiting, time |
 //! | `symbols`, `syscall`, `kernel` | the C library's functions; the one door to the kernel |
 //!
-//! What the agent shares with the command (`accessed`, `control`, `lease`, `spec`,
-//! `division`) is in the crate
-//! `sweephand-pager-interface`.
+//! What the agent shares with the command (`accessed`, `control`, `lease`, `spec`, `division`) is
+//! in the crate `sweephand-pager-interface`.
 #![cfg_attr(not(test), no_std)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64", feature = "agent"))]
 

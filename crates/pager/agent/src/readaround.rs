@@ -45,7 +45,7 @@ struct Part {
     balance: i8,
 }
 
-/// The windows.
+/// The windows. Without tables if no window may be larger than a page.
 #[derive(Debug)]
 pub(crate) struct ReadAround {
     parts: Box<[Part]>,
@@ -58,10 +58,12 @@ pub(crate) struct ReadAround {
 impl ReadAround {
     /// Windows of at most `most` pages.
     pub(crate) fn new(most: usize) -> Self {
+        let most_power = most.clamp(1, MOST_PAGES).ilog2() as u8;
+        let table = |entries| if most_power > 0 { entries } else { 0 };
         Self {
-            parts: vec![Part::default(); PARTS].into_boxed_slice(),
-            blocks: vec![0; BLOCKS].into_boxed_slice(),
-            most_power: most.clamp(1, MOST_PAGES).ilog2() as u8,
+            parts: vec![Part::default(); table(PARTS)].into_boxed_slice(),
+            blocks: vec![0; table(BLOCKS)].into_boxed_slice(),
+            most_power,
         }
     }
 
@@ -89,6 +91,9 @@ impl ReadAround {
 
     /// A fault on a page of the store, by page number: which pages to read, itself included.
     pub(crate) fn fault(&mut self, page_number: usize) -> Range<usize> {
+        if self.most_power == 0 {
+            return page_number..page_number + 1;
+        }
         let block = page_number / NEAR_PAGES;
         let is_near = core::mem::replace(&mut self.blocks[block % BLOCKS], block as u32) == block as u32;
         if 1 << self.part(page_number).power < NEAR_PAGES {
@@ -101,6 +106,9 @@ impl ReadAround {
 
     /// A page that no fault had asked for was used, or left without having been used.
     pub(crate) fn was_used(&mut self, page_number: usize, used: bool) {
+        if self.most_power == 0 {
+            return;
+        }
         self.learn(page_number, if used { USED } else { UNUSED });
     }
 }
@@ -143,6 +151,7 @@ mod tests {
     #[test]
     fn no_windows_when_switched_off() {
         let mut around = ReadAround::new(0);
+        around.was_used(3, true);
         assert!((0..100).all(|page| around.fault(page * 3) == (page * 3..page * 3 + 1)));
     }
 }

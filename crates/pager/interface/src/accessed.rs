@@ -15,3 +15,38 @@ pub struct Query {
     /// page since its accessed bit was last cleared. A page that is not mapped has none.
     pub accessed: u64,
 }
+
+/// The call of `bpf` that runs a program, `BPF_PROG_TEST_RUN`.
+pub const RUN_PROGRAM: usize = 10;
+
+/// The argument of [`RUN_PROGRAM`], as far as it is needed.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct RunProgram {
+    program: u32,
+    result: u32,
+    data: [u64; 3],
+    repeat: [u32; 2],
+    argument_bytes: u32,
+    answer_bytes: u32,
+    argument: u64,
+    answer: u64,
+    how: [u32; 4],
+}
+
+impl RunProgram {
+    /// To run the program of a descriptor on an argument that it may change.
+    pub fn new<T: Copy>(program: i32, argument: &mut T) -> Self {
+        Self {
+            program: program as u32,
+            argument_bytes: size_of::<T>() as u32,
+            argument: &raw mut *argument as u64,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the program, once it has run, said that it could not do its work.
+    pub fn has_failed(&self) -> bool {
+        self.result != 0
+    }
+}

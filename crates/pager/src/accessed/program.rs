@@ -6,6 +6,7 @@ use rustix::fd::{FromRawFd, OwnedFd};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use sweephand_pager_interface::accessed::{RUN_PROGRAM, RunProgram};
 
 /// An instruction.
 pub(super) type Instruction = [u8; 8];
@@ -181,7 +182,6 @@ pub(super) fn peek() -> Vec<Instruction> {
 }
 
 const BPF_PROG_LOAD: libc::c_long = 5;
-const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const BPF_PROG_TYPE_SYSCALL: u32 = 31;
 const BPF_F_SLEEPABLE: u32 = 1 << 4;
 
@@ -198,28 +198,6 @@ struct LoadArgument {
     log_buf: u64,
     kern_version: u32,
     prog_flags: u32,
-}
-
-/// The argument of `BPF_PROG_TEST_RUN`, as far as it is needed.
-#[repr(C)]
-#[derive(Default)]
-struct RunArgument {
-    prog_fd: u32,
-    retval: u32,
-    data_size_in: u32,
-    data_size_out: u32,
-    data_in: u64,
-    data_out: u64,
-    repeat: u32,
-    duration: u32,
-    ctx_size_in: u32,
-    ctx_size_out: u32,
-    ctx_in: u64,
-    ctx_out: u64,
-    flags: u32,
-    cpu: u32,
-    batch_size: u32,
-    padding: u32,
 }
 
 /// A program that the kernel has accepted.
@@ -250,18 +228,13 @@ impl Program {
 
     /// Runs the program in this thread, on an argument that it may change.
     pub(super) fn run<T: Copy>(&self, argument: &mut T) -> io::Result<()> {
-        let mut run = RunArgument {
-            prog_fd: self.0.as_raw_fd() as u32,
-            ctx_size_in: size_of::<T>() as u32,
-            ctx_in: &raw mut *argument as u64,
-            ..RunArgument::default()
-        };
-        let size = size_of::<RunArgument>();
+        let mut run = RunProgram::new(self.0.as_raw_fd(), argument);
+        let size = size_of::<RunProgram>();
         // SAFETY: the kernel copies the argument in and out, and nothing else.
-        if unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_TEST_RUN, &raw mut run, size) } < 0 {
+        if unsafe { libc::syscall(libc::SYS_bpf, RUN_PROGRAM, &raw mut run, size) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        if run.retval == 0 { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+        if run.has_failed() { Err(io::ErrorKind::InvalidData.into()) } else { Ok(()) }
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {

@@ -1,6 +1,6 @@
 //! The system calls themselves.
 
-use crate::accessed::Query;
+use crate::accessed::{Query, RUN_PROGRAM, RunProgram};
 use core::ffi::c_void;
 use linux_raw_sys::general as raw;
 use rustix::event::Timespec;
@@ -68,39 +68,14 @@ pub fn fetch_from_command(command: Option<&OwnedFd>, number: i32) -> Option<Owne
 /// Which pages of a group this process has used since their accessed bits were last cleared, by the
 /// command's BPF program: see [`crate::accessed`].
 pub fn accessed(program: BorrowedFd<'_>, address: usize) -> Result<u64, Errno> {
-    /// The argument of `BPF_PROG_TEST_RUN`, as far as it is needed.
-    #[repr(C)]
-    struct Run {
-        program: u32,
-        result: u32,
-        data: [u64; 3],
-        repeat: [u32; 2],
-        argument_bytes: u32,
-        answer_bytes: u32,
-        argument: u64,
-        answer: u64,
-        how: [u32; 4],
-    }
-    const BPF_PROG_TEST_RUN: usize = 10;
     let mut query = Query { address: address as u64, accessed: 0 };
-    let mut run = Run {
-        program: program.as_raw_fd() as u32,
-        result: 0,
-        data: [0; 3],
-        repeat: [0; 2],
-        argument_bytes: size_of::<Query>() as u32,
-        answer_bytes: 0,
-        argument: &raw mut query as u64,
-        answer: 0,
-        how: [0; 4],
-    };
-    let arguments = [BPF_PROG_TEST_RUN, &raw mut run as usize, size_of::<Run>(), 0, 0, 0];
+    let mut run = RunProgram::new(program.as_raw_fd(), &mut query);
+    let arguments = [RUN_PROGRAM, &raw mut run as usize, size_of::<RunProgram>(), 0, 0, 0];
     // SAFETY: the kernel reads the query and overwrites it with the answer.
-    let result = unsafe { call(raw::__NR_bpf, arguments) };
-    match (result, run.result) {
-        (0, 0) => Ok(query.accessed),
-        (0, _) => Err(Errno::FAULT),
-        (error, _) => Err(Errno::from_raw_os_error(-error as i32)),
+    match unsafe { call(raw::__NR_bpf, arguments) } {
+        0 if run.has_failed() => Err(Errno::FAULT),
+        0 => Ok(query.accessed),
+        error => Err(Errno::from_raw_os_error(-error as i32)),
     }
 }
 

@@ -339,7 +339,7 @@ impl Backend for Memfd {
     }
 
     fn is_touched(&self, pagemap: &Pagemap, address: usize) -> bool {
-        Source::Mapped(pagemap.file().as_fd()).is_referenced(address)
+        Source::Mapped(pagemap.file().as_fd()).referenced(address, 1).next().is_some()
     }
 
     fn clear_queued(&mut self, pages: &mut Pages, queue: Queue) {
