@@ -11,6 +11,7 @@ use crate::kernel::{self, Copied, PAGE_BYTES, Progress, Userfaultfd};
 use crate::own::Retry;
 use crate::pagemap::Pagemap;
 use crate::pages::{Flag, Pages, State};
+use crate::program::Program;
 use crate::staging::{Staging, drop_pages};
 use crate::syscall::advise;
 use alloc::vec::Vec;
@@ -88,9 +89,9 @@ impl Backend for Anon {
         progress
     }
 
-    unsafe fn map_again(&self, uffd: &Userfaultfd, to: usize, limbo: usize, length: usize) -> Progress {
+    unsafe fn map_again(&self, program: &Program, to: usize, limbo: usize, length: usize) -> Progress {
         // SAFETY: as the caller promises.
-        unsafe { uffd.move_pages(to, limbo, length) }
+        unsafe { program.mover().move_pages(to, limbo, length) }
     }
 
     fn most_mapped_again(&self) -> usize {
@@ -115,7 +116,7 @@ impl Backend for Anon {
         let moved = loop {
             // SAFETY: these are pages of the program, which gets them back when it touches them.
             // They go to a place where pages are missing.
-            let progress = unsafe { work.program.staging_uffd.move_pages(to, from, run * PAGE_BYTES) };
+            let progress = unsafe { work.program.staging_mover().move_pages(to, from, run * PAGE_BYTES) };
             match progress.error {
                 None => break progress.bytes / PAGE_BYTES,
                 Some(Errno::AGAIN) => kernel::sched_yield(),

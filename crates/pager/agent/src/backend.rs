@@ -85,8 +85,8 @@ pub(crate) trait Backend: Any {
     /// Maps pages again that are in limbo at `limbo`. They are missing there afterwards.
     ///
     /// # Safety
-    /// As for [`Userfaultfd::move_pages`].
-    unsafe fn map_again(&self, uffd: &Userfaultfd, to: usize, limbo: usize, length: usize) -> Progress;
+    /// As for [`Mover::move_pages`](crate::moves::Mover::move_pages).
+    unsafe fn map_again(&self, program: &Program, to: usize, limbo: usize, length: usize) -> Progress;
 
     /// How many pages [`Self::map_again`] may map at once.
     fn most_mapped_again(&self) -> usize;

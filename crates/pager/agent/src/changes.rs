@@ -228,7 +228,7 @@ pub(crate) fn change_id(rooms: &mut Rooms, old: PageId, address: usize) {
     match state {
         State::Limbo { .. } => {
             let (from, to) = (rooms.limbo(old), rooms.limbo(new));
-            move_own(&rooms.program.staging_uffd, to, from);
+            move_own(rooms.program.staging_mover(), to, from);
         }
         State::Writing(place) => rooms.disk.staging.rename(place, new),
         State::Reading(place) => {

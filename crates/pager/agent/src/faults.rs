@@ -233,8 +233,7 @@ fn rescue_run(rooms: &mut Rooms, page: PageId, window: usize) -> usize {
     }
     debug_assert!(!rooms.program.has_changes());
     // SAFETY: this moves the pages' own contents to where they belong.
-    let progress =
-        unsafe { rooms.backend.map_again(&rooms.program.uffd, address, limbo, count * PAGE_BYTES) };
+    let progress = unsafe { rooms.backend.map_again(&rooms.program, address, limbo, count * PAGE_BYTES) };
     if progress.error.is_some() {
         // Try a single page and handle each error.
         return usize::from(map_from_limbo(rooms, page));

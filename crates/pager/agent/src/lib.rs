@@ -42,6 +42,7 @@
 //! | `mailbox`, `gate` | how the program's threads call the agent; what keeps them from changes |
 //! | `credentials`, `rlimits`, `environment` | the program's rights, limits and environment |
 //! | `last`, `failure` | the end of a process; the end with a message |
+//! | `moves` | how many pages the kernel has moved |
 //! | `pagemap`, `maps`, `roots` | what the kernel lists, and where the agent opens files |
 //! | `own`, `thread`, `wait`, `clock` | the pager's own memory, threads, waiting, time |
 //! | `symbols`, `syscall`, `kernel` | the C library's functions; the one door to the kernel |
@@ -91,6 +92,7 @@ mod manage;
 pub mod maps;
 pub mod memfd;
 mod memory;
+mod moves;
 pub mod objects;
 pub mod own;
 mod pagemap;

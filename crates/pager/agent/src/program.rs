@@ -7,6 +7,7 @@ use crate::kernel::{
     SHARED, THREAD, Userfaultfd,
 };
 use crate::mailbox::{MAILBOX, SLOTS};
+use crate::moves::Mover;
 use crate::own;
 use crate::pagemap::Pagemap;
 use crate::rlimits::{self, Raised};
@@ -116,6 +117,16 @@ impl Program {
             doorbells: Doorbells { start: 0x1000, with_page: 0 },
             anchor: 0,
         }
+    }
+
+    /// Moves pages to the program's memory.
+    pub(crate) fn mover(&self) -> Mover<'_> {
+        Mover { uffd: &self.uffd, pagemap: &self.pagemap }
+    }
+
+    /// Moves pages to the pager's own areas.
+    pub(crate) fn staging_mover(&self) -> Mover<'_> {
+        Mover { uffd: &self.staging_uffd, pagemap: &self.pagemap }
     }
 
     /// Registers the pager's own areas with userfaultfds that do not know them yet.

@@ -18,6 +18,7 @@
 
 use crate::failure::give_up;
 use crate::kernel::{self, PAGE_BYTES, Userfaultfd};
+use crate::moves::Mover;
 use crate::own;
 use crate::store::Slot;
 use crate::syscall::advise;
@@ -273,11 +274,11 @@ pub(crate) fn copy_own(uffd: &Userfaultfd, to: usize, from: usize) {
 
 /// Moves a page within the pager's own areas. Ends: the kernel asks for another try only while a
 /// fork copies these areas, or while it has the page for a moment itself, or as `Retry` says.
-pub(crate) fn move_own(uffd: &Userfaultfd, to: usize, from: usize) {
+pub(crate) fn move_own(mover: Mover<'_>, to: usize, from: usize) {
     let mut retry = own::Retry::new();
     loop {
         // SAFETY: this moves a frame of the pager itself to a place where a page is missing.
-        match unsafe { uffd.move_pages(to, from, PAGE_BYTES) }.error {
+        match unsafe { mover.move_pages(to, from, PAGE_BYTES) }.error {
             None => break,
             Some(Errno::AGAIN | Errno::BUSY) => kernel::sched_yield(),
             // The kernel may need a page table.

@@ -82,9 +82,9 @@ impl Backend for Fake {
         done(length)
     }
 
-    unsafe fn map_again(&self, uffd: &Userfaultfd, to: usize, limbo: usize, length: usize) -> Progress {
+    unsafe fn map_again(&self, program: &Program, to: usize, limbo: usize, length: usize) -> Progress {
         // SAFETY: as the caller promises.
-        unsafe { self.put_in(uffd, to, limbo, length, Contents::New, true) }
+        unsafe { self.put_in(&program.uffd, to, limbo, length, Contents::New, true) }
     }
 
     fn most_mapped_again(&self) -> usize {

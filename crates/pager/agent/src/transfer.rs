@@ -441,13 +441,14 @@ fn put(rooms: &mut Rooms, page: PageId, source: Source) -> bool {
     // frame in limbo, which alone can be busy, and all other errors are counted.
     loop {
         debug_assert!(!rooms.program.has_changes());
-        let (backend, uffd) = (&*rooms.backend, &rooms.program.uffd);
+        let (backend, program) = (&*rooms.backend, &rooms.program);
         // SAFETY: this puts the page's own contents where they belong.
-        let copy =
-            |from, contents| unsafe { backend.put_in(uffd, address, from, PAGE_BYTES, contents, true) };
+        let copy = |from, contents| unsafe {
+            backend.put_in(&program.uffd, address, from, PAGE_BYTES, contents, true)
+        };
         let progress = match source {
             // SAFETY: as above.
-            Source::Limbo(limbo) => unsafe { backend.map_again(uffd, address, limbo, PAGE_BYTES) },
+            Source::Limbo(limbo) => unsafe { backend.map_again(program, address, limbo, PAGE_BYTES) },
             Source::Staging(from) => match expected {
                 State::Writing(_) => copy(from, Contents::New),
                 _ => copy(from, Contents::Stored),

@@ -73,6 +73,7 @@ use crate::failure::give_up;
 use crate::kernel::{Copied, PAGE_BYTES, Progress, Userfaultfd, WRITTEN, scan};
 use crate::pagemap::{NOTHING, Pagemap};
 use crate::pages::{Flag, Pages, State};
+use crate::program::Program;
 use crate::regions::Regions;
 use crate::staging::{Staging, drop_pages};
 use crate::syscall::advise;
@@ -252,9 +253,9 @@ impl Backend for Memfd {
         unsafe { Self::copy_and_unmap(uffd, to, from, length, awaited, contents == Contents::Stored) }
     }
 
-    unsafe fn map_again(&self, uffd: &Userfaultfd, to: usize, limbo: usize, length: usize) -> Progress {
+    unsafe fn map_again(&self, program: &Program, to: usize, limbo: usize, length: usize) -> Progress {
         // SAFETY: as the caller promises. Pages come to limbo from the store.
-        let progress = unsafe { Self::copy_and_unmap(uffd, to, limbo, length, true, true) };
+        let progress = unsafe { Self::copy_and_unmap(&program.uffd, to, limbo, length, true, true) };
         if progress.error.is_none() {
             drop_pages(limbo, progress.bytes / PAGE_BYTES);
         }

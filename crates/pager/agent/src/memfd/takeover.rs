@@ -5,11 +5,12 @@ use crate::changes::{open_gate, shut_gate};
 use crate::choose::arrive;
 use crate::division::LEAST_FRAMES;
 use crate::failure::give_up;
-use crate::kernel::{self, PAGE_BYTES, Userfaultfd};
+use crate::kernel::{self, PAGE_BYTES};
 use crate::mailbox::NEW;
 use crate::maps::{self, Mapping};
 use crate::pagemap::NOTHING;
 use crate::pages::State;
+use crate::program::Program;
 use crate::reclaim::make_room;
 use crate::regions::Regions;
 use crate::rooms::Rooms;
@@ -110,13 +111,13 @@ fn share(rooms: &mut Rooms, start: usize, end: usize, protection: u32) {
 fn move_to_file(rooms: &mut Rooms, from: usize, pages: usize, protection: u32) -> bool {
     let batch = take_batch(rooms, |rooms| rooms.disk.staging.take_empty());
     let (staged, length) = (rooms.disk.staging.address(batch, 0), pages * PAGE_BYTES);
-    let uffd = &rooms.program.staging_uffd;
     let (mut done, mut attempts) = (0, 0);
     // Ends: AGAIN lasts only while a fork copies the pager's own areas, and BUSY is counted.
     while done < length {
         // SAFETY: these are pages of the program, which waits if it touches them. They go to a
         // place where pages are missing.
-        let progress = unsafe { uffd.move_pages(staged + done, from + done, length - done) };
+        let progress =
+            unsafe { rooms.program.staging_mover().move_pages(staged + done, from + done, length - done) };
         match progress.error {
             None => done += progress.bytes,
             Some(Errno::AGAIN) => kernel::sched_yield(),
@@ -130,7 +131,7 @@ fn move_to_file(rooms: &mut Rooms, from: usize, pages: usize, protection: u32) -
                     unsafe { madvise((from + done) as *mut c_void, PAGE_BYTES, Advice::LinuxPopulateWrite) };
             }
             Some(_) => {
-                move_back(uffd, from, staged, done);
+                move_back(&rooms.program, from, staged, done);
                 return false;
             }
         }
@@ -160,11 +161,11 @@ fn move_to_file(rooms: &mut Rooms, from: usize, pages: usize, protection: u32) -
 
 /// Moves pages back that were moved out in vain. Ends: nothing but the agent uses the pages, so the
 /// kernel asks for another try only for a moment.
-fn move_back(uffd: &Userfaultfd, to: usize, from: usize, length: usize) {
+fn move_back(program: &Program, to: usize, from: usize, length: usize) {
     let mut done = 0;
     while done < length {
         // SAFETY: the pages came from there.
-        let progress = unsafe { uffd.move_pages(to + done, from + done, length - done) };
+        let progress = unsafe { program.staging_mover().move_pages(to + done, from + done, length - done) };
         match progress.error {
             None => done += progress.bytes,
             Some(Errno::AGAIN | Errno::BUSY) => kernel::sched_yield(),

@@ -115,6 +115,12 @@ fn fill(
                 done => done,
             }
         };
+        let (bytes, error) = match name == "move" && bytes > 0 && happens(world, world.manners.uncounted) {
+            true => {
+                (world.random.below((bytes / PAGE_BYTES) as u64) as usize * PAGE_BYTES, Some(Errno::EXIST))
+            }
+            false => (bytes, error),
+        };
         world.note(name, to, from ^ bytes ^ error.map_or(0, |error| error.raw_os_error() as usize) << 40);
         world.log(|| format!("{name} {from:#x} -> {to:#x} +{length:#x}: {bytes:#x} {error:?}"));
         if bytes > 0 && wakes {

@@ -71,6 +71,8 @@ struct Manners {
     no_memory: u64,
     /// A move finds a lock taken.
     busy_locks: u64,
+    /// A move does not count the last pages that it has moved: see `moves`.
+    uncounted: u64,
     /// The file system cannot reserve space.
     no_reservation: u64,
     /// A thread that has let go of the lock of its address space goes on much later. (Elsewhere,

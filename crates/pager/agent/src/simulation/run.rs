@@ -100,6 +100,7 @@ impl Setting {
             partial: [0, 4, 30][below(3) as usize],
             no_memory: rarely(&mut below, 200),
             busy_locks: [0, 5, 50][below(3) as usize],
+            uncounted: [0, 5, 50][below(3) as usize],
             no_reservation: rarely(&mut below, 3),
             late: [0, 4, 20][below(3) as usize],
             guards_are_overwritten: below(2) == 0,
