@@ -22,8 +22,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use sweephand_output::{Output, named_by};
 use sweephand_pager::{
-    Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, Run, RunError,
-    Running, Statistics, kernel_share,
+    Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, ReferenceBits,
+    Run, RunError, Running, Statistics, kernel_share,
 };
 use sweephand_program::Signals;
 use sweephand_results::{LiveFormat, LiveReport, LiveRun, bytes};
@@ -299,7 +299,7 @@ impl Variant {
                     prefetch_pages,
                     use_ring: true,
                     backend: Backend::Anon,
-                    hardware_bits: false,
+                    reference_bits: ReferenceBits::Auto,
                     cgroup_limit: CgroupLimit::Fitting,
                 };
                 Run::start(command, &options, prepare).map(boxed)

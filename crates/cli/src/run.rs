@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 use sweephand_output::{Output, named_by};
 use sweephand_pager::{
-    Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, Run, Running,
+    Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, ReferenceBits,
+    Run, Running,
 };
 use sweephand_program::{Signals, exit_code};
 
@@ -84,12 +85,11 @@ pub(crate) struct Args {
     /// I/O and io_uring
     #[arg(long, value_enum, default_value = "anon")]
     backend: PagingBackend,
-    /// How the pager learns which pages are in use. software unmaps pages and waits for a touch.
-    /// hardware reads the processor's accessed bits, where root may (a kernel with BPF and BTF);
-    /// --stats says whether it could. It is faster, and on trial: see docs/pager.md before you use
-    /// it where contents matter
-    #[arg(long, value_enum, default_value = "software", value_name = "HOW")]
-    reference_bits: ReferenceBits,
+    /// How the pager learns which pages are in use. hardware reads the processor's accessed bits,
+    /// which takes root and a kernel with BPF and BTF. software unmaps pages and waits for a touch.
+    /// auto is hardware where that can be had; --stats says which it was
+    #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
+    reference_bits: Bits,
     /// The limit of the memory cgroup around the program, for all its processes together: bytes,
     /// pages, or none for no cgroup. Programs such as Java and Node read it to size their heaps. It
     /// must be enough for all that --memory promises, or the kernel ends the program [default: as
@@ -114,9 +114,10 @@ enum PagingBackend {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum ReferenceBits {
-    Software,
+enum Bits {
+    Auto,
     Hardware,
+    Software,
 }
 
 /// Which tasks may be active.
@@ -172,7 +173,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             PagingBackend::Anon => Backend::Anon,
             PagingBackend::Memfd => Backend::Memfd,
         },
-        hardware_bits: args.reference_bits == ReferenceBits::Hardware,
+        reference_bits: match args.reference_bits {
+            Bits::Auto => ReferenceBits::Auto,
+            Bits::Hardware => ReferenceBits::Hardware,
+            Bits::Software => ReferenceBits::Software,
+        },
         cgroup_limit: cgroup_limit(args.cgroup_limit.as_deref())?,
     };
     let stats =

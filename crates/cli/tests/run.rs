@@ -71,21 +71,34 @@ fn contents_are_right_without_io_uring_or_read_ahead_and_in_the_least_memory() {
     }
 }
 
-/// The processor's bits, where they can be had. Then no page is unmapped to learn of its use, and
-/// what was read ahead in vain is counted.
+/// With the processor's bits, where they can be had, what was read ahead in vain is counted. In
+/// software, pages are unmapped to learn of their use.
 #[test]
-fn contents_are_right_with_the_processors_bits() {
+fn contents_are_right_whatever_the_reference_bits() {
     if !can_page() {
         return;
     }
     for policy in ["clock", "clock-pro", "lifo-plus"] {
-        let options = ["--memory", "16MiB", "--policy", policy, "--reference-bits", "hardware"];
-        let counts = counts(&options, "churn", &["32", "4", "4"]);
-        let bits = counts["reference_bits"].as_str().unwrap();
-        assert!(bits == "hardware" || bits.starts_with("software: "), "{bits}");
-        let [unused, unasked] = ["unused_pages", "unasked_pages"].map(|name| counts[name].as_u64().unwrap());
-        assert!(unused <= unasked && unasked > 0, "{counts}");
+        for bits in ["auto", "software"] {
+            let options = ["--memory", "16MiB", "--policy", policy, "--reference-bits", bits];
+            let counts = counts(&options, "churn", &["32", "4", "4"]);
+            let source = counts["reference_bits"].as_str().unwrap();
+            let is_had = source == "hardware" || source.starts_with("software: ");
+            assert!(if bits == "auto" { is_had } else { source == "software" }, "{bits}: {source}");
+            let [unused, unasked] =
+                ["unused_pages", "unasked_pages"].map(|name| counts[name].as_u64().unwrap());
+            assert!(unused <= unasked && unasked > 0, "{counts}");
+        }
     }
+}
+
+#[test]
+fn bits_that_cannot_be_had_are_no_run() {
+    let options = ["run", "--memory", "16MiB", "--backend", "memfd", "--reference-bits", "hardware"];
+    let output = command(SWEEPHAND).args(options).args(["--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let message = text(&output.stderr);
+    assert!(message.contains("the memfd backend has bits of its own"), "{message}");
 }
 
 /// There the agent may not look about for work while the program could go on.

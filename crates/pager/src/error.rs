@@ -60,6 +60,9 @@ pub enum RunError {
         /// Why.
         words: String,
     },
+    /// The processor's accessed bits were asked for and cannot be had.
+    #[error("--reference-bits hardware: {0}; leave the option out, and bits are kept in software")]
+    NoHardwareBits(String),
     /// Only root may do that.
     #[error("run --kernel makes a memory cgroup and a swap file: that is for root")]
     Root,

@@ -42,7 +42,7 @@ pub use enclosure::CgroupLimit;
 pub use error::RunError;
 pub use kernel::{KernelMemory, KernelRun};
 pub use program::ProgramError;
-pub use run::{Ended, Options, Run, Running, Watched};
+pub use run::{Ended, Options, ReferenceBits, Run, Running, Watched};
 pub use statistics::{Glance, Statistics};
 pub use sweephand_pager_interface::control::Backend;
 pub use sweephand_pager_interface::memory::{LEAST_BYTES, PAGE_BYTES, memory_for};

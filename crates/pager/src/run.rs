@@ -18,6 +18,17 @@ use std::time::Instant;
 use sweephand_pager_interface::control::{Backend, Control, MAGIC, Order, Secret, Text};
 use sweephand_pager_interface::spec::LiveSpec;
 
+/// Where the reference bits of the `anon` backend come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReferenceBits {
+    /// From the processor if the command may read its accessed bits, or else software.
+    Auto,
+    /// From the processor, or there is no run.
+    Hardware,
+    /// Pages are unmapped to see whether they are in use.
+    Software,
+}
+
 /// How to run a program.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -33,8 +44,8 @@ pub struct Options {
     pub use_ring: bool,
     /// How pages are taken from the program.
     pub backend: Backend,
-    /// Whether to use the processor's accessed bits where they can be had.
-    pub hardware_bits: bool,
+    /// How to learn which pages are in use.
+    pub reference_bits: ReferenceBits,
     /// The limit of the cgroup around the program.
     pub cgroup_limit: CgroupLimit,
 }
@@ -94,11 +105,14 @@ impl Run {
         let share_bytes = kernel_share(options.limit_bytes);
         let budget_bytes = options.limit_bytes + share_bytes;
         let enclosure = Enclosure::around(budget_bytes, options.cgroup_limit)?;
-        let accessed_bits = match (options.backend, options.hardware_bits) {
-            (Backend::Memfd, _) => Err("the backend has bits of its own".to_string()),
-            (Backend::Anon, false) => Err(String::new()),
-            (Backend::Anon, true) => AccessedBits::load().map_err(|error| error.to_string()),
+        let accessed_bits = match (options.backend, options.reference_bits) {
+            (Backend::Memfd, _) => Err("the memfd backend has bits of its own".to_string()),
+            (Backend::Anon, ReferenceBits::Software) => Err(String::new()),
+            (Backend::Anon, _) => AccessedBits::load().map_err(|error| error.to_string()),
         };
+        if let (ReferenceBits::Hardware, Err(reason)) = (options.reference_bits, &accessed_bits) {
+            return Err(RunError::NoHardwareBits(reason.clone()));
+        }
         let order = Order {
             magic: MAGIC,
             // There is no socket to call.

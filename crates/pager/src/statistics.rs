@@ -18,8 +18,8 @@ pub struct Statistics {
     /// How the pager took pages from the program: `anon` or `memfd`.
     pub backend: Option<String>,
     /// Where reference bits come from: `hardware` (the processor's accessed bits), `software`
-    /// (pages are unmapped to see whether they are in use), with the reason if hardware bits were
-    /// asked for and cannot be had, or `mapped` (the memfd backend's).
+    /// (pages are unmapped to see whether they are in use), with the reason if hardware bits cannot
+    /// be had, or `mapped` (the memfd backend's).
     pub reference_bits: Option<String>,
     /// How the backing store was read and written: `io_uring`, or `system calls`.
     pub io: Option<String>,

@@ -49,10 +49,6 @@ impl Anon {
     pub(crate) fn has_accessed_bits(&self) -> bool {
         self.accessed_bits.is_some()
     }
-
-    fn source(&self) -> Option<Source<'_>> {
-        self.accessed_bits.as_ref().map(|program| Source::Accessed(program.as_fd()))
-    }
 }
 
 /// Clears the accessed bits of pages. Those that are shared with another process, or locked, keep
@@ -156,8 +152,9 @@ impl Backend for Anon {
         self.accessed_bits.is_some().then_some(&mut self.queues)
     }
 
-    fn is_touched(&self, _: &Pagemap, address: usize) -> bool {
-        self.source().is_some_and(|source| source.referenced(address, 1).next().is_some())
+    fn is_touched(&mut self, _: &Pagemap, address: usize) -> bool {
+        let Self { accessed_bits: Some(program), queues } = self else { return false };
+        queues.is_touched(Source::Accessed(program.as_fd()), address)
     }
 
     /// Neighbours are dealt with by one call.

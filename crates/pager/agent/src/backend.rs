@@ -144,7 +144,7 @@ pub(crate) trait Backend: Any {
     }
 
     /// Whether a page has been referenced since its bit was cleared, as far as that can be read.
-    fn is_touched(&self, pagemap: &Pagemap, address: usize) -> bool {
+    fn is_touched(&mut self, pagemap: &Pagemap, address: usize) -> bool {
         let _ = (pagemap, address);
         false
     }

@@ -37,7 +37,7 @@ fn get_there(rooms: &mut Rooms, page: PageId) {
     rooms.disk.around.was_used(address / PAGE_BYTES, is_used);
     if is_used {
         // Its use stands for the fault that it would have been.
-        queue(rooms, page, Queue::Awaited);
+        forget_access(rooms, page);
         insert(rooms, page);
     } else {
         add(&rooms.control.counters.unused_pages, 1);
@@ -48,7 +48,7 @@ fn get_there(rooms: &mut Rooms, page: PageId) {
 /// Notes that a page is now in memory at a place where none was. `awaited`: a thread waits for it.
 pub(crate) fn came_in(rooms: &mut Rooms, page: PageId, awaited: bool) {
     if awaited {
-        queue(rooms, page, Queue::Awaited);
+        forget_access(rooms, page);
     }
     rooms.account.moved(1);
     match awaited {
@@ -60,10 +60,10 @@ pub(crate) fn came_in(rooms: &mut Rooms, page: PageId, awaited: bool) {
     }
 }
 
-/// The bit of a page is to be cleared, if bits can be read.
-fn queue(rooms: &mut Rooms, page: PageId, queue: Queue) {
+/// The access that has brought a page in is not to count as a use, if bits can be read.
+fn forget_access(rooms: &mut Rooms, page: PageId) {
     if let Some(queues) = rooms.backend.queues() {
-        queues.add(&mut rooms.memory.pages, page, queue);
+        queues.add(&mut rooms.memory.pages, page, Queue::Awaited);
     }
 }
 
@@ -100,7 +100,9 @@ pub(crate) fn condemn(rooms: &mut Rooms) -> bool {
     let exact = rooms.backend.bits(&rooms.program.pagemap);
     let Some(page) = rooms.choice.condemn(&mut rooms.memory, exact) else { return false };
     // Until the page goes it is watched for a touch.
-    queue(rooms, page, Queue::Cleared);
+    if let Some(queues) = rooms.backend.queues() {
+        queues.watch(&mut rooms.memory.pages, page);
+    }
     true
 }
 

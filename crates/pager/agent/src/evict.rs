@@ -79,8 +79,8 @@ fn spare_touched(rooms: &mut Rooms, victims: &mut Vec<PageId>) {
     if rooms.backend.queues().is_none() {
         return;
     }
-    let (backend, pagemap, pages) = (&rooms.backend, &rooms.program.pagemap, &rooms.memory.pages);
-    let is_touched = |page: PageId| {
+    let (backend, pagemap, pages) = (&mut rooms.backend, &rooms.program.pagemap, &rooms.memory.pages);
+    let mut is_touched = |page: PageId| {
         pages.has(page, Flag::Condemned)
             && pages.is_resident(page)
             && !pages.has(page, Flag::Queued)
@@ -186,9 +186,11 @@ pub(crate) fn unmap(rooms: &mut Rooms, run: &[PageId]) {
     }
 }
 
-/// Clears the bits of the pages in a queue, if there are any.
+/// Clears the bits of the pages in a queue, if there are any. What was seen of bits before is over.
 pub(crate) fn clear_queued(rooms: &mut Rooms, queue: Queue) {
-    if rooms.backend.queues().is_some_and(|queues| queues.has(queue)) {
+    let Some(queues) = rooms.backend.queues() else { return };
+    queues.look_again();
+    if queues.has(queue) {
         shut_gate(rooms);
         rooms.backend.clear_queued(&mut rooms.memory.pages, queue);
         open_gate(rooms);

@@ -45,13 +45,10 @@ impl Source<'_> {
     /// Those of `count` neighbours that have been referenced since their bits were last cleared, by
     /// address. A page of which the kernel does not tell is not among them.
     pub(crate) fn referenced(self, start: usize, count: usize) -> impl Iterator<Item = usize> {
-        let mut seen = Seen::default();
-        (start..start + count * PAGE_BYTES).step_by(PAGE_BYTES).filter(move |&address| {
-            if !seen.has(address) {
-                seen = self.look(address, count > 1);
-            }
-            seen.of(address) == Some(true)
-        })
+        let mut glance = Glance::default();
+        (start..start + count * PAGE_BYTES)
+            .step_by(PAGE_BYTES)
+            .filter(move |&address| glance.is_referenced(self, address) == Some(true))
     }
 }
 
@@ -85,26 +82,44 @@ impl Seen {
     }
 }
 
-/// The reference bits, for as long as a policy looks at them.
-#[derive(Debug)]
-pub struct ExactBits<'a> {
-    source: Source<'a>,
-    queues: &'a mut Queues,
+/// What was seen last, for as long as it counts as the present: while the agent answers a fault, or
+/// until bits are cleared.
+#[derive(Clone, Copy, Debug, Default)]
+struct Glance {
     seen: Seen,
     /// The page behind the one asked about last. Hands mostly go in the order of addresses, as
     /// pages came in.
     next: usize,
 }
 
+impl Glance {
+    /// Whether a page has been referenced since its bit was last cleared. `None` if the kernel does
+    /// not tell.
+    fn is_referenced(&mut self, source: Source<'_>, address: usize) -> Option<bool> {
+        if !self.seen.has(address) {
+            self.seen = source.look(address, address == self.next);
+        }
+        self.next = address + PAGE_BYTES;
+        self.seen.of(address)
+    }
+}
+
+/// The reference bits, for as long as a policy looks at them.
+#[derive(Debug)]
+pub struct ExactBits<'a> {
+    source: Source<'a>,
+    queues: &'a mut Queues,
+}
+
 impl<'a> ExactBits<'a> {
     /// The bits of a source. Pages whose bits are to be cleared go to `queues`.
     pub(crate) fn new(source: Source<'a>, queues: &'a mut Queues) -> Self {
-        Self { source, queues, seen: Seen::default(), next: 0 }
+        Self { source, queues }
     }
 
     /// The same, for a shorter time.
     pub fn again(&mut self) -> ExactBits<'_> {
-        ExactBits { source: self.source, queues: self.queues, seen: self.seen, next: self.next }
+        ExactBits { source: self.source, queues: self.queues }
     }
 
     /// Whether a page has been referenced since this was last asked. If the kernel does not tell,
@@ -121,11 +136,7 @@ impl<'a> ExactBits<'a> {
             return false;
         }
         let address = pages.address(page);
-        if !self.seen.has(address) {
-            self.seen = self.source.look(address, address == self.next);
-        }
-        self.next = address + PAGE_BYTES;
-        let is_referenced = self.seen.of(address).unwrap_or(true);
+        let is_referenced = self.queues.glance.is_referenced(self.source, address).unwrap_or(true);
         if is_referenced {
             self.queues.add(pages, page, Queue::Cleared);
         }
@@ -147,6 +158,7 @@ pub(crate) enum Queue {
 pub(crate) struct Queues {
     awaited: Vec<u32>,
     cleared: Vec<u32>,
+    glance: Glance,
     /// Whether there may be pages whose bits cannot be cleared, because another process has them
     /// too. Such a page keeps the flag `Queued` after its turn, so that its bit reads as clear.
     /// Otherwise a hand would find all of them in use, turn after turn. It is tried again when the
@@ -160,6 +172,27 @@ impl Queues {
         if pages.is_resident(page) && !pages.mark(page, Flag::Queued, true) {
             self.of(queue).push(page.0);
         }
+    }
+
+    /// The same for a page that is to be watched for a touch from now on. If its bit has just been
+    /// seen clear, nothing needs to be done.
+    pub(crate) fn watch(&mut self, pages: &mut Pages, page: PageId) {
+        let Glance { seen, .. } = self.glance;
+        let address = pages.address(page);
+        if !seen.has(address) || seen.of(address) != Some(false) {
+            self.add(pages, page, Queue::Cleared);
+        }
+    }
+
+    /// Whether a page has been referenced since its bit was last cleared. A page of which the
+    /// kernel does not tell has not.
+    pub(crate) fn is_touched(&mut self, source: Source<'_>, address: usize) -> bool {
+        self.glance.is_referenced(source, address) == Some(true)
+    }
+
+    /// Time has passed: bits are looked at anew.
+    pub(crate) fn look_again(&mut self) {
+        self.glance = Glance::default();
     }
 
     fn of(&mut self, queue: Queue) -> &mut Vec<u32> {

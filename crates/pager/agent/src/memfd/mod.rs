@@ -339,8 +339,8 @@ impl Backend for Memfd {
         Some(&mut self.queues)
     }
 
-    fn is_touched(&self, pagemap: &Pagemap, address: usize) -> bool {
-        Source::Mapped(pagemap.file().as_fd()).referenced(address, 1).next().is_some()
+    fn is_touched(&mut self, pagemap: &Pagemap, address: usize) -> bool {
+        self.queues.is_touched(Source::Mapped(pagemap.file().as_fd()), address)
     }
 
     fn clear_queued(&mut self, pages: &mut Pages, queue: Queue) {
