@@ -15,7 +15,7 @@ use crate::program::Program;
 use crate::staging::{Staging, drop_pages};
 use crate::syscall::advise;
 use alloc::vec::Vec;
-use linux_raw_sys::general::{MADV_COLD, MADV_POPULATE_WRITE};
+use linux_raw_sys::general::MADV_COLD;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use sweephand_policy::PageId;
@@ -117,12 +117,9 @@ impl Backend for Anon {
                 None => break progress.bytes / PAGE_BYTES,
                 Some(Errno::AGAIN) => kernel::sched_yield(),
                 // The frame is shared with a child or a parent. A copy of its own can be moved.
-                // (The page is present, or the error would be another one. So the agent gets no
-                // fault when it is written to.)
                 Some(Errno::BUSY) if !unshared && is_mapped => {
                     unshared = true;
-                    // SAFETY: this leaves the contents as they are.
-                    let _ = unsafe { advise(from, PAGE_BYTES, MADV_POPULATE_WRITE) };
+                    let _ = kernel::unshare(from);
                 }
                 Some(Errno::BUSY | Errno::INVAL) => return Taken::Stuck,
                 Some(Errno::NOMEM) if retry.wait() => {}

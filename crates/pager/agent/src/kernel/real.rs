@@ -79,6 +79,27 @@ pub fn accessed(program: BorrowedFd<'_>, address: usize) -> Result<u64, Errno> {
     }
 }
 
+/// Gives this process a frame of its own in place of one that it shares since a fork. The contents
+/// stay as they are, whoever writes to them meanwhile. Fails where no page is or none can be written
+/// to.
+///
+/// A futex operation does that: it ors a word with 0. Any other access to a missing page would wait
+/// for the agent, and it is the agent that asks.
+pub fn unshare(address: usize) -> Result<(), Errno> {
+    // Or with 0; wake threads that wait for the word if it was less than -2048, which counts of
+    // waiters and owners never are.
+    const OR_ZERO: usize = 2 << 28 | 2 << 24 | 0x800;
+    let nobody_waits_here = 0_u32;
+    let operation = (raw::FUTEX_WAKE_OP | raw::FUTEX_PRIVATE_FLAG) as usize;
+    let arguments = [&raw const nobody_waits_here as usize, operation, 0, 0, address, OR_ZERO];
+    // SAFETY: this leaves every word as it is. A thread that it wakes too early looks again, as
+    // all must who wait for a futex.
+    match unsafe { call(raw::__NR_futex, arguments) } {
+        0.. => Ok(()),
+        error => Err(Errno::from_raw_os_error(-error as i32)),
+    }
+}
+
 /// Sleeps for so long, or until a signal comes.
 pub fn sleep(nanoseconds: i64) {
     let time = Timespec { tv_sec: nanoseconds / 1_000_000_000, tv_nsec: nanoseconds % 1_000_000_000 };
@@ -121,4 +142,32 @@ pub unsafe fn write_at(
 ) -> Result<usize, Errno> {
     // SAFETY: as the caller promises.
     pwrite(file, unsafe { core::slice::from_raw_parts(address as *const u8, length) }, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::PAGE_BYTES;
+    use crate::own;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    #[test]
+    fn a_page_is_unshared_without_a_wait_and_without_a_change() {
+        const ROUNDS: u32 = 100_000;
+        let start = own::map(2 * PAGE_BYTES).unwrap();
+        let (word, missing) = (start as *const AtomicU32, start + PAGE_BYTES);
+        let Ok(uffd) = sweephand_uffd::Userfaultfd::open(0) else { return };
+        uffd.register(missing, PAGE_BYTES).unwrap();
+        assert_eq!(unshare(missing), Err(Errno::FAULT));
+        assert_eq!(unshare(0x1000), Err(Errno::FAULT));
+        // SAFETY: this is a mapping of the test.
+        let word = unsafe { &*word };
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..ROUNDS).for_each(|_| _ = word.fetch_add(1, Relaxed)));
+            for _ in 0..ROUNDS / 10 {
+                unshare(start).unwrap();
+            }
+        });
+        assert_eq!(word.load(Relaxed), ROUNDS);
+    }
 }

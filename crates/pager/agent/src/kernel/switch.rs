@@ -197,6 +197,13 @@ pub fn sched_yield() {
     }
 }
 
+pub fn unshare(address: usize) -> Result<(), Errno> {
+    match is_on() {
+        true => simulated::unshare(address),
+        false => real::unshare(address),
+    }
+}
+
 pub fn thread_number() -> u32 {
     match is_on() {
         true => simulated::thread_number(),

@@ -125,10 +125,7 @@ fn move_to_file(rooms: &mut Rooms, from: usize, pages: usize, protection: u32) -
             Some(Errno::BUSY) if attempts < MOST_BUSY_ATTEMPTS => {
                 attempts += 1;
                 // The frame is shared with a parent or a child. A copy of its own can be moved.
-                // SAFETY: this leaves the contents as they are. The page is present, so the agent
-                // gets no fault.
-                let _ =
-                    unsafe { madvise((from + done) as *mut c_void, PAGE_BYTES, Advice::LinuxPopulateWrite) };
+                let _ = kernel::unshare(from + done);
             }
             Some(_) => {
                 move_back(&rooms.program, from, staged, done);

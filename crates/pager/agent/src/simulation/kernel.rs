@@ -348,6 +348,15 @@ pub(crate) fn process() -> OwnedFd {
 }
 
 /// Which pages of a group the process has used since their accessed bits were last cleared.
+/// Fails where no page is, and does not wait for one.
+pub(crate) fn unshare(address: usize) -> Result<(), Errno> {
+    step();
+    with(|world| {
+        let space = world.space();
+        world.memory.unshare(space, address).map(drop).ok_or(Errno::FAULT)
+    })
+}
+
 pub(crate) fn accessed(address: usize) -> u64 {
     let start = address & !(GROUP_PAGES * PAGE_BYTES - 1);
     with(|world| {
@@ -851,19 +860,6 @@ fn madvise(start: usize, length: usize, advice: u32) -> isize {
             }
             0
         }),
-        raw::MADV_POPULATE_WRITE => {
-            for page in (start..end).step_by(PAGE_BYTES) {
-                let is_there = with(|world| {
-                    let space = world.space();
-                    world.memory.unshare(space, page).is_some()
-                });
-                if !is_there {
-                    // The agent would wait for itself.
-                    access(page, None);
-                }
-            }
-            0
-        }
         raw::MADV_NOHUGEPAGE => 0,
         raw::MADV_COLD => with(|world| {
             let space = world.space();
