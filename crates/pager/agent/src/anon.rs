@@ -87,7 +87,7 @@ impl Backend for Anon {
 
     unsafe fn map_again(&self, program: &Program, to: usize, limbo: usize, length: usize) -> Progress {
         // SAFETY: as the caller promises.
-        unsafe { program.mover().move_pages(to, limbo, length) }
+        unsafe { program.mover().give(to, limbo, length) }
     }
 
     fn most_mapped_again(&self) -> usize {
@@ -112,7 +112,7 @@ impl Backend for Anon {
         let moved = loop {
             // SAFETY: these are pages of the program, which gets them back when it touches them.
             // They go to a place where pages are missing.
-            let progress = unsafe { work.program.staging_mover().move_pages(to, from, run * PAGE_BYTES) };
+            let progress = unsafe { work.program.staging_mover().take(to, from, run * PAGE_BYTES) };
             match progress.error {
                 None => break progress.bytes / PAGE_BYTES,
                 Some(Errno::AGAIN) => kernel::sched_yield(),

@@ -85,7 +85,7 @@ pub(crate) trait Backend: Any {
     /// Maps pages again that are in limbo at `limbo`. They are missing there afterwards.
     ///
     /// # Safety
-    /// As for [`Mover::move_pages`](crate::moves::Mover::move_pages).
+    /// As for [`Mover::give`](crate::moves::Mover::give).
     unsafe fn map_again(&self, program: &Program, to: usize, limbo: usize, length: usize) -> Progress;
 
     /// How many pages [`Self::map_again`] may map at once.

@@ -169,7 +169,7 @@ pub(crate) fn unmap(rooms: &mut Rooms, run: &[PageId]) {
         let from = rooms.memory.pages.address(page);
         // SAFETY: these are pages of the program, which gets them back when it touches them. They
         // go to places where pages are missing.
-        let progress = unsafe { rooms.program.staging_mover().move_pages(limbo, from, length * PAGE_BYTES) };
+        let progress = unsafe { rooms.program.staging_mover().take(limbo, from, length * PAGE_BYTES) };
         match progress.error {
             None => {
                 let moved = progress.bytes / PAGE_BYTES;

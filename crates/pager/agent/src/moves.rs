@@ -13,8 +13,10 @@
 //! ```
 //!
 //! An agent that believes this takes D, E and F for mapped, while they are in its staging area.
-//! The program would find zeros. So whenever a call stops early, the agent looks in the pagemap.
+//! The program would find zeros. So whenever a call stops early, the agent looks in the pagemap, and
+//! there at the place that is its own: what happens at the other, the program may change meanwhile.
 
+use crate::failure::give_up;
 use crate::kernel::{Progress, Userfaultfd};
 use crate::pagemap::{NOTHING, Pagemap};
 
@@ -26,19 +28,42 @@ pub(crate) struct Mover<'a> {
 }
 
 impl Mover<'_> {
-    /// Moves pages as [`Userfaultfd::move_pages`] does, and counts all that have moved.
+    /// Moves pages to a place of the pager's own where pages are missing, and counts all that have
+    /// moved: those that are there.
     ///
     /// # Safety
-    /// As for [`Userfaultfd::move_pages`]. Nothing else may take pages away from `from` and put
-    /// pages to `to` meanwhile.
-    pub(crate) unsafe fn move_pages(self, to: usize, from: usize, length: usize) -> Progress {
+    /// As for [`Userfaultfd::move_pages`].
+    pub(crate) unsafe fn take(self, to: usize, from: usize, length: usize) -> Progress {
+        // SAFETY: as the caller promises.
+        unsafe { self.move_pages(to, from, length, |rest| self.first(to + length - rest, rest).missing) }
+    }
+
+    /// Moves pages away from a place of the pager's own where pages are present, and counts all
+    /// that have moved: those that are not there any more. (The program may have moved or dropped
+    /// them again already.)
+    ///
+    /// # Safety
+    /// As for [`Userfaultfd::move_pages`].
+    pub(crate) unsafe fn give(self, to: usize, from: usize, length: usize) -> Progress {
+        // SAFETY: as the caller promises.
+        unsafe { self.move_pages(to, from, length, |rest| self.first(from + length - rest, rest).present) }
+    }
+
+    /// `uncounted` says how many bytes of the rest have moved too.
+    unsafe fn move_pages(
+        self,
+        to: usize,
+        from: usize,
+        length: usize,
+        uncounted: impl Fn(usize) -> usize,
+    ) -> Progress {
         // SAFETY: as the caller promises.
         let progress = unsafe { self.uffd.move_pages(to, from, length) };
         let done = progress.bytes;
         if done == length {
             return progress;
         }
-        let uncounted = self.moved(to + done, from + done, length - done);
+        let uncounted = uncounted(length - done);
         if uncounted == 0 {
             return progress;
         }
@@ -47,20 +72,24 @@ impl Mover<'_> {
         Progress { bytes: done + uncounted, error: None }
     }
 
-    /// How many bytes are at `to` and not at `from`.
-    fn moved(self, to: usize, from: usize, length: usize) -> usize {
-        let first_present = |start: usize| {
-            let mut found = [NOTHING];
-            match self.pagemap.present(start, start + length, &mut found) {
-                Ok((1, _)) => found[0].start as usize - start..found[0].end as usize - start,
-                _ => length..length,
+    /// Where the first page of a range is present, and the first missing: bytes from the start.
+    fn first(self, start: usize, length: usize) -> First {
+        let mut found = [NOTHING];
+        match self.pagemap.present(start, start + length, &mut found) {
+            Ok((0, _)) => First { present: length, missing: 0 },
+            Ok(_) if found[0].start == start as u64 => {
+                First { present: 0, missing: found[0].end as usize - start }
             }
-        };
-        match first_present(to) {
-            there if there.start == 0 => there.end.min(first_present(from).start),
-            _ => 0,
+            Ok(_) => First { present: found[0].start as usize - start, missing: 0 },
+            Err(error) => give_up(format_args!("the pagemap cannot be read: {error}")),
         }
     }
+}
+
+/// See [`Mover::first`].
+struct First {
+    present: usize,
+    missing: usize,
 }
 
 #[cfg(test)]
@@ -106,7 +135,12 @@ mod tests {
                     word(from + done).load(Relaxed);
                     let most = (BYTES - done).min(STEP);
                     // SAFETY: these are mappings of the test.
-                    let progress = unsafe { mover.move_pages(to + done, from + done, most) };
+                    let progress = unsafe {
+                        match round % 4 < 2 {
+                            true => mover.take(to + done, from + done, most),
+                            false => mover.give(to + done, from + done, most),
+                        }
+                    };
                     match progress.error {
                         None | Some(Errno::AGAIN) => done += progress.bytes,
                         error => return Some((round, done, error)),

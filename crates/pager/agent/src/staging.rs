@@ -278,7 +278,7 @@ pub(crate) fn move_own(mover: Mover<'_>, to: usize, from: usize) {
     let mut retry = own::Retry::new();
     loop {
         // SAFETY: this moves a frame of the pager itself to a place where a page is missing.
-        match unsafe { mover.move_pages(to, from, PAGE_BYTES) }.error {
+        match unsafe { mover.give(to, from, PAGE_BYTES) }.error {
             None => break,
             Some(Errno::AGAIN | Errno::BUSY) => kernel::sched_yield(),
             // The kernel may need a page table.

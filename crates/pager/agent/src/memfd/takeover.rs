@@ -117,7 +117,7 @@ fn move_to_file(rooms: &mut Rooms, from: usize, pages: usize, protection: u32) -
         // SAFETY: these are pages of the program, which waits if it touches them. They go to a
         // place where pages are missing.
         let progress =
-            unsafe { rooms.program.staging_mover().move_pages(staged + done, from + done, length - done) };
+            unsafe { rooms.program.staging_mover().take(staged + done, from + done, length - done) };
         match progress.error {
             None => done += progress.bytes,
             Some(Errno::AGAIN) => kernel::sched_yield(),
@@ -162,7 +162,7 @@ fn move_back(program: &Program, to: usize, from: usize, length: usize) {
     let mut done = 0;
     while done < length {
         // SAFETY: the pages came from there.
-        let progress = unsafe { program.staging_mover().move_pages(to + done, from + done, length - done) };
+        let progress = unsafe { program.staging_mover().give(to + done, from + done, length - done) };
         match progress.error {
             None => done += progress.bytes,
             Some(Errno::AGAIN | Errno::BUSY) => kernel::sched_yield(),
