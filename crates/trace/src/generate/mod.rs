@@ -5,6 +5,11 @@
 //! the high 64 bits of a draw times n. Everything else is integers, or floating-point arithmetic
 //! that IEEE 754 and the `libm` crate define exactly. Write flags come from a random stream of
 //! their own, so asking for writes does not change the pages.
+//!
+//! A [`NamedPattern`] makes a [`Synthesis`] from text: the name of a pattern and values of its
+//! parameters.
+
+mod patterns;
 
 use std::fmt;
 use std::io::{Seek, Write};
@@ -13,6 +18,8 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 
 use crate::{EndTotals, Error, Header, Metadata, Writer};
+
+pub use patterns::{Kind, NamedPattern, PATTERNS, Parameter};
 
 /// A rule for the next page.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +73,7 @@ impl Pattern {
         Self::Mixed { zipf_pages: 1_000_000, exponent: 1.0, loop_pages: 200_000, alternate: false };
 }
 
-/// Why a pattern cannot be generated.
+/// Why a pattern cannot be generated, or that there is none of a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Invalid(String);
