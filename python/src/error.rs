@@ -24,11 +24,6 @@ pub(crate) fn warn(py: Python<'_>, note: String) -> PyResult<()> {
 
 /// An exception with the words that the command prints for an error.
 pub(crate) fn raise_command(error: &anyhow::Error) -> PyErr {
-    // The command line's own errors come with usage and hints, below a line that says what is
-    // wrong.
-    let words = format!("{error:#}");
-    let first = words.lines().next().unwrap_or_default();
     // An option is an argument here.
-    let first = first.strip_prefix("error: ").unwrap_or(first).trim_start_matches("--");
-    SweephandError::new_err(first.to_string())
+    SweephandError::new_err(format!("{error:#}").trim_start_matches("--").to_string())
 }

@@ -1,20 +1,26 @@
 //! Synthetic traces.
 
-use crate::error::{raise, raise_command};
+use crate::error::raise;
 use crate::trace::Trace;
 use crate::wait::Watch;
 use pyo3::prelude::*;
-use std::ffi::OsString;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use sweephand_output::Output;
-use sweephand_trace::generate::SynthesisError;
+use sweephand_trace::generate::{NamedPattern, SynthesisError};
 
-/// The trace that words such as `zipf --pages 100` make: in a file, or in memory.
+/// The trace of a pattern with these parameters, in a file or in memory. A flag has no value.
 #[pyfunction]
-pub(crate) fn generate(py: Python<'_>, words: Vec<OsString>, output: Option<PathBuf>) -> PyResult<Trace> {
-    let synthesis = sweephand_cli::generate::synthesis(words).map_err(|error| raise_command(&error))?;
+pub(crate) fn generate(
+    py: Python<'_>,
+    pattern: &str,
+    given: Vec<(String, Option<String>)>,
+    output: Option<PathBuf>,
+) -> PyResult<Trace> {
+    let given = given.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
+    let synthesis =
+        NamedPattern::find(pattern).and_then(|pattern| pattern.synthesis(given)).map_err(raise)?;
     let name = PathBuf::from(&synthesis.metadata.program);
     let watch = Watch::default();
     let made = watch.over(py, || {

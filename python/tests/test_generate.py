@@ -33,6 +33,12 @@ def test_a_rule_and_a_seed_give_the_same_trace_as_the_command(tmp_path: Path) ->
             "pattern 'zipf': has no --page; it has --pages, --exponent, --references, --seed, --writes",
         ),
         ({"pattern": "zipf", "pages": "few"}, "invalid value 'few' for '--pages <N>': a whole number"),
+        ({"pattern": "zipf", "pages": True}, "a value is required for '--pages <N>' but none was supplied"),
+        ({"pattern": "mixed", "alternate": 3}, "unexpected value '3' for '--alternate' found"),
+        (
+            {"pattern": "loop", "rounds": 3, "references": 10},
+            "the argument '--references <N>' cannot be used with '--rounds <N>'",
+        ),
         ({"pattern": "loop", "pages": 0, "references": 10}, "0 pages: there must be at least one"),
         ({"pattern": "zipf", "writes": 2}, "a share of writes of 2: it lies between 0 and 1"),
         ({"pattern": "zipf", "references": 0}, "0 references: there must be at least one"),

@@ -12,7 +12,7 @@ mod advise;
 mod awake;
 mod compare;
 mod completions;
-pub mod generate;
+mod generate;
 mod import;
 mod info;
 mod live;

@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
+use sweephand_trace::generate::NamedPattern;
 
 /// The example string of Belady's anomaly, with a marker line and spaces as found in the wild.
 const E1: &str = "1\n2\n3\n4\n*\n1\n2\n5\n1\n2\n3\n4\n5\n";
@@ -255,6 +256,31 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
         let error = sandbox.error(arguments);
         assert!(error.starts_with(message), "{arguments}: {error}");
         assert_eq!(sandbox.files(), before, "{arguments}");
+    }
+}
+
+/// The library says it in the same words to those who do not ask through the command line.
+#[test]
+fn a_pattern_is_refused_in_the_words_of_the_library() {
+    let sandbox = Sandbox::new();
+    for (pattern, given) in [
+        ("zipf", [("pages", Some("few"))].as_slice()),
+        ("zipf", &[("pages", Some("99999999999G"))]),
+        ("zipf", &[("pages", Some("3")), ("pages", Some("4"))]),
+        ("zipf", &[("pages", None)]),
+        ("zipf", &[("exponent", Some("x"))]),
+        ("zipf", &[("seed", Some("-1"))]),
+        ("mixed", &[("alternate", Some("3"))]),
+        ("loop", &[("references", Some("10")), ("rounds", Some("3"))]),
+    ] {
+        let error = NamedPattern::find(pattern).unwrap().synthesis(given.iter().copied()).unwrap_err();
+        let options = given.iter().map(|(name, value)| match value {
+            Some(value) => format!(" --{name}={value}"),
+            None => format!(" --{name}"),
+        });
+        let output = sandbox.run(&format!("generate {pattern} -o t.swt{}", options.collect::<String>()));
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(text(&output.stderr).lines().next(), Some(format!("error: {error}").as_str()));
     }
 }
 

@@ -38,9 +38,9 @@ def generate(
     150
     """
     given = {"references": references, "seed": seed, "writes": writes, **parameters}
-    words = [pattern]
-    for name, value in given.items():
-        if value is not None and value is not False:
-            option = "--" + name.replace("_", "-")
-            words.append(option if value is True else f"{option}={value}")
-    return _sweephand.generate(words, output)
+    options = [
+        (name.replace("_", "-"), None if value is True else str(value))
+        for name, value in given.items()
+        if value is not None and value is not False
+    ]
+    return _sweephand.generate(pattern, options, output)
