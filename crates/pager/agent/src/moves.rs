@@ -13,8 +13,8 @@
 //! ```
 //!
 //! An agent that believes this takes D, E and F for mapped, while they are in its staging area.
-//! The program would find zeros. So whenever a call stops early, the agent looks in the pagemap, and
-//! there at the place that is its own: what happens at the other, the program may change meanwhile.
+//! The program would find zeros. So whenever a call stops early, the agent looks in the pagemap. It
+//! looks at the place that is its own: the other may be changed by the program meanwhile.
 
 use crate::failure::give_up;
 use crate::kernel::{Progress, Userfaultfd};

@@ -80,8 +80,7 @@ pub fn accessed(program: BorrowedFd<'_>, address: usize) -> Result<u64, Errno> {
 }
 
 /// Gives this process a frame of its own in place of one that it shares since a fork. The contents
-/// stay as they are, whoever writes to them meanwhile. Fails where no page is or none can be written
-/// to.
+/// stay as they are, whoever writes to them meanwhile. Fails where no page is present or writable.
 ///
 /// A futex operation does that: it ors a word with 0. Any other access to a missing page would wait
 /// for the agent, and it is the agent that asks.
