@@ -174,35 +174,20 @@ impl Sweep {
         Ok(results)
     }
 
-    /// How many simulations with a page table of their own a sweep over these cells takes.
-    pub fn simulations(cells: &[Cell], trace: &Trace) -> usize {
-        let in_one_pass: usize =
-            ONE_PASS.iter().map(|policy| Self::in_one_pass(cells, trace, policy).len()).sum();
-        cells.len() - in_one_pass
+    /// How many simulations with a state of their own for each page a sweep over these cells takes.
+    fn simulations(cells: &[Cell], trace: &Trace) -> usize {
+        // OPT's stack has such a state for each size where contents are dropped.
+        let of_all_sizes = |policy: &&&str| **policy != "opt" || !drops_contents(trace);
+        let in_one_pass = ONE_PASS.iter().filter(of_all_sizes).map(|policy| in_one_pass(cells, policy).len());
+        cells.len() - in_one_pass.sum::<usize>()
     }
 
-    /// The cells, by ascending size, that one pass over the trace does for a policy: all of it or
-    /// none.
-    fn in_one_pass(cells: &[Cell], trace: &Trace, policy: &str) -> Vec<usize> {
-        let mut own: Vec<_> = (0..cells.len()).filter(|&at| cells[at].spec.name() == policy).collect();
-        own.sort_by_key(|&at| cells[at].frames);
-        let totals = &trace.header().totals;
-        // Where contents are dropped OPT's stack breaks ties in its own way, which shows in the
-        // warm-up faults.
-        let counts_the_same = policy == "lru" || totals.unmaps + totals.remaps == 0;
-        if own.len() < STACK_SIZES || !counts_the_same {
-            own.clear();
-        }
-        own
-    }
-
-    /// The simulations to make: one a cell, or one for all sizes of a policy where that counts the
-    /// same.
+    /// The simulations to make: one a cell, or one for all sizes of a policy.
     fn runs(&self, trace: &Trace) -> Result<Vec<Run>, SweepError> {
         let [lru, opt] = if self.refault_distances {
             <[Vec<usize>; 2]>::default()
         } else {
-            ONE_PASS.map(|policy| Self::in_one_pass(&self.cells, trace, policy))
+            ONE_PASS.map(|policy| in_one_pass(&self.cells, policy))
         };
         let time = if self.refault_distances { Some(Arc::new(VirtualTime::of(trace)?)) } else { None };
         let page_bytes = trace.header().metadata.page_size;
@@ -215,7 +200,8 @@ impl Sweep {
         if !opt.is_empty() {
             let mut frames: Vec<_> = opt.iter().map(|&cell| self.cells[cell].frames).collect();
             frames.dedup();
-            runs.push(Run::OptStack { cells: opt, stack: Box::new(OptStack::new(&frames)), frames });
+            let stack = Box::new(OptStack::new(&frames, drops_contents(trace)));
+            runs.push(Run::OptStack { cells: opt, stack, frames });
         }
         for (cell, Cell { spec, frames }) in self.cells.iter().enumerate().filter(|(cell, _)| alone[*cell]) {
             let simulation = match &time {
@@ -229,6 +215,22 @@ impl Sweep {
         }
         Ok(runs)
     }
+}
+
+/// The cells, by ascending size, that one pass over the trace does for a policy: all of it or none.
+fn in_one_pass(cells: &[Cell], policy: &str) -> Vec<usize> {
+    let mut own: Vec<_> = (0..cells.len()).filter(|&at| cells[at].spec.name() == policy).collect();
+    own.sort_by_key(|&at| cells[at].frames);
+    if own.len() < STACK_SIZES {
+        own.clear();
+    }
+    own
+}
+
+/// Whether contents of pages may be dropped in a trace.
+fn drops_contents(trace: &Trace) -> bool {
+    let totals = &trace.header().totals;
+    totals.unmaps + totals.remaps > 0
 }
 
 /// The next uses of a trace, for offline policies.
