@@ -124,7 +124,7 @@ impl Agent {
             calls::answer_all(rooms);
         }
         reap(rooms);
-        clear_queued(rooms, Queue::Cleared);
+        clear_queued(rooms, Queue::Cleared, usize::MAX);
         // This makes room for the next fault, and for memory of others that may have grown. No
         // thread waits for a page at this point.
         evict_batch(rooms);

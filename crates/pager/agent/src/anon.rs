@@ -155,11 +155,11 @@ impl Backend for Anon {
     }
 
     /// Neighbours are dealt with by one call.
-    fn clear_queued(&mut self, pages: &mut Pages, queue: Queue) {
+    fn clear_queued(&mut self, pages: &mut Pages, queue: Queue, count: usize) {
         let mut shared = Vec::new();
         let Self { accessed_bits, queues } = self;
         let looks = queues.has_shared_pages;
-        queues.drain(pages, queue, |start, count| {
+        queues.drain(pages, (queue, count), |start, count| {
             clear_bits(start, count);
             if let (true, Some(program)) = (looks, &*accessed_bits) {
                 shared.extend(Source::Accessed(program.as_fd()).referenced(start, count));

@@ -149,9 +149,9 @@ pub(crate) trait Backend: Any {
         false
     }
 
-    /// Clears the bits of the pages in a queue. The gate is shut.
-    fn clear_queued(&mut self, pages: &mut Pages, queue: Queue) {
-        let _ = (pages, queue);
+    /// Clears the bits of the first pages in a queue, at most `count`. The gate is shut.
+    fn clear_queued(&mut self, pages: &mut Pages, queue: Queue, count: usize) {
+        let _ = (pages, queue, count);
     }
 
     /// A thread has come to a fault. Returns whether it is time to count native memory.

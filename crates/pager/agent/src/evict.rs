@@ -54,7 +54,7 @@ pub(crate) fn evict(rooms: &mut Rooms) -> usize {
         clean += taken_clean;
     }
     sample(rooms, SAMPLED_PER_EVICTION * count);
-    clear_queued(rooms, Queue::Cleared);
+    clear_queued(rooms, Queue::Cleared, usize::MAX);
     MAILBOX.allow_moves();
     let to_write = rooms.disk.staging.batches[batch].pages.len();
     let evicted = to_write + clean;
@@ -186,13 +186,14 @@ pub(crate) fn unmap(rooms: &mut Rooms, run: &[PageId]) {
     }
 }
 
-/// Clears the bits of the pages in a queue, if there are any. What was seen of bits before is over.
-pub(crate) fn clear_queued(rooms: &mut Rooms, queue: Queue) {
+/// Clears the bits of the first pages in a queue, at most `count`. What was seen of bits before is
+/// over.
+pub(crate) fn clear_queued(rooms: &mut Rooms, queue: Queue, count: usize) {
     let Some(queues) = rooms.backend.queues() else { return };
     queues.look_again();
-    if queues.has(queue) {
+    if count > 0 && queues.count(queue) > 0 {
         shut_gate(rooms);
-        rooms.backend.clear_queued(&mut rooms.memory.pages, queue);
+        rooms.backend.clear_queued(&mut rooms.memory.pages, queue, count);
         open_gate(rooms);
     }
 }

@@ -202,27 +202,40 @@ impl Queues {
         }
     }
 
-    /// Whether pages are waiting in a queue.
-    pub(crate) fn has(&self, queue: Queue) -> bool {
+    /// How many pages are waiting in a queue.
+    pub(crate) fn count(&self, queue: Queue) -> usize {
         match queue {
-            Queue::Awaited => !self.awaited.is_empty(),
-            Queue::Cleared => !self.cleared.is_empty(),
+            Queue::Awaited => self.awaited.len(),
+            Queue::Cleared => self.cleared.len(),
         }
     }
 
-    /// Empties a queue. `clear` gets the pages that are still there: an address, and how many
-    /// neighbours from there on.
-    pub(crate) fn drain(&mut self, pages: &mut Pages, queue: Queue, mut clear: impl FnMut(usize, usize)) {
+    /// Takes the first pages of a queue, at most `count`. `clear` gets those that are still
+    /// there: an address, and how many neighbours from there on.
+    pub(crate) fn drain(
+        &mut self,
+        pages: &mut Pages,
+        (queue, count): (Queue, usize),
+        mut clear: impl FnMut(usize, usize),
+    ) {
         let list = self.of(queue);
-        list.retain(|&page| pages.mark(PageId(page), Flag::Queued, false) && pages.is_resident(PageId(page)));
-        list.sort_unstable_by_key(|&page| pages.address(PageId(page)));
+        let count = count.min(list.len());
+        let mut there = 0;
+        for index in 0..count {
+            let page = PageId(list[index]);
+            if pages.mark(page, Flag::Queued, false) && pages.is_resident(page) {
+                list.swap(there, index);
+                there += 1;
+            }
+        }
+        list[..there].sort_unstable_by_key(|&page| pages.address(PageId(page)));
         let follows = |one: &u32, other: &u32| {
             pages.address(PageId(*one)) + PAGE_BYTES == pages.address(PageId(*other))
         };
-        for run in list.chunk_by(follows) {
+        for run in list[..there].chunk_by(follows) {
             clear(pages.address(PageId(run[0])), run.len());
         }
-        list.clear();
+        list.drain(..count);
     }
 }
 
@@ -268,9 +281,10 @@ mod tests {
         pages.set(ids[1], State::Absent);
         let mut cleared = Vec::new();
         for queue in [Queue::Awaited, Queue::Cleared] {
-            assert!(queues.has(queue));
-            queues.drain(&mut pages, queue, |address, count| cleared.push((address, count)));
-            assert!(!queues.has(queue));
+            let count = queues.count(queue);
+            assert!(count > 0);
+            queues.drain(&mut pages, (queue, count), |address, count| cleared.push((address, count)));
+            assert_eq!(queues.count(queue), 0);
         }
         assert_eq!(cleared, [(crate::testing::at(2), 2)]);
     }

@@ -22,13 +22,20 @@ use sweephand_policy::PageId;
 
 /// Answers a thread that waits for the page at this address.
 pub(crate) fn answer(rooms: &mut Rooms, address: usize) {
-    // The accesses that earlier faults were for have been made.
+    // The accesses that earlier faults were for have been made. Their bits are cleared when the
+    // read for this one is under way.
+    let mut made = rooms.backend.queues().map_or(0, |queues| queues.count(Queue::Awaited));
     let is_count_due = rooms.backend.is_count_due();
-    clear_queued(rooms, Queue::Awaited);
+    clear_queued(rooms, Queue::Awaited, if is_count_due { core::mem::take(&mut made) } else { 0 });
     if is_count_due {
         count_native(rooms, |_| false);
     }
-    let address = page_start(address);
+    bring(rooms, page_start(address));
+    clear_queued(rooms, Queue::Awaited, made);
+}
+
+/// Brings a page that a thread waits for.
+fn bring(rooms: &mut Rooms, address: usize) {
     let page = rooms.memory.pages.meet(address);
     if rooms.memory.pages.state(page) == State::Guarded && !is_unguarded(rooms, page) {
         return rooms.program.wake(address);

@@ -343,8 +343,8 @@ impl Backend for Memfd {
         self.queues.is_touched(Source::Mapped(pagemap.file().as_fd()), address)
     }
 
-    fn clear_queued(&mut self, pages: &mut Pages, queue: Queue) {
-        self.queues.drain(pages, queue, |start, count| zap(start, count * PAGE_BYTES));
+    fn clear_queued(&mut self, pages: &mut Pages, queue: Queue, count: usize) {
+        self.queues.drain(pages, (queue, count), |start, count| zap(start, count * PAGE_BYTES));
     }
 
     fn is_count_due(&mut self) -> bool {
