@@ -149,6 +149,11 @@ pub(crate) trait Backend: Any {
         false
     }
 
+    /// Whether a bit is cleared by unmapping its page.
+    fn clears_by_unmapping(&self) -> bool {
+        false
+    }
+
     /// Clears the bits of the first pages in a queue, at most `count`. The gate is shut.
     fn clear_queued(&mut self, pages: &mut Pages, queue: Queue, count: usize) {
         let _ = (pages, queue, count);

@@ -23,15 +23,16 @@ use sweephand_policy::PageId;
 /// Answers a thread that waits for the page at this address.
 pub(crate) fn answer(rooms: &mut Rooms, address: usize) {
     // The accesses that earlier faults were for have been made. Their bits are cleared when the
-    // read for this one is under way.
-    let mut made = rooms.backend.queues().map_or(0, |queues| queues.count(Queue::Awaited));
+    // read for this one is under way. (Unmapping pages changes what is counted, so it comes first.)
+    let made = rooms.backend.queues().map_or(0, |queues| queues.count(Queue::Awaited));
+    let (before, after) = if rooms.backend.clears_by_unmapping() { (made, 0) } else { (0, made) };
     let is_count_due = rooms.backend.is_count_due();
-    clear_queued(rooms, Queue::Awaited, if is_count_due { core::mem::take(&mut made) } else { 0 });
+    clear_queued(rooms, Queue::Awaited, before);
     if is_count_due {
         count_native(rooms, |_| false);
     }
     bring(rooms, page_start(address));
-    clear_queued(rooms, Queue::Awaited, made);
+    clear_queued(rooms, Queue::Awaited, after);
 }
 
 /// Brings a page that a thread waits for.

@@ -343,6 +343,10 @@ impl Backend for Memfd {
         self.queues.is_touched(Source::Mapped(pagemap.file().as_fd()), address)
     }
 
+    fn clears_by_unmapping(&self) -> bool {
+        true
+    }
+
     fn clear_queued(&mut self, pages: &mut Pages, queue: Queue, count: usize) {
         self.queues.drain(pages, (queue, count), |start, count| zap(start, count * PAGE_BYTES));
     }
