@@ -109,6 +109,9 @@ impl Agent {
     /// Does all the work that there is.
     fn serve(&mut self) {
         let rooms = &mut self.rooms;
+        if let Some(queues) = rooms.backend.queues() {
+            queues.look_again();
+        }
         rooms.program.read_messages();
         apply_read(rooms);
         obey(rooms);

@@ -77,13 +77,15 @@ impl Seen {
         (self.from..self.from + self.count * PAGE_BYTES).contains(&address)
     }
 
+    /// Whether a page was referenced. `None` if it was not looked at, or the kernel does not tell.
     fn of(&self, address: usize) -> Option<bool> {
-        self.referenced.map(|pages| pages >> ((address - self.from) / PAGE_BYTES) & 1 != 0)
+        let referenced = self.referenced.filter(|_| self.has(address));
+        referenced.map(|pages| pages >> ((address - self.from) / PAGE_BYTES) & 1 != 0)
     }
 }
 
-/// What was seen last, for as long as it counts as the present: while the agent answers a fault, or
-/// until bits are cleared.
+/// What was seen last, for as long as it counts as the present: until the agent answers a fault,
+/// wakes, or clears bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Glance {
     seen: Seen,
@@ -177,9 +179,7 @@ impl Queues {
     /// The same for a page that is to be watched for a touch from now on. If its bit has just been
     /// seen clear, nothing needs to be done.
     pub(crate) fn watch(&mut self, pages: &mut Pages, page: PageId) {
-        let Glance { seen, .. } = self.glance;
-        let address = pages.address(page);
-        if !seen.has(address) || seen.of(address) != Some(false) {
+        if self.glance.seen.of(pages.address(page)) != Some(false) {
             self.add(pages, page, Queue::Cleared);
         }
     }
