@@ -21,7 +21,7 @@ use std::process::{ExitCode, ExitStatus};
 use sweephand_output::{Output, named_by};
 use sweephand_pager::{
     Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, ReferenceBits,
-    Run, Running,
+    Run, Running, SwapRun,
 };
 use sweephand_program::{Signals, exit_code};
 
@@ -34,7 +34,8 @@ pub(crate) struct Args {
     /// Memory for each process of the program: bytes (64MiB) or pages (16384p). On top come 4 MiB
     /// and a 64th, for page tables and the like; all that counts in a process, the pager's own
     /// included, stays within the sum. Cached files do not count, nor the other processes of the
-    /// program, each of which may have as much. Of tasks: for all of their processes together
+    /// program, each of which may have as much. Of tasks, under --kernel and with --backend swap:
+    /// for all of their processes together
     #[arg(short, long, value_name = "SIZE", required_unless_present_any = ["tasks", "print_tasks"])]
     pub(crate) memory: Option<String>,
     /// Which pages go; see `sweephand policies` [default: clock-pro; of tasks: what their file
@@ -111,6 +112,7 @@ enum InputOutput {
 enum PagingBackend {
     Anon,
     Memfd,
+    Swap,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -130,6 +132,24 @@ pub(crate) enum Rule {
 }
 
 impl Args {
+    /// Refuses options that mean nothing with the backend.
+    pub(crate) fn check_backend(&self) -> anyhow::Result<()> {
+        if self.backend != PagingBackend::Swap {
+            return Ok(());
+        }
+        let refused = [
+            (self.tasks.is_some(), "--tasks: each task has a pager in it"),
+            (self.kernel, "--kernel: there the kernel chooses by itself"),
+            (self.io == InputOutput::Sync, "--io: the kernel reads and writes its swap file"),
+            (self.reference_bits == Bits::Software, "--reference-bits software: nobody unmaps pages there"),
+            (self.cgroup_limit.is_some(), "--cgroup-limit: the limit is that of --memory"),
+        ];
+        match refused.iter().find(|(is_given, _)| *is_given) {
+            Some((_, option)) => bail!("--backend swap does not go with {option}"),
+            None => Ok(()),
+        }
+    }
+
     /// Whether it is the programs of a file that are run.
     pub(crate) fn is_of_tasks(&self) -> bool {
         self.tasks.is_some()
@@ -156,6 +176,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         io::stdout().write_all(sweephand_pager::tasks::EXAMPLE.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
+    args.check_backend()?;
     let _awake = args.awake()?;
     if args.load_control.is_some() {
         bail!("--load-control: is for the programs of --tasks FILE.toml");
@@ -170,7 +191,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         prefetch_pages,
         use_ring: args.io == InputOutput::Auto,
         backend: match args.backend {
-            PagingBackend::Anon => Backend::Anon,
+            PagingBackend::Anon | PagingBackend::Swap => Backend::Anon,
             PagingBackend::Memfd => Backend::Memfd,
         },
         reference_bits: match args.reference_bits {
@@ -187,6 +208,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let run: Box<dyn Running> = if args.kernel {
         let memory = KernelMemory::Limited { limit_bytes, swap: options.swap };
         Box::new(KernelRun::start(&args.command, &memory, |_| {})?)
+    } else if args.backend == PagingBackend::Swap {
+        Box::new(SwapRun::start(&args.command, &options, |_| {})?)
     } else {
         Box::new(Run::start(&args.command, &options, |_| {})?)
     };

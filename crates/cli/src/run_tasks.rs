@@ -20,6 +20,7 @@ use sweephand_results::bytes;
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = args.tasks.as_deref().expect("the caller looked");
+    args.check_backend()?;
     let _awake = args.awake()?;
     let file = TaskFile::open(path)?;
     let limit_bytes = match (&args.memory, &file.memory) {

@@ -201,12 +201,27 @@ fn why_not_paged() -> &'static Option<String> {
     })
 }
 
+fn why_not_directed() -> &'static Option<String> {
+    static WHY: OnceLock<Option<String>> = OnceLock::new();
+    WHY.get_or_init(|| {
+        let output = Command::new(SWEEPHAND)
+            .args(["run", "--backend", "swap", "--memory", "16MiB", "--swap", env!("CARGO_TARGET_TMPDIR")])
+            .args(["--", "true"])
+            .output()
+            .unwrap();
+        (!output.status.success()).then(|| text(&output.stderr))
+    })
+}
+
 /// Why a command cannot be run on this machine, if it cannot.
 fn missing_here(line: &str) -> Option<String> {
     let records =
         line.contains("sweephand record") || line.contains("advise --") || line.contains("valgrind");
     if records && Command::new("valgrind").arg("--version").output().is_err() {
         return Some("valgrind is not installed".to_string());
+    }
+    if line.contains("sweephand run --backend swap") {
+        return why_not_directed().clone();
     }
     let pages = line.contains("sweephand run -") && !line.contains("--print-tasks")
         || line.contains("sweephand compare");

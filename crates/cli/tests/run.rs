@@ -92,6 +92,19 @@ fn contents_are_right_whatever_the_reference_bits() {
     }
 }
 
+/// Its pages are never looked at, wherever bits would come from.
+#[test]
+fn a_program_that_fits_needs_no_reference_bits() {
+    if !can_page() {
+        return;
+    }
+    for bits in ["auto", "software"] {
+        let options = ["--memory", "64MiB", "--reference-bits", bits];
+        let counts = counts(&options, "churn", &["16", "4", "1"]);
+        assert_eq!((&counts["reference_bits"], &counts["faults"]), (&"none".into(), &0.into()), "{counts}");
+    }
+}
+
 #[test]
 fn bits_that_cannot_be_had_are_no_run() {
     let options = ["run", "--memory", "16MiB", "--backend", "memfd", "--reference-bits", "hardware"];
@@ -191,6 +204,21 @@ fn programs_that_restrict_themselves_go_on() {
     expect_right(&["--memory", "24MiB", "--io", "sync"], "restricted", &["48", "files"]);
 }
 
+/// They get the program that reads accessed bits like others, although they are paged only when
+/// they could not fetch it from the command any more.
+#[test]
+fn programs_that_restrict_themselves_before_they_are_paged_get_the_same_bits() {
+    if !can_page() {
+        return;
+    }
+    let options = ["--memory", "24MiB", "--policy", "clock"];
+    let bits = |name, arguments: &[&str]| counts(&options, name, arguments)["reference_bits"].clone();
+    let of_others = bits("churn", &["48", "4", "1"]);
+    for what in ["late-user", "late-chroot", "late-descriptors", "late-child"] {
+        assert_eq!(bits("restricted", &["48", what]), of_others, "{what}");
+    }
+}
+
 #[test]
 fn threads_and_processes_end_as_they_do_without_a_pager() {
     for what in ["robust", "leader", "exec", "children", "spawn", "cancelled", "coroutines"] {
@@ -224,10 +252,13 @@ fn a_pager_that_gives_up_ends_the_program_for_sure() {
         assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{command:?}: {said}");
         assert!(said.contains(words) && !stats.exists(), "{command:?}: {said}");
     }
-    // What begins in another namespace is paged as everywhere.
-    let churn = program("churn");
+    // What begins in another namespace is paged as everywhere. It does not know the command there,
+    // so it cannot ask for the processor's bits.
+    let (churn, stats) = (program("churn"), workshop().join("elsewhere.json"));
     let output = output(
-        run(&["--memory", "16MiB", "--", "unshare", "-p", "-f", "--mount-proc"])
+        run(&["--memory", "16MiB", "--stats"])
+            .arg(&stats)
+            .args(["--", "unshare", "-p", "-f", "--mount-proc"])
             .arg(churn)
             .args(["24", "2", "1"]),
     );
@@ -236,6 +267,8 @@ fn a_pager_that_gives_up_ends_the_program_for_sure() {
         (output.status.code(), text(&output.stdout), said.as_str()),
         (Some(0), "right".to_string(), "")
     );
+    let counts: serde_json::Value = serde_json::from_slice(&fs::read(stats).unwrap()).unwrap();
+    assert_eq!(counts["reference_bits"], "software");
 }
 
 /// Neither those without the C library nor those whose own runtime manages all addresses.

@@ -103,6 +103,18 @@ impl fmt::Display for Contents {
     }
 }
 
+/// What is charged to a cgroup, and how much of that its limit could do without.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Charged {
+    /// All of it.
+    pub(crate) all_bytes: u64,
+    /// What the kernel takes back when memory is asked for: pages of the swap cache that no process
+    /// has, and cached files that were not used lately.
+    pub(crate) free_bytes: u64,
+    /// Anonymous memory that processes have mapped.
+    pub(crate) mapped_bytes: u64,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     V1,
@@ -170,14 +182,18 @@ impl Cgroup {
         // Agents count processes and raise the limit too. The lock admits one at a time.
         let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive);
         let now = self.limit_bytes();
-        let members = self.read("cgroup.procs").unwrap_or_default();
-        let pids: Vec<u32> = members.lines().filter_map(|line| line.parse().ok()).collect();
-        let mut wanted = limit_bytes(&pids);
+        let mut wanted = limit_bytes(&self.members());
         if wanted < now {
             let charged = self.usage_bytes().unwrap_or(now);
             wanted = wanted.max(charged + charged / 16 + (1 << 20)).min(now);
         }
         if wanted != now && self.write_limit(wanted).is_ok() { now.max(wanted) } else { now }
+    }
+
+    /// The processes in it.
+    pub(crate) fn members(&self) -> Vec<u32> {
+        let members = self.read("cgroup.procs").unwrap_or_default();
+        members.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
     /// Whether [`Cgroup::have_processes_wait`] may work here.
@@ -208,6 +224,16 @@ impl Cgroup {
             && self.read("memory.oom_control").and_then(|text| field(&text, "under_oom")) == Some(1)
     }
 
+    /// Has processes that wait for memory try again: they do when the limit is raised. So it is
+    /// lowered first, for which the kernel takes memory back in this thread, and then what it was.
+    /// If there is nothing to take back yet, the limit stays, and they go on waiting.
+    pub(crate) fn have_processes_try(&self, limit_bytes: u64) {
+        const LOWERED_BYTES: u64 = 256 << 10;
+        if self.write_limit(limit_bytes.saturating_sub(LOWERED_BYTES)).is_ok() {
+            let _ = self.write_limit(limit_bytes);
+        }
+    }
+
     /// Lets the kernel kill processes again.
     pub(crate) fn have_processes_end(&self) {
         if self.version == Version::V2 {
@@ -229,6 +255,17 @@ impl Cgroup {
         let file_bytes = count("cache", "file").saturating_sub(shared_bytes);
         let kernel_bytes = usage_bytes.saturating_sub(shared_bytes + private_bytes + file_bytes);
         Contents { usage_bytes, private_bytes, shared_bytes, file_bytes, kernel_bytes }
+    }
+
+    /// What is charged now.
+    pub(crate) fn charged(&self) -> Option<Charged> {
+        let stat = self.read("memory.stat")?;
+        let count = |name: &str| field(&stat, name).unwrap_or_default();
+        let mapped = count(if self.version == Version::V1 { "rss" } else { "anon" });
+        let anonymous = count("inactive_anon") + count("active_anon");
+        let unmapped = anonymous.saturating_sub(mapped + count("shmem"));
+        let free_bytes = unmapped + count("inactive_file");
+        Some(Charged { all_bytes: self.usage_bytes()?, free_bytes, mapped_bytes: mapped })
     }
 
     /// Raises the limit to this value if it is lower. The limit is never lowered, because the

@@ -63,8 +63,11 @@ pub enum RunError {
     /// The processor's accessed bits were asked for and cannot be had.
     #[error("--reference-bits hardware: {0}; leave the option out, and bits are kept in software")]
     NoHardwareBits(String),
+    /// The kernel's paging cannot be directed here.
+    #[error("--backend swap: {0}")]
+    NoDirection(String),
     /// Only root may do that.
-    #[error("run --kernel makes a memory cgroup and a swap file: that is for root")]
+    #[error("run --kernel and --backend swap make a memory cgroup and a swap file: that is for root")]
     Root,
     /// There is no cgroup where one is needed.
     #[error(transparent)]

@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::Arc;
 use std::time::Instant;
 use sweephand_program::ownership::{self, OwnershipError};
 
@@ -43,7 +44,7 @@ pub struct KernelRun {
 
 struct Limited {
     limit_bytes: u64,
-    cgroup: Cgroup,
+    cgroup: Arc<Cgroup>,
     tidy: Tidy,
     /// Pages swapped in and out on the whole machine before the start.
     before: (Option<u64>, Option<u64>),
@@ -92,6 +93,7 @@ impl Limited {
         let tidy = Tidy::start(Some(&cgroup), Some(&swap), None)
             .map_err(system("/bin/sh: cannot be started".into()))?;
         swap_file::create(&swap)?;
+        let cgroup = Arc::new(cgroup);
         Ok(Self { limit_bytes, cgroup, tidy, before: (of_machine("pswpin"), of_machine("pswpout")) })
     }
 
@@ -140,9 +142,22 @@ impl Running for KernelRun {
     }
 
     fn wait(self: Box<Self>) -> Result<Ended, RunError> {
+        self.wait_and(|| {})
+    }
+}
+
+impl KernelRun {
+    /// The program's cgroup, if it is limited.
+    pub(crate) fn cgroup(&self) -> Option<Arc<Cgroup>> {
+        self.limited.as_ref().map(|limited| Arc::clone(&limited.cgroup))
+    }
+
+    /// Waits for the program. `release` is called when it has ended, before its cgroup is removed.
+    pub(crate) fn wait_and(self, release: impl FnOnce()) -> Result<Ended, RunError> {
         let waited = usage::wait(&self.child);
         let (status, usage) =
             waited.map_err(system(format!("{}: cannot be waited for", self.program.display())))?;
+        release();
         let mut statistics = self.statistics();
         statistics.ended(status, &usage);
         statistics.faults = usage.minor_faults + usage.major_faults;

@@ -1,6 +1,6 @@
 //! A run: the order for the agents, the program as a child, and how both ended.
 
-use crate::accessed::AccessedBits;
+use crate::accessed::{AccessedBits, Door};
 use crate::cgroup::kernel_share;
 use crate::enclosure::{CgroupLimit, Enclosure};
 use crate::error::{RunError, system};
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use sweephand_pager_interface::control::{Backend, Control, MAGIC, Order, Secret, Text};
 use sweephand_pager_interface::spec::LiveSpec;
@@ -21,7 +21,8 @@ use sweephand_pager_interface::spec::LiveSpec;
 /// Where the reference bits of the `anon` backend come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReferenceBits {
-    /// From the processor if the command may read its accessed bits, or else software.
+    /// From the processor if the command may read its accessed bits, or else software. The command
+    /// finds out when the first process begins to page.
     Auto,
     /// From the processor, or there is no run.
     Hardware,
@@ -85,8 +86,8 @@ pub struct Run {
     block: ControlBlock,
     started: Instant,
     enclosure: Enclosure,
-    /// Agents fetch it from this process, or why there is none.
-    accessed_bits: Result<AccessedBits, String>,
+    /// Where agents ask for the program that reads accessed bits, if they are to.
+    door: Option<Door>,
 }
 
 impl Run {
@@ -105,14 +106,7 @@ impl Run {
         let share_bytes = kernel_share(options.limit_bytes);
         let budget_bytes = options.limit_bytes + share_bytes;
         let enclosure = Enclosure::around(budget_bytes, options.cgroup_limit)?;
-        let accessed_bits = match (options.backend, options.reference_bits) {
-            (Backend::Memfd, _) => Err("the memfd backend has bits of its own".to_string()),
-            (Backend::Anon, ReferenceBits::Software) => Err(String::new()),
-            (Backend::Anon, _) => AccessedBits::load().map_err(|error| error.to_string()),
-        };
-        if let (ReferenceBits::Hardware, Err(reason)) = (options.reference_bits, &accessed_bits) {
-            return Err(RunError::NoHardwareBits(reason.clone()));
-        }
+        let door = open_door(options.backend, options.reference_bits)?;
         let order = Order {
             magic: MAGIC,
             // There is no socket to call.
@@ -123,7 +117,7 @@ impl Run {
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
             backend: options.backend as u32,
-            accessed_bits: accessed_bits.as_ref().map_or(0, AccessedBits::number),
+            accessed_bits: door.as_ref().map_or(0, Door::number),
             policy: text("policy", Some(&policy))?,
             directory: text("path of the backing store", directory.to_str())?,
             cgroup_limit: text("path of the cgroup", enclosure.limit_file().to_str())?,
@@ -143,7 +137,7 @@ impl Run {
         prepare(&mut start);
         let started = Instant::now();
         let child = start.spawn().map_err(system(format!("{}: cannot be started", program.display())))?;
-        Ok(Self { program, policy, child, block, started, enclosure, accessed_bits })
+        Ok(Self { program, policy, child, block, started, enclosure, door })
     }
 }
 
@@ -168,12 +162,13 @@ impl Running for Run {
         let mut statistics =
             Statistics::new(counters, &self.policy, order.limit_pages, self.started.elapsed());
         statistics.backend = Some(if order.is_memfd() { "memfd" } else { "anon" }.to_string());
-        statistics.reference_bits = Some(match &self.accessed_bits {
+        let has_some = |counter: &AtomicU64| counter.load(Relaxed) > 0;
+        statistics.reference_bits = Some(match self.door.as_ref().and_then(Door::refusal) {
             _ if order.is_memfd() => "mapped".to_string(),
-            Ok(_) if counters.hardware_bits.load(Relaxed) > 0 => "hardware".to_string(),
-            Ok(_) => "software".to_string(),
-            Err(reason) if reason.is_empty() => "software".to_string(),
-            Err(reason) => format!("software: {reason}"),
+            _ if has_some(&counters.hardware_bits) => "hardware".to_string(),
+            _ if !has_some(&counters.software_bits) => "none".to_string(),
+            Some(reason) => format!("software: {reason}"),
+            None => "software".to_string(),
         });
         statistics.budget_bytes = Some(order.budget_pages() as u64 * PAGE_BYTES);
         statistics.cgroup = self.enclosure.counts();
@@ -202,6 +197,23 @@ impl Running for Run {
         }
         Ok(Ended { status, statistics })
     }
+}
+
+/// Where agents ask for the program that reads accessed bits; `None` if they are not to ask. If
+/// there is no run without those bits, it is loaded now.
+fn open_door(backend: Backend, reference_bits: ReferenceBits) -> Result<Option<Door>, RunError> {
+    let bits = match (backend, reference_bits) {
+        (Backend::Memfd, ReferenceBits::Hardware) => {
+            return Err(RunError::NoHardwareBits("the memfd backend has bits of its own".to_string()));
+        }
+        (Backend::Memfd, _) | (Backend::Anon, ReferenceBits::Software) => return Ok(None),
+        (Backend::Anon, ReferenceBits::Auto) => None,
+        (Backend::Anon, ReferenceBits::Hardware) => {
+            Some(AccessedBits::load().map_err(|error| RunError::NoHardwareBits(error.to_string()))?)
+        }
+    };
+    let door = Door::open(bits).map_err(system("a socket for the pager cannot be made".to_string()))?;
+    Ok(Some(door))
 }
 
 /// A program that is made with AddressSanitizer refuses to start behind a library that it does not

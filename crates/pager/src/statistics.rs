@@ -15,11 +15,12 @@ pub struct Statistics {
     /// The policy, as typed; `kernel` for the kernel's own in a cgroup; `native` for a program with
     /// all memory.
     pub policy: String,
-    /// How the pager took pages from the program: `anon` or `memfd`.
+    /// How pages were taken from the program: `anon` or `memfd` by the pager, `swap` by the kernel
+    /// as the policy chose.
     pub backend: Option<String>,
     /// Where reference bits come from: `hardware` (the processor's accessed bits), `software`
     /// (pages are unmapped to see whether they are in use), with the reason if hardware bits cannot
-    /// be had, or `mapped` (the memfd backend's).
+    /// be had, `mapped` (the memfd backend's), or `none` (no process began to page).
     pub reference_bits: Option<String>,
     /// How the backing store was read and written: `io_uring`, or `system calls`.
     pub io: Option<String>,
@@ -48,6 +49,9 @@ pub struct Statistics {
     pub rescues: Option<u64>,
     /// Pages evicted.
     pub evictions: Option<u64>,
+    /// With the swap backend: pages that the kernel paged out by itself although the policy kept
+    /// them, as far as the director has seen.
+    pub overruled_pages: Option<u64>,
     /// Pages read from the backing store.
     pub pages_read: Option<u64>,
     /// Pages that came in although no fault had asked for them: along a stream, or around a fault.

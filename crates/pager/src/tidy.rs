@@ -35,7 +35,8 @@ const HALT_POLL_NS: &str = "200000";
 /// why; under the kernel there are none.
 ///
 /// A cgroup that processes are just leaving cannot be removed for a moment. A swap file in use is
-/// not removed, and one that is not in use cannot be switched off.
+/// not removed, and one that is not in use cannot be switched off. To switch one off may fail for a
+/// moment too, for want of memory.
 ///
 /// Where processes go on, or may, one of them may just be about to begin a program with the run's
 /// library. It is left there for a second: a process of its own sees to that.
@@ -66,7 +67,10 @@ while [ -d "$1" ] && ! rmdir "$1" && [ $tries -lt 300 ]; do
     tries=$((tries + 1))
 done
 if [ -n "$3" ]; then
-    swapoff "$3"
+    while ! swapoff "$3" && [ $tries -lt 350 ] && grep -qsF "$3" /proc/swaps; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
     rm -f "$3"
 fi
 if [ -n "$left" ] && [ -d "$4" ]; then

@@ -37,15 +37,29 @@ pub(crate) fn wait(child: &Child) -> io::Result<(ExitStatus, Usage)> {
             return Err(error);
         }
     }
-    let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
     let usage = Usage {
-        user: time(usage.ru_utime),
-        sys: time(usage.ru_stime),
+        user: duration(usage.ru_utime),
+        sys: duration(usage.ru_stime),
         minor_faults: usage.ru_minflt as u64,
         major_faults: usage.ru_majflt as u64,
         most_resident_pages: usage.ru_maxrss as u64 * 1024 / crate::PAGE_BYTES,
     };
     Ok((ExitStatus::from_raw(status), usage))
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000)
+}
+
+/// Processor time of the calling thread, in user mode and in the kernel.
+pub(crate) fn of_this_thread() -> (Duration, Duration) {
+    // SAFETY: plain data, which getrusage fills in.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    (duration(usage.ru_utime), duration(usage.ru_stime))
 }
 
 /// Whether a child has ended; it can still be waited for.

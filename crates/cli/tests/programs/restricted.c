@@ -1,5 +1,6 @@
 /* A program that restricts itself, and goes on: restricted MIB WHAT.
- * It fills memory before and after, changes it, and forks; all as without a pager. */
+ * It fills memory before and after, changes it, and forks; all as without a pager. What is called
+ * late-... restricts it first, before it has so much memory that it is paged. */
 #include "check.h"
 #include <dirent.h>
 #include <grp.h>
@@ -158,9 +159,28 @@ int main(int count, char **arguments)
 {
     pages = strtoul(arguments[1], 0, 10) * 256;
     const char *what = arguments[2];
+    if (!strcmp(what, "late-user")) {
+        become_nobody();
+    } else if (!strcmp(what, "late-chroot")) {
+        EXPECT(!chroot("/usr/share") && !chdir("/"));
+    } else if (!strcmp(what, "late-descriptors")) {
+        limit(RLIMIT_NOFILE, 3, 3);
+    } else if (!strcmp(what, "late-child")) {
+        int status;
+        pid_t child = fork();
+        EXPECT(child >= 0);
+        if (child) {
+            EXPECT(waitpid(child, &status, 0) == child);
+            return status >> 8 | status;
+        }
+        become_nobody();
+    }
     memory = map_pages(pages);
     for (size_t page = 0; page < pages; page++) fill(memory + page * PAGE, page, version);
-    if (!strcmp(what, "chroot")) {
+    if (!strncmp(what, "late-", 5)) {
+        go_on();
+        fork_and_go_on();
+    } else if (!strcmp(what, "chroot")) {
         EXPECT(!chroot("/usr/share") && !chdir("/"));
         go_on();
         fork_and_go_on();

@@ -2,9 +2,11 @@
 //! with their frames. Reference bits are the processor's if the command has a program that reads
 //! them (`exact_bits`); otherwise they are kept in software (`bits`).
 
+use crate::accessed_bits::AccessedBits;
 use crate::account::Known;
 use crate::backend::{Backend, Contents, Taken, Work};
-use crate::control::{Control, add};
+use crate::control::Control;
+use crate::division::Waiting;
 use crate::exact_bits::{ExactBits, Queue, Queues, Source};
 use crate::failure::give_up;
 use crate::kernel::{self, Copied, PAGE_BYTES, Progress, Userfaultfd};
@@ -16,38 +18,23 @@ use crate::staging::{Staging, drop_pages};
 use crate::syscall::advise;
 use alloc::vec::Vec;
 use linux_raw_sys::general::MADV_COLD;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use sweephand_policy::PageId;
 
 /// Private anonymous memory.
 #[derive(Debug, Default)]
 pub(crate) struct Anon {
-    /// The program that reads accessed bits, if there is one.
-    accessed_bits: Option<OwnedFd>,
+    /// The program that reads accessed bits.
+    accessed_bits: AccessedBits,
     /// Pages whose bits are to be cleared.
     queues: Queues,
 }
 
 impl Anon {
-    /// With the command's program that reads accessed bits, if it has one and this process may
-    /// fetch it.
-    pub(crate) fn open(control: &Control, supervisor: Option<&OwnedFd>) -> Self {
-        let number = control.order.accessed_bits as i32;
-        let program = (number != 0).then(|| kernel::fetch_from_command(supervisor, number)).flatten();
-        Self::with(program, control)
-    }
-
-    fn with(program: Option<OwnedFd>, control: &Control) -> Self {
-        // A process may fetch it and still not be allowed to run it.
-        let accessed_bits = program.filter(|program| kernel::accessed(program.as_fd(), 0).is_ok());
-        add(&control.counters.hardware_bits, u64::from(accessed_bits.is_some()));
-        Self { accessed_bits, queues: Queues::default() }
-    }
-
-    /// Whether reference bits are the processor's.
-    pub(crate) fn has_accessed_bits(&self) -> bool {
-        self.accessed_bits.is_some()
+    /// Nothing is paged yet. `command` is known if this process has the memory for itself.
+    pub(crate) fn open(control: &Control, command: Option<&OwnedFd>) -> Self {
+        Self { accessed_bits: AccessedBits::open(control, command), queues: Queues::default() }
     }
 }
 
@@ -69,7 +56,7 @@ impl Backend for Anon {
         awaited: bool,
     ) -> Progress {
         let untouched = if awaited { PAGE_BYTES } else { 0 };
-        if self.accessed_bits.is_none() || length <= untouched {
+        if self.accessed_bits.program().is_none() || length <= untouched {
             // SAFETY: as the caller promises.
             return unsafe { uffd.copy(to, from, length) };
         }
@@ -141,17 +128,17 @@ impl Backend for Anon {
     }
 
     fn bits<'a>(&'a mut self, _: &'a Pagemap) -> Option<ExactBits<'a>> {
-        let program = self.accessed_bits.as_ref()?;
-        Some(ExactBits::new(Source::Accessed(program.as_fd()), &mut self.queues))
+        let program = self.accessed_bits.program()?;
+        Some(ExactBits::new(Source::Accessed(program), &mut self.queues))
     }
 
     fn queues(&mut self) -> Option<&mut Queues> {
-        self.accessed_bits.is_some().then_some(&mut self.queues)
+        self.accessed_bits.program().is_some().then_some(&mut self.queues)
     }
 
     fn is_touched(&mut self, _: &Pagemap, address: usize) -> bool {
-        let Self { accessed_bits: Some(program), queues } = self else { return false };
-        queues.is_touched(Source::Accessed(program.as_fd()), address)
+        let Some(program) = self.accessed_bits.program() else { return false };
+        self.queues.is_touched(Source::Accessed(program), address)
     }
 
     /// Neighbours are dealt with by one call.
@@ -161,8 +148,8 @@ impl Backend for Anon {
         let looks = queues.has_shared_pages;
         queues.drain(pages, (queue, count), |start, count| {
             clear_bits(start, count);
-            if let (true, Some(program)) = (looks, &*accessed_bits) {
-                shared.extend(Source::Accessed(program.as_fd()).referenced(start, count));
+            if let (true, Some(program)) = (looks, accessed_bits.program()) {
+                shared.extend(Source::Accessed(program).referenced(start, count));
             }
         });
         for address in shared {
@@ -172,18 +159,25 @@ impl Backend for Anon {
         }
     }
 
+    fn begin_to_page(&mut self, control: &Control, command: Option<&OwnedFd>) -> Waiting {
+        self.accessed_bits.ask(control, command);
+        match self.accessed_bits.program() {
+            Some(_) => Waiting::Unasked,
+            None => Waiting::All,
+        }
+    }
+
     fn hold_for_fork(&mut self, _: bool) {
         self.queues.has_shared_pages = true;
     }
 
     fn begin_in_child(&mut self, control: &Control, _: usize, accessed_bits: Option<OwnedFd>) {
-        let begun = Self::with(accessed_bits, control);
-        core::mem::forget(core::mem::replace(&mut self.accessed_bits, begun.accessed_bits));
+        self.accessed_bits.begin_in_child(control, accessed_bits);
         self.queues.has_shared_pages = true;
     }
 
     fn accessed_bits(&self) -> Option<BorrowedFd<'_>> {
-        self.accessed_bits.as_ref().map(AsFd::as_fd)
+        self.accessed_bits.descriptor()
     }
 
     fn known(&self, resident: usize, missing: usize) -> Known {

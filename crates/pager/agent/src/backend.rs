@@ -12,6 +12,7 @@
 
 use crate::account::Known;
 use crate::control::Control;
+use crate::division::Waiting;
 use crate::exact_bits::{ExactBits, Queue, Queues};
 use crate::kernel::{Progress, Userfaultfd};
 use crate::pagemap::Pagemap;
@@ -201,12 +202,19 @@ pub(crate) trait Backend: Any {
     /// The kernel reports that a mapping has moved. Ends the program if that cannot be followed.
     fn allow_move(&self) {}
 
+    /// This process has the memory for itself, and it is about to be paged. Returns which pages
+    /// wait for the policy. That depends on where reference bits come from.
+    fn begin_to_page(&mut self, control: &Control, command: Option<&OwnedFd>) -> Waiting {
+        let _ = (control, command);
+        Waiting::None
+    }
+
     /// The program forks. Ends the program if memory that is `managed` cannot have a copy.
     fn hold_for_fork(&mut self, managed: bool) {
         let _ = managed;
     }
 
-    /// The program that reads accessed bits, for a child.
+    /// The program that reads accessed bits, or the way to it, for a child.
     fn accessed_bits(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -3,10 +3,11 @@
 use crate::borrow::{renew_lease, report_pages};
 use crate::changes::{catch_up, drop_contents};
 use crate::failure::give_up;
-use crate::handover::{self, receive_file};
+use crate::handover;
 use crate::io::Io;
 use crate::kernel::{Event, Userfaultfd};
 use crate::pagemap::Pagemap;
+use crate::passing::receive_file;
 use crate::rest::{adopt, make_up, moves};
 use crate::rooms::{Rooms, open_store};
 use crate::roots;

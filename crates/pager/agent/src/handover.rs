@@ -21,7 +21,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getpid};
 pub(crate) const MOST_ANSWERED: usize = 256;
 
 /// The most descriptors that a child gets: two directories, two userfaultfds, the command, the
-/// program that reads accessed bits, the store's files.
+/// program that reads accessed bits or the door to it, the store's files.
 const MOST_DESCRIPTORS: usize = MOST_FILES + 6;
 
 /// What the parent's agent sends to the child's, besides descriptors.
@@ -30,7 +30,7 @@ const MOST_DESCRIPTORS: usize = MOST_FILES + 6;
 pub(crate) struct Handover {
     /// Whether the command's descriptor follows those that every child gets.
     pub(crate) has_supervisor: u32,
-    /// Whether the last descriptor is the program that reads accessed bits.
+    /// Whether the last descriptor is the program that reads accessed bits, or the door to it.
     pub(crate) has_accessed_bits: u32,
     /// How many addresses follow.
     pub(crate) answered: u32,
@@ -112,19 +112,6 @@ pub(crate) fn receive(socket: &OwnedFd) -> Result<(Handover, Vec<OwnedFd>), Errn
     Ok((handover, descriptors))
 }
 
-/// Receives a file that comes with a message.
-pub(crate) fn receive_file(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut word = [0_u8; 4];
-    recvmsg(socket, &mut [IoSliceMut::new(&mut word)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let file = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-        _ => None,
-    });
-    file.ok_or(Errno::PIPE)
-}
-
 /// Copies one of the program's descriptors into the agent's table.
 pub(crate) fn fetch_descriptor(descriptor: usize, thread: usize) -> Option<OwnedFd> {
     // The thread is used, because the first thread may have ended. Older kernels know only
@@ -147,16 +134,5 @@ mod tests {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         drop(parents);
         assert!(receive(&childs).is_err());
-        assert!(receive_file(&childs).is_err());
-    }
-
-    #[test]
-    fn a_file_comes_with_a_message() {
-        let (one, other) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        crate::tenant::send_file(&one, &[7], one.as_fd()).unwrap();
-        let file = receive_file(&other).unwrap();
-        drop(one);
-        assert!(rustix::io::fcntl_getfd(&file).is_ok());
     }
 }

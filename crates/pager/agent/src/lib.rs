@@ -33,6 +33,7 @@
 //! | `rooms` | the agent's state: `memory`, `choice`, `disk`, `program` |
 //! | `backend`, `anon`, `memfd` | how pages leave memory and come back; the two ways |
 //! | `tenant` | the lease of frames that the command lends |
+//! | `accessed_bits` | how the agent gets the program that reads accessed bits |
 //! | `live`, `bits`, `exact_bits` | the policy; reference bits in software, and exact ones |
 //! | `pages`, `regions`, `objects` | the page table; managed ranges; large allocations |
 //! | `staging`, `store`, `io`, `ring` | pages on their way, files, requests |
@@ -46,6 +47,7 @@
 //! | `pagemap`, `maps`, `roots` | what the kernel lists, and where the agent opens files |
 //! | `own`, `thread`, `wait`, `clock` | the pager's own memory, threads, waiting, time |
 //! | `symbols`, `syscall`, `kernel` | the C library's functions; the one door to the kernel |
+//! | `passing` | files that pass through sockets |
 //!
 //! What the agent shares with the command (`accessed`, `control`, `lease`, `spec`, `division`) is
 //! in the crate `sweephand-pager-interface`.
@@ -56,6 +58,7 @@ extern crate alloc;
 
 pub use sweephand_pager_interface::{accessed, control, division, lease, spec};
 
+mod accessed_bits;
 mod account;
 pub mod agent;
 mod agent_thread;
@@ -97,6 +100,7 @@ pub mod objects;
 pub mod own;
 mod pagemap;
 pub mod pages;
+mod passing;
 mod polls;
 mod program;
 pub mod readahead;

@@ -4,16 +4,17 @@
 //! A policy can run live if it needs only faults and reference bits: `P: Policy<Model = VmModel>`.
 //! Two more can, in a form of their own:
 //!
-//! - GCLOCK counts how often its hand found a page used, instead of the hits ([`GClockBits`]).
+//! - GCLOCK counts how often its hand found a page used, instead of the hits
+//!   ([`GClockBits`](sweephand_policy::policies::GClockBits)).
 //! - WSCLOCK has the program as its only task ([`OneTask`]).
 
 use crate::bits::Bits;
 use crate::clock;
 use crate::exact_bits::ExactBits;
-use crate::spec::{GCLOCK, LiveSpec};
+use crate::spec::LiveSpec;
 use alloc::boxed::Box;
-use sweephand_policy::policies::{GClockBits, WsClock};
-use sweephand_policy::registry::{self, Registered, VmVisitor};
+use sweephand_policy::policies::WsClock;
+use sweephand_policy::registry::{Registered, VmVisitor};
 use sweephand_policy::task_registry::TaskSpec;
 use sweephand_policy::{
     ArgumentError, Arguments, Mmu, PageId, Policy, Reclaim, Reference, TaskId, TaskMmu, TaskPolicy,
@@ -89,11 +90,8 @@ pub fn make(spec: &LiveSpec, frames: usize) -> Result<Box<dyn LivePolicy>, Argum
     }
     match spec {
         LiveSpec::OneTask(spec) => Ok(Box::new(one_task(spec, frames)?)),
-        LiveSpec::Ordinary(spec) if spec.name() == GCLOCK => {
-            Make(spec.arguments(), frames).visit::<GClockBits>()
-        }
-        LiveSpec::Ordinary(spec) => {
-            let made = registry::visit_vm(spec.name(), Make(spec.arguments(), frames));
+        LiveSpec::Ordinary(_) => {
+            let made = spec.visit(Make(spec.arguments(), frames));
             made.expect("a spec that runs live is of a vm policy")
         }
     }

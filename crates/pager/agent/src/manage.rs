@@ -107,7 +107,12 @@ pub(crate) fn manage_all(rooms: &mut Rooms) {
     }
     catch_up(rooms);
     let native = native(rooms);
+    // Registers all of the memory first. Then registered memory cannot grow unseen while the agent
+    // waits for the command, and while pages are counted.
+    let registered: Vec<(usize, usize)> =
+        native.iter().flat_map(|&(start, end)| register(rooms, start, end)).collect();
     if is_first && !rooms.is_lent() {
+        rooms.begin_to_page();
         // The policy has seen no page yet, and it is now known how many frames it will have.
         let present: usize = native.iter().map(|&(start, end)| present(rooms, start, end)).sum();
         let anonymous = rooms.look().unwrap_or_default();
@@ -115,10 +120,6 @@ pub(crate) fn manage_all(rooms: &mut Rooms) {
         let staging = rooms.disk.staging.pages() - rooms.disk.staging.frames();
         rooms.renew_policy(anonymous.saturating_sub(present) + staging, LEAST_FRAMES);
     }
-    // Registers all of the memory first. Then registered memory cannot grow unseen while pages are
-    // counted.
-    let registered: Vec<(usize, usize)> =
-        native.into_iter().flat_map(|(start, end)| register(rooms, start, end)).collect();
     registered.into_iter().for_each(|(start, end)| take_stock(rooms, start, end));
     make_room(rooms, 0);
 }

@@ -77,11 +77,8 @@ impl Rooms {
         let limit = order.limit_pages as usize;
         let lends = !order.lender.as_str().is_empty();
         let anon = Anon::open(control, supervisor.as_ref().filter(|_| !lends));
-        let waiting = match (lends || order.is_memfd(), anon.has_accessed_bits()) {
-            (true, _) => Waiting::None,
-            (false, true) => Waiting::Unasked,
-            (false, false) => Waiting::All,
-        };
+        // Until memory is paged: see `begin_to_page`.
+        let waiting = if lends || order.is_memfd() { Waiting::None } else { Waiting::All };
         let Division { batch_pages, most, fresh, policy_frames } = Division::of(limit, lends, waiting);
         let mut chooser = match lends {
             false => Chooser::Own(make_policy(control, policy_frames)),
@@ -99,10 +96,7 @@ impl Rooms {
                 chooser,
                 policy_frames,
                 sampler: Sampler::default(),
-                arrivals: match waiting {
-                    Waiting::Unasked => Arrivals::of_unasked(most),
-                    _ => Arrivals::new(most, fresh),
-                },
+                arrivals: Arrivals::new(most, fresh),
                 condemned: Vec::with_capacity(2 * batch_pages),
             },
             program,
@@ -115,11 +109,7 @@ impl Rooms {
                 store: Store::new(open_store(control)),
                 io: Io::new(order.use_ring != 0),
                 ahead: ReadAhead::new((order.prefetch_pages as usize).min(batch_pages)),
-                // Windows learn from whether pages are used.
-                around: ReadAround::new(match waiting {
-                    Waiting::Unasked => (order.prefetch_pages as usize).min(batch_pages),
-                    _ => 0,
-                }),
+                around: ReadAround::new(0),
                 incoming: 0,
             },
             account: Account::open(),
@@ -181,6 +171,19 @@ impl Rooms {
         }
         let others = self.choice.arrivals.reserved() + self.disk.staging.batch_pages();
         self.choice.policy_frames.min(self.room().saturating_sub(others))
+    }
+
+    /// Learns where reference bits come from, before the first page is known. Only then the command
+    /// loads the program that reads accessed bits, because most programs fit into their memory.
+    pub(crate) fn begin_to_page(&mut self) {
+        let order = &self.control.order;
+        let waiting = self.backend.begin_to_page(self.control, self.program.supervisor.as_ref());
+        if waiting == Waiting::Unasked {
+            let Division { batch_pages, most, .. } = Division::of(order.limit_pages as usize, false, waiting);
+            self.choice.arrivals = Arrivals::of_unasked(most);
+            // Windows learn from whether pages are used.
+            self.disk.around = ReadAround::new((order.prefetch_pages as usize).min(batch_pages));
+        }
     }
 
     /// Makes the policy anew, before it has seen a page, for the frames that it can count on if

@@ -15,18 +15,19 @@ use crate::kernel::PollFd;
 use crate::lease::{BOARD_BYTES, Board, HELLO, HELLO_WORDS, MESSAGE_WORDS, MOST_PAGES, Report};
 use crate::live::LivePolicy;
 use crate::own::{self, filled};
+use crate::passing::{send_file, words_as_bytes};
 use crate::wait::poll;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::mem::{self, MaybeUninit};
+use core::mem;
 use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::io::{Errno, IoSlice};
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, connect, recv, send, sendmsg, socket_with, socketpair, sockopt,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
+    socket_with, socketpair, sockopt,
 };
 use rustix::process::geteuid;
 use sweephand_policy::{PageId, Reference};
@@ -209,20 +210,6 @@ fn introduce(socket: &OwnedFd, control: &Control, granted: usize) -> Result<&'st
     send_file(socket, &hello, file.as_fd())?;
     // SAFETY: zeros are a board, whose parts are atomic.
     Ok(unsafe { &*board.cast::<Board>() })
-}
-
-/// Sends words, and a file with them.
-pub(crate) fn send_file(socket: &OwnedFd, words: &[u32], file: BorrowedFd<'_>) -> Result<(), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let files = [file];
-    ancillary.push(SendAncillaryMessage::ScmRights(&files));
-    sendmsg(socket, &[IoSlice::new(words_as_bytes(words))], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
-}
-
-fn words_as_bytes(words: &[u32]) -> &[u8] {
-    // SAFETY: plain data.
-    unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
 fn words_as_bytes_mut(words: &mut [u32]) -> &mut [u8] {

@@ -1,5 +1,17 @@
-//! How an agent asks for accessed bits: the argument of the BPF program that the command loads and
-//! the agent runs. `crates/pager/src/accessed` has the program.
+//! How an agent asks for accessed bits. `crates/pager/src/accessed` has the BPF program that reads
+//! them. The command loads it, and the agent runs it.
+//!
+//! Most programs never page, so the command loads it when the first agent asks for it:
+//!
+//! ```text
+//!   a process begins     agent     fetches the door, a socket, from the command (pidfd_getfd)
+//!   it begins to page    agent     sends a socket through the door, and waits
+//!                        command   loads the program if it has not yet
+//!                                  sends it through that socket, or closes the socket: there is none
+//! ```
+//!
+//! The agent fetches the door at the start, while it has the right to. The program may give up its
+//! rights later, and the agent with it.
 
 /// Pages that one query is about.
 pub const GROUP_PAGES: usize = 64;

@@ -95,8 +95,8 @@ pub struct Order {
     pub use_ring: u32,
     /// How the agent takes pages from the program: a [`Backend`].
     pub backend: u32,
-    /// The command's descriptor of the program that reads accessed bits; 0 for none. See
-    /// [`crate::accessed`].
+    /// The command's descriptor of the door at which agents ask for the program that reads accessed
+    /// bits; 0 if there is no such program. See [`crate::accessed`].
     pub accessed_bits: u32,
     /// The policy and its arguments, as the user typed them.
     pub policy: Text<256>,
@@ -173,8 +173,10 @@ pub struct Counters {
     pub unasked_pages: AtomicU64,
     /// Those of them that left without having been used, if reference bits can be read.
     pub unused_pages: AtomicU64,
-    /// Processes whose reference bits are the processor's.
+    /// Processes that were paged with the processor's reference bits.
     pub hardware_bits: AtomicU64,
+    /// Processes that began to be paged with reference bits in software.
+    pub software_bits: AtomicU64,
     /// Processes that read and write the store through an io_uring.
     pub rings: AtomicU64,
 }

@@ -9,10 +9,10 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
-use sweephand_policy::ArgumentError;
-use sweephand_policy::policies::WsClock;
-use sweephand_policy::registry::{POLICIES, Spec, split_list};
+use sweephand_policy::policies::{GClockBits, WsClock};
+use sweephand_policy::registry::{self, POLICIES, Spec, VmVisitor, split_list};
 use sweephand_policy::task_registry::TaskSpec;
+use sweephand_policy::{ArgumentError, Arguments};
 
 /// A policy that runs live, with its arguments as typed.
 #[derive(Clone, Debug)]
@@ -51,6 +51,24 @@ impl LiveSpec {
         Err(ArgumentError { policy: text.to_string(), reason })
     }
 
+    /// Calls the visitor with the type of the policy in its live form. `None`: it is WSCLOCK, which
+    /// is for tasks.
+    pub fn visit<V: VmVisitor>(&self, visitor: V) -> Option<V::Output> {
+        match self {
+            Self::OneTask(_) => None,
+            Self::Ordinary(spec) if spec.name() == GCLOCK => Some(visitor.visit::<GClockBits>()),
+            Self::Ordinary(spec) => registry::visit_vm(spec.name(), visitor),
+        }
+    }
+
+    /// The arguments.
+    pub fn arguments(&self) -> &Arguments {
+        match self {
+            Self::OneTask(spec) => spec.arguments(),
+            Self::Ordinary(spec) => spec.arguments(),
+        }
+    }
+
     /// Reads a comma list of policies, as [`Spec::parse_list`] does. `all` stands for all that run
     /// live.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, ArgumentError> {
@@ -69,7 +87,7 @@ impl fmt::Display for LiveSpec {
 }
 
 /// GCLOCK by name. Its live form differs from the simulated one.
-pub const GCLOCK: &str = "gclock";
+const GCLOCK: &str = "gclock";
 const WSCLOCK: &str = "wsclock";
 
 /// The names of the policies that run live.

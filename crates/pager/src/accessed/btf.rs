@@ -1,4 +1,5 @@
-//! BTF, the kernel's description of its own types: at which byte a structure has a member.
+//! BTF, the kernel's description of its own types: at which byte a structure has a member, and the
+//! numbers of functions that a BPF program may call.
 //!
 //! Documentation/bpf/btf.rst of the kernel has the format.
 
@@ -12,6 +13,7 @@ const ARRAY: u32 = 3;
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 const ENUM: u32 = 6;
+const FUNC: u32 = 12;
 const FUNC_PROTO: u32 = 13;
 const VAR: u32 = 14;
 const DATASEC: u32 = 15;
@@ -22,16 +24,19 @@ const HEADER_WORDS: usize = 3;
 const MEMBER_WORDS: usize = 3;
 
 /// All types of a kernel.
-pub(super) struct Btf {
-    words: Vec<u32>,
-    strings: Vec<u8>,
+pub(super) struct Btf<'a> {
+    words: &'a [[u8; 4]],
+    strings: &'a [u8],
     /// For each type, where it begins among the words. Type 0 is `void`.
-    starts: Vec<usize>,
+    starts: Vec<u32>,
 }
 
-impl Btf {
+/// No place among the words.
+const NOWHERE: u32 = u32::MAX;
+
+impl<'a> Btf<'a> {
     /// Reads what `/sys/kernel/btf/vmlinux` contains. `None` if it is not that.
-    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         if u16::from_le_bytes(*bytes.first_chunk()?) != MAGIC {
             return None;
@@ -41,12 +46,12 @@ impl Btf {
             let start = header + word(at)? as usize;
             Some(start..start + word(at + 4)? as usize)
         };
-        let (types, strings) = (bytes.get(section(8)?)?, bytes.get(section(16)?)?.to_vec());
-        let words: Vec<u32> = types.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        let (mut starts, mut at) = (vec![usize::MAX], 0);
-        while at < words.len() {
-            starts.push(at);
-            let info = *words.get(at + 1)?;
+        let (types, strings) = (bytes.get(section(8)?)?, bytes.get(section(16)?)?);
+        let mut btf = Self { words: types.as_chunks().0, strings, starts: vec![NOWHERE] };
+        let mut at = 0;
+        while at < btf.words.len() {
+            btf.starts.push(at as u32);
+            let info = btf.word(at + 1)?;
             let entries = (info & 0xffff) as usize;
             at += HEADER_WORDS
                 + match info >> 24 & 0x1f {
@@ -58,7 +63,11 @@ impl Btf {
                     _ => 0,
                 };
         }
-        Some(Self { words, strings, starts })
+        Some(btf)
+    }
+
+    fn word(&self, at: usize) -> Option<u32> {
+        self.words.get(at).map(|word| u32::from_le_bytes(*word))
     }
 
     fn name(&self, offset: u32) -> &[u8] {
@@ -66,33 +75,48 @@ impl Btf {
         text.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
+    /// The kind of the type that begins here, and how many entries it has.
+    fn kind(&self, at: usize) -> Option<(u32, usize)> {
+        self.word(at + 1).map(|info| (info >> 24 & 0x1f, (info & 0xffff) as usize))
+    }
+
     /// The byte at which a structure has a member, which may be in a part of it without a name.
     pub(super) fn offset(&self, structure: &str, member: &str) -> Option<usize> {
-        let is_it = |&&at: &&usize| {
-            at != usize::MAX
-                && self.words[at + 1] >> 24 & 0x1f == STRUCT
-                && self.name(self.words[at]) == structure.as_bytes()
+        let is_it = |&at: &usize| {
+            self.kind(at).is_some_and(|(kind, _)| kind == STRUCT)
+                && self.word(at).is_some_and(|name| self.name(name) == structure.as_bytes())
         };
-        self.member(*self.starts.iter().find(is_it)?, member)
+        let mut starts = self.starts[1..].iter().map(|&at| at as usize);
+        self.member(starts.find(is_it)?, member)
+    }
+
+    /// The number of a function, by which a BPF program calls it.
+    pub(super) fn function(&self, name: &str) -> Option<u32> {
+        let is_it = |&at: &u32| {
+            self.kind(at as usize).is_some_and(|(kind, _)| kind == FUNC)
+                && self.word(at as usize).is_some_and(|text| self.name(text) == name.as_bytes())
+        };
+        // Type 0 begins nowhere.
+        self.starts[1..].iter().position(is_it).map(|before| before as u32 + 1)
     }
 
     fn member(&self, at: usize, wanted: &str) -> Option<usize> {
-        let info = self.words[at + 1];
-        let members = self.words.get(at + HEADER_WORDS..)?.chunks_exact(MEMBER_WORDS);
-        for member in members.take((info & 0xffff) as usize) {
-            // With this mark, the upper byte has the bits of a bit field.
-            let bits = if info >> 31 != 0 { member[2] & 0xff_ffff } else { member[2] };
-            let (name, offset) = (self.name(member[0]), bits as usize / 8);
+        // With this mark, the upper byte of a place has the bits of a bit field.
+        let has_bit_fields = self.word(at + 1)? >> 31 != 0;
+        let (_, members) = self.kind(at)?;
+        for member in (0..members).map(|index| at + HEADER_WORDS + MEMBER_WORDS * index) {
+            let [name, kind, place] = [self.word(member)?, self.word(member + 1)?, self.word(member + 2)?];
+            let bits = if has_bit_fields { place & 0xff_ffff } else { place };
+            let (name, offset) = (self.name(name), bits as usize / 8);
             if name == wanted.as_bytes() {
                 return Some(offset);
             }
-            let inner = *self.starts.get(member[1] as usize)?;
-            let has_members =
-                || matches!(self.words.get(inner + 1).map(|info| info >> 24 & 0x1f), Some(STRUCT | UNION));
+            let inner = *self.starts.get(kind as usize)?;
+            let has_members = || matches!(self.kind(inner as usize), Some((STRUCT | UNION, _)));
             if name.is_empty()
-                && inner != usize::MAX
+                && inner != NOWHERE
                 && has_members()
-                && let Some(within) = self.member(inner, wanted)
+                && let Some(within) = self.member(inner as usize, wanted)
             {
                 return Some(offset + within);
             }
@@ -107,13 +131,15 @@ mod tests {
 
     /// `struct one { int a; struct { int b; long c; }; }`.
     fn example() -> Vec<u8> {
-        let strings = b"\0int\0one\0a\0b\0c\0";
+        let strings = b"\0int\0one\0a\0b\0c\0do\0";
         let kind = |kind: u32, entries: u32| kind << 24 | entries;
         #[rustfmt::skip]
         let types: Vec<u32> = vec![
             1, kind(INT, 0), 4, 32,
             0, kind(STRUCT, 2), 16, 11, 1, 0, 13, 1, 64,
             5, kind(STRUCT, 2), 24, 9, 1, 0, 0, 2, 64,
+            0, kind(FUNC_PROTO, 0), 1,
+            15, kind(FUNC, 0), 4,
         ];
         let mut bytes = vec![0x9f, 0xeb, 1, 0];
         for word in [24, 0, 4 * types.len() as u32, 4 * types.len() as u32, strings.len() as u32] {
@@ -126,10 +152,12 @@ mod tests {
 
     #[test]
     fn members_are_found_also_in_parts_without_a_name() {
-        let btf = Btf::parse(&example()).unwrap();
+        let bytes = example();
+        let btf = Btf::parse(&bytes).unwrap();
         let offsets = ["a", "b", "c", "d"].map(|member| btf.offset("one", member));
         assert_eq!(offsets, [Some(0), Some(8), Some(16), None]);
         assert_eq!(btf.offset("two", "a"), None);
+        assert_eq!([btf.function("do"), btf.function("one")], [Some(5), None]);
     }
 
     #[test]
@@ -138,7 +166,7 @@ mod tests {
         let whole = example();
         for length in 0..whole.len() {
             // It may be refused or lack members, but it is no reason to panic.
-            let _ = Btf::parse(&whole[..length]).and_then(|btf| btf.offset("one", "c"));
+            let _ = Btf::parse(&whole[..length]).map(|btf| btf.offset("one", "c"));
         }
     }
 

@@ -6,9 +6,12 @@ use super::btf::Btf;
 use super::program::{Peek, Program, peek};
 use super::{Memory, NoBits};
 use crate::PAGE_BYTES;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::ffi::c_void;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
+use std::{ptr, slice};
 
 /// The direct map begins at a multiple of this, whichever place the kernel has chosen for it.
 const DIRECT_MAP_ALIGNMENT: u64 = 1 << 30;
@@ -28,11 +31,30 @@ pub(super) struct Layout {
     pub(super) has_five_levels: bool,
 }
 
+/// Numbers of functions of the kernel: one that finds a process, and one that lets go of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TaskFunctions {
+    /// `bpf_task_from_vpid`.
+    pub(super) find: u32,
+    /// `bpf_task_release`.
+    pub(super) release: u32,
+}
+
+impl TaskFunctions {
+    /// Finds them out.
+    pub(super) fn find() -> Result<Self, NoBits> {
+        let types = Types::open().map_err(|error| NoBits::Types(error.to_string()))?;
+        let btf = Btf::parse(types.bytes()).ok_or_else(|| NoBits::Types("is not BTF".to_string()))?;
+        let number = |name: &str| btf.function(name).ok_or_else(|| NoBits::Types(format!("has no {name}")));
+        Ok(Self { find: number("bpf_task_from_vpid")?, release: number("bpf_task_release")? })
+    }
+}
+
 impl Layout {
     /// Finds it out.
     pub(super) fn find() -> Result<Self, NoBits> {
-        let types = fs::read("/sys/kernel/btf/vmlinux").map_err(|error| NoBits::Types(error.to_string()))?;
-        let btf = Btf::parse(&types).ok_or_else(|| NoBits::Types("is not BTF".to_string()))?;
+        let types = Types::open().map_err(|error| NoBits::Types(error.to_string()))?;
+        let btf = Btf::parse(types.bytes()).ok_or_else(|| NoBits::Types("is not BTF".to_string()))?;
         let offset = |structure: &str, member: &str| {
             let missing = || NoBits::Types(format!("has no {structure}.{member}"));
             btf.offset(structure, member).ok_or_else(missing)
@@ -61,6 +83,48 @@ impl Layout {
     /// Bits of an address that belongs to a process.
     pub(super) fn address_bits(&self) -> i32 {
         if self.has_five_levels { 56 } else { 47 }
+    }
+}
+
+/// The kernel's description of its types.
+enum Types {
+    /// As the kernel has it in memory, some megabytes.
+    Mapped { start: *mut c_void, bytes: usize },
+    /// A copy. Kernels before 6.16 do not map it.
+    Read(Vec<u8>),
+}
+
+impl Types {
+    fn open() -> io::Result<Self> {
+        let file = File::open("/sys/kernel/btf/vmlinux")?;
+        let bytes = file.metadata()?.len() as usize;
+        // SAFETY: a new mapping, which is only read.
+        let mapped = unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::PRIVATE, &file, 0) };
+        match mapped {
+            Ok(start) => Ok(Self::Mapped { start, bytes }),
+            Err(_) => {
+                let mut copy = Vec::with_capacity(bytes);
+                (&file).read_to_end(&mut copy)?;
+                Ok(Self::Read(copy))
+            }
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            // SAFETY: this is mapped until it is dropped, and the kernel does not change it.
+            Self::Mapped { start, bytes } => unsafe { slice::from_raw_parts(start.cast(), *bytes) },
+            Self::Read(bytes) => bytes,
+        }
+    }
+}
+
+impl Drop for Types {
+    fn drop(&mut self) {
+        if let Self::Mapped { start, bytes } = *self {
+            // SAFETY: nothing refers to it any more.
+            let _ = unsafe { munmap(start, bytes) };
+        }
     }
 }
 

@@ -6,12 +6,21 @@
 //! bits. So an agent cannot read the kernel with it, nor another process.
 //!
 //! ```text
-//!   command                                      agent
+//!   command                                        agent
+//!   door  a thread that waits for agents  <------  begins to page, and asks
 //!   btf   offsets in task_struct, mm_struct
 //!   peek  where the kernel sees all memory
-//!   walk  the program for agents, tried --fd-->  BPF_PROG_TEST_RUN: 64 pages a query
-//!                                                MADV_COLD: clears bits
+//!   walk  the program for agents, tried  ---fd-->  BPF_PROG_TEST_RUN: 64 pages a query
+//!                                                  MADV_COLD: clears bits
+//!   walk  the program for the command              the same, of any process by its number
 //! ```
+//!
+//! Loading lasts milliseconds, and most programs fit into their memory. So they start without it,
+//! and it is loaded when the first of their processes begins to page. `--reference-bits hardware`
+//! loads it first, because without it there is no run.
+//!
+//! The command has the second program to direct the kernel's paging from outside (`swap`). It never
+//! leaves the command.
 //!
 //! Loading takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN, and a kernel with BTF. Running
 //! takes the descriptor alone. Where there is no such program, agents keep reference bits in
@@ -31,20 +40,23 @@
 //! None of this can make contents wrong: bits only tell a policy what is in use.
 
 mod btf;
+mod door;
 mod layout;
 mod program;
 mod walk;
 
 use crate::PAGE_BYTES;
-use layout::Layout;
+pub(crate) use door::Door;
+use layout::{Layout, TaskFunctions};
 use program::Program;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::ffi::c_void;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::BorrowedFd;
 use std::ptr;
 use sweephand_pager_interface::accessed::{GROUP_PAGES, Query};
+use walk::ProcessQuery;
 
 /// Why there are no accessed bits to be had.
 #[derive(Debug, thiserror::Error)]
@@ -76,9 +88,9 @@ impl AccessedBits {
         Ok(bits)
     }
 
-    /// The number of the program's descriptor in this process. Agents fetch it from there.
-    pub(crate) fn number(&self) -> u32 {
-        self.program.descriptor().as_raw_fd() as u32
+    /// The program, for an agent.
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.program.descriptor()
     }
 
     /// Which pages of a group the calling process has used.
@@ -90,6 +102,7 @@ impl AccessedBits {
 
     /// Uses some pages of two groups, and compares.
     fn try_out(&self) -> Result<(), NoBits> {
+        let _stay = OneProcessor::here();
         let memory = Memory::map(3 * GROUP_PAGES).map_err(NoBits::Program)?;
         let start = memory.start.next_multiple_of(GROUP_PAGES * PAGE_BYTES as usize);
         let at = |page: usize| start + page * PAGE_BYTES as usize;
@@ -108,6 +121,57 @@ impl AccessedBits {
             ([u64::MAX, u64::MAX], [0, 0], true) => Ok(()),
             _ => Err(NoBits::Layout("accessed bits of pages that were used are not found")),
         }
+    }
+}
+
+/// Keeps the calling thread on the processor where it is.
+///
+/// The kernel does not clear the bit of a page that is in a list of another processor, on its way
+/// to the lists of pages by age: new pages are, up to 31 for each processor. It first empties the
+/// list of the processor that asks. To go to another processor takes long if that has other work.
+struct OneProcessor {
+    before: CpuSet,
+}
+
+impl OneProcessor {
+    fn here() -> io::Result<Self> {
+        let before = sched_getaffinity(None)?;
+        let mut one = CpuSet::new();
+        one.set(sched_getcpu());
+        sched_setaffinity(None, &one)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for OneProcessor {
+    fn drop(&mut self) {
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+/// The program that tells the command which of their pages other processes have used.
+#[derive(Debug)]
+pub(crate) struct ProcessBits {
+    program: Program,
+}
+
+impl ProcessBits {
+    /// Loads the program.
+    pub(crate) fn load() -> Result<Self, NoBits> {
+        let layout = Layout::find()?;
+        let code = walk::walk_of_process(&layout, TaskFunctions::find()?);
+        let bits = Self { program: Program::load(&code).map_err(NoBits::Program)? };
+        bits.query(std::process::id(), 0).map_err(NoBits::Program)?;
+        Ok(bits)
+    }
+
+    /// Which pages a process has used, of the [`GROUP_PAGES`] pages, aligned to as many, among
+    /// which an address is. The first page has the lowest bit.
+    pub(crate) fn query(&self, process: u32, address: u64) -> io::Result<u64> {
+        let query = Query { address, accessed: 0 };
+        let mut query = ProcessQuery { query, process: process.into() };
+        self.program.run(&mut query)?;
+        Ok(query.query.accessed)
     }
 }
 
@@ -133,18 +197,9 @@ impl Memory {
         let _ = unsafe { madvise(self.start as *mut c_void, self.bytes, advice) };
     }
 
-    /// Clears all accessed bits. The kernel does not clear that of a page which is in a list of
-    /// another processor, on its way to the lists of pages by age: new pages are, up to 31 for each
-    /// processor. It first empties the list of the processor that asks. So each processor asks.
+    /// Clears all accessed bits, if the thread has been on [`OneProcessor`] since it mapped this.
     fn cool(&self) {
-        let Ok(all) = sched_getaffinity(None) else { return self.advise(Advice::LinuxCold) };
-        for processor in (0..CpuSet::MAX_CPU).filter(|&processor| all.is_set(processor)) {
-            let mut one = CpuSet::new();
-            one.set(processor);
-            let _ = sched_setaffinity(None, &one);
-            self.advise(Advice::LinuxCold);
-        }
-        let _ = sched_setaffinity(None, &all);
+        self.advise(Advice::LinuxCold);
     }
 
     fn write(&self, address: usize, word: u64) {
@@ -183,6 +238,7 @@ mod tests {
         const GROUPS: usize = 64;
         const ROUNDS: u64 = 256;
         let Some(bits) = bits() else { return };
+        let stay = OneProcessor::here().unwrap();
         let memory = Memory::map((GROUPS + 1) * GROUP_PAGES).unwrap();
         let start = memory.start.next_multiple_of(GROUP_PAGES * PAGE_BYTES as usize);
         let at = |page: usize| start + page * PAGE_BYTES as usize;
@@ -191,7 +247,9 @@ mod tests {
         let (mut unused, mut lost, mut looked_at) = (0, 0, 0);
         let has_ended = &AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let everywhere = stay.before;
             scope.spawn(move || {
+                let _ = sched_setaffinity(None, &everywhere);
                 while !has_ended.load(Relaxed) {
                     let other = Memory::map(700).unwrap();
                     (0..700).for_each(|page| other.write(other.start + page * PAGE_BYTES as usize, 1));
@@ -214,6 +272,22 @@ mod tests {
         });
         assert_eq!((unused, looked_at), (0, 1 << 20), "{lost} lost");
         assert!(lost < 200, "{lost} lost");
+    }
+
+    /// The command sees of another process, here itself, what that process would see.
+    #[test]
+    fn bits_of_a_process_are_those_that_it_sees_itself() {
+        let (Some(bits), Ok(of_process)) = (bits(), ProcessBits::load()) else { return };
+        let memory = Memory::map(2 * GROUP_PAGES).unwrap();
+        let start = memory.start.next_multiple_of(GROUP_PAGES * PAGE_BYTES as usize);
+        for page in [0, 3, 17, 63] {
+            memory.write(start + page * PAGE_BYTES as usize, 1);
+        }
+        let seen = of_process.query(std::process::id(), start as u64).unwrap();
+        assert_eq!(seen, 1 | 1 << 3 | 1 << 17 | 1 << 63);
+        assert_eq!(seen, bits.query(start).unwrap());
+        // There is no process with this number.
+        assert!(of_process.query(i32::MAX as u32, start as u64).is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! BPF programs of the type SYSCALL: a program is run by a system call, on an argument that it may
-//! change. There are two. One reads kernel memory anywhere ([`peek`]), and only the command has it,
-//! while it looks for page tables. The other walks a page table (`walk`), and is for agents.
+//! change. There are three. One reads kernel memory anywhere ([`peek`]), and only the command has
+//! it, while it looks for page tables. The others walk a page table (`walk`): that of the caller,
+//! for agents, or that of any process, for the command.
 
 use rustix::fd::{FromRawFd, OwnedFd};
 use std::io;
@@ -107,6 +108,12 @@ impl Assembler {
 
     pub(super) fn call(&mut self, function: i32) {
         self.emit(0x85, (0, 0), 0, function);
+    }
+
+    /// Calls a function of the kernel that BTF has this number for.
+    pub(super) fn call_kernel(&mut self, function: u32) {
+        const KERNEL_FUNCTION: u8 = 2;
+        self.emit(0x85, (0, KERNEL_FUNCTION), 0, function as i32);
     }
 
     pub(super) fn exit(&mut self) {

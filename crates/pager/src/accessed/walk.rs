@@ -1,19 +1,72 @@
-//! The program for agents, which walks the page table of the process that runs it.
+//! The programs that walk a page table: that of the process that runs the program, or that of a
+//! process with a given number.
 
-use super::layout::Layout;
+use super::layout::{Layout, TaskFunctions};
 use super::program::{Assembler, FRAME, GET_CURRENT_TASK, Instruction, R0, R1, R2, R3, R6, R7, R8, R9};
 use sweephand_pager_interface::accessed::{GROUP_PAGES, Query};
 
 /// The bits of an entry that say where the next table is.
 const FRAME_BITS: u64 = 0x000f_ffff_ffff_f000;
 
-/// The program.
-///
-/// R6 is the argument, R7 a table or an entry of one, R8 the address, R9 the answer.
+/// A query about a process, and its answer.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct ProcessQuery {
+    /// See [`Query`].
+    pub(super) query: Query,
+    /// The number of the process, as the caller sees it.
+    pub(super) process: u64,
+}
+
+/// Where a word of the kernel's memory is put on the stack.
+const WORD: i16 = -8;
+
+/// The program for agents.
 pub(super) fn walk(layout: &Layout) -> Vec<Instruction> {
+    walk_of(layout, |code| {
+        code.call(GET_CURRENT_TASK);
+        code.copy(R3, R0);
+        for offset in [layout.mm, layout.pgd] {
+            code.add(R3, offset as i32);
+            code.read(WORD, 8);
+            code.fail_on_error();
+            code.load(R3, FRAME, WORD);
+            // A thread of the kernel has no memory.
+            code.fail_if_zero(R3);
+        }
+        code.copy(R7, R3);
+    })
+}
+
+/// The program for the command: its argument is a [`ProcessQuery`].
+pub(super) fn walk_of_process(layout: &Layout, tasks: TaskFunctions) -> Vec<Instruction> {
+    walk_of(layout, |code| {
+        code.load(R1, R6, core::mem::offset_of!(ProcessQuery, process) as i16);
+        code.call_kernel(tasks.find);
+        code.fail_if_zero(R0);
+        code.copy(R9, R0);
+        code.copy(R3, R0);
+        // What cannot be read is 0. The process has to be let go of before the program may end.
+        for offset in [layout.mm, layout.pgd] {
+            code.add(R3, offset as i32);
+            code.read(WORD, 8);
+            code.load(R3, FRAME, WORD);
+        }
+        code.copy(R7, R3);
+        code.copy(R1, R9);
+        code.call_kernel(tasks.release);
+        code.fail_if_zero(R7);
+        code.set(R9, 0);
+    })
+}
+
+/// A program that walks the table whose address `find_table` puts into R7.
+///
+/// R6 is the argument, which begins with a [`Query`], R7 a table or an entry of one, R8 the
+/// address, R9 the answer.
+fn walk_of(layout: &Layout, find_table: impl FnOnce(&mut Assembler)) -> Vec<Instruction> {
     /// Entries that are on the stack at a time.
     const ENTRIES: usize = GROUP_PAGES / 2;
-    const WORD: i16 = -8;
     const TABLE: i16 = -8 - 8 * ENTRIES as i16;
     const ACCESSED: i32 = 5;
     const LARGE: i32 = 7;
@@ -26,17 +79,7 @@ pub(super) fn walk(layout: &Layout) -> Vec<Instruction> {
     code.shift_right(R1, layout.address_bits());
     let in_kernel = code.code.len();
     code.emit(0x55, (R1, 0), 0, 0);
-    code.call(GET_CURRENT_TASK);
-    code.copy(R3, R0);
-    for offset in [layout.mm, layout.pgd] {
-        code.add(R3, offset as i32);
-        code.read(WORD, 8);
-        code.fail_on_error();
-        code.load(R3, FRAME, WORD);
-        // A thread of the kernel has no memory.
-        code.fail_if_zero(R3);
-    }
-    code.copy(R7, R3);
+    find_table(&mut code);
     let (mut absent, mut large) = (vec![in_kernel], Vec::new());
     for &shift in layout.shifts() {
         code.copy(R3, R8);

@@ -1,12 +1,14 @@
 //! The system calls themselves.
 
 use crate::accessed::{Query, RUN_PROGRAM, RunProgram};
+use crate::passing::send_file;
 use core::ffi::c_void;
 use linux_raw_sys::general as raw;
 use rustix::event::Timespec;
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, pread, pwrite};
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{PidfdGetfdFlags, Signal, getpid, kill_process};
 
 pub use rustix::event::{PollFd, poll};
@@ -63,6 +65,14 @@ pub unsafe fn touch(address: usize) {
 /// A copy of one of the command's descriptors, if this process may have it.
 pub fn fetch_from_command(command: Option<&OwnedFd>, number: i32) -> Option<OwnedFd> {
     pidfd_getfd(command?, number, PidfdGetfdFlags::empty()).ok()
+}
+
+/// Asks at the command's door for the program that reads accessed bits. The answer comes to the
+/// socket that is returned.
+pub fn ask_at_door(door: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    send_file(door, &[0], theirs.as_fd())?;
+    Ok(ours)
 }
 
 /// Which pages of a group this process has used since their accessed bits were last cleared, by the

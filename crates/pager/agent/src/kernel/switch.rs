@@ -122,6 +122,13 @@ pub fn fetch_from_command(command: Option<&OwnedFd>, number: i32) -> Option<Owne
     }
 }
 
+pub fn ask_at_door(door: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    match is_on() {
+        true => simulated::ask_at_door(),
+        false => real::ask_at_door(door),
+    }
+}
+
 pub fn accessed(program: BorrowedFd<'_>, address: usize) -> Result<u64, Errno> {
     match is_on() {
         true => Ok(simulated::accessed(address)),

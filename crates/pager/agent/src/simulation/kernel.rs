@@ -12,6 +12,7 @@ use crate::accessed::GROUP_PAGES;
 use crate::kernel::{
     Copied, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, GUARD, Message, PAGE_BYTES, PRESENT, Progress, Region,
 };
+use crate::passing::send_file;
 use crate::ring::{Completion, Direction, Request};
 use alloc::format;
 use alloc::string::String;
@@ -20,9 +21,10 @@ use core::ffi::CStr;
 use core::fmt::Write;
 use linux_raw_sys::general as raw;
 use rustix::event::PollFlags;
-use rustix::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, pwrite};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::thread::CpuSet;
 
 /// The program's mappings are below this address, as the kernel places them.
@@ -347,7 +349,23 @@ pub(crate) fn process() -> OwnedFd {
     descriptor(Object::Pagemap)
 }
 
-/// Which pages of a group the process has used since their accessed bits were last cleared.
+/// The command's answer: some file for the program, or none. It may take a while.
+pub(crate) fn ask_at_door() -> Result<OwnedFd, Errno> {
+    const LONGEST_NS: u64 = 10_000_000;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let (has_program, wait_ns) = with(|world| {
+        world.log(|| "asks for accessed bits".into());
+        // Its number may have been something else's before.
+        world.objects.remove(&ours.as_raw_fd());
+        (!world.manners.no_program, world.random.below(LONGEST_NS))
+    });
+    sleep(wait_ns as i64);
+    if has_program {
+        send_file(&theirs, &[0], theirs.as_fd())?;
+    }
+    Ok(ours)
+}
+
 /// Fails where no page is, and does not wait for one.
 pub(crate) fn unshare(address: usize) -> Result<(), Errno> {
     step();
@@ -357,6 +375,7 @@ pub(crate) fn unshare(address: usize) -> Result<(), Errno> {
     })
 }
 
+/// Which pages of a group the process has used since their accessed bits were last cleared.
 pub(crate) fn accessed(address: usize) -> u64 {
     let start = address & !(GROUP_PAGES * PAGE_BYTES - 1);
     with(|world| {

@@ -78,6 +78,8 @@ struct Manners {
     /// A thread that has let go of the lock of its address space goes on much later. (Elsewhere,
     /// too, but more seldom.)
     late: u64,
+    /// The command cannot load the program that reads accessed bits.
+    no_program: bool,
     /// A copy puts a page in place of a guard. (Some kernels refuse that.)
     guards_are_overwritten: bool,
     /// Processors that the agent may use.

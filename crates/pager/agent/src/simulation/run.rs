@@ -85,8 +85,9 @@ impl Setting {
         let policies: Vec<&str> = spec::names().collect();
         let policy = policies[below(policies.len() as u64) as usize];
         let prefetch = [0, 1, 4, 8, 32][below(5) as usize];
-        // Drawn apart: what else a seed makes does not depend on it.
+        // Drawn apart: what else a seed makes does not depend on them.
         let accessed_bits = SplitMix64::new(seed ^ 0xacce).below(2) as u32;
+        let no_program = SplitMix64::new(seed ^ 0xd00f).below(8) == 0;
         let use_ring = u32::from(below(4) > 0);
         // Room for the program: from a few batches to a comfortable size.
         let room = [24, 40, 64, 100, 160][below(5) as usize];
@@ -103,6 +104,7 @@ impl Setting {
             uncounted: [0, 5, 50][below(3) as usize],
             no_reservation: rarely(&mut below, 3),
             late: [0, 4, 20][below(3) as usize],
+            no_program,
             guards_are_overwritten: below(2) == 0,
             processors: 1 + below(2) as usize,
         };

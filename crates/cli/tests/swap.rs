@@ -1,0 +1,711 @@
+//! `sweephand run --backend swap`: the kernel pages, as a policy directs it from outside. Programs
+//! of every kind in less memory than they want, with what they hold verified.
+//!
+//! The programs are in `crates/cli/tests/programs`: each checks every word that it reads, and
+//! prints `right` at the end. Where the kernel cannot be directed (these tests want root, and a
+//! file system for swap files) they say so, and check that the command says so too.
+
+mod live;
+mod schema;
+
+use live::*;
+use schema::keeps_to;
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The user who is nobody else here.
+const NOBODY: u32 = 65534;
+
+/// `sweephand run --backend swap` with further options.
+fn directed(options: &[&str]) -> Command {
+    run(&[&["--backend", "swap"], options].concat())
+}
+
+/// Whether the kernel can be directed here. If not, says why, and that the command says the same.
+fn can_direct() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| {
+        let output = output(&mut directed(&["--memory", "16MiB", "--", "true"]));
+        if output.status.success() {
+            return true;
+        }
+        let words = text(&output.stderr);
+        let known = [
+            "that is for root",
+            "there is no memory controller here",
+            "cannot hold a swap file",
+            "does not take it as a swap file",
+            "there is no space for a swap file",
+            "hands the memory controller down",
+            "--backend swap: ",
+        ];
+        assert!(known.iter().any(|known| words.contains(known)) && words.lines().count() == 1, "{words}");
+        assert_eq!(output.status.code(), Some(2));
+        eprintln!("NOT TESTED: the kernel cannot be directed here: {words}");
+        false
+    })
+}
+
+/// The policies that can direct the kernel.
+fn policies() -> impl Iterator<Item = &'static str> {
+    sweephand_pager::live_policies().filter(|&policy| policy != "wsclock")
+}
+
+/// Tries again if the kernel has ended a program or has refused it a fork: now and then it takes a
+/// cgroup to be full while all that it could swap out is just being written.
+fn unless_killed(mut attempt: impl FnMut() -> Output) -> Output {
+    const REFUSED: [&str; 3] = ["the kernel ended it", "(errno 12)", "Cannot fork"];
+    let mut output = attempt();
+    for _ in 0..4 {
+        let said = text(&output.stderr);
+        if !REFUSED.iter().any(|words| said.contains(words)) {
+            break;
+        }
+        output = attempt();
+    }
+    output
+}
+
+/// How a program under these options ended, and its counts.
+fn run_counted(options: &[&str], program: &[&str]) -> (Output, Value) {
+    let stats = workshop().join(format!("swap.{:?}.json", std::thread::current().id()));
+    let mut command = directed(options);
+    command.arg("--stats").arg(&stats).arg("--").args(program);
+    let output = unless_killed(|| output(&mut command));
+    let Ok(document) = fs::read_to_string(&stats) else {
+        panic!("{command:?}: {}: {} {}", output.status, text(&output.stdout), text(&output.stderr));
+    };
+    if let Some(Err(error)) = keeps_to("run.json", &document, tempfile::tempdir().unwrap().path()) {
+        panic!("{command:?}: {error}: {document}");
+    }
+    fs::remove_file(stats).unwrap();
+    (output, serde_json::from_str(&document).unwrap())
+}
+
+/// Runs a program and expects it to have found everything right, and the command to have been
+/// silent. Returns its counts.
+fn right_counts(options: &[&str], program: &[&str]) -> Value {
+    let (output, counts) = run_counted(options, program);
+    assert!(
+        output.status.success() && text(&output.stdout) == "right" && text(&output.stderr).is_empty(),
+        "{options:?} {program:?}: {}: {} {}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    expect_limit_kept(&counts);
+    counts
+}
+
+fn expect_limit_kept(counts: &Value) {
+    // Where the kernel can neither wait nor fail, it goes beyond the limit by a page or two.
+    let most = count(counts, "cgroup_limit_bytes") + (64 << 10);
+    assert!(count(counts, "cgroup_peak_bytes") <= most, "{counts}");
+}
+
+/// The same of a program that needs more memory than it has: the policy has chosen what went.
+fn expect_directed(options: &[&str], program: &[&str]) -> Value {
+    let counts = right_counts(options, program);
+    assert!(count(&counts, "evictions") > 0, "{options:?} {program:?}: nobody directed: {counts}");
+    counts
+}
+
+fn count(counts: &Value, name: &str) -> u64 {
+    counts[name].as_u64().unwrap_or_else(|| panic!("{name} in {counts}"))
+}
+
+/// A test program with arguments, directed.
+fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
+    if !can_direct() {
+        return;
+    }
+    let program = program(name);
+    expect_directed(options, &[&[program.to_str().unwrap()], arguments].concat());
+}
+
+#[test]
+fn contents_are_right_under_every_policy() {
+    for policy in policies() {
+        expect_right(&["--memory", "16MiB", "--policy", policy], "churn", &["32", "4", "1"]);
+    }
+}
+
+#[test]
+fn contents_are_right_without_read_ahead_and_in_the_least_memory() {
+    let options: [&[&str]; 4] = [
+        &["--memory", "16MiB", "--policy", "clock", "--prefetch", "off"],
+        &["--memory", "4MiB", "--policy", "clock-pro"],
+        &["--memory", "1024p", "--policy", "lifo-plus", "--prefetch", "8"],
+        &["--memory", "16MiB", "--policy", "clock", "--reference-bits", "hardware", "--io", "auto"],
+    ];
+    for options in options {
+        expect_right(options, "churn", &["24", "4", "2"]);
+    }
+    // Asked for as huge pages; the policy chooses among small ones.
+    expect_right(&["--memory", "24MiB", "--policy", "clock"], "churn", &["48", "4", "3", "huge"]);
+}
+
+#[test]
+fn no_write_is_lost_and_threads_come_and_go() {
+    for policy in ["clock", "clock-pro", "fifo"] {
+        expect_right(&["--memory", "16MiB", "--policy", policy], "threads", &["32", "4", "20000"]);
+    }
+}
+
+/// The director is told of no unmapping, and of no move.
+#[test]
+fn unmapped_dropped_moved_and_protected_memory_is_what_it_should_be() {
+    for (policy, seed) in [("clock-pro", "1"), ("clock", "2"), ("car", "3"), ("lifo-plus", "4"), ("apr", "5")]
+    {
+        expect_right(&["--memory", "16MiB", "--policy", policy], "changes", &["32", "400", seed]);
+    }
+    if !can_direct() {
+        return;
+    }
+    // These may be over before anything has been chosen. With a fourth number there are children,
+    // which have what was moved just before they were made.
+    let moves = program("moves");
+    for (policy, arguments) in [
+        ("clock", &["16", "4", "500"][..]),
+        ("clock-pro", &["16", "2", "500"]),
+        ("lifo-plus", &["16", "4", "500"]),
+        ("clock", &["16", "2", "300", "100"]),
+    ] {
+        let options = ["--memory", "12MiB", "--policy", policy];
+        right_counts(&options, &[&[moves.to_str().unwrap()], arguments].concat());
+    }
+}
+
+#[test]
+fn parents_and_children_have_memory_of_their_own() {
+    expect_right(&["--memory", "24MiB", "--policy", "clock"], "forks", &["32", "3", "2"]);
+    expect_right(&["--memory", "24MiB", "--policy", "lifo-plus"], "forks", &["32", "2", "1"]);
+    expect_right(&["--memory", "16MiB", "--policy", "clock"], "forklocks", &["32", "30"]);
+}
+
+/// A guard stays where it is, and what was guarded reads as zeros.
+#[test]
+fn guards_survive_paging() {
+    if !can_direct() {
+        return;
+    }
+    let guards = program("guards");
+    let bare = output(Command::new(&guards).args(["12", "1"]));
+    let words = text(&bare.stdout);
+    if words != "right" {
+        assert!(bare.status.success() && words.starts_with("cannot: "), "{words}");
+        eprintln!("NOT TESTED: guards: {words}");
+        return;
+    }
+    for (policy, seed) in [("clock-pro", "1"), ("clock", "2"), ("lifo-plus", "3"), ("fifo", "4")] {
+        expect_right(&["--memory", "8MiB", "--policy", policy], "guards", &["12", seed]);
+    }
+}
+
+/// What the kernel holds for others it takes care of itself.
+#[test]
+fn direct_io_and_pipes_see_memory_as_it_is() {
+    let file = workshop().join("swap.direct.data");
+    let file = file.to_str().unwrap();
+    expect_right(&["--memory", "16MiB", "--policy", "clock"], "direct", &[file, "32", "1000"]);
+    for way in ["vmsplice", "tee", "zerocopy", "direct"] {
+        expect_right(&["--memory", "8MiB", "--policy", "clock"], "held", &[way, "12"]);
+    }
+}
+
+#[test]
+fn signals_and_ends_are_as_they_are_without() {
+    if !can_direct() {
+        return;
+    }
+    for (policy, period_us) in [("clock", "100"), ("clock-pro", "1000"), ("lifo-plus", "5000")] {
+        expect_right(&["--memory", "16MiB", "--policy", policy], "signals", &["32", period_us, "20"]);
+    }
+    for what in ["robust", "exec", "children", "spawn", "cancelled", "coroutines"] {
+        expect_right(&["--memory", "32MiB", "--policy", "clock"], "ends", &["48", what]);
+    }
+    let ends = program("ends");
+    let (output, _) = run_counted(&["--memory", "32MiB"], &[ends.to_str().unwrap(), "48", "last"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), "right".to_string()));
+}
+
+/// The process goes on with its other threads.
+#[test]
+fn a_program_whose_first_thread_ends_is_directed_too() {
+    expect_right(&["--memory", "32MiB", "--policy", "clock"], "ends", &["48", "leader"]);
+}
+
+#[test]
+fn streams_and_status_are_the_programs_own() {
+    if !can_direct() {
+        return;
+    }
+    let mut command = directed(&["--memory", "16MiB", "--", "sh", "-c", "cat; echo no >&2; exit 7"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = spawn(&mut command);
+    child.stdin.take().unwrap().write_all(b"through").unwrap();
+    let output = child.output();
+    assert_eq!(
+        (output.status.code(), text(&output.stdout), text(&output.stderr)),
+        (Some(7), "through".to_string(), "no".to_string())
+    );
+    let (output, counts) = run_counted(&["--memory", "16MiB"], &["sh", "-c", "kill -SEGV $$"]);
+    assert_eq!((output.status.code(), count(&counts, "exit_status")), (Some(128 + 11), 128 + 11));
+    // A signal to the command is the program's.
+    let script = "trap 'exit 5' TERM; echo up; while :; do sleep 0.1; done";
+    let mut command = directed(&["--memory", "16MiB", "--", "sh", "-c", script]);
+    let mut child = spawn(command.stdout(Stdio::piped()));
+    let mut up = [0; 3];
+    child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    signal(child.id(), "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+/// The kernel asks itself for what is in the swap file: a core is complete, and as large as it
+/// would be.
+#[test]
+fn a_program_that_crashes_leaves_the_core_that_it_would_leave() {
+    if !can_direct() {
+        return;
+    }
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+    if pattern.starts_with('|') || pattern.contains('/') {
+        eprintln!("NOT TESTED: core dumps do not go to the working directory here: {pattern}");
+        return;
+    }
+    let program = program("crash");
+    let folder = tempfile::tempdir_in(workshop()).unwrap();
+    let script = format!(
+        "ulimit -c unlimited && exec {SWEEPHAND} run --backend swap --swap {} --memory 8MiB -- {} 24",
+        workshop().display(),
+        program.display()
+    );
+    let output = output(command("sh").args(["-c", &script]).current_dir(folder.path()));
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(128 + 6), String::new()));
+    let core = fs::read_dir(folder.path()).unwrap().next().expect("there is a core").unwrap();
+    let core = fs::read(core.path()).unwrap();
+    // Each page has one letter, all letters by turns; a page of them may also be the library's.
+    for letter in b'a'..=b'z' {
+        let pages = core.chunks(4096).filter(|page| page.iter().all(|byte| *byte == letter)).count();
+        assert!((24 * 256 / 26..24 * 256 / 26 + 4).contains(&pages), "{pages} pages of {letter}");
+    }
+}
+
+/// Programs that load no library, or bring their own idea of memory.
+#[test]
+fn programs_that_no_pager_could_be_loaded_into_run_as_others_do() {
+    if !can_direct() {
+        return;
+    }
+    let static_churn = compiled("churn", &["-static"]);
+    let static_churn = static_churn.to_str().unwrap();
+    for policy in ["clock", "clock-pro", "apr"] {
+        expect_directed(&["--memory", "16MiB", "--policy", policy], &[static_churn, "32", "4", "1"]);
+    }
+    let nolibrary = compiled("nolibrary", &["-nostdlib", "-pie"]);
+    right_counts(&["--memory", "16MiB"], &[nolibrary.to_str().unwrap()]);
+    // Terabytes of addresses for its shadow.
+    let sanitized = compiled("churn", &["-fsanitize=address"]);
+    expect_directed(&["--memory", "24MiB"], &[sanitized.to_str().unwrap(), "32", "2", "1"]);
+    // What needs another environment, and other rights.
+    let script = format!("exec env -i {static_churn} 32 2 1");
+    expect_directed(&["--memory", "16MiB"], &["sh", "-c", &script]);
+}
+
+/// Whoever begins it, it has the rights of another user. The kernel takes performance events off a
+/// process that becomes such a program.
+#[test]
+fn a_setuid_program_and_a_setuid_child_are_directed_too() {
+    if !can_direct() {
+        return;
+    }
+    let setuid = compiled("churn", &["-DSETUID=swap"]);
+    chown(&setuid, Some(NOBODY), Some(NOBODY)).unwrap();
+    fs::set_permissions(&setuid, fs::Permissions::from_mode(0o4755)).unwrap();
+    let setuid = setuid.to_str().unwrap();
+    expect_directed(&["--memory", "16MiB"], &[setuid, "32", "8", "1"]);
+    let script = format!("true; {setuid} 32 8 1; exit $?");
+    let counts = expect_directed(&["--memory", "16MiB"], &["sh", "-c", &script]);
+    assert!(count(&counts, "evictions") > 1000, "the kernel chose: {counts}");
+}
+
+#[test]
+fn a_go_program_without_cgo_runs_in_less_memory() {
+    if !can_direct() {
+        return;
+    }
+    let go = ["go", "/usr/local/go/bin/go"].into_iter();
+    let Some(go) = go.into_iter().find(|go| command(go).arg("version").output().is_ok()) else {
+        eprintln!("NOT TESTED: Go is not installed");
+        return;
+    };
+    let churn = workshop().join("churn.go.bin");
+    let mut build = command(go);
+    build.args(["build", "-o"]).arg(&churn).arg(sources().join("churn.go"));
+    build.env("CGO_ENABLED", "0").env("GOCACHE", workshop().join("go-cache")).env("GOFLAGS", "-mod=mod");
+    let built = output(&mut build);
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    for policy in ["clock", "clock-pro"] {
+        expect_directed(&["--memory", "24MiB", "--policy", policy], &[churn.to_str().unwrap(), "32", "6"]);
+    }
+}
+
+#[test]
+fn a_jvm_runs_in_less_memory() {
+    if !can_direct() {
+        return;
+    }
+    if command("javac").arg("-version").output().is_err() || command("java").arg("-version").output().is_err()
+    {
+        eprintln!("NOT TESTED: Java is not installed");
+        return;
+    }
+    let mut build = command("javac");
+    let built = output(build.arg("-d").arg(workshop()).arg(sources().join("Churn.java")));
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let workshop = workshop().to_str().unwrap();
+    let java = ["java", "-XX:+UseSerialGC", "-Xms96m", "-Xmx96m", "-cp", workshop, "Churn", "48", "6"];
+    expect_directed(&["--memory", "64MiB", "--policy", "clock-pro"], &java);
+}
+
+/// Two processes, each of which wants more than half, under one limit. Their pages compete.
+#[test]
+fn a_tree_of_processes_has_one_limit() {
+    if !can_direct() {
+        return;
+    }
+    let churn = program("churn");
+    let static_churn = compiled("churn", &["-static"]);
+    let script = format!(
+        "{} 24 6 1 & first=$!; {} 24 6 2 & second=$!; wait $first && wait $second",
+        churn.display(),
+        static_churn.display()
+    );
+    for policy in ["clock", "lifo-plus"] {
+        let (output, counts) =
+            run_counted(&["--memory", "32MiB", "--policy", policy], &["sh", "-c", &script]);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{counts}");
+        assert_eq!(text(&output.stdout), "right\nright");
+        let limit = (32 << 20) + sweephand_pager::kernel_share(32 << 20);
+        assert_eq!(count(&counts, "cgroup_limit_bytes"), limit);
+        expect_limit_kept(&counts);
+        // Half a limit would have been no limit for one of them.
+        assert!(count(&counts, "cgroup_peak_bytes") > limit / 2, "{counts}");
+        assert!(count(&counts, "evictions") > (48 << 20) / 4096 - limit / 4096, "{counts}");
+    }
+}
+
+/// They come and go by the hundred while a large one is paged: each is forgotten when it has ended.
+#[test]
+fn a_thousand_short_processes_leave_nothing_with_the_director() {
+    if !can_direct() {
+        return;
+    }
+    let churn = program("churn");
+    let script = format!(
+        "{} 32 6 1 & large=$!; n=0; while [ $n -lt 1000 ]; do /bin/true; n=$((n+1)); done; \
+         ls /proc/$PPID/fd | wc -l >&2; wait $large",
+        churn.display()
+    );
+    let (output, counts) = run_counted(&["--memory", "16MiB"], &["sh", "-c", &script]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "right".to_string()), "{counts}");
+    let open: usize = text(&output.stderr).parse().unwrap();
+    assert!(open < 100, "{open} descriptors are open");
+    assert!(count(&counts, "evictions") > 0, "{counts}");
+}
+
+#[test]
+fn a_program_that_fits_is_left_to_the_kernel() {
+    if !can_direct() {
+        return;
+    }
+    let churn = program("churn");
+    let counts = right_counts(&["--memory", "64MiB"], &[churn.to_str().unwrap(), "16", "4", "1"]);
+    for name in
+        ["zero_fill_faults", "refaults", "evictions", "overruled_pages", "unasked_pages", "hand_steps"]
+    {
+        assert_eq!(counts[name], 0, "{name} in {counts}");
+    }
+    assert_eq!(counts["cgroup_failcnt"], 0, "{counts}");
+}
+
+#[test]
+fn counts_hang_together_and_the_limit_holds() {
+    if !can_direct() {
+        return;
+    }
+    let churn = program("churn");
+    let churn = [churn.to_str().unwrap(), "32", "4", "1"];
+    let counts = expect_directed(&["--memory", "16MiB", "--policy", "CLOCK"], &churn);
+    let count = |name| count(&counts, name);
+    assert_eq!(
+        ["policy", "backend", "reference_bits"].map(|name| counts[name].as_str().unwrap()),
+        ["clock", "swap", "hardware"]
+    );
+    assert_eq!((count("exit_status"), count("memory_limit_bytes")), (0, 16 << 20));
+    let budget = (16 << 20) + sweephand_pager::kernel_share(16 << 20);
+    assert_eq!((count("budget_bytes"), count("cgroup_limit_bytes")), (budget, budget));
+    let [first, back] = ["zero_fill_faults", "refaults"].map(count);
+    // 8192 pages do not fit. Each that is gone has been there before, and what came back was gone.
+    assert!((8192..10_000).contains(&first), "{counts}");
+    // The kernel takes pages while the director surveys them. Such a page may count as having come
+    // although it has just gone, and then as gone: a few in a hundred on a busy machine.
+    let faults = count("faults");
+    assert!(back > 4096 && first + back <= faults + faults / 5, "{counts}");
+    let gone = count("evictions") + count("overruled_pages");
+    assert!(gone <= first + back && back <= gone, "{counts}");
+    assert!(count("evictions") > 4096, "{counts}");
+    assert!(counts["overruled_pages"].is_u64(), "{counts}");
+    assert!(count("unused_pages") <= count("unasked_pages"), "{counts}");
+    assert!(count("peak_resident_pages") * 4096 <= budget, "{counts}");
+    assert!(count("peak_resident_pages") * 4096 > budget / 2, "{counts}");
+    for name in ["pages_read", "pages_written", "hand_steps", "major_faults", "wall_ns", "user_ns", "sys_ns"]
+    {
+        assert!(count(name) > 0, "{name} in {counts}");
+    }
+    for name in ["rescues", "refaults_in_flight", "io", "processes", "unpaged_programs", "peak_pager_pages"] {
+        assert!(counts[name].is_null(), "{name} in {counts}");
+    }
+    // A policy that tells them apart knows mappings.
+    let counts = expect_directed(&["--memory", "16MiB", "--policy", "apr"], &churn);
+    assert!(self::count(&counts, "objects") > 0, "{counts}");
+    let without = ["--memory", "16MiB", "--policy", "clock", "--prefetch", "off"];
+    assert_eq!(self::count(&expect_directed(&without, &churn), "unasked_pages"), 0);
+}
+
+/// The environment, the descriptors and the libraries are those of a program that runs alone.
+#[test]
+fn nothing_of_the_run_is_in_the_program() {
+    if !can_direct() {
+        return;
+    }
+    let script = "env | grep -v '^_='; ls -l /proc/$$/fd | grep -c -v 'pipe:\\|/dev/null\\|^total'; \
+                  awk '{print $6}' /proc/$$/maps | sort -u";
+    let said = |command: &mut Command| text(&output(command.stdin(Stdio::null())).stdout);
+    let alone = said(command("sh").args(["-c", script]));
+    assert!(alone.contains("[stack]"), "{alone}");
+    assert_eq!(said(&mut directed(&["--memory", "16MiB", "--", "sh", "-c", script])), alone);
+}
+
+/// Without it the kernel goes on by itself, as long as it finds memory. Then the program waits.
+#[test]
+fn a_director_that_stands_still_does_no_harm() {
+    if !can_direct() {
+        return;
+    }
+    let churn = program("churn");
+    let attempt = || {
+        let mut command = directed(&["--memory", "16MiB", "--"]);
+        command.arg(&churn).args(["32", "40", "1"]);
+        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        let start = Instant::now();
+        while child.family().first().is_none_or(|&pid| swapped_kib(pid) == 0) {
+            assert!(start.elapsed() < PATIENCE, "it does not begin to page");
+            sleep(Duration::from_millis(5));
+        }
+        let program = child.family()[0];
+        signal(child.id(), "STOP");
+        let stopped = Instant::now();
+        while is_alive(program) && stopped.elapsed() < Duration::from_secs(5) {
+            sleep(Duration::from_millis(20));
+        }
+        assert!(child.try_wait().unwrap().is_none());
+        signal(child.id(), "CONT");
+        wait(child)
+    };
+    let output = unless_killed(attempt);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "right".to_string()));
+}
+
+/// Memory of a process that is in a swap file.
+fn swapped_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:"));
+    line.map_or(0, |line| line.trim().trim_end_matches(" kB").parse().unwrap())
+}
+
+/// A process beside the run is left alone.
+#[test]
+fn others_are_not_directed() {
+    if !can_direct() {
+        return;
+    }
+    let mut other = command(program("waits"));
+    let mut other = spawn(other.arg("32").stdin(Stdio::piped()).stdout(Stdio::piped()));
+    let mut said = [0; 5];
+    other.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    let churn = program("churn");
+    let script = format!("{} 32 4 1; grep VmSwap /proc/{}/status >&2", churn.display(), other.id());
+    let (output, counts) = run_counted(&["--memory", "16MiB"], &["sh", "-c", &script]);
+    assert_eq!(text(&output.stdout), "right");
+    assert!(count(&counts, "evictions") > 0, "{counts}");
+    let words: Vec<String> = text(&output.stderr).split_whitespace().map(String::from).collect();
+    assert_eq!(words, ["VmSwap:", "0", "kB"]);
+    other.stdin.take().unwrap().write_all(b"on\n").unwrap();
+    assert_eq!(text(&other.output().stdout), "right");
+}
+
+#[test]
+fn nothing_is_left_however_it_ends() {
+    if !can_direct() {
+        return;
+    }
+    let churn = program("churn");
+    let churn = churn.to_str().unwrap();
+    for end in ["TERM", "INT", "KILL", "USR1", "exit"] {
+        // A shell, so that there is more than one process; its child outlives it when it exits.
+        let script = match end {
+            "exit" => "sleep 2 & exit 0".to_string(),
+            _ => format!("trap 'exit 3' INT TERM; {churn} 32 1000 1 & wait"),
+        };
+        let mut command = directed(&["--memory", "16MiB", "--", "sh", "-c", &script]);
+        let mut child = spawn(command.stdout(Stdio::null()).stderr(Stdio::null()));
+        let start = Instant::now();
+        while program_of(child.id()).is_empty() && child.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < PATIENCE, "it does not begin");
+            sleep(Duration::from_millis(5));
+        }
+        let mut family = Vec::new();
+        if end != "exit" {
+            sleep(Duration::from_millis(500));
+            family = child.family();
+            assert!(!family.is_empty() && !left_by(child.id()).is_empty(), "{end}: it has no cgroup");
+            // TERM and INT go to the shell, not to its child; the others end the command itself.
+            signal(child.id(), end);
+        }
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < PATIENCE, "{end}: it does not end");
+            sleep(Duration::from_millis(5));
+        }
+        let start = Instant::now();
+        while !left_by(child.id()).is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(30), "{end}: left: {:?}", left_by(child.id()));
+            sleep(Duration::from_millis(5));
+        }
+        // Whoever is killed takes the program along; who ends in good order leaves its other
+        // processes to themselves.
+        let is_killed = matches!(end, "KILL" | "USR1");
+        for &pid in &family {
+            assert!(!is_killed || !is_alive(pid), "{end}: process {pid} goes on");
+            if is_alive(pid) {
+                signal(pid, "KILL");
+            }
+        }
+    }
+}
+
+/// The same bytes as with all the memory in the world, in half of what they want.
+#[test]
+fn real_programs_print_what_they_always_do() {
+    if !can_direct() {
+        return;
+    }
+    let source = workshop().join("swap.large.c");
+    let functions: String = (0..1500)
+        .map(|n| format!("int f{n}(int x) {{ int a[8]; for (int i = 0; i < 8; i++) a[i] = x * {n} + i; return a[x & 7]; }}\n"))
+        .collect();
+    fs::write(&source, functions).unwrap();
+    let python = "d={i:str(i)*5 for i in range(250000)}\n\
+                  import hashlib,zlib,json\n\
+                  t=json.dumps(sorted(d.items(),key=lambda e:e[1])).encode()\n\
+                  print(hashlib.sha256(t).hexdigest(),zlib.crc32(t))";
+    let cases: [(&str, Vec<&str>); 2] = [
+        ("40MiB", vec!["python3", "-c", python]),
+        // A tree of processes.
+        ("12MiB", vec!["gcc", "-O1", "-S", "-o", "/dev/stdout", source.to_str().unwrap()]),
+    ];
+    let digest = |command: &mut Command| {
+        let path = workshop().join("swap.printed");
+        let status = command.stdout(fs::File::create(&path).unwrap()).status().unwrap();
+        assert!(status.success(), "{command:?}: {status}");
+        fs::read(path).unwrap()
+    };
+    let stats = workshop().join("swap.real.json");
+    for (memory, command) in cases {
+        let expected = digest(live::command(command[0]).args(&command[1..]));
+        for policy in ["clock", "clock-pro"] {
+            let mut limited = directed(&["--memory", memory, "--policy", policy, "--stats"]);
+            limited.arg(&stats).arg("--").args(&command);
+            assert!(digest(&mut limited) == expected, "{command:?} under {policy}: other bytes");
+            let counts: Value = serde_json::from_slice(&fs::read(&stats).unwrap()).unwrap();
+            assert!(count(&counts, "refaults") > 0, "{command:?} was never short of memory: {counts}");
+        }
+    }
+}
+
+/// A command that fails with status 2 and one line.
+fn refuse(arguments: &[&str], expected: &str) {
+    let output = output(sweephand().arg("run").args(arguments).stdin(Stdio::null()));
+    let words = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {words}");
+    assert!(words.contains(expected) && words.lines().count() == 1, "{arguments:?}: {words}");
+}
+
+#[test]
+fn options_that_mean_nothing_are_refused() {
+    let with = |options: &[&str], expected: &str| {
+        let arguments = [&["--backend", "swap", "--memory", "16MiB"], options, &["--", "true"]].concat();
+        refuse(&arguments, &format!("--backend swap does not go with {expected}"));
+    };
+    with(&["--io", "sync"], "--io");
+    with(&["--reference-bits", "software"], "--reference-bits software");
+    with(&["--cgroup-limit", "none"], "--cgroup-limit");
+    with(&["--cgroup-limit", "64MiB"], "--cgroup-limit");
+    with(&["--kernel"], "--kernel");
+    refuse(&["--backend", "swap", "--tasks", "none.toml"], "--backend swap does not go with --tasks");
+}
+
+#[test]
+fn what_cannot_be_directed_is_told_in_one_line() {
+    refuse(&["--backend", "swap", "--memory", "16MiB", "--policy", "lru", "--", "true"], "policy 'lru'");
+    refuse(
+        &["--backend", "swap", "--memory", "16MiB", "--policy", "wsclock", "--", "true"],
+        "--backend swap: policy 'wsclock' goes by the program's own time",
+    );
+    if !can_direct() {
+        return;
+    }
+    let refuse = |memory: &str, swap: &Path, program: &str, expected: &str| {
+        let swap = swap.to_str().unwrap();
+        let options = ["--backend", "swap", "--memory", memory, "--swap", swap, "--", program];
+        self::refuse(&options, expected);
+    };
+    refuse("1MiB", workshop(), "true", "give it 4.0 MiB at least");
+    refuse("16MiB", workshop(), "/no/such/program", "/no/such/program: there is no such program");
+    refuse("16MiB", workshop(), "/etc/passwd", "/etc/passwd: is not an executable file");
+    refuse("16MiB", Path::new("/dev/shm"), "true", "name another place with --swap");
+    // Locked memory goes to no swap.
+    let script = "import ctypes, mmap\nlibc = ctypes.CDLL(None)\nlibc.mlockall(3)\nx = bytearray(b'1') * (200 << 20)\nprint(len(x))";
+    let output = output(directed(&["--memory", "32MiB", "--", "python3", "-c"]).arg(script));
+    let words = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{words}");
+    assert!(words.contains("did not fit the cgroup's") && words.lines().count() == 1, "{words}");
+}
+
+#[test]
+fn who_is_not_root_is_told_so() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("NOT TESTED: changing the user is for root");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy: PathBuf = directory.path().join("sweephand");
+    fs::copy(SWEEPHAND, &copy).unwrap();
+    let mut command = command(&copy);
+    command.args(["run", "--backend", "swap", "--memory", "16MiB", "--", "true"]);
+    command.current_dir("/").uid(NOBODY).gid(NOBODY).stdin(Stdio::null());
+    let output = output(&mut command);
+    let words = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    assert!(words.contains("that is for root") && words.lines().count() == 1, "{words}");
+}

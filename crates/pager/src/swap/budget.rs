@@ -1,0 +1,118 @@
+//! How many pages the policy may have: what is left of the cgroup's limit.
+
+use crate::PAGE_BYTES;
+use crate::cgroup::{Cgroup, Charged};
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Part of the limit that is kept for pages on their way, at first, at least and at most. They are
+/// being written, or were read ahead. The kernel takes them back when memory is asked for. If there
+/// are not enough of them, it takes pages that the policy keeps.
+const WAY_PART: u64 = 48;
+const LEAST_WAY_PART: u64 = 64;
+const MOST_WAY_PART: u64 = 8;
+const LEAST_WAY_BYTES: u64 = 1 << 20;
+/// Pages that the kernel charges in advance for each processor. They count, but nobody has them.
+const ADVANCE_PAGES: u64 = 64;
+/// The room grows by a part of what was taken against the policy's choice, and shrinks by one part
+/// in so many each time.
+const OVERRULED_PART: u64 = 4;
+const SHRINK_PART: u64 = 128;
+/// While this part of the limit is free, the program fits.
+const NEARLY_FULL_PART: u64 = 8;
+const NEARLY_FULL_BYTES: u64 = 4 << 20;
+/// The policy has at least this many frames, whatever else takes memory.
+const LEAST_FRAMES: usize = 64;
+
+/// The limit, and what it is for.
+#[derive(Debug)]
+pub(super) struct Budget {
+    cgroup: Arc<Cgroup>,
+    limit_bytes: u64,
+    way_bytes: u64,
+    least_way_bytes: u64,
+}
+
+/// What the cgroup's account says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    /// The policy's frames.
+    pub(super) frames: usize,
+    /// Pages that processes have mapped.
+    pub(super) mapped: usize,
+}
+
+/// Without a director, nobody would make room for processes that wait.
+impl Drop for Budget {
+    fn drop(&mut self) {
+        self.have_processes_end();
+    }
+}
+
+impl Budget {
+    pub(super) fn new(cgroup: Arc<Cgroup>) -> Self {
+        let limit_bytes = cgroup.limit_bytes();
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+        let least_way_bytes =
+            (limit_bytes / LEAST_WAY_PART).max(LEAST_WAY_BYTES) + ADVANCE_PAGES * PAGE_BYTES * processors;
+        let way_bytes = (limit_bytes / WAY_PART).max(least_way_bytes);
+        Self { cgroup, limit_bytes, way_bytes, least_way_bytes }
+    }
+
+    /// The processes of the program.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.cgroup.members()
+    }
+
+    /// Has processes wait for memory that there is not, instead of being killed: under load, the
+    /// kernel gives up although most of what it needs is being written. Returns a descriptor that
+    /// becomes readable when one waits. `None`: this kernel cannot do that.
+    pub(super) fn have_processes_wait(&self) -> Option<OwnedFd> {
+        self.cgroup.have_processes_wait()
+    }
+
+    /// Whether processes wait for memory.
+    pub(super) fn is_short(&self) -> bool {
+        self.cgroup.is_short()
+    }
+
+    /// Has processes that wait try again.
+    pub(super) fn have_processes_try(&self) {
+        self.cgroup.have_processes_try(self.limit_bytes);
+    }
+
+    /// Lets the kernel kill processes again: there is nothing left to page out.
+    pub(super) fn have_processes_end(&self) {
+        self.cgroup.have_processes_end();
+    }
+
+    /// Whether the program may soon need more than there is.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        let charged = self.cgroup.usage_bytes().unwrap_or_default();
+        let free = (self.limit_bytes / NEARLY_FULL_PART).max(NEARLY_FULL_BYTES);
+        charged + free > self.limit_bytes
+    }
+
+    /// Pages that may be on their way at a time.
+    pub(super) fn way_pages(&self) -> usize {
+        (self.way_bytes / PAGE_BYTES) as usize
+    }
+
+    /// So many pages have gone lately although the policy kept them.
+    pub(super) fn adapt(&mut self, overruled: u64) {
+        let most = (self.limit_bytes / MOST_WAY_PART).max(self.least_way_bytes);
+        let more = overruled * PAGE_BYTES / OVERRULED_PART;
+        let next = self.way_bytes - self.way_bytes / SHRINK_PART + more;
+        self.way_bytes = next.clamp(self.least_way_bytes, most);
+    }
+
+    /// Looks at the account. `resident`: the frames that have pages now. `own_bytes`: memory that
+    /// the director itself takes.
+    pub(super) fn look(&self, resident: usize, own_bytes: usize) -> Option<Look> {
+        let Charged { all_bytes, free_bytes, mapped_bytes } = self.cgroup.charged()?;
+        let taken = all_bytes.saturating_sub(free_bytes) + self.way_bytes + own_bytes as u64;
+        let room = (self.limit_bytes as i64 - taken as i64) / PAGE_BYTES as i64;
+        let frames = (resident as i64 + room).max(LEAST_FRAMES as i64) as usize;
+        Some(Look { frames, mapped: (mapped_bytes / PAGE_BYTES) as usize })
+    }
+}

@@ -1,0 +1,499 @@
+//! The director: a thread that learns of faults, asks the policy, and advises the kernel.
+//!
+//! It works in turns. A turn takes what has happened, in the order in which it matters least if it
+//! is late: new pages go to the policy, pages are read ahead, pages that the policy gives up are
+//! paged out, and at last accessed bits are cleared.
+//!
+//! Events say what comes into memory; they do not say what the program unmaps, nor what the kernel
+//! takes by itself. Both show when a page is about to be paged out, in its entry of the page table.
+//! Now and then the director compares all entries with what it knows (`survey`), which also finds
+//! pages whose events were lost.
+
+use super::budget::Budget;
+use super::faults::{Event, Faults, wait};
+use super::memory::Memory;
+use super::pages::{SpaceId, State};
+use super::space::{Advice, Entry};
+use super::streams::Streams;
+use crate::PAGE_BYTES;
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use sweephand_pager_interface::spec::LiveSpec;
+use sweephand_policy::plugin::PolicyObject;
+use sweephand_policy::registry::{Registered, VmVisitor};
+use sweephand_policy::{ArgumentError, Arguments, NEVER, PageId, Policy, Reference, VmModel};
+
+/// How often the director looks whether the program still fits.
+const FIT_PERIOD: Duration = Duration::from_millis(1);
+/// The longest turn while something happens, and while nothing does.
+const BUSY_PERIOD: Duration = Duration::from_millis(4);
+const QUIET_PERIOD: Duration = Duration::from_millis(50);
+/// How often the frames are counted anew.
+const COUNT_PERIOD: Duration = Duration::from_millis(10);
+/// How often all entries are looked at, and which part of the time that may take at most.
+const SURVEY_PERIOD: Duration = Duration::from_secs(1);
+const SURVEY_PART: u32 = 50;
+/// If more than one page in so many is missing, all entries are looked at.
+const MISSING_PART: usize = 256;
+/// Pages that are paged out at a time, as part of the frames.
+const BATCH_PART: usize = 64;
+const LEAST_BATCH: usize = 8;
+const MOST_BATCH: usize = 64;
+/// Times that the kernel is asked to page a page out before the policy gets it back.
+const MOST_TRIES: u8 = 4;
+/// Pages that leave at once when processes wait for memory, as part of the frames.
+const RELIEF_PART: usize = 32;
+/// If processes have waited for so long, what they need cannot be had.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+/// The object of pages that are in none.
+const NO_OBJECT: u32 = 0;
+/// Bytes that a policy takes for a page, about.
+const POLICY_BYTES: usize = 16;
+
+/// What the director has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// Pages that came for the first time, as far as the director knows.
+    pub(super) first_touches: u64,
+    /// Pages that came back.
+    pub(super) refaults: u64,
+    /// Pages that the policy gave up and the kernel paged out.
+    pub(super) evictions: u64,
+    /// Pages that the kernel paged out by itself although the policy kept them.
+    pub(super) overruled: u64,
+    /// Pages that the kernel was asked to read ahead, and those of them that were not used.
+    pub(super) asked_ahead: u64,
+    pub(super) unused_ahead: u64,
+    pub(super) resident: usize,
+    pub(super) peak_resident: usize,
+    pub(super) objects: u64,
+    pub(super) hand_steps: u64,
+    /// Processor time of the director.
+    pub(super) user: Duration,
+    pub(super) system: Duration,
+}
+
+/// What the director needs.
+pub(super) struct Parts {
+    pub(super) memory: Memory,
+    pub(super) faults: Faults,
+    pub(super) budget: Budget,
+    pub(super) spec: LiveSpec,
+    pub(super) prefetch_pages: u32,
+    /// The first process of the program.
+    pub(super) process: u32,
+    /// Readable when it is time to end.
+    pub(super) stop: OwnedFd,
+    pub(super) counts: Arc<Mutex<Counts>>,
+}
+
+/// The director.
+struct Director {
+    parts: Parts,
+    policy: Box<dyn PolicyObject>,
+    /// Whether the policy goes by objects, and their numbers, by the mapping's first page.
+    needs_objects: bool,
+    objects: HashMap<(SpaceId, u64), u32>,
+    streams: Streams,
+    counts: Counts,
+    /// Frames that the policy was made for, and those that it may fill now.
+    policy_frames: usize,
+    frames: usize,
+    /// Pages that the policy has given up, with the times that the kernel has been asked.
+    leaving: Vec<(PageId, u8)>,
+    /// Pages read ahead that have not been used, about.
+    ahead: usize,
+    counted: Instant,
+    surveyed: Instant,
+    survey_took: Duration,
+    must_survey: bool,
+    /// Since when processes wait for memory.
+    short_since: Option<Instant>,
+}
+
+/// Directs the kernel's paging until it is told to stop.
+pub(super) fn direct(parts: Parts) {
+    let short = parts.budget.have_processes_wait();
+    loop {
+        if parts.budget.is_nearly_full() {
+            break;
+        }
+        wait([parts.stop.as_fd()].into_iter(), FIT_PERIOD);
+        if is_told_to_stop(&parts.stop) {
+            return;
+        }
+    }
+    // A policy that cannot be made was refused before the program started.
+    let Ok(mut director) = Director::new(parts) else { return };
+    director.survey();
+    let mut events = Vec::new();
+    let mut period = BUSY_PERIOD;
+    while !is_told_to_stop(&director.parts.stop) {
+        let others = [Some(&director.parts.stop), short.as_ref()].into_iter().flatten().map(OwnedFd::as_fd);
+        director.parts.faults.wait(others, period);
+        director.parts.faults.drain(|event| events.push(event));
+        let is_quiet = events.is_empty();
+        period = if is_quiet && director.short_since.is_none() {
+            (2 * period).min(QUIET_PERIOD)
+        } else {
+            BUSY_PERIOD
+        };
+        director.turn(&mut events, is_quiet);
+        let is_news = short.as_ref().is_some_and(|short| rustix::io::read(short, &mut [0; 8]).is_ok());
+        if is_news || director.short_since.is_some() {
+            director.relieve();
+        }
+    }
+    director.publish();
+}
+
+fn is_told_to_stop(stop: &OwnedFd) -> bool {
+    rustix::io::read(stop, &mut [0; 8]).is_ok()
+}
+
+/// Makes a policy, and says whether it goes by objects.
+pub(super) fn make(spec: &LiveSpec, frames: usize) -> Option<Result<Made, ArgumentError>> {
+    struct Make<'a>(&'a Arguments, usize);
+    impl VmVisitor for Make<'_> {
+        type Output = Result<Made, ArgumentError>;
+        fn visit<P: Registered<Model = VmModel> + Send + 'static>(self) -> Self::Output {
+            let policy = P::configure(self.1, self.0)?;
+            Ok(Made { policy: Box::new(policy), needs_objects: <P as Policy>::NEEDS_OBJECTS })
+        }
+    }
+    spec.visit(Make(spec.arguments(), frames))
+}
+
+/// A policy.
+pub(super) struct Made {
+    policy: Box<dyn PolicyObject>,
+    needs_objects: bool,
+}
+
+impl Director {
+    fn new(mut parts: Parts) -> Result<Self, ArgumentError> {
+        // Without events, the surveys find what comes.
+        let _ = parts.faults.begin();
+        let _ = parts.memory.space_of(parts.process);
+        // What all processes have mapped now is what the policy will have.
+        let own_bytes = parts.faults.bytes();
+        let mapped = parts.budget.look(0, own_bytes).map_or(1, |look| look.mapped);
+        let frames = parts.budget.look(mapped, own_bytes).map_or(mapped, |look| look.frames);
+        let Some(made) = make(&parts.spec, frames) else { unreachable!("it was made before") };
+        let Made { policy, needs_objects } = made?;
+        let streams = Streams::new(parts.prefetch_pages);
+        let now = Instant::now();
+        Ok(Self {
+            parts,
+            policy,
+            needs_objects,
+            objects: HashMap::new(),
+            streams,
+            counts: Counts::default(),
+            policy_frames: frames,
+            frames,
+            leaving: Vec::new(),
+            ahead: 0,
+            counted: now,
+            surveyed: now,
+            survey_took: Duration::ZERO,
+            must_survey: false,
+            short_since: None,
+        })
+    }
+
+    fn turn(&mut self, events: &mut Vec<Event>, is_quiet: bool) {
+        self.take_in(events);
+        self.count_frames();
+        self.page_out();
+        self.parts.memory.end_turn(is_quiet);
+        let now = Instant::now();
+        let since = now - self.surveyed;
+        if self.must_survey && since > (SURVEY_PERIOD / 32).max(self.survey_took * (SURVEY_PART / 4))
+            || since > SURVEY_PERIOD.max(self.survey_took * SURVEY_PART)
+        {
+            self.survey();
+        }
+    }
+
+    /// New pages go to the policy.
+    fn take_in(&mut self, events: &mut Vec<Event>) {
+        let own = std::process::id();
+        let mut touched: Vec<(SpaceId, u64)> = Vec::with_capacity(events.len());
+        for event in events.drain(..) {
+            match event {
+                Event::Fault { process, address } if process != own => {
+                    if let Some(space) = self.parts.memory.space_of(process) {
+                        touched.push((space, address / PAGE_BYTES));
+                    }
+                }
+                Event::NewMemory { process } => {
+                    let space = self.parts.memory.known_space(process);
+                    space.into_iter().for_each(|space| self.forget_space(space, &mut touched));
+                }
+                Event::ThreadEnded { process, thread } => {
+                    if let Some(space) = self.parts.memory.known_space(process)
+                        && !self.parts.memory.go_on_without(space, thread)
+                    {
+                        self.forget_space(space, &mut touched);
+                    }
+                }
+                Event::Lost => self.must_survey = true,
+                Event::Fault { .. } => {}
+            }
+        }
+        let mut sorted = touched.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let mut entries = HashMap::with_capacity(sorted.len());
+        for of_space in sorted.chunk_by(|a, b| a.0 == b.0) {
+            let numbers: Vec<u64> = of_space.iter().map(|&(_, number)| number).collect();
+            let found = self.parts.memory.space(of_space[0].0).map(|space| space.entries(&numbers));
+            entries.extend(of_space.iter().copied().zip(found.unwrap_or_default()));
+        }
+        for place in touched {
+            // What has left again, is a file's or is shared with another process is not the
+            // policy's.
+            if entries.get(&place).is_some_and(|entry: &Entry| entry.is_ours()) {
+                self.arrive(place.0, place.1);
+            }
+        }
+    }
+
+    /// A page is in memory.
+    fn arrive(&mut self, space: SpaceId, number: u64) {
+        let id = self.parts.memory.pages.meet(space, number);
+        match self.parts.memory.pages[id].state {
+            State::Resident => return,
+            State::Unknown => self.counts.first_touches += 1,
+            State::Leaving => self.leaving.retain(|&(other, _)| other != id),
+            state @ (State::Out | State::Ahead) => {
+                self.ahead = self.ahead.saturating_sub(usize::from(state == State::Ahead));
+                self.counts.refaults += 1;
+                if let Some(window) = self.streams.fault(space, number) {
+                    self.read_ahead(space, window);
+                }
+            }
+        }
+        let object = self.object_of(space, number);
+        let reference = Reference { page: id, page_number: number, object, next_use: NEVER };
+        self.policy.fault(reference);
+        while self.counts.resident >= self.policy_frames && self.give_up_one() {}
+        let referenced = self.policy.insert(reference, &mut self.parts.memory);
+        self.parts.memory.has_come(id, referenced);
+        self.counts.resident += 1;
+        self.counts.peak_resident = self.counts.peak_resident.max(self.counts.resident);
+    }
+
+    /// The object of a page: its mapping.
+    fn object_of(&mut self, space: SpaceId, number: u64) -> u32 {
+        if !self.needs_objects {
+            return NO_OBJECT;
+        }
+        let mapping = self.parts.memory.space(space).map_or(0, |space| space.mapping(number));
+        if mapping == 0 {
+            return NO_OBJECT;
+        }
+        let next = self.objects.len() as u32 + 1;
+        let object = *self.objects.entry((space, mapping)).or_insert(next);
+        self.counts.objects = self.objects.len() as u64;
+        object
+    }
+
+    /// The kernel is to read those of some pages that are in the swap file.
+    fn read_ahead(&mut self, space: SpaceId, window: std::ops::Range<u64>) {
+        let room = (self.parts.budget.way_pages() / 2).saturating_sub(self.ahead);
+        let pages = &mut self.parts.memory.pages;
+        let ids = window.filter_map(|number| pages.find(space, number));
+        let ids: Vec<PageId> = ids.filter(|&id| pages[id].state == State::Out).take(room).collect();
+        ids.iter().for_each(|&id| pages[id].state = State::Ahead);
+        self.ahead += ids.len();
+        self.counts.asked_ahead += ids.len() as u64;
+        self.parts.memory.advise(ids, State::Ahead, Advice::WillNeed);
+    }
+
+    /// The policy gives up a page. `false`: it has none.
+    fn give_up_one(&mut self) -> bool {
+        let Some(id) = self.policy.victim(&mut self.parts.memory) else { return false };
+        self.policy.evict(id);
+        self.parts.memory.pages[id].state = State::Leaving;
+        self.leaving.push((id, 0));
+        self.counts.resident -= 1;
+        true
+    }
+
+    /// Counts the frames anew, when it is time.
+    fn count_frames(&mut self) {
+        let now = Instant::now();
+        if now - self.counted < COUNT_PERIOD {
+            return;
+        }
+        self.counted = now;
+        let own_bytes =
+            self.parts.memory.bytes() + POLICY_BYTES * self.policy_frames + self.parts.faults.bytes();
+        // Pages that are about to leave still take memory.
+        let resident = self.counts.resident + self.leaving.len();
+        if let Some(look) = self.parts.budget.look(resident, own_bytes) {
+            self.frames = look.frames.min(self.policy_frames);
+            // What is not mapped any more was unmapped by the program, or taken by the kernel. In
+            // either case it is time to look.
+            let missing = resident.saturating_sub(look.mapped);
+            let is_more = missing > resident / MISSING_PART;
+            self.parts.budget.adapt(if is_more { missing as u64 } else { 0 });
+            self.must_survey |= is_more;
+        }
+        self.publish();
+    }
+
+    /// Shows what has been counted.
+    fn publish(&mut self) {
+        self.counts.hand_steps = self.policy.hand_steps();
+        (self.counts.user, self.counts.system) = crate::usage::of_this_thread();
+        *self.parts.counts.lock().unwrap_or_else(|error| error.into_inner()) = self.counts;
+    }
+
+    /// Processes may wait for memory: more pages leave, until there is enough, or none is left.
+    fn relieve(&mut self) {
+        if !self.parts.budget.is_short() {
+            self.short_since = None;
+            return;
+        }
+        let since = *self.short_since.get_or_insert_with(Instant::now);
+        let fewer = self.counts.resident.saturating_sub((self.policy_frames / RELIEF_PART).max(LEAST_BATCH));
+        while self.counts.resident > fewer && self.give_up_one() {}
+        self.page_out();
+        self.parts.budget.have_processes_try();
+        if since.elapsed() > STUCK_AFTER {
+            self.parts.budget.have_processes_end();
+        }
+    }
+
+    /// Pages that the policy gives up leave memory.
+    fn page_out(&mut self) {
+        let batch = (self.frames / BATCH_PART).clamp(LEAST_BATCH, MOST_BATCH);
+        if self.counts.resident > self.frames {
+            while self.counts.resident + batch > self.frames && self.give_up_one() {}
+        }
+        if self.leaving.is_empty() {
+            return;
+        }
+        let mut tries: HashMap<PageId, u8> = self.leaving.drain(..).collect();
+        let mut ids: Vec<PageId> = tries.keys().copied().collect();
+        let went_before = self.look_at(&mut ids);
+        self.counts.overruled += went_before;
+        self.parts.memory.advise(ids.clone(), State::Leaving, Advice::PageOut);
+        self.counts.evictions += self.look_at(&mut ids);
+        for id in ids {
+            let times = tries.remove(&id).unwrap_or_default() + 1;
+            if times < MOST_TRIES {
+                self.leaving.push((id, times));
+            } else {
+                let page = self.parts.memory.pages[id];
+                self.arrive(page.space, page.number());
+            }
+        }
+    }
+
+    /// Looks at the entries of pages that are leaving, keeps those that are still there to be paged
+    /// out, and returns how many are in the swap file.
+    fn look_at(&mut self, ids: &mut Vec<PageId>) -> u64 {
+        let mut swapped = 0;
+        for (space, numbers) in self.parts.memory.by_space(ids) {
+            let Some(found) = self.parts.memory.space(space).map(|space| space.entries(&numbers)) else {
+                continue;
+            };
+            for (number, entry) in numbers.into_iter().zip(found) {
+                let Some(id) = self.parts.memory.pages.find(space, number) else { continue };
+                if entry.is_swapped() {
+                    self.parts.memory.pages[id].state = State::Out;
+                    swapped += 1;
+                } else if !entry.is_ours() {
+                    // It was unmapped, or it is shared with a child now.
+                    self.forget(id);
+                }
+            }
+        }
+        let pages = &self.parts.memory.pages;
+        ids.retain(|&id| pages[id].state == State::Leaving);
+        swapped
+    }
+
+    /// A page is not the policy's concern any more.
+    fn forget(&mut self, id: PageId) {
+        match self.parts.memory.pages[id].state {
+            State::Resident => self.counts.resident -= 1,
+            State::Leaving => self.leaving.retain(|&(other, _)| other != id),
+            State::Unknown | State::Out | State::Ahead => {}
+        }
+        self.policy.remove(id);
+        self.parts.memory.pages.forget(id);
+    }
+
+    /// A process has other memory now, or none.
+    fn forget_space(&mut self, space: SpaceId, touched: &mut Vec<(SpaceId, u64)>) {
+        touched.retain(|&(other, _)| other != space);
+        // What it shared with its parent is the parent's alone now.
+        self.must_survey = true;
+        for id in self.parts.memory.pages.of_space(space) {
+            self.forget(id);
+        }
+        self.parts.memory.forget_space(space);
+        self.objects.retain(|&(other, _), _| other != space);
+    }
+
+    /// Compares what is known with what is there.
+    fn survey(&mut self) {
+        let began = Instant::now();
+        // Also those without events: a setuid program that another process became, for instance.
+        for process in self.parts.budget.processes() {
+            let _ = self.parts.memory.space_of(process);
+        }
+        for space in self.parts.memory.spaces() {
+            let mut found = HashMap::new();
+            let Some(there) = self.parts.memory.space(space) else { continue };
+            there.present(|number, entry| {
+                found.insert(number, entry);
+            });
+            for id in self.parts.memory.pages.of_space(space) {
+                self.compare(id, &found);
+            }
+            let mut new: Vec<u64> =
+                found.iter().filter(|(_, entry)| entry.is_ours()).map(|(&number, _)| number).collect();
+            new.sort_unstable();
+            new.into_iter().for_each(|number| self.arrive(space, number));
+        }
+        self.must_survey = false;
+        self.surveyed = Instant::now();
+        self.survey_took = self.surveyed - began;
+    }
+
+    /// Compares a page with its entry, if it is in memory.
+    fn compare(&mut self, id: PageId, found: &HashMap<u64, Entry>) {
+        let page = self.parts.memory.pages[id];
+        match (page.state, found.get(&page.number())) {
+            // Read ahead for nothing, unless it is in the survey's way by a moment.
+            (State::Ahead, None) => {
+                self.parts.memory.pages[id].state = State::Out;
+                self.ahead = self.ahead.saturating_sub(1);
+                self.counts.unused_ahead += 1;
+            }
+            (State::Resident, None) => {
+                let entry =
+                    self.parts.memory.space(page.space).map(|space| space.entries(&[page.number()])[0]);
+                if entry.is_some_and(Entry::is_swapped) {
+                    // The policy keeps no page that is not there.
+                    self.policy.remove(id);
+                    self.counts.resident -= 1;
+                    self.counts.overruled += 1;
+                    self.parts.memory.pages[id].state = State::Out;
+                } else if entry.is_none_or(|entry| !entry.is_present()) {
+                    self.forget(id);
+                }
+            }
+            (State::Resident, Some(entry)) if !entry.is_ours() => self.forget(id),
+            _ => {}
+        }
+    }
+}

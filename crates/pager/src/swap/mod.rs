@@ -1,0 +1,200 @@
+//! A program under the kernel's paging, directed by a policy: `run --backend swap`.
+//!
+//! The kernel pages: it takes pages from the program, writes them to a swap file, and brings them
+//! back. A thread of the command, the director, chooses: it makes the kernel page out what the
+//! policy gives up, before the cgroup's limit is reached, and makes it read ahead. Nothing is
+//! loaded into the program, so any program can be run: static, written in Go, setuid, a tree of
+//! processes. If the director falls behind, the kernel goes on by itself.
+//!
+//! ```text
+//!   faults      page faults of all processes (performance events)  --> a page has come
+//!   memory      accessed bits (BPF), cleared by MADV_COLD          <-> the policy's question
+//!   director    the policy's victims, in batches                   --> MADV_PAGEOUT
+//!   streams     runs of faults                                     --> MADV_WILLNEED
+//!   budget      what the cgroup has left                           --> the policy's frames
+//! ```
+//!
+//! The advice goes by `process_madvise(2)`. A page that is paged out leaves the program at once and
+//! stays in the kernel's swap cache until it has been written; then the kernel takes it back when
+//! memory is asked for. That is what the budget keeps a little room for.
+//!
+//! **Whose pages.** All processes of the program are in one cgroup, have one limit, and their pages
+//! compete under one policy. Pages that processes share after a fork are left to the kernel, until
+//! one process has them alone. So are pages of files and of shared memory.
+//!
+//! **When memory is short.** The kernel kills a process if it finds nothing to take back, even if
+//! most of the memory is just being written. Under cgroups of version 1, processes wait instead,
+//! and the director pages out more. What cannot wait fails: a fork may be refused. If the command
+//! is stopped meanwhile, they wait until it continues.
+//!
+//! **What can be missed.** The director learns of a page a moment after it has come. It sees no
+//! unmapping and no move; it finds the page missing when it looks. A page that is unmapped and used
+//! anew between two looks counts as having come back. The kernel may take pages on its own, when
+//! the director is late: these are counted (`overruled_pages`).
+
+mod budget;
+mod director;
+mod faults;
+mod memory;
+mod pages;
+mod space;
+mod streams;
+
+use crate::accessed::ProcessBits;
+use crate::error::{RunError, system};
+use crate::kernel::{KernelMemory, KernelRun};
+use crate::run::{Ended, Options, Running, Watched};
+use crate::statistics::{Glance, Statistics};
+use budget::Budget;
+use director::{Counts, Parts, direct};
+use faults::Faults;
+use memory::Memory;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use sweephand_pager_interface::spec::LiveSpec;
+
+/// A program that is running under the kernel's paging, directed by a policy.
+pub struct SwapRun {
+    run: KernelRun,
+    policy: String,
+    counts: Arc<Mutex<Counts>>,
+    director: Thread,
+}
+
+/// The director's thread.
+struct Thread {
+    stop: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SwapRun {
+    /// Starts a program: its name, and its arguments. `prepare` sees to its streams and whatever
+    /// else is not paging.
+    pub fn start(
+        command: &[OsString],
+        options: &Options,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Self, RunError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(RunError::Root);
+        }
+        let policy = options.policy.to_string();
+        check(&options.policy)?;
+        let bits = ProcessBits::load().map_err(|error| RunError::NoDirection(error.to_string()))?;
+        let memory = KernelMemory::Limited { limit_bytes: options.limit_bytes, swap: options.swap.clone() };
+        let mut faults = None;
+        let run = KernelRun::start(command, &memory, |command| {
+            forbid_huge_pages(command);
+            prepare(command);
+            // The program inherits the events, and nothing else is started between.
+            faults = Some(Faults::of_children());
+        })?;
+        let refused = |error: std::io::Error| RunError::NoDirection(format!("performance events: {error}"));
+        let faults =
+            faults.unwrap_or_else(|| Err(std::io::ErrorKind::Unsupported.into())).map_err(refused)?;
+        let stop = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let stop = stop().map_err(|error| system("eventfd".into())(error.into()))?;
+        let counts = Arc::new(Mutex::new(Counts::default()));
+        let parts = Parts {
+            memory: Memory::new(bits),
+            faults,
+            budget: Budget::new(run.cgroup().ok_or(RunError::Root)?),
+            spec: options.policy.clone(),
+            prefetch_pages: options.prefetch_pages,
+            process: run.child().id(),
+            stop: stop.try_clone().map_err(system("eventfd".into()))?,
+            counts: Arc::clone(&counts),
+        };
+        let thread = thread::Builder::new().name("director".to_string()).spawn(move || direct(parts));
+        let thread = thread.map_err(system("a thread cannot be started".into()))?;
+        Ok(Self { run, policy, counts, director: Thread { stop, thread: Some(thread) } })
+    }
+}
+
+/// Whether the policy can direct the kernel.
+fn check(policy: &LiveSpec) -> Result<(), RunError> {
+    const SOME_FRAMES: usize = 1000;
+    match director::make(policy, SOME_FRAMES) {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(error)) => Err(RunError::NoDirection(error.to_string())),
+        None => Err(RunError::NoDirection(format!(
+            "policy '{policy}' goes by the program's own time, which is not known here; choose another with --policy"
+        ))),
+    }
+}
+
+/// The policy chooses among small pages; huge ones would only be split.
+fn forbid_huge_pages(command: &mut Command) {
+    // SAFETY: between fork and exec this makes one system call.
+    unsafe {
+        command.pre_exec(|| {
+            // A kernel without huge pages refuses, which does no harm.
+            libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
+            Ok(())
+        });
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Watched for SwapRun {
+    fn glance(&self) -> Glance {
+        self.run.glance()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.run.has_ended()
+    }
+}
+
+impl Running for SwapRun {
+    fn child(&self) -> &Child {
+        self.run.child()
+    }
+
+    fn statistics(&self) -> Statistics {
+        let mut statistics = self.run.statistics();
+        add(&mut statistics, &self.policy, *self.counts.lock().unwrap_or_else(|error| error.into_inner()));
+        statistics
+    }
+
+    fn wait(self: Box<Self>) -> Result<Ended, RunError> {
+        let Self { run, policy, counts, director } = *self;
+        let mut ended = run.wait_and(|| drop(director))?;
+        let counts = *counts.lock().unwrap_or_else(|error| error.into_inner());
+        add(&mut ended.statistics, &policy, counts);
+        ended.statistics.user_ns += counts.user.as_nanos() as u64;
+        ended.statistics.sys_ns += counts.system.as_nanos() as u64;
+        Ok(ended)
+    }
+}
+
+/// Adds what the director has counted.
+fn add(statistics: &mut Statistics, policy: &str, counts: Counts) {
+    statistics.policy = policy.to_string();
+    statistics.backend = Some("swap".to_string());
+    statistics.reference_bits = Some("hardware".to_string());
+    statistics.zero_fill_faults = Some(counts.first_touches);
+    statistics.refaults = Some(counts.refaults);
+    statistics.evictions = Some(counts.evictions);
+    statistics.overruled_pages = Some(counts.overruled);
+    statistics.unasked_pages = Some(counts.asked_ahead);
+    statistics.unused_pages = Some(counts.unused_ahead);
+    statistics.objects = Some(counts.objects);
+    statistics.hand_steps = Some(counts.hand_steps);
+    if counts.peak_resident > 0 {
+        statistics.peak_resident_pages = counts.peak_resident as u64;
+    }
+}

@@ -1,0 +1,156 @@
+//! The pages that the director knows, by address space and number, and by id.
+
+use std::collections::HashMap;
+use sweephand_policy::PageId;
+
+/// The number of an address space, as long as it exists.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct SpaceId(pub(super) u16);
+
+/// Where a page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum State {
+    /// The id is free.
+    Unknown,
+    /// In memory, and with the policy.
+    Resident,
+    /// Chosen to go. It may stay in memory, if the kernel does not take it out.
+    Leaving,
+    /// In the swap file.
+    Out,
+    /// In the swap file; the kernel was asked to read it.
+    Ahead,
+}
+
+/// A page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Page {
+    /// Its address divided by the size of a block of pages, and then of a page.
+    block: u32,
+    place: u16,
+    pub(super) space: SpaceId,
+    pub(super) state: State,
+    /// Whether it was used, as far as that has been taken from the processor.
+    pub(super) referenced: bool,
+    /// It came a moment ago, and the use for which it came still shows.
+    pub(super) is_fresh: bool,
+}
+
+impl Page {
+    /// Its address divided by the size of a page.
+    pub(super) fn number(&self) -> u64 {
+        u64::from(self.block) * BLOCK as u64 + u64::from(self.place)
+    }
+}
+
+/// Pages of a block.
+const BLOCK: usize = 512;
+const NONE: u32 = u32::MAX;
+
+/// All pages.
+#[derive(Debug, Default)]
+pub(super) struct Pages {
+    pages: Vec<Page>,
+    free: Vec<u32>,
+    /// Ids by space and block.
+    blocks: HashMap<(SpaceId, u64), Box<[u32; BLOCK]>>,
+}
+
+impl Pages {
+    /// The page with a number, if it is known.
+    pub(super) fn find(&self, space: SpaceId, number: u64) -> Option<PageId> {
+        let block = self.blocks.get(&(space, number / BLOCK as u64))?;
+        Some(block[number as usize % BLOCK]).filter(|&id| id != NONE).map(PageId)
+    }
+
+    /// The page with a number, which is known from now on.
+    pub(super) fn meet(&mut self, space: SpaceId, number: u64) -> PageId {
+        let key = (space, number / BLOCK as u64);
+        let block = self.blocks.entry(key).or_insert_with(|| Box::new([NONE; BLOCK]));
+        let id = &mut block[number as usize % BLOCK];
+        if *id == NONE {
+            let (block, place) = ((number / BLOCK as u64) as u32, (number % BLOCK as u64) as u16);
+            let page =
+                Page { block, place, space, state: State::Unknown, referenced: false, is_fresh: false };
+            *id = match self.free.pop() {
+                Some(free) => {
+                    self.pages[free as usize] = page;
+                    free
+                }
+                None => {
+                    self.pages.push(page);
+                    self.pages.len() as u32 - 1
+                }
+            };
+        }
+        PageId(*id)
+    }
+
+    /// A page is not known any more.
+    pub(super) fn forget(&mut self, id: PageId) {
+        let page = self.pages[id.index()];
+        let (space, number) = (page.space, page.number());
+        if let Some(block) = self.blocks.get_mut(&(space, number / BLOCK as u64)) {
+            block[number as usize % BLOCK] = NONE;
+        }
+        self.pages[id.index()].state = State::Unknown;
+        self.free.push(id.0);
+    }
+
+    /// The known pages of a space.
+    pub(super) fn of_space(&self, space: SpaceId) -> Vec<PageId> {
+        let mut ids: Vec<PageId> = self
+            .blocks
+            .iter()
+            .filter(|((other, _), _)| *other == space)
+            .flat_map(|(_, block)| block.iter().filter(|&&id| id != NONE).map(|&id| PageId(id)))
+            .collect();
+        ids.sort_unstable_by_key(|&id| self[id].number());
+        ids
+    }
+
+    /// A space is gone; its pages have been forgotten.
+    pub(super) fn forget_space(&mut self, space: SpaceId) {
+        self.blocks.retain(|(other, _), _| *other != space);
+    }
+
+    /// Bytes that this takes, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.pages.capacity() * size_of::<Page>() + self.blocks.len() * (BLOCK * 4 + 32)
+    }
+}
+
+impl std::ops::Index<PageId> for Pages {
+    type Output = Page;
+    fn index(&self, id: PageId) -> &Page {
+        &self.pages[id.index()]
+    }
+}
+
+impl std::ops::IndexMut<PageId> for Pages {
+    fn index_mut(&mut self, id: PageId) -> &mut Page {
+        &mut self.pages[id.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_known_by_space_and_number_and_their_ids_are_used_again() {
+        let mut pages = Pages::default();
+        let (one, two) = (SpaceId(1), SpaceId(2));
+        let a = pages.meet(one, 7);
+        let b = pages.meet(two, 7);
+        assert!(a != b && pages.meet(one, 7) == a && pages.find(two, 7) == Some(b));
+        assert_eq!(pages.find(one, 8), None);
+        pages.forget(a);
+        assert_eq!(pages.find(one, 7), None);
+        assert_eq!(pages.meet(two, 1 << 34), a);
+        assert_eq!(pages.of_space(two), [b, a]);
+        pages.forget_space(two);
+        assert!(pages.of_space(two).is_empty());
+    }
+}
