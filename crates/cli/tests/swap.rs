@@ -384,12 +384,16 @@ fn a_tree_of_processes_has_one_limit() {
     }
     let churn = program("churn");
     let static_churn = compiled("churn", &["-static"]);
-    let script = format!(
-        "{} 24 6 1 & first=$!; {} 24 6 2 & second=$!; wait $first && wait $second",
-        churn.display(),
-        static_churn.display()
-    );
     for policy in ["clock", "lifo-plus"] {
+        let meeting = workshop().join(format!("meeting-{policy}"));
+        let _ = fs::remove_file(&meeting);
+        let script = format!(
+            "{} 24 6 1 meet {meeting} & first=$!; {} 24 6 2 meet {meeting} & second=$!; \
+             wait $first && wait $second",
+            churn.display(),
+            static_churn.display(),
+            meeting = meeting.display()
+        );
         let (output, counts) =
             run_counted(&["--memory", "32MiB", "--policy", policy], &["sh", "-c", &script]);
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{counts}");

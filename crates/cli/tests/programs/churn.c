@@ -1,6 +1,18 @@
 /* Sequential and random reads and writes over more memory than there is: churn MIB ROUNDS SEED
- * [huge]. */
+ * [huge | meet FILE]. With `meet`, it waits with all of its memory filled until a second one has
+ * filled its own: each adds a byte to the file. */
 #include "check.h"
+#include <sys/stat.h>
+
+static void meet(const char *path)
+{
+    alarm(60);
+    int file = open(path, O_WRONLY | O_APPEND | O_CREAT, 0600);
+    struct stat status = { 0 };
+    if (file < 0 || write(file, "x", 1) != 1) exit(2);
+    while (fstat(file, &status) == 0 && status.st_size < 2) usleep(1000);
+    alarm(0);
+}
 
 int main(int count, char **arguments)
 {
@@ -8,7 +20,7 @@ int main(int count, char **arguments)
     int rounds = atoi(arguments[2]);
     uint64_t seed = strtoull(arguments[3], 0, 10) + 88172645463325252;
     char *memory = malloc(pages * PAGE + (2 << 20));
-    if (count > 4) {
+    if (count == 5) {
         /* Half of it is touched as huge pages before there is a need for anything else. */
         memory = (char *)(((uintptr_t)memory + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
         madvise(memory, pages * PAGE, MADV_HUGEPAGE);
@@ -16,6 +28,7 @@ int main(int count, char **arguments)
     }
     uint32_t *version = calloc(pages, sizeof *version);
     for (size_t page = 0; page < pages; page++) fill(memory + page * PAGE, page, 0);
+    if (count > 5) meet(arguments[5]);
     for (int round = 0; round < rounds; round++) {
         int mode = round % 4;
         for (size_t step = 0; step < pages; step++) {
