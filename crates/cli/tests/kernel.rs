@@ -13,34 +13,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
-use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-/// Whether the kernel's own replacement can be measured here. If not, says why, and that the
-/// command says the same.
-fn can_swap() -> bool {
-    static CAN: OnceLock<bool> = OnceLock::new();
-    *CAN.get_or_init(|| {
-        let output = output(&mut run(&["--kernel", "--memory", "16MiB", "--", "true"]));
-        if output.status.success() {
-            return true;
-        }
-        let words = text(&output.stderr);
-        let known = [
-            "that is for root",
-            "there is no memory controller here",
-            "cannot hold a swap file",
-            "does not take it as a swap file",
-            "there is no space for a swap file",
-            "hands the memory controller down",
-        ];
-        assert!(known.iter().any(|known| words.contains(known)) && words.lines().count() == 1, "{words}");
-        assert_eq!(output.status.code(), Some(2));
-        eprintln!("NOT TESTED: the kernel's replacement cannot be measured here: {words}");
-        false
-    })
-}
 
 fn statistics(options: &[&str], command: &[&str]) -> serde_json::Value {
     let path = workshop().join(format!("{}.{:?}.json", options.join(""), std::thread::current().id()));
@@ -105,15 +79,12 @@ fn nothing_is_left_however_it_ends() {
     }
     let churn = program("churn");
     let churn = churn.to_str().unwrap();
-    for kernel in [true, false] {
-        if !kernel && !can_page() {
-            continue;
-        }
+    let variants: [(&[&str], bool); 3] =
+        [(&["--kernel"], true), (&[], can_page()), (&["--backend", "swap"], can_direct())];
+    for (variant, _) in variants.into_iter().filter(|(_, can)| *can) {
         for end in ["TERM", "INT", "KILL", "USR1", "exit"] {
             let mut command = run(&["--memory", "16MiB"]);
-            if kernel {
-                command.arg("--kernel");
-            }
+            command.args(variant);
             // A shell, so that there is more than one process; its child outlives it when it exits.
             let script = match end {
                 "exit" => "sleep 2 & exit 0".to_string(),
@@ -128,28 +99,35 @@ fn nothing_is_left_however_it_ends() {
             }
             let mut family = Vec::new();
             if end != "exit" {
-                sleep(Duration::from_millis(300));
+                sleep(Duration::from_millis(500));
                 family = child.family();
-                assert!(!family.is_empty() && !left_by(child.id()).is_empty(), "{end}: it has no cgroup");
+                assert!(
+                    !family.is_empty() && !left_by(child.id()).is_empty(),
+                    "{variant:?} {end}: it has no cgroup"
+                );
                 // TERM and INT go to the shell, not to its child; the others end the command
                 // itself.
                 signal(child.id(), end);
             }
             let start = Instant::now();
             while child.try_wait().unwrap().is_none() {
-                assert!(start.elapsed() < PATIENCE, "{end}: it does not end");
+                assert!(start.elapsed() < PATIENCE, "{variant:?} {end}: it does not end");
                 sleep(Duration::from_millis(5));
             }
             let start = Instant::now();
             while !left_by(child.id()).is_empty() {
-                assert!(start.elapsed() < Duration::from_secs(30), "{end}: left: {:?}", left_by(child.id()));
+                assert!(
+                    start.elapsed() < Duration::from_secs(30),
+                    "{variant:?} {end}: left: {:?}",
+                    left_by(child.id())
+                );
                 sleep(Duration::from_millis(5));
             }
             // Whoever is killed takes the program along; who ends in good order leaves its other
             // processes to themselves.
             let is_killed = matches!(end, "KILL" | "USR1");
             for &pid in &family {
-                assert!(!is_killed || !is_alive(pid), "{end}: process {pid} goes on");
+                assert!(!is_killed || !is_alive(pid), "{variant:?} {end}: process {pid} goes on");
                 if is_alive(pid) {
                     signal(pid, "KILL");
                 }

@@ -6,6 +6,7 @@
 
 mod live;
 
+use live::cases::*;
 use live::*;
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,6 +33,13 @@ fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
         text(&output.stdout),
         text(&output.stderr)
     );
+}
+
+/// The same of each case.
+fn expect_all_right(cases: &[Case]) {
+    for case in cases {
+        expect_right(&case.options(), case.program, case.arguments);
+    }
 }
 
 /// The same of a program that says so if the machine lacks what it is about; bare it must say the
@@ -133,45 +141,32 @@ fn contents_are_right_on_one_processor() {
 
 #[test]
 fn huge_pages_are_paged_as_small_ones() {
-    expect_right(&["--memory", "24MiB", "--policy", "clock"], "churn", &["48", "4", "3", "huge"]);
+    expect_all_right(HUGE_PAGES);
 }
 
 #[test]
 fn no_write_is_lost_to_an_eviction_and_threads_come_and_go() {
-    for policy in ["clock", "clock-pro", "fifo"] {
-        expect_right(&["--memory", "16MiB", "--policy", policy], "threads", &["32", "4", "20000"]);
-    }
+    expect_all_right(THREADS);
 }
 
 #[test]
 fn unmapped_dropped_moved_and_protected_memory_is_what_it_should_be() {
-    for seed in ["1", "2", "3", "4"] {
-        expect_right(&["--memory", "16MiB", "--policy", "clock-pro"], "changes", &["32", "400", seed]);
-    }
+    expect_all_right(CHANGES);
     expect_right(&["--memory", "16MiB", "--policy", "car", "--io", "sync"], "changes", &["32", "400", "5"]);
-    // Evicts what is newest; has objects.
-    expect_right(&["--memory", "16MiB", "--policy", "lifo-plus"], "changes", &["32", "400", "6"]);
-    expect_right(&["--memory", "16MiB", "--policy", "apr"], "changes", &["32", "400", "3"]);
 }
 
 /// The kernel tells of what has been unmapped and of what has been moved there in whichever order
 /// the threads come to it.
 #[test]
 fn what_threads_move_is_not_taken_for_what_others_have_just_given_up() {
-    for (policy, movers) in [("clock", "4"), ("clock-pro", "2"), ("lifo-plus", "4")] {
-        expect_right(&["--memory", "12MiB", "--policy", policy], "moves", &["16", movers, "500"]);
-    }
+    expect_all_right(MOVES);
     // Taken over while they move.
     expect_right(&["--memory", "24MiB", "--policy", "clock"], "moves", &["32", "4", "300"]);
-    // A child has what was moved just before it was made.
-    for (policy, movers) in [("clock", "2"), ("lifo-plus", "8")] {
-        expect_right(&["--memory", "12MiB", "--policy", policy], "moves", &["16", movers, "300", "100"]);
-    }
 }
 
 #[test]
 fn parents_and_children_have_memory_of_their_own() {
-    expect_right(&["--memory", "24MiB", "--policy", "clock"], "forks", &["32", "3", "2"]);
+    expect_all_right(FORKS);
     expect_right(&["--memory", "24MiB", "--policy", "lifo-plus", "--io", "sync"], "forks", &["32", "2", "1"]);
     // Nothing paged out.
     expect_right(&["--memory", "256MiB", "--policy", "clock"], "forks", &["8", "3", "2"]);
@@ -180,18 +175,13 @@ fn parents_and_children_have_memory_of_their_own() {
 /// Whoever forks waits for locks of the C library; who holds them may wait for pages.
 #[test]
 fn a_fork_waits_for_threads_that_wait_for_the_pager() {
-    for policy in ["clock", "lifo-plus"] {
-        expect_right(&["--memory", "16MiB", "--policy", policy], "forklocks", &["32", "30"]);
-    }
+    expect_all_right(FORK_LOCKS);
 }
 
 /// Handlers that return, that call the pager themselves, and that jump out of what they interrupt.
 #[test]
 fn signals_that_come_while_threads_wait_for_the_pager_do_no_harm() {
-    for (policy, period_us) in [("clock", "100"), ("clock-pro", "1000"), ("lifo-plus", "5000")] {
-        let options = ["--memory", "16MiB", "--policy", policy];
-        expect_right(&options, "signals", &["32", period_us, "20"]);
-    }
+    expect_all_right(SIGNALS);
 }
 
 #[test]
@@ -221,9 +211,7 @@ fn programs_that_restrict_themselves_before_they_are_paged_get_the_same_bits() {
 
 #[test]
 fn threads_and_processes_end_as_they_do_without_a_pager() {
-    for what in ["robust", "leader", "exec", "children", "spawn", "cancelled", "coroutines"] {
-        expect_right(&["--memory", "32MiB", "--policy", "clock"], "ends", &["48", what]);
-    }
+    expect_all_right(ENDS);
     if !can_page() {
         return;
     }

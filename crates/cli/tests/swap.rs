@@ -8,6 +8,7 @@
 mod live;
 mod schema;
 
+use live::cases::*;
 use live::*;
 use schema::keeps_to;
 use serde_json::Value;
@@ -17,7 +18,6 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -27,31 +27,6 @@ const NOBODY: u32 = 65534;
 /// `sweephand run --backend swap` with further options.
 fn directed(options: &[&str]) -> Command {
     run(&[&["--backend", "swap"], options].concat())
-}
-
-/// Whether the kernel can be directed here. If not, says why, and that the command says the same.
-fn can_direct() -> bool {
-    static CAN: OnceLock<bool> = OnceLock::new();
-    *CAN.get_or_init(|| {
-        let output = output(&mut directed(&["--memory", "16MiB", "--", "true"]));
-        if output.status.success() {
-            return true;
-        }
-        let words = text(&output.stderr);
-        let known = [
-            "that is for root",
-            "there is no memory controller here",
-            "cannot hold a swap file",
-            "does not take it as a swap file",
-            "there is no space for a swap file",
-            "hands the memory controller down",
-            "--backend swap: ",
-        ];
-        assert!(known.iter().any(|known| words.contains(known)) && words.lines().count() == 1, "{words}");
-        assert_eq!(output.status.code(), Some(2));
-        eprintln!("NOT TESTED: the kernel cannot be directed here: {words}");
-        false
-    })
 }
 
 /// The policies that can direct the kernel.
@@ -131,6 +106,13 @@ fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
     expect_directed(options, &[&[program.to_str().unwrap()], arguments].concat());
 }
 
+/// The same of each case.
+fn expect_all_right(cases: &[Case]) {
+    for case in cases {
+        expect_right(&case.options(), case.program, case.arguments);
+    }
+}
+
 #[test]
 fn contents_are_right_under_every_policy() {
     for policy in policies() {
@@ -149,46 +131,32 @@ fn contents_are_right_without_read_ahead_and_in_the_least_memory() {
     for options in options {
         expect_right(options, "churn", &["24", "4", "2"]);
     }
-    // Asked for as huge pages; the policy chooses among small ones.
-    expect_right(&["--memory", "24MiB", "--policy", "clock"], "churn", &["48", "4", "3", "huge"]);
+    expect_all_right(HUGE_PAGES);
 }
 
 #[test]
 fn no_write_is_lost_and_threads_come_and_go() {
-    for policy in ["clock", "clock-pro", "fifo"] {
-        expect_right(&["--memory", "16MiB", "--policy", policy], "threads", &["32", "4", "20000"]);
-    }
+    expect_all_right(THREADS);
 }
 
 /// The director is told of no unmapping, and of no move.
 #[test]
 fn unmapped_dropped_moved_and_protected_memory_is_what_it_should_be() {
-    for (policy, seed) in [("clock-pro", "1"), ("clock", "2"), ("car", "3"), ("lifo-plus", "4"), ("apr", "5")]
-    {
-        expect_right(&["--memory", "16MiB", "--policy", policy], "changes", &["32", "400", seed]);
-    }
+    expect_all_right(CHANGES);
     if !can_direct() {
         return;
     }
-    // These may be over before anything has been chosen. With a fourth number there are children,
-    // which have what was moved just before they were made.
-    let moves = program("moves");
-    for (policy, arguments) in [
-        ("clock", &["16", "4", "500"][..]),
-        ("clock-pro", &["16", "2", "500"]),
-        ("lifo-plus", &["16", "4", "500"]),
-        ("clock", &["16", "2", "300", "100"]),
-    ] {
-        let options = ["--memory", "12MiB", "--policy", policy];
-        right_counts(&options, &[&[moves.to_str().unwrap()], arguments].concat());
+    // These may be over before anything has been chosen.
+    for case in MOVES {
+        let program = program(case.program);
+        right_counts(&case.options(), &[&[program.to_str().unwrap()], case.arguments].concat());
     }
 }
 
 #[test]
 fn parents_and_children_have_memory_of_their_own() {
-    expect_right(&["--memory", "24MiB", "--policy", "clock"], "forks", &["32", "3", "2"]);
-    expect_right(&["--memory", "24MiB", "--policy", "lifo-plus"], "forks", &["32", "2", "1"]);
-    expect_right(&["--memory", "16MiB", "--policy", "clock"], "forklocks", &["32", "30"]);
+    expect_all_right(FORKS);
+    expect_all_right(FORK_LOCKS);
 }
 
 /// A guard stays where it is, and what was guarded reads as zeros.
@@ -226,21 +194,12 @@ fn signals_and_ends_are_as_they_are_without() {
     if !can_direct() {
         return;
     }
-    for (policy, period_us) in [("clock", "100"), ("clock-pro", "1000"), ("lifo-plus", "5000")] {
-        expect_right(&["--memory", "16MiB", "--policy", policy], "signals", &["32", period_us, "20"]);
-    }
-    for what in ["robust", "exec", "children", "spawn", "cancelled", "coroutines"] {
-        expect_right(&["--memory", "32MiB", "--policy", "clock"], "ends", &["48", what]);
-    }
+    expect_all_right(SIGNALS);
+    // A program whose first thread ends goes on with its others.
+    expect_all_right(ENDS);
     let ends = program("ends");
     let (output, _) = run_counted(&["--memory", "32MiB"], &[ends.to_str().unwrap(), "48", "last"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), "right".to_string()));
-}
-
-/// The process goes on with its other threads.
-#[test]
-fn a_program_whose_first_thread_ends_is_directed_too() {
-    expect_right(&["--memory", "32MiB", "--policy", "clock"], "ends", &["48", "leader"]);
 }
 
 #[test]
@@ -555,56 +514,6 @@ fn others_are_not_directed() {
     assert_eq!(words, ["VmSwap:", "0", "kB"]);
     other.stdin.take().unwrap().write_all(b"on\n").unwrap();
     assert_eq!(text(&other.output().stdout), "right");
-}
-
-#[test]
-fn nothing_is_left_however_it_ends() {
-    if !can_direct() {
-        return;
-    }
-    let churn = program("churn");
-    let churn = churn.to_str().unwrap();
-    for end in ["TERM", "INT", "KILL", "USR1", "exit"] {
-        // A shell, so that there is more than one process; its child outlives it when it exits.
-        let script = match end {
-            "exit" => "sleep 2 & exit 0".to_string(),
-            _ => format!("trap 'exit 3' INT TERM; {churn} 32 1000 1 & wait"),
-        };
-        let mut command = directed(&["--memory", "16MiB", "--", "sh", "-c", &script]);
-        let mut child = spawn(command.stdout(Stdio::null()).stderr(Stdio::null()));
-        let start = Instant::now();
-        while program_of(child.id()).is_empty() && child.try_wait().unwrap().is_none() {
-            assert!(start.elapsed() < PATIENCE, "it does not begin");
-            sleep(Duration::from_millis(5));
-        }
-        let mut family = Vec::new();
-        if end != "exit" {
-            sleep(Duration::from_millis(500));
-            family = child.family();
-            assert!(!family.is_empty() && !left_by(child.id()).is_empty(), "{end}: it has no cgroup");
-            // TERM and INT go to the shell, not to its child; the others end the command itself.
-            signal(child.id(), end);
-        }
-        let start = Instant::now();
-        while child.try_wait().unwrap().is_none() {
-            assert!(start.elapsed() < PATIENCE, "{end}: it does not end");
-            sleep(Duration::from_millis(5));
-        }
-        let start = Instant::now();
-        while !left_by(child.id()).is_empty() {
-            assert!(start.elapsed() < Duration::from_secs(30), "{end}: left: {:?}", left_by(child.id()));
-            sleep(Duration::from_millis(5));
-        }
-        // Whoever is killed takes the program along; who ends in good order leaves its other
-        // processes to themselves.
-        let is_killed = matches!(end, "KILL" | "USR1");
-        for &pid in &family {
-            assert!(!is_killed || !is_alive(pid), "{end}: process {pid} goes on");
-            if is_alive(pid) {
-                signal(pid, "KILL");
-            }
-        }
-    }
 }
 
 /// The same bytes as with all the memory in the world, in half of what they want.

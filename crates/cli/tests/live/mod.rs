@@ -2,6 +2,7 @@
 // Not every test uses all of it.
 #![allow(dead_code, unused_imports)]
 
+pub(crate) mod cases;
 #[path = "../children/mod.rs"]
 mod children;
 
@@ -97,18 +98,45 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 /// Whether programs can be paged here. If not, says why, and that the command says the same.
 pub(crate) fn can_page() -> bool {
     static CAN: OnceLock<bool> = OnceLock::new();
-    *CAN.get_or_init(|| {
-        let output = output(&mut run(&["--memory", "16MiB", "--", "true"]));
-        if output.status.success() {
-            return true;
-        }
-        let words = text(&output.stderr);
-        let known = ["userfaultfd is not allowed here", "Linux 6.8 or later is needed"];
-        assert!(known.iter().any(|known| words.contains(known)), "{words}");
-        assert_eq!(output.status.code(), Some(2));
-        eprintln!("NOT TESTED: programs cannot be paged here: {words}");
-        false
-    })
+    let known = ["userfaultfd is not allowed here", "Linux 6.8 or later is needed"];
+    *CAN.get_or_init(|| can_run(&[], &known))
+}
+
+/// Why there is no cgroup or no swap file where there is none.
+const NO_SWAP: [&str; 6] = [
+    "that is for root",
+    "there is no memory controller here",
+    "cannot hold a swap file",
+    "does not take it as a swap file",
+    "there is no space for a swap file",
+    "hands the memory controller down",
+];
+
+/// Whether the kernel's own replacement can be measured here. If not, says why, and that the
+/// command says the same.
+pub(crate) fn can_swap() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| can_run(&["--kernel"], &NO_SWAP))
+}
+
+/// Whether the kernel can be directed here. If not, says why, and that the command says the same.
+pub(crate) fn can_direct() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    let known = [&NO_SWAP[..], &["--backend swap: "]].concat();
+    *CAN.get_or_init(|| can_run(&["--backend", "swap"], &known))
+}
+
+/// Whether `run` works with these options, or says in one line which of the known reasons there is.
+fn can_run(options: &[&str], known: &[&str]) -> bool {
+    let output = output(&mut run(&[&["--memory", "16MiB"], options, &["--", "true"]].concat()));
+    if output.status.success() {
+        return true;
+    }
+    let words = text(&output.stderr);
+    assert!(known.iter().any(|known| words.contains(known)) && words.lines().count() == 1, "{words}");
+    assert_eq!(output.status.code(), Some(2));
+    eprintln!("NOT TESTED: run {options:?}: {words}");
+    false
 }
 
 pub(crate) fn signal(pid: u32, name: &str) {
