@@ -12,7 +12,7 @@
 use super::budget::Budget;
 use super::faults::{Event, Faults, wait};
 use super::memory::Memory;
-use super::pages::{SpaceId, State};
+use super::pages::{BLOCK, SpaceId, State};
 use super::space::{Advice, Entry};
 use super::streams::Streams;
 use crate::PAGE_BYTES;
@@ -425,7 +425,8 @@ impl Director {
         match self.parts.memory.pages[id].state {
             State::Resident => self.counts.resident -= 1,
             State::Leaving => self.leaving.retain(|&(other, _)| other != id),
-            State::Unknown | State::Out | State::Ahead => {}
+            State::Ahead => self.ahead = self.ahead.saturating_sub(1),
+            State::Unknown | State::Out => {}
         }
         self.policy.remove(id);
         self.parts.memory.pages.forget(id);
@@ -443,7 +444,8 @@ impl Director {
         self.objects.retain(|&(other, _), _| other != space);
     }
 
-    /// Compares what is known with what is there.
+    /// Compares what is known with what is there, block by block: the program goes on meanwhile, and
+    /// each block's entries are as new as can be.
     fn survey(&mut self) {
         let began = Instant::now();
         // Also those without events: a setuid program that another process became, for instance.
@@ -451,49 +453,53 @@ impl Director {
             let _ = self.parts.memory.space_of(process);
         }
         for space in self.parts.memory.spaces() {
-            let mut found = HashMap::new();
             let Some(there) = self.parts.memory.space(space) else { continue };
-            there.present(|number, entry| {
-                found.insert(number, entry);
-            });
-            for id in self.parts.memory.pages.of_space(space) {
-                self.compare(id, &found);
+            let mut blocks = there.present_blocks();
+            blocks.extend(self.parts.memory.pages.blocks_of(space));
+            for block in blocks {
+                let numbers: Vec<u64> = (block * BLOCK as u64..(block + 1) * BLOCK as u64).collect();
+                let entries = self.parts.memory.space(space).map(|space| space.entries(&numbers));
+                for (number, entry) in numbers.into_iter().zip(entries.unwrap_or_default()) {
+                    self.compare(space, number, entry);
+                }
             }
-            let mut new: Vec<u64> =
-                found.iter().filter(|(_, entry)| entry.is_ours()).map(|(&number, _)| number).collect();
-            new.sort_unstable();
-            new.into_iter().for_each(|number| self.arrive(space, number));
         }
         self.must_survey = false;
         self.surveyed = Instant::now();
         self.survey_took = self.surveyed - began;
     }
 
-    /// Compares a page with its entry, if it is in memory.
-    fn compare(&mut self, id: PageId, found: &HashMap<u64, Entry>) {
-        let page = self.parts.memory.pages[id];
-        match (page.state, found.get(&page.number())) {
-            // Read ahead for nothing, unless it is in the survey's way by a moment.
-            (State::Ahead, None) => {
+    /// Compares a page with its entry.
+    fn compare(&mut self, space: SpaceId, number: u64, entry: Entry) {
+        let Some(id) = self.parts.memory.pages.find(space, number) else {
+            if entry.is_ours() {
+                self.arrive(space, number);
+            }
+            return;
+        };
+        let state = self.parts.memory.pages[id].state;
+        match state {
+            // Its event was lost, or is still to be read.
+            State::Out | State::Ahead if entry.is_ours() => self.arrive(space, number),
+            // Nobody has touched it since it was chosen: `page_out` sees to it.
+            State::Leaving | State::Resident if entry.is_ours() => {}
+            State::Out | State::Leaving if entry.is_swapped() => {}
+            // Read ahead for nothing, unless it is used just now.
+            State::Ahead if entry.is_swapped() => {
                 self.parts.memory.pages[id].state = State::Out;
                 self.ahead = self.ahead.saturating_sub(1);
                 self.counts.unused_ahead += 1;
             }
-            (State::Resident, None) => {
-                let entry =
-                    self.parts.memory.space(page.space).map(|space| space.entries(&[page.number()])[0]);
-                if entry.is_some_and(Entry::is_swapped) {
-                    // The policy keeps no page that is not there.
-                    self.policy.remove(id);
-                    self.counts.resident -= 1;
-                    self.counts.overruled += 1;
-                    self.parts.memory.pages[id].state = State::Out;
-                } else if entry.is_none_or(|entry| !entry.is_present()) {
-                    self.forget(id);
-                }
+            // The policy keeps no page that is not there.
+            State::Resident if entry.is_swapped() => {
+                self.policy.remove(id);
+                self.counts.resident -= 1;
+                self.counts.overruled += 1;
+                self.parts.memory.pages[id].state = State::Out;
             }
-            (State::Resident, Some(entry)) if !entry.is_ours() => self.forget(id),
-            _ => {}
+            // It was unmapped, or is shared with another process.
+            State::Out | State::Ahead | State::Leaving | State::Resident => self.forget(id),
+            State::Unknown => {}
         }
     }
 }

@@ -45,7 +45,7 @@ impl Page {
 }
 
 /// Pages of a block.
-const BLOCK: usize = 512;
+pub(super) const BLOCK: usize = 512;
 const NONE: u32 = u32::MAX;
 
 /// All pages.
@@ -108,6 +108,11 @@ impl Pages {
             .collect();
         ids.sort_unstable_by_key(|&id| self[id].number());
         ids
+    }
+
+    /// The blocks of a space that have had known pages.
+    pub(super) fn blocks_of(&self, space: SpaceId) -> impl Iterator<Item = u64> {
+        self.blocks.keys().filter(move |(other, _)| *other == space).map(|&(_, block)| block)
     }
 
     /// A space is gone; its pages have been forgotten.

@@ -1,8 +1,10 @@
 //! The address space of a process, seen and advised from outside.
 
+use super::pages::BLOCK;
 use crate::PAGE_BYTES;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -12,6 +14,8 @@ use sweephand_uffd::{PRESENT, Region, scan};
 /// The end of the addresses that processes have. With five levels of page tables there are more,
 /// but the kernel gives them only to programs that ask for them by address.
 const END: usize = (1 << 47) - PAGE_BYTES as usize;
+/// Bytes of a block of pages.
+const BLOCK_BYTES: u64 = BLOCK as u64 * PAGE_BYTES;
 /// The most ranges of a call.
 const RANGES_A_CALL: usize = 1024;
 /// Pages between two of interest that are read along rather than with another call.
@@ -108,22 +112,23 @@ impl Space {
         entries
     }
 
-    /// Finds all pages that are in memory, and hands them over with their entries.
-    pub(super) fn present(&self, mut take: impl FnMut(u64, Entry)) {
+    /// The blocks (of [`BLOCK`] pages, by number) that have pages in memory, in ascending order.
+    pub(super) fn present_blocks(&self) -> BTreeSet<u64> {
         const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
+        let mut blocks = BTreeSet::new();
         let mut regions = [NOTHING; 64];
         let mut from = 0;
         while from < END {
-            let Ok((count, end)) = scan(&self.pagemap, from, END, PRESENT, &mut regions) else { return };
+            let Ok((count, end)) = scan(&self.pagemap, from, END, PRESENT, &mut regions) else { break };
             for region in &regions[..count] {
-                let numbers: Vec<u64> = (region.start / PAGE_BYTES..region.end / PAGE_BYTES).collect();
-                numbers.iter().zip(self.entries(&numbers)).for_each(|(&number, entry)| take(number, entry));
+                blocks.extend(region.start / BLOCK_BYTES..=(region.end - 1) / BLOCK_BYTES);
             }
             if end <= from {
-                return;
+                break;
             }
             from = end;
         }
+        blocks
     }
 
     /// Advises the kernel about ranges of pages. Ranges that it refuses, because some of it is not
@@ -231,9 +236,8 @@ mod tests {
         let mut space = Space::open(std::process::id()).unwrap();
         let wanted: Vec<u64> = (first..first + 32).collect();
         assert!(space.entries(&wanted).iter().all(|entry| entry.is_ours() && !entry.is_swapped()));
-        let mut found = 0;
-        space.present(|number, entry| found += usize::from(wanted.contains(&number) && entry.is_ours()));
-        assert_eq!(found, 32);
+        let blocks = space.present_blocks();
+        assert!(wanted.iter().all(|number| blocks.contains(&(number / BLOCK as u64))));
         // Code is a file's.
         let code = neighbours_are_one_range as fn() as usize as u64 / PAGE_BYTES;
         assert!(space.entries(&[code])[0].is_present() && !space.entries(&[code])[0].is_ours());
