@@ -1,65 +1,83 @@
-//! MGLRU, the multi-generational LRU of Linux, reduced to one type of page: numbered generations of
-//! pages.
+//! MGLRU, the multi-generational LRU of Linux 6.14, reduced to one type of page that is mapped.
 //!
-//! Decision: a page that the walk finds referenced in the youngest generation keeps its place
-//! there.
+//! Decisions: the walk notes the generation that a page belongs to from now on, and the page keeps
+//! its place in the old list until eviction comes to it. The walk happens when eviction finds that
+//! two generations are left.
 
-use super::Step;
+use super::{Given, Step};
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct Page {
     page: u32,
-    referenced: bool,
+    bit: bool,
+    /// The generation in whose list the page is.
+    list: u64,
+    /// The generation that it belongs to.
     generation: u64,
+    /// How often it was found referenced, up to `sightings`.
+    seen: u64,
 }
 
-/// MGLRU with `frames` frames: at least two generations, at most four.
-pub fn mglru(references: &[u32], frames: usize) -> Vec<Step> {
+/// MGLRU with `frames` frames. A page belongs to the working set once it was found referenced
+/// `sightings` times; with `sightings` 1 evicted pages are forgotten. `init` is the bit of a new
+/// page.
+pub fn mglru(references: &[u32], frames: usize, sightings: u64, init: bool) -> Vec<Step> {
     assert!(frames >= 1, "a memory has at least one frame");
-    let mut memory: Vec<Entry> = Vec::new(); // within a generation: the earliest to enter it first
-    let (mut min_seq, mut max_seq) = (0, 1);
+    let mut memory: Vec<Page> = Vec::new(); // within a list: those that entered it first in front
+    let mut shadows: Vec<(u32, u64)> = Vec::new(); // evicted from the working set, and min_seq then
+    let (mut min_seq, mut max_seq) = (0_u64, 2_u64);
     let mut steps = Vec::new();
     for &page in references {
         if let Some(entry) = memory.iter_mut().find(|entry| entry.page == page) {
-            entry.referenced = true;
+            entry.bit = true;
             steps.push(Step::hit());
             continue;
         }
+        let shadow = shadows.iter().position(|shadow| shadow.0 == page).map(|at| shadows.remove(at).1);
         let mut victim = None;
         while memory.len() == frames {
-            let Some(oldest) = memory.iter().position(|entry| entry.generation == min_seq) else {
-                if max_seq - min_seq >= 2 {
-                    min_seq += 1;
-                    continue;
-                }
-                // The walk.
-                for position in 0..memory.len() {
-                    if memory[position].referenced && memory[position].generation < max_seq {
-                        let entry = memory.remove(position);
-                        memory.push(Entry { generation: max_seq, ..entry });
+            let Some(at) = memory.iter().position(|entry| entry.list == min_seq) else {
+                min_seq += 1;
+                for entry in &mut memory {
+                    if entry.bit {
+                        entry.seen = (entry.seen + 1).min(sightings);
+                        if entry.seen == sightings {
+                            entry.generation = max_seq;
+                        }
                     }
+                    entry.bit = false;
                 }
-                memory.iter_mut().for_each(|entry| entry.referenced = false);
                 max_seq += 1;
-                if max_seq - min_seq == 4 {
-                    min_seq += 1;
-                    for entry in &mut memory {
-                        entry.generation = entry.generation.max(min_seq);
-                    }
-                }
                 continue;
             };
-            let entry = memory.remove(oldest);
-            if entry.referenced {
-                memory.push(Entry { referenced: false, generation: max_seq, ..entry });
-            } else {
-                victim = Some(entry.page);
+            let mut entry = memory.remove(at);
+            if entry.generation == min_seq {
+                if !entry.bit {
+                    if entry.seen == sightings && sightings > 1 {
+                        shadows.push((entry.page, min_seq));
+                    }
+                    victim = Some(entry.page);
+                    continue;
+                }
+                entry.bit = false;
+                entry.seen = (entry.seen + 1).min(sightings);
+                entry.generation = if entry.seen == sightings { max_seq } else { max_seq - 1 };
             }
+            entry.list = entry.generation;
+            memory.push(entry);
         }
-        memory.push(Entry { page, referenced: false, generation: max_seq - 1 });
+        let returns = shadow.is_some_and(|evicted| max_seq - evicted < 4);
+        let generation = if returns { max_seq } else { max_seq - 1 };
+        let seen = if returns { sightings } else { 0 };
+        memory.push(Page { page, bit: init, list: generation, generation, seen });
         steps.push(Step::fault(victim));
     }
     steps
+}
+
+/// The model with the policy's arguments.
+pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
+    mglru(references, given.frames, given.whole("sightings"), given.whole("init") == 1)
 }
 
 #[cfg(test)]
@@ -69,6 +87,7 @@ mod tests {
 
     #[test]
     fn verification_table() {
-        assert_eq!(verification_row(mglru), "10:1234534 | 15:12345123451 | 10:345678");
+        let row = verification_row(|refs, frames| mglru(refs, frames, 2, false));
+        assert_eq!(row, "10:1234512 | 15:12345123451 | 11:1345678");
     }
 }

@@ -136,7 +136,7 @@ pub(super) const MODELS: &[(&str, Model)] = &[
     ("aging", aging::model),
     ("rrip", rrip::model),
     ("dip", dip::model),
-    ("mglru", |given, references| mglru(references, given.frames)),
+    ("mglru", mglru::model),
     ("w-tinylfu", w_tinylfu::model),
     ("fbr", fbr::model),
     ("lecar", lecar::model),
