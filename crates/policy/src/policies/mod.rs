@@ -19,10 +19,12 @@ pub mod recency;
 pub mod reuse_distance;
 pub mod tasks;
 
-pub use frequency::{Aging, Fbr, GClock, GClockBits, Lrfu, Mq, WTinyLfu};
+pub use frequency::{Aging, Fbr, GClock, GClockBits, Hyperbolic, Lrfu, Mq, WTinyLfu};
 pub use learned::{Acme, Dip, LeCar, Rrip};
 pub use linux::{Linux24, Mglru};
 pub use loops::{Apr, Eelru, LifoPlus, SeqClock, SeqLru, Ubm};
-pub use recency::{Arc, Car, Clock, ClockPageTable, Fifo, Lifo, Lru, Mru, Random, S3Fifo, Sieve, TwoQ};
+pub use recency::{
+    Arc, Car, Clock, Clock2QPlus, ClockPageTable, Fifo, Lifo, Lru, Mru, Random, S3Fifo, Sieve, TwoQ,
+};
 pub use reuse_distance::{ClockPro, ClockProFixed, ClockProPlus, Lirs, Lru2, Opt};
 pub use tasks::{CleaningClock, GlobalClock, Pff, Shared, Vmin, WorkingSet, Ws, WsClock};

@@ -20,6 +20,7 @@ mod apr;
 mod arc;
 mod car;
 mod clock;
+mod clock2q_plus;
 mod clock_page_table;
 mod clock_pro;
 mod dip;
@@ -27,6 +28,7 @@ mod eelru;
 mod fbr;
 mod fifo;
 mod gclock;
+mod hyperbolic;
 mod lecar;
 mod lifo;
 mod lifo_plus;
@@ -56,11 +58,13 @@ pub use car::{CarModel, car};
 pub use clock::{ClockModel, clock};
 pub use clock_page_table::{PageTableClockModel, clock_page_table};
 pub use clock_pro::{ClockProModel, ClockProOptions, ReferencedNotInTest, Warm, clock_pro};
+pub use clock2q_plus::clock2q_plus;
 pub use dip::{DipVariant, dip};
 pub use eelru::{EelruOptions, eelru};
 pub use fbr::{FbrOptions, fbr};
 pub use fifo::fifo;
 pub use gclock::gclock;
+pub use hyperbolic::hyperbolic;
 pub use lecar::lecar;
 pub use lifo::lifo;
 pub use lifo_plus::lifo_plus;
@@ -130,6 +134,8 @@ pub(super) const MODELS: &[(&str, Model)] = &[
     }),
     ("lru-2", lru_2::model),
     ("s3-fifo", s3_fifo::model),
+    ("clock2q-plus", clock2q_plus::model),
+    ("hyperbolic", hyperbolic::model),
     ("linux24", linux24::model),
     ("mq", mq::model),
     ("lrfu", |given, references| lrfu(references, given.frames, given.factor("lambda"), given.on("retain"))),

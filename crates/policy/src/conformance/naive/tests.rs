@@ -52,6 +52,10 @@ fn reference_bit_policies() -> Vec<(&'static str, Policy)> {
         ("lifo", Box::new(lifo)),
         ("linux 2.4", Box::new(|refs, frames| linux24(refs, frames, 2 * frames / 3))),
         ("mglru", Box::new(|refs, frames| mglru(refs, frames, 2, false))),
+        (
+            "clock2q+",
+            Box::new(|refs, frames| clock2q_plus(refs, frames, frames.div_ceil(2), frames / 4, frames)),
+        ),
         ("mglru, once", Box::new(|refs, frames| mglru(refs, frames, 1, true))),
         ("random", Box::new(|refs, frames| random(refs, frames, 1))),
         ("sieve", Box::new(sieve)),
@@ -88,6 +92,7 @@ fn policies() -> Vec<(&'static str, Policy)> {
     policies.push(("lrfu", Box::new(|refs, frames| lrfu(refs, frames, 0.001, false))));
     policies.push(("s3-fifo", Box::new(|refs, frames| s3_fifo(refs, frames, (frames / 10).max(1), 1))));
     policies.push(("bip", Box::new(|refs, frames| dip(refs, frames, DipVariant::Bip, 32, 1))));
+    policies.push(("hyperbolic", Box::new(|refs, frames| hyperbolic(refs, frames, 4, 1))));
     let lru_2 = LruKOptions { k: 2, crp: 1, rip: u64::MAX, blocks: usize::MAX };
     policies.push(("lru-2", Box::new(move |refs, frames| lru_k(refs, frames, &lru_2))));
     policies.push((

@@ -3,6 +3,7 @@
 pub mod arc;
 pub mod car;
 pub mod clock;
+pub mod clock2q_plus;
 pub mod clock_page_table;
 pub mod fifo;
 pub mod lifo;
@@ -17,6 +18,7 @@ pub use arc::Arc;
 pub use car::Car;
 pub use clock::Clock;
 pub use clock_page_table::ClockPageTable;
+pub use clock2q_plus::Clock2QPlus;
 pub use fifo::Fifo;
 pub use lifo::Lifo;
 pub use lru::Lru;
