@@ -444,8 +444,8 @@ impl Director {
         self.objects.retain(|&(other, _), _| other != space);
     }
 
-    /// Compares what is known with what is there, block by block: the program goes on meanwhile, and
-    /// each block's entries are as new as can be.
+    /// Compares what is known with what is there, block by block: the program goes on meanwhile,
+    /// and each block's entries are as new as can be.
     fn survey(&mut self) {
         let began = Instant::now();
         // Also those without events: a setuid program that another process became, for instance.
