@@ -44,6 +44,7 @@ pub mod policies;
 mod random;
 mod registered;
 pub mod registry;
+mod settled;
 mod task_list;
 pub mod task_registry;
 mod tasks;
@@ -57,4 +58,5 @@ pub use interface::{
 };
 pub use policies::tasks::{CleaningClock, Shared};
 pub use random::SplitMix64;
+pub use settled::Settled;
 pub use tasks::{Claim, ExactMmu, LoadControl, Reclaim, TaskId, TaskMmu, TaskPolicy, VirtualTime};

@@ -10,6 +10,7 @@ use crate::near::hint;
 use crate::plugin::{self, Plugged, Plugin, Shown};
 use crate::policies::*;
 pub use crate::registered::Registered;
+use crate::settled::Settled;
 use crate::{ExactModel, Model, OfflineModel, Policy, VmModel, task_list};
 use alloc::{
     format,
@@ -108,11 +109,11 @@ policies! {
     Mru,
     Random,
     Lru,
-    Clock,
-    ClockPageTable,
+    Settled<Clock>,
+    Settled<ClockPageTable>,
     GClock,
-    Aging,
-    Linux24,
+    Settled<Aging>,
+    Settled<Linux24>,
     Fbr,
     Lru2,
     TwoQ,
@@ -120,26 +121,26 @@ policies! {
     Mq,
     Lirs,
     Arc,
-    Car,
-    ClockPro,
-    ClockProFixed,
-    ClockProPlus,
+    Settled<Car>,
+    Settled<ClockPro>,
+    Settled<ClockProFixed>,
+    Settled<ClockProPlus>,
     Eelru,
-    SeqClock,
+    Settled<SeqClock>,
     SeqLru,
     Ubm,
-    LifoPlus,
-    Apr,
+    Settled<LifoPlus>,
+    Settled<Apr>,
     Rrip,
     Dip,
     LeCar,
     Acme,
     Hyperbolic,
     S3Fifo,
-    Clock2QPlus,
-    Sieve,
+    Settled<Clock2QPlus>,
+    Settled<Sieve>,
     WTinyLfu,
-    Mglru,
+    Settled<Mglru>,
 }
 
 impl Entry {
@@ -369,7 +370,7 @@ mod tests {
         }
         assert_eq!(
             message("clock:ini=1"),
-            "policy 'clock': there is no parameter 'ini' (did you mean init?); its parameters: init, fill-init"
+            "policy 'clock': there is no parameter 'ini' (did you mean init?); its parameters: init, fill-init, settle"
         );
         assert_eq!(message("clock:init=2"), "policy 'clock': init=2: init takes on or off");
         assert_eq!(message("fifo:x=1"), "policy 'fifo': there is no parameter 'x'; its parameters: none");

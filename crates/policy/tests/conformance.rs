@@ -3,13 +3,25 @@
 
 use std::panic::catch_unwind;
 use sweephand_policy::SplitMix64;
-use sweephand_policy::conformance::{E1, E2, E3, conform, fuzz, operate, outcome, run};
+use sweephand_policy::conformance::{E1, E2, E3, Extent, conform, conform_to, fuzz, operate, outcome, run};
 use sweephand_policy::registry::{POLICIES, Spec};
 
 #[test]
 fn every_policy_conforms() {
     for entry in POLICIES {
         conform(&Spec::parse(entry.info.name).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn every_policy_conforms_where_pages_settle() {
+    for entry in POLICIES {
+        if entry.info.parameters.iter().any(|parameter| parameter.name == "settle") {
+            for settle in ["1", "20%"] {
+                let spec = Spec::parse(&format!("{}:settle={settle}", entry.info.name)).unwrap();
+                conform_to(&spec, Extent { length: 6, ..Extent::WHOLE }).unwrap();
+            }
+        }
     }
 }
 

@@ -28,6 +28,12 @@ pub struct Machine<P> {
     assigned: BTreeMap<PageId, u32>,
     /// Pages referenced so far.
     seen: BTreeSet<PageId>,
+    /// Faults after which the bit of a page that has come in is cleared once more; 0: never.
+    settle: u64,
+    /// Faults so far.
+    faults: u64,
+    /// The fault with which each page came in last.
+    came_in: BTreeMap<PageId, u64>,
 }
 
 struct ObjectOf(Box<dyn Fn(u32) -> u32>);
@@ -77,7 +83,17 @@ impl<P: Registered> Machine<P> {
             object_of: ObjectOf(Box::new(|_| 0)),
             assigned: BTreeMap::new(),
             seen: BTreeSet::new(),
+            settle: 0,
+            faults: 0,
+            came_in: BTreeMap::new(),
         }
+    }
+
+    /// Clears the bit of each page once more, `settle` faults after the page came in. This is the
+    /// naive model of [`Settled`](crate::Settled): the memory does it, and the policy knows nothing
+    /// of it.
+    pub fn with_settling(self, settle: u64) -> Self {
+        Self { settle, ..self }
     }
 
     /// Divides the pages into objects; without this all belong to object 0.
@@ -198,6 +214,11 @@ impl<P: Registered> Machine<P> {
             self.check()?;
             return Ok(Step { fault: false, victim: None });
         }
+        self.faults += 1;
+        for (page, bit) in &mut self.memory.resident {
+            *bit &= self.settle == 0 || self.came_in[page] + self.settle != self.faults;
+        }
+        self.came_in.insert(page, self.faults);
         self.policy.fault(reference);
         let full = self.memory.resident.len() == self.frames;
         let victim = if full { Some(self.evict_one()?.0) } else { None };

@@ -14,6 +14,7 @@
 //! - a page faults only once when all pages fit;
 //! - the victims stay the same when the pages are renamed in an order-preserving way;
 //! - the faults and victims are those of the [`naive`] model;
+//! - with `settle`, they are those of the policy without it in a memory that clears the bits;
 //! - in the VM model, the victims stay the same when the hits on a page between two faults are
 //!   reduced to one.
 //!
@@ -26,8 +27,10 @@ pub mod naive;
 
 pub use machine::{Machine, Step};
 
+use crate::arguments::Rounding;
 use crate::plugin::Failed;
 use crate::registry::{POLICIES, Registered, Spec, Visitor};
+use crate::settled::SETTLE;
 use crate::{Arguments, Model, SplitMix64, Violation};
 use alloc::{format, string::String, vec::Vec};
 
@@ -194,6 +197,12 @@ pub fn conform_on(spec: &Spec, references: &[u32], frames: usize) -> Result<(), 
     {
         return fail(format!("{} instead of the naive model's {}", outcome(&steps), outcome(&model)));
     }
+    if let Some(settle) = settle(spec.arguments(), frames) {
+        let model = caught(|| spec.visit(Run { spec, references, frames, settle }))?;
+        if model != steps {
+            return fail(format!("{} instead of {} if memory settles", outcome(&steps), outcome(&model)));
+        }
+    }
     if spec.visit(IsVmModel) {
         let squeezed = squeeze_hits(references, &steps);
         let victims = |steps: &[Step]| steps.iter().filter(|step| step.fault).copied().collect::<Vec<_>>();
@@ -222,7 +231,7 @@ fn squeeze_hits(references: &[u32], steps: &[Step]) -> Vec<u32> {
 
 /// What the [`naive`] model of a policy does, for the policies that have one.
 pub fn naive_model(spec: &Spec, references: &[u32], frames: usize) -> Option<Vec<Step>> {
-    if spec.plugin().is_some() {
+    if spec.plugin().is_some() || settle(spec.arguments(), frames).is_some() {
         return None;
     }
     let (_, model) = naive::MODELS.iter().find(|(name, _)| *name == spec.name())?;
@@ -273,15 +282,34 @@ fn caught<T>(work: impl FnOnce() -> Result<T, Violation>) -> Result<T, Violation
 }
 
 fn run_spec(spec: &Spec, references: &[u32], frames: usize) -> Result<Vec<Step>, Violation> {
-    struct Run<'a>(&'a Spec, &'a [u32], usize);
-    impl Visitor for Run<'_> {
-        type Output = Result<Vec<Step>, Violation>;
-        fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
-            let Run(spec, references, frames) = self;
-            Machine::<P>::with_arguments(spec.arguments(), frames).run(references)
+    caught(|| spec.visit(Run { spec, references, frames, settle: 0 }))
+}
+
+/// A run of a spec. `settle`: memory settles the pages, and not the policy; 0 if memory does not.
+struct Run<'a> {
+    spec: &'a Spec,
+    references: &'a [u32],
+    frames: usize,
+    settle: u64,
+}
+
+impl Visitor for Run<'_> {
+    type Output = Result<Vec<Step>, Violation>;
+    fn visit<P: Registered + Send + 'static>(self) -> Self::Output {
+        let Run { spec, references, frames, settle } = self;
+        let mut arguments = spec.arguments().clone();
+        if settle > 0 {
+            arguments = arguments.with(SETTLE.name, "0".into());
         }
+        Machine::<P>::with_arguments(&arguments, frames).with_settling(settle).run(references)
     }
-    caught(|| spec.visit(Run(spec, references, frames)))
+}
+
+/// After how many faults a policy has its pages' bits cleared once more, if it does.
+fn settle(arguments: &Arguments, frames: usize) -> Option<u64> {
+    let takes = arguments.info().parameters.iter().any(|parameter| parameter.name == SETTLE.name);
+    let faults = takes.then(|| arguments.pages(SETTLE.name, frames, Rounding::Up));
+    faults.map(|faults| faults.expect("checked by the spec") as u64).filter(|&faults| faults > 0)
 }
 
 struct IdsMatterModulo;
@@ -314,13 +342,16 @@ impl Visitor for IsVmModel {
 /// Runs operations read from `data` against a policy chosen by it, checking every rule. Panics on a
 /// broken one.
 ///
-/// The first two bytes choose policy and memory size (1 to 16 frames); each further byte is an
-/// operation.
+/// The first two bytes choose policy, memory size (1 to 16 frames) and whether pages settle; each
+/// further byte is an operation.
 pub fn fuzz(data: &[u8]) {
     let [policy, frames, operations @ ..] = data else { return };
     let info = POLICIES[*policy as usize % POLICIES.len()].info;
     let preset = info.presets.get(*policy as usize / POLICIES.len() % (info.presets.len() + 1));
-    let text = preset.map_or(String::new(), |preset| format!("preset={}", preset.name));
+    let mut text = preset.map_or(String::new(), |preset| format!("preset={}", preset.name));
+    if *frames >= 128 && info.parameters.iter().any(|parameter| parameter.name == SETTLE.name) {
+        text += &format!(",{}={}", SETTLE.name, 1 + *frames as usize / 16 % 8);
+    }
     let arguments = Arguments::parse(info, &text).expect("a preset of its own");
     let frames = 1 + *frames as usize % 16;
     if let Err(violation) = operate(&arguments, frames, operations) {

@@ -24,6 +24,7 @@ use crate::arguments::Parameter;
 use crate::collections::{FrameClock, PageMap};
 use crate::interface::ensure;
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +70,7 @@ impl Registered for Aging {
                 meaning: "loss of a page found unreferenced: a number, or halve",
             },
             Parameter { name: "max", default: BY_FLAVOUR, meaning: "largest age" },
+            SETTLE,
         ],
         presets: &[],
     };

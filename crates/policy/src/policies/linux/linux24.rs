@@ -27,6 +27,7 @@ use crate::arguments::{Parameter, Rounding};
 use crate::collections::Lists;
 use crate::interface::ensure;
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 
 const ACTIVE: usize = 0;
@@ -49,11 +50,14 @@ impl Registered for Linux24 {
         name: "linux24",
         summary: "active and inactive list of Linux 2.4",
         paper: "Jiang, Chen, Zhang, CLOCK-Pro, USENIX ATC 2005, section 5.2",
-        parameters: &[Parameter {
-            name: "active",
-            default: "2/3",
-            meaning: "length above which the active list gives up pages: 2/3, pages or share",
-        }],
+        parameters: &[
+            Parameter {
+                name: "active",
+                default: "2/3",
+                meaning: "length above which the active list gives up pages: 2/3, pages or share",
+            },
+            SETTLE,
+        ],
         presets: &[],
     };
 

@@ -49,6 +49,7 @@ use crate::arguments::Parameter;
 use crate::collections::{Lists, PageMap};
 use crate::interface::ensure;
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 
 /// Generations that are never evicted (the kernel's `MIN_NR_GENS`).
@@ -118,6 +119,7 @@ impl Registered for Mglru {
                 meaning: "how often a page is found referenced until it moves to the youngest generation: 1 before Linux 6.14",
             },
             Parameter { name: "init", default: "0", meaning: "reference bit of a new page" },
+            SETTLE,
         ],
         presets: &[],
     };

@@ -36,6 +36,7 @@ use super::stacks::{Node, Stacks};
 use crate::collections::PageMap;
 use crate::interface::ensure;
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 
 /// What is known of a page. Meaningless, but for that, if it is not resident.
@@ -73,7 +74,7 @@ impl Registered for LifoPlus {
         name: "lifo-plus",
         summary: "LIFO, one stack an object, that spares referenced pages near the top",
         paper: "Lee, An adaptive page replacement scheme for scientific applications, thesis, 2020, section 3.2",
-        parameters: &[],
+        parameters: &[SETTLE],
         presets: &[],
     };
 

@@ -31,6 +31,7 @@ use crate::arguments::Parameter;
 use crate::collections::Lists;
 use crate::interface::ensure;
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 
 /// Clock with adaptive replacement.
@@ -51,11 +52,14 @@ impl Registered for Car {
         name: "car",
         summary: "two clocks, for pages seen once and seen again, whose sizes adapt by ghosts",
         paper: "Bansal, Modha, CAR: clock with adaptive replacement, USENIX FAST 2004",
-        parameters: &[Parameter {
-            name: "integer-ratio",
-            default: "on",
-            meaning: "whether the ratio of ghost list sizes that moves the target is an integer division",
-        }],
+        parameters: &[
+            Parameter {
+                name: "integer-ratio",
+                default: "on",
+                meaning: "whether the ratio of ghost list sizes that moves the target is an integer division",
+            },
+            SETTLE,
+        ],
         presets: &[],
     };
 

@@ -23,6 +23,7 @@
 use crate::arguments::Parameter;
 use crate::collections::FrameClock;
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 
 /// CLOCK over the frames of memory.
@@ -43,6 +44,7 @@ impl Registered for Clock {
         parameters: &[
             Parameter { name: "init", default: "0", meaning: "reference bit of a newly loaded page" },
             Parameter { name: "fill-init", default: "init", meaning: "that bit while memory first fills" },
+            SETTLE,
         ],
         presets: &[],
     };

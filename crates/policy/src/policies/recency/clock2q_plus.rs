@@ -40,6 +40,7 @@ use crate::arguments::{Parameter, Rounding};
 use crate::collections::Lists;
 use crate::interface::ensure;
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 
 /// The newest pages of the small queue.
@@ -78,6 +79,7 @@ impl Registered for Clock2QPlus {
                 meaning: "correlation window: the newest pages of the small queue, in pages or as a share of it",
             },
             Parameter { name: "ghosts", default: "50%", meaning: "most ghosts, at least 1" },
+            SETTLE,
         ],
         presets: &[],
     };

@@ -16,6 +16,7 @@
 use crate::collections::PageMap;
 use crate::interface::ensure;
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 use alloc::collections::BTreeSet;
 
@@ -61,7 +62,7 @@ impl Registered for ClockPageTable {
         name: "clock-page-table",
         summary: "CLOCK whose hand walks page numbers: the nearest to CLOCK-Pro's Tables 1 and 2",
         paper: "reconstructed from Jiang, Chen, Zhang, CLOCK-Pro, USENIX ATC 2005, Tables 1-2",
-        parameters: &[],
+        parameters: &[SETTLE],
         presets: &[],
     };
 

@@ -20,6 +20,7 @@
 use crate::collections::{PageMap, Ring};
 use crate::interface::ensure;
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 
 /// SIEVE.
@@ -42,7 +43,7 @@ impl Registered for Sieve {
         name: "sieve",
         summary: "FIFO whose hand takes out unreferenced pages and leaves the others in place",
         paper: "Zhang, Yang, Yue, Vigfusson, Rashmi, SIEVE is simpler than LRU, USENIX NSDI 2024",
-        parameters: &[],
+        parameters: &[SETTLE],
         presets: &[],
     };
 

@@ -54,6 +54,7 @@ use crate::arguments::{Parameter, Preset, Rounding};
 use crate::collections::{PageMap, Ring};
 use crate::interface::ensure;
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{
     ArgumentError, Arguments, ColdAllocation, Info, Mmu, PageId, Policy, Reference, Violation, VmModel,
 };
@@ -203,6 +204,7 @@ impl Registered for ClockPro {
             HISTORY,
             WARM,
             REFERENCED_COLD,
+            SETTLE,
         ],
         presets: &[Preset {
             name: "clockpro2005",

@@ -11,6 +11,7 @@
 use super::clock_pro::{Adaptation, ClockPro, HISTORY, REFERENCED_COLD, WARM};
 use crate::arguments::{Parameter, Rounding};
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info};
 
 /// No adaptation.
@@ -32,6 +33,7 @@ impl Registered for ClockProFixed {
             HISTORY,
             WARM,
             REFERENCED_COLD,
+            SETTLE,
         ],
         presets: &[],
     };

@@ -26,6 +26,7 @@
 use super::clock_pro::{Adaptation, ClockPro, HISTORY, PageCounts, REFERENCED_COLD, WARM};
 use crate::arguments::{Parameter, Rounding};
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info};
 
 /// The rule of CLOCK-Pro+.
@@ -56,6 +57,7 @@ impl Registered for ClockProPlus {
             HISTORY,
             WARM,
             REFERENCED_COLD,
+            SETTLE,
         ],
         presets: &[],
     };

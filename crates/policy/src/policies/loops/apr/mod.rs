@@ -73,6 +73,7 @@ use crate::arguments::{Parameter, Rounding};
 use crate::collections::PageMap;
 use crate::interface::ensure;
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 use alloc::vec::Vec;
 use lazy_queue::LazyQueue;
@@ -323,6 +324,7 @@ impl Registered for Apr {
                 default: "top",
                 meaning: "where in its new stack a page goes that passes to another object: top or bottom",
             },
+            SETTLE,
         ],
         presets: &[],
     };

@@ -33,6 +33,7 @@ use crate::collections::{Lists, PageMap};
 use crate::interface::ensure;
 use crate::policies::{Clock, Lru};
 use crate::registered::Registered;
+use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation};
 use alloc::collections::{BTreeMap, VecDeque};
 use sorted_pages::SortedPages;
@@ -120,11 +121,12 @@ pub struct Seq<D> {
     proposed: Option<PageId>,
 }
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter { name: "length", default: "20", meaning: "pages that make a sequence count (L)" },
-    Parameter { name: "faults", default: "5", meaning: "which last fault of a sequence ranks it (N)" },
-    Parameter { name: "distance", default: "20", meaning: "pages left alone at its growing end (M)" },
-];
+const LENGTH: Parameter =
+    Parameter { name: "length", default: "20", meaning: "pages that make a sequence count (L)" };
+const FAULTS: Parameter =
+    Parameter { name: "faults", default: "5", meaning: "which last fault of a sequence ranks it (N)" };
+const DISTANCE: Parameter =
+    Parameter { name: "distance", default: "20", meaning: "pages left alone at its growing end (M)" };
 const PAPER: &str =
     "Glass, Cao, Adaptive page replacement based on memory reference behavior, ACM SIGMETRICS 1997";
 
@@ -133,7 +135,7 @@ impl Registered for Seq<Clock> {
         name: "seq",
         summary: "evicts near the growing ends of sequences of faults; CLOCK otherwise",
         paper: PAPER,
-        parameters: PARAMETERS,
+        parameters: &[LENGTH, FAULTS, DISTANCE, SETTLE],
         presets: &[],
     };
 
@@ -147,7 +149,7 @@ impl Registered for Seq<Lru> {
         name: "seq-lru",
         summary: "evicts near the growing ends of sequences of faults; LRU otherwise",
         paper: PAPER,
-        parameters: PARAMETERS,
+        parameters: &[LENGTH, FAULTS, DISTANCE],
         presets: &[],
     };
 
