@@ -408,7 +408,8 @@ fn counts_hang_together_and_the_limit_holds() {
     let churn = program("churn");
     let churn = [churn.to_str().unwrap(), "32", "4", "1"];
     // Pages that the kernel puts into the swap file of another run come back without a fault when
-    // that run ends. So what came is compared with the faults in a run to which that did not happen.
+    // that run ends. So what came is compared with the faults in a run to which that did not
+    // happen.
     let arrivals = |counts: &Value| count(counts, "zero_fill_faults") + count(counts, "refaults");
     let run = || expect_directed(&["--memory", "16MiB", "--policy", "CLOCK"], &churn);
     let mut counts = run();
