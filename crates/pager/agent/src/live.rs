@@ -99,7 +99,8 @@ pub fn make(spec: &LiveSpec, frames: usize) -> Result<Box<dyn LivePolicy>, Argum
 
 fn one_task(spec: &TaskSpec, frames: usize) -> Result<OneTask, ArgumentError> {
     let policy = WsClock::from_arguments(frames, spec.arguments())?;
-    Ok(OneTask { policy, now: clock::program_us, time: 0, until_look: 0 })
+    let overcommitted = Overcommitted { most: frames / VICTIMS_A_CIRCUIT, left: 0 };
+    Ok(OneTask { policy, overcommitted, now: clock::program_us, time: 0, until_look: 0 })
 }
 
 /// WSCLOCK with one task: the program. The task's virtual time is the processor time, in
@@ -108,11 +109,16 @@ fn one_task(spec: &TaskSpec, frames: usize) -> Result<OneTask, ArgumentError> {
 ///
 /// To the policy every page is clean and none is busy. A victim leaves the program's memory at once
 /// and is written from the staging area while its frame serves another page, so there is nothing to
-/// wait for. The one task is always active. If its working set fills the memory, the page that was
-/// used longest ago is the victim.
+/// wait for. The one task is always active.
+///
+/// If its working set fills the memory, the page that was used longest ago is the victim. The hand
+/// learns this after it has looked at every page. It does not go round again for the next few
+/// victims: few pages can have left the working set since. These are then the pages used
+/// longest ago, as far as that circuit and their own use bits tell.
 #[derive(Debug)]
 pub struct OneTask {
     policy: WsClock,
+    overcommitted: Overcommitted,
     /// The clock.
     now: fn() -> VirtualTime,
     /// The virtual time when the clock was last read.
@@ -121,6 +127,20 @@ pub struct OneTask {
     /// and a microsecond does not matter.
     until_look: u32,
 }
+
+/// Victims that need no circuit of the hand, because the last circuit found the memory full with
+/// the working set.
+#[derive(Debug)]
+struct Overcommitted {
+    /// After each such circuit.
+    most: usize,
+    /// From now on.
+    left: usize,
+}
+
+/// A circuit that finds nothing serves for this part of the frames. So the hand looks at no more
+/// than this many pages for each victim, in the long run.
+const VICTIMS_A_CIRCUIT: usize = 16;
 
 /// Calls of the policy between two readings of the clock.
 const CALLS_A_LOOK: u32 = 32;
@@ -143,8 +163,16 @@ impl LivePolicy for OneTask {
 
     fn victim(&mut self, bits: &mut Bits) -> Option<PageId> {
         let mut task = self.task(bits);
+        if self.overcommitted.left > 0 {
+            self.overcommitted.left -= 1;
+            if let Some(page) = self.policy.oldest_unused(&mut task) {
+                return Some(page);
+            }
+        }
+        self.overcommitted.left = 0;
         let mut answer = self.policy.reclaim(&mut task);
         if answer == Reclaim::Overcommitted {
+            self.overcommitted.left = self.overcommitted.most;
             answer = self.policy.reclaim_anyway(&mut task);
         }
         match answer {
@@ -244,6 +272,24 @@ mod tests {
             self.pages.set(page, State::Absent);
             page
         }
+    }
+
+    /// The hand goes round once for the first of three victims: a sixteenth of 32 frames is two.
+    #[test]
+    fn wsclock_in_too_little_memory_goes_round_once_for_several_victims() {
+        let LiveSpec::OneTask(spec) = LiveSpec::parse("wsclock").unwrap() else { panic!() };
+        let mut policy = OneTask { now: || 1, ..one_task(&spec, 32).unwrap() };
+        let mut memory = Memory::default();
+        for number in 0..32 {
+            memory.load(&mut policy, number);
+        }
+        let mut steps = |policy: &mut OneTask| {
+            let before = LivePolicy::hand_steps(policy);
+            memory.victim(policy);
+            LivePolicy::hand_steps(policy) - before
+        };
+        let steps: Vec<u64> = (0..5).map(|_| steps(&mut policy)).collect();
+        assert_eq!(steps, [32, 0, 0, 29, 0]);
     }
 
     /// With `increment=2`, a page that the hand finds used once stays for one more turn of the hand

@@ -96,8 +96,17 @@ impl WsClock {
     }
 }
 
-/// Whether a page is in its task's working set, by what its use bit tells. This is where LR
-/// changes.
+/// Whether a page was used since its use bit was last looked at. This is where LR changes.
+#[inline]
+fn was_used<M: TaskMmu>(page: PageId, last_reference: &mut VirtualTime, mmu: &mut M) -> bool {
+    let used = mmu.test_and_clear_referenced(page);
+    if used {
+        *last_reference = mmu.virtual_time(mmu.owner(page));
+    }
+    used
+}
+
+/// Whether a page is in its task's working set, by what its use bit tells.
 #[inline]
 fn in_working_set<M: TaskMmu>(
     page: PageId,
@@ -105,11 +114,8 @@ fn in_working_set<M: TaskMmu>(
     theta: VirtualTime,
     mmu: &mut M,
 ) -> bool {
-    let now = mmu.virtual_time(mmu.owner(page));
-    if mmu.test_and_clear_referenced(page) {
-        *last_reference = now;
-    }
-    now - *last_reference < theta
+    was_used(page, last_reference, mmu);
+    mmu.virtual_time(mmu.owner(page)) - *last_reference < theta
 }
 
 impl WsClock {
@@ -138,6 +144,20 @@ impl WsClock {
                     oldest.truncate(most);
                 }
                 oldest.sort_unstable_by(|one, other| other.cmp(one));
+            }
+        }
+        None
+    }
+
+    /// The page with the smallest LR, where the policy's user knows that no page is outside W and
+    /// wants to be spared a circuit. If the use bit of such a page is set, the page is used now,
+    /// and the next one is looked at. There is no answer if many were used: a circuit is due.
+    pub fn oldest_unused<M: TaskMmu>(&mut self, mmu: &mut M) -> Option<PageId> {
+        for _ in 0..OLDEST {
+            let page = self.oldest(mmu)?;
+            let frame = self.clock.frame_of(page)?;
+            if !was_used(page, &mut self.last_reference[frame], mmu) {
+                return available(page, mmu).then_some(page);
             }
         }
         None
@@ -310,6 +330,20 @@ mod tests {
         assert_eq!(policy.reclaim_anyway(&mut desk), Reclaim::Wait);
         desk.finish_cleaning();
         assert_eq!(policy.reclaim_anyway(&mut desk), Reclaim::Evict(pages[1]));
+    }
+
+    #[test]
+    fn without_a_circuit_a_page_used_since_is_passed() {
+        let mut desk = Desk::default();
+        desk.tasks([(100, true)]);
+        let [first, second] = [A, A].map(|owner| desk.load(owner));
+        let mut policy = wsclock(&mut desk, "theta=30", 2);
+        policy.last_reference = alloc::vec![80, 90];
+        assert_eq!(policy.oldest_unused(&mut desk), Some(first));
+        desk.reference(first);
+        assert_eq!(policy.oldest_unused(&mut desk), Some(second));
+        assert_eq!(policy.last_reference, [100, 90]);
+        assert_eq!(policy.clock.steps(), 0);
     }
 
     #[test]
