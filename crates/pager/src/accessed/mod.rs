@@ -35,7 +35,9 @@
 //!
 //! **What can be seen twice.** `MADV_COLD` leaves the bit of a page alone that waits in another
 //! processor's list for its place among the pages by age. Each list has at most 31 pages. Such a
-//! page counts as used once more.
+//! page counts as used once more. Nor does it clear the bits of pages that are shared since a fork:
+//! these count as used until one of the processes has written to its copy or has ended. A huge page
+//! has one bit: if a part is used, all of it is.
 //!
 //! None of this can make contents wrong: bits only tell a policy what is in use.
 
@@ -219,6 +221,7 @@ impl Drop for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     /// `None` where that is not permitted.
@@ -229,8 +232,30 @@ mod tests {
         }
     }
 
+    /// Runs a function in a child process, which then ends.
+    fn fork(function: impl FnOnce()) -> libc::pid_t {
+        // SAFETY: the child writes to memory, waits and ends, and does nothing else.
+        match unsafe { libc::fork() } {
+            0 => {
+                function();
+                // SAFETY: ends the child, without what a program does when it ends.
+                unsafe { libc::_exit(0) }
+            }
+            child => {
+                assert!(child > 0, "{}", io::Error::last_os_error());
+                child
+            }
+        }
+    }
+
+    fn wait_for(child: libc::pid_t) {
+        // SAFETY: waits for a child of this process.
+        let ended = unsafe { libc::waitpid(child, ptr::null_mut(), 0) };
+        assert_eq!(ended, child);
+    }
+
     /// A million pages, used or not by a pattern that the test knows, while another thread changes
-    /// the address space. The kernel may clear some bits meanwhile for its own purposes: a machine
+    /// the address space, and children use other pages of their copies. The kernel may clear some bits meanwhile for its own purposes: a machine
     /// with DAMON on loses some ten of this million. The pages that are used are listed before,
     /// because a processor that guesses a branch wrong sets the bit of a page that is not.
     #[test]
@@ -255,12 +280,15 @@ mod tests {
                     (0..700).for_each(|page| other.write(other.start + page * PAGE_BYTES as usize, 1));
                 }
             });
-            for _ in 0..ROUNDS {
+            for round in 0..ROUNDS {
                 memory.cool();
                 let pattern: Vec<u64> = (0..GROUPS).map(|_| random.below(u64::MAX)).collect();
                 let is_used = |page: &usize| pattern[page / GROUP_PAGES] >> (page % GROUP_PAGES) & 1 != 0;
                 let used: Vec<usize> = (0..GROUPS * GROUP_PAGES).filter(is_used).collect();
                 used.iter().for_each(|&page| memory.write(at(page), 1));
+                if round % 16 == 0 {
+                    wait_for(fork(|| (0..GROUPS * GROUP_PAGES).for_each(|page| memory.write(at(page), 2))));
+                }
                 for (group, &expected) in pattern.iter().enumerate() {
                     let seen = bits.query(at(group * GROUP_PAGES + group)).unwrap();
                     unused += (seen & !expected).count_ones();
@@ -272,6 +300,66 @@ mod tests {
         });
         assert_eq!((unused, looked_at), (0, 1 << 20), "{lost} lost");
         assert!(lost < 200, "{lost} lost");
+    }
+
+    /// A huge page has one bit. It is told for each page of it, and clearing the bit leaves the page
+    /// as it is.
+    #[test]
+    fn a_huge_page_is_used_as_a_whole() {
+        const HUGE_PAGES: usize = 512;
+        let Some(bits) = bits() else { return };
+        let kinds =
+            std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+        if !kinds.contains("[always]") && !kinds.contains("[madvise]") {
+            return;
+        }
+        let _stay = OneProcessor::here().unwrap();
+        let memory = Memory::map(4 * HUGE_PAGES).unwrap();
+        memory.advise(Advice::LinuxHugepage);
+        let start = memory.start.next_multiple_of(HUGE_PAGES * PAGE_BYTES as usize);
+        let at = |page: usize| start + page * PAGE_BYTES as usize;
+        let seen = || -> Vec<u64> {
+            (0..3 * HUGE_PAGES).step_by(GROUP_PAGES).map(|page| bits.query(at(page)).unwrap()).collect()
+        };
+        (0..3 * HUGE_PAGES).for_each(|page| memory.write(at(page), 1));
+        let groups = HUGE_PAGES / GROUP_PAGES;
+        assert_eq!(seen(), [u64::MAX; 3 * HUGE_PAGES / GROUP_PAGES]);
+        memory.cool();
+        assert_eq!(seen(), [0; 3 * HUGE_PAGES / GROUP_PAGES]);
+        memory.write(at(HUGE_PAGES + 77), 2);
+        let used: Vec<u64> =
+            (0..3 * groups).map(|group| if group / groups == 1 { u64::MAX } else { 0 }).collect();
+        assert_eq!(seen(), used);
+    }
+
+    /// The kernel clears no bit of a page that two processes have, and does again when one has
+    /// ended.
+    #[test]
+    fn pages_shared_since_a_fork_count_as_used() {
+        let Some(bits) = bits() else { return };
+        let _stay = OneProcessor::here().unwrap();
+        let memory = Memory::map(2 * GROUP_PAGES).unwrap();
+        let start = memory.start.next_multiple_of(GROUP_PAGES * PAGE_BYTES as usize);
+        let at = |page: usize| start + page * PAGE_BYTES as usize;
+        (0..GROUP_PAGES).for_each(|page| memory.write(at(page), 1));
+        let (here, there) = io::pipe().unwrap();
+        let child = fork(|| {
+            let mut byte = [0; 1];
+            // SAFETY: reads a byte, or the end of the pipe when the parent has gone.
+            unsafe {
+                libc::close(there.as_raw_fd());
+                libc::read(here.as_raw_fd(), byte.as_mut_ptr().cast(), 1)
+            };
+        });
+        // Its own copies, of two pages.
+        memory.write(at(3), 2);
+        memory.write(at(17), 2);
+        memory.cool();
+        let shared = bits.query(start).unwrap();
+        drop(there);
+        wait_for(child);
+        memory.cool();
+        assert_eq!((shared, bits.query(start).unwrap()), (u64::MAX & !(1 << 3 | 1 << 17), 0));
     }
 
     /// The command sees of another process, here itself, what that process would see.
