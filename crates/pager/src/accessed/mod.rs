@@ -223,12 +223,18 @@ mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// One test at a time: a fork copies the memory of all, and the kernel clears no bit of a page
+    /// that two processes have.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     /// `None` where that is not permitted.
-    fn bits() -> Option<AccessedBits> {
+    fn bits() -> Option<(MutexGuard<'static, ()>, AccessedBits)> {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         match AccessedBits::load() {
             Err(NoBits::Program(error)) if error.kind() == io::ErrorKind::PermissionDenied => None,
-            bits => Some(bits.unwrap()),
+            bits => Some((alone, bits.unwrap())),
         }
     }
 
@@ -262,7 +268,7 @@ mod tests {
     fn bits_are_those_of_the_pages_that_were_used() {
         const GROUPS: usize = 64;
         const ROUNDS: u64 = 256;
-        let Some(bits) = bits() else { return };
+        let Some((_alone, bits)) = bits() else { return };
         let stay = OneProcessor::here().unwrap();
         let memory = Memory::map((GROUPS + 1) * GROUP_PAGES).unwrap();
         let start = memory.start.next_multiple_of(GROUP_PAGES * PAGE_BYTES as usize);
@@ -307,7 +313,7 @@ mod tests {
     #[test]
     fn a_huge_page_is_used_as_a_whole() {
         const HUGE_PAGES: usize = 512;
-        let Some(bits) = bits() else { return };
+        let Some((_alone, bits)) = bits() else { return };
         let kinds =
             std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
         if !kinds.contains("[always]") && !kinds.contains("[madvise]") {
@@ -336,7 +342,7 @@ mod tests {
     /// ended.
     #[test]
     fn pages_shared_since_a_fork_count_as_used() {
-        let Some(bits) = bits() else { return };
+        let Some((_alone, bits)) = bits() else { return };
         let _stay = OneProcessor::here().unwrap();
         let memory = Memory::map(2 * GROUP_PAGES).unwrap();
         let start = memory.start.next_multiple_of(GROUP_PAGES * PAGE_BYTES as usize);
@@ -365,7 +371,7 @@ mod tests {
     /// The command sees of another process, here itself, what that process would see.
     #[test]
     fn bits_of_a_process_are_those_that_it_sees_itself() {
-        let (Some(bits), Ok(of_process)) = (bits(), ProcessBits::load()) else { return };
+        let (Some((_alone, bits)), Ok(of_process)) = (bits(), ProcessBits::load()) else { return };
         let memory = Memory::map(2 * GROUP_PAGES).unwrap();
         let start = memory.start.next_multiple_of(GROUP_PAGES * PAGE_BYTES as usize);
         for page in [0, 3, 17, 63] {
@@ -380,7 +386,7 @@ mod tests {
 
     #[test]
     fn what_is_not_mapped_was_not_used_and_the_kernels_memory_is_not_told() {
-        let Some(bits) = bits() else { return };
+        let Some((_alone, bits)) = bits() else { return };
         let memory = Memory::map(1).unwrap();
         let start = memory.start;
         drop(memory);
