@@ -1,28 +1,52 @@
-//! `sweephand import`: converts a trace of another format to ours or, with `--irim`, to an IRIM
-//! string.
+//! `sweephand import`: converts a trace of another format, or a log with columns, to ours or, with
+//! `--irim`, to an IRIM string. `--show` shows what an input is.
 
 use crate::progress;
 use crate::talk::say;
-use anyhow::Context;
-use std::fs::File;
-use std::io::{self, Read};
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_output::Output;
 use sweephand_results::grouped;
-use sweephand_trace::{Error, Format, ImportOptions, Irim, Metadata, Writer, import};
+use sweephand_sim::MemorySize;
+use sweephand_trace::columns::{Columns, KNOWN, KnownLog, PreviewColumn};
+use sweephand_trace::{Error, Format, ImportOptions, Irim, Look, Metadata, Writer, import};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Trace to import, plain or compressed by gzip, xz or zstd; - is standard input
+    /// Trace or log to import, plain or compressed by gzip, xz, zstd, bzip2 or lz4; - is standard
+    /// input
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// Trace to write
-    #[arg(short, long, value_name = "T")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "T", required_unless_present = "show")]
+    output: Option<PathBuf>,
     /// Format of the input
     #[arg(long, value_enum, default_value = "auto")]
     format: FormatName,
+    /// The input is a log: which column is what. Columns have numbers from 1, names of the header,
+    /// or names in JSON lines. key=3 is an object, any text; offset=3 a place on a disk. Further:
+    /// size, op, tenant, time, ttl, and offset=3*512 where sectors are counted. Binary structs:
+    /// record=24,key=u64@4,size=u32@12. Or the name of a log, such as twitter. @FILE reads the same
+    /// from a file
+    #[arg(long, value_name = "COLUMNS", conflicts_with = "format")]
+    columns: Option<String>,
+    /// The first row of the log has the names of its columns (always so where --columns has names)
+    #[arg(long, requires = "columns")]
+    header: bool,
+    /// What is between the columns of the log: a character, tab or space; found in the first line
+    /// unless given
+    #[arg(long, value_name = "CHARACTER", requires = "columns", value_parser = separator)]
+    separator: Option<u8>,
+    /// Pages or blocks that the log's sizes and offsets are cut into, such as 64KiB [default: 4KiB]
+    #[arg(long, value_name = "BYTES", requires = "columns", value_parser = page_size)]
+    page_size: Option<u64>,
+    /// Show what the input is, which column may be what, and the first references; import nothing
+    #[arg(long, conflicts_with_all = ["output", "irim", "window"])]
+    show: bool,
     /// Keep only the first and last run of each page in every stretch of K distinct pages. Faults
     /// of LRU and OPT stay exact from K pages of memory up, those of other policies nearly exact
     /// from 4 to 8 K up
@@ -31,7 +55,7 @@ pub(crate) struct Args {
     /// Write an IRIM string instead: only the moments at which the use of a page changes. A page is
     /// idle after OMEGA references without it (5000 is usual). Multiprogramming simulations run on
     /// such a string many times faster
-    #[arg(long, value_name = "OMEGA", conflicts_with_all = ["window", "format"])]
+    #[arg(long, value_name = "OMEGA", conflicts_with_all = ["window", "format", "columns"])]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     irim: Option<u64>,
 }
@@ -57,6 +81,11 @@ enum FormatName {
 }
 
 impl FormatName {
+    fn of(format: Format) -> Self {
+        let named = |name: &&Self| name.format() == Some(format);
+        *Self::value_variants().iter().find(named).expect("every format has a name")
+    }
+
     fn format(self) -> Option<Format> {
         match self {
             Self::Auto => None,
@@ -71,53 +100,193 @@ impl FormatName {
     }
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let out = Output::create(&args.output, &[&args.input])?;
-    if let Some(omega) = args.irim {
-        return write_irim(&args, omega, out);
+/// One character, or its name.
+fn separator(text: &str) -> Result<u8, String> {
+    match text {
+        "tab" | "\\t" => Ok(b'\t'),
+        "space" => Ok(b' '),
+        "comma" => Ok(b','),
+        _ => {
+            match *text.as_bytes() {
+                [byte] if !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(byte),
+                _ => Err("a separator is one character of ASCII, no letter, digit or quote, or tab or space"
+                    .into()),
+            }
+        }
     }
-    let mut writer = Writer::new(out, Metadata::default()).map_err(|error| error.in_output(&args.output))?;
-    let from_stdin = args.input == Path::new("-");
-    let (reader, length): (Box<dyn Read>, u64) = if from_stdin {
-        (Box::new(io::stdin().lock()), 0)
-    } else {
-        let file = File::open(&args.input).with_context(|| args.input.display().to_string())?;
+}
+
+fn page_size(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(MemorySize::Bytes(bytes)) if bytes.is_power_of_two() && (512..=1 << 30).contains(&bytes) => {
+            Ok(bytes)
+        }
+        _ => Err("a page has a power of two of bytes, from 512B to 1GiB, as in 64KiB".into()),
+    }
+}
+
+impl Args {
+    /// The columns of the log, if it is one.
+    fn columns(&self) -> anyhow::Result<Option<Columns>> {
+        let Some(text) = &self.columns else { return Ok(None) };
+        let (place, text) = match text.strip_prefix('@') {
+            Some(file) => (file, fs::read_to_string(file).with_context(|| file.to_owned())?),
+            None => ("--columns", text.clone()),
+        };
+        let mut columns = match KnownLog::named(&text) {
+            Some(log) => log.columns(),
+            None if !text.contains('=') => {
+                let known: Vec<_> = KNOWN.iter().map(|log| log.name).collect();
+                bail!(
+                    "{place}: '{}' names no column, as key=3 does, and no log; known: {}",
+                    text.trim(),
+                    known.join(" ")
+                );
+            }
+            None => text.parse().with_context(|| place.to_owned())?,
+        };
+        columns.header |= self.header;
+        columns.separator = self.separator;
+        columns.page_bytes = self.page_size.unwrap_or(columns.page_bytes);
+        Ok(Some(columns))
+    }
+
+    /// The input and its length; 0 if it is a pipe.
+    fn open(&self) -> anyhow::Result<(Box<dyn Read>, u64)> {
+        if self.input == Path::new("-") {
+            return Ok((Box::new(io::stdin().lock()), 0));
+        }
+        let file = File::open(&self.input).with_context(|| self.input.display().to_string())?;
         let length = file.metadata().map_or(0, |metadata| metadata.len());
-        (Box::new(file), length)
+        Ok((Box::new(file), length))
+    }
+
+    fn options(&self, columns: Option<Columns>) -> ImportOptions {
+        let from_stdin = self.input == Path::new("-");
+        ImportOptions {
+            name: if from_stdin { PathBuf::from("standard input") } else { self.input.clone() },
+            format: self.format.format(),
+            columns,
+            window: self.window,
+            tolerate_missing_end: false,
+        }
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let columns = args.columns()?;
+    let Some(output) = &args.output else {
+        return show(&args, columns);
     };
-    let options = ImportOptions {
-        name: if from_stdin { PathBuf::from("standard input") } else { args.input },
-        format: args.format.format(),
-        window: args.window,
-        tolerate_missing_end: false,
-    };
+    let out = Output::create(output, &[&args.input])?;
+    if let Some(omega) = args.irim {
+        return write_irim(&args.input, output, omega, out);
+    }
+    let mut writer = Writer::new(out, Metadata::default()).map_err(|error| error.in_output(output))?;
+    let (reader, length) = args.open()?;
+    let options = args.options(columns);
     // What is done is known in bytes read from the file, whatever they expand to.
     let bar = if length > 0 { progress::bar(length, "bytes") } else { indicatif::ProgressBar::hidden() };
     let finish = |writer: &mut Writer<Output>| import(bar.wrap_read(reader), writer, &options, &mut |_| {});
     let imported = finish(&mut writer).and_then(|end| writer.finish(end));
     bar.finish_and_clear();
-    let (out, header) = imported.map_err(|error: Error| error.in_output(&args.output))?;
+    let (out, header) = imported.map_err(|error: Error| error.in_output(output))?;
     out.commit()?;
     let totals = &header.totals;
+    let shown = output.display();
     say!(
-        "{}: {} references to {} pages, {} stored",
-        args.output.display(),
+        "{shown}: {} references to {} pages, {} stored",
         totals.references,
         totals.distinct_pages,
         totals.records
     );
+    for note in &header.metadata.notes {
+        say!("{shown}: {note}");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_irim(args: &Args, omega: u64, mut out: Output) -> anyhow::Result<ExitCode> {
-    let trace = crate::simulate::open(&args.input)?;
+/// Shows what the input is.
+fn show(args: &Args, columns: Option<Columns>) -> anyhow::Result<ExitCode> {
+    let asked = columns.is_some();
+    let (reader, _) = args.open()?;
+    let look = Look::at(reader, &args.options(columns))?;
+    let mut out = io::stdout().lock();
+    let input = args.input.display();
+    match (&look.preview, look.format) {
+        (Some(preview), _) => {
+            let header = if preview.header { ", the first row has their names" } else { "" };
+            writeln!(out, "{input}: {}{header}", preview.shape)?;
+            write_columns(&mut out, &preview.columns)?;
+        }
+        (None, Some(format)) => {
+            let name = FormatName::of(format).to_possible_value().expect("every format has a name");
+            let help = name.get_help().map(ToString::to_string).unwrap_or_default();
+            writeln!(out, "{input}: {}: {help}", name.get_name())?;
+        }
+        (None, None) if look.known.is_some() => {
+            let log = look.known.expect("it is there");
+            writeln!(out, "{input}: {}: {}: {}", log.name, log.what, log.columns)?;
+        }
+        (None, None) if look.is_native => {
+            writeln!(out, "{input}: a trace; `sweephand info` shows what is in it")?;
+        }
+        (None, None) => writeln!(out, "{input}: binary structs")?,
+    }
+    if !look.references.is_empty() {
+        let pages =
+            look.references.iter().map(|(page, write)| format!("{page}{}", if *write { "w" } else { "" }));
+        writeln!(out, "first references to pages (w: written): {}", pages.collect::<Vec<_>>().join(" "))?;
+    }
+    if let (Some(preview), false) = (&look.preview, asked) {
+        match &preview.guess {
+            Some(guess) => {
+                let header = if preview.header { " --header" } else { "" };
+                writeln!(out, "a guess: sweephand import {input} --columns {guess}{header} -o T.swt")?;
+            }
+            None => writeln!(out, "no guess: name a key or an offset with --columns")?,
+        }
+    }
+    out.flush().context("standard output")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Characters of a value that are shown.
+const SHOWN: usize = 20;
+
+fn write_columns(out: &mut impl Write, columns: &[PreviewColumn]) -> io::Result<()> {
+    let cut = |text: &str| match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    };
+    let mut rows = vec![["column", "name", "may be", "values", "such as"].map(str::to_owned)];
+    for column in columns {
+        let examples: Vec<_> = column.examples.iter().map(|example| cut(example)).collect();
+        let name = if column.name == column.place { String::new() } else { cut(&column.name) };
+        let role = if column.role.is_empty() { "-" } else { column.role }.to_owned();
+        rows.push([column.place.clone(), name, role, column.distinct.to_string(), examples.join(" ")]);
+    }
+    let width = |index: usize| rows.iter().map(|row| row[index].chars().count()).max().unwrap_or(0);
+    let [place, name, role, values] = [0, 1, 2, 3].map(width);
+    for row in &rows {
+        let line = format!(
+            "{:<place$}  {:<name$}  {:<role$}  {:>values$}  {}",
+            row[0], row[1], row[2], row[3], row[4]
+        );
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn write_irim(input: &Path, output: &Path, omega: u64, mut out: Output) -> anyhow::Result<ExitCode> {
+    let trace = crate::simulate::open(input)?;
     let bar = progress::bar(trace.header().totals.records, "references");
     let made = Irim::with_progress(&trace, omega, &mut |records| bar.set_position(records));
     bar.finish_and_clear();
     let string = made?;
-    string.write(&mut out).map_err(|error| error.in_output(&args.output))?;
+    string.write(&mut out).map_err(|error| error.in_output(output))?;
     out.commit()?;
-    let shown = args.output.display();
+    let shown = output.display();
     say!(
         "{shown}: {} transitions for {} references ({:.0} to one) of {} pages",
         grouped(string.transitions.len() as u64),

@@ -238,6 +238,18 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
         ("reproduce table-9", "'table-9' is no paper or item; known: clock-pro/table-1"),
         ("info missing.swt", "missing.swt: No such file or directory"),
         ("import words.txt -o words.swt", "words.txt: line 3"),
+        (
+            "import words.txt --columns key=1,size=2 -o words.swt",
+            "words.txt: line 1 (byte 0): fewer columns than are named",
+        ),
+        ("import words.txt --columns size=2 -o words.swt", "--columns: no column says what is requested"),
+        (
+            "import words.txt --columns twiter -o words.swt",
+            "--columns: 'twiter' names no column, as key=3 does, and",
+        ),
+        ("import words.txt --columns @missing.txt -o words.swt", "missing.txt: No such file or directory"),
+        ("import words.txt --columns key=id -o words.swt", "words.txt: line 1: no column 'id' in the header"),
+        ("import missing.txt --show", "missing.txt: No such file or directory"),
         ("import words.txt --format spc -o words.swt", "words.txt: line 1 (byte 0): not unit,block,size"),
         ("import words.txt --format lackey -o words.swt", "words.txt: line 1 (byte 0): not an access"),
         ("import words.txt --format oracle-general -o words.swt", "words.txt: ends too soon, at byte 10"),
@@ -257,6 +269,25 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
         assert!(error.starts_with(message), "{arguments}: {error}");
         assert_eq!(sandbox.files(), before, "{arguments}");
     }
+}
+
+/// A log is looked at, and the command that is shown for it imports it.
+#[test]
+fn the_guess_for_a_log_imports_it() {
+    let sandbox = Sandbox::new();
+    let rows: String = (0..100).map(|n| format!("{n}.5;user {};{};GET\n", n % 7, 1000 * (n % 9))).collect();
+    sandbox.write("log.csv", "when;key;bytes;op\n".to_string() + &rows);
+    let shown = sandbox.stdout("import log.csv --show");
+    let guess = shown.lines().find_map(|line| line.strip_prefix("a guess: sweephand ")).unwrap();
+    assert_eq!(guess, "import log.csv --columns key=2,size=3,op=4,time=1 --header -o T.swt");
+    sandbox.stdout(guess);
+    let info = sandbox.stdout("info T.swt");
+    assert!(info.contains("100 requests for 7 objects in 99 s, 1 a second"), "{info}");
+    // What is known without columns is said.
+    sandbox.write("pages.txt", "1\n2\n1\n");
+    let shown = sandbox.stdout("import pages.txt --show");
+    assert!(shown.starts_with("pages.txt: text: Page numbers, one a line"), "{shown}");
+    assert!(shown.contains("first references to pages (w: written): 1 2 1\n"), "{shown}");
 }
 
 /// The library says it in the same words to those who do not ask through the command line.

@@ -147,6 +147,7 @@ fn summary(entries: &[Value]) -> String {
         ("What is limited, and what is counted", "run.md"),
         ("Several programs under one limit", "tasks.md"),
         ("Who may do what to a run", "security.md"),
+        ("Your own logs", "logs.md"),
         ("From Python", "python.md"),
         ("A policy of your own", "own-policies.md"),
         ("Sweeps: many traces, every policy, every size", "sweep.md"),

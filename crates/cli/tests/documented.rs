@@ -25,6 +25,8 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "cargo run --release -p own-policy",
         "a release build; examples/own-policy tests itself",
     ),
+    ("docs/logs.md", "blkparse ", "needs a trace of a disk"),
+    ("docs/logs.md", "perf script ", "needs a recording of perf"),
     (
         "docs/papers.md",
         "sweephand reproduce clock-pro/table-1",

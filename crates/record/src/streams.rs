@@ -169,8 +169,8 @@ fn trace_of(
     let options = ImportOptions {
         name: PathBuf::from("the recorder's stream"),
         format: Some(Format::Pgtr),
-        window: 0,
         tolerate_missing_end: true,
+        ..ImportOptions::default()
     };
     let mut writer = Writer::new(out, Metadata::default())?;
     let mut before = Progress::default();

@@ -65,6 +65,25 @@ impl<'a, S: Sink> Accesses<'a, S> {
     /// `bytes` bytes from byte `offset` of a disk on are read or written. Each disk has its own
     /// pages.
     pub(crate) fn request(&mut self, disk: u64, offset: u64, bytes: u64, write: bool) -> Result<(), Refused> {
+        self.access(Self::on_disk(disk, offset, bytes)?, bytes, write)
+    }
+
+    /// The contents of `bytes` bytes from byte `offset` of a disk on are gone. Pages of which that
+    /// holds in part only stay.
+    pub(crate) fn discard(&mut self, disk: u64, offset: u64, bytes: u64) -> Result<(), Refused> {
+        let address = Self::on_disk(disk, offset, bytes)?;
+        Ok(self.drop_contents(address, bytes)?)
+    }
+
+    /// The contents of the whole pages among `bytes` bytes from `address` on are gone.
+    pub(crate) fn drop_contents(&mut self, address: u64, bytes: u64) -> Result<(), Error> {
+        let first = address.div_ceil(self.page_size());
+        let end = address.saturating_add(bytes) >> self.page_shift;
+        if first < end { self.sink.unmap(first, end - first) } else { Ok(()) }
+    }
+
+    /// Where byte `offset` of a disk is in the address space of all disks.
+    fn on_disk(disk: u64, offset: u64, bytes: u64) -> Result<u64, Refused> {
         if bytes > REQUEST_BYTES {
             return Err("a request for 4 GiB or more".into());
         }
@@ -74,7 +93,7 @@ impl<'a, S: Sink> Accesses<'a, S> {
         if disk >= 1 << (u64::BITS - UNIT_SHIFT) {
             return Err("a disk beyond the first 4096".into());
         }
-        self.access(disk << UNIT_SHIFT | offset, bytes, write)
+        Ok(disk << UNIT_SHIFT | offset)
     }
 
     /// An instruction has been executed.

@@ -1,5 +1,6 @@
 //! Errors. Every message is one line that names the file, the place and the reason.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -33,7 +34,8 @@ pub enum Error {
     /// It is something else.
     #[error(
         "{}is {found}, not a trace: .swt, PGTR, text (a page number a line), lackey, drmemtrace's view, SPC and MSR are \
-             read, plain or compressed by gzip, xz or zstd; oracleGeneral by `sweephand import --format oracle-general`",
+             read, plain or compressed by gzip, xz, zstd, bzip2 or lz4; oracleGeneral by `sweephand import --format oracle-general`, \
+             other logs by `sweephand import --columns`",
         named(path)
     )]
     Unrecognised {
@@ -103,9 +105,17 @@ pub enum Error {
         /// Where it begins (after decompression).
         offset: u64,
         /// What is wrong with it.
-        reason: &'static str,
+        reason: Cow<'static, str>,
         /// What it says, shortened.
         found: String,
+    },
+    /// The columns that were named are not those of the file.
+    #[error("{}{reason}", named(path))]
+    Columns {
+        /// The file.
+        path: PathBuf,
+        /// Which column is not there, and which are.
+        reason: String,
     },
     /// A page number where the pages of another trace are to be.
     #[error(
@@ -171,6 +181,7 @@ impl Error {
         | Self::Damaged { path, .. }
         | Self::Record { path, .. }
         | Self::Line { path, .. }
+        | Self::Columns { path, .. }
         | Self::NoRoom { path, .. }
         | Self::TooManyPages { path }
         | Self::NoWrites { path }) = &mut self;
@@ -210,6 +221,10 @@ impl Error {
 
     pub(crate) fn record(record: u64, offset: u64, reason: impl Into<String>) -> Self {
         Self::Record { path: PathBuf::new(), record, offset, reason: reason.into() }
+    }
+
+    pub(crate) fn columns(reason: String) -> Self {
+        Self::Columns { path: PathBuf::new(), reason }
     }
 
     pub(crate) fn no_room(page: u64, limit: u64) -> Self {

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use crate::bytes::ByteStream;
 use crate::codec::{self, Encoder};
+use crate::columns::{self, Columns};
 use crate::import::convert;
 use crate::irim;
-use crate::{AllocKind, Chunk, EndTotals, Error, Format, Metadata, Sink, Trace, Writer};
+use crate::{AllocKind, Chunk, EndTotals, Error, Format, ImportOptions, Look, Metadata, Sink, Trace, Writer};
 
 /// Reads `data` as a trace of the format that it seems to have, as one of each format that is
 /// converted, as an IRIM string, and as a raw chunk of our own. Each is refused with an error, or
@@ -43,6 +44,19 @@ pub fn fuzz_reader(data: &[u8]) {
             (whole, pieces) => panic!("{format:?}: {whole:?}, in pieces {pieces:?}"),
         }
     }
+    // As logs with columns.
+    for (text, header) in LOGS {
+        let mut columns: Columns = text.parse().expect("the columns are right");
+        columns.header = *header;
+        let mut references = [const { Vec::new() }; 2];
+        let [whole, pieces] = &mut references;
+        let whole = columns::read(&columns, ByteStream::new(data), &mut Bounded(whole), &mut |_| {});
+        let in_pieces = ByteStream::new(Pieces(data));
+        let pieces = columns::read(&columns, in_pieces, &mut Bounded(pieces), &mut |_| {});
+        assert_eq!(references[0], references[1], "{text}");
+        assert_eq!(format!("{whole:?}"), format!("{pieces:?}"), "{text}");
+    }
+    let _ = Look::at(data, &ImportOptions::default());
     // As an IRIM string.
     let _ = irim::Irim::from_bytes(data);
     irim::fuzz(data);
@@ -57,6 +71,16 @@ pub fn fuzz_reader(data: &[u8]) {
         assert_eq!(chunk, again);
     }
 }
+
+/// Columns that any bytes are read with, and whether there is a header.
+const LOGS: &[(&str, bool)] = &[
+    ("key=1", false),
+    ("key=2,size=1,op=3,tenant=4,time=5", true),
+    ("offset=lba*512,size=bytes,op=op:w|x", false),
+    ("key=a.b,size=c,ttl=d", false),
+    ("record=7,skip=1,key=text3@4,size=u16be@2,op=u8@0:1,time=f32@2", false),
+    ("record=9,offset=u64@0,tenant=u8@8", false),
+];
 
 /// Decodes every chunk; gives the checksum of the trace written again, unless a chunk is refused.
 fn consistent(trace: &Trace) -> Option<u64> {

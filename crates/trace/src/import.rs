@@ -2,24 +2,20 @@
 //!
 //! File names do not matter. Compression is recognised by its magic bytes and may be nested. PGTR
 //! and our own format are recognised by theirs. If the first bytes could be text, the first line
-//! decides the format. A format without such marks ([`Format::OracleGeneral`]) has to be asked for.
+//! decides the format. A format without such marks ([`Format::OracleGeneral`]) has to be asked for,
+//! and so have the columns of a log ([`Columns`]).
 
-use std::io::{BufReader, Cursor, Read, Seek, Write};
+use std::io::{BufReader, Chain, Cursor, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
-use liblzma::bufread::XzDecoder;
-use liblzma::stream::{CONCATENATED, Stream};
-
 use crate::bytes::{ByteStream, read_error};
+use crate::columns::{self, Columns, KnownLog};
+use crate::compression::Compression;
 use crate::format::{FixedHeader, MAGIC};
 use crate::imported::{Imported, Progress};
 use crate::reduce::Reducer;
 use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer};
 use crate::{drmemtrace, irim, lackey, msr, oracle_general, pgtr, spc, text};
-
-/// How much memory an xz file may ask for (its largest preset asks for 65 MiB).
-const XZ_MEMORY: u64 = 256 << 20;
 
 /// Compression within compression is followed this deep.
 const NESTING: usize = 2;
@@ -60,6 +56,8 @@ pub struct ImportOptions {
     pub name: PathBuf,
     /// The format; found by content if `None`.
     pub format: Option<Format>,
+    /// The input is a log with these columns, whatever it looks like and whatever `format` says.
+    pub columns: Option<Columns>,
     /// Reduce to this window ([`crate::reduce`]); 0 does not.
     pub window: u64,
     /// Accept a PGTR stream that ends without END, after a record or inside one. For live pipes:
@@ -131,7 +129,7 @@ impl<'a> Input<'a> {
     /// All of a trace in our own format, and a byte more if there is more: its header says how long
     /// it is.
     pub(crate) fn native_bytes(self) -> Result<Vec<u8>, Error> {
-        let mut reader = Cursor::new(self.head).chain(self.rest);
+        let mut reader = self.bytes();
         let mut bytes = Vec::new();
         let failed = |error, bytes: &[u8]| read_error(error, bytes.len() as u64);
         let front = (&mut reader).take(FixedHeader::LENGTH as u64).read_to_end(&mut bytes);
@@ -143,8 +141,18 @@ impl<'a> Input<'a> {
         Ok(bytes)
     }
 
+    /// All of it, decompressed.
+    pub(crate) fn bytes(self) -> Chain<Cursor<Vec<u8>>, Box<dyn Read + 'a>> {
+        Cursor::new(self.head).chain(self.rest)
+    }
+
+    /// The log with a name that it is, if it has a mark.
+    pub(crate) fn known_log(&self) -> Option<&'static KnownLog> {
+        KnownLog::found(&self.head)
+    }
+
     /// Which format to convert from.
-    fn detect(&self) -> Result<Format, Error> {
+    pub(crate) fn detect(&self) -> Result<Format, Error> {
         let head = &self.head;
         let known: [(&[u8], &str); 9] = [
             (
@@ -153,12 +161,12 @@ impl<'a> Input<'a> {
             ),
             (b"\x7fELF", "an ELF file (a program or a library)"),
             (b"PK\x03\x04", "a zip file"),
-            (b"BZh", "compressed by bzip2"),
+            (b"BZh", "compressed by bzip2 several times over"),
             (b"PAR1", "a Parquet file"),
             (b"\x1f\x8b", "compressed by gzip several times over"),
             (b"\x28\xb5\x2f\xfd", "compressed by zstd several times over"),
             (b"\xfd7zXZ\0", "compressed by xz several times over"),
-            (b"\x04\x22\x4d\x18", "compressed by lz4"),
+            (b"\x04\x22\x4d\x18", "compressed by lz4 several times over"),
         ];
         if head.is_empty() {
             Err(Error::empty())
@@ -190,18 +198,23 @@ impl<'a> Input<'a> {
             let trace = Trace::in_memory(self.native_bytes()?, Path::new(""))?;
             return import_trace(&trace, writer, options.window, progress);
         }
-        let format = match options.format {
-            Some(_) if self.head.is_empty() => return Err(Error::empty()),
-            Some(format) => format,
-            None => self.detect()?,
+        let found = self.known_log().map(KnownLog::columns);
+        let source = match (&options.columns, options.format) {
+            (Some(_), _) | (_, Some(_)) if self.head.is_empty() => return Err(Error::empty()),
+            (Some(columns), _) => Source::Columns(columns),
+            (None, Some(format)) => Source::Format(format),
+            (None, None) => match &found {
+                Some(columns) => Source::Columns(columns),
+                None => Source::Format(self.detect()?),
+            },
         };
-        let stream = ByteStream::new(Cursor::new(self.head).chain(self.rest));
+        let stream = ByteStream::new(self.bytes());
         let tolerant = options.tolerate_missing_end;
         let imported = if options.window == 0 {
-            convert(format, stream, writer, tolerant, progress)?
+            source.convert(stream, writer, tolerant, progress)?
         } else {
             let mut reducer = Reducer::new(writer, options.window);
-            let mut imported = convert(format, stream, &mut reducer, tolerant, progress)?;
+            let mut imported = source.convert(stream, &mut reducer, tolerant, progress)?;
             let counts = reducer.finish()?;
             imported.end.references.get_or_insert(counts.references);
             imported.end.runs.get_or_insert(counts.runs);
@@ -210,6 +223,28 @@ impl<'a> Input<'a> {
         };
         imported.describe(writer.metadata_mut(), &options.name);
         Ok(imported.end)
+    }
+}
+
+/// What an input is taken for.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    Format(Format),
+    Columns(&'a Columns),
+}
+
+impl Source<'_> {
+    pub(crate) fn convert(
+        self,
+        stream: ByteStream<impl Read>,
+        sink: &mut impl Sink,
+        tolerate_missing_end: bool,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Imported, Error> {
+        match self {
+            Self::Format(format) => convert(format, stream, sink, tolerate_missing_end, progress),
+            Self::Columns(columns) => columns::read(columns, stream, sink, progress),
+        }
     }
 }
 
@@ -250,36 +285,4 @@ pub fn import_trace<W: Write + Seek>(
     }
     *writer.metadata_mut() = Metadata { window: metadata.window.max(window), ..metadata.clone() };
     Ok(EndTotals::from(totals))
-}
-
-/// A compression that is taken off.
-#[derive(Clone, Copy, Debug)]
-enum Compression {
-    Gzip,
-    Xz,
-    Zstd,
-}
-
-impl Compression {
-    fn of(head: &[u8]) -> Option<Self> {
-        match head {
-            [0x1f, 0x8b, ..] => Some(Self::Gzip),
-            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Self::Xz),
-            // A frame, or a skippable frame before one.
-            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
-            _ => None,
-        }
-    }
-
-    fn open<'a>(self, reader: BufReader<impl Read + 'a>) -> Result<Box<dyn Read + 'a>, Error> {
-        Ok(match self {
-            Self::Gzip => Box::new(MultiGzDecoder::new(reader)),
-            Self::Xz => {
-                let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)
-                    .map_err(|error| Error::damaged(0, format!("xz: {error}")))?;
-                Box::new(XzDecoder::new_stream(reader, stream))
-            }
-            Self::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(reader)?),
-        })
-    }
 }

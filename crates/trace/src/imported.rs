@@ -27,6 +27,8 @@ pub(crate) struct Imported {
     pub(crate) source: &'static str,
     /// Why it is not complete, if it is not.
     pub(crate) cut_short: Option<&'static str>,
+    /// What else there is to say, a line each.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Imported {
@@ -42,6 +44,7 @@ impl Imported {
         metadata.instruction_fetches = self.instruction_fetches;
         metadata.system_calls = self.system_calls;
         self.source.clone_into(&mut metadata.source);
+        metadata.notes.extend_from_slice(&self.notes);
         if let Some(reason) = self.cut_short {
             metadata.complete = false;
             reason.clone_into(&mut metadata.ended);

@@ -2,6 +2,8 @@
 //!
 //! - [`Trace::open`] opens a trace of any format and gives chunks of references to dense page ids.
 //! - [`Writer`] takes page numbers and writes a trace. [`import()`] feeds it from other formats.
+//! - [`columns`] describes logs of requests (CSV, JSON lines, binary structs) so that they can be
+//!   imported.
 //! - [`generate`] makes reference strings. [`reduce`] makes them shorter.
 //! - [`sample`] keeps only the references to pages with a small hash.
 //! - [`irim`] keeps only the moments at which the use of a page changes.
@@ -32,6 +34,8 @@ mod accesses;
 mod bytes;
 mod chunk;
 mod codec;
+pub mod columns;
+mod compression;
 mod content;
 pub mod drmemtrace;
 mod error;
@@ -46,6 +50,7 @@ mod interrupt;
 pub mod irim;
 pub mod lackey;
 mod lines;
+mod look;
 pub mod merge;
 pub mod msr;
 pub mod objects;
@@ -75,6 +80,7 @@ pub use import::{Format, ImportOptions, import, import_trace};
 pub use imported::Progress;
 pub use interrupt::Interrupt;
 pub use irim::{Irim, PageState, Transition};
+pub use look::Look;
 pub use reader::Trace;
 pub use record::{AllocKind, Event, MAX_PAGES, PackedReference};
 pub use sample::{PageSample, Repeats, SampleWriter};

@@ -77,7 +77,8 @@ pub(crate) fn read<R: Read>(
     }
 }
 
-fn wrong(line: u64, offset: u64, refused: Refused, content: &[u8]) -> Error {
+/// The error of a line.
+pub(crate) fn wrong(line: u64, offset: u64, refused: Refused, content: &[u8]) -> Error {
     let reason = match refused {
         Refused::Line(reason) => reason,
         Refused::Sink(error) => return error,
@@ -87,7 +88,7 @@ fn wrong(line: u64, offset: u64, refused: Refused, content: &[u8]) -> Error {
     if content.len() > SHOWN {
         found.push('…');
     }
-    Error::Line { path: PathBuf::new(), line, offset, reason, found }
+    Error::Line { path: PathBuf::new(), line, offset, reason: reason.into(), found }
 }
 
 /// A decimal number, with white space around it.

@@ -18,6 +18,11 @@ struct Text<'a, S> {
     references: u64,
 }
 
+/// Whether a first line is a page number, or one that is skipped.
+pub(crate) fn is(first_line: &[u8]) -> bool {
+    parse(first_line).is_ok()
+}
+
 /// Reads a stream into `sink`.
 pub(crate) fn read<R: Read>(
     stream: ByteStream<R>,

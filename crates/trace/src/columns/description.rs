@@ -1,0 +1,373 @@
+//! Which column of a log is what, as it is said on the command line: `key=3,size=5`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a column can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Key,
+    Offset,
+    Size,
+    Op,
+    Tenant,
+    Time,
+    Ttl,
+}
+
+impl Role {
+    pub(super) const ALL: [(Role, &str); 7] = [
+        (Self::Key, "key"),
+        (Self::Offset, "offset"),
+        (Self::Size, "size"),
+        (Self::Op, "op"),
+        (Self::Tenant, "tenant"),
+        (Self::Time, "time"),
+        (Self::Ttl, "ttl"),
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+}
+
+/// How many roles there are.
+pub(super) const ROLES: usize = Role::ALL.len();
+
+/// Where a row has a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Its number, from 1.
+    Number(usize),
+    /// Its name in the header; in JSON, names from the outermost object inwards, with dots between.
+    Name(String),
+    /// In a struct: the first byte, and what is there.
+    Bytes(usize, Kind),
+}
+
+/// A value in a struct, little endian unless it says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Unsigned, of so many bytes.
+    Unsigned(usize),
+    /// The same, big endian.
+    BigEndian(usize),
+    /// Floating point, of 4 or 8 bytes.
+    Real(usize),
+    /// So many bytes of text, filled up with zeros or spaces.
+    Text(usize),
+}
+
+impl Kind {
+    /// `u32`, `u64be`, `f64`, `text16`.
+    fn parse(text: &str) -> Option<Self> {
+        let bytes = |bits: &str| match bits {
+            "8" => Some(1),
+            "16" => Some(2),
+            "32" => Some(4),
+            "64" => Some(8),
+            _ => None,
+        };
+        if let Some(length) = text.strip_prefix("text") {
+            let length = length.parse().ok()?;
+            (1..=MOST_TEXT).contains(&length).then_some(Self::Text(length))
+        } else if let Some(bits) = text.strip_prefix('f') {
+            bytes(bits).filter(|bytes| *bytes >= 4).map(Self::Real)
+        } else {
+            let bits = text.strip_prefix('u')?;
+            bits.strip_suffix("be")
+                .map_or_else(|| bytes(bits).map(Self::Unsigned), |bits| bytes(bits).map(Self::BigEndian))
+        }
+    }
+
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Self::Unsigned(bytes) | Self::BigEndian(bytes) | Self::Real(bytes) | Self::Text(bytes) => bytes,
+        }
+    }
+}
+
+/// The longest text in a struct, in bytes.
+const MOST_TEXT: usize = 4096;
+
+/// The longest struct, in bytes.
+const MOST_RECORD: usize = 1 << 16;
+
+/// A column with a role.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Column {
+    pub(super) role: Role,
+    pub(super) place: Place,
+    /// What its numbers are multiplied by: 512 where sectors are counted, 0.001 for milliseconds.
+    /// Whole for anything but times.
+    pub(super) scale: f64,
+    /// The words that write, of an [`Role::Op`]; the usual ones if there are none.
+    pub(super) writes: Vec<String>,
+}
+
+/// What the text of a log's columns looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Separated or JSON: the first byte decides.
+    Text,
+    Structs,
+}
+
+/// Which column of a log is what.
+///
+/// ```
+/// use sweephand_trace::columns::Columns;
+///
+/// let mut columns: Columns = "key=3,size=5".parse()?;
+/// columns.header = true;
+/// let named: Columns = "offset=lba*512,size=bytes,op=rw:WRITE|TRIM".parse()?;
+/// let structs: Columns = "record=24,key=u64@4,size=u32@12".parse()?;
+/// assert!("size=5".parse::<Columns>().is_err());
+/// # Ok::<(), sweephand_trace::columns::ColumnsError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Columns {
+    pub(super) columns: Vec<Column>,
+    /// Length of a struct, in bytes.
+    pub(super) record_bytes: usize,
+    /// Bytes before the first struct.
+    pub(super) skip_bytes: u64,
+    /// The first row has the names of the columns. It has them whenever a column of separated text
+    /// is given by name.
+    pub header: bool,
+    /// What stands between columns; a space means any number of spaces and tabs. Found in the first
+    /// line if `None`.
+    pub separator: Option<u8>,
+    /// Bytes of a page, or of a block: a power of two from 512 up.
+    pub page_bytes: u64,
+}
+
+/// What is wrong with a description of columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnsError(String);
+
+impl fmt::Display for ColumnsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for ColumnsError {}
+
+impl From<String> for ColumnsError {
+    fn from(reason: String) -> Self {
+        Self(reason)
+    }
+}
+
+impl Columns {
+    pub(super) fn shape(&self) -> Shape {
+        if self.record_bytes > 0 { Shape::Structs } else { Shape::Text }
+    }
+
+    /// The log is text: separated, or JSON lines.
+    pub(crate) fn is_text(&self) -> bool {
+        self.shape() == Shape::Text
+    }
+
+    /// The beginning of binary structs without the last one, if that is cut off.
+    pub(crate) fn whole_structs<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let skip = usize::try_from(self.skip_bytes).unwrap_or(usize::MAX);
+        let structs = bytes.len().saturating_sub(skip);
+        &bytes[..bytes.len() - structs % self.record_bytes.max(1)]
+    }
+
+    pub(super) fn of(&self, role: Role) -> Option<&Column> {
+        self.columns.iter().find(|column| column.role == role)
+    }
+
+    /// The first row of separated text has names.
+    pub(super) fn has_header(&self) -> bool {
+        self.header || self.columns.iter().any(|column| matches!(column.place, Place::Name(_)))
+    }
+
+    fn checked(self) -> Result<Self, String> {
+        let structs = self.columns.iter().filter(|column| matches!(column.place, Place::Bytes(..))).count();
+        match (self.of(Role::Key), self.of(Role::Offset)) {
+            (None, None) => return Err("no column says what is requested: name key or offset".into()),
+            (Some(_), Some(_)) => return Err("key and offset exclude each other".into()),
+            _ => {}
+        }
+        if structs == 0 && (self.record_bytes > 0 || self.skip_bytes > 0) {
+            return Err("record and skip are for binary structs, with columns like u64@4".into());
+        }
+        if structs > 0 && structs < self.columns.len() {
+            return Err("either all columns are in a struct, like u64@4, or none is".into());
+        }
+        if structs > 0 && self.record_bytes == 0 {
+            return Err("record=BYTES is missing: how long is a struct?".into());
+        }
+        for column in &self.columns {
+            if let Place::Bytes(at, kind) = column.place
+                && at + kind.bytes() > self.record_bytes
+            {
+                return Err(format!(
+                    "{} goes beyond a struct of {} bytes",
+                    column.role.name(),
+                    self.record_bytes
+                ));
+            }
+        }
+        Ok(self)
+    }
+
+    fn item(&mut self, item: &str) -> Result<(), String> {
+        let (name, value) = item.split_once('=').ok_or_else(|| format!("'{item}': not like key=3"))?;
+        let (name, value) = (name.trim(), value.trim());
+        match name {
+            "record" => {
+                self.record_bytes =
+                    value.parse().ok().filter(|bytes| (1..=MOST_RECORD).contains(bytes)).ok_or_else(
+                        || format!("record={value}: a struct has from 1 to {MOST_RECORD} bytes"),
+                    )?;
+                return Ok(());
+            }
+            "skip" => {
+                self.skip_bytes =
+                    value.parse().map_err(|_| format!("skip={value}: not a number of bytes"))?;
+                return Ok(());
+            }
+            _ => {}
+        }
+        let Some((role, _)) = Role::ALL.into_iter().find(|(_, known)| *known == name) else {
+            let known: Vec<_> = Role::ALL.iter().map(|(_, name)| *name).collect();
+            return Err(format!("'{name}': no column is called so; known: {} record skip", known.join(" ")));
+        };
+        if self.of(role).is_some() {
+            return Err(format!("{name} is named twice"));
+        }
+        let column = Column::parse(role, value)?;
+        self.columns.push(column);
+        Ok(())
+    }
+}
+
+impl Column {
+    fn parse(role: Role, value: &str) -> Result<Self, String> {
+        let wrong = |what: &str| format!("{}={value}: {what}", role.name());
+        let (mut rest, mut scale, mut writes) = (value, 1.0, Vec::new());
+        match role {
+            Role::Op => {
+                if let Some((place, words)) = value.split_once(':') {
+                    rest = place;
+                    writes = words.split('|').map(|word| word.trim().to_owned()).collect();
+                    if writes.iter().any(String::is_empty) {
+                        return Err(wrong("a word that writes is empty"));
+                    }
+                }
+            }
+            Role::Offset | Role::Size => {
+                if let Some((place, factor)) = value.rsplit_once('*') {
+                    let factor: u32 = factor.trim().parse().map_err(|_| wrong("not a number after *"))?;
+                    (rest, scale) = (place, factor.into());
+                }
+            }
+            Role::Time => {
+                if let Some((place, divisor)) = value.rsplit_once('/') {
+                    let divisor: u64 = divisor.trim().parse().map_err(|_| wrong("not a number after /"))?;
+                    (rest, scale) = (place, 1.0 / divisor as f64);
+                }
+            }
+            Role::Key | Role::Tenant | Role::Ttl => {}
+        }
+        if scale == 0.0 || !scale.is_finite() {
+            return Err(wrong("nothing can be counted in units of 0"));
+        }
+        let rest = rest.trim();
+        let place = if let Some((kind, at)) =
+            rest.split_once('@').and_then(|(kind, at)| Some((Kind::parse(kind)?, at.parse().ok()?)))
+        {
+            if at > MOST_RECORD {
+                return Err(wrong("beyond the longest struct"));
+            }
+            Place::Bytes(at, kind)
+        } else if let Ok(number) = rest.parse() {
+            if number == 0 {
+                return Err(wrong("columns count from 1"));
+            }
+            Place::Number(number)
+        } else if rest.is_empty() {
+            return Err(wrong("no column"));
+        } else {
+            Place::Name(rest.to_owned())
+        };
+        Ok(Self { role, place, scale, writes })
+    }
+}
+
+/// Items between commas or in lines of their own; what follows `#` in a line is a comment.
+impl FromStr for Columns {
+    type Err = ColumnsError;
+
+    fn from_str(text: &str) -> Result<Self, ColumnsError> {
+        let mut columns = Self {
+            columns: Vec::new(),
+            record_bytes: 0,
+            skip_bytes: 0,
+            header: false,
+            separator: None,
+            page_bytes: 4096,
+        };
+        for line in text.lines() {
+            let line = line.split('#').next().unwrap_or_default();
+            for item in line.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+                columns.item(item)?;
+            }
+        }
+        Ok(columns.checked()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_numbers_names_or_bytes() {
+        let place = |text: &str| Columns::from_str(text).unwrap().columns[0].place.clone();
+        assert_eq!(place("key=3"), Place::Number(3));
+        assert_eq!(place("key=request.id"), Place::Name("request.id".into()));
+        assert_eq!(place("key=u64@4,record=12"), Place::Bytes(4, Kind::Unsigned(8)));
+        assert_eq!(place("key=u16be@0,record=12"), Place::Bytes(0, Kind::BigEndian(2)));
+        assert_eq!(place("key=text8@4,record=12"), Place::Bytes(4, Kind::Text(8)));
+        // A name with an @ in it is a name.
+        assert_eq!(place("key=user@host"), Place::Name("user@host".into()));
+        let columns = Columns::from_str("offset=lba*512\nsize=2 # bytes\nop=x:SET|ADD,time=t/1000").unwrap();
+        assert_eq!(columns.columns[0].scale, 512.0);
+        assert_eq!(columns.columns[2].writes, ["SET", "ADD"]);
+        assert_eq!(columns.columns[3].scale, 0.001);
+    }
+
+    #[test]
+    fn what_cannot_be_right_is_refused_with_a_reason() {
+        for (text, reason) in [
+            ("", "no column says what is requested: name key or offset"),
+            ("size=2", "no column says what is requested: name key or offset"),
+            ("key=1,offset=2", "key and offset exclude each other"),
+            ("key=1,key=2", "key is named twice"),
+            ("key", "'key': not like key=3"),
+            ("key=", "key=: no column"),
+            ("key=0", "key=0: columns count from 1"),
+            (
+                "keys=1",
+                "'keys': no column is called so; known: key offset size op tenant time ttl record skip",
+            ),
+            ("key=u64@4", "record=BYTES is missing: how long is a struct?"),
+            ("key=u64@4,record=11", "key goes beyond a struct of 11 bytes"),
+            ("key=u64@4,size=2,record=12", "either all columns are in a struct, like u64@4, or none is"),
+            ("key=1,record=12", "record and skip are for binary structs, with columns like u64@4"),
+            ("key=u8@0,record=0", "record=0: a struct has from 1 to 65536 bytes"),
+            ("key=1,size=2*x", "size=2*x: not a number after *"),
+            ("key=1,size=2*0", "size=2*0: nothing can be counted in units of 0"),
+            ("key=1,time=2/0", "time=2/0: nothing can be counted in units of 0"),
+            ("key=1,op=2:|x", "op=2:|x: a word that writes is empty"),
+        ] {
+            assert_eq!(Columns::from_str(text).unwrap_err().to_string(), reason, "{text}");
+        }
+    }
+}

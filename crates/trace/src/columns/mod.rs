@@ -1,0 +1,66 @@
+//! Logs with columns: separated text (CSV, TSV), JSON lines, fixed binary structs. The caller says
+//! which column is what ([`Columns`]); [`Preview`] shows a log and guesses.
+//!
+//! A row is a request. It names an object (`key`) or a place on a disk (`offset`):
+//!
+//! | column | what | kept |
+//! |--------|------|------|
+//! | `key` | an object, any text or number; objects get numbers in order of first request | its number |
+//! | `offset` | first byte on a disk, or of a file | the page |
+//! | `size` | bytes, from `offset` on or of the object; cut into pages | the pages |
+//! | `op` | words that say read, write or delete | read or write; a deletion drops the contents |
+//! | `tenant` | objects and offsets of each tenant are its own | |
+//! | `time` | seconds | how long the log is and its rate, in a note |
+//! | `ttl` | time to live | nothing: a note says so |
+//!
+//! With `size`, an object takes as many pages of its own as its size needs, at least one; without,
+//! it takes one. A request touches each of its pages once, in ascending order. Memory grows with
+//! the number of objects (about 30 bytes each, beside the page table) and not with the log: a key
+//! is kept as a hash of 128 bits. Among 2^32 keys, two have the same hash with probability 2^-65.
+
+mod description;
+mod json;
+mod known;
+mod preview;
+mod requests;
+mod separated;
+mod structs;
+
+use std::io::Read;
+
+pub use description::{Columns, ColumnsError};
+pub use known::{KNOWN, KnownLog};
+pub use preview::{Preview, PreviewColumn};
+
+use crate::bytes::ByteStream;
+use crate::imported::{Imported, Progress};
+use crate::{Error, Sink};
+use description::Shape;
+use requests::Requests;
+
+/// Reads a stream into `sink`.
+pub(crate) fn read<R: Read>(
+    columns: &Columns,
+    mut stream: ByteStream<R>,
+    sink: &mut impl Sink,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Imported, Error> {
+    let mut requests = Requests::new(columns, sink).map_err(|reason| Error::columns(reason.into()))?;
+    let source = match columns.shape() {
+        Shape::Structs => {
+            structs::read(stream, columns, &mut requests, progress)?;
+            "binary structs"
+        }
+        Shape::Text => {
+            separated::skip_byte_order_mark(&mut stream)?;
+            if separated::first_byte(&mut stream)? == Some(b'{') {
+                json::read(stream, columns, &mut requests, progress)?;
+                "JSON lines"
+            } else {
+                separated::read(stream, columns, &mut requests, progress)?;
+                "separated columns"
+            }
+        }
+    };
+    requests.finish(source)
+}

@@ -1,0 +1,331 @@
+//! The values of a row, as references to pages.
+
+use rustc_hash::FxHashMap;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::description::{Column, Columns, ROLES, Role};
+use crate::accesses::Accesses;
+use crate::imported::Imported;
+use crate::lines::Refused;
+use crate::{Error, Sink};
+
+/// Addresses that an object has to itself where objects have sizes: as many as a size can say.
+const OBJECT_SHIFT: u32 = 32;
+
+/// A value of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value<'a> {
+    /// The row has none.
+    Absent,
+    Text(&'a [u8]),
+    Number(u64),
+    Real(f64),
+}
+
+/// The values of a row, by [`Role`].
+pub(super) type Row<'a> = [Value<'a>; ROLES];
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    Read,
+    Write,
+    /// The contents are gone.
+    Delete,
+}
+
+impl Op {
+    const WORDS: [(Op, &'static [&'static str]); 3] = [
+        (Self::Read, &["r", "rs", "ra", "read", "get", "gets", "gat", "lookup", "load", "fetch", "head"]),
+        (
+            Self::Write,
+            &[
+                "w", "ws", "write", "put", "set", "add", "insert", "update", "replace", "cas", "append",
+                "prepend", "incr", "decr", "store", "post",
+            ],
+        ),
+        (Self::Delete, &["d", "delete", "del", "remove", "discard", "trim", "unmap"]),
+    ];
+
+    /// What a word means that logs use, in either case.
+    pub(super) fn of(word: &[u8]) -> Option<Self> {
+        Self::WORDS
+            .iter()
+            .find(|(_, words)| words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes())))
+            .map(|(op, _)| *op)
+    }
+}
+
+/// Takes rows.
+pub(super) struct Requests<'a, S> {
+    accesses: Accesses<'a, S>,
+    scales: [f64; ROLES],
+    has: [bool; ROLES],
+    writes: &'a [String],
+    page_shift: u32,
+    /// Numbers of objects in the order of their first requests, by the hash of tenant and key.
+    objects: FxHashMap<u128, u64>,
+    /// Numbers of tenants in the order of their first requests, by the hash of the name.
+    tenants: FxHashMap<u128, u64>,
+    /// The last word of an op, and what it means: it is often the same.
+    last_op: (Vec<u8>, Op),
+    requests: u64,
+    deletions: u64,
+    /// Earliest and latest time, in seconds.
+    times: Option<(f64, f64)>,
+}
+
+impl<'a, S: Sink> Requests<'a, S> {
+    pub(super) fn new(columns: &'a Columns, sink: &'a mut S) -> Result<Self, &'static str> {
+        let mut accesses = Accesses::new(sink);
+        accesses
+            .set_page_size(columns.page_bytes)
+            .map_err(|_| "a page has a power of two of bytes, from 512 to 1 GiB")?;
+        let of = |role| columns.of(role);
+        Ok(Self {
+            page_shift: accesses.page_size().trailing_zeros(),
+            accesses,
+            scales: Role::ALL.map(|(role, _)| of(role).map_or(1.0, |column| column.scale)),
+            has: Role::ALL.map(|(role, _)| of(role).is_some()),
+            writes: of(Role::Op).map_or(&[], |column: &Column| &column.writes),
+            objects: FxHashMap::default(),
+            tenants: FxHashMap::default(),
+            last_op: (b"r".to_vec(), Op::Read),
+            requests: 0,
+            deletions: 0,
+            times: None,
+        })
+    }
+
+    pub(super) fn row(&mut self, row: &Row<'_>) -> Result<(), Refused> {
+        self.requests += 1;
+        if self.has[Role::Time as usize] {
+            self.time(row[Role::Time as usize])?;
+        }
+        let op = if self.has[Role::Op as usize] { self.op(row[Role::Op as usize])? } else { Op::Read };
+        let bytes = if self.has[Role::Size as usize] {
+            let reason = "not a number of bytes in the column of sizes";
+            self.whole(row, Role::Size, reason)?
+        } else {
+            1
+        };
+        self.deletions += u64::from(op == Op::Delete);
+        if self.has[Role::Key as usize] {
+            self.object(row, bytes, op)
+        } else {
+            let reason = "not a number in the column of offsets (is it a key?)";
+            let offset = self.whole(row, Role::Offset, reason)?;
+            let tenant = self.tenant(row)?.unwrap_or(0);
+            match op {
+                Op::Delete => self.accesses.discard(tenant, offset, bytes),
+                _ => self.accesses.request(tenant, offset, bytes, op == Op::Write),
+            }
+        }
+    }
+
+    #[inline]
+    fn object(&mut self, row: &Row<'_>, bytes: u64, op: Op) -> Result<(), Refused> {
+        let mut hash = hash(row[Role::Key as usize]).ok_or("no key")?;
+        if let Some(tenant) = self.tenant(row)? {
+            hash = hash.rotate_left(1)
+                ^ u128::from(tenant + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        }
+        let fresh = self.objects.len() as u64;
+        if fresh > u64::from(crate::MAX_PAGES) {
+            return Err(Error::too_many_pages().into());
+        }
+        let number = *self.objects.entry(hash).or_insert(fresh);
+        if bytes > u64::from(u32::MAX) {
+            return Err("an object of 4 GiB or more".into());
+        }
+        let shift = if self.has[Role::Size as usize] { OBJECT_SHIFT } else { self.page_shift };
+        match op {
+            Op::Delete => self.accesses.drop_contents(number << shift, 1 << shift).map_err(Refused::from),
+            _ => self.accesses.access(number << shift, bytes.max(1), op == Op::Write),
+        }
+    }
+
+    /// The tenant's number, if there is a column for it.
+    fn tenant(&mut self, row: &Row<'_>) -> Result<Option<u64>, Refused> {
+        if !self.has[Role::Tenant as usize] {
+            return Ok(None);
+        }
+        let hash = hash(row[Role::Tenant as usize]).ok_or("no tenant")?;
+        let fresh = self.tenants.len() as u64;
+        if fresh > u64::from(crate::MAX_PAGES) {
+            return Err(Error::too_many_pages().into());
+        }
+        Ok(Some(*self.tenants.entry(hash).or_insert(fresh)))
+    }
+
+    fn op(&mut self, value: Value<'_>) -> Result<Op, Refused> {
+        let mut digits = Vec::new();
+        let word = match value {
+            Value::Text(word) => word,
+            Value::Number(number) => {
+                digits.extend_from_slice(number.to_string().as_bytes());
+                &digits
+            }
+            Value::Absent | Value::Real(_) => return Err("no op".into()),
+        };
+        if word == self.last_op.0 && self.requests > 1 {
+            return Ok(self.last_op.1);
+        }
+        let op = if self.writes.is_empty() {
+            Op::of(word).ok_or(
+                "neither read nor write nor delete in the column of ops: name the words that write, \
+                 as in op=4:SET|ADD",
+            )?
+        } else if self.writes.iter().any(|known| known.as_bytes() == word) {
+            Op::Write
+        } else {
+            Op::Read
+        };
+        self.last_op.0.clear();
+        self.last_op.0.extend_from_slice(word);
+        self.last_op.1 = op;
+        Ok(op)
+    }
+
+    fn time(&mut self, value: Value<'_>) -> Result<(), Refused> {
+        let time = match value {
+            Value::Number(number) => Some(number as f64),
+            Value::Real(number) => Some(number),
+            Value::Text(text) => str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok()),
+            Value::Absent => None,
+        };
+        let time = time
+            .filter(|time| time.is_finite())
+            .ok_or("not a number in the column of times: leave it out, it is only for rates")?
+            * self.scales[Role::Time as usize];
+        let (first, last) = self.times.unwrap_or((time, time));
+        self.times = Some((first.min(time), last.max(time)));
+        Ok(())
+    }
+
+    /// A whole number, times the scale of its column.
+    fn whole(&self, row: &Row<'_>, role: Role, reason: &'static str) -> Result<u64, Refused> {
+        let number = match row[role as usize] {
+            Value::Number(number) => Some(number),
+            Value::Real(number) => whole(number),
+            Value::Text(text) => number(text),
+            Value::Absent => None,
+        };
+        let scale = self.scales[role as usize] as u64;
+        Ok(number.and_then(|number| number.checked_mul(scale)).ok_or(reason)?)
+    }
+
+    /// References and instructions so far.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        self.accesses.counts()
+    }
+
+    /// That was all.
+    pub(super) fn finish(self, source: &'static str) -> Result<Imported, Error> {
+        let mut notes = Vec::new();
+        let count =
+            |number, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
+        let mut rows = count(self.requests, "request", "requests");
+        if self.has[Role::Key as usize] {
+            rows += &format!(" for {}", count(self.objects.len() as u64, "object", "objects"));
+        }
+        if self.has[Role::Tenant as usize] {
+            rows += &format!(" of {}", count(self.tenants.len() as u64, "tenant", "tenants"));
+        }
+        if let Some((first, last)) = self.times {
+            let seconds = last - first;
+            rows += &format!(" in {seconds} s");
+            if seconds > 0.0 {
+                rows += &format!(", {:.0} a second", self.requests as f64 / seconds);
+            }
+        }
+        notes.push(rows);
+        if self.deletions > 0 {
+            notes.push(format!("{}: contents dropped", count(self.deletions, "deletion", "deletions")));
+        }
+        if self.has[Role::Ttl as usize] {
+            notes.push("times to live are ignored: only a policy evicts".to_owned());
+        }
+        let page_size = self.accesses.page_size();
+        let end = self.accesses.finish("a log")?;
+        Ok(Imported { end, page_size, source, notes, ..Imported::default() })
+    }
+}
+
+/// The hash of a name; `None` if it is empty.
+fn hash(value: Value<'_>) -> Option<u128> {
+    match value {
+        Value::Absent | Value::Text([]) => None,
+        Value::Text(text) => Some(xxh3_128(text)),
+        Value::Number(number) => Some(xxh3_128(&number.to_le_bytes())),
+        Value::Real(number) => Some(xxh3_128(&number.to_bits().to_le_bytes())),
+    }
+}
+
+/// A number of no fraction.
+fn whole(number: f64) -> Option<u64> {
+    // 2^53: beyond it a fraction could have been lost.
+    ((0.0..=9_007_199_254_740_992.0).contains(&number) && number.fract() == 0.0).then_some(number as u64)
+}
+
+/// A whole number: decimal, also with a fraction of zeros, or hexadecimal after 0x.
+pub(super) fn number(text: &[u8]) -> Option<u64> {
+    // The usual one, quickly.
+    if (1..=19).contains(&text.len()) {
+        let mut number = 0u64;
+        let mut digits = true;
+        for byte in text {
+            let digit = byte.wrapping_sub(b'0');
+            digits &= digit < 10;
+            number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+        }
+        if digits {
+            return Some(number);
+        }
+    }
+    if let [b'0', b'x' | b'X', digits @ ..] = text {
+        return crate::lines::hexadecimal(digits);
+    }
+    let end = text.iter().position(|byte| *byte == b'.').unwrap_or(text.len());
+    let (digits, fraction) = text.split_at(end);
+    let nothing = fraction.iter().skip(1).all(|digit| *digit == b'0');
+    if nothing { crate::lines::decimal(digits) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_decimal_or_hexadecimal() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("4096", Some(4096)),
+            ("4096.0", Some(4096)),
+            ("4096.", Some(4096)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("0x10", Some(16)),
+            ("", None),
+            ("4096.5", None),
+            ("18446744073709551616", None),
+            ("-1", None),
+            ("1e3", None),
+            ("0x", None),
+            (".", None),
+        ] {
+            assert_eq!(number(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn words_mean_one_thing() {
+        let words: Vec<_> = Op::WORDS.iter().flat_map(|(_, words)| *words).collect();
+        for word in &words {
+            assert_eq!(words.iter().filter(|other| *other == word).count(), 1, "{word}");
+        }
+        assert_eq!(Op::of(b"GET"), Some(Op::Read));
+        assert_eq!(Op::of(b"Write"), Some(Op::Write));
+        assert_eq!(Op::of(b"trim"), Some(Op::Delete));
+        assert_eq!(Op::of(b"1"), None);
+    }
+}

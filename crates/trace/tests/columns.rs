@@ -1,0 +1,381 @@
+//! Logs with columns: every reference that small ones stand for, errors with their places, and the
+//! same log in every form.
+
+mod common;
+
+use std::io::{Cursor, Write};
+use std::path::PathBuf;
+
+use common::{Random, decoded};
+use sweephand_trace::columns::{Columns, KNOWN, KnownLog};
+use sweephand_trace::{
+    Error, Event, Header, ImportOptions, Look, Metadata, Trace, Writer, fuzz_reader, import,
+};
+
+/// Imports a log.
+fn trace(log: &[u8], columns: Columns) -> Result<(Trace, Header), Error> {
+    let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+    let options =
+        ImportOptions { name: PathBuf::from("a.log"), columns: Some(columns), ..ImportOptions::default() };
+    let end = import(log, &mut writer, &options, &mut |_| {})?;
+    let (out, header) = writer.finish(end)?;
+    Ok((Trace::from_bytes(out.into_inner())?, header))
+}
+
+/// Imports a log, and gives its pages with their write flags, and the header.
+fn imported(log: &[u8], columns: Columns) -> Result<(Vec<(u64, bool)>, Header), Error> {
+    let (trace, header) = trace(log, columns)?;
+    let mut numbers = Vec::new();
+    let mut chunk = sweephand_trace::Chunk::new();
+    for index in 0..trace.chunks() {
+        trace.read_chunk(index, &mut chunk).unwrap();
+        numbers.extend_from_slice(&chunk.new_pages);
+    }
+    let references = decoded(&trace).0;
+    Ok((references.into_iter().map(|(id, write)| (numbers[id as usize], write)).collect(), header))
+}
+
+fn columns(text: &str) -> Columns {
+    text.parse().unwrap()
+}
+
+/// References, without their write flags.
+fn pages(log: &str, text: &str) -> Vec<u64> {
+    let (references, _) = imported(log.as_bytes(), columns(text)).unwrap();
+    references.into_iter().map(|(page, _)| page).collect()
+}
+
+/// Pages of the n-th object, where objects have sizes.
+const OBJECT: u64 = 1 << 20;
+
+#[test]
+fn keys_are_numbered_in_order_of_their_first_requests() {
+    assert_eq!(pages("b\na\nb\n c \n\na", "key=1"), [0, 1, 0, 2, 1]);
+    // The same key of another tenant is another object.
+    assert_eq!(pages("x,b\ny,b\nx,b\nx,a\n", "key=2,tenant=1"), [0, 1, 0, 2]);
+}
+
+#[test]
+fn sizes_are_cut_into_pages() {
+    let log = "time,key,bytes\n1,a,4097\n2,b,0\n3,a,1\n4,c,8192.0\n";
+    let expected = [0, 1, OBJECT, 0, 2 * OBJECT, 2 * OBJECT + 1];
+    assert_eq!(pages(log, "key=key,size=bytes"), expected);
+    assert_eq!(pages(log, "key=KEY,size=3"), expected);
+    let mut large = columns("key=2,size=3");
+    (large.header, large.page_bytes) = (true, 1 << 16);
+    let (references, header) = imported(log.as_bytes(), large).unwrap();
+    assert_eq!(references.iter().map(|(page, _)| page << 16 >> 32).collect::<Vec<_>>(), [0, 1, 0, 2]);
+    assert_eq!(header.metadata.page_size, 1 << 16);
+}
+
+#[test]
+fn offsets_are_places_on_a_disk_of_each_tenant() {
+    assert_eq!(pages("0;4096\n8;4097\n15;1\n", "offset=1*512,size=2"), [0, 1, 2, 1]);
+    assert_eq!(pages("0;7\n1;7\n0;4096\n", "tenant=1,offset=2"), [0, 1 << 40, 1]);
+    assert_eq!(pages("0x1000 1\n  0x2fff\t2\n", "offset=1,size=2"), [1, 2, 3]);
+}
+
+#[test]
+fn ops_read_write_and_delete() {
+    let (references, header) =
+        imported(b"get,a\nSET,a\ndelete,a\nget,a\ndelete,b\n", columns("op=1,key=2")).unwrap();
+    assert_eq!(references, [(0, false), (0, true), (0, false)]);
+    assert_eq!((header.totals.unmaps, header.totals.written_pages, header.totals.distinct_pages), (2, 1, 1));
+    assert_eq!(
+        header.metadata.notes,
+        ["5 requests for 2 objects", "2 deletions: contents dropped"],
+        "notes say what was in the log"
+    );
+    let (references, _) = imported(b"1,a\n2,a\n3,a\n", columns("op=1:2|3,key=2")).unwrap();
+    assert_eq!(references, [(0, false), (0, true), (0, true)]);
+    let (dropped, _) = trace(b"a,get\na,delete\na,get\nb,delete\n", columns("key=1,op=2")).unwrap();
+    assert_eq!(decoded(&dropped).1, [(1, Event::Drop { pages: 0..1 })], "before the second reference");
+    // Whole pages only.
+    let (_, header) =
+        imported(b"r,0,8192\ntrim,1,8191\nr,0,8192\n", columns("op=1,offset=2,size=3")).unwrap();
+    assert_eq!((header.totals.unmaps, header.totals.distinct_pages), (1, 2));
+}
+
+#[test]
+fn times_give_a_rate_and_times_to_live_are_named() {
+    let log = b"1000,a,5\n1500,b,5\n3000,a,5\n";
+    let (_, header) = imported(log, columns("time=1/1000,key=2,ttl=3")).unwrap();
+    assert_eq!(
+        header.metadata.notes,
+        ["3 requests for 2 objects in 2 s, 2 a second", "times to live are ignored: only a policy evicts"]
+    );
+}
+
+/// One log in every form that there is.
+#[test]
+fn the_same_log_is_the_same_trace_in_every_form() {
+    let mut random = Random(7);
+    let rows: Vec<(u64, u64, bool)> = (0..3000)
+        .map(|_| (random.below(50) * random.below(50), 1 + random.below(20_000), random.below(3) == 0))
+        .collect();
+    let op = |write: bool| if write { "set" } else { "get" };
+    let mut csv = String::from("\u{feff}time,key,size,op\r\n");
+    let (mut quoted, mut tsv, mut spaces, mut json, mut structs) =
+        (String::new(), String::new(), String::new(), String::new(), b"head".to_vec());
+    for (time, &(key, size, write)) in rows.iter().enumerate() {
+        let op = op(write);
+        csv += &format!("{time},key \u{e9} {key},{size},{op}\r\n");
+        quoted += &format!("{time},\"key \u{e9} {key}\",\"{size}\",\"{op}\"\n");
+        tsv += &format!("{time}\tkey \u{e9} {key}\t{size}\t{op}\n");
+        spaces += &format!("  {time}  k{key} {size}\t{op}\n");
+        json += &format!(
+            "{{\"t\":{time},\"other\":[1,{{\"key\":0}}],\"in\":{{\"key\":\"key \\u00e9 {key}\",\"size\":{size}}},\"op\":\"{op}\"}}\n"
+        );
+        structs.extend_from_slice(&(time as u32).to_le_bytes());
+        structs.extend_from_slice(&key.to_be_bytes());
+        structs.extend_from_slice(&(size as u16).to_le_bytes());
+        structs.push(u8::from(write));
+    }
+    let forms: [(&str, &[u8], &str); 6] = [
+        ("CSV", csv.as_bytes(), "key=key,size=size,op=op"),
+        ("quoted CSV", quoted.as_bytes(), "key=2,size=3,op=4"),
+        ("TSV", tsv.as_bytes(), "key=2,size=3,op=4"),
+        ("spaces", spaces.as_bytes(), "key=2,size=3,op=4"),
+        ("JSON", json.as_bytes(), "key=in.key,size=in.size,op=op"),
+        ("structs", &structs, "record=15,skip=4,key=u64be@4,size=u16@12,op=u8@14:1"),
+    ];
+    let mut first = None;
+    for (form, log, text) in forms {
+        let mut columns = columns(text);
+        // There are tabs, too.
+        columns.separator = (form == "spaces").then_some(b' ');
+        let (references, header) = imported(log, columns).unwrap();
+        let told = (references, header.checksum);
+        assert_eq!(first.get_or_insert_with(|| told.clone()), &told, "{form}");
+        fuzz_reader(&log[..log.len().min(4000)]);
+    }
+}
+
+#[test]
+fn quotes_may_hold_separators_quotes_and_newlines() {
+    let log = "a,\"x,\"\"y\"\"\nz\",1\nb,plain,2\nc,\"x,\"\"y\"\"\nz\",3\n";
+    assert_eq!(pages(log, "key=2"), [0, 1, 0]);
+    let error = imported((log.to_owned() + "d\n").as_bytes(), columns("key=2")).unwrap_err();
+    assert_eq!(error.to_string(), "a.log: line 6 (byte 42): fewer columns than are named: \"d\"");
+}
+
+#[test]
+fn errors_name_the_file_and_the_line() {
+    for (log, text, message) in [
+        (
+            "key,size\na,1\n",
+            "key=1,size=2",
+            String::from(
+                "line 1 (byte 0): not a number of bytes in the column of sizes (if the line has the names \
+                 of the columns: --header): \"key,size\"",
+            ),
+        ),
+        (
+            "a,1\nb,2x\n",
+            "key=1,size=2",
+            "line 2 (byte 4): not a number of bytes in the column of sizes: \"b,2x\"".into(),
+        ),
+        ("a,1\n,2\n", "key=1,size=2", "line 2 (byte 4): no key: \",2\"".into()),
+        ("a,1\nb\n", "key=1,size=2", "line 2 (byte 4): fewer columns than are named: \"b\"".into()),
+        ("a,b\n1,2\n", "key=c", "line 1: no column 'c' in the header; it has: a, b".into()),
+        (
+            "1\nx\n",
+            "offset=1",
+            "line 2 (byte 2): not a number in the column of offsets (is it a key?): \"x\"".into(),
+        ),
+        (
+            "r,1\nfly,1\n",
+            "op=1,key=2",
+            "line 2 (byte 4): neither read nor write nor delete in the column of ops: name the words that \
+             write, as in op=4:SET|ADD: \"fly,1\""
+                .into(),
+        ),
+        (
+            "1,1\nx,1\n",
+            "time=1,key=2",
+            "line 2 (byte 4): not a number in the column of times: leave it out, it is only for rates: \
+             \"x,1\""
+                .into(),
+        ),
+        (
+            "a,1\nb,4294967296\n",
+            "key=1,size=2",
+            "line 2 (byte 4): an object of 4 GiB or more: \"b,4294967296\"".into(),
+        ),
+        ("{\"a\":1}\n{\"a\":}\n", "key=a", "line 2 (byte 8): not a JSON object: \"{\\\"a\\\":}\"".into()),
+        (
+            "{\"a\":1}\n{\"b\":null,\"a\":[]}\n",
+            "key=a",
+            "line 2 (byte 8): an object without one of the columns that are named: \
+             \"{\\\"b\\\":null,\\\"a\\\":[]}\""
+                .into(),
+        ),
+        (
+            "{\"a\":1}\n",
+            "key=1",
+            "the lines are JSON, whose columns have names: key=NAME, or OUTER.NAME".into(),
+        ),
+        ("abc", "record=2,key=u8@0", "ends too soon, at byte 3, inside struct 1 of 2 bytes".into()),
+        ("abcd", "record=2,skip=5,key=u8@0", "ends too soon, at byte 4, before the first struct".into()),
+        ("", "key=1", "is empty: there is no trace in it".into()),
+    ] {
+        let error = imported(log.as_bytes(), columns(text)).unwrap_err();
+        assert_eq!(error.to_string(), format!("a.log: {message}"), "{log:?} {text}");
+    }
+}
+
+#[test]
+fn a_quote_that_is_not_closed_takes_no_memory() {
+    let log = "a,1\n\"".to_owned() + &"x\n".repeat(1 << 20);
+    let error = imported(log.as_bytes(), columns("key=1")).unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message
+            .starts_with("a.log: line 2 (byte 4): a row of more than 256 KiB: a quote that is not closed?"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_look_shows_columns_and_the_first_references() {
+    let log = b"id,when\nx,1\ny,2\nx,3\n";
+    let look = Look::at(&log[..], &ImportOptions::default()).unwrap();
+    let preview = look.preview.unwrap();
+    assert_eq!((preview.guess.as_deref(), preview.header), (Some("key=1,time=2"), true));
+    assert_eq!(look.references, [(0, false), (1, false), (0, false)]);
+    let look = Look::at(&b"7\n8\n"[..], &ImportOptions::default()).unwrap();
+    assert_eq!(look.format, Some(sweephand_trace::Format::Text));
+    assert_eq!(look.references, [(7, false), (8, false)]);
+}
+
+#[test]
+fn bzip2_and_lz4_are_taken_off_and_every_cut_is_found() {
+    let text: String = (0..2000u32).map(|n| format!("{}\n", n * n % 97)).collect();
+    let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    bzip2.write_all(text.as_bytes()).unwrap();
+    let bzip2 = bzip2.finish().unwrap();
+    let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    lz4.write_all(text.as_bytes()).unwrap();
+    let lz4 = lz4.finish().unwrap();
+    let plain = Trace::from_bytes(text.clone().into_bytes()).unwrap().header().checksum;
+    let twice = Trace::from_bytes((text.clone() + &text).into_bytes()).unwrap().header().checksum;
+    for (name, packed) in [("bzip2", bzip2), ("lz4", lz4)] {
+        assert_eq!(Trace::from_bytes(packed.clone()).unwrap().header().checksum, plain, "{name}");
+        assert_eq!(Trace::from_bytes(packed.repeat(2)).unwrap().header().checksum, twice, "{name}");
+        for length in 0..packed.len() {
+            assert!(Trace::from_bytes(packed[..length].to_vec()).is_err(), "{name} of {length} bytes");
+        }
+    }
+}
+
+/// A struct from its parts.
+fn bytes(parts: &[&[u8]]) -> Vec<u8> {
+    parts.concat()
+}
+
+/// A file of each log with a name, from its specification, and the references that it stands for.
+#[test]
+fn logs_with_names_are_read_as_their_specifications_say() {
+    let lcs = |version: u64, requests: &[Vec<u8>]| {
+        let magic = 0x1234_5678_9abc_def0u64.to_le_bytes();
+        let mut file = bytes(&[&magic, &version.to_le_bytes()]);
+        file.resize(8192 - 8, 0);
+        file.extend_from_slice(&magic);
+        file.extend(requests.concat());
+        file
+    };
+    let (u16, u32, u64) = (u16::to_le_bytes, u32::to_le_bytes, u64::to_le_bytes);
+    let one_to_two = [(0, false), (OBJECT, false), (OBJECT + 1, false), (0, false)];
+    let objects = [(7u64, 100u64), (9, 4097), (7, 100)];
+    let disk = 1 << 40;
+    let logs: [(&str, Vec<u8>, Vec<(u64, bool)>); 10] = [
+        (
+            "twitter",
+            b"0,nz:u:eeW511W3,16,4097,33,get,0\n1,nz:u:eeW511W3,16,100,9,set,3600\n2,q:q:1wuP,17,0,33,get,0\n"
+                .to_vec(),
+            vec![(0, false), (1, false), (0, true), (OBJECT, false)],
+        ),
+        (
+            "tencent-block",
+            b"1538323200,12910952,16,0,1063\n1538323200,8,8,1,1064\n".to_vec(),
+            vec![(1_613_869, false), (1_613_870, false), (disk + 1, true)],
+        ),
+        (
+            "alibaba-block",
+            b"419,W,4096,8192,1577808144360767\n725,R,0,4096,1577808144360819\n".to_vec(),
+            vec![(1, true), (2, true), (disk, false)],
+        ),
+        (
+            "systor",
+            b"Timestamp,Response,IOType,LUN,Offset,Size\n1455592218.1,0.01,W,2,4096,512\n1455592219.2,,R,0,8192,4096\n"
+                .to_vec(),
+            vec![(1, true), (disk + 2, false)],
+        ),
+        (
+            "rocksdb-block-cache",
+            b"1000000,5,9,4000,0,default,1,8,1,0,0,0,0,0\n2000000,6,9,8192,0,default,1,8,1,0,0,0,0,0\n".to_vec(),
+            vec![(0, false), (OBJECT, false), (OBJECT + 1, false)],
+        ),
+        (
+            "vscsi-1",
+            [(0x2au16, 8192u32, 16u64), (0x28, 512, 8)]
+                .iter()
+                .flat_map(|&(command, length, block)| {
+                    let (version, none) = (u16(0x0100), u32(1));
+                    bytes(&[&none, &u32(length), &none, &u16(command), &version, &u64(block), &u64(5)])
+                })
+                .collect(),
+            vec![(2, true), (3, true), (1, false)],
+        ),
+        (
+            "vscsi-2",
+            [(0x8au16, 8192u32, 16u64), (0x88, 512, 8)]
+                .iter()
+                .flat_map(|&(command, length, block)| {
+                    let (version, none) = (u16(0x0200), u32(1));
+                    let front = bytes(&[&u16(command), &version, &none, &u32(length), &none]);
+                    bytes(&[&front, &u64(block), &u64(5), &u64(5)])
+                })
+                .collect(),
+            vec![(2, true), (3, true), (1, false)],
+        ),
+        (
+            "lcs-1",
+            lcs(1, &objects.map(|(key, size)| bytes(&[&u32(1), &u64(key), &u32(size as u32), &u64(2)]))),
+            one_to_two.to_vec(),
+        ),
+        (
+            "lcs-2",
+            lcs(
+                2,
+                &objects
+                    .map(|(key, size)| bytes(&[&u32(1), &u64(key), &u32(size as u32), &u32(1), &u64(2)])),
+            ),
+            one_to_two.to_vec(),
+        ),
+        (
+            "lcs-3",
+            lcs(
+                3,
+                &objects.map(|(key, size)| {
+                    bytes(&[&u32(1), &u64(key), &u64(size), &u32(1), &u32(60), &u64(2)])
+                }),
+            ),
+            one_to_two.to_vec(),
+        ),
+    ];
+    assert_eq!(
+        logs.each_ref().map(|(name, ..)| *name)[..],
+        KNOWN.iter().map(|log| log.name).collect::<Vec<_>>()
+    );
+    for (name, log, expected) in logs {
+        let columns = KnownLog::named(name).unwrap().columns();
+        assert_eq!(imported(&log, columns).unwrap().0, expected, "{name}");
+        if name.starts_with("lcs") || name == "systor" {
+            let found = Look::at(&log[..], &ImportOptions::default()).unwrap();
+            assert_eq!((found.known.unwrap().name, found.references), (name, expected), "{name}");
+            assert_eq!(Trace::from_bytes(log.clone()).unwrap().header().metadata.notes.len().min(1), 1);
+        }
+        fuzz_reader(&log);
+    }
+}
