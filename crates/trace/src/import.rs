@@ -56,7 +56,8 @@ pub struct ImportOptions {
     pub name: PathBuf,
     /// The format; found by content if `None`.
     pub format: Option<Format>,
-    /// The input is a log with these columns, whatever it looks like and whatever `format` says.
+    /// The input is a log with these columns, whatever `format` says, unless it is a trace in our
+    /// own format.
     pub columns: Option<Columns>,
     /// Reduce to this window ([`crate::reduce`]); 0 does not.
     pub window: u64,

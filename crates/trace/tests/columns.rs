@@ -268,6 +268,9 @@ fn bzip2_and_lz4_are_taken_off_and_every_cut_is_found() {
     }
 }
 
+/// The name of a log, a file of it, and the references that it stands for.
+type Log = (&'static str, Vec<u8>, Vec<(u64, bool)>);
+
 /// A struct from its parts.
 fn bytes(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
@@ -288,7 +291,7 @@ fn logs_with_names_are_read_as_their_specifications_say() {
     let one_to_two = [(0, false), (OBJECT, false), (OBJECT + 1, false), (0, false)];
     let objects = [(7u64, 100u64), (9, 4097), (7, 100)];
     let disk = 1 << 40;
-    let logs: [(&str, Vec<u8>, Vec<(u64, bool)>); 10] = [
+    let logs: [Log; 10] = [
         (
             "twitter",
             b"0,nz:u:eeW511W3,16,4097,33,get,0\n1,nz:u:eeW511W3,16,100,9,set,3600\n2,q:q:1wuP,17,0,33,get,0\n"

@@ -15,8 +15,9 @@
 //!
 //! With `size`, an object takes as many pages of its own as its size needs, at least one; without,
 //! it takes one. A request touches each of its pages once, in ascending order. Memory grows with
-//! the number of objects (about 30 bytes each, beside the page table) and not with the log: a key
-//! is kept as a hash of 128 bits. Among 2^32 keys, two have the same hash with probability 2^-65.
+//! the number of objects (16 bytes each over the load factor of a hash table, beside the page
+//! table) and not with the log: a key is kept as a hash of 96 bits. Among 2^30 keys, two have the
+//! same hash with probability 2^-37.
 
 mod description;
 mod json;

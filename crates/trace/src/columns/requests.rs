@@ -1,7 +1,7 @@
 //! The values of a row, as references to pages.
 
 use rustc_hash::FxHashMap;
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
 use super::description::{Column, Columns, ROLES, Role};
 use crate::accesses::Accesses;
@@ -21,6 +21,11 @@ pub(super) enum Value<'a> {
     Number(u64),
     Real(f64),
 }
+
+/// The hash of a key or a tenant: 96 bits. With its number it takes 16 bytes, so that a look-up
+/// costs one cache miss.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Name([u32; 3]);
 
 /// The values of a row, by [`Role`].
 pub(super) type Row<'a> = [Value<'a>; ROLES];
@@ -64,9 +69,9 @@ pub(super) struct Requests<'a, S> {
     writes: &'a [String],
     page_shift: u32,
     /// Numbers of objects in the order of their first requests, by the hash of tenant and key.
-    objects: FxHashMap<u128, u64>,
+    objects: FxHashMap<Name, u32>,
     /// Numbers of tenants in the order of their first requests, by the hash of the name.
-    tenants: FxHashMap<u128, u64>,
+    tenants: FxHashMap<Name, u32>,
     /// The last word of an op, and what it means: it is often the same.
     last_op: (Vec<u8>, Op),
     requests: u64,
@@ -125,16 +130,9 @@ impl<'a, S: Sink> Requests<'a, S> {
 
     #[inline]
     fn object(&mut self, row: &Row<'_>, bytes: u64, op: Op) -> Result<(), Refused> {
-        let mut hash = hash(row[Role::Key as usize]).ok_or("no key")?;
-        if let Some(tenant) = self.tenant(row)? {
-            hash = hash.rotate_left(1)
-                ^ u128::from(tenant + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        }
-        let fresh = self.objects.len() as u64;
-        if fresh > u64::from(crate::MAX_PAGES) {
-            return Err(Error::too_many_pages().into());
-        }
-        let number = *self.objects.entry(hash).or_insert(fresh);
+        let seed = self.tenant(row)?.map_or(0, |tenant| tenant + 1);
+        let name = Name::of(row[Role::Key as usize], seed).ok_or("no key")?;
+        let number = number_of(&mut self.objects, name)?;
         if bytes > u64::from(u32::MAX) {
             return Err("an object of 4 GiB or more".into());
         }
@@ -150,12 +148,8 @@ impl<'a, S: Sink> Requests<'a, S> {
         if !self.has[Role::Tenant as usize] {
             return Ok(None);
         }
-        let hash = hash(row[Role::Tenant as usize]).ok_or("no tenant")?;
-        let fresh = self.tenants.len() as u64;
-        if fresh > u64::from(crate::MAX_PAGES) {
-            return Err(Error::too_many_pages().into());
-        }
-        Ok(Some(*self.tenants.entry(hash).or_insert(fresh)))
+        let name = Name::of(row[Role::Tenant as usize], 0).ok_or("no tenant")?;
+        Ok(Some(number_of(&mut self.tenants, name)?))
     }
 
     fn op(&mut self, value: Value<'_>) -> Result<Op, Refused> {
@@ -252,14 +246,24 @@ impl<'a, S: Sink> Requests<'a, S> {
     }
 }
 
-/// The hash of a name; `None` if it is empty.
-fn hash(value: Value<'_>) -> Option<u128> {
-    match value {
-        Value::Absent | Value::Text([]) => None,
-        Value::Text(text) => Some(xxh3_128(text)),
-        Value::Number(number) => Some(xxh3_128(&number.to_le_bytes())),
-        Value::Real(number) => Some(xxh3_128(&number.to_bits().to_le_bytes())),
+impl Name {
+    /// The hash of a value; `None` if it is empty.
+    fn of(value: Value<'_>, seed: u64) -> Option<Self> {
+        let hash = |bytes: &[u8]| if seed == 0 { xxh3_128(bytes) } else { xxh3_128_with_seed(bytes, seed) };
+        let hash = match value {
+            Value::Absent | Value::Text([]) => return None,
+            Value::Text(text) => hash(text),
+            Value::Number(number) => hash(&number.to_le_bytes()),
+            Value::Real(number) => hash(&number.to_bits().to_le_bytes()),
+        };
+        Some(Self([hash as u32, (hash >> 32) as u32, (hash >> 64) as u32]))
     }
+}
+
+/// The number of a name: that of its first request.
+fn number_of(numbers: &mut FxHashMap<Name, u32>, name: Name) -> Result<u64, Refused> {
+    let fresh = u32::try_from(numbers.len()).map_err(|_| Error::too_many_pages())?;
+    Ok(u64::from(*numbers.entry(name).or_insert(fresh)))
 }
 
 /// A number of no fraction.
