@@ -271,6 +271,34 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
     }
 }
 
+/// What a database counts of its own cache is what the simulation of its policy counts.
+#[test]
+fn the_hits_of_sqlite_are_those_of_lru() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/sqlite/run.py");
+    let output = Command::new("/usr/bin/python3")
+        .arg(script)
+        .args(["--sweephand", env!("CARGO_BIN_EXE_sweephand"), "--rows", "20000", "--queries", "5000"])
+        .args(["--policies", "lru"])
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    if said.contains("libsqlite3.so.0: cannot open") {
+        eprintln!("NOT RUN: libsqlite3 is not installed");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    let printed = text(&output.stdout);
+    let mut rows = csv::Reader::from_reader(printed.as_bytes());
+    let rows: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 3, "three sizes");
+    for row in rows {
+        let number = |column: usize| row[column].parse::<f64>().unwrap();
+        let (accesses, hits, misses, difference) = (number(2), number(3), number(4), number(9));
+        assert_eq!(hits + misses, accesses, "every access is recorded: {row:?}");
+        assert!(misses > 0.0 && difference.abs() < 0.001, "{row:?}");
+    }
+}
+
 /// A log is looked at, and the command that is shown for it imports it.
 #[test]
 fn the_guess_for_a_log_imports_it() {
