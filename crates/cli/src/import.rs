@@ -78,6 +78,9 @@ enum FormatName {
     Msr,
     /// Requests for objects, binary (libCacheSim); not found by content
     OracleGeneral,
+    /// Executed instructions, binary (ChampSim); not found by content
+    #[value(name = "champsim")]
+    ChampSim,
 }
 
 impl FormatName {
@@ -96,6 +99,7 @@ impl FormatName {
             Self::Spc => Some(Format::Spc),
             Self::Msr => Some(Format::Msr),
             Self::OracleGeneral => Some(Format::OracleGeneral),
+            Self::ChampSim => Some(Format::ChampSim),
         }
     }
 }

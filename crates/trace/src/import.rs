@@ -15,7 +15,7 @@ use crate::format::{FixedHeader, MAGIC};
 use crate::imported::{Imported, Progress};
 use crate::reduce::Reducer;
 use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer};
-use crate::{drmemtrace, irim, lackey, msr, oracle_general, pgtr, spc, text};
+use crate::{champsim, drmemtrace, irim, lackey, msr, oracle_general, pgtr, spc, text};
 
 /// Compression within compression is followed this deep.
 const NESTING: usize = 2;
@@ -41,12 +41,22 @@ pub enum Format {
     /// Requests for objects, as libCacheSim has them ([`crate::oracle_general`]); never found by
     /// content.
     OracleGeneral,
+    /// Executed instructions, as ChampSim has them ([`crate::champsim`]); never found by content.
+    ChampSim,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 7] =
-        [Self::Pgtr, Self::Text, Self::Lackey, Self::Drmemtrace, Self::Spc, Self::Msr, Self::OracleGeneral];
+    pub const ALL: [Format; 8] = [
+        Self::Pgtr,
+        Self::Text,
+        Self::Lackey,
+        Self::Drmemtrace,
+        Self::Spc,
+        Self::Msr,
+        Self::OracleGeneral,
+        Self::ChampSim,
+    ];
 }
 
 /// How to import.
@@ -265,6 +275,7 @@ pub(crate) fn convert(
         Format::Spc => spc::read(stream, sink, progress),
         Format::Msr => msr::read(stream, sink, progress),
         Format::OracleGeneral => oracle_general::read(stream, sink, progress),
+        Format::ChampSim => champsim::read(stream, sink, progress),
     }
 }
 

@@ -32,6 +32,7 @@
 
 mod accesses;
 mod bytes;
+pub mod champsim;
 mod chunk;
 mod codec;
 pub mod columns;

@@ -96,6 +96,26 @@ fn oracle_general() -> Vec<u8> {
     records.iter().flat_map(|&(object, bytes, next)| record(object, bytes, next)).collect()
 }
 
+/// An instruction as ChampSim has it: where it is, what it writes and reads.
+fn instruction(address: u64, writes: [u64; 2], reads: [u64; 4]) -> Vec<u8> {
+    let mut record = address.to_le_bytes().to_vec();
+    record.extend([1, 0, 25, 26, 6, 7, 0, 0]);
+    record.extend(writes.iter().chain(&reads).flat_map(|address| address.to_le_bytes()));
+    record
+}
+
+fn champsim() -> Vec<u8> {
+    [
+        instruction(0x401000, [0x7fff_0008, 0], [0x5000, 0, 0, 0x6fff]),
+        instruction(0x401004, [0, 0], [0; 4]),
+        instruction(0x402000, [0, 0x5008], [0; 4]),
+    ]
+    .concat()
+}
+
+/// Formats of binary records, which content does not tell.
+const BINARY: [Format; 2] = [Format::OracleGeneral, Format::ChampSim];
+
 /// A format, a file of it, and the references that it stands for.
 type Sample = (Format, Vec<u8>, Vec<(u64, bool)>);
 
@@ -167,6 +187,19 @@ fn samples() -> Vec<Sample> {
                 (2 << 20 | 1, false),
             ],
         ),
+        (
+            Format::ChampSim,
+            champsim(),
+            vec![
+                (0x401, false),
+                (5, false),
+                (6, false),
+                (0x7fff0, true),
+                (0x401, false),
+                (0x402, false),
+                (5, true),
+            ],
+        ),
     ]
 }
 
@@ -179,7 +212,7 @@ fn samples_become_the_references_they_stand_for() {
         assert_eq!(header.metadata.page_size, 4096, "{format:?}");
         trace.verify(&mut |_| {}).unwrap();
         // The last line need not end, and lines may end as in MS-DOS.
-        if format != Format::OracleGeneral {
+        if !BINARY.contains(&format) {
             let text = String::from_utf8(sample).unwrap();
             for text in [text.trim_end().to_owned(), text.replace('\n', "\r\n")] {
                 let (again, _) = imported(text.as_bytes(), Some(format)).unwrap();
@@ -199,7 +232,7 @@ fn samples_are_known_by_content_through_compression_and_slow_pipes() {
         }
     }
     for (format, sample, expected) in samples() {
-        let named = (format == Format::OracleGeneral).then_some(format);
+        let named = BINARY.contains(&format).then_some(format);
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         gzip.write_all(&sample).unwrap();
         let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 6);
@@ -229,6 +262,8 @@ fn programs_and_instructions_are_kept() {
     assert_eq!(decoded(&trace).1, [(8, Event::Mark { instructions: 2, references: 8 })]);
     let (_, header) = imported(DRMEMTRACE.as_bytes(), None).unwrap();
     assert_eq!((header.totals.instructions, header.metadata.program.as_str()), (Some(2), "a"));
+    let (_, header) = imported(&champsim()[..], Some(Format::ChampSim)).unwrap();
+    assert_eq!((header.totals.instructions, header.metadata.instruction_fetches), (Some(3), true));
     let (_, header) = imported(SPC.as_bytes(), None).unwrap();
     assert_eq!((header.totals.instructions, header.metadata.instruction_fetches), (None, false));
 }
@@ -311,6 +346,9 @@ fn what_is_wrong_has_a_place() {
     }
     let oracle = oracle_general();
     let past = [&oracle[..], &record(9, 1, 1)].concat();
+    let executed = champsim();
+    let mut no_branch = executed.clone();
+    no_branch[64 + 9] = 2;
     for (format, input, expected) in [
         (Format::Lackey, &b"==1== Command: x\n"[..], "is a lackey trace without a single reference"),
         (Format::Spc, b"0,1,0,r,0.1\n", "is an SPC trace without a single reference"),
@@ -319,6 +357,12 @@ fn what_is_wrong_has_a_place() {
             Format::OracleGeneral,
             &past,
             "record 5 at byte 120: request 1 wants the object next, which lies in the past",
+        ),
+        (Format::ChampSim, &executed[..70], "ends too soon, at byte 70, inside record 1"),
+        (
+            Format::ChampSim,
+            &no_branch,
+            "record 1 at byte 64: says neither yes nor no to being a branch: not ChampSim",
         ),
     ] {
         let error = error(format, input);
