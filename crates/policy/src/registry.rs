@@ -120,6 +120,8 @@ policies! {
     Lrfu,
     Mq,
     Lirs,
+    DLirs,
+    Lirs2,
     Arc,
     Settled<Car>,
     Settled<ClockPro>,

@@ -26,5 +26,5 @@ pub use loops::{Apr, Eelru, LifoPlus, SeqClock, SeqLru, Ubm};
 pub use recency::{
     Arc, Car, Clock, Clock2QPlus, ClockPageTable, Fifo, Lifo, Lru, Mru, Random, S3Fifo, Sieve, TwoQ,
 };
-pub use reuse_distance::{ClockPro, ClockProFixed, ClockProPlus, Lirs, Lru2, Opt};
+pub use reuse_distance::{ClockPro, ClockProFixed, ClockProPlus, DLirs, Lirs, Lirs2, Lru2, Opt};
 pub use tasks::{CleaningClock, GlobalClock, Pff, Shared, Vmin, WorkingSet, Ws, WsClock};

@@ -24,6 +24,7 @@ mod clock2q_plus;
 mod clock_page_table;
 mod clock_pro;
 mod dip;
+mod dlirs;
 mod eelru;
 mod fbr;
 mod fifo;
@@ -34,6 +35,7 @@ mod lifo;
 mod lifo_plus;
 mod linux24;
 mod lirs;
+mod lirs2;
 mod lrfu;
 mod lru;
 mod lru_2;
@@ -60,6 +62,7 @@ pub use clock_page_table::{PageTableClockModel, clock_page_table};
 pub use clock_pro::{ClockProModel, ClockProOptions, ReferencedNotInTest, Warm, clock_pro};
 pub use clock2q_plus::clock2q_plus;
 pub use dip::{DipVariant, dip};
+pub use dlirs::dlirs;
 pub use eelru::{EelruOptions, eelru};
 pub use fbr::{FbrOptions, fbr};
 pub use fifo::fifo;
@@ -70,6 +73,7 @@ pub use lifo::lifo;
 pub use lifo_plus::lifo_plus;
 pub use linux24::linux24;
 pub use lirs::{LirsModel, lirs};
+pub use lirs2::lirs2;
 pub use lrfu::lrfu;
 pub use lru::lru;
 pub use lru_2::{LruKOptions, lru_k};
@@ -157,6 +161,8 @@ pub(super) const MODELS: &[(&str, Model)] = &[
     ("clock-page-table", |given, references| clock_page_table(references, given.frames)),
     ("car", |given, references| car(references, given.frames, given.on("integer-ratio"))),
     ("lirs", lirs::model),
+    ("dlirs", dlirs::model),
+    ("lirs2", lirs2::model),
     ("clock-pro", clock_pro::model),
     ("clock-pro-fixed", clock_pro::model),
     ("clock-pro-plus", clock_pro::model),

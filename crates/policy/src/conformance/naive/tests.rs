@@ -132,6 +132,8 @@ fn policies() -> Vec<(&'static str, Policy)> {
     ));
     policies.push(("lirs 1", Box::new(|refs, frames| lirs(refs, frames, 1, None))));
     policies.push(("lirs 2", Box::new(|refs, frames| lirs(refs, frames, 2, None))));
+    policies.push(("dlirs", Box::new(|refs, frames| dlirs(refs, frames, 1))));
+    policies.push(("lirs2", Box::new(|refs, frames| lirs2(refs, frames, 2))));
     policies.push(("lirs bounded", Box::new(|refs, frames| lirs(refs, frames, 1, Some(2 * frames)))));
     policies
 }

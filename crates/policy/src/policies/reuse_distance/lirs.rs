@@ -13,6 +13,8 @@
 //! multiple of memory; the HIR entry nearest the bottom is dropped. By default S is unlimited,
 //! because the published numbers need that.
 //!
+//! [DLIRS](super::dlirs) is this policy with another [`Sizing`].
+//!
 //! Cost: hit and fault amortised O(1) list moves. 19 bytes a page seen.
 //!
 //! ```text
@@ -31,6 +33,8 @@ use crate::collections::{Lists, PageMap};
 use crate::interface::ensure;
 use crate::registered::Registered;
 use crate::{ArgumentError, Arguments, ExactModel, Info, Mmu, PageId, Policy, Reference, Violation};
+use alloc::vec::Vec;
+use core::fmt;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Status {
@@ -47,12 +51,54 @@ enum Status {
 /// The one list in each of the three [`Lists`].
 const LIST: usize = 0;
 
+/// How the frames meant for resident HIR pages change. By default they do not.
+pub trait Sizing: Default + fmt::Debug {
+    /// A LIR page has turned HIR.
+    fn demoted(&mut self, _page: PageId) {}
+
+    /// A resident HIR page is referenced. Returns the change in frames.
+    fn hit_in_queue(&mut self, _page: PageId) -> isize {
+        0
+    }
+
+    /// A page in S that is not resident is faulted on, and moves to the top of S. Returns the
+    /// change in frames.
+    fn faulted_in_stack(&mut self, _page: PageId) -> isize {
+        0
+    }
+
+    /// A page has been evicted. It stays in S, above all pages for which this was said before.
+    fn evicted(&mut self, _page: PageId) {}
+
+    /// A page to forget because too many that are not resident are known.
+    fn too_many(&self, _frames: usize) -> Option<PageId> {
+        None
+    }
+
+    /// A page is no longer resident in Q, or no longer in S without being resident.
+    fn gone(&mut self, _page: PageId) {}
+
+    /// Checks what is kept, given the pages that are resident in Q and not in S, and those that are
+    /// in S and not resident.
+    fn check(&self, _only_queued: &[PageId], _non_resident: &[PageId]) -> Result<(), Violation> {
+        Ok(())
+    }
+}
+
+/// The frames of HIR pages stay as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Constant;
+
+impl Sizing for Constant {}
+
 /// Low inter-reference recency set.
 #[derive(Debug)]
-pub struct Lirs {
+pub struct Lirs<S = Constant> {
     frames: usize,
     /// Frames meant for resident HIR pages.
     hir_frames: usize,
+    /// What changes them.
+    sizing: S,
     status: PageMap<Status>,
     /// Pages that are LIR.
     lir_pages: usize,
@@ -71,14 +117,26 @@ struct StackBound {
     hir: Lists<1>,
 }
 
+pub(super) const HIR: Parameter =
+    Parameter { name: "hir", default: "1%", meaning: "frames for resident HIR pages" };
+pub(super) const HIR_MIN: Parameter =
+    Parameter { name: "hir-min", default: "2", meaning: "lower bound of that, in pages" };
+
+/// The frames for resident HIR pages, from [`HIR`] and [`HIR_MIN`].
+pub(super) fn hir_frames(frames: usize, arguments: &Arguments) -> Result<usize, ArgumentError> {
+    let hir = arguments.pages(HIR.name, frames, Rounding::Down)?;
+    let least = arguments.pages(HIR_MIN.name, frames, Rounding::Nearest)?;
+    Ok(hir.max(least).clamp(1, frames.saturating_sub(1).max(1)))
+}
+
 impl Registered for Lirs {
     const INFO: Info = Info {
         name: "lirs",
         summary: "keeps pages of low reuse distance; the few others queue for eviction",
         paper: "Jiang, Zhang, LIRS, ACM SIGMETRICS 2002",
         parameters: &[
-            Parameter { name: "hir", default: "1%", meaning: "frames for resident HIR pages" },
-            Parameter { name: "hir-min", default: "2", meaning: "lower bound of that, in pages" },
+            HIR,
+            HIR_MIN,
             Parameter {
                 name: "stack-limit",
                 default: "unlimited",
@@ -89,8 +147,6 @@ impl Registered for Lirs {
     };
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
-        let hir = arguments.pages("hir", frames, Rounding::Down)?;
-        let hir_min = arguments.pages("hir-min", frames, Rounding::Nearest)?;
         let bound = match arguments.value("stack-limit") {
             "unlimited" => None,
             text => {
@@ -105,19 +161,35 @@ impl Registered for Lirs {
                 Some(StackBound { entries: (limit * frames as f64) as usize, hir: Lists::new() })
             }
         };
-        Ok(Self {
+        Ok(Self { bound, ..Self::new(frames, hir_frames(frames, arguments)?) })
+    }
+}
+
+impl<S: Sizing> Lirs<S> {
+    /// An empty memory, `hir_frames` of it meant for resident HIR pages.
+    pub(super) fn new(frames: usize, hir_frames: usize) -> Self {
+        Self {
             frames,
-            hir_frames: hir.max(hir_min).clamp(1, frames.saturating_sub(1).max(1)),
+            hir_frames,
+            sizing: S::default(),
             status: PageMap::new(),
             lir_pages: 0,
             stack: Lists::new(),
             queue: Lists::new(),
-            bound,
-        })
+            bound: None,
+        }
     }
-}
 
-impl Lirs {
+    #[cfg(test)]
+    pub(super) fn sizing(&self) -> &S {
+        &self.sizing
+    }
+
+    #[cfg(test)]
+    pub(super) fn hir_frames(&self) -> usize {
+        self.hir_frames
+    }
+
     fn lir_frames(&self) -> usize {
         self.frames - self.hir_frames
     }
@@ -152,13 +224,26 @@ impl Lirs {
             bound.hir.remove(page);
         }
         self.prune();
-        if self.lir_pages > self.lir_frames()
+        self.demote();
+    }
+
+    /// LIR pages at the bottom of S turn HIR while there are too many.
+    fn demote(&mut self) {
+        while self.lir_pages > self.lir_frames()
             && let Some(bottom) = self.stack.pop_front(LIST)
         {
             self.set_status(bottom, Status::Hir);
             self.queue.push_back(LIST, bottom);
+            self.sizing.demoted(bottom);
             self.prune();
         }
+    }
+
+    /// Changes the frames meant for resident HIR pages, within 1 and all but one.
+    fn resize_hir(&mut self, change: isize) {
+        let most = self.frames.saturating_sub(1).max(1);
+        self.hir_frames = self.hir_frames.saturating_add_signed(change).clamp(1, most);
+        self.demote();
     }
 
     #[inline]
@@ -189,6 +274,7 @@ impl Lirs {
             bound.hir.remove(page);
         }
         if self.status[page] == Status::NonResident {
+            self.sizing.gone(page);
             self.set_status(page, Status::Unknown);
         }
     }
@@ -204,8 +290,21 @@ impl Lirs {
     }
 }
 
-impl Policy for Lirs {
+impl<S: Sizing> Policy for Lirs<S> {
     type Model = ExactModel;
+
+    #[inline]
+    fn fault(&mut self, reference: Reference) {
+        let page = reference.page;
+        if self.status.get(page) == Status::NonResident {
+            let change = self.sizing.faulted_in_stack(page);
+            if change != 0 {
+                // To the top first: S may be pruned below.
+                self.stack.move_to_back(LIST, page);
+                self.resize_hir(change);
+            }
+        }
+    }
 
     fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
         // Q is never empty when memory is full; with frames to spare the bottom LIR page is next.
@@ -217,7 +316,9 @@ impl Policy for Lirs {
         if self.status[page] == Status::Lir || self.stack.list_of(page).is_none() {
             self.remove(page);
         } else {
+            self.sizing.gone(page);
             self.set_status(page, Status::NonResident);
+            self.sizing.evicted(page);
         }
     }
 
@@ -225,6 +326,7 @@ impl Policy for Lirs {
         let page = reference.page;
         let free = self.frames - self.lir_pages - self.queue.len(LIST);
         self.status.cover(page);
+        self.sizing.gone(page);
         if free > self.hir_frames {
             self.set_status(page, Status::Lir);
             if let Some(bound) = &mut self.bound {
@@ -234,6 +336,9 @@ impl Policy for Lirs {
             self.set_status(page, Status::Hir);
         }
         self.touch(page);
+        while let Some(lowest) = self.sizing.too_many(self.frames) {
+            self.leave_stack(lowest);
+        }
         false
     }
 
@@ -241,6 +346,10 @@ impl Policy for Lirs {
     fn hit(&mut self, reference: Reference) {
         if self.status[reference.page] == Status::Hir {
             self.queue.remove(reference.page);
+            let change = self.sizing.hit_in_queue(reference.page);
+            if change != 0 {
+                self.resize_hir(change);
+            }
         }
         self.touch(reference.page);
     }
@@ -250,6 +359,7 @@ impl Policy for Lirs {
             return;
         }
         self.queue.remove(page);
+        self.sizing.gone(page);
         self.leave_stack(page);
         self.set_status(page, Status::Unknown);
         self.prune();
@@ -265,6 +375,7 @@ impl Policy for Lirs {
         ensure!(self.lir_pages == 0 || bottom == Some(Status::Lir), "the bottom of S is {bottom:?}");
         let mut lir_pages = 0;
         let mut hir_in_stack = 0;
+        let (mut only_queued, mut non_resident) = (Vec::new(), Vec::new());
         for (page, status) in self.status.iter() {
             let (in_stack, in_queue) =
                 (self.stack.list_of(page).is_some(), self.queue.list_of(page).is_some());
@@ -275,8 +386,14 @@ impl Policy for Lirs {
                 Status::Lir | Status::NonResident => in_stack && !in_queue,
                 Status::Hir => in_queue,
             };
+            match status {
+                Status::Hir if !in_stack => only_queued.push(page),
+                Status::NonResident => non_resident.push(page),
+                _ => {}
+            }
             ensure!(placed, "page {page} is {status:?}, in S: {in_stack}, in Q: {in_queue}");
         }
+        self.sizing.check(&only_queued, &non_resident)?;
         ensure!(lir_pages == self.lir_pages, "{lir_pages} LIR pages, counted {}", self.lir_pages);
         if let Some(bound) = &self.bound {
             bound.hir.check()?;
