@@ -143,6 +143,7 @@ policies! {
     Settled<Sieve>,
     WTinyLfu,
     Settled<Mglru>,
+    Auto,
 }
 
 impl Entry {

@@ -23,7 +23,7 @@
 //! are due are cleared after a fault and before the victim is chosen. The page that is coming in is
 //! never due. A policy that copies bits (LIFO+, APR) keeps what it has copied before.
 //!
-//! Cost: hit nothing; fault O(1): a page comes into the queue, and at most one is due. 4 bytes a
+//! Cost: hit nothing; fault O(1): a page comes into the queue, and at most one is due. 2 bytes a
 //! page seen, and 16 bytes a page in the queue, which has at most `settle` pages. Nothing while it
 //! is off.
 
@@ -65,8 +65,10 @@ struct Window {
     /// Pages with the time at which each came in, the earliest in front. An entry counts while
     /// `came_in` says the same.
     queue: VecDeque<(PageId, u64)>,
-    /// The low bits of the time at which a page came in; 0 for a page that has settled or left.
-    came_in: PageMap<u32>,
+    /// The [`stamp`] of the time at which a page came in; 0 for a page that has settled or left. If
+    /// a page comes in again a multiple of 65,535 faults later, within the window, it settles by its
+    /// first coming.
+    came_in: PageMap<u16>,
 }
 
 impl Window {
@@ -81,7 +83,7 @@ impl Window {
             && time + self.faults <= self.now
         {
             self.queue.pop_front();
-            if self.came_in[page] == time as u32 {
+            if self.came_in[page] == stamp(time) {
                 self.came_in[page] = 0;
                 mmu.test_and_clear_referenced(page);
             }
@@ -89,7 +91,7 @@ impl Window {
     }
 
     fn begin(&mut self, page: PageId) {
-        self.came_in.set(page, self.now as u32);
+        self.came_in.set(page, stamp(self.now));
         self.queue.push_back((page, self.now));
     }
 
@@ -101,7 +103,7 @@ impl Window {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        let counts = |&&(page, time): &&(PageId, u64)| self.came_in.get(page) == time as u32;
+        let counts = |&&(page, time): &&(PageId, u64)| self.came_in.get(page) == stamp(time);
         let young = self.came_in.iter().filter(|&(_, time)| time != 0).count();
         let queued = self.queue.iter().filter(counts).count();
         ensure!(queued == young, "{young} pages have not settled, {queued} of them are in the queue");
@@ -109,6 +111,11 @@ impl Window {
         ensure!(self.queue.iter().is_sorted_by_key(|&(_, time)| time), "the queue is not in order of time");
         Ok(())
     }
+}
+
+/// A time as `Window::came_in` has it: never 0.
+fn stamp(time: u64) -> u16 {
+    (time % u64::from(u16::MAX)) as u16 + 1
 }
 
 impl<P: Registered<Model = VmModel>> Registered for Settled<P> {

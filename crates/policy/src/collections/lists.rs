@@ -84,6 +84,12 @@ impl<const N: usize> Lists<N> {
         page(self.ends[list].back)
     }
 
+    /// The page after one that is in a list, towards the recent end.
+    #[inline]
+    pub fn next(&self, current: PageId) -> Option<PageId> {
+        page(self.links[current].next)
+    }
+
     /// Appends a page that is in no list.
     #[inline]
     pub fn push_back(&mut self, list: usize, page: PageId) {

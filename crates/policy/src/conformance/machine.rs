@@ -238,7 +238,8 @@ impl<P: Registered> Machine<P> {
         Ok(victim)
     }
 
-    fn evict_one(&mut self) -> Result<PageId, Violation> {
+    /// Evicts the page that the policy proposes.
+    pub(super) fn evict_one(&mut self) -> Result<PageId, Violation> {
         let victim = self.propose()?;
         let Some(page) = victim else {
             return Err(Violation("no victim in an empty memory".into()));

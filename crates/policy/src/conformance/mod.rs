@@ -307,7 +307,12 @@ impl Visitor for Run<'_> {
 
 /// After how many faults a policy has its pages' bits cleared once more, if it does.
 fn settle(arguments: &Arguments, frames: usize) -> Option<u64> {
-    let takes = arguments.info().parameters.iter().any(|parameter| parameter.name == SETTLE.name);
+    // `auto` settles the pages of some experts, not its own.
+    let takes = arguments
+        .info()
+        .parameters
+        .iter()
+        .any(|parameter| parameter.default == SETTLE.default && parameter.name == SETTLE.name);
     let faults = takes.then(|| arguments.pages(SETTLE.name, frames, Rounding::Up));
     faults.map(|faults| faults.expect("checked by the spec") as u64).filter(|&faults| faults > 0)
 }

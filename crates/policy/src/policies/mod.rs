@@ -20,7 +20,7 @@ pub mod reuse_distance;
 pub mod tasks;
 
 pub use frequency::{Aging, Fbr, GClock, GClockBits, Hyperbolic, Lrfu, Mq, WTinyLfu};
-pub use learned::{Acme, Dip, LeCar, Rrip};
+pub use learned::{Acme, Auto, Dip, LeCar, Rrip};
 pub use linux::{Linux24, Mglru};
 pub use loops::{Apr, Eelru, LifoPlus, SeqClock, SeqLru, Ubm};
 pub use recency::{

@@ -1,7 +1,8 @@
 //! Direct readings of the replacement policies: the slow, plain models that serve as oracles.
 //!
 //! Each file states one policy the way its rules are worded, with vectors and linear search.
-//! Nothing here shares code with the fast implementations, so that agreement means something.
+//! Nothing here shares code with the fast implementations, so that agreement means something. (The
+//! experts of `auto` are policies that have models of their own.)
 //!
 //! Conventions: one page is loaded per fault, a page is evicted only when all frames are occupied,
 //! and at least one frame is required. Nothing is filtered: a caller who wants the references equal
@@ -18,6 +19,7 @@ mod acme;
 mod aging;
 mod apr;
 mod arc;
+mod auto;
 mod car;
 mod clock;
 mod clock2q_plus;
@@ -56,6 +58,7 @@ pub use acme::acme;
 pub use aging::{AgingOptions, aging};
 pub use apr::{AprOptions, apr};
 pub use arc::{ArcModel, arc};
+pub use auto::auto;
 pub use car::{CarModel, car};
 pub use clock::{ClockModel, clock};
 pub use clock_page_table::{PageTableClockModel, clock_page_table};
@@ -153,6 +156,7 @@ pub(super) const MODELS: &[(&str, Model)] = &[
     ("eelru", eelru::model),
     ("ubm", ubm::model),
     ("acme", |given, references| acme(references, given.frames, given.factor("beta"), given.factor("alpha"))),
+    ("auto", auto::model),
     ("sieve", |given, references| sieve(references, given.frames)),
     ("seq", seq::model),
     ("seq-lru", seq::model),
