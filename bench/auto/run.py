@@ -36,7 +36,7 @@ def experts():
     """The default experts of `auto` as specs, from the command's own list."""
     listing = subprocess.run([COMMAND, "policies", "auto"], check=True, text=True, capture_output=True).stdout
     value = next(word for word in listing.split() if "+" in word and "clock" in word)
-    names = value.strip("(),;[]").split("+")
+    names = value.removeprefix("experts=").split("+")
     return [n.removeprefix("settled-") + SETTLE if n.startswith("settled-") else n for n in names]
 
 

@@ -217,10 +217,10 @@ fn figure_3(lab: &Lab) -> Result<Report, Error> {
             let results = lab.collapsed(&trace, &[policy], &[FIGURE_3_BLOCKS], 1)?;
             let Trajectory { points } = &results[0][0].1;
             let percent = |pages: usize| 100.0 * pages as f64 / FIGURE_3_BLOCKS as f64;
+            let allocations = || points.iter().filter_map(|point| point.allocation);
             let cold: Vec<f64> =
-                points.iter().map(|point| percent(point.allocation.resident_cold_pages)).collect();
-            let target: Vec<f64> =
-                points.iter().map(|point| percent(point.allocation.target_pages)).collect();
+                allocations().map(|allocation| percent(allocation.resident_cold_pages)).collect();
+            let target: Vec<f64> = allocations().map(|allocation| percent(allocation.target_pages)).collect();
             // Memory has to be full once before cold pages are what was left over.
             let full = cold.iter().position(|&share| share > 0.0).unwrap_or_default();
             let cold = &cold[full..];

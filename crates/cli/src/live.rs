@@ -69,12 +69,13 @@ pub(crate) fn show(run: &dyn Watched) {
             |count: fn(&Glance) -> u64| (count(&now).saturating_sub(count(&before)) as f64 / seconds) as u64;
         let tasks = now.tasks.map(|(active, left)| format!("{active} of {left} tasks active, "));
         line.set_message(format!(
-            "{}{} resident, {} faults/s, {}/s read, {}/s written",
+            "{}{} resident, {} faults/s, {}/s read, {}/s written{}",
             tasks.unwrap_or_default(),
             bytes(now.resident_pages.saturating_mul(PAGE_BYTES)),
             grouped(rate(|counts| counts.faults)),
             bytes(rate(|counts| counts.pages_read).saturating_mul(PAGE_BYTES)),
             bytes(rate(|counts| counts.pages_written).saturating_mul(PAGE_BYTES)),
+            now.leader.as_deref().map(|leader| format!(", {leader} leads")).unwrap_or_default(),
         ));
         line.tick();
         (before, time) = (now, Instant::now());

@@ -47,7 +47,8 @@ pub(crate) struct Args {
     /// Write the results to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write the cold allocation of CLOCK-Pro over time to a CSV file
+    /// Write the cold allocation of CLOCK-Pro, and which policy `auto` follows, over time to a CSV
+    /// file
     #[arg(long, value_name = "FILE")]
     trajectory: Option<PathBuf>,
     /// Records of the trace between two samples of the trajectory [default: a thousandth of them]
@@ -72,7 +73,7 @@ enum MeasureName {
     FaultsPerMillionInstructions,
 }
 
-const TRAJECTORY_COLUMNS: [&str; 7] = [
+const TRAJECTORY_COLUMNS: [&str; 10] = [
     "trace",
     "policy",
     "memory_pages",
@@ -80,6 +81,9 @@ const TRAJECTORY_COLUMNS: [&str; 7] = [
     "resident_cold_pages",
     "resident_cold_percent",
     "cold_target_pages",
+    "leader",
+    "leader_changes",
+    "recent_misses",
 ];
 
 /// A table for people has no more columns than this.
@@ -108,8 +112,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(csv) = &mut trajectory {
         csv.write_record(TRAJECTORY_COLUMNS)?;
     }
-    if trajectory.is_some() && !specs.iter().any(|spec| spec.name().starts_with("clock-pro")) {
-        bail!("--trajectory: none of the policies has a cold allocation; add clock-pro to --policy");
+    let has_one = |spec: &Spec| spec.name().starts_with("clock-pro") || spec.expert(0).is_some();
+    if trajectory.is_some() && !specs.iter().any(has_one) {
+        bail!(
+            "--trajectory: none of the policies has a cold allocation or a leader; add clock-pro or auto to \
+             --policy"
+        );
     }
 
     let mut report = SimulationReport { sweephand: header(&args), traces: Vec::new(), rows: Vec::new() };
@@ -198,6 +206,11 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
     SimulationReport::header(options)
 }
 
+/// A field of a CSV file; empty if there is no value.
+fn text(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
 fn write_trajectory(
     out: &mut csv::Writer<Output>,
     trace: &str,
@@ -205,15 +218,23 @@ fn write_trajectory(
     trajectory: &Trajectory,
 ) -> anyhow::Result<()> {
     for point in &trajectory.points {
-        let cold = point.allocation.resident_cold_pages;
+        let cold = point.allocation.map(|allocation| allocation.resident_cold_pages);
+        let leader = point.leader.and_then(|leader| cell.spec.expert(leader.expert));
+        let recent_misses = point.leader.map(|leader| {
+            let counts = leader.recent_misses().iter().map(u64::to_string);
+            counts.collect::<Vec<_>>().join("+")
+        });
         out.write_record([
             trace,
             &cell.spec.to_string(),
             &cell.frames.to_string(),
             &point.time_records.to_string(),
-            &cold.to_string(),
-            &format!("{:.3}", 100.0 * cold as f64 / cell.frames as f64),
-            &point.allocation.target_pages.to_string(),
+            &text(cold),
+            &text(cold.map(|cold| format!("{:.3}", 100.0 * cold as f64 / cell.frames as f64))),
+            &text(point.allocation.map(|allocation| allocation.target_pages)),
+            leader.unwrap_or_default(),
+            &text(point.leader.map(|leader| leader.changes)),
+            &text(recent_misses),
         ])?;
     }
     Ok(())

@@ -177,13 +177,14 @@ fn the_cold_allocation_is_written_over_time() {
     sandbox.stdout("simulate e1.txt -p lru,clock-pro -m 3p --trajectory cold.csv --trajectory-step 5");
     assert_eq!(
         fs::read_to_string(sandbox.path("cold.csv")).unwrap(),
-        "trace,policy,memory_pages,time_records,resident_cold_pages,resident_cold_percent,cold_target_pages\n\
-         e1.txt,clock-pro,3,5,1,33.333,1\n\
-         e1.txt,clock-pro,3,10,1,33.333,1\n"
+        "trace,policy,memory_pages,time_records,resident_cold_pages,resident_cold_percent,cold_target_pages,\
+         leader,leader_changes,recent_misses\n\
+         e1.txt,clock-pro,3,5,1,33.333,1,,,\n\
+         e1.txt,clock-pro,3,10,1,33.333,1,,,\n"
     );
     assert_eq!(
         sandbox.error("simulate e1.txt -p lru -m 3p --trajectory cold.csv"),
-        "--trajectory: none of the policies has a cold allocation; add clock-pro to --policy"
+        "--trajectory: none of the policies has a cold allocation or a leader; add clock-pro or auto to --policy"
     );
 }
 
@@ -516,7 +517,7 @@ fn policies_say_what_they_need_and_where_they_run() {
         json.as_array().unwrap().iter().map(|policy| policy["name"].as_str().unwrap()).collect();
     let expected = "opt fifo lifo mru random lru clock clock-page-table gclock aging linux24 fbr lru-2 2q lrfu mq lirs dlirs lirs2 arc \
                     car clock-pro clock-pro-fixed clock-pro-plus eelru seq seq-lru ubm lifo-plus apr rrip dip lecar acme \
-                    hyperbolic s3-fifo clock2q-plus sieve w-tinylfu mglru ws vmin pff wsclock global-clock";
+                    hyperbolic s3-fifo clock2q-plus sieve w-tinylfu mglru auto ws vmin pff wsclock global-clock";
     assert_eq!(names.join(" "), expected);
     let wsclock = sandbox.stdout("policies lru,wsclock");
     assert!(

@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use sweephand_pager_interface::control::Counters;
+use sweephand_pager_interface::spec::LiveSpec;
 
 /// The counts of a run, over all processes of the program. A count is `None` if it is not known.
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -78,6 +79,11 @@ pub struct Statistics {
     pub peak_pinned_pages: Option<u64>,
     /// List entries that the policy's hands looked at.
     pub hand_steps: Option<u64>,
+    /// The policy that this one follows, under `auto`: at the end, in the process that reported
+    /// last.
+    pub leader: Option<String>,
+    /// How often another policy has taken the lead, under `auto`.
+    pub leader_changes: Option<u64>,
     /// Processes of the program that had a pager.
     pub processes: Option<u64>,
     /// Programs that processes of the program became (execve) and that began without a pager:
@@ -96,7 +102,7 @@ pub struct Statistics {
 impl Statistics {
     /// The counts of a pager until now.
     pub(crate) fn new(counters: &Counters, policy: &str, limit_pages: u64, wall: Duration) -> Self {
-        Self {
+        let mut statistics = Self {
             policy: policy.to_string(),
             memory_limit_bytes: Some(limit_pages * crate::PAGE_BYTES),
             wall_ns: wall.as_nanos() as u64,
@@ -121,7 +127,19 @@ impl Statistics {
             io: Some(if counters.rings.load(Relaxed) > 0 { "io_uring" } else { "system calls" }.to_string()),
             unpaged_programs: Some(unpaged_programs(counters)),
             ..Self::default()
+        };
+        if let Some(expert) = counters.leader.load(Relaxed).checked_sub(1) {
+            let changes = counters.leader_changes.load(Relaxed);
+            statistics.set_leader(policy, expert as usize, changes);
         }
+        statistics
+    }
+
+    /// The expert that the policy follows, by its place, and how often another has taken the lead.
+    pub(crate) fn set_leader(&mut self, policy: &str, expert: usize, changes: u64) {
+        let spec = LiveSpec::parse(policy).ok();
+        self.leader = spec.as_ref().and_then(|spec| spec.expert(expert)).map(str::to_string);
+        self.leader_changes = Some(changes);
     }
 
     /// The counts of a program without a pager, before any is known.
@@ -146,7 +164,7 @@ impl Statistics {
 }
 
 /// The state of a run at some moment.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Glance {
     /// Resident pages now. Of a paged program: in the process that reported last. Under the
@@ -160,6 +178,8 @@ pub struct Glance {
     pub pages_written: u64,
     /// For tasks: how many are active, and how many have not ended.
     pub tasks: Option<(usize, usize)>,
+    /// The policy that this one follows, under `auto`.
+    pub leader: Option<String>,
 }
 
 impl Glance {
@@ -170,6 +190,7 @@ impl Glance {
             pages_read: statistics.pages_read.unwrap_or_default(),
             pages_written: statistics.pages_written.unwrap_or_default(),
             tasks: None,
+            leader: statistics.leader.clone(),
         }
     }
 }

@@ -192,6 +192,11 @@ pub trait Policy {
         None
     }
 
+    /// Which of several policies this one follows, for policies that follow one.
+    fn leader(&self) -> Option<Leader> {
+        None
+    }
+
     /// Checks every invariant of the policy's state. Meant for tests: linear in the size of the
     /// state.
     fn check(&self) -> Result<(), Violation>;
@@ -205,6 +210,29 @@ pub struct ColdAllocation {
     pub resident_cold_pages: usize,
     /// The cold allocation m_c that the policy aims at, in pages.
     pub target_pages: usize,
+}
+
+/// Which of several policies, its experts, a policy follows, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Leader {
+    /// The expert that leads, by its place among the experts, from 0.
+    pub expert: usize,
+    /// How often another expert has taken the lead.
+    pub changes: u64,
+    /// Number of experts.
+    pub experts: usize,
+    /// Recent misses of each expert, rounded; 0 beyond the last expert. An older miss counts less.
+    pub recent_misses: [u64; Leader::MOST_EXPERTS],
+}
+
+impl Leader {
+    /// Most experts of a policy.
+    pub const MOST_EXPERTS: usize = 7;
+
+    /// The recent misses of the experts there are.
+    pub fn recent_misses(&self) -> &[u64] {
+        &self.recent_misses[..self.experts]
+    }
 }
 
 /// A broken invariant, in words.

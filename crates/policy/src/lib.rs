@@ -53,8 +53,8 @@ mod testing;
 
 pub use arguments::{ArgumentError, Arguments, Info, Parameter, Preset};
 pub use interface::{
-    ColdAllocation, ExactModel, Mmu, Model, NEVER, OfflineModel, PageId, Policy, Reference, Violation,
-    VmModel,
+    ColdAllocation, ExactModel, Leader, Mmu, Model, NEVER, OfflineModel, PageId, Policy, Reference,
+    Violation, VmModel,
 };
 pub use policies::tasks::{CleaningClock, Shared};
 pub use random::SplitMix64;

@@ -12,7 +12,7 @@
 
 use crate::arguments::{ArgumentError, Arguments, Info};
 use crate::registered::Registered;
-use crate::{ColdAllocation, Mmu, Model, PageId, Policy, Reference, Violation};
+use crate::{ColdAllocation, Leader, Mmu, Model, PageId, Policy, Reference, Violation};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -88,6 +88,9 @@ pub trait PolicyObject: Send {
     fn free_object(&mut self, object: u32);
     fn hand_steps(&self) -> u64;
     fn cold_allocation(&self) -> Option<ColdAllocation>;
+    fn leader(&self) -> Option<Leader> {
+        None
+    }
     fn check(&self) -> Result<(), Violation>;
 }
 
@@ -131,6 +134,9 @@ impl<P: Policy + Send> PolicyObject for P {
     }
     fn cold_allocation(&self) -> Option<ColdAllocation> {
         Policy::cold_allocation(self)
+    }
+    fn leader(&self) -> Option<Leader> {
+        Policy::leader(self)
     }
     fn check(&self) -> Result<(), Violation> {
         Policy::check(self)
@@ -203,6 +209,9 @@ impl<M: Model, const PLACES: bool> Policy for Plugged<M, PLACES> {
     }
     fn cold_allocation(&self) -> Option<ColdAllocation> {
         self.0.cold_allocation()
+    }
+    fn leader(&self) -> Option<Leader> {
+        self.0.leader()
     }
     fn check(&self) -> Result<(), Violation> {
         self.0.check()

@@ -20,6 +20,9 @@ use alloc::{
 };
 use core::fmt;
 
+/// The parameter of a policy that follows one of several: their names, joined by `+`.
+pub(crate) const EXPERTS: &str = "experts";
+
 /// Something done with a policy of any type: the door from a name to static dispatch.
 pub trait Visitor {
     /// What comes of it.
@@ -271,6 +274,13 @@ impl Spec {
     /// The arguments.
     pub fn arguments(&self) -> &Arguments {
         &self.arguments
+    }
+
+    /// The name of an expert that the policy can follow, by its place; see
+    /// [`Leader`](crate::Leader).
+    pub fn expert(&self, place: usize) -> Option<&str> {
+        let has_experts = self.arguments.info().parameters.iter().any(|parameter| parameter.name == EXPERTS);
+        has_experts.then(|| self.arguments.value(EXPERTS).split('+').nth(place)).flatten()
     }
 
     /// The same policy for a share of the pages; see [`Arguments::sampled`].

@@ -32,7 +32,8 @@ use crate::collections::PageMap;
 use crate::interface::ensure;
 use crate::registered::Registered;
 use crate::{
-    ArgumentError, Arguments, ColdAllocation, Info, Mmu, PageId, Policy, Reference, Violation, VmModel,
+    ArgumentError, Arguments, ColdAllocation, Info, Leader, Mmu, PageId, Policy, Reference, Violation,
+    VmModel,
 };
 use alloc::collections::VecDeque;
 
@@ -184,6 +185,10 @@ impl<P: Policy<Model = VmModel>> Policy for Settled<P> {
 
     fn cold_allocation(&self) -> Option<ColdAllocation> {
         self.policy.cold_allocation()
+    }
+
+    fn leader(&self) -> Option<Leader> {
+        self.policy.leader()
     }
 
     fn check(&self) -> Result<(), Violation> {

@@ -292,6 +292,7 @@ impl<P: Policy + Send, O: Observer + Send> Simulation for Engine<P, O> {
         let mut outcome = Outcome {
             hand_steps: self.policy.hand_steps(),
             cold_allocation: self.policy.cold_allocation(),
+            leader: self.policy.leader(),
             ..self.counts
         };
         self.observer.report(&mut outcome);

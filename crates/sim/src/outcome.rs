@@ -1,6 +1,6 @@
 //! The counts of a simulation.
 
-use sweephand_policy::ColdAllocation;
+use sweephand_policy::{ColdAllocation, Leader};
 
 /// The counts of one policy with one memory size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -20,6 +20,8 @@ pub struct Outcome {
     pub hand_steps: u64,
     /// The cold allocation at the end, for policies that have one.
     pub cold_allocation: Option<ColdAllocation>,
+    /// The leader at the end, for policies that follow one of several.
+    pub leader: Option<Leader>,
     /// Refault distances, where they were measured.
     pub refault_distances: Option<RefaultDistances>,
 }

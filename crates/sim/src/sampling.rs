@@ -289,7 +289,7 @@ impl Sampling {
         if sampled == pages {
             let sweep = Sweep { collapse: sweep.collapse, ..of_cells(sweep, sweep.cells.iter().cloned()) };
             let exact = sweep.run(trace, progress)?.into_iter().map(|(outcome, _)| Estimate {
-                outcome: Outcome { cold_allocation: None, ..outcome },
+                outcome: Outcome { cold_allocation: None, leader: None, ..outcome },
                 hit_ratio_error: 0.0,
             });
             estimates.cells = exact.collect();
@@ -435,6 +435,7 @@ fn outcomes(sample: &Trace, share: f64, sweep: &Sweep) -> Result<Vec<Outcome>, S
             evictions: faults - warmup_faults,
             hand_steps: scale(outcome.hand_steps),
             cold_allocation: None,
+            leader: None,
             refault_distances: None,
         }
     });

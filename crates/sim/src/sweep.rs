@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use sweephand_policy::registry::Spec;
-use sweephand_policy::{ArgumentError, ColdAllocation};
+use sweephand_policy::{ArgumentError, ColdAllocation, Leader};
 use sweephand_trace::{Chunk, Interrupt, Trace, VirtualTime};
 
 /// The policies that are simulated unless others are asked for.
@@ -41,7 +41,7 @@ pub struct Cell {
     pub frames: usize,
 }
 
-/// The cold allocation over time, sampled (Figure 3 of the CLOCK-Pro paper).
+/// The cold allocation (Figure 3 of the CLOCK-Pro paper) or the leader over time, sampled.
 #[derive(Clone, Debug, Default)]
 pub struct Trajectory {
     /// The samples, in order of time.
@@ -53,8 +53,10 @@ pub struct Trajectory {
 pub struct TrajectoryPoint {
     /// Records simulated before it.
     pub time_records: u64,
-    /// The allocation at that time.
-    pub allocation: ColdAllocation,
+    /// The allocation at that time, for policies that have one.
+    pub allocation: Option<ColdAllocation>,
+    /// The leader at that time, for policies that follow one of several.
+    pub leader: Option<Leader>,
 }
 
 /// Why a sweep cannot be made.
@@ -314,9 +316,10 @@ impl Run {
                 while let Some(end) = next_sample(chunk.first_record, start, sample_records, len) {
                     simulation.advance(chunk, start..end, next_uses);
                     start = end;
-                    if let Some(allocation) = simulation.outcome().cold_allocation {
+                    let Outcome { cold_allocation: allocation, leader, .. } = simulation.outcome();
+                    if allocation.is_some() || leader.is_some() {
                         let time_records = chunk.first_record + end as u64;
-                        points.push(TrajectoryPoint { time_records, allocation });
+                        points.push(TrajectoryPoint { time_records, allocation, leader });
                     }
                 }
                 // A sample at the very end has taken the events behind the last reference along.

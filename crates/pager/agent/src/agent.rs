@@ -57,6 +57,8 @@ pub struct Agent {
     has_one_processor: bool,
     /// Steps of the policy's hands that are in the shared counter.
     published_hand_steps: u64,
+    /// Changes of the policy's leader that are in the shared counter.
+    published_leader_changes: u64,
     /// Pages of the pager's own arrays before it knew any of the program's pages.
     heap_pages_at_first: usize,
 }
@@ -77,6 +79,7 @@ impl Agent {
             has_one_processor: kernel::sched_getaffinity(None)
                 .is_ok_and(|processors| processors.count() == 1),
             published_hand_steps: 0,
+            published_leader_changes: 0,
             heap_pages_at_first: own::heap_pages(),
         }
     }
@@ -239,6 +242,11 @@ impl Agent {
         let steps = rooms.choice.chooser.policy().hand_steps();
         add(&counters.hand_steps, steps - self.published_hand_steps);
         self.published_hand_steps = steps;
+        if let Some(leader) = rooms.choice.chooser.policy().leader() {
+            counters.leader.store(1 + leader.expert as u64, Ordering::Relaxed);
+            add(&counters.leader_changes, leader.changes - self.published_leader_changes);
+            self.published_leader_changes = leader.changes;
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use sweephand_policy::policies::WsClock;
 use sweephand_policy::registry::{Registered, VmVisitor};
 use sweephand_policy::task_registry::TaskSpec;
 use sweephand_policy::{
-    ArgumentError, Arguments, Mmu, PageId, Policy, Reclaim, Reference, TaskId, TaskMmu, TaskPolicy,
+    ArgumentError, Arguments, Leader, Mmu, PageId, Policy, Reclaim, Reference, TaskId, TaskMmu, TaskPolicy,
     VirtualTime, VmModel,
 };
 
@@ -47,6 +47,10 @@ pub trait LivePolicy {
     }
     /// See [`Policy::hand_steps`].
     fn hand_steps(&self) -> u64;
+    /// See [`Policy::leader`].
+    fn leader(&self) -> Option<Leader> {
+        None
+    }
 }
 
 impl<P: Policy<Model = VmModel>> LivePolicy for P {
@@ -76,6 +80,9 @@ impl<P: Policy<Model = VmModel>> LivePolicy for P {
     }
     fn hand_steps(&self) -> u64 {
         Policy::hand_steps(self)
+    }
+    fn leader(&self) -> Option<Leader> {
+        Policy::leader(self)
     }
 }
 

@@ -173,6 +173,11 @@ pub struct Counters {
     pub unasked_pages: AtomicU64,
     /// Those of them that left without having been used, if reference bits can be read.
     pub unused_pages: AtomicU64,
+    /// 1 + the place of the expert that the policy follows, in the process that reported last; 0 if
+    /// the policy follows none.
+    pub leader: AtomicU64,
+    /// How often another expert has taken the lead.
+    pub leader_changes: AtomicU64,
     /// Processes that were paged with the processor's reference bits.
     pub hardware_bits: AtomicU64,
     /// Processes that began to be paged with reference bits in software.

@@ -69,6 +69,14 @@ impl LiveSpec {
         }
     }
 
+    /// The name of an expert that the policy can follow, by its place.
+    pub fn expert(&self, place: usize) -> Option<&str> {
+        match self {
+            Self::OneTask(_) => None,
+            Self::Ordinary(spec) => spec.expert(place),
+        }
+    }
+
     /// Reads a comma list of policies, as [`Spec::parse_list`] does. `all` stands for all that run
     /// live.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, ArgumentError> {

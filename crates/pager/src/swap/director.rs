@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use sweephand_pager_interface::spec::LiveSpec;
 use sweephand_policy::plugin::PolicyObject;
 use sweephand_policy::registry::{Registered, VmVisitor};
-use sweephand_policy::{ArgumentError, Arguments, NEVER, PageId, Policy, Reference, VmModel};
+use sweephand_policy::{ArgumentError, Arguments, Leader, NEVER, PageId, Policy, Reference, VmModel};
 
 /// How often the director looks whether the program still fits.
 const FIT_PERIOD: Duration = Duration::from_millis(1);
@@ -70,6 +70,7 @@ pub(super) struct Counts {
     pub(super) peak_resident: usize,
     pub(super) objects: u64,
     pub(super) hand_steps: u64,
+    pub(super) leader: Option<Leader>,
     /// Processor time of the director.
     pub(super) user: Duration,
     pub(super) system: Duration,
@@ -350,6 +351,7 @@ impl Director {
     /// Shows what has been counted.
     fn publish(&mut self) {
         self.counts.hand_steps = self.policy.hand_steps();
+        self.counts.leader = self.policy.leader();
         (self.counts.user, self.counts.system) = crate::usage::of_this_thread();
         *self.parts.counts.lock().unwrap_or_else(|error| error.into_inner()) = self.counts;
     }

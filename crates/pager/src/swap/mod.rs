@@ -194,6 +194,9 @@ fn add(statistics: &mut Statistics, policy: &str, counts: Counts) {
     statistics.unused_pages = Some(counts.unused_ahead);
     statistics.objects = Some(counts.objects);
     statistics.hand_steps = Some(counts.hand_steps);
+    if let Some(leader) = counts.leader {
+        statistics.set_leader(policy, leader.expert, leader.changes);
+    }
     if counts.peak_resident > 0 {
         statistics.peak_resident_pages = counts.peak_resident as u64;
     }

@@ -7,9 +7,11 @@ use crate::math::pow;
 use crate::plugin::PolicyObject;
 use crate::policies::LifoPlus;
 use crate::registered::Registered;
-use crate::registry::{VmVisitor, visit_vm};
+use crate::registry::{EXPERTS, VmVisitor, visit_vm};
 use crate::settled::{SETTLE, settle_faults};
-use crate::{ArgumentError, Arguments, Info, Mmu, NEVER, PageId, Policy, Reference, Violation, VmModel};
+use crate::{
+    ArgumentError, Arguments, Info, Leader, Mmu, NEVER, PageId, Policy, Reference, Violation, VmModel,
+};
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use core::fmt;
 
@@ -51,7 +53,7 @@ impl fmt::Debug for Expert {
 }
 
 /// Most experts: there is a bit for each in a byte, beside [`IN_MEMORY`].
-const MOST_EXPERTS: usize = 7;
+const MOST_EXPERTS: usize = Leader::MOST_EXPERTS;
 
 /// Follows the expert that misses least.
 #[derive(Debug)]
@@ -72,6 +74,8 @@ pub struct Auto {
     /// Looks at watched pages for each fault.
     polls: usize,
     leader: usize,
+    /// Changes of the leader.
+    changes: u64,
     /// What an event leaves of a score.
     decay: f64,
     /// By how many misses the leader must be behind.
@@ -97,7 +101,7 @@ impl Registered for Auto {
         paper: "none; after Gramacy, Warmuth, Brandt, Ari, Adaptive caching by refetching, NIPS 2002",
         parameters: &[
             Parameter {
-                name: "experts",
+                name: EXPERTS,
                 default: "settled-clock-pro+lifo-plus+clock+clock2q-plus",
                 meaning: "policies to choose from, joined by +; settled-NAME settles its pages",
             },
@@ -126,7 +130,7 @@ impl Registered for Auto {
     };
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
-        let names = arguments.value("experts");
+        let names = arguments.value(EXPERTS);
         let settle = settle_faults(frames, arguments)?;
         let mut experts = Vec::new();
         for name in names.split('+') {
@@ -138,7 +142,7 @@ impl Registered for Auto {
             });
         }
         if experts.len() > MOST_EXPERTS {
-            return Err(arguments.bad("experts", names, "at most 7 policies"));
+            return Err(arguments.bad(EXPERTS, names, "at most 7 policies"));
         }
         let half_life = arguments.factor("half-life")?;
         if half_life <= 0.0 {
@@ -155,6 +159,7 @@ impl Registered for Auto {
             hand: None,
             polls: arguments.whole("polls", 0..=1 << 40)? as usize,
             leader: 0,
+            changes: 0,
             decay: pow(0.5, 1.0 / (half_life * frames as f64)),
             margin: arguments.factor("margin")? * frames as f64,
             rest: 0,
@@ -191,7 +196,7 @@ fn expert(
     // An expert that is made of experts would be counted twice.
     let made = if plain == Auto::INFO.name { None } else { visit_vm(plain, Make(frames, settle)).flatten() };
     let wanted = "policies that run live and need no page numbers, joined by +";
-    made.unwrap_or_else(|| Err(arguments.bad("experts", name, wanted)))
+    made.unwrap_or_else(|| Err(arguments.bad(EXPERTS, name, wanted)))
 }
 
 /// Memory as an expert sees it.
@@ -350,6 +355,7 @@ impl Auto {
             return;
         }
         self.leader = best;
+        self.changes += 1;
         self.rest = (self.watched.len(GIVEN_UP) + self.watched.len(KEPT)) / 16;
         self.hand = None;
         // Each page goes to the list that is its own now, and keeps its place among the others.
@@ -433,6 +439,15 @@ impl Policy for Auto {
 
     fn hand_steps(&self) -> u64 {
         self.polled + self.experts.iter().map(|expert| expert.policy.hand_steps()).sum::<u64>()
+    }
+
+    fn leader(&self) -> Option<Leader> {
+        let mut recent_misses = [0; MOST_EXPERTS];
+        for (misses, expert) in recent_misses.iter_mut().zip(&self.experts) {
+            *misses = (expert.score + 0.5) as u64;
+        }
+        let Self { leader, changes, experts, .. } = self;
+        Some(Leader { expert: *leader, changes: *changes, experts: experts.len(), recent_misses })
     }
 
     fn check(&self) -> Result<(), Violation> {
