@@ -67,8 +67,8 @@ struct Window {
     /// `came_in` says the same.
     queue: VecDeque<(PageId, u64)>,
     /// The [`stamp`] of the time at which a page came in; 0 for a page that has settled or left. If
-    /// a page comes in again a multiple of 65,535 faults later, within the window, it settles by its
-    /// first coming.
+    /// a page comes in again a multiple of 65,535 faults later, within the window, it settles by
+    /// its first coming.
     came_in: PageMap<u16>,
 }
 

@@ -380,7 +380,8 @@ impl Auto {
         self.choose_leader();
     }
 
-    /// Whether a page in memory was referenced since an expert gave it up; those experts take it in.
+    /// Whether a page in memory was referenced since an expert gave it up; those experts take
+    /// it in.
     fn look_at<M: Mmu>(&mut self, page: PageId, mmu: &mut M) -> bool {
         self.polled += 1;
         fold(&mut self.pages, page, mmu);
@@ -614,7 +615,8 @@ mod tests {
         }
     }
 
-    /// On a loop larger than memory LIFO+ misses least, and then on a hot set that moves CLOCK does.
+    /// On a loop larger than memory LIFO+ misses least, and then on a hot set that moves CLOCK
+    /// does.
     #[test]
     fn it_follows_the_expert_that_misses_least() {
         let mut machine = Machine::<Auto>::new("auto:experts=clock+lifo-plus", 20);
