@@ -20,8 +20,9 @@ CHUNK_HEAD = struct.Struct("<IIQ")
 PLANES, ABSOLUTE = 0b0111, 0b1000
 
 
-def decode(path, count):
-    """Page ids of the first `count` references of a trace (fewer if it is shorter)."""
+def decode(path, count, drop_events=False):
+    """Page ids of the first `count` references of a trace (fewer if it is shorter). A trace with
+    events (pages unmapped) is refused unless they are to be dropped."""
     import numpy as np
     import zstandard
 
@@ -40,7 +41,7 @@ def decode(path, count):
             flags = raw[at]
             _, at = varint(raw, at + 1)  # pages first used in this chunk
             events, at = varint(raw, at)
-            if events:
+            if events and not drop_events:
                 sys.exit("peer.py: the trace has events, which libCacheSim's format cannot tell")
             codes = np.zeros(length, np.uint32)
             for plane in range(flags & PLANES):
@@ -85,6 +86,14 @@ def convert(trace, count, binary, text):
     import numpy as np
 
     ids = decode(trace, int(count))
+    write(ids, binary, text)
+    print(json.dumps({"references": len(ids), "distinct_pages": len(np.unique(ids))}))
+
+
+def write(ids, binary, text):
+    """The references as libCacheSim reads them, and as text."""
+    import numpy as np
+
     records = np.zeros(len(ids), np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")]))
     assert records.dtype.itemsize == 24
     records["id"] = ids
@@ -94,7 +103,6 @@ def convert(trace, count, binary, text):
     with open(text, "w", encoding="ascii") as file:
         for block in np.array_split(ids, max(1, len(ids) // 1_000_000)):
             file.write("\n".join(map(str, block.tolist())) + "\n")
-    print(json.dumps({"references": len(ids), "distinct_pages": len(np.unique(ids))}))
 
 
 def cpu_seconds():

@@ -20,11 +20,11 @@ pub mod reuse_distance;
 pub mod tasks;
 
 pub use frequency::{Aging, Fbr, GClock, GClockBits, Hyperbolic, Lrfu, Mq, WTinyLfu};
-pub use learned::{Acme, Auto, Dip, LeCar, Rrip};
+pub use learned::{Acme, Auto, Cacheus, Dip, LeCar, Lhd, Rrip};
 pub use linux::{Linux24, Mglru};
 pub use loops::{Apr, Eelru, LifoPlus, SeqClock, SeqLru, Ubm};
 pub use recency::{
-    Arc, Car, Clock, Clock2QPlus, ClockPageTable, Fifo, Lifo, Lru, Mru, Random, S3Fifo, Sieve, TwoQ,
+    Arc, Car, Clock, Clock2QPlus, ClockPageTable, Fifo, Lifo, Lru, Mru, Random, S3Fifo, S4Fifo, Sieve, TwoQ,
 };
 pub use reuse_distance::{ClockPro, ClockProFixed, ClockProPlus, DLirs, Lirs, Lirs2, Lru2, Opt};
 pub use tasks::{CleaningClock, GlobalClock, Pff, Shared, Vmin, WorkingSet, Ws, WsClock};

@@ -20,6 +20,7 @@ mod aging;
 mod apr;
 mod arc;
 mod auto;
+mod cacheus;
 mod car;
 mod clock;
 mod clock2q_plus;
@@ -33,6 +34,7 @@ mod fifo;
 mod gclock;
 mod hyperbolic;
 mod lecar;
+mod lhd;
 mod lifo;
 mod lifo_plus;
 mod linux24;
@@ -48,6 +50,7 @@ mod opt;
 mod random;
 mod rrip;
 mod s3_fifo;
+mod s4_fifo;
 mod seq;
 mod sieve;
 mod two_q;
@@ -59,6 +62,7 @@ pub use aging::{AgingOptions, aging};
 pub use apr::{AprOptions, apr};
 pub use arc::{ArcModel, arc};
 pub use auto::auto;
+pub use cacheus::cacheus;
 pub use car::{CarModel, car};
 pub use clock::{ClockModel, clock};
 pub use clock_page_table::{PageTableClockModel, clock_page_table};
@@ -72,6 +76,7 @@ pub use fifo::fifo;
 pub use gclock::gclock;
 pub use hyperbolic::hyperbolic;
 pub use lecar::lecar;
+pub use lhd::{LhdOptions, lhd};
 pub use lifo::lifo;
 pub use lifo_plus::lifo_plus;
 pub use linux24::linux24;
@@ -87,6 +92,7 @@ pub use opt::{opt, opt_all_sizes};
 pub use random::random;
 pub use rrip::{RripVariant, rrip};
 pub use s3_fifo::s3_fifo;
+pub use s4_fifo::{S4FifoOptions, s4_fifo};
 pub use seq::{SeqOptions, seq};
 pub use sieve::sieve;
 pub use two_q::two_q;
@@ -167,6 +173,9 @@ pub(super) const MODELS: &[(&str, Model)] = &[
     ("lirs", lirs::model),
     ("dlirs", dlirs::model),
     ("lirs2", lirs2::model),
+    ("cacheus", cacheus::model),
+    ("s4-fifo", s4_fifo::model),
+    ("lhd", lhd::model),
     ("clock-pro", clock_pro::model),
     ("clock-pro-fixed", clock_pro::model),
     ("clock-pro-plus", clock_pro::model),

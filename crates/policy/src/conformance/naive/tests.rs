@@ -134,6 +134,11 @@ fn policies() -> Vec<(&'static str, Policy)> {
     policies.push(("lirs 2", Box::new(|refs, frames| lirs(refs, frames, 2, None))));
     policies.push(("dlirs", Box::new(|refs, frames| dlirs(refs, frames, 1))));
     policies.push(("lirs2", Box::new(|refs, frames| lirs2(refs, frames, 2))));
+    policies.push(("cacheus", Box::new(|refs, frames| cacheus(refs, frames, 1, 1))));
+    let s4 = S4FifoOptions { small: 2, skip: 1, hits: 1, ghosts: 5, ghost_hits: 1 };
+    policies.push(("s4-fifo", Box::new(move |refs, frames| s4_fifo(refs, frames, &s4))));
+    let learning = LhdOptions { sample: 4, interval: 9, ages: 16, span: 2.0, seed: 1 };
+    policies.push(("lhd", Box::new(move |refs, frames| lhd(refs, frames, &learning))));
     policies.push(("lirs bounded", Box::new(|refs, frames| lirs(refs, frames, 1, Some(2 * frames)))));
     policies
 }

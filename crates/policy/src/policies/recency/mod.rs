@@ -11,6 +11,7 @@ pub mod lru;
 pub mod mru;
 pub mod random;
 pub mod s3_fifo;
+pub mod s4_fifo;
 pub mod sieve;
 pub mod two_q;
 
@@ -25,5 +26,6 @@ pub use lru::Lru;
 pub use mru::Mru;
 pub use random::Random;
 pub use s3_fifo::S3Fifo;
+pub use s4_fifo::S4Fifo;
 pub use sieve::Sieve;
 pub use two_q::TwoQ;
