@@ -157,3 +157,16 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
     };
     lhd(references, given.frames, &options)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::verification_row;
+    use super::{LhdOptions, lhd};
+
+    #[test]
+    fn verification_table() {
+        let options = LhdOptions { sample: 32, interval: 1 << 20, ages: 20_000, span: 100.0, seed: 1 };
+        let row = verification_row(|refs, frames| lhd(refs, frames, &options));
+        assert_eq!(row, "9:243534 | 15:12345123451 | 10:345678");
+    }
+}
