@@ -261,9 +261,10 @@ mod tests {
     }
 
     /// A million pages, used or not by a pattern that the test knows, while another thread changes
-    /// the address space, and children use other pages of their copies. The kernel may clear some bits meanwhile for its own purposes: a machine
-    /// with DAMON on loses some ten of this million. The pages that are used are listed before,
-    /// because a processor that guesses a branch wrong sets the bit of a page that is not.
+    /// the address space, and children use other pages of their copies. The kernel may clear some
+    /// bits meanwhile for its own purposes: a machine with DAMON on loses some ten of this million.
+    /// The pages that are used are listed before, because a processor that guesses a branch wrong
+    /// sets the bit of a page that is not.
     #[test]
     fn bits_are_those_of_the_pages_that_were_used() {
         const GROUPS: usize = 64;
@@ -308,8 +309,8 @@ mod tests {
         assert!(lost < 200, "{lost} lost");
     }
 
-    /// A huge page has one bit. It is told for each page of it, and clearing the bit leaves the page
-    /// as it is.
+    /// A huge page has one bit. It is told for each page of it, and clearing it leaves the page as
+    /// it is.
     #[test]
     fn a_huge_page_is_used_as_a_whole() {
         const HUGE_PAGES: usize = 512;
@@ -365,7 +366,7 @@ mod tests {
         drop(there);
         wait_for(child);
         memory.cool();
-        assert_eq!((shared, bits.query(start).unwrap()), (u64::MAX & !(1 << 3 | 1 << 17), 0));
+        assert_eq!((shared, bits.query(start).unwrap()), (!(1 << 3 | 1 << 17), 0));
     }
 
     /// The command sees of another process, here itself, what that process would see.

@@ -133,7 +133,7 @@ pub fn lhd(references: &[u32], frames: usize, options: &LhdOptions) -> Vec<Step>
             admissions += 1;
         }
         model.time += 1;
-        if model.time % options.interval == 0 {
+        if model.time.is_multiple_of(options.interval) {
             for (hits, evictions) in model.counts.values_mut() {
                 *hits *= 0.9;
                 *evictions *= 0.9;

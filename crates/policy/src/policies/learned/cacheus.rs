@@ -2,7 +2,7 @@
 //! pages first, with odds that follow which of the two makes fewer mistakes.
 //!
 //! Paper: L. V. Rodriguez, F. Yusuf, S. Lyons, E. Paz, R. Rangaswami, J. Liu, M. Zhao, G.
-//! Narasimhan, "Learning cache replacement with CACHEUS", USENIX FAST 2021, sections 4 and 5.
+//! Narasimhan, "Learning cache replacement with CACHEUS", USENIX FAST 2021.
 //!
 //! Both experts look at the same pages. SR-LRU divides them into S, the pages used again, and Q,
 //! the new and the *demoted* ones, and gives up the page at the front of Q. CR-LFU gives up the
@@ -18,16 +18,16 @@
 //! changed, a falling hit ratio moves it up or down at random, and after ten periods without
 //! success it starts anew.
 //!
-//! This follows the authors' code (github.com/sylab/cacheus), not the paper, where they differ: a
+//! This follows the authors' code (github.com/sylab/cacheus), as far as it is clear there: a
 //! page that comes back from a history keeps its count; each history holds half as many pages as
 //! there are frames; weights stay within 0.01 and 0.99; hit ratios and rates are compared rounded
 //! to three decimals; the ratios of counts are rounded to the nearest number; after a fault S keeps
-//! one frame below its limit. libCacheSim's version differs in all of these. Choices: one number is
+//! one frame below its limit. Choices: one number is
 //! drawn for each replacement, even when the experts agree, and stays until a page has been
 //! evicted. If memory has frames to spare and Q is empty, SR-LRU gives up the front of S. With one
 //! frame there is no S.
 //!
-//! Cost: hit and fault O(log M). 34 bytes a page seen, and tree nodes for the resident pages.
+//! Cost: hit and fault O(log M). 33 bytes a page seen, and tree nodes for the resident pages.
 //!
 //! ```text
 //!                  hit                        front, S too long: demoted

@@ -1,15 +1,15 @@
-//! LHD: evicts the page that is expected to bring the fewest hits for the time it will still take up
-//! a frame.
+//! LHD: evicts the page that is expected to bring the fewest hits for the time it will still take
+//! up a frame.
 //!
-//! Paper: N. Beckmann, H. Chen, A. Cidon, "LHD: improving cache hit rate by maximizing hit density",
-//! USENIX NSDI 2018.
+//! Paper: N. Beckmann, H. Chen, A. Cidon, "LHD: improving cache hit rate by maximizing hit
+//! density", USENIX NSDI 2018.
 //!
 //! The age of a page is the time since its last reference, counted in references and coarsened. The
 //! policy counts at which ages pages are hit and evicted. From these counts follows, for each age,
 //! the *hit density*: the probability that a page of this age will be hit, divided by the time that
-//! it is expected to stay. Pages are divided into 16 classes by the ages at their last two hits, and
-//! each class has counts of its own. Every `interval` references, the densities are computed anew
-//! and the counts are multiplied by 0.9.
+//! it is expected to stay. Pages are divided into 16 classes by the ages at their last two hits,
+//! and each class has counts of its own. Every `interval` references, the densities are computed
+//! anew and the counts are multiplied by 0.9.
 //!
 //! ```text
 //!   counts of a class by age:    hits h(a)        evictions e(a)
@@ -28,8 +28,8 @@
 //! density at age a in class c (from 0) is (c + 1) / (a + 1). Differences: the code tunes the
 //! coarsening of ages at its 5th and 25th computation by the number of objects; here the number of
 //! frames is known, so the coarsening that the code tunes to is there from the start. It tells ages
-//! apart up to about `span` times as many references as there are frames. The code looks at only
-//! 8 pages until its 50th computation, to end its experiments' warm-up earlier. That is left out, as
+//! apart up to about `span` times as many references as there are frames. The code looks at only 8
+//! pages until its 50th computation, to end its experiments' warm-up earlier. That is left out, as
 //! are sizes and applications, which pages do not have. A page older than the ages told apart goes
 //! first, but counts as density 0 in the density of a usual victim.
 //!
@@ -37,7 +37,7 @@
 //! references for each fault, pages stay longer than `span`, and those go first whatever their
 //! history. A larger `span` tells them apart.
 //!
-//! Cost: hit O(1); fault O(`sample`); each computation O(16 `ages`). 36 bytes a page seen, and
+//! Cost: hit O(1); fault O(`sample`); each computation O(16 `ages`). 28 bytes a page seen, and
 //! 24 for each class and age that has occurred. `hand_steps` counts the pages looked at.
 
 use crate::arguments::Parameter;

@@ -1,26 +1,29 @@
 //! S4-FIFO, static form: S3-FIFO whose small queue is blind to references right after loading, and
 //! whose other constants are parameters too.
 //!
-//! Paper: H. Xia et al., "Learning-augmented heuristics: simple, yet smart, robust and interpretable
-//! cache eviction", USENIX OSDI 2026, section 4.2.
+//! Paper: H. Xia et al., "Learning-augmented heuristics: simple, yet smart, robust and
+//! interpretable cache eviction", USENIX OSDI 2026.
 //!
-//! As in [`S3-FIFO`](super::s3_fifo), new pages enter a small queue. Those with enough hits go on to
-//! the main queue, the others leave and are remembered as ghosts. Two things are new. Hits on a page
-//! do not count while fewer than `skip` pages have entered the small queue after it. And a ghost has
-//! to be faulted on more than `ghost-hits` times before it enters the main queue at once; until then
-//! it starts over in the small queue. The number of these faults is kept while the page goes round.
+//! As in [`S3-FIFO`](super::s3_fifo), new pages enter a small queue. Those with enough hits go on
+//! to the main queue, the others leave and are remembered as ghosts. Two things are new. Hits on a
+//! page do not count while fewer than `skip` pages have entered the small queue after it. And a
+//! ghost has to be faulted on more than `ghost-hits` times before it enters the main queue at once;
+//! until then it starts over in the small queue. The number of these faults is kept while the page
+//! goes round.
 //!
 //! The paper has a model choose the five parameters from features of the cache, once for each
 //! workload. The model is trained on thousands of traces of caches. It is left out: these are the
 //! parameters themselves. The paper's defaults are those here but for `skip`, which is 0 there and
 //! makes S4-FIFO equal to S3-FIFO. Here it is 25 %, the other value that the paper's model chooses
-//! from. The model also chooses `small` from 5 to 90 %, `hits` from 1 and 2, `ghosts` from 0.9, 3 and
-//! 6, and `ghost-hits` from 0 and 1.
+//! from. The model also chooses `small` from 5 to 90 %, `hits` from 1 and 2, `ghosts` from 0.9, 3
+//! and 6, and `ghost-hits` from 0 and 1.
 //!
-//! The rules are taken from the authors' code and from its merge into libCacheSim. Choices: as in
-//! S3-FIFO here, pages enter the small queue also while memory fills for the first time (libCacheSim
-//! sends them to the main queue once the small one is full), and whether a page is a ghost is asked
-//! after the eviction. Lengths are rounded down; the small queue has at least one page.
+//! The rules are taken from the authors' code and from its merge into libCacheSim, and the values
+//! that the model chooses from are taken from an independent account of the paper. Choices: as in
+//! S3-FIFO here, pages enter the small queue also while memory fills for the first time
+//! (libCacheSim sends them to the main queue once the small one is full), and whether a page is a
+//! ghost is asked after the eviction. Lengths are rounded down; the small queue has at least one
+//! page.
 //!
 //! Cost: hit O(1), no list moves; fault amortised O(1) in the hits counted. `hand_steps` counts
 //! queue entries looked at. 17 bytes a page seen.

@@ -22,8 +22,8 @@
 //! compare it (github.com/sylab/cacheus). Choices: the page in question still counts, and the
 //! divisions are rounded to the nearest number, as in that code. At most as many non-resident pages
 //! as there are frames are remembered; beyond that the one nearest the bottom of S is forgotten.
-//! (That code also drops resident pages from S.) Memory fills as in [`Lirs`], and L_hirs starts with
-//! the same value.
+//! (That code also drops resident pages from S.) Memory fills as in [`Lirs`], and L_hirs starts
+//! with the same value.
 //!
 //! Cost: hit and fault amortised O(1) list moves. 29 bytes a page seen.
 

@@ -13,7 +13,7 @@
 //! multiple of memory; the HIR entry nearest the bottom is dropped. By default S is unlimited,
 //! because the published numbers need that.
 //!
-//! [DLIRS](super::dlirs) is this policy with another [`Sizing`].
+//! `dlirs` is this policy with another [`Sizing`].
 //!
 //! Cost: hit and fault amortised O(1) list moves. 19 bytes a page seen.
 //!

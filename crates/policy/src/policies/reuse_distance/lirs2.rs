@@ -24,7 +24,8 @@
 //! LIRS2 by what each would have missed. That part is left out, because the description does not
 //! specify it. Choices: pages that fill memory turn LIR at their first reference, as in LIRS, and
 //! have one instance until the second. A page of one instance stands in S where that is. HIR pages
-//! have `hir` frames, at least `hir-min`, as in [`lirs`](super::lirs). The size of S is not bounded.
+//! have `hir` frames, at least `hir-min`, as in `lirs`. The size of S is not
+//! bounded.
 //!
 //! Cost: hit and fault amortised O(1) list moves. 29 bytes a page seen. Page ids are below 2^31.
 
