@@ -9,7 +9,11 @@ use crate::codec::{self, Encoder};
 use crate::columns::{self, Columns};
 use crate::import::convert;
 use crate::irim;
-use crate::{AllocKind, Chunk, EndTotals, Error, Format, ImportOptions, Look, Metadata, Sink, Trace, Writer};
+use crate::look::First;
+use crate::{Chunk, EndTotals, Format, ImportOptions, Look, Metadata, Trace, Writer};
+
+/// References that are read of an input in one of the formats that are converted.
+const REFERENCES: usize = 1 << 12;
 
 /// Reads `data` as a trace of the format that it seems to have, as one of each format that is
 /// converted, as an IRIM string, and as a raw chunk of our own. Each is refused with an error, or
@@ -29,12 +33,11 @@ pub fn fuzz_reader(data: &[u8]) {
     }
     // As each format, whatever it looks like: the same however the bytes arrive.
     for format in Format::ALL {
-        let mut references = [const { Vec::new() }; 2];
-        let [whole, pieces] = &mut references;
-        let whole = convert(format, ByteStream::new(data), &mut Bounded(whole), true, &mut |_| {});
+        let [mut of_whole, mut of_pieces] = [First::new(REFERENCES), First::new(REFERENCES)];
+        let whole = convert(format, ByteStream::new(data), &mut of_whole, true, &mut |_| {});
         let in_pieces = ByteStream::new(Pieces(data));
-        let pieces = convert(format, in_pieces, &mut Bounded(pieces), true, &mut |_| {});
-        assert_eq!(references[0], references[1], "{format:?}");
+        let pieces = convert(format, in_pieces, &mut of_pieces, true, &mut |_| {});
+        assert_eq!(of_whole.kept, of_pieces.kept, "{format:?}");
         match (whole, pieces) {
             (Ok(whole), Ok(pieces)) => {
                 assert_eq!(format!("{whole:?}"), format!("{pieces:?}"));
@@ -48,12 +51,11 @@ pub fn fuzz_reader(data: &[u8]) {
     for (text, header) in LOGS {
         let mut columns: Columns = text.parse().expect("the columns are right");
         columns.header = *header;
-        let mut references = [const { Vec::new() }; 2];
-        let [whole, pieces] = &mut references;
-        let whole = columns::read(&columns, ByteStream::new(data), &mut Bounded(whole), &mut |_| {});
+        let [mut of_whole, mut of_pieces] = [First::new(REFERENCES), First::new(REFERENCES)];
+        let whole = columns::read(&columns, ByteStream::new(data), &mut of_whole, &mut |_| {});
         let in_pieces = ByteStream::new(Pieces(data));
-        let pieces = columns::read(&columns, in_pieces, &mut Bounded(pieces), &mut |_| {});
-        assert_eq!(references[0], references[1], "{text}");
+        let pieces = columns::read(&columns, in_pieces, &mut of_pieces, &mut |_| {});
+        assert_eq!(of_whole.kept, of_pieces.kept, "{text}");
         assert_eq!(format!("{whole:?}"), format!("{pieces:?}"), "{text}");
     }
     let _ = Look::at(data, &ImportOptions::default());
@@ -115,38 +117,5 @@ impl Read for Pieces<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(7);
         self.0.read(&mut buffer[..most])
-    }
-}
-
-/// Keeps references, and refuses to take many: a record of a few bytes may be a request for a
-/// million pages.
-struct Bounded<'a>(&'a mut Vec<(u64, bool)>);
-
-impl Bounded<'_> {
-    const MOST: usize = 1 << 12;
-}
-
-impl Sink for Bounded<'_> {
-    fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
-        self.0.push((page_number, write));
-        if self.0.len() < Self::MOST { Ok(()) } else { Err(Error::too_many_pages()) }
-    }
-    fn alloc(&mut self, _address: u64, _length: u64, _kind: AllocKind) -> Result<(), Error> {
-        Ok(())
-    }
-    fn free(&mut self, _address: u64) -> Result<(), Error> {
-        Ok(())
-    }
-    fn mark(&mut self, _instructions: u64, _references: u64) -> Result<(), Error> {
-        Ok(())
-    }
-    fn map(&mut self, _first_page: u64, _pages: u64) -> Result<(), Error> {
-        Ok(())
-    }
-    fn unmap(&mut self, _first_page: u64, _pages: u64) -> Result<(), Error> {
-        Ok(())
-    }
-    fn remap(&mut self, _from: u64, _to: u64, _pages: u64) -> Result<(), Error> {
-        Ok(())
     }
 }

@@ -94,22 +94,34 @@ impl Input<'_> {
 
 /// The references that the first bytes of an input make. What is wrong after them does not matter.
 fn first_references(source: Source<'_>, bytes: &[u8]) -> Result<Vec<(u64, bool)>, Error> {
-    let mut first = First(Vec::new());
+    let mut first = First::new(REFERENCES);
     let result = source.convert(ByteStream::new(Cursor::new(bytes)), &mut first, true, &mut |_| {});
     match result {
-        Err(error) if first.0.len() < REFERENCES => Err(error),
-        _ => Ok(first.0),
+        Err(error) if first.kept.len() < REFERENCES => Err(error),
+        _ => Ok(first.kept),
     }
 }
 
-/// Keeps the first references, and stops.
-struct First(Vec<(u64, bool)>);
+/// Keeps the first references, and stops: a record of a few bytes may be a request for a million
+/// pages.
+pub(crate) struct First {
+    /// Pages, with whether they are written.
+    pub(crate) kept: Vec<(u64, bool)>,
+    most: usize,
+}
+
+impl First {
+    /// Keeps at most so many.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { kept: Vec::new(), most }
+    }
+}
 
 impl Sink for First {
     fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
-        self.0.push((page_number, write));
+        self.kept.push((page_number, write));
         // Any error will do.
-        if self.0.len() < REFERENCES { Ok(()) } else { Err(Error::too_many_pages()) }
+        if self.kept.len() < self.most { Ok(()) } else { Err(Error::too_many_pages()) }
     }
     fn alloc(&mut self, _address: u64, _length: u64, _kind: AllocKind) -> Result<(), Error> {
         Ok(())
