@@ -5,7 +5,7 @@
 
 Each trace is turned into plain page numbers (libCacheSim knows no unmapped pages, so events are
 dropped), and both programs count faults at four memory sizes. Policies that draw random numbers run
-under five seeds in Sweephand; libCacheSim's seed is fixed. README.md explains the differences.
+under five seeds in Sweephand; libCacheSim's seed is fixed.
 Needs the packages of requirements.txt.
 """
 
