@@ -127,11 +127,8 @@ impl CurveStudy {
         frames.dedup();
         let metadata = &trace.header().metadata;
         let exact_from_pages = metadata.nearly_exact_pages();
-        if let (Some(exactness), true) = (metadata.exactness(), (frames[0] as u64) < exact_from_pages) {
-            notes.push(format!(
-                "The trace is reduced with a window of {}: {exactness}. Policies are compared from there.",
-                metadata.window
-            ));
+        if let (Some(reduction), true) = (metadata.reduction(), (frames[0] as u64) < exact_from_pages) {
+            notes.push(format!("The trace {reduction}. Policies are compared from there."));
         }
         if !trace.header().metadata.complete {
             notes.push(format!(

@@ -31,12 +31,14 @@ mod limit_keeper;
 mod program;
 mod run;
 mod run_directory;
+mod space;
 mod statistics;
 mod swap;
 mod swap_file;
 pub mod tasks;
 mod tidy;
 mod usage;
+pub mod watch;
 
 pub use cgroup::{CgroupCounts, CgroupError, Contents, kernel_share};
 pub use enclosure::CgroupLimit;

@@ -145,15 +145,16 @@ impl Sweep {
     /// What a reader of the results has to know where the trace is reduced and memories are small.
     pub fn note_on_small_memories(&self, trace: &Trace) -> Option<String> {
         let metadata = &trace.header().metadata;
-        let exactness = metadata.exactness()?;
-        let (least, least_others) = (metadata.window, metadata.nearly_exact_pages());
+        let reduction = metadata.reduction()?;
+        let (least, least_others) = (metadata.exact_pages(), metadata.nearly_exact_pages());
         let too_small = |cell: &Cell| {
             let frames = cell.frames as u64;
             frames < least || (frames < least_others && !ONE_PASS.contains(&cell.spec.name()))
         };
         let name = trace.name().display();
         let some_are = self.cells.iter().any(too_small);
-        some_are.then(|| format!("{name} is reduced with a window of {least}: {exactness}"))
+        // Of epochs, all counts are estimates.
+        (some_are || metadata.epochs.is_some()).then(|| format!("{name} {reduction}"))
     }
 
     /// Runs it. Results are in the order of the cells. `progress` is called after each batch with

@@ -85,9 +85,24 @@ pub struct Metadata {
     pub ended: String,
     /// Anything else, a line each.
     pub notes: Vec<String>,
+    /// If the trace was made by watching a running program: its epochs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<Epochs>,
     /// The child of the program that did the most work, if it had any that were not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_child: Option<LargestChild>,
+}
+
+/// The epochs of a trace that holds each page once for each epoch in which it was used, in ascending
+/// order within the epoch. Behind each epoch there is a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Epochs {
+    /// How many there are.
+    pub epochs: u64,
+    /// How long the longest was, in nanoseconds.
+    pub longest_ns: u64,
+    /// Pages used in the epoch that has the most.
+    pub largest_pages: u64,
 }
 
 /// A child of a recorded program that was not recorded itself.
@@ -106,18 +121,41 @@ pub const BECAME_ANOTHER: &str = "became another program";
 impl Metadata {
     /// The memory size, in pages, from which on counts are nearly exact under every policy. A trace
     /// that is reduced with a window of K keeps LRU's and OPT's counts from K pages up; reference
-    /// bits want some times that.
+    /// bits want some times that. Of a trace of epochs, the size from which on no fault is missing.
     pub fn nearly_exact_pages(&self) -> u64 {
-        if self.window > 1 { 8 * self.window } else { 1 }
+        let of_window = if self.window > 1 { 8 * self.window } else { 1 };
+        self.epochs.map_or(of_window, |epochs| of_window.max(epochs.largest_pages))
+    }
+
+    /// The smallest memory, in pages, at which LRU and OPT count all faults.
+    pub fn exact_pages(&self) -> u64 {
+        self.epochs.map_or(self.window, |epochs| self.window.max(epochs.largest_pages))
     }
 
     /// How exact counts are if the trace is reduced, as a part of a sentence.
     pub fn exactness(&self) -> Option<String> {
         let (window, nearly) = (self.window, self.nearly_exact_pages());
+        if let Some(epochs) = self.epochs {
+            return Some(format!(
+                "counts are estimates, because the order within an epoch is not known, and faults are missing below {} pages, \
+                 the most of an epoch",
+                epochs.largest_pages
+            ));
+        }
         (window > 1).then(|| {
             format!(
                 "counts are exact for lru and opt from {window} pages up, and nearly so for the others from about {nearly} up"
             )
+        })
+    }
+
+    /// In which way the trace holds less than every reference, if results depend on it: the rest of
+    /// a sentence about it.
+    pub fn reduction(&self) -> Option<String> {
+        let exactness = self.exactness()?;
+        Some(match self.epochs {
+            Some(epochs) => format!("is of {} epochs: {exactness}", epochs.epochs),
+            None => format!("is reduced with a window of {}: {exactness}", self.window),
         })
     }
 }
@@ -136,6 +174,7 @@ impl Default for Metadata {
             complete: true,
             ended: String::new(),
             notes: Vec::new(),
+            epochs: None,
             largest_child: None,
         }
     }

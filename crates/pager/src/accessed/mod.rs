@@ -19,8 +19,8 @@
 //! and it is loaded when the first of their processes begins to page. `--reference-bits hardware`
 //! loads it first, because without it there is no run.
 //!
-//! The command has the second program to direct the kernel's paging from outside (`swap`). It never
-//! leaves the command.
+//! The command has the second program to direct the kernel's paging from outside (`swap`), and a
+//! third, which reads whole tables, to watch a process (`watch`). They never leave the command.
 //!
 //! Loading takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN, and a kernel with BTF. Running
 //! takes the descriptor alone. Where there is no such program, agents keep reference bits in
@@ -58,7 +58,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 use sweephand_pager_interface::accessed::{GROUP_PAGES, Query};
-use walk::ProcessQuery;
+pub(crate) use walk::TABLE_PAGES;
+use walk::{ProcessQuery, TableQuery};
 
 /// Why there are no accessed bits to be had.
 #[derive(Debug, thiserror::Error)]
@@ -131,17 +132,31 @@ impl AccessedBits {
 /// The kernel does not clear the bit of a page that is in a list of another processor, on its way
 /// to the lists of pages by age: new pages are, up to 31 for each processor. It first empties the
 /// list of the processor that asks. To go to another processor takes long if that has other work.
-struct OneProcessor {
+pub(crate) struct OneProcessor {
     before: CpuSet,
 }
 
 impl OneProcessor {
-    fn here() -> io::Result<Self> {
+    pub(crate) fn here() -> io::Result<Self> {
         let before = sched_getaffinity(None)?;
         let mut one = CpuSet::new();
         one.set(sched_getcpu());
         sched_setaffinity(None, &one)?;
         Ok(Self { before })
+    }
+
+    /// Has every processor that the calling thread may run on move the pages in its list to their
+    /// places, so that their bits can be cleared.
+    pub(crate) fn empty_all_lists() -> io::Result<()> {
+        let all = Self { before: sched_getaffinity(None)? };
+        let memory = Memory::map(1)?;
+        for processor in (0..CpuSet::MAX_CPU).filter(|&processor| all.before.is_set(processor)) {
+            let mut one = CpuSet::new();
+            one.set(processor);
+            sched_setaffinity(None, &one)?;
+            memory.cool();
+        }
+        Ok(())
     }
 }
 
@@ -177,14 +192,67 @@ impl ProcessBits {
     }
 }
 
+/// The program that tells the command which of their pages other processes have used and written
+/// to, a whole table of the lowest level at a time.
+#[derive(Debug)]
+pub(crate) struct TableBits {
+    program: Program,
+}
+
+/// What a page table says of some addresses of a process.
+#[derive(Clone, Debug)]
+pub(crate) enum Found {
+    /// The bits of [`TABLE_PAGES`] pages.
+    Table(Table),
+    /// Nothing is mapped up to this address.
+    NothingUpTo(u64),
+}
+
+/// The bits of a table of the lowest level: one for each page, the first page's lowest.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// The processor has used the page since this bit was last cleared.
+    pub(crate) accessed: Mask,
+    /// The page was written to since it came into memory or, if it is a file's, since it was last
+    /// written back.
+    pub(crate) dirty: Mask,
+    /// The page is mapped.
+    pub(crate) present: Mask,
+}
+
+/// A bit for each page of a table.
+pub(crate) type Mask = [u64; TABLE_PAGES / 64];
+
+impl TableBits {
+    /// Loads the program.
+    pub(crate) fn load() -> Result<Self, NoBits> {
+        let layout = Layout::find()?;
+        let code = walk::walk_to_table(&layout, TaskFunctions::find()?);
+        let bits = Self { program: Program::load(&code).map_err(NoBits::Program)? };
+        bits.find(std::process::id(), 0).map_err(NoBits::Program)?;
+        Ok(bits)
+    }
+
+    /// What the page table of a process says of an address and those around it.
+    pub(crate) fn find(&self, process: u32, address: u64) -> io::Result<Found> {
+        let mut query = TableQuery { address, process: process.into(), ..TableQuery::default() };
+        self.program.run(&mut query)?;
+        let TableQuery { accessed, dirty, present, absent_from, .. } = query;
+        Ok(match absent_from {
+            0 => Found::Table(Table { accessed, dirty, present }),
+            bit => Found::NothingUpTo(((address >> bit) + 1) << bit),
+        })
+    }
+}
+
 /// Memory of this process to try things on.
-struct Memory {
-    start: usize,
+pub(crate) struct Memory {
+    pub(crate) start: usize,
     bytes: usize,
 }
 
 impl Memory {
-    fn map(pages: usize) -> io::Result<Self> {
+    pub(crate) fn map(pages: usize) -> io::Result<Self> {
         let bytes = pages * PAGE_BYTES as usize;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping.
@@ -200,11 +268,11 @@ impl Memory {
     }
 
     /// Clears all accessed bits, if the thread has been on [`OneProcessor`] since it mapped this.
-    fn cool(&self) {
+    pub(crate) fn cool(&self) {
         self.advise(Advice::LinuxCold);
     }
 
-    fn write(&self, address: usize, word: u64) {
+    pub(crate) fn write(&self, address: usize, word: u64) {
         assert!((self.start..self.start + self.bytes).contains(&address));
         // SAFETY: within the mapping.
         unsafe { (address as *mut u64).write_volatile(word) };

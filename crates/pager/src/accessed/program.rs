@@ -1,5 +1,5 @@
 //! BPF programs of the type SYSCALL: a program is run by a system call, on an argument that it may
-//! change. There are three. One reads kernel memory anywhere ([`peek`]), and only the command has
+//! change. There are four. One reads kernel memory anywhere ([`peek`]), and only the command has
 //! it, while it looks for page tables. The others walk a page table (`walk`): that of the caller,
 //! for agents, or that of any process, for the command.
 
@@ -17,6 +17,8 @@ pub(super) const R0: u8 = 0;
 pub(super) const R1: u8 = 1;
 pub(super) const R2: u8 = 2;
 pub(super) const R3: u8 = 3;
+pub(super) const R4: u8 = 4;
+pub(super) const R5: u8 = 5;
 pub(super) const R6: u8 = 6;
 pub(super) const R7: u8 = 7;
 pub(super) const R8: u8 = 8;
@@ -106,6 +108,15 @@ impl Assembler {
         self.emit(0x7b, (to, from), offset, 0);
     }
 
+    /// Stores the lower half of a register.
+    pub(super) fn store_half(&mut self, to: u8, offset: i16, from: u8) {
+        self.emit(0x63, (to, from), offset, 0);
+    }
+
+    pub(super) fn subtract_register(&mut self, to: u8, from: u8) {
+        self.emit(0x1f, (to, from), 0, 0);
+    }
+
     pub(super) fn call(&mut self, function: i32) {
         self.emit(0x85, (0, 0), 0, function);
     }
@@ -147,6 +158,13 @@ impl Assembler {
         self.and(R1, 1);
         let branch = self.code.len();
         self.emit(0x15, (R1, 0), 0, 0);
+        branch
+    }
+
+    /// Begins a branch that is always taken. Returns it for [`Self::ends_here`].
+    pub(super) fn jump(&mut self) -> usize {
+        let branch = self.code.len();
+        self.emit(0x05, (0, 0), 0, 0);
         branch
     }
 

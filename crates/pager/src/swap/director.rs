@@ -13,9 +13,9 @@ use super::budget::Budget;
 use super::faults::{Event, Faults, wait};
 use super::memory::Memory;
 use super::pages::{BLOCK, SpaceId, State};
-use super::space::{Advice, Entry};
 use super::streams::Streams;
 use crate::PAGE_BYTES;
+use crate::space::{Advice, Entry};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -456,7 +456,7 @@ impl Director {
         }
         for space in self.parts.memory.spaces() {
             let Some(there) = self.parts.memory.space(space) else { continue };
-            let mut blocks = there.present_blocks();
+            let mut blocks = there.present_blocks(BLOCK);
             blocks.extend(self.parts.memory.pages.blocks_of(space));
             for block in blocks {
                 let numbers: Vec<u64> = (block * BLOCK as u64..(block + 1) * BLOCK as u64).collect();

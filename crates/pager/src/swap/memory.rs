@@ -2,9 +2,9 @@
 //! them.
 
 use super::pages::{Page, Pages, SpaceId, State};
-use super::space::{Advice, Space, ranges};
 use crate::PAGE_BYTES;
 use crate::accessed::ProcessBits;
+use crate::space::{Advice, Space, ranges};
 use std::collections::{HashMap, HashSet, VecDeque};
 use sweephand_pager_interface::accessed::GROUP_PAGES;
 use sweephand_policy::{Mmu, PageId};

@@ -37,7 +37,6 @@ mod director;
 mod faults;
 mod memory;
 mod pages;
-mod space;
 mod streams;
 
 use crate::accessed::ProcessBits;

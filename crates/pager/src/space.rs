@@ -1,6 +1,5 @@
 //! The address space of a process, seen and advised from outside.
 
-use super::pages::BLOCK;
 use crate::PAGE_BYTES;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -14,8 +13,6 @@ use sweephand_uffd::{PRESENT, Region, scan};
 /// The end of the addresses that processes have. With five levels of page tables there are more,
 /// but the kernel gives them only to programs that ask for them by address.
 const END: usize = (1 << 47) - PAGE_BYTES as usize;
-/// Bytes of a block of pages.
-const BLOCK_BYTES: u64 = BLOCK as u64 * PAGE_BYTES;
 /// The most ranges of a call.
 const RANGES_A_CALL: usize = 1024;
 /// Pages between two of interest that are read along rather than with another call.
@@ -24,7 +21,7 @@ const GAP_PAGES: u64 = 16;
 /// What is to be done with pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
-pub(super) enum Advice {
+pub(crate) enum Advice {
     /// Clear their accessed bits.
     Cold = libc::MADV_COLD,
     /// Write them to the swap file and take them from memory.
@@ -35,35 +32,40 @@ pub(super) enum Advice {
 
 /// An entry of `/proc/PID/pagemap`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Entry(u64);
+pub(crate) struct Entry(u64);
 
 impl Entry {
     /// Whether the page can be paged out by itself: it is in memory, it is not a file's, and no
     /// other process has it.
-    pub(super) fn is_ours(self) -> bool {
+    pub(crate) fn is_ours(self) -> bool {
         const FILE: u64 = 1 << 61;
+        self.is_present() && self.0 & FILE == 0 && self.is_exclusive()
+    }
+
+    /// Whether no other process has the page mapped.
+    pub(crate) fn is_exclusive(self) -> bool {
         const EXCLUSIVE: u64 = 1 << 56;
-        self.is_present() && self.0 & FILE == 0 && self.0 & EXCLUSIVE != 0
+        self.0 & EXCLUSIVE != 0
     }
 
     /// Whether the page is in memory.
-    pub(super) fn is_present(self) -> bool {
+    pub(crate) fn is_present(self) -> bool {
         self.0 & (1 << 63) != 0
     }
 
     /// Whether the page is in the swap file, or on its way.
-    pub(super) fn is_swapped(self) -> bool {
+    pub(crate) fn is_swapped(self) -> bool {
         self.0 & (1 << 62) != 0
     }
 }
 
 /// The address space of a process.
 #[derive(Debug)]
-pub(super) struct Space {
+pub(crate) struct Space {
     /// The number of the process.
-    pub(super) process: u32,
+    pub(crate) process: u32,
     /// The number of one of its threads.
-    pub(super) thread: u32,
+    pub(crate) thread: u32,
     descriptor: OwnedFd,
     pagemap: File,
     /// Where mappings begin, as far as they have been looked up, in pages.
@@ -72,7 +74,7 @@ pub(super) struct Space {
 
 impl Space {
     /// Opens that of a process, through its first thread, or another if that one has ended.
-    pub(super) fn open(process: u32) -> io::Result<Self> {
+    pub(crate) fn open(process: u32) -> io::Result<Self> {
         Self::open_through(process, process).or_else(|error| {
             let others = fs::read_dir(format!("/proc/{process}/task"))?;
             let others = others.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -96,7 +98,7 @@ impl Space {
     }
 
     /// Reads the entries of pages, by number in ascending order. What cannot be read is nothing.
-    pub(super) fn entries(&self, numbers: &[u64]) -> Vec<Entry> {
+    pub(crate) fn entries(&self, numbers: &[u64]) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(numbers.len());
         let mut bytes = Vec::new();
         for run in numbers.chunk_by(|a, b| b - a <= GAP_PAGES) {
@@ -112,8 +114,9 @@ impl Space {
         entries
     }
 
-    /// The blocks (of [`BLOCK`] pages, by number) that have pages in memory, in ascending order.
-    pub(super) fn present_blocks(&self) -> BTreeSet<u64> {
+    /// The blocks (of so many pages, by number) that have pages in memory, in ascending order.
+    pub(crate) fn present_blocks(&self, block_pages: usize) -> BTreeSet<u64> {
+        let block_bytes = block_pages as u64 * PAGE_BYTES;
         const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
         let mut blocks = BTreeSet::new();
         let mut regions = [NOTHING; 64];
@@ -121,7 +124,7 @@ impl Space {
         while from < END {
             let Ok((count, end)) = scan(&self.pagemap, from, END, PRESENT, &mut regions) else { break };
             for region in &regions[..count] {
-                blocks.extend(region.start / BLOCK_BYTES..=(region.end - 1) / BLOCK_BYTES);
+                blocks.extend(region.start / block_bytes..=(region.end - 1) / block_bytes);
             }
             if end <= from {
                 break;
@@ -131,9 +134,10 @@ impl Space {
         blocks
     }
 
-    /// Advises the kernel about ranges of pages. Ranges that it refuses, because some of it is not
-    /// mapped any more, are skipped.
-    pub(super) fn advise(&self, ranges: &[Range<u64>], advice: Advice) {
+    /// Advises the kernel about ranges of pages. It refuses those of which some is not mapped any
+    /// more, or is locked. They are skipped, and returned.
+    pub(crate) fn advise(&self, ranges: &[Range<u64>], advice: Advice) -> Vec<Range<u64>> {
+        let mut refused = Vec::new();
         let mut left: Vec<libc::iovec> = ranges
             .iter()
             .map(|range| libc::iovec {
@@ -165,12 +169,21 @@ impl Space {
                 fits
             });
             let complete = complete.count();
+            let at = ranges.len() - left.len() + complete;
+            refused.extend(ranges.get(at).filter(|_| complete < now.len()).cloned());
             left.drain(..(complete + usize::from(complete < now.len())).min(left.len()));
         }
+        refused
+    }
+
+    /// Whether the address space is gone: its process has ended, or has become another program.
+    pub(crate) fn is_gone(&self) -> bool {
+        // The file stays with the address space for which it was opened.
+        !matches!(self.pagemap.read_at(&mut [0; 8], 0), Ok(1..))
     }
 
     /// The mapping that a page is in, by the page that it begins with. 0: none is known.
-    pub(super) fn mapping(&mut self, number: u64) -> u64 {
+    pub(crate) fn mapping(&mut self, number: u64) -> u64 {
         let find = |mappings: &[Range<u64>]| {
             let after = mappings.partition_point(|range| range.start <= number);
             let before = after.checked_sub(1).map(|index| mappings[index].clone());
@@ -206,7 +219,7 @@ fn mapping_of(line: &str) -> Option<Range<u64>> {
 
 /// Sorted numbers as ranges, which may also have numbers between that are not among them: at most
 /// `gap` in a row.
-pub(super) fn ranges(numbers: impl IntoIterator<Item = u64>, gap: u64) -> Vec<Range<u64>> {
+pub(crate) fn ranges(numbers: impl IntoIterator<Item = u64>, gap: u64) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for number in numbers {
         match ranges.last_mut() {
@@ -236,8 +249,8 @@ mod tests {
         let mut space = Space::open(std::process::id()).unwrap();
         let wanted: Vec<u64> = (first..first + 32).collect();
         assert!(space.entries(&wanted).iter().all(|entry| entry.is_ours() && !entry.is_swapped()));
-        let blocks = space.present_blocks();
-        assert!(wanted.iter().all(|number| blocks.contains(&(number / BLOCK as u64))));
+        let blocks = space.present_blocks(8);
+        assert!(wanted.iter().all(|number| blocks.contains(&(number / 8))));
         // Code is a file's.
         let code = neighbours_are_one_range as fn() as usize as u64 / PAGE_BYTES;
         assert!(space.entries(&[code])[0].is_present() && !space.entries(&[code])[0].is_ours());

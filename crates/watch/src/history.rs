@@ -1,0 +1,317 @@
+//! What the epochs so far say: working sets, and bounds on the faults in less memory.
+//!
+//! An epoch says which pages were used in it, and neither how often nor in which order. Between the
+//! last use of a page in one epoch and its first use in a later one, at least the pages of the
+//! epochs strictly between were used, and at most those of all epochs from the one to the other:
+//!
+//! ```text
+//!     epoch     1      2      3      4
+//!     pages     A B    C D    C      A E        A again: 2 others at least (C, D),
+//!                                               and 4 at most (B, C, D, E)
+//! ```
+//!
+//! LRU faults on a page if at least as many others were used since as there are frames. So each
+//! reuse gives a bound below and one above. A page that is used several times in one epoch is found
+//! by LRU if memory holds all pages of that epoch. In smaller memories there are further faults
+//! that nobody has seen, and no bound above.
+//!
+//! Only reuse within the watch counts. Whether the first use of a page would have been a fault
+//! depends on what was before.
+
+use std::collections::BTreeMap;
+use std::mem::take;
+use std::ops::Range;
+use std::time::Duration;
+use sweephand_pager::watch::UsedPage;
+
+/// Pages of a block of [`History::last`].
+const BLOCK_PAGES: u64 = 512;
+/// No epoch: the page has not been used, or its contents are gone.
+const NEVER: u32 = 0;
+
+/// The epochs so far.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// For each page of some blocks, the epoch in which it was used last. The first is 1.
+    last: BTreeMap<u64, Box<[u32; BLOCK_PAGES as usize]>>,
+    /// The pages that were used last in an epoch, by epoch.
+    pages_by_last: Vec<u64>,
+    /// Pages whose contents are gone, by the epoch in which they were used last. They took memory
+    /// until then.
+    gone_by_last: Vec<u64>,
+    /// When each epoch ended, from the start of the watch.
+    ends: Vec<Duration>,
+    /// Reuses by the least and by the most pages that memory must have for LRU to find the page.
+    reuses_by_least: BTreeMap<u64, u64>,
+    reuses_by_most: BTreeMap<u64, u64>,
+    largest_epoch_pages: u64,
+    first_uses: u64,
+}
+
+/// Bounds on a number of faults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// LRU takes at least so many.
+    pub at_least: u64,
+    /// It takes at most so many. `None`: there is no such bound.
+    pub at_most: Option<u64>,
+}
+
+/// How much memory is enough.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EnoughPages {
+    /// Less is not enough.
+    pub at_least: u64,
+    /// More is not needed.
+    pub at_most: u64,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            last: BTreeMap::new(),
+            pages_by_last: vec![0],
+            gone_by_last: vec![0],
+            ends: vec![Duration::ZERO],
+            reuses_by_least: BTreeMap::new(),
+            reuses_by_most: BTreeMap::new(),
+            largest_epoch_pages: 0,
+            first_uses: 0,
+        }
+    }
+}
+
+impl History {
+    /// Adds an epoch: the pages used in it, ascending, and when it ended. Returns how many of them
+    /// were used for the first time.
+    pub fn add(&mut self, pages: &[UsedPage], end: Duration) -> u64 {
+        let epoch = self.ends.len() as u32;
+        // Of the pages of this epoch, those that were used last in each of the others.
+        let mut reused = vec![0_u64; epoch as usize];
+        for pages in pages.chunk_by(|a, b| a.number / BLOCK_PAGES == b.number / BLOCK_PAGES) {
+            let never = || Box::new([NEVER; BLOCK_PAGES as usize]);
+            let block = self.last.entry(pages[0].number / BLOCK_PAGES).or_insert_with(never);
+            for page in pages {
+                let last = &mut block[(page.number % BLOCK_PAGES) as usize];
+                reused[*last as usize] += 1;
+                *last = epoch;
+            }
+        }
+        let first_uses = reused[NEVER as usize];
+        // Pages used in epochs after the one at hand and before this one.
+        let (mut after, mut gone_after) = (0, 0);
+        let mut of_earlier: u64 = reused.iter().sum();
+        for last in (1..epoch as usize).rev() {
+            of_earlier -= reused[last];
+            let from = after + self.pages_by_last[last];
+            gone_after += self.gone_by_last[last];
+            if reused[last] > 0 {
+                *self.reuses_by_least.entry(after + 1).or_default() += reused[last];
+                // What is new in this epoch, or was used before all these, comes to the others.
+                *self.reuses_by_most.entry(from + gone_after + of_earlier).or_default() += reused[last];
+            }
+            after = from;
+        }
+        self.pages_by_last.iter_mut().zip(&reused).skip(1).for_each(|(pages, reused)| *pages -= reused);
+        self.pages_by_last.push(pages.len() as u64);
+        self.gone_by_last.push(0);
+        self.ends.push(end);
+        self.largest_epoch_pages = self.largest_epoch_pages.max(pages.len() as u64);
+        self.first_uses += first_uses;
+        first_uses
+    }
+
+    /// The contents of pages are gone: their next use is a first one.
+    pub fn forget(&mut self, pages: Range<u64>) {
+        let blocks = pages.start / BLOCK_PAGES..pages.end.div_ceil(BLOCK_PAGES);
+        for (block, epochs) in self.last.range_mut(blocks) {
+            for (page, last) in (block * BLOCK_PAGES..).zip(epochs.iter_mut()) {
+                if pages.contains(&page) && *last != NEVER {
+                    self.pages_by_last[*last as usize] -= 1;
+                    self.gone_by_last[*last as usize] += 1;
+                    *last = NEVER;
+                }
+            }
+        }
+    }
+
+    /// Everything is gone: the process has become another program.
+    pub fn forget_all(&mut self) {
+        self.last.clear();
+        self.gone_by_last
+            .iter_mut()
+            .zip(&mut self.pages_by_last)
+            .for_each(|(gone, pages)| *gone += take(pages));
+    }
+
+    /// Epochs so far.
+    pub fn epochs(&self) -> u64 {
+        self.ends.len() as u64 - 1
+    }
+
+    /// Pages used in the last epochs that together last as long as this, or longer.
+    pub fn working_set(&self, time: Duration) -> u64 {
+        let now = self.ends[self.ends.len() - 1];
+        let is_earlier = |end: &Duration| *end + time <= now;
+        let from = self.ends.partition_point(is_earlier).max(1);
+        self.pages_by_last[from.min(self.pages_by_last.len() - 1)..].iter().sum()
+    }
+
+    /// Pages that have been used in the watch and are still there.
+    pub fn known_pages(&self) -> u64 {
+        self.pages_by_last.iter().skip(1).sum()
+    }
+
+    /// Pages that were used for the first time, or for the first time since their contents were
+    /// gone.
+    pub fn first_uses(&self) -> u64 {
+        self.first_uses
+    }
+
+    /// Pages of the epoch that has the most.
+    pub fn largest_epoch_pages(&self) -> u64 {
+        self.largest_epoch_pages
+    }
+
+    /// Pages of a range, by how long ago they were used: in the last epoch, before, never in the
+    /// watch so far.
+    pub fn used_in(&self, pages: Range<u64>) -> (u64, u64) {
+        let now = self.ends.len() as u32 - 1;
+        let blocks = pages.start / BLOCK_PAGES..pages.end.div_ceil(BLOCK_PAGES);
+        let (mut hot, mut cold) = (0, 0);
+        for (block, epochs) in self.last.range(blocks) {
+            for (page, &last) in (block * BLOCK_PAGES..).zip(epochs.iter()) {
+                if last != NEVER && pages.contains(&page) {
+                    if last == now { hot += 1 } else { cold += 1 }
+                }
+            }
+        }
+        (hot, cold)
+    }
+
+    /// Faults that LRU would have taken so far with so many frames, on pages that were used before
+    /// in the watch.
+    pub fn faults(&self, frames: u64) -> Bounds {
+        let above = |reuses: &BTreeMap<u64, u64>| reuses.range(frames + 1..).map(|(_, count)| count).sum();
+        Bounds {
+            at_least: above(&self.reuses_by_least),
+            at_most: (frames >= self.largest_epoch_pages).then(|| above(&self.reuses_by_most)),
+        }
+    }
+
+    /// The memory from which on LRU takes at most so many faults.
+    pub fn enough(&self, faults: u64) -> EnoughPages {
+        // Faults change only where a reuse needs just so many pages.
+        let least = |reuses: &BTreeMap<u64, u64>| {
+            let mut above = 0;
+            for (&pages, count) in reuses.iter().rev() {
+                above += count;
+                if above > faults {
+                    return pages;
+                }
+            }
+            0
+        };
+        EnoughPages {
+            at_least: least(&self.reuses_by_least),
+            at_most: least(&self.reuses_by_most).max(self.largest_epoch_pages),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(epochs: &[&[u64]]) -> History {
+        let mut history = History::default();
+        for (index, pages) in epochs.iter().enumerate() {
+            let pages: Vec<UsedPage> =
+                pages.iter().map(|&number| UsedPage { number, dirty: false }).collect();
+            history.add(&pages, Duration::from_secs(index as u64 + 1));
+        }
+        history
+    }
+
+    /// The example at the head: A to E are pages 1 to 5.
+    #[test]
+    fn a_reuse_needs_the_pages_between_and_at_most_those_around() {
+        let history = history(&[&[1, 2], &[3, 4], &[3], &[1, 5]]);
+        // C again: itself at least, itself and D at most. A: 2 others at least, 4 at most.
+        assert_eq!(history.reuses_by_least, BTreeMap::from([(1, 1), (3, 1)]));
+        assert_eq!(history.reuses_by_most, BTreeMap::from([(2, 1), (5, 1)]));
+        assert_eq!(history.faults(1), Bounds { at_least: 1, at_most: None });
+        assert_eq!(history.faults(2), Bounds { at_least: 1, at_most: Some(1) });
+        assert_eq!(history.faults(4), Bounds { at_least: 0, at_most: Some(1) });
+        assert_eq!(history.faults(5), Bounds { at_least: 0, at_most: Some(0) });
+        assert_eq!(history.enough(0), EnoughPages { at_least: 3, at_most: 5 });
+        assert_eq!(history.enough(1), EnoughPages { at_least: 1, at_most: 2 });
+        assert_eq!((history.first_uses(), history.known_pages()), (5, 5));
+    }
+
+    #[test]
+    fn a_working_set_is_what_was_used_in_the_last_epochs() {
+        let history = history(&[&[1, 2], &[3, 4], &[3], &[1, 5]]);
+        let sizes = [0, 1, 2, 3, 4, 100].map(|seconds| history.working_set(Duration::from_secs(seconds)));
+        assert_eq!(sizes, [2, 2, 3, 4, 5, 5]);
+        assert_eq!(History::default().working_set(Duration::from_secs(1)), 0);
+        assert_eq!((history.used_in(1..3), history.used_in(4..600)), ((1, 1), (1, 1)));
+    }
+
+    #[test]
+    fn pages_whose_contents_are_gone_are_new() {
+        let mut history = history(&[&[1, 2, 600], &[1]]);
+        history.forget(1..513);
+        assert_eq!(history.known_pages(), 1);
+        let page = |number| UsedPage { number, dirty: false };
+        assert_eq!(history.add(&[page(1), page(600)], Duration::from_secs(3)), 1);
+        history.forget_all();
+        assert_eq!(history.add(&[page(600)], Duration::from_secs(4)), 1);
+        assert_eq!(history.known_pages(), 1);
+    }
+
+    /// Whatever the order and number of uses within epochs, what LRU takes is within the bounds.
+    #[test]
+    fn no_order_within_epochs_leaves_the_bounds() {
+        let mut seed = 7_u64;
+        let mut below = |limit: u64| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) % limit
+        };
+        for _ in 0..200 {
+            let (pages, epochs) = (2 + below(8), 2 + below(6));
+            let mut history = History::default();
+            let mut stack: Vec<u64> = Vec::new();
+            // Reuses by the frames that LRU needs.
+            let mut needs = Vec::new();
+            for epoch in 0..epochs {
+                let mut used: Vec<u64> = Vec::new();
+                for _ in 0..1 + below(12) {
+                    let page = below(pages);
+                    if let Some(depth) = stack.iter().position(|&other| other == page) {
+                        needs.push(depth as u64 + 1);
+                        stack.remove(depth);
+                    }
+                    stack.insert(0, page);
+                    used.push(page);
+                }
+                used.sort_unstable();
+                used.dedup();
+                let used: Vec<UsedPage> =
+                    used.into_iter().map(|number| UsedPage { number, dirty: false }).collect();
+                history.add(&used, Duration::from_secs(epoch + 1));
+            }
+            for frames in 1..=pages {
+                let faults = needs.iter().filter(|&&need| need > frames).count() as u64;
+                let Bounds { at_least, at_most } = history.faults(frames);
+                assert!(at_least <= faults, "{frames} frames: {faults} faults, {at_least} at least");
+                assert!(at_most.is_none_or(|most| faults <= most), "{frames}: {faults}, {at_most:?}");
+            }
+            for allowed in 0..5 {
+                let enough = history.enough(allowed);
+                assert!(history.faults(enough.at_most).at_most.unwrap() <= allowed);
+                assert!(enough.at_least == 0 || history.faults(enough.at_least - 1).at_least > allowed);
+            }
+        }
+    }
+}

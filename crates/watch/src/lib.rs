@@ -1,0 +1,23 @@
+//! Watches which pages a running program uses, from outside, in epochs.
+//!
+//! ```text
+//!   Watching   looks once a period (sweephand_pager::watch), and keeps the cost below the budget
+//!      ├──▶ History   working sets, and bounds on the faults in less memory
+//!      └──▶ trace     messages through a pipe ──▶ keep(), in a process of its own ──▶ FILE.swt
+//! ```
+//!
+//! The process that writes the trace is another one, so that a watcher that is killed leaves a
+//! complete file: the writer finds the end of the pipe, and finishes the trace.
+#![forbid(unsafe_code)]
+
+mod history;
+mod keeper;
+mod message;
+mod pace;
+mod watching;
+
+pub use history::{Bounds, EnoughPages, History};
+pub use keeper::{KeepError, READY, keep};
+pub use message::TraceSender;
+pub use pace::Pace;
+pub use watching::{Change, Epoch, Options, Watching};

@@ -1,0 +1,185 @@
+//! A watch: looks at a process once a period, and takes in what it finds.
+
+use crate::{History, Pace, TraceSender};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+use sweephand_pager::PAGE_BYTES;
+use sweephand_pager::watch::{Look, Mapping, Observer, Price, Seen, WatchError};
+
+/// Mappings of this size and more are objects of the trace.
+const LEAST_OBJECT_BYTES: u64 = 40 << 10;
+
+/// How to watch.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The time between looks, unless that costs too much.
+    pub every: Duration,
+    /// The part of a processor's time that watching may cost: its own time, and the time that the
+    /// program's next uses of the pages take longer.
+    pub overhead: f64,
+}
+
+/// A process that is being watched.
+#[derive(Debug)]
+pub struct Watching {
+    observer: Observer,
+    price: Price,
+    pace: Pace,
+    history: History,
+    began: Instant,
+    /// When the last look was. `None`: the bits have not been cleared yet.
+    looked: Option<Instant>,
+    children: Vec<u32>,
+    /// Mappings that the trace knows, with their bytes.
+    objects: BTreeMap<u64, u64>,
+}
+
+/// What has changed since the look before.
+#[derive(Debug)]
+pub enum Change {
+    /// An epoch is over.
+    Epoch(Box<Epoch>),
+    /// The process has become another program, and is watched on.
+    NewProgram,
+    /// The process has ended.
+    Ended,
+}
+
+/// An epoch.
+#[derive(Debug)]
+pub struct Epoch {
+    /// Its number, from 1.
+    pub number: u64,
+    /// When it ended, from the start of the watch.
+    pub time: Duration,
+    /// How long it was.
+    pub length: Duration,
+    /// What was found.
+    pub look: Look,
+    /// Pages used for the first time in the watch.
+    pub first_used_pages: u64,
+    /// What the look has cost: processor time, and the program's next uses of the pages.
+    pub cost: Duration,
+    /// Processes that the process has started since the look before.
+    pub new_children: Vec<u32>,
+}
+
+impl Watching {
+    /// Prepares to watch a process. Nothing is cleared yet.
+    pub fn of(process: u32, options: Options) -> Result<Self, WatchError> {
+        let observer = Observer::of(process)?;
+        let price = observer.price()?;
+        let pace = Pace::new(options.every, options.overhead, price.most(observer.resident_pages()));
+        let children = observer.children();
+        Ok(Self {
+            observer,
+            price,
+            pace,
+            history: History::default(),
+            began: Instant::now(),
+            looked: None,
+            children,
+            objects: BTreeMap::new(),
+        })
+    }
+
+    /// What a page costs.
+    pub fn price(&self) -> Price {
+        self.price
+    }
+
+    /// Pages of the process that are in memory, by the kernel's count.
+    pub fn resident_pages(&self) -> u64 {
+        self.observer.resident_pages()
+    }
+
+    /// The mappings of the process, with what the last look has found in them.
+    pub fn mappings(&self) -> &[Mapping] {
+        self.observer.mappings()
+    }
+
+    /// What the epochs so far say.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// How often it looks.
+    pub fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// When it is time for the next look: at once for the first.
+    pub fn next_look(&self) -> Instant {
+        self.looked.map_or(self.began, |looked| looked + self.pace.period())
+    }
+
+    /// Looks. The first look only clears bits, and so does the first of a new program: `None`.
+    pub fn look<W: Write>(
+        &mut self,
+        trace: &mut Option<TraceSender<W>>,
+    ) -> Result<Result<Option<Change>, WatchError>, io::Error> {
+        let (now, before) = (Instant::now(), self.looked);
+        let look = match self.observer.look() {
+            Err(error) => return Ok(Err(error)),
+            Ok(Seen::Ended) => return Ok(Ok(Some(Change::Ended))),
+            Ok(Seen::NewProgram) => {
+                self.looked = None;
+                self.history.forget_all();
+                self.objects.clear();
+                if let Some(trace) = trace {
+                    trace.dropped(&(0..u64::MAX / PAGE_BYTES))?;
+                    trace.note("the process became another program")?;
+                }
+                return Ok(Ok(Some(Change::NewProgram)));
+            }
+            Ok(Seen::Look(look)) => look,
+        };
+        self.looked = Some(now);
+        let mut cost = self.price.of(look.processor_time, look.cleared_pages);
+        let Some(before) = before else {
+            self.pace.has_cost(cost);
+            return Ok(Ok(None));
+        };
+        let taking_in = Instant::now();
+        look.dropped.iter().for_each(|pages| self.history.forget(pages.clone()));
+        let time = now - self.began;
+        let length = now - before;
+        let first_used_pages = self.history.add(&look.pages, time);
+        if let Some(trace) = trace {
+            look.dropped.iter().try_for_each(|pages| trace.dropped(pages))?;
+            self.tell_objects(trace)?;
+            trace.epoch(&look.pages, length.as_nanos() as u64)?;
+        }
+        let children = self.observer.children();
+        let new_children = children.iter().copied().filter(|child| !self.children.contains(child)).collect();
+        self.children = children;
+        let number = self.history.epochs();
+        cost += taking_in.elapsed();
+        self.pace.has_cost(cost);
+        let epoch = Epoch { number, time, length, look, first_used_pages, cost, new_children };
+        Ok(Ok(Some(Change::Epoch(Box::new(epoch)))))
+    }
+
+    /// Tells the trace which mappings have appeared, changed and gone.
+    fn tell_objects<W: Write>(&mut self, trace: &mut TraceSender<W>) -> io::Result<()> {
+        let bytes = |mapping: &Mapping| (mapping.pages.end - mapping.pages.start) * PAGE_BYTES;
+        let is_object = |mapping: &&Mapping| bytes(mapping) >= LEAST_OBJECT_BYTES;
+        let there: BTreeMap<u64, u64> = self
+            .mappings()
+            .iter()
+            .filter(is_object)
+            .map(|mapping| (mapping.pages.start * PAGE_BYTES, bytes(mapping)))
+            .collect();
+        for address in self.objects.keys().filter(|address| !there.contains_key(address)) {
+            trace.unmapped(*address)?;
+        }
+        for (address, bytes) in &there {
+            if self.objects.get(address) != Some(bytes) {
+                trace.mapped(*address, *bytes)?;
+            }
+        }
+        self.objects = there;
+        Ok(())
+    }
+}
