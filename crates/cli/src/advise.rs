@@ -1,22 +1,34 @@
 //! `sweephand advise`: conclusions about a trace, in five lines. Given a program, it records the
-//! program first.
+//! program first. Given a process, it watches it for some time and says how much memory is enough.
 
 use crate::report::{self, Options};
 use crate::talk::say;
+use crate::watch;
 use anyhow::bail;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use sweephand_advice::{Advice, CurveStudy};
 use sweephand_output::{Output, named_by};
 use sweephand_trace::Interrupt;
+use sweephand_watch::LiveAdvice;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Trace of any format; - is standard input
-    #[arg(value_name = "T", required_unless_present = "command", conflicts_with = "command")]
+    #[arg(value_name = "T", required_unless_present_any = ["command", "pid"], conflicts_with = "command")]
     trace: Option<PathBuf>,
+    /// A running process, to be watched as `sweephand watch` does it. What is enough is told with
+    /// bounds, under LRU; --policy and --memory do not apply
+    #[arg(long, value_name = "PID", conflicts_with_all = ["trace", "command", "policy", "memory"])]
+    pid: Option<u32>,
+    /// With --pid: how long to watch
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", requires = "pid", value_parser = watch::time)]
+    duration: Duration,
+    #[command(flatten)]
+    how: watch::How,
     #[command(flatten)]
     options: Options,
     /// How to print it
@@ -43,6 +55,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut in_use = named_by(&args.command);
     in_use.extend(args.trace.as_deref());
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
+    if let Some(pid) = args.pid {
+        let watching = watch::observe(pid, &args.how, args.duration)?;
+        let Some(advice) = LiveAdvice::of(watching.history()) else {
+            bail!("process {pid}: there was no epoch; watch for longer");
+        };
+        match args.format {
+            Format::Text => writeln!(out, "{advice}")?,
+            Format::Json => {
+                serde_json::to_writer_pretty(&mut out, &advice).map_err(io::Error::from)?;
+                writeln!(out)?;
+            }
+        }
+        out.commit()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let (path, status) = match &args.trace {
         Some(path) => (path.clone(), ExitCode::SUCCESS),
         None => crate::record::program(args.command.clone(), report::stdout_beside(args.output.as_deref())?)?,

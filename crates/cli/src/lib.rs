@@ -30,6 +30,7 @@ mod simulate;
 #[cfg(feature = "parquet")]
 mod sweep;
 mod talk;
+mod watch;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -50,6 +51,11 @@ struct Cli {
 enum Command {
     /// Run a program and record the pages it touches
     Record(record::Args),
+    /// Show which pages a running program uses, from outside, and how much memory it needs
+    Watch(watch::Args),
+    /// The process that writes the trace of a watch
+    #[command(hide = true)]
+    WatchKeeper(watch::KeeperArgs),
     /// Show what is in a trace
     Info(info::Args),
     /// Convert a trace of another format to ours
@@ -122,6 +128,8 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
     };
     let result = match command {
         Command::Record(args) => record::run(args),
+        Command::Watch(args) => watch::run(args, home),
+        Command::WatchKeeper(args) => watch::keep_trace(args),
         Command::Info(args) => info::run(args),
         Command::Import(args) => import::run(args),
         Command::Generate(args) => generate::run(args),
@@ -157,7 +165,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
 
 /// What was meant by a command line that names a program to run without `--` before it.
 fn with_dashes(error: &clap::Error, words: &[OsString]) -> Option<String> {
-    const RUN_PROGRAMS: [&str; 5] = ["record", "run", "compare", "advise", "report"];
+    const RUN_PROGRAMS: [&str; 6] = ["record", "watch", "run", "compare", "advise", "report"];
     let Some(ContextValue::String(program)) = error.get(ContextKind::InvalidArg) else { return None };
     let runs_programs = words.get(1).is_some_and(|word| RUN_PROGRAMS.iter().any(|name| word == name));
     let at = words.iter().position(|word| word.to_str() == Some(program))?;

@@ -285,11 +285,13 @@ impl<W: Write + Seek> Writer<W> {
             self.flush()?;
         }
         let records = self.records();
+        let counted = self.marks.any && self.metadata.epochs.is_none();
         let totals = Totals {
             records,
             references: end.references.unwrap_or(records.max(self.marks.references)),
             runs: end.runs.unwrap_or(self.totals.runs),
-            instructions: end.instructions.or(self.marks.any.then_some(self.marks.instructions)),
+            // Marks behind epochs say nothing of instructions.
+            instructions: end.instructions.or(counted.then_some(self.marks.instructions)),
             distinct_pages: self.pages.touched(),
             page_ids: self.pages.ids(),
             written_pages: self.pages.written(),

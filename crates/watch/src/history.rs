@@ -149,9 +149,14 @@ impl History {
         self.ends.len() as u64 - 1
     }
 
+    /// The time from the start of the watch to the end of the last epoch.
+    pub fn watched(&self) -> Duration {
+        self.ends[self.ends.len() - 1]
+    }
+
     /// Pages used in the last epochs that together last as long as this, or longer.
     pub fn working_set(&self, time: Duration) -> u64 {
-        let now = self.ends[self.ends.len() - 1];
+        let now = self.watched();
         let is_earlier = |end: &Duration| *end + time <= now;
         let from = self.ends.partition_point(is_earlier).max(1);
         self.pages_by_last[from.min(self.pages_by_last.len() - 1)..].iter().sum()
@@ -173,8 +178,8 @@ impl History {
         self.largest_epoch_pages
     }
 
-    /// Pages of a range, by how long ago they were used: in the last epoch, before, never in the
-    /// watch so far.
+    /// Pages of a range that were used in the last epoch, and those that were used before in the
+    /// watch.
     pub fn used_in(&self, pages: Range<u64>) -> (u64, u64) {
         let now = self.ends.len() as u32 - 1;
         let blocks = pages.start / BLOCK_PAGES..pages.end.div_ceil(BLOCK_PAGES);

@@ -116,7 +116,7 @@ mod tests {
         }
         let trace = Trace::open(&path).unwrap();
         let (totals, metadata) = (&trace.header().totals, &trace.header().metadata);
-        assert_eq!((totals.distinct_pages, totals.page_ids, totals.instructions), (4, 4, Some(0)));
+        assert_eq!((totals.distinct_pages, totals.page_ids, totals.instructions), (4, 4, None));
         assert_eq!((metadata.program.as_str(), metadata.notes.len()), ("prog", 1));
         assert_eq!(metadata.epochs, Some(Epochs { epochs: 2, longest_ns: 2_000, largest_pages: 3 }));
         let mut chunk = Chunk::new();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Watching   looks once a period (sweephand_pager::watch), and keeps the cost below the budget
-//!      ├──▶ History   working sets, and bounds on the faults in less memory
+//!      ├──▶ History   working sets, and bounds on the faults in less memory ──▶ LiveAdvice
 //!      └──▶ trace     messages through a pipe ──▶ keep(), in a process of its own ──▶ FILE.swt
 //! ```
 //!
@@ -10,12 +10,14 @@
 //! complete file: the writer finds the end of the pipe, and finishes the trace.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod history;
 mod keeper;
 mod message;
 mod pace;
 mod watching;
 
+pub use advice::LiveAdvice;
 pub use history::{Bounds, EnoughPages, History};
 pub use keeper::{KeepError, READY, keep};
 pub use message::TraceSender;

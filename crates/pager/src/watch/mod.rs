@@ -40,6 +40,7 @@ use crate::PAGE_BYTES;
 use crate::accessed::{Found, Mask, NoBits, OneProcessor, TABLE_PAGES, Table, TableBits};
 use crate::space::{Advice, Space, ranges};
 use mappings::Mappings;
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -358,10 +359,10 @@ fn count(mask: &Mask) -> u32 {
     mask.iter().map(|word| word.count_ones()).sum()
 }
 
-/// Processor time of the calling thread.
+/// Processor time of the calling thread, to the nanosecond.
 fn processor_time() -> Duration {
-    let (user, system) = crate::usage::of_this_thread();
-    user + system
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

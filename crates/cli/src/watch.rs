@@ -1,0 +1,399 @@
+//! `sweephand watch`: which pages a running program uses, from outside.
+
+mod json;
+mod screen;
+
+use crate::talk::say;
+use crate::{Home, progress, report};
+use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+use sweephand_output::named_by;
+use sweephand_program::{Signals, exit_code};
+use sweephand_results::{bytes, grouped};
+use sweephand_watch::{Change, Epoch, Options, READY, TraceSender, Watching, keep};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The process to watch
+    #[arg(value_name = "PID", required_unless_present = "command", conflicts_with = "command")]
+    pid: Option<u32>,
+    #[command(flatten)]
+    how: How,
+    /// Stop after this time. The program goes on [default: when it ends, or at an interrupt]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    duration: Option<Duration>,
+    /// Trace to write: each page once for each epoch in which it was used
+    #[arg(short, long, value_name = "FILE.swt")]
+    output: Option<PathBuf>,
+    /// Print a line of JSON for each epoch, and for whatever else happens
+    #[arg(long)]
+    json: bool,
+    /// A program and its arguments, to be started and watched. What it prints on standard output
+    /// goes to standard error
+    #[arg(last = true, value_name = "PROGRAM ARG")]
+    command: Vec<OsString>,
+}
+
+/// How to watch: options that `watch` and `advise --pid` share.
+#[derive(clap::Args)]
+pub(crate) struct How {
+    /// The length of an epoch: how often to look which pages were used
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
+    every: Duration,
+    /// Part of a processor's time that watching may cost, with what the program's next uses of the
+    /// pages take longer. Where it would cost more, epochs are longer
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
+    overhead: f64,
+}
+
+/// The process that writes the trace. Its words are for nobody else.
+#[derive(clap::Args)]
+pub(crate) struct KeeperArgs {
+    path: PathBuf,
+    in_use: Vec<PathBuf>,
+}
+
+/// A time such as `500ms`, `1s` or `2m`.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, f64); 4] = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let parse = |&(unit, seconds): &(&str, f64)| {
+        let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
+        (number > 0.0 && number < 1e6).then(|| Duration::from_secs_f64(number * seconds))
+    };
+    UNITS.iter().find_map(parse).ok_or_else(|| "write a time as in 500ms, 1s or 2m".to_string())
+}
+
+/// A share such as `2%`.
+fn share(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<f64>().ok());
+    percent
+        .filter(|percent| (0.01..=100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "write a share of up to 100%, as in 2% or 0.5%".to_string())
+}
+
+/// Why a watch with a trace cannot go on.
+const KEEPER_LOST: &str = "the process that writes the trace has ended";
+
+/// The trace that a process of its own writes.
+struct Keeper {
+    process: Child,
+    path: PathBuf,
+}
+
+impl Keeper {
+    /// Starts that process, and waits until the trace can be written.
+    fn start(
+        home: &Home,
+        path: &Path,
+        in_use: &[&Path],
+        program: &str,
+        command: &[String],
+    ) -> anyhow::Result<(Self, TraceSender<ChildStdin>)> {
+        let mut process = Command::new(&home.command)
+            .arg("watch-keeper")
+            .arg("--")
+            .arg(path)
+            .args(in_use)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // What the terminal sends to the watcher is not for it: it ends when the watcher does.
+            .process_group(0)
+            .spawn()
+            .context("the process that writes the trace cannot be started")?;
+        let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
+            bail!("the process that writes the trace has no pipes");
+        };
+        let mut line = String::new();
+        let _ = BufReader::new(stdout).read_line(&mut line);
+        let keeper = Self { process, path: path.to_path_buf() };
+        if line.trim_end() != READY {
+            keeper.finish()?;
+            bail!("{}: the process that writes it has ended", path.display());
+        }
+        let sender = TraceSender::begin(stdin, program, command).context(KEEPER_LOST)?;
+        Ok((keeper, sender))
+    }
+
+    /// Waits until the trace is there.
+    fn finish(mut self) -> anyhow::Result<()> {
+        if !self.process.wait().context("the trace")?.success() {
+            // It has said why.
+            bail!("{}: was not written", self.path.display());
+        }
+        Ok(())
+    }
+}
+
+/// The process of a trace: `sweephand watch-keeper`.
+pub(crate) fn keep_trace(args: KeeperArgs) -> anyhow::Result<ExitCode> {
+    let in_use: Vec<&Path> = args.in_use.iter().map(PathBuf::as_path).collect();
+    keep(&mut io::stdin().lock(), &args.path, &in_use, io::stdout())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How a watch ended.
+enum End {
+    /// The program has ended.
+    Program,
+    /// The time was over.
+    Time,
+    /// A signal came.
+    Signal,
+}
+
+/// What a watch shows while it goes on.
+trait Show {
+    /// An epoch is over.
+    fn epoch(&mut self, watching: &Watching, epoch: &Epoch) -> io::Result<()>;
+    /// The process has become another program.
+    fn new_program(&mut self, watching: &Watching, name: &str) -> io::Result<()>;
+    /// The process has started another.
+    fn child(&mut self, watching: &Watching, pid: u32, name: &str) -> io::Result<()>;
+}
+
+/// Watches until the program ends, the time is over, or a signal comes.
+fn follow(
+    watching: &mut Watching,
+    pid: u32,
+    duration: Option<Duration>,
+    signals: &OwnedFd,
+    trace: &mut Option<TraceSender<ChildStdin>>,
+    show: &mut dyn Show,
+) -> anyhow::Result<End> {
+    let process = pidfd_open(pid_of(pid)?, PidfdFlags::empty());
+    // A process that has just ended.
+    let Ok(process) = process else { return Ok(End::Program) };
+    let deadline = duration.map(|duration| Instant::now() + duration);
+    loop {
+        let next = watching.next_look();
+        let is_last = deadline.is_some_and(|deadline| deadline <= next);
+        // The rest of the time is an epoch, too.
+        let until = deadline.map_or(next, |deadline| deadline.min(next));
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let mut both = [PollFd::new(signals, PollFlags::IN), PollFd::new(&process, PollFlags::IN)];
+        let _ = poll(&mut both, Some(&timeout));
+        let [is_signal, is_ended] = both.map(|descriptor| !descriptor.revents().is_empty());
+        if is_ended {
+            return Ok(End::Program);
+        }
+        if !is_signal && Instant::now() < until {
+            continue;
+        }
+        match watching.look(trace).context(KEEPER_LOST)?? {
+            None => {}
+            Some(Change::Ended) => return Ok(End::Program),
+            Some(Change::NewProgram) => show.new_program(watching, &name_of(pid))?,
+            Some(Change::Epoch(epoch)) => {
+                show.epoch(watching, &epoch)?;
+                for &child in &epoch.new_children {
+                    let name = name_of(child);
+                    show.child(watching, child, &name)?;
+                    if let Some(trace) = trace {
+                        trace.note(&format!("it started process {child} ({name})")).context(KEEPER_LOST)?;
+                    }
+                }
+            }
+        }
+        if is_signal {
+            return Ok(End::Signal);
+        }
+        if is_last && deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Ok(End::Time);
+        }
+    }
+}
+
+fn pid_of(pid: u32) -> anyhow::Result<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw).with_context(|| format!("process {pid}: there is none"))
+}
+
+/// The name of a process.
+fn name_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_string()
+}
+
+fn command_of(pid: u32) -> Vec<String> {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = words.strip_suffix(b"\0").unwrap_or(&words);
+    words.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// Prepares to watch, and says what it will cost.
+fn begin(pid: u32, how: &How) -> anyhow::Result<Watching> {
+    let options = Options { every: how.every, overhead: how.overhead };
+    let watching = Watching::of(pid, options)?;
+    let (price, pages) = (watching.price(), watching.resident_pages());
+    let most = price.most(pages);
+    let stretched = if watching.pace().is_stretched() {
+        format!(
+            "; so it looks every {} at first, not every {}",
+            seconds(watching.pace().period()),
+            seconds(how.every)
+        )
+    } else {
+        String::new()
+    };
+    say!(
+        "sweephand: {pid} ({}): {} pages x {:.0} ns to read, and for those that are used {:.0} ns to clear and {:.0} ns at the next \
+         use: a look costs up to {}, {:.1}% of a processor at one every {}{stretched}",
+        name_of(pid),
+        grouped(pages),
+        price.read_ns,
+        price.clear_ns,
+        price.touch_ns,
+        seconds(most),
+        100.0 * most.as_secs_f64() / how.every.as_secs_f64(),
+        seconds(how.every),
+    );
+    Ok(watching)
+}
+
+/// A time in words.
+fn seconds(time: Duration) -> String {
+    match time.as_secs_f64() {
+        time if time < 0.0995 => format!("{:.1} ms", 1e3 * time),
+        time => format!("{time:.1} s"),
+    }
+}
+
+/// Starts a program to be watched.
+fn start(command: &[OsString]) -> anyhow::Result<Child> {
+    let program = sweephand_program::locate(&command[0])?;
+    let mut started = Command::new(&program);
+    started.arg0(&command[0]).args(&command[1..]);
+    if let Some(stdout) = report::stdout_beside(None)? {
+        started.stdout(stdout);
+    }
+    started.spawn().with_context(|| format!("{}: cannot be started", program.display()))
+}
+
+pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
+    // Before the program starts: a signal that comes then is for both.
+    let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
+    let mut child = if args.command.is_empty() { None } else { Some(start(&args.command)?) };
+    let pid = args.pid.or(child.as_ref().map(Child::id)).unwrap_or_default();
+    let result = watch(&args, home, pid, &signals, child.is_some());
+    let Some(child) = &mut child else { return result.map(|_| ExitCode::SUCCESS) };
+    // The program goes on to its end, whatever became of the watch.
+    if let Ok(End::Signal) = result {
+        let mut number = [0; 1];
+        // 0 is a signal of the terminal, which the program has got itself.
+        if rustix::io::read(&signals, &mut number) == Ok(1)
+            && let Some(signal) = Signal::from_named_raw(number[0].into())
+        {
+            let _ = kill_process(Pid::from_child(child), signal);
+        }
+    }
+    let status = child.wait().context("the program cannot be waited for")?;
+    result.map(|_| exit_code(status))
+}
+
+fn watch(args: &Args, home: &Home, pid: u32, signals: &OwnedFd, is_ours: bool) -> anyhow::Result<End> {
+    let mut watching = begin(pid, &args.how)?;
+    let (mut keeper, mut trace) = (None, None);
+    if let Some(path) = &args.output {
+        let command: Vec<String> = match is_ours {
+            true => args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            false => command_of(pid),
+        };
+        let (started, sender) = Keeper::start(home, path, &named_by(&args.command), &name_of(pid), &command)?;
+        (keeper, trace) = (Some(started), Some(sender));
+    }
+    let mut show: Box<dyn Show> = if args.json {
+        Box::new(json::Lines::begin(&watching, pid, &name_of(pid), &args.how)?)
+    } else if io::stderr().is_terminal() {
+        Box::new(screen::Screen::new(pid))
+    } else {
+        Box::new(screen::Rows::default())
+    };
+    let followed = follow(&mut watching, pid, args.duration, signals, &mut trace, show.as_mut());
+    drop(show);
+    let words = match &followed {
+        Ok(End::Program) => "the program ended",
+        Ok(End::Time) => "the watch was over before the program",
+        Ok(End::Signal) => "the watch was ended by a signal",
+        Err(_) => "the watch could not go on",
+    };
+    if let Some(trace) = trace {
+        // What it has got so far is written all the same, and `finish` says if it is not.
+        let _ = trace.end(words, !matches!(followed, Err(_)));
+    }
+    let kept = keeper.map_or(Ok(()), Keeper::finish);
+    let end = followed?;
+    kept?;
+    if args.json {
+        json::end(&watching, words)?;
+    } else {
+        screen::summary(&watching, words)?;
+    }
+    if let Some(path) = &args.output {
+        let length = fs::metadata(path).map_or(0, |file| file.len());
+        say!(
+            "sweephand: {}: {} epochs, {} pages, {}",
+            path.display(),
+            grouped(watching.history().epochs()),
+            grouped(watching.history().first_uses()),
+            bytes(length)
+        );
+    }
+    Ok(end)
+}
+
+/// Watches a process for some time, for `advise --pid`.
+pub(crate) fn observe(pid: u32, how: &How, duration: Duration) -> anyhow::Result<Watching> {
+    /// A line that says how far it is.
+    struct Line(indicatif::ProgressBar);
+    impl Show for Line {
+        fn epoch(&mut self, watching: &Watching, epoch: &Epoch) -> io::Result<()> {
+            let pages = watching.history().known_pages();
+            self.0.set_message(format!("watching: {} epochs, {} pages used", epoch.number, grouped(pages)));
+            self.0.tick();
+            Ok(())
+        }
+        fn new_program(&mut self, _: &Watching, name: &str) -> io::Result<()> {
+            say!("sweephand: note: the process became another program: {name}");
+            Ok(())
+        }
+        fn child(&mut self, _: &Watching, pid: u32, name: &str) -> io::Result<()> {
+            say!("sweephand: note: it started process {pid} ({name}), which is not watched");
+            Ok(())
+        }
+    }
+    let signals = Signals::catch().context("signals cannot be caught")?.into_pipe()?;
+    let mut watching = begin(pid, how)?;
+    let mut line = Line(progress::line());
+    let end = follow(&mut watching, pid, Some(duration), &signals, &mut None, &mut line)?;
+    line.0.finish_and_clear();
+    match end {
+        End::Signal => bail!("process {pid}: the watch was ended by a signal"),
+        End::Program => say!("sweephand: note: the process ended before the time was over"),
+        End::Time => {}
+    }
+    Ok(watching)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_shares_are_read() {
+        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(time("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(time("2m"), Ok(Duration::from_secs(120)));
+        assert!(["", "1", "0s", "-1s", "s", "1e9s", "nans"].iter().all(|text| time(text).is_err()));
+        assert_eq!((share("2%"), share("0.5%")), (Ok(0.02), Ok(0.005)));
+        assert!(["", "2", "0%", "101%", "x%"].iter().all(|text| share(text).is_err()));
+    }
+}

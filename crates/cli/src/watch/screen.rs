@@ -1,0 +1,232 @@
+//! A watch for people: a screen on a terminal, otherwise a line for each epoch, and a summary.
+
+use super::{Show, name_of, seconds};
+use crate::talk::say;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, Write};
+use std::time::Duration;
+use sweephand_pager::PAGE_BYTES;
+use sweephand_pager::watch::Mapping;
+use sweephand_results::{Table, bytes, grouped};
+use sweephand_watch::{Bounds, Epoch, History, Watching};
+
+/// Mappings on the screen: those with the most pages in memory.
+const MAPPINGS: usize = 10;
+/// Parts of a mapping that are shown.
+const CELLS: u64 = 32;
+/// Parts of the used pages at which faults are told.
+const PARTS: [f64; 5] = [0.125, 0.25, 0.5, 0.75, 1.0];
+/// Longest name of a mapping on the screen.
+const NAME: usize = 28;
+
+fn size(pages: u64) -> String {
+    bytes(pages * PAGE_BYTES)
+}
+
+/// The screen.
+pub(super) struct Screen {
+    pid: u32,
+    name: String,
+    bar: ProgressBar,
+}
+
+impl Screen {
+    pub(super) fn new(pid: u32) -> Self {
+        let style = ProgressStyle::with_template("{msg}").expect("a fixed template");
+        let bar =
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5)).with_style(style);
+        Self { pid, name: name_of(pid), bar }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Show for Screen {
+    fn epoch(&mut self, watching: &Watching, epoch: &Epoch) -> io::Result<()> {
+        let (history, look) = (watching.history(), &epoch.look);
+        let stretched = if watching.pace().is_stretched() {
+            format!(", the next of {} to keep the budget", seconds(watching.pace().period()))
+        } else {
+            String::new()
+        };
+        let mut text = format!(
+            "{} ({}) after {}, epoch {} of {}, cost {:.1}% of a processor{stretched}\n\n",
+            self.pid,
+            self.name,
+            seconds(epoch.time),
+            epoch.number,
+            seconds(epoch.length),
+            100.0 * epoch.cost.as_secs_f64() / epoch.length.as_secs_f64(),
+        );
+        text += &format!(
+            "working set now {}   10 s {}   1 min {}   resident {}, {} of it unknown\n\n",
+            size(look.pages.len() as u64),
+            size(history.working_set(Duration::from_secs(10))),
+            size(history.working_set(Duration::from_secs(60))),
+            size(look.resident_pages),
+            size(look.unknown_pages),
+        );
+        text += &curve(history).to_string();
+        text += "\n";
+        text += &regions(history, watching.mappings()).to_string();
+        self.bar.set_message(text);
+        self.bar.tick();
+        Ok(())
+    }
+
+    fn new_program(&mut self, _: &Watching, name: &str) -> io::Result<()> {
+        self.name = name.to_string();
+        self.bar.suspend(|| note_new_program(name));
+        Ok(())
+    }
+
+    fn child(&mut self, _: &Watching, pid: u32, name: &str) -> io::Result<()> {
+        self.bar.suspend(|| note_child(pid, name));
+        Ok(())
+    }
+}
+
+fn note_new_program(name: &str) {
+    say!("sweephand: note: the process became another program: {name}");
+}
+
+fn note_child(pid: u32, name: &str) {
+    say!("sweephand: note: it started process {pid} ({name}), which is not watched");
+}
+
+/// Bounds on the faults of LRU on pages that were used before in the watch.
+fn curve(history: &History) -> Table {
+    let pages = history.known_pages();
+    let mut table = Table::new(["memory", "faults, at least", "at most"]);
+    for part in PARTS {
+        let memory = ((pages as f64 * part).ceil() as u64).max(1);
+        let Bounds { at_least, at_most } = history.faults(memory);
+        let at_most = at_most.map_or("?".to_string(), grouped);
+        table.row([size(memory), grouped(at_least), at_most]);
+    }
+    table
+}
+
+/// The mappings with the most pages in memory, and how their parts are used.
+fn regions(history: &History, mappings: &[Mapping]) -> Table {
+    let mut largest: Vec<&Mapping> = mappings.iter().filter(|mapping| mapping.resident_pages > 0).collect();
+    largest.sort_by_key(|mapping| std::cmp::Reverse(mapping.resident_pages));
+    let mut table = Table::new(["mapping", "resident", "hot", "cold", "idle", "use"]);
+    for mapping in largest.into_iter().take(MAPPINGS) {
+        let (hot, cold) = history.used_in(mapping.pages.clone());
+        let idle = mapping.resident_pages.saturating_sub(hot + cold);
+        table.row([
+            name(mapping),
+            size(mapping.resident_pages),
+            size(hot),
+            size(cold),
+            size(idle),
+            strip(history, mapping),
+        ]);
+    }
+    table
+}
+
+/// The name of a mapping, its end if it is long.
+fn name(mapping: &Mapping) -> String {
+    let name = match mapping.name.as_str() {
+        "" => format!("{:#x}", mapping.pages.start * PAGE_BYTES),
+        name => name.to_string(),
+    };
+    let letters = name.chars().count();
+    if letters <= NAME {
+        name
+    } else {
+        format!("…{}", name.chars().skip(letters - NAME + 1).collect::<String>())
+    }
+}
+
+/// How the parts of a mapping are used: the darker, the more of it was used in the last epoch. A
+/// dot: used before, in the watch.
+fn strip(history: &History, mapping: &Mapping) -> String {
+    const SHADES: [char; 4] = ['░', '▒', '▓', '█'];
+    let (start, pages) = (mapping.pages.start, mapping.pages.end - mapping.pages.start);
+    let cell = |cell: u64| {
+        let part = start + pages * cell / CELLS..start + (pages * (cell + 1)).div_ceil(CELLS);
+        let all = (part.end - part.start).max(1);
+        match history.used_in(part) {
+            (0, 0) => ' ',
+            (0, _) => '·',
+            (hot, _) => SHADES[((4 * hot).div_ceil(all) as usize - 1).min(3)],
+        }
+    };
+    (0..CELLS.min(pages)).map(cell).collect()
+}
+
+/// A line for each epoch.
+#[derive(Default)]
+pub(super) struct Rows {
+    has_heading: bool,
+}
+
+impl Show for Rows {
+    fn epoch(&mut self, watching: &Watching, epoch: &Epoch) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        let mut row = |cells: [&str; 8]| {
+            let [first, rest @ ..] = cells;
+            let rest: String = rest.iter().map(|cell| format!(" {cell:>10}")).collect();
+            writeln!(out, "{first:>8}{rest}")
+        };
+        if !self.has_heading {
+            row(["time", "length", "resident", "used", "10 s", "1 min", "unknown", "cost"])?;
+            self.has_heading = true;
+        }
+        let (history, look) = (watching.history(), &epoch.look);
+        row([
+            &seconds(epoch.time),
+            &seconds(epoch.length),
+            &size(look.resident_pages),
+            &size(look.pages.len() as u64),
+            &size(history.working_set(Duration::from_secs(10))),
+            &size(history.working_set(Duration::from_secs(60))),
+            &size(look.unknown_pages),
+            &seconds(epoch.cost),
+        ])?;
+        out.flush()
+    }
+
+    fn new_program(&mut self, _: &Watching, name: &str) -> io::Result<()> {
+        note_new_program(name);
+        Ok(())
+    }
+
+    fn child(&mut self, _: &Watching, pid: u32, name: &str) -> io::Result<()> {
+        note_child(pid, name);
+        Ok(())
+    }
+}
+
+/// What the whole watch comes to.
+pub(super) fn summary(watching: &Watching, words: &str) -> io::Result<()> {
+    let history = watching.history();
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "{} epochs; {words}. {} of pages used, {} in the epoch with the most.",
+        grouped(history.epochs()),
+        size(history.first_uses()),
+        size(history.largest_epoch_pages()),
+    )?;
+    if history.epochs() == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nfaults of LRU on pages that were used before in the watch (?: no bound)\n\n{}",
+        curve(history)
+    )?;
+    writeln!(
+        out,
+        "mappings: hot was used in the last epoch, cold before, idle not in the watch\n\n{}",
+        regions(history, watching.mappings())
+    )
+}

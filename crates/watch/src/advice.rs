@@ -1,0 +1,110 @@
+//! How much memory is enough for a process, as far as its epochs tell.
+
+use crate::{EnoughPages, History};
+use serde::Serialize;
+use std::fmt;
+use sweephand_pager::PAGE_BYTES;
+use sweephand_results::{bytes, grouped};
+
+/// Memory is enough when the faults on pages that were used before are within this share of the
+/// pages used. `sweephand_advice::SLACK` is the same rule, of faults that are all known.
+const SLACK: f64 = 0.10;
+
+/// What is enough.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LiveAdvice {
+    /// Bytes a page.
+    pub page_bytes: u64,
+    /// Epochs that were watched, and how long they were together.
+    pub epochs: u64,
+    /// Nanoseconds from the start of the watch to the end of the last epoch.
+    pub watched_ns: u64,
+    /// Pages that were used.
+    pub used_pages: u64,
+    /// Pages used in the epoch that has the most.
+    pub largest_epoch_pages: u64,
+    /// So many faults of LRU, on pages that were used before in the watch, are few enough.
+    pub allowed_faults: u64,
+    /// With less than this, LRU takes more faults for certain.
+    pub enough_at_least_pages: u64,
+    /// With this, LRU does not, whatever the order within the epochs was.
+    pub enough_at_most_pages: u64,
+}
+
+impl LiveAdvice {
+    /// What some epochs say. `None`: there is no epoch with a page.
+    pub fn of(history: &History) -> Option<Self> {
+        let used_pages = history.first_uses();
+        let allowed_faults = (SLACK * used_pages as f64) as u64;
+        let EnoughPages { at_least, at_most } = history.enough(allowed_faults);
+        (used_pages > 0).then(|| Self {
+            page_bytes: PAGE_BYTES,
+            epochs: history.epochs(),
+            watched_ns: history.watched().as_nanos() as u64,
+            used_pages,
+            largest_epoch_pages: history.largest_epoch_pages(),
+            allowed_faults,
+            enough_at_least_pages: at_least,
+            enough_at_most_pages: at_most,
+        })
+    }
+}
+
+impl fmt::Display for LiveAdvice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |pages: u64| bytes(pages * self.page_bytes);
+        writeln!(
+            f,
+            "Watched for {:.1} s, {} epochs: {} of memory were used, {} in the epoch with the most.",
+            self.watched_ns as f64 / 1e9,
+            grouped(self.epochs),
+            size(self.used_pages),
+            size(self.largest_epoch_pages),
+        )?;
+        write!(f, "{} is enough: LRU takes ", size(self.enough_at_most_pages))?;
+        writeln!(
+            f,
+            "{} faults there at most on pages that were used before in the watch, a tenth of the pages used.",
+            grouped(self.allowed_faults)
+        )?;
+        match self.enough_at_least_pages {
+            0 => write!(
+                f,
+                "Less may be enough, too: in no epoch is it known how much less, as no page came back after a longer time. \
+                 Shorter epochs (--every) tell more."
+            ),
+            least => write!(
+                f,
+                "Less than {} is not enough. What lies between depends on the order of uses within the epochs: shorter ones \
+                 (--every) tell more.",
+                size(least)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use sweephand_pager::watch::UsedPage;
+
+    #[test]
+    fn what_is_enough_lies_between_bounds() {
+        let mut history = History::default();
+        assert_eq!(LiveAdvice::of(&history), None);
+        // A loop over four parts of 100 pages, one an epoch.
+        for epoch in 0..12 {
+            let first = 100 * (epoch % 4);
+            let pages: Vec<UsedPage> =
+                (first..first + 100).map(|number| UsedPage { number, dirty: false }).collect();
+            history.add(&pages, Duration::from_secs(epoch + 1));
+        }
+        let advice = LiveAdvice::of(&history).unwrap();
+        assert_eq!((advice.used_pages, advice.allowed_faults), (400, 40));
+        // Three other parts between two uses of one: 300 pages and the page itself.
+        assert_eq!((advice.enough_at_least_pages, advice.enough_at_most_pages), (301, 400));
+        let text = advice.to_string();
+        assert!(text.contains("\n1.6 MiB is enough") && text.contains("Less than 1.2 MiB is not"), "{text}");
+    }
+}
