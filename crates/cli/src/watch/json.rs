@@ -71,6 +71,7 @@ impl Show for Lines {
                     "pages": mapping.pages.end - mapping.pages.start,
                     "name": mapping.name,
                     "resident_pages": mapping.resident_pages,
+                    "unknown_pages": mapping.unknown_pages,
                     "used_pages": now,
                     "used_before_pages": before,
                     "dirty_used_pages": mapping.dirty_pages,

@@ -115,16 +115,17 @@ fn curve(history: &History) -> Table {
 fn regions(history: &History, mappings: &[Mapping]) -> Table {
     let mut largest: Vec<&Mapping> = mappings.iter().filter(|mapping| mapping.resident_pages > 0).collect();
     largest.sort_by_key(|mapping| std::cmp::Reverse(mapping.resident_pages));
-    let mut table = Table::new(["mapping", "resident", "hot", "cold", "idle", "use"]);
+    let mut table = Table::new(["mapping", "resident", "hot", "cold", "idle", "unknown", "use"]);
     for mapping in largest.into_iter().take(MAPPINGS) {
         let (hot, cold) = history.used_in(mapping.pages.clone());
-        let idle = mapping.resident_pages.saturating_sub(hot + cold);
+        let idle = mapping.resident_pages.saturating_sub(hot + cold + mapping.unknown_pages);
         table.row([
             name(mapping),
             size(mapping.resident_pages),
             size(hot),
             size(cold),
             size(idle),
+            size(mapping.unknown_pages),
             strip(history, mapping),
         ]);
     }

@@ -272,6 +272,12 @@ impl Memory {
         self.advise(Advice::LinuxCold);
     }
 
+    pub(crate) fn increment(&self, address: usize) {
+        assert!((self.start..self.start + self.bytes).contains(&address));
+        // SAFETY: within the mapping, and words are aligned.
+        unsafe { (address as *mut u64).write_volatile((address as *const u64).read_volatile() + 1) };
+    }
+
     pub(crate) fn write(&self, address: usize, word: u64) {
         assert!((self.start..self.start + self.bytes).contains(&address));
         // SAFETY: within the mapping.

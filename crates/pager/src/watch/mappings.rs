@@ -4,6 +4,7 @@ use super::{Mask, UsedPage, count};
 use crate::PAGE_BYTES;
 use crate::accessed::TABLE_PAGES;
 use std::fs;
+use std::mem::take;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ pub struct Mapping {
     pub name: String,
     /// Pages in memory, as the last look has found.
     pub resident_pages: u64,
+    /// Those of them whose bits cannot be cleared.
+    pub unknown_pages: u64,
     /// Pages used in the last epoch.
     pub used_pages: u64,
     /// Those of them whose dirty bit is set.
@@ -68,13 +71,19 @@ impl Mappings {
         self.all[..after].last().filter(|mapping| mapping.pages.contains(&page))
     }
 
-    /// Counts the pages of each mapping. `present`: tables with their pages in memory, ascending.
-    pub(super) fn count<'a>(&mut self, present: impl Iterator<Item = (u64, &'a Mask)>, used: &[UsedPage]) {
+    /// Counts the pages of each mapping. `tables`: tables with their pages in memory and those whose
+    /// bits cannot be cleared, ascending.
+    pub(super) fn count<'a>(
+        &mut self,
+        tables: impl Iterator<Item = (u64, &'a Mask, &'a Mask)>,
+        used: &[UsedPage],
+    ) {
         for mapping in &mut self.all {
-            (mapping.resident_pages, mapping.used_pages, mapping.dirty_pages) = (0, 0, 0);
+            *mapping =
+                Mapping { pages: mapping.pages.clone(), name: take(&mut mapping.name), ..Mapping::default() };
         }
         let mut from = 0;
-        for (table, mask) in present {
+        for (table, present, unknown) in tables {
             let start = table * TABLE_PAGES as u64;
             let end = start + TABLE_PAGES as u64;
             while self.all.get(from).is_some_and(|mapping| mapping.pages.end <= start) {
@@ -83,7 +92,11 @@ impl Mappings {
             for mapping in self.all[from..].iter_mut().take_while(|mapping| mapping.pages.start < end) {
                 let first = mapping.pages.start.max(start) - start;
                 let last = mapping.pages.end.min(end) - start;
-                mapping.resident_pages += u64::from(count(&part(mask, first as usize..last as usize)));
+                let [present, unknown] =
+                    [present, unknown].map(|mask| part(mask, first as usize..last as usize));
+                mapping.resident_pages += u64::from(count(&present));
+                let unknown: Mask = std::array::from_fn(|word| present[word] & unknown[word]);
+                mapping.unknown_pages += u64::from(count(&unknown));
             }
         }
         let mut at = 0;
@@ -142,9 +155,14 @@ mod tests {
         mappings.all = vec![mapping(10..20), mapping(500..520), mapping(2000..2001)];
         let used = [12, 19, 25, 511, 512, 2000].map(|number| UsedPage { number, dirty: number > 500 });
         let full = [u64::MAX; TABLE_PAGES / 64];
-        mappings.count([(0, &full), (1, &full)].into_iter(), &used);
-        let counts = mappings.all.iter().map(|of| (of.resident_pages, of.used_pages, of.dirty_pages));
-        assert_eq!(counts.collect::<Vec<_>>(), [(10, 2, 0), (20, 2, 2), (0, 1, 1)]);
+        let mut unknown = Mask::default();
+        unknown[0] = 1 << 19 | 1 << 30;
+        mappings.count([(0, &full, &unknown), (1, &full, &unknown)].into_iter(), &used);
+        let counts = mappings
+            .all
+            .iter()
+            .map(|of| [of.resident_pages, of.unknown_pages, of.used_pages, of.dirty_pages]);
+        assert_eq!(counts.collect::<Vec<_>>(), [[10, 1, 2, 0], [20, 0, 2, 2], [0, 0, 1, 1]]);
         assert!(mappings.at(19).is_some() && mappings.at(20).is_none() && mappings.at(9).is_none());
     }
 }

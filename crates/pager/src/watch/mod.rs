@@ -201,7 +201,8 @@ impl Observer {
         }
         self.mappings.refresh();
         self.find_dropped(&mut look);
-        self.mappings.count(self.tables.iter().map(|(&table, known)| (table, &known.present)), &look.pages);
+        let tables = self.tables.iter().map(|(&table, known)| (table, &known.present, &known.unknown));
+        self.mappings.count(tables, &look.pages);
         look.processor_time = processor_time().saturating_sub(began);
         Ok(Seen::Look(look))
     }

@@ -1,0 +1,332 @@
+//! `sweephand watch` and `advise --pid`: processes seen from outside, and left as they are.
+//!
+//! `epochs.c` uses pages by a pattern when it is told to, and verifies every word at the end. Where
+//! accessed bits cannot be had (these tests want root and BPF), the tests check that the command
+//! says what is missing.
+
+mod live;
+mod schema;
+
+use live::*;
+use schema::keeps_to;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+use sweephand_trace::{Chunk, Trace};
+
+/// A user who is nobody else here.
+const NOBODY: u32 = 65534;
+const PAGES: u64 = 20_000;
+
+/// The program, waiting for orders.
+struct Subject {
+    process: Running,
+    orders: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+    first_page: u64,
+}
+
+impl Subject {
+    fn start(options: &[&str], then: &[&str]) -> Self {
+        let mut program = command(compiled("epochs", options));
+        program.arg(PAGES.to_string()).args(then).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = spawn(&mut program);
+        let orders = process.stdin.take().unwrap();
+        let mut answers = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said = answers.next().unwrap().unwrap();
+        let first_page = said.strip_prefix("at ").unwrap().parse().unwrap();
+        Self { process, orders, answers, first_page }
+    }
+
+    fn order(&mut self, order: &str) -> String {
+        writeln!(self.orders, "{order}").unwrap();
+        self.answers.next().unwrap().unwrap()
+    }
+
+    /// Has it use every `step`th page, and returns them.
+    fn use_every(&mut self, step: u64) -> BTreeSet<u64> {
+        assert_eq!(self.order(&step.to_string()), format!("used {step}"));
+        (0..PAGES).step_by(step as usize).map(|page| self.first_page + page).collect()
+    }
+
+    /// It ends, and has found every word as it was.
+    fn is_right(mut self) {
+        assert_eq!(self.order("q"), "right");
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+/// `sweephand watch` of a process, with its lines of JSON.
+struct Watch {
+    process: Running,
+    lines: Lines<BufReader<ChildStdout>>,
+    /// Events of which a line has been held to the schema.
+    checked: BTreeSet<String>,
+}
+
+impl Watch {
+    fn start(arguments: &[&str], process: u32) -> Self {
+        let mut watch = sweephand();
+        watch.args(["watch", "--json", "--overhead", "100%"]).args(arguments).arg(process.to_string());
+        let mut process = spawn(watch.stdout(Stdio::piped()).stderr(Stdio::null()).stdin(Stdio::null()));
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        Self { process, lines, checked: BTreeSet::new() }
+    }
+
+    /// The next line.
+    fn next(&mut self) -> Option<Value> {
+        let line = self.lines.next()?.unwrap();
+        let value: Value = serde_json::from_str(&line).unwrap();
+        let is_new = self.checked.insert(value["event"].as_str().unwrap().to_string());
+        if is_new
+            && let Some(Err(error)) = keeps_to("watch.json", &line, tempfile::tempdir().unwrap().path())
+        {
+            panic!("{error}: {line}");
+        }
+        Some(value)
+    }
+
+    /// The next line about some kind of event.
+    fn next_of(&mut self, event: &str) -> Value {
+        loop {
+            let line = self.next().unwrap_or_else(|| panic!("no {event}"));
+            if line["event"] == event {
+                return line;
+            }
+        }
+    }
+}
+
+/// Whether processes can be watched here. If not, the command says in a line what is missing.
+fn can_watch() -> bool {
+    let output = output(sweephand().args(["watch", "--for", "100ms", &std::process::id().to_string()]));
+    if output.status.success() {
+        return true;
+    }
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("root is missing") || said.contains("BPF is missing"), "{said}");
+    eprintln!("NOT RUN: {said}");
+    false
+}
+
+fn place(name: &str) -> PathBuf {
+    let path = workshop().join(name);
+    let _ = fs::remove_file(&path);
+    path
+}
+
+/// The epochs of a trace: the pages of each, by number.
+fn epochs(path: &Path) -> Vec<BTreeSet<u64>> {
+    let trace = Trace::open(path).unwrap();
+    let (mut chunk, mut numbers, mut all) = (Chunk::new(), Vec::new(), Vec::new());
+    let mut epoch = BTreeSet::new();
+    for index in 0..trace.chunks() {
+        trace.read_chunk(index, &mut chunk).unwrap();
+        numbers.extend_from_slice(&chunk.new_pages);
+        let mut events = chunk.events.iter().peekable();
+        for at in 0..=chunk.references.len() {
+            while let Some((_, event)) = events.next_if(|(before, _)| *before as usize == at) {
+                if matches!(event, sweephand_trace::Event::Mark { .. }) {
+                    all.push(std::mem::take(&mut epoch));
+                }
+            }
+            if let Some(reference) = chunk.references.get(at) {
+                assert!(epoch.insert(numbers[reference.page() as usize]), "once an epoch");
+            }
+        }
+    }
+    all
+}
+
+/// Uses of pages are told exactly, by lines and in the trace, for a dynamic and a static program.
+#[test]
+fn an_epoch_has_the_pages_that_were_used_in_it() {
+    if !can_watch() {
+        return;
+    }
+    for options in [&[][..], &["-static"]] {
+        let mut subject = Subject::start(options, &[]);
+        let path = place(&format!("exact{}.swt", options.len()));
+        let path_text = path.to_str().unwrap();
+        let mut watch = Watch::start(&["--every", "400ms", "-o", path_text], subject.process.id());
+        let range = subject.first_page..subject.first_page + PAGES;
+        watch.next_of("begin");
+        let mut used = Vec::new();
+        for step in [1, 3, 7, 50] {
+            let expected = subject.use_every(step);
+            // Used in one epoch, unless its end came between.
+            let epoch = watch.next_of("epoch");
+            let mapping = epoch["mappings"].as_array().unwrap();
+            let is_it = |of: &&Value| {
+                let first = of["first_page"].as_u64().unwrap();
+                (first..first + of["pages"].as_u64().unwrap()).contains(&subject.first_page)
+            };
+            let mapping = mapping.iter().find(is_it).unwrap();
+            assert!(mapping["resident_pages"].as_u64().unwrap() >= PAGES, "{mapping}");
+            used.push(expected);
+        }
+        subject.is_right();
+        assert_eq!(watch.next_of("end")["words"], "the program ended");
+        assert!(watch.process.wait().unwrap().success());
+        let seen: Vec<BTreeSet<u64>> =
+            epochs(&path).iter().map(|epoch| epoch.range(range.clone()).copied().collect()).collect();
+        // In the order of the uses, and nothing besides; the kernel may have cleared some bits for
+        // purposes of its own.
+        let mut at = 0;
+        for (step, expected) in [1, 3, 7, 50].into_iter().zip(used) {
+            let mut all = BTreeSet::new();
+            // The end of an epoch may come between.
+            while expected.difference(&all).count() >= 50 {
+                let epoch = seen.get(at).unwrap_or_else(|| panic!("step {step} in no epoch"));
+                all.extend(epoch);
+                at += 1;
+            }
+            let lost = expected.difference(&all).count();
+            assert!(all.is_subset(&expected), "step {step}: {lost} lost of {}", expected.len());
+        }
+        let info = output(sweephand().args(["info", path_text]));
+        assert!(text(&info.stdout).contains("epochs "), "{}", text(&info.stdout));
+        for arguments in [&["simulate", path_text, "--policy", "lru,clock"][..], &["advise", path_text]] {
+            let output = output(sweephand().args(arguments));
+            assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+            assert!(text(&output.stderr).contains("epochs"), "{}", text(&output.stderr));
+        }
+    }
+}
+
+/// A process that becomes another program is watched on; one that it starts is reported.
+#[test]
+fn exec_is_followed_and_fork_is_reported() {
+    if !can_watch() {
+        return;
+    }
+    let program = program("epochs");
+    let mut subject = Subject::start(&[], &[program.to_str().unwrap(), "3000"]);
+    let path = place("exec.swt");
+    let mut watch = Watch::start(&["--every", "200ms", "-o", path.to_str().unwrap()], subject.process.id());
+    watch.next_of("epoch");
+    let forked = subject.order("f");
+    let child: u64 = forked.strip_prefix("forked ").unwrap().parse().unwrap();
+    assert_eq!(watch.next_of("fork")["pid"].as_u64(), Some(child));
+    // The new program says where its memory is.
+    let at = subject.order("e");
+    subject.first_page = at.strip_prefix("at ").unwrap().parse().unwrap();
+    assert_eq!(watch.next_of("exec")["program"], "epochs");
+    let after = watch.next_of("epoch");
+    assert!(after["resident_pages"].as_u64().unwrap() > 3000, "{after}");
+    subject.is_right();
+    watch.next_of("end");
+    assert!(watch.process.wait().unwrap().success());
+    let notes = Trace::open(&path).unwrap().header().metadata.notes.clone();
+    assert!(notes.iter().any(|note| note.contains("became another program")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains(&format!("process {child}"))), "{notes:?}");
+}
+
+/// The program goes on unharmed when the watcher is killed, and the trace is there.
+#[test]
+fn a_killed_watcher_leaves_the_program_and_a_readable_trace() {
+    if !can_watch() {
+        return;
+    }
+    for round in 0..5 {
+        let mut subject = Subject::start(&[], &[]);
+        let path = place("killed.swt");
+        let mut watch =
+            Watch::start(&["--every", "100ms", "-o", path.to_str().unwrap()], subject.process.id());
+        watch.next_of("begin");
+        for step in 1..3 {
+            subject.use_every(step);
+            watch.next_of("epoch");
+        }
+        std::thread::sleep(Duration::from_millis(37 * round));
+        watch.process.kill().unwrap();
+        watch.process.wait().unwrap();
+        subject.use_every(5);
+        subject.is_right();
+        let mut patience = 100;
+        while !path.exists() && patience > 0 {
+            std::thread::sleep(Duration::from_millis(100));
+            patience -= 1;
+        }
+        let trace = Trace::open(&path).unwrap();
+        let metadata = &trace.header().metadata;
+        assert!(!metadata.complete && metadata.ended == "the watcher was killed", "{metadata:?}");
+        assert!(metadata.epochs.unwrap().epochs >= 2 && trace.header().totals.records >= PAGES);
+    }
+}
+
+/// `watch -- PROGRAM` and `advise --pid`.
+#[test]
+fn a_program_is_started_and_its_status_is_passed_on() {
+    if !can_watch() {
+        return;
+    }
+    let ended =
+        output(sweephand().args(["watch", "--every", "100ms", "--", "sh", "-c", "sleep 0.5; exit 7"]));
+    assert_eq!(ended.status.code(), Some(7), "{}", text(&ended.stderr));
+    assert!(text(&ended.stdout).contains("the program ended"), "{}", text(&ended.stdout));
+    let mut subject = Subject::start(&[], &[]);
+    let pid = subject.process.id().to_string();
+    let advise = spawn(
+        sweephand()
+            .args(["advise", "--pid", &pid, "--for", "1s", "--every", "250ms", "--format", "json"])
+            .args(["--overhead", "100%"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    for _ in 0..100 {
+        subject.use_every(2);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let advice = advise.output();
+    assert!(advice.status.success(), "{}", text(&advice.stderr));
+    let document = text(&advice.stdout);
+    if let Some(Err(error)) = keeps_to("advise-live.json", &document, tempfile::tempdir().unwrap().path()) {
+        panic!("{error}: {document}");
+    }
+    let advice: Value = serde_json::from_str(&document).unwrap();
+    let most = advice["enough_at_most_pages"].as_u64().unwrap();
+    assert!((PAGES / 2..PAGES / 2 + 500).contains(&most), "{document}");
+    subject.is_right();
+}
+
+/// Who may not watch is told in one line what is missing; so is who names no process.
+#[test]
+fn what_is_missing_is_named() {
+    let refused = |command: &mut Command, status: i32, words: &str| {
+        let output = output(command.stdin(Stdio::null()));
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(status), 1), "{said}");
+        assert!(said.contains(words), "{said}");
+    };
+    let mut own = sweephand();
+    own.args(["watch", &std::process::id().to_string()]);
+    if rustix::process::geteuid().is_root() {
+        // The command is copied to where this user may read it.
+        let copy = place("sweephand-for-nobody");
+        fs::copy(SWEEPHAND, &copy).unwrap();
+        let mut own = command(&copy);
+        own.args(["watch", &std::process::id().to_string()]).uid(NOBODY);
+        refused(&mut own, 2, "root is missing");
+        fs::remove_file(copy).unwrap();
+    } else {
+        refused(&mut own, 2, "root is missing");
+        return;
+    }
+    if can_watch() {
+        refused(sweephand().args(["watch", "4194305"]), 2, "process 4194305: there is none");
+        // A thread of the kernel.
+        refused(sweephand().args(["watch", "2"]), 2, "process 2: there is none");
+        let mut nowhere = sweephand();
+        nowhere.args(["watch", "-o", "/no/such/place.swt", &std::process::id().to_string()]);
+        let output = output(&mut nowhere);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("/no/such/place.swt"), "{}", text(&output.stderr));
+    }
+}
