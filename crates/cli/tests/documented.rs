@@ -42,6 +42,14 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "is for what a killed run may leave behind, with a placeholder",
     ),
     ("docs/trace-formats.md", "drrun ", "needs DynamoRIO"),
+    (
+        "docs/watch.md",
+        "sweephand watch --for 60s 1234",
+        "watches a process that is not there: watch.rs does it",
+    ),
+    ("docs/watch.md", "sweephand watch --for 60s -o", "takes root and BPF: watch.rs does it"),
+    ("docs/watch.md", "sweephand watch --for 60s --json", "as above"),
+    ("docs/watch.md", "sweephand advise --pid 1234", "as above"),
 ];
 
 /// What is elsewhere on a reader's machine, and here in the sandbox; and what is small here.

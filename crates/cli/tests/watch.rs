@@ -33,7 +33,20 @@ struct Subject {
 
 impl Subject {
     fn start(options: &[&str], then: &[&str]) -> Self {
-        let mut program = command(compiled("epochs", options));
+        Self::start_by(&[], options, then)
+    }
+
+    /// Has it started by a launcher.
+    fn start_by(launcher: &[&str], options: &[&str], then: &[&str]) -> Self {
+        let epochs = compiled("epochs", options);
+        let mut program = match launcher {
+            [] => command(epochs),
+            [launcher, words @ ..] => {
+                let mut program = command(launcher);
+                program.args(words).arg(epochs);
+                program
+            }
+        };
         program.arg(PAGES.to_string()).args(then).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = spawn(&mut program);
         let orders = process.stdin.take().unwrap();
@@ -83,8 +96,7 @@ impl Watch {
         let line = self.lines.next()?.unwrap();
         let value: Value = serde_json::from_str(&line).unwrap();
         let is_new = self.checked.insert(value["event"].as_str().unwrap().to_string());
-        if is_new
-            && let Some(Err(error)) = keeps_to("watch.json", &line, tempfile::tempdir().unwrap().path())
+        if is_new && let Some(Err(error)) = keeps_to("watch.json", &line, tempfile::tempdir().unwrap().path())
         {
             panic!("{error}: {line}");
         }
@@ -294,6 +306,79 @@ fn a_program_is_started_and_its_status_is_passed_on() {
     let most = advice["enough_at_most_pages"].as_u64().unwrap();
     assert!((PAGES / 2..PAGES / 2 + 500).contains(&most), "{document}");
     subject.is_right();
+}
+
+/// In a namespace of its own a process has another number, and many mappings are no hindrance.
+#[test]
+fn processes_in_namespaces_and_with_very_many_mappings_are_watched() {
+    if !can_watch() {
+        return;
+    }
+    let unshare = ["unshare", "--pid", "--mount", "--fork", "--kill-child"];
+    let mut subject = Subject::start_by(&unshare, &[], &[]);
+    let inside = descendants(subject.process.id());
+    assert_eq!(inside.len(), 1, "{inside:?}");
+    assert_eq!(subject.order("m"), "mapped");
+    let mut watch = Watch::start(&["--every", "300ms"], inside[0]);
+    watch.next_of("begin");
+    let used = subject.use_every(2).len() as u64;
+    let mut most = 0;
+    let mut epoch = watch.next_of("epoch");
+    for _ in 0..3 {
+        most = most.max(epoch["used_pages"].as_u64().unwrap());
+        epoch = watch.next_of("epoch");
+    }
+    assert!((used - 50..used + 500).contains(&most), "{most} of {used}");
+    assert!(epoch["mappings"].as_array().unwrap().len() > 14_000);
+    subject.is_right();
+    watch.next_of("end");
+}
+
+/// Programs with a runtime of their own, which start threads and manage their memory.
+#[test]
+fn go_and_java_are_watched() {
+    if !can_watch() {
+        return;
+    }
+    let churn = workshop().join("watched-churn.go.bin");
+    let go = ["go", "/usr/local/go/bin/go"].into_iter();
+    let mut programs: Vec<Vec<String>> = Vec::new();
+    match go.into_iter().find(|go| command(go).arg("version").output().is_ok()) {
+        None => eprintln!("NOT TESTED: there is no Go"),
+        Some(go) => {
+            let mut build = command(go);
+            build.args(["build", "-o"]).arg(&churn).arg(sources().join("churn.go"));
+            build
+                .env("CGO_ENABLED", "0")
+                .env("GOCACHE", workshop().join("go-cache"))
+                .env("GOFLAGS", "-mod=mod");
+            assert!(output(&mut build).status.success());
+            programs.push(vec![churn.display().to_string(), "48".to_string(), "6".to_string()]);
+        }
+    }
+    let has = |program: &str| command(program).arg("-version").output().is_ok();
+    if has("javac") && has("java") {
+        let folder = workshop().join("watched-java");
+        fs::create_dir_all(&folder).unwrap();
+        let mut build = command("javac");
+        assert!(output(build.arg("-d").arg(&folder).arg(sources().join("Churn.java"))).status.success());
+        let words = ["java", "-XX:+UseSerialGC", "-Xms96m", "-Xmx96m", "-cp", folder.to_str().unwrap()];
+        programs.push(words.into_iter().chain(["Churn", "48", "6"]).map(String::from).collect());
+    } else {
+        eprintln!("NOT TESTED: there is no Java");
+    }
+    for program in programs {
+        let mut watch = sweephand();
+        watch.args(["watch", "--json", "--every", "100ms", "--overhead", "100%", "--"]).args(&program);
+        let output = output(watch.stdin(Stdio::null()));
+        let said = text(&output.stderr);
+        assert!(output.status.success() && said.contains("right"), "{program:?}: {said}");
+        let printed = text(&output.stdout);
+        let epochs = printed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let used = epochs.filter_map(|line| line["used_pages"].as_u64()).max();
+        // It works on 48 MiB.
+        assert!(used > Some(4_000), "{program:?}: {used:?}");
+    }
 }
 
 /// Who may not watch is told in one line what is missing; so is who names no process.

@@ -2,7 +2,7 @@
  * epochs PAGES [PROGRAM ARG...]. It prints the number of its first page. For each number on
  * standard input it uses every page whose number in the memory is 0 modulo that number, and says
  * so. For `e` it becomes the program, for `f` it forks and waits for the child, which waits for
- * standard input too, for `q` it ends. */
+ * a while, for `m` it makes 30,000 mappings, for `q` it ends. */
 #include "check.h"
 
 int main(int count, char **arguments)
@@ -28,6 +28,14 @@ int main(int count, char **arguments)
                 _exit(0);
             }
             printf("forked %d\n", child);
+        } else if (order[0] == 'm') {
+            /* Every other page may only be read: neighbours do not become one mapping. */
+            char *more = map_pages(30000);
+            for (size_t page = 0; page < 30000; page += 2) {
+                more[page * PAGE] = 1;
+                EXPECT(!mprotect(more + page * PAGE, PAGE, PROT_READ));
+            }
+            puts("mapped");
         } else {
             size_t step = strtoul(order, 0, 10);
             for (size_t page = 0; page < pages; page += step) *(volatile char *)(memory + page * PAGE);

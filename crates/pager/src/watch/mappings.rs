@@ -71,8 +71,8 @@ impl Mappings {
         self.all[..after].last().filter(|mapping| mapping.pages.contains(&page))
     }
 
-    /// Counts the pages of each mapping. `tables`: tables with their pages in memory and those whose
-    /// bits cannot be cleared, ascending.
+    /// Counts the pages of each mapping. `tables`: tables with their pages in memory, and those of
+    /// them whose bits cannot be cleared, ascending.
     pub(super) fn count<'a>(
         &mut self,
         tables: impl Iterator<Item = (u64, &'a Mask, &'a Mask)>,

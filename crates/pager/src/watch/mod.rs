@@ -15,7 +15,9 @@
 //!
 //! **What can be missed.** Reading and clearing are two steps, some ten microseconds apart. A page
 //! that the program uses between the two and not again in that epoch is missed in it. The kernel
-//! clears accessed bits for its own purposes when it reclaims memory.
+//! clears accessed bits for its own purposes when it reclaims memory. While the program unmaps
+//! memory, the walk may read a table that has just been freed: pages that are being unmapped may
+//! then count as used, or not.
 //!
 //! **What is not known.** The kernel clears no bit of a page that other processes have mapped
 //! (libraries, shared memory, pages since a fork), of locked memory and of huge pages of hugetlbfs.
@@ -48,6 +50,8 @@ use std::{fs, io};
 
 /// The end of the addresses that processes have; see `space`.
 const END: u64 = 1 << 47;
+/// So many tables may be unreadable in a look, because they are freed just then.
+const MOST_FAILURES: u32 = 64;
 /// Used pages between two clearings.
 const PAGES_A_CLEARING: u32 = 4096;
 /// Pages between two used ones, so many at most, have their bits cleared along. See `swap/memory`.
@@ -229,11 +233,17 @@ impl Observer {
     fn walk(&mut self, look: &mut Look) -> io::Result<()> {
         let mut address = 0;
         let mut used: Vec<(u64, Mask)> = Vec::new();
-        let mut used_pages = 0;
+        let (mut used_pages, mut failures) = (0, 0);
         while address < END {
-            match self.bits.find(self.space.thread, address)? {
-                Found::NothingUpTo(next) => address = next,
-                Found::Table(table) => {
+            match self.bits.find(self.space.thread, address) {
+                // Part of the page table has just been freed; or there is none any more.
+                Err(error) if failures == MOST_FAILURES => return Err(error),
+                Err(_) => {
+                    failures += 1;
+                    address += TABLE_PAGES as u64 * PAGE_BYTES;
+                }
+                Ok(Found::NothingUpTo(next)) => address = next,
+                Ok(Found::Table(table)) => {
                     let number = address / PAGE_BYTES / TABLE_PAGES as u64;
                     if let Some(accessed) = self.take(number, &table, look) {
                         used.push((number, accessed));
@@ -243,12 +253,13 @@ impl Observer {
                 }
             }
             if used_pages >= PAGES_A_CLEARING {
-                self.clear(&used, look)?;
+                self.clear(&used, look);
                 used.clear();
                 used_pages = 0;
             }
         }
-        self.clear(&used, look)
+        self.clear(&used, look);
+        Ok(())
     }
 
     /// Takes what a table says. Returns the pages whose bits are to be cleared.
@@ -277,14 +288,14 @@ impl Observer {
     }
 
     /// Clears the bits of pages, and finds those whose bits cannot be cleared.
-    fn clear(&mut self, used: &[(u64, Mask)], look: &mut Look) -> io::Result<()> {
+    fn clear(&mut self, used: &[(u64, Mask)], look: &mut Look) {
         let numbers = used.iter().flat_map(|(table, mask)| pages_of(*table, mask));
         let ranges = ranges(numbers, CLEARED_ALONG);
         let refused = self.space.advise(&ranges, Advice::Cold);
         for (number, mask) in used {
             look.cleared_pages += u64::from(count(mask));
             let address = number * TABLE_PAGES as u64 * PAGE_BYTES;
-            let Found::Table(after) = self.bits.find(self.space.thread, address)? else { continue };
+            let Ok(Found::Table(after)) = self.bits.find(self.space.thread, address) else { continue };
             let mut still = after.accessed;
             still.iter_mut().zip(mask).for_each(|(still, mask)| *still &= mask);
             let pages: Vec<u64> = pages_of(*number, &still).collect();
@@ -306,7 +317,6 @@ impl Observer {
                 known.unknown = unknown;
             }
         }
-        Ok(())
     }
 
     /// Finds reported pages whose contents are gone, and notes which pages are present.
