@@ -327,7 +327,7 @@ fn watch(args: &Args, home: &Home, pid: u32, signals: &OwnedFd, is_ours: bool) -
     };
     if let Some(trace) = trace {
         // What it has got so far is written all the same, and `finish` says if it is not.
-        let _ = trace.end(words, !matches!(followed, Err(_)));
+        let _ = trace.end(words, followed.is_ok());
     }
     let kept = keeper.map_or(Ok(()), Keeper::finish);
     let end = followed?;

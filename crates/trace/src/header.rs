@@ -93,8 +93,8 @@ pub struct Metadata {
     pub largest_child: Option<LargestChild>,
 }
 
-/// The epochs of a trace that holds each page once for each epoch in which it was used, in ascending
-/// order within the epoch. Behind each epoch there is a mark.
+/// The epochs of a trace that holds each page once for each epoch in which it was used, in
+/// ascending order within the epoch. Behind each epoch there is a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Epochs {
     /// How many there are.
