@@ -143,6 +143,7 @@ fn summary(entries: &[Value]) -> String {
         ("Tutorial", "tutorial.md"),
         ("Glossary", "glossary.md"),
         ("What a report says", "report.md"),
+        ("Watching a running program", "watch.md"),
         ("The live pager", "pager.md"),
         ("What is limited, and what is counted", "run.md"),
         ("Several programs under one limit", "tasks.md"),
