@@ -130,10 +130,7 @@ pub(crate) fn simulate(
         report.rows.extend(rows);
         report.traces.push(described);
     }
-    let mut all = columns(py, &SimulationRow::COLUMNS, &report.rows)?;
-    if report.is_sampled() {
-        all.extend(columns(py, &SimulationRow::SAMPLE_COLUMNS, &report.rows)?);
-    }
+    let mut all = columns(py, &report.columns(), &report.rows)?;
     all.extend(columns(py, &ASKED, &asked)?);
     Ok((all, report.origin()))
 }

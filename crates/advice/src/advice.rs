@@ -110,7 +110,7 @@ fn live(study: &CurveStudy) -> Option<(String, &str)> {
 }
 
 /// A word of a command, so that it can be pasted into a shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || "/._-+=:,@%".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_string()

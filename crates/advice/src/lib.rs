@@ -4,12 +4,14 @@
 //! - [`CurveStudy`] simulates policies at memory sizes, and draws the [`Conclusion`] from the fault
 //!   curves.
 //! - [`Advice`] is what that comes to, in five lines.
+//! - [`Slowdown`] is the least memory in which the program is hardly slower, with limits to set.
 //! - [`Study`] adds what a report on the trace shows: faults by object, distances, pictures.
 #![forbid(unsafe_code)]
 
 mod advice;
 mod conclusion;
 mod request;
+mod slowdown;
 mod study;
 
 pub use advice::Advice;
@@ -17,4 +19,5 @@ pub use conclusion::{
     Comparison, Conclusion, Curve, Curves, Enough, NEARLY_ALL, SLACK, Sentences, WORTH_IT, percent,
 };
 pub use request::{POLICIES, RequestError, SIZES, check, sizes};
+pub use slowdown::{LeastMemory, Slowdown};
 pub use study::{CurveStudy, Distances, ObjectStudy, StudiedObject, Study, launcher, short_name};

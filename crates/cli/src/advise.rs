@@ -3,6 +3,7 @@
 
 use crate::report::{self, Options};
 use crate::talk::say;
+use crate::time::{PagedBy, TimeOptions};
 use crate::watch;
 use anyhow::bail;
 use std::ffi::OsString;
@@ -10,10 +11,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use sweephand_advice::{Advice, CurveStudy};
+use sweephand_advice::{Advice, CurveStudy, Slowdown};
 use sweephand_output::{Output, named_by};
 use sweephand_trace::Interrupt;
 use sweephand_watch::LiveAdvice;
+
+/// What a program may be slowed down by, unless something else is asked for.
+const DEFAULT_SLOWDOWN: f64 = 1.2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,7 +26,7 @@ pub(crate) struct Args {
     trace: Option<PathBuf>,
     /// A running process, to be watched as `sweephand watch` does it. What is enough is told with
     /// bounds, under LRU; --policy and --memory do not apply
-    #[arg(long, value_name = "PID", conflicts_with_all = ["trace", "command", "policy", "memory"])]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["trace", "command", "policy", "memory", "slowdown", "device"])]
     pid: Option<u32>,
     /// With --pid: how long to watch
     #[arg(long = "for", value_name = "TIME", default_value = "60s", requires = "pid", value_parser = watch::time)]
@@ -31,6 +35,12 @@ pub(crate) struct Args {
     how: watch::How,
     #[command(flatten)]
     options: Options,
+    /// Also find the least memory in which the program takes at most so many times as long as with
+    /// all memory, and print it as limits to set
+    #[arg(long, value_name = "FACTOR", requires = "device")]
+    slowdown: Option<f64>,
+    #[command(flatten)]
+    time: TimeOptions,
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -52,6 +62,10 @@ enum Format {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (specs, sizes) = args.options.parse()?;
+    let device = args.time.device()?;
+    if let Some(factor) = args.slowdown.filter(|factor| !factor.is_finite() || *factor <= 1.0) {
+        bail!("--slowdown {factor}: write more than 1, as in 1.2");
+    }
     let mut in_use = named_by(&args.command);
     in_use.extend(args.trace.as_deref());
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
@@ -83,10 +97,30 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         CurveStudy::of(&trace, specs, &sizes, &|share| report::show(&bar, share), &Interrupt::default())?;
     bar.finish_and_clear();
     let advice = Advice { path: &path, study: &study };
+    let slowdown = match device {
+        None => None,
+        Some(device) => {
+            let model = args.time.model(&trace, device, PagedBy::Run)?;
+            let factor = args.slowdown.unwrap_or(DEFAULT_SLOWDOWN);
+            Some(Slowdown::of(&trace, &study, &model, factor, &Interrupt::default())?)
+        }
+    };
     match args.format {
-        Format::Text => write!(out, "{advice}")?,
+        Format::Text => {
+            write!(out, "{advice}")?;
+            if let Some(slowdown) = &slowdown {
+                writeln!(out, "{:<9} {slowdown}", "time")?;
+                for (name, line) in slowdown.limits(&study.command) {
+                    writeln!(out, "  {name:<11} {line}")?;
+                }
+            }
+        }
         Format::Json => {
-            serde_json::to_writer_pretty(&mut out, &advice.to_json()).map_err(io::Error::from)?;
+            let mut all = advice.to_json();
+            if let Some(slowdown) = &slowdown {
+                all["time"] = slowdown.to_json(&study.command);
+            }
+            serde_json::to_writer_pretty(&mut out, &all).map_err(io::Error::from)?;
             writeln!(out)?;
         }
     }

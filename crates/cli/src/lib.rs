@@ -12,6 +12,7 @@ mod advise;
 mod awake;
 mod compare;
 mod completions;
+mod devices;
 mod generate;
 mod import;
 mod info;
@@ -30,6 +31,7 @@ mod simulate;
 #[cfg(feature = "parquet")]
 mod sweep;
 mod talk;
+mod time;
 mod watch;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -86,6 +88,8 @@ enum Command {
     Compare(compare::Args),
     /// Show a paper's published results beside measured ones
     Reproduce(reproduce::Args),
+    /// List the paging devices that time is predicted for, or measure one
+    Devices(devices::Args),
     /// List the policies with their parameters
     Policies(policies::Args),
     /// Print a script for a shell that completes the command's options
@@ -146,6 +150,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         Command::Run(args) => run::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Reproduce(args) => reproduce::run(args, home),
+        Command::Devices(args) => devices::run(args),
         Command::Policies(args) => policies::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),
         Command::Man(args) => man::run(args, Cli::command()),

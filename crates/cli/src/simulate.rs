@@ -2,6 +2,7 @@
 
 use crate::progress;
 use crate::talk::say;
+use crate::time::{PagedBy, TimeOptions};
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub(crate) struct Args {
     /// Estimate from a sample of the pages, a share (1%) or a number (8192p): many times faster on
     /// large traces. Refused for policies that use neighbouring pages, objects or single frames,
     /// and for samples that are too small
-    #[arg(long, value_name = "SIZE", conflicts_with = "trajectory")]
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["trajectory", "device"])]
     sample: Option<SampleSize>,
     /// Seed of the sample: another seed takes another sample
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, requires = "sample")]
@@ -44,12 +45,17 @@ pub(crate) struct Args {
     /// What the table shows
     #[arg(long, value_enum, default_value = "faults")]
     measure: MeasureName,
+    #[command(flatten)]
+    time: TimeOptions,
+    /// What pages, for --device
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "run", requires = "device")]
+    paged_by: PagedBy,
     /// Write the results to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write the cold allocation of CLOCK-Pro, and which policy `auto` follows, over time to a CSV
     /// file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "device")]
     trajectory: Option<PathBuf>,
     /// Records of the trace between two samples of the trajectory [default: a thousandth of them]
     #[arg(long, value_name = "N", requires = "trajectory")]
@@ -71,6 +77,8 @@ enum MeasureName {
     Refaults,
     HitRatio,
     FaultsPerMillionInstructions,
+    /// Seconds that the program would take; needs --device
+    Time,
 }
 
 const TRAJECTORY_COLUMNS: [&str; 10] = [
@@ -103,7 +111,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         (FormatName::Table, MeasureName::FaultsPerMillionInstructions) => {
             Format::Table(Measure::FaultsPerMillionInstructions)
         }
+        (FormatName::Table, MeasureName::Time) => Format::Table(Measure::Time),
     };
+    let device = args.time.device()?;
+    if matches!(args.measure, MeasureName::Time) && device.is_none() {
+        bail!("--measure time: needs a device: add --device hdd, ssd, nvme, zram or a file");
+    }
     let mut in_use: Vec<&Path> = args.traces.iter().map(PathBuf::as_path).collect();
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
     in_use.extend(args.output.as_deref());
@@ -157,6 +170,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             for (cell, estimate) in sweep.cells.iter().zip(&estimates.cells) {
                 report.rows.push(described.estimated_row(&cell.spec, cell.frames, estimate));
             }
+        } else if let Some(device) = &device {
+            let model = args.time.model(&trace, device.clone(), args.paged_by)?;
+            for (cell, (outcome, time)) in sweep.cells.iter().zip(&model.run(&trace, &sweep, &progress)?) {
+                let row = described.row(&cell.spec, cell.frames, outcome);
+                report.rows.push(row.predicted(time.seconds, &time.paging));
+            }
         } else {
             for (cell, (outcome, points)) in sweep.cells.iter().zip(&sweep.run(&trace, &progress)?) {
                 report.rows.push(described.row(&cell.spec, cell.frames, outcome));
@@ -202,6 +221,11 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
     if let Some(size) = args.sample {
         options.push(("sample", json!(size.to_string())));
         options.push(("sample_seed", json!(args.sample_seed)));
+    }
+    if let Some(device) = &args.time.device {
+        options.push(("device", json!(device)));
+        options.push(("paged_by", json!(args.paged_by.name())));
+        options.push(("native_seconds", json!(args.time.native)));
     }
     SimulationReport::header(options)
 }

@@ -788,3 +788,47 @@ fn a_machine_that_cannot_work_says_so_in_a_line() {
     );
     assert_eq!(note.lines().count(), 1);
 }
+
+/// Predictions come in columns behind the others, and agree with the schema; what is missing for
+/// one is said.
+#[test]
+fn seconds_are_predicted_for_a_device() {
+    let sandbox = Sandbox::new();
+    sandbox.stdout("generate loop --pages 2000 --references 20000 -o loop.swt");
+    let csv = sandbox.stdout("simulate loop.swt -p clock -m 50%,100% --device hdd --native 2 --format csv");
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(
+        lines[0][11..],
+        ["hand_steps", "predicted_seconds", "predicted_pages_read", "predicted_pages_written"]
+    );
+    let seconds = |line: usize| lines[line][12].parse::<f64>().unwrap();
+    // A loop that does not fit is read anew in each of its ten turns; one that fits never is.
+    assert!(seconds(1) > 3.0 && lines[1][13].parse::<u64>().unwrap() >= 18_000, "{csv}");
+    assert_eq!((seconds(2), lines[2][13]), (2.0, "0"), "{csv}");
+    let table =
+        sandbox.stdout("simulate loop.swt -p clock -m 50%,100% --device hdd --native 2 --measure time");
+    assert!(table.contains(&format!("{:.2}", seconds(1))) && table.contains("2.00"), "{table}");
+    let json = sandbox.stdout("simulate loop.swt -p clock -m 50% --device zram --native 2 --format json");
+    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(parsed["sweephand"]["device"], "zram");
+    assert!(parsed["rows"][0]["predicted_seconds"].as_f64().unwrap() < seconds(1));
+
+    let advice = sandbox.stdout("advise loop.swt --device hdd --native 2 --slowdown 1.2");
+    assert!(
+        advice.contains("\ntime      Within 1.2 times its 2.00 s") && advice.contains("MemoryMax="),
+        "{advice}"
+    );
+    let listed = sandbox.stdout("devices");
+    assert!(listed.contains("\n zram ") && listed.contains("\nnvme: the data sheet of "), "{listed}");
+
+    let error = |command: &str| {
+        let output = sandbox.run(command);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        text(&output.stderr)
+    };
+    assert!(error("simulate loop.swt --measure time").contains("needs a device"));
+    assert!(error("simulate loop.swt --device floppy").contains("'floppy' is neither"));
+    assert!(error("simulate loop.swt --device ssd").contains("--native SECONDS"));
+    assert!(error("simulate loop.swt --device ssd --native 0").contains("more than 0"));
+    assert!(error("advise loop.swt --device ssd --native 1 --slowdown 1").contains("more than 1"));
+}

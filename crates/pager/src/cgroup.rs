@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A cgroup counts more than a pager does: page tables, kernel stacks, and cached pages of files
-//! that its processes read first. So [`kernel_share`] is added to the memory that the user asks
+//! that its processes read first. So `kernel_share` is added to the memory that the user asks
 //! for. Under the kernel's paging, the sum is the cgroup's limit. Under the pager it is each
 //! process's budget, and the cgroup's limit follows the processes that are alive: `limit_keeper`
 //! sets it, or the supervisor of tasks.
@@ -27,16 +27,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What a cgroup gets besides a program's own memory and the pager's, in bytes. It covers:
-///
-/// - page tables: one page for 512 pages, twice, because the pager has a place for each page too,
-///   and for several times the memory;
-/// - stacks, descriptors and rings in the kernel;
-/// - what the kernel charges in advance (64 pages for each processor).
-pub fn kernel_share(limit_bytes: u64) -> u64 {
-    (4 << 20) + limit_bytes / 64
-}
 
 /// Why there is no cgroup.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@
 //! the pager. Its swap file is where the pager's backing store would be. An unlimited program
 //! starts as it would without Sweephand.
 
-use crate::cgroup::{Cgroup, Swap, field, kernel_share};
+use crate::cgroup::{Cgroup, Swap, field};
 use crate::error::{RunError, system};
 use crate::program::ProgramError;
 use crate::run::{Ended, Running, Watched, check_limit, swap_directory};
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Instant;
+use sweephand_pager_interface::memory::kernel_share;
 use sweephand_program::ownership::{self, OwnershipError};
 
 /// Memory for a program under the kernel.

@@ -40,7 +40,7 @@ mod tidy;
 mod usage;
 pub mod watch;
 
-pub use cgroup::{CgroupCounts, CgroupError, Contents, kernel_share};
+pub use cgroup::{CgroupCounts, CgroupError, Contents};
 pub use enclosure::CgroupLimit;
 pub use error::RunError;
 pub use kernel::{KernelMemory, KernelRun};
@@ -49,6 +49,7 @@ pub use run::{Ended, Options, ReferenceBits, Run, Running, Watched};
 pub use statistics::{Glance, Statistics};
 pub use swap::SwapRun;
 pub use sweephand_pager_interface::control::Backend;
+pub use sweephand_pager_interface::memory::kernel_share;
 pub use sweephand_pager_interface::memory::{LEAST_BYTES, PAGE_BYTES, memory_for};
 pub use sweephand_pager_interface::spec::{LiveSpec, names as live_policies};
 

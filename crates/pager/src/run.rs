@@ -1,7 +1,6 @@
 //! A run: the order for the agents, the program as a child, and how both ended.
 
 use crate::accessed::{AccessedBits, Door};
-use crate::cgroup::kernel_share;
 use crate::enclosure::{CgroupLimit, Enclosure};
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
@@ -16,6 +15,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use sweephand_pager_interface::control::{Backend, Control, MAGIC, Order, Secret, Text};
+use sweephand_pager_interface::memory::kernel_share;
 use sweephand_pager_interface::spec::LiveSpec;
 
 /// Where the reference bits of the `anon` backend come from.

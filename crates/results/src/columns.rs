@@ -36,9 +36,6 @@ impl<R> Field<R> {
 }
 
 /// A row with the names of its columns, for a CSV.
-pub(crate) fn named<R, const COLUMNS: usize>(
-    columns: &[Column<R>; COLUMNS],
-    row: &R,
-) -> [(&'static str, String); COLUMNS] {
-    columns.each_ref().map(|(name, field)| (*name, field.text(row)))
+pub(crate) fn named<R>(columns: &[Column<R>], row: &R) -> Vec<(&'static str, String)> {
+    columns.iter().map(|(name, field)| (*name, field.text(row))).collect()
 }

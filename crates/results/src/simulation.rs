@@ -6,12 +6,12 @@ use crate::{Table, bytes, grouped};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
-use sweephand_sim::{Estimate, Estimates, MeasuredError, Outcome};
+use sweephand_sim::{Estimate, Estimates, MeasuredError, Outcome, PagingTime};
 use sweephand_trace::Trace;
 
 /// One policy with one memory size on one trace. The fields are the columns of the CSV, in this
-/// order; the last two are there only if pages were sampled, and all counts but the first three are
-/// estimates then.
+/// order. The two on samples are there only if pages were sampled, and all counts but the first three
+/// are estimates then. The last three are there only if time was predicted.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SimulationRow {
     /// The trace, as it was named.
@@ -45,6 +45,15 @@ pub struct SimulationRow {
     /// Standard error of `hit_ratio`, to six decimals, where pages were sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_ratio_error: Option<f64>,
+    /// Seconds that the program would take, to six decimals, where they were predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_seconds: Option<f64>,
+    /// Pages that would be read from the device, where time was predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_pages_read: Option<u64>,
+    /// Pages that would be written to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted_pages_written: Option<u64>,
 }
 
 impl SimulationRow {
@@ -69,6 +78,24 @@ impl SimulationRow {
         ("sampled_pages", Field::OptionalCount(|row| row.sampled_pages)),
         ("hit_ratio_error", Field::OptionalRatio(|row| row.hit_ratio_error)),
     ];
+
+    /// Those behind them where time was predicted.
+    pub const TIME_COLUMNS: [Column<Self>; 3] = [
+        ("predicted_seconds", Field::OptionalRatio(|row| row.predicted_seconds)),
+        ("predicted_pages_read", Field::OptionalCount(|row| row.predicted_pages_read)),
+        ("predicted_pages_written", Field::OptionalCount(|row| row.predicted_pages_written)),
+    ];
+
+    /// The same row with a prediction of its time.
+    #[must_use]
+    pub fn predicted(self, seconds: f64, paging: &PagingTime) -> Self {
+        Self {
+            predicted_seconds: Some(six_decimals(seconds)),
+            predicted_pages_read: Some(paging.pages_read),
+            predicted_pages_written: Some(paging.pages_written),
+            ..self
+        }
+    }
 }
 
 /// What the rows on one trace have in common.
@@ -163,6 +190,9 @@ impl SimulatedTrace {
             hand_steps: outcome.hand_steps,
             sampled_pages: None,
             hit_ratio_error: None,
+            predicted_seconds: None,
+            predicted_pages_read: None,
+            predicted_pages_written: None,
         }
     }
 }
@@ -207,6 +237,8 @@ pub enum Measure {
     FaultsPerMillionInstructions,
     /// Faults that need a disk read: all but first touches.
     Refaults,
+    /// Predicted seconds.
+    Time,
 }
 
 impl SimulationReport {
@@ -221,6 +253,12 @@ impl SimulationReport {
             "percentages_of_memory": "of the trace's distinct pages, to the nearest page, at least one",
         });
         let options: Vec<_> = options.into_iter().collect();
+        if options.iter().any(|(name, _)| *name == "device") {
+            conventions["predicted_seconds"] = json!(
+                "processor time with all memory, and the waits of one thread for paging to the device; \
+                 memory is what the policy has, the pager's own not included"
+            );
+        }
         if options.iter().any(|(name, _)| *name == "sample") {
             conventions["sample"] = json!(
                 "counts are those of the sampled pages in a memory smaller in proportion, divided by \
@@ -240,28 +278,26 @@ impl SimulationReport {
     pub fn write(&self, format: Format, out: impl Write + Send) -> io::Result<()> {
         match format {
             Format::Table(measure) => self.write_tables(measure, out),
-            Format::Csv if self.is_sampled() => {
-                let columns = |row: &SimulationRow| {
-                    let [mut all, sample] = [
-                        named(&SimulationRow::COLUMNS, row).to_vec(),
-                        named(&SimulationRow::SAMPLE_COLUMNS, row).to_vec(),
-                    ];
-                    all.extend(sample);
-                    all
-                };
-                write_csv(self.rows.iter().map(columns), out)
+            Format::Csv => {
+                let columns = self.columns();
+                write_csv(self.rows.iter().map(|row| named(&columns, row)), out)
             }
-            Format::Csv => write_csv(self.rows.iter().map(|row| named(&SimulationRow::COLUMNS, row)), out),
             Format::Json => write_json(self, out),
             #[cfg(feature = "parquet")]
-            Format::Parquet if self.is_sampled() => {
-                let rows: Vec<_> = self.rows.iter().collect();
-                let (columns, sample) = (&SimulationRow::COLUMNS, &SimulationRow::SAMPLE_COLUMNS);
-                crate::parquet::write_pairs((columns, &rows), (sample, &rows), out)
-            }
-            #[cfg(feature = "parquet")]
-            Format::Parquet => crate::parquet::write(&SimulationRow::COLUMNS, &self.rows, out),
+            Format::Parquet => crate::parquet::write(&self.columns(), &self.rows, out),
         }
+    }
+
+    /// The columns of its rows, in order.
+    pub fn columns(&self) -> Vec<Column<SimulationRow>> {
+        let mut columns = SimulationRow::COLUMNS.to_vec();
+        if self.is_sampled() {
+            columns.extend(SimulationRow::SAMPLE_COLUMNS);
+        }
+        if self.rows.iter().any(|row| row.predicted_seconds.is_some()) {
+            columns.extend(SimulationRow::TIME_COLUMNS);
+        }
+        columns
     }
 
     /// Whether any of its traces was sampled.
@@ -391,6 +427,7 @@ impl Measure {
             Measure::HitRatio => "hit ratio in percent under each policy, by memory size",
             Measure::FaultsPerMillionInstructions => "page faults per million instructions, by memory size",
             Measure::Refaults => "page faults but first touches under each policy, by memory size",
+            Measure::Time => "predicted seconds under each policy, by memory size",
         }
     }
 
@@ -405,6 +442,7 @@ impl Measure {
             Measure::FaultsPerMillionInstructions => {
                 row.faults_per_million_instructions.map_or("-".into(), |faults| format!("{faults:.3}"))
             }
+            Measure::Time => row.predicted_seconds.map_or("-".into(), |seconds| format!("{seconds:.2}")),
         }
     }
 }

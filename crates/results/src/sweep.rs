@@ -106,6 +106,9 @@ mod tests {
             hand_steps: 12,
             sampled_pages: None,
             hit_ratio_error: None,
+            predicted_seconds: None,
+            predicted_pages_read: None,
+            predicted_pages_written: None,
         };
         let cell = CellColumns {
             memory: "25%".into(),

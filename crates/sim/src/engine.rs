@@ -35,6 +35,15 @@ pub trait Simulation: Send {
 /// does nothing unless it is written out; what does nothing costs nothing, as an engine is compiled
 /// for its observer.
 pub trait Observer {
+    /// Whether [`Observer::written`] is called. Looking for writes takes time at every reference.
+    const SEES_WRITES: bool = false;
+
+    /// A reference that writes to its page, after the fault that it may have taken.
+    #[inline]
+    fn written(&mut self, page: PageId) {
+        let _ = page;
+    }
+
     /// A reference to a page that is not resident, before room is made for it.
     #[inline]
     fn fault(&mut self, page: PageId, record: u64) {
@@ -136,6 +145,9 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             let page = reference.page();
             if COLLAPSE {
                 if page == self.last {
+                    if O::SEES_WRITES && reference.is_write() {
+                        self.observer.written(PageId(page));
+                    }
                     continue;
                 }
                 self.last = page;
@@ -150,6 +162,9 @@ impl<P: Policy, O: Observer> Engine<P, O> {
                 self.policy.hit(reference);
             } else {
                 *flags |= REFERENCED;
+            }
+            if O::SEES_WRITES && reference.is_write() {
+                self.observer.written(PageId(page));
             }
         }
     }

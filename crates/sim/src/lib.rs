@@ -36,7 +36,7 @@ pub use future::{Future, TooLong};
 pub use lru_stack::LruStack;
 pub use memory::{MemorySize, MemorySizeError};
 pub use opt_stack::OptStack;
-pub use outcome::{Outcome, RefaultDistances};
+pub use outcome::{Outcome, PagingTime, RefaultDistances};
 pub use refault::RefaultObserver;
 pub use sampling::{
     DEFAULT_SEED, Estimate, Estimates, GROUPS, LEAST_FRAMES, LEAST_PAGES, MeasuredError, SampleSize,

@@ -24,6 +24,8 @@ pub struct Outcome {
     pub leader: Option<Leader>,
     /// Refault distances, where they were measured.
     pub refault_distances: Option<RefaultDistances>,
+    /// What paging would take, where it was predicted.
+    pub paging: Option<PagingTime>,
 }
 
 impl Outcome {
@@ -31,6 +33,17 @@ impl Outcome {
     pub fn refaults(&self) -> u64 {
         self.faults - self.first_touch_faults
     }
+}
+
+/// What paging would take on a device, by a model of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PagingTime {
+    /// Time for which the program would wait, in nanoseconds.
+    pub stall_ns: u64,
+    /// Pages that would be read from the device, those read ahead in vain among them.
+    pub pages_read: u64,
+    /// Pages that would be written to the device.
+    pub pages_written: u64,
 }
 
 /// The refault distances of a simulation, added up. A

@@ -437,6 +437,7 @@ fn outcomes(sample: &Trace, share: f64, sweep: &Sweep) -> Result<Vec<Outcome>, S
             cold_allocation: None,
             leader: None,
             refault_distances: None,
+            paging: None,
         }
     });
     Ok(outcomes.collect())

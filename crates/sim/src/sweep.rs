@@ -6,7 +6,8 @@
 
 use crate::engine::{observed, simulation};
 use crate::{
-    Future, LruStack, MemorySize, MemorySizeError, OptStack, Outcome, RefaultObserver, Simulation, TooLong,
+    Future, LruStack, MemorySize, MemorySizeError, Observer, OptStack, Outcome, RefaultObserver, Simulation,
+    TooLong,
 };
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -175,6 +176,27 @@ impl Sweep {
             run.report(&self.cells, &mut results);
         }
         Ok(results)
+    }
+
+    /// Runs it with an observer for each simulation, made by `watch` from its cell. What an observer
+    /// has seen comes back in the outcome that it reports to. Nothing is done for all sizes in one
+    /// pass. There are no trajectories, and no refault distances.
+    pub fn run_watched<O: Observer + Send + 'static>(
+        &self,
+        trace: &Trace,
+        watch: impl Fn(&Cell) -> O,
+        progress: &dyn Fn(u64),
+    ) -> Result<Vec<Outcome>, SweepError> {
+        let page_bytes = trace.header().metadata.page_size;
+        let simulation =
+            |cell: &Cell| observed(&cell.spec, cell.frames, self.collapse, page_bytes, watch(cell));
+        let mut runs = self.cells.iter().map(simulation).collect::<Result<Vec<_>, _>>()?;
+        let needs_future = runs.iter().any(|run| run.needs_future());
+        let advance = |run: &mut Box<dyn Simulation>, chunk: &Chunk, next_uses: &[u32]| {
+            run.advance(chunk, 0..chunk.references.len(), next_uses);
+        };
+        feed(trace, &mut runs, needs_future, &advance, progress, &self.interrupt)?;
+        Ok(runs.iter().map(|run| run.outcome()).collect())
     }
 
     /// How many simulations with a state of their own for each page a sweep over these cells takes.

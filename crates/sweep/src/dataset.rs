@@ -422,6 +422,9 @@ mod tests {
                 hand_steps: 0,
                 sampled_pages: None,
                 hit_ratio_error: None,
+                predicted_seconds: None,
+                predicted_pages_read: None,
+                predicted_pages_written: None,
             },
             cell: CellColumns {
                 memory: cell.memory.clone(),

@@ -1,10 +1,10 @@
 //! The way to the disk and what is there. Only `transfer` moves pages on it.
 
 use crate::io::Io;
-use crate::readahead::ReadAhead;
-use crate::readaround::ReadAround;
 use crate::staging::Staging;
 use crate::store::Store;
+use sweephand_pager_interface::readahead::ReadAhead;
+use sweephand_pager_interface::readaround::ReadAround;
 
 /// The disk.
 #[derive(Debug)]

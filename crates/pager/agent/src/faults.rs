@@ -11,13 +11,13 @@ use crate::guards::{before_next_guard, is_unguarded};
 use crate::kernel::PAGE_BYTES;
 use crate::own::Retry;
 use crate::pages::{Flag, State, page_start};
-use crate::readahead::{StreamId, TRIGGERED_PAGES};
 use crate::reclaim::make_room;
 use crate::rooms::Rooms;
 use crate::stock::count_native;
 use crate::transfer::{self, Need, map_from_limbo, may_read};
 use alloc::vec::Vec;
 use rustix::io::Errno;
+use sweephand_pager_interface::readahead::{StreamId, TRIGGERED_PAGES};
 use sweephand_policy::PageId;
 
 /// Answers a thread that waits for the page at this address.

@@ -37,7 +37,6 @@
 //! | `live`, `bits`, `exact_bits` | the policy; reference bits in software, and exact ones |
 //! | `pages`, `regions`, `objects` | the page table; managed ranges; large allocations |
 //! | `staging`, `store`, `io`, `ring` | pages on their way, files, requests |
-//! | `readahead`, `readaround` | windows along streams; windows around single faults |
 //! | `account`, `cgroup` | what counts besides the program's pages; the cgroup |
 //! | `simulation` | for tests: a kernel, a disk and a program, all from a seed |
 //! | `mailbox`, `gate` | how the program's threads call the agent; what keeps them from changes |
@@ -50,7 +49,8 @@
 //! | `passing` | files that pass through sockets |
 //!
 //! What the agent shares with the command (`accessed`, `control`, `lease`, `spec`, `division`) is
-//! in the crate `sweephand-pager-interface`.
+//! in the crate `sweephand-pager-interface`, with the windows that are read along streams and around
+//! single faults (`readahead`, `readaround`): predictions of time follow the same rules.
 #![cfg_attr(not(test), no_std)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64", feature = "agent"))]
 
@@ -103,8 +103,6 @@ pub mod pages;
 mod passing;
 mod polls;
 mod program;
-pub mod readahead;
-mod readaround;
 mod reclaim;
 pub mod regions;
 mod rest;

@@ -31,8 +31,6 @@ use crate::memory::Memory;
 use crate::own;
 use crate::pages::Pages;
 use crate::program::Program;
-use crate::readahead::ReadAhead;
-use crate::readaround::ReadAround;
 use crate::rlimits::{self, Raised};
 use crate::roots;
 use crate::spec::LiveSpec;
@@ -46,6 +44,8 @@ use alloc::vec::Vec;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use sweephand_pager_interface::readahead::ReadAhead;
+use sweephand_pager_interface::readaround::ReadAround;
 use sweephand_policy::PageId;
 
 /// The program keeps at least one part in this many of the memory, whatever else takes memory.

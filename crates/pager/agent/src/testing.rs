@@ -13,8 +13,6 @@ use crate::live;
 use crate::memory::Memory;
 use crate::pages::{Flag, State};
 use crate::program::Program;
-use crate::readahead::ReadAhead;
-use crate::readaround::ReadAround;
 use crate::rooms::Rooms;
 use crate::spec::LiveSpec;
 use crate::staging::{Phase, Staging};
@@ -27,6 +25,8 @@ use core::cell::RefCell;
 use linux_raw_sys::general as raw;
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::Errno;
+use sweephand_pager_interface::readahead::ReadAhead;
+use sweephand_pager_interface::readaround::ReadAround;
 use sweephand_policy::PageId;
 
 /// The address of the first page. No test touches it.

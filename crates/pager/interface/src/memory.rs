@@ -22,6 +22,16 @@ pub fn memory_for(frames: u64) -> u64 {
     pages.max(LEAST_PAGES) * PAGE_BYTES
 }
 
+/// What a cgroup gets besides a program's own memory and the pager's, in bytes. It covers:
+///
+/// - page tables: one page for 512 pages, twice, because the pager has a place for each page too,
+///   and for several times the memory;
+/// - stacks, descriptors and rings in the kernel;
+/// - what the kernel charges in advance (64 pages for each processor).
+pub fn kernel_share(limit_bytes: u64) -> u64 {
+    (4 << 20) + limit_bytes / 64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use super::link::{Call, Heard, Link, Switchboard, processor_ns};
 use super::options::TaskOptions;
 use super::statistics::TasksStatistics;
 use super::watch::TasksWatch;
-use crate::cgroup::{CgroupError, kernel_share};
+use crate::cgroup::CgroupError;
 use crate::enclosure::Enclosure;
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
@@ -25,6 +25,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use sweephand_pager_interface::control::{Backend, MAGIC, Order, Text};
+use sweephand_pager_interface::memory::kernel_share;
 
 /// Words that an agent may leave unread, besides those that its pages and frames account for. A
 /// process that leaves more is not one of our agents.

@@ -47,7 +47,7 @@ struct Part {
 
 /// The windows. Without tables if no window may be larger than a page.
 #[derive(Debug)]
-pub(crate) struct ReadAround {
+pub struct ReadAround {
     parts: Box<[Part]>,
     /// The latest faults, by block.
     blocks: Box<[u32]>,
@@ -57,7 +57,7 @@ pub(crate) struct ReadAround {
 
 impl ReadAround {
     /// Windows of at most `most` pages.
-    pub(crate) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         let most_power = most.clamp(1, MOST_PAGES).ilog2() as u8;
         let table = |entries| if most_power > 0 { entries } else { 0 };
         Self {
@@ -90,7 +90,7 @@ impl ReadAround {
     }
 
     /// A fault on a page of the store, by page number: which pages to read, itself included.
-    pub(crate) fn fault(&mut self, page_number: usize) -> Range<usize> {
+    pub fn fault(&mut self, page_number: usize) -> Range<usize> {
         if self.most_power == 0 {
             return page_number..page_number + 1;
         }
@@ -106,7 +106,7 @@ impl ReadAround {
 
     /// A page that no fault had asked for was used, or left without having been used. Where the
     /// window is one page, it was read or filled ahead of a stream, which teaches nothing.
-    pub(crate) fn was_used(&mut self, page_number: usize, used: bool) {
+    pub fn was_used(&mut self, page_number: usize, used: bool) {
         if self.most_power > 0 && self.part(page_number).power > 0 {
             self.learn(page_number, if used { USED } else { UNUSED });
         }

@@ -1,0 +1,19 @@
+//! Seconds from page faults: how long a program would take in less memory, on a given device.
+//!
+//! - A [`Device`] is what pages go to, in a few figures: four devices are built in, others come from
+//!   TOML files.
+//! - [`calibrate`] measures the figures of the device that a directory is on.
+//! - [`Paging`] is what moves the pages: Sweephand's pager, or the kernel. Its costs were measured.
+//! - [`TimeModel`] puts these beside a trace. Its observer of a simulation adds up the time for
+//!   which the program would wait; [`Prediction`] is that with the processor time.
+#![forbid(unsafe_code)]
+
+mod calibrate;
+mod device;
+mod model;
+mod paging;
+
+pub use calibrate::{CalibrationError, calibrate};
+pub use device::{BUILT_IN, Device, DeviceError, Figures, MEASURED, Measurement, measured_path};
+pub use model::{ASSUMED_INSTRUCTIONS_PER_SECOND, ModelError, PagingObserver, Prediction, TimeModel};
+pub use paging::Paging;
