@@ -85,6 +85,7 @@ impl ReadAhead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn windows_double_along_a_run_and_start_anew_elsewhere() {
