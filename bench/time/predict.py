@@ -3,10 +3,11 @@
 
     sudo bench/time/predict.py SWEEPHAND DEVICE.toml [PROGRAM...] > bench/time/results/DATE.csv
 
-Each program is recorded once with the Valgrind recorder, timed with all memory by the same command, and then run at
-three memory sizes under `sweephand run` and `sweephand run --kernel`, by turns. SWEEPHAND is the
-command. DEVICE.toml is what `SWEEPHAND devices DIR -o DEVICE.toml` has measured, with the same DIR
-as WORK below. Needs root, Debian's sort, sqlite3, python3, perl and gcc, and Valgrind.
+Each program is recorded once with the Valgrind recorder, timed with all memory by the same command,
+and then run at three memory sizes under `sweephand run` and `sweephand run --kernel`, by turns.
+SWEEPHAND is the command. DEVICE.toml is what `SWEEPHAND devices DIR -o DEVICE.toml` has measured,
+with the same DIR as WORK below. Needs root, Debian's sort, sqlite3, python3, perl and gcc, and
+Valgrind.
 """
 
 import csv
@@ -44,8 +45,8 @@ COLUMNS = ["program", "paged_by", "memory_mib", "native_seconds", "predicted_sec
 
 
 def frames(memory_pages, paged_by):
-    """What the policy has of the budget, which is --memory and the kernel's share (memory.rs, division.rs
-    of crates/pager/interface)."""
+    """What the policy has of the budget: --memory and the kernel's share (memory.rs and
+    division.rs of crates/pager/interface)."""
     budget = memory_pages + 1024 + memory_pages // 64
     if paged_by == "kernel":
         return budget

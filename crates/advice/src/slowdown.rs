@@ -54,8 +54,8 @@ pub struct Slowdown {
 }
 
 impl Slowdown {
-    /// The least memory in which the program of `trace` takes at most `factor` times as long, on the
-    /// device of `model`. `study` says at which sizes to look.
+    /// The least memory in which the program of `trace` takes at most `factor` times as long, on
+    /// the device of `model`. `study` says at which sizes to look.
     ///
     /// # Errors
     /// See [`Sweep::run`].
@@ -149,7 +149,8 @@ impl fmt::Display for Slowdown {
 }
 
 /// The least of some ascending sizes from which on the time is at most `most`, and some sizes
-/// between it and the one below, with the time there. The largest size is taken if no other will do.
+/// between it and the one below, with the time there. The largest size is taken if no other will
+/// do.
 fn least<E>(
     sizes: &[u64],
     most: f64,

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 40, requires = "directory",
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Write the device to a file instead of the user's configuration directory; - is standard output
+    /// Write the device to this file, not to the user's configuration; - is standard output
     #[arg(short, long, value_name = "FILE.toml", requires = "directory")]
     output: Option<PathBuf>,
 }

@@ -225,7 +225,9 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
     if let Some(device) = &args.time.device {
         options.push(("device", json!(device)));
         options.push(("paged_by", json!(args.paged_by.name())));
-        options.push(("native_seconds", json!(args.time.native)));
+        if let Some(seconds) = args.time.native {
+            options.push(("native_seconds", json!(seconds)));
+        }
     }
     SimulationReport::header(options)
 }

@@ -360,7 +360,7 @@ fn go_and_java_are_watched() {
                 .env("GOCACHE", workshop().join("go-cache"))
                 .env("GOFLAGS", "-mod=mod");
             assert!(output(&mut build).status.success());
-            programs.push(vec![churn.display().to_string(), "48".to_string(), "6".to_string()]);
+            programs.push(vec![churn.display().to_string(), "48".to_string(), "60".to_string()]);
         }
     }
     let has = |program: &str| command(program).arg("-version").output().is_ok();

@@ -178,9 +178,9 @@ impl Sweep {
         Ok(results)
     }
 
-    /// Runs it with an observer for each simulation, made by `watch` from its cell. What an observer
-    /// has seen comes back in the outcome that it reports to. Nothing is done for all sizes in one
-    /// pass. There are no trajectories, and no refault distances.
+    /// Runs it with an observer for each simulation, made by `watch` from its cell. What an
+    /// observer has seen comes back in the outcome that it reports to. Nothing is done for all
+    /// sizes in one pass. There are no trajectories, and no refault distances.
     pub fn run_watched<O: Observer + Send + 'static>(
         &self,
         trace: &Trace,

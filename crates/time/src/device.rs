@@ -21,8 +21,8 @@ pub struct Figures {
     pub operations_per_second: f64,
     /// Bytes that it transfers in a second by large requests, many at a time.
     pub bytes_per_second: f64,
-    /// Bytes that a larger request transfers in a second beyond the latency of its first page, alone
-    /// on the device.
+    /// Bytes that a larger request transfers in a second beyond the latency of its first page,
+    /// alone on the device.
     pub stream_bytes_per_second: f64,
 }
 

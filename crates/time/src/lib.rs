@@ -1,7 +1,7 @@
 //! Seconds from page faults: how long a program would take in less memory, on a given device.
 //!
-//! - A [`Device`] is what pages go to, in a few figures: four devices are built in, others come from
-//!   TOML files.
+//! - A [`Device`] is what pages go to, in a few figures: four devices are built in, others come
+//!   from TOML files.
 //! - [`calibrate`] measures the figures of the device that a directory is on.
 //! - [`Paging`] is what moves the pages: Sweephand's pager, or the kernel. Its costs were measured.
 //! - [`TimeModel`] puts these beside a trace. Its observer of a simulation adds up the time for

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Windows are those of the pager: the same code reads ahead along runs and around single faults
-//! (`sweephand_pager_interface`). A page that was read ahead and is not used within a 16th of memory
-//! is gone again.
+//! (`sweephand_pager_interface`). A page that was read ahead and is not used within a 16th of
+//! memory is gone again.
 //!
 //! What the model does not know:
 //! - The program has one thread. With more, waits overlap.
@@ -120,8 +120,8 @@ pub struct Prediction {
 }
 
 impl TimeModel {
-    /// The model of a trace. `native_seconds` is how long its program takes with all memory; without
-    /// it, its instructions are counted at [`ASSUMED_INSTRUCTIONS_PER_SECOND`].
+    /// The model of a trace. `native_seconds` is how long its program takes with all memory;
+    /// without it, its instructions are counted at [`ASSUMED_INSTRUCTIONS_PER_SECOND`].
     ///
     /// # Errors
     /// Neither is known, or the trace cannot be read.

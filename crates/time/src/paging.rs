@@ -1,8 +1,8 @@
 //! What moves pages, and what that costs apart from the device.
 //!
-//! The costs of a fault under `run` follow the figures in bench/pager's README; the others are rough
-//! estimates for one machine, not fitted yet: bench/time says how far predictions are off. They
-//! hardly matter where a device takes 100 microseconds, and decide where it takes 5.
+//! The costs of a fault under `run` follow the figures in bench/pager's README; the others are
+//! rough estimates for one machine, not fitted yet: bench/time says how far predictions are off.
+//! They hardly matter where a device takes 100 microseconds, and decide where it takes 5.
 
 /// What moves pages between memory and the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,8 +17,8 @@ pub enum Paging {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Costs {
     /// Once, when memory is short for the first time. The pager takes over memory, and has what
-    /// reads accessed bits loaded: a sort of 26 MiB in 30 MiB, where nothing is read or written yet,
-    /// took 0.1 seconds more than in 200 MiB.
+    /// reads accessed bits loaded: a sort of 26 MiB in 30 MiB, where nothing is read or written
+    /// yet, took 0.1 seconds more than in 200 MiB.
     pub(crate) start_ns: u64,
     /// A fault that reads: from the touch to the request, and from its completion to the program.
     pub(crate) fault_ns: u64,
@@ -26,8 +26,8 @@ pub(crate) struct Costs {
     pub(crate) page_in_ns: u64,
     /// A touch of a page that was read ahead.
     pub(crate) arrived_ns: u64,
-    /// A fault on a page that was never touched, beyond what it costs with all memory. It may fill a
-    /// window of them.
+    /// A fault on a page that was never touched, beyond what it costs with all memory. It may fill
+    /// a window of them.
     pub(crate) zero_fault_ns: u64,
     /// Each page so filled.
     pub(crate) zero_page_ns: u64,

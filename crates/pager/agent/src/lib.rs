@@ -49,8 +49,8 @@
 //! | `passing` | files that pass through sockets |
 //!
 //! What the agent shares with the command (`accessed`, `control`, `lease`, `spec`, `division`) is
-//! in the crate `sweephand-pager-interface`, with the windows that are read along streams and around
-//! single faults (`readahead`, `readaround`): predictions of time follow the same rules.
+//! in the crate `sweephand-pager-interface`, with the windows that are read along streams and
+//! around single faults (`readahead`, `readaround`): predictions of time follow the same rules.
 #![cfg_attr(not(test), no_std)]
 #![cfg(all(target_os = "linux", target_arch = "x86_64", feature = "agent"))]
 
