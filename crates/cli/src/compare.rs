@@ -23,7 +23,7 @@ use std::thread;
 use sweephand_output::{Output, named_by};
 use sweephand_pager::{
     Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, ReferenceBits,
-    Run, RunError, Running, Statistics, kernel_share,
+    RunError, Running, Statistics, kernel_share,
 };
 use sweephand_program::Signals;
 use sweephand_results::{LiveFormat, LiveReport, LiveRun, bytes};
@@ -298,11 +298,11 @@ impl Variant {
                     swap: args.swap.clone(),
                     prefetch_pages,
                     use_ring: true,
-                    backend: Backend::Anon,
+                    backend: Backend::Auto,
                     reference_bits: ReferenceBits::Auto,
                     cgroup_limit: CgroupLimit::Fitting,
                 };
-                Run::start(command, &options, prepare).map(boxed)
+                sweephand_pager::start(command, &options, prepare).map(|(run, _)| run)
             }
         };
         let run = run.map_err(|error| not_started(error.into()))?;

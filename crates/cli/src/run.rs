@@ -8,6 +8,7 @@ use crate::awake::Awake;
 use crate::live::{forget_stats, limit_bytes, note_on_swap, prefetch_pages, show};
 use crate::talk::say;
 use anyhow::bail;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{
     SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ,
@@ -21,7 +22,7 @@ use std::process::{ExitCode, ExitStatus};
 use sweephand_output::{Output, named_by};
 use sweephand_pager::{
     Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, ReferenceBits,
-    Run, Running, SwapRun,
+    Running,
 };
 use sweephand_program::{Signals, exit_code};
 
@@ -80,12 +81,14 @@ pub(crate) struct Args {
     /// power, and processor time of the host. Needs root
     #[arg(long)]
     awake: bool,
-    /// How pages are taken from the program. anon moves them and works for any program. memfd makes
-    /// the program's memory shared: policies get exact reference bits, and unchanged pages are not
-    /// written again; but a program that forks while it is paged is ended, and cannot use direct
-    /// I/O and io_uring
-    #[arg(long, value_enum, default_value = "anon")]
-    backend: PagingBackend,
+    /// How pages are taken from the program. anon: by an agent inside the program, which needs the
+    /// GNU C library, linked dynamically. memfd: by an agent too, which makes the memory shared;
+    /// unchanged pages are not written again, but a program that forks while it is paged is ended,
+    /// and cannot use direct I/O and io_uring. swap: by the kernel, directed from outside; any
+    /// program and all that it starts, under one limit. auto: anon, or swap for a program that can
+    /// have no agent
+    #[arg(long, default_value = "auto", value_parser = backends())]
+    backend: Backend,
     /// How the pager learns which pages are in use. hardware reads the processor's accessed bits,
     /// which takes root and a kernel with BPF and BTF. software unmaps pages and waits for a touch.
     /// auto is hardware where that can be had; --stats says which it was
@@ -109,13 +112,6 @@ enum InputOutput {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum PagingBackend {
-    Anon,
-    Memfd,
-    Swap,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Bits {
     Auto,
     Hardware,
@@ -134,7 +130,7 @@ pub(crate) enum Rule {
 impl Args {
     /// Refuses options that mean nothing with the backend.
     pub(crate) fn check_backend(&self) -> anyhow::Result<()> {
-        if self.backend != PagingBackend::Swap {
+        if self.backend != Backend::Swap {
             return Ok(());
         }
         let refused = [
@@ -148,6 +144,13 @@ impl Args {
             Some((_, option)) => bail!("--backend swap does not go with {option}"),
             None => Ok(()),
         }
+    }
+
+    /// The backend. Who sets what only an agent has wants an agent.
+    fn backend(&self) -> Backend {
+        let is_of_agents =
+            self.io == InputOutput::Sync || self.reference_bits != Bits::Auto || self.cgroup_limit.is_some();
+        if self.backend == Backend::Auto && is_of_agents { Backend::Anon } else { self.backend }
     }
 
     /// Whether it is the programs of a file that are run.
@@ -184,16 +187,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     note_on_swap(&args.swap);
     let limit_bytes = limit_bytes("--memory", args.memory.as_deref().unwrap_or_default())?;
     let prefetch_pages = prefetch_pages(&args.prefetch)?;
+    let backend = args.backend();
     let options = Options {
         limit_bytes,
         policy: LiveSpec::parse(args.policy.as_deref().unwrap_or("clock-pro"))?,
         swap: args.swap,
         prefetch_pages,
         use_ring: args.io == InputOutput::Auto,
-        backend: match args.backend {
-            PagingBackend::Anon | PagingBackend::Swap => Backend::Anon,
-            PagingBackend::Memfd => Backend::Memfd,
-        },
+        backend,
         reference_bits: match args.reference_bits {
             Bits::Auto => ReferenceBits::Auto,
             Bits::Hardware => ReferenceBits::Hardware,
@@ -208,10 +209,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let run: Box<dyn Running> = if args.kernel {
         let memory = KernelMemory::Limited { limit_bytes, swap: options.swap };
         Box::new(KernelRun::start(&args.command, &memory, |_| {})?)
-    } else if args.backend == PagingBackend::Swap {
-        Box::new(SwapRun::start(&args.command, &options, |_| {})?)
     } else {
-        Box::new(Run::start(&args.command, &options, |_| {})?)
+        let (run, no_agent) = sweephand_pager::start(&args.command, &options, |_| {})?;
+        if let Some(nature) = no_agent {
+            say!(
+                "sweephand: note: {}: {nature}: the kernel pages it, directed by the policy (--backend swap); --memory \
+                 is for all of its processes together",
+                args.command[0].display()
+            );
+        }
+        run
     };
     signals.pass_on(run.child());
     if args.progress {
@@ -261,6 +268,12 @@ fn tell_of_core(program: &Path, status: ExitStatus) {
             program.display()
         );
     }
+}
+
+/// Reads the name of a backend.
+fn backends() -> impl TypedValueParser<Value = Backend> {
+    let names = Backend::ALL.map(|(name, _)| name);
+    PossibleValuesParser::new(names).map(|name| name.parse().expect("it is one of the names"))
 }
 
 /// The limit of a cgroup around a program.

@@ -906,14 +906,14 @@ fn what_cannot_be_run_is_told_in_one_line() {
     refuse(&["--memory", "16MiB", "--policy", "lur", "--", "true"], "there is no such policy");
     let program = compiled("churn", &["-static"]);
     refuse(
-        &["--memory", "16MiB", "--", program.to_str().unwrap()],
-        "is statically linked and cannot be paged",
+        &["--memory", "16MiB", "--backend", "anon", "--", program.to_str().unwrap()],
+        "is statically linked and can have no agent",
     );
     let program = compiled("churn", &["-DSETUID"]);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
     refuse(
-        &["--memory", "16MiB", "--", program.to_str().unwrap()],
-        "is setuid or setgid and cannot be paged",
+        &["--memory", "16MiB", "--reference-bits", "software", "--", program.to_str().unwrap()],
+        "is setuid or setgid and can have no agent",
     );
 }
 

@@ -120,6 +120,28 @@ fn contents_are_right_under_every_policy() {
     }
 }
 
+/// Nobody has to name the backend for a program that can have no agent. Others have one.
+#[test]
+fn a_program_that_can_have_no_agent_is_directed_by_default() {
+    if !can_direct() {
+        return;
+    }
+    let (fixed, ordinary) = (compiled("churn", &["-static"]), program("churn"));
+    for (program, backend) in [(fixed, "swap"), (ordinary, "anon")] {
+        let stats = workshop().join("default.json");
+        let mut command = run(&["--memory", "16MiB", "--stats"]);
+        command.arg(&stats).arg("--").arg(&program).args(["24", "4", "2"]);
+        let output = unless_killed(|| output(&mut command));
+        assert!(output.status.success() && text(&output.stdout) == "right", "{}", text(&output.stderr));
+        let counts: Value = serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap();
+        assert_eq!(counts["backend"], backend);
+        assert!(count(&counts, "evictions") > 0, "{counts}");
+        let said = text(&output.stderr);
+        assert_eq!(said.contains("is statically linked: the kernel pages it"), backend == "swap", "{said}");
+        assert_eq!(said.lines().count(), usize::from(backend == "swap"), "{said}");
+    }
+}
+
 #[test]
 fn contents_are_right_without_read_ahead_and_in_the_least_memory() {
     let options: [&[&str]; 4] = [

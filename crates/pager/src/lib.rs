@@ -12,6 +12,9 @@
 //! reports how the program ended. Neither side outlives the other: if this process is killed, the
 //! agents kill their processes.
 //!
+//! A program that can have no agent is paged by the kernel, directed from this process (`swap`).
+//! [`start()`] chooses between the two.
+//!
 //! [`KernelRun`] runs a program under the kernel's own paging, for comparison. [`tasks`] runs
 //! several programs under one limit. Limited programs are in a memory cgroup (`cgroup`,
 //! `enclosure`), whether the pager or the kernel pages them. A thread (`limit_keeper`) adjusts the
@@ -28,10 +31,12 @@ mod error;
 mod kernel;
 mod launch;
 mod limit_keeper;
+mod options;
 mod program;
 mod run;
 mod run_directory;
 mod space;
+mod start;
 mod statistics;
 mod swap;
 mod swap_file;
@@ -44,11 +49,12 @@ pub use cgroup::{CgroupCounts, CgroupError, Contents};
 pub use enclosure::CgroupLimit;
 pub use error::RunError;
 pub use kernel::{KernelMemory, KernelRun};
+pub use options::{Backend, Options, ReferenceBits};
 pub use program::ProgramError;
-pub use run::{Ended, Options, ReferenceBits, Run, Running, Watched};
+pub use run::{Ended, Run, Running, Watched};
+pub use start::{Started, start};
 pub use statistics::{Glance, Statistics};
 pub use swap::SwapRun;
-pub use sweephand_pager_interface::control::Backend;
 pub use sweephand_pager_interface::memory::kernel_share;
 pub use sweephand_pager_interface::memory::{LEAST_BYTES, PAGE_BYTES, memory_for};
 pub use sweephand_pager_interface::spec::{LiveSpec, names as live_policies};

@@ -4,6 +4,12 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use sweephand_program::{Executable, LocateError, is_setuid, locate};
 
+const SETUID: &str = "is setuid or setgid";
+const STATIC: &str = "is statically linked";
+const OTHER: &str = "is made for another C library than GNU's";
+const NO_LIBRARY: &str = "is linked without the C library";
+const FOREIGN: &str = "is not a program for 64-bit x86";
+
 /// Why a program cannot be run here.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -15,20 +21,37 @@ pub enum ProgramError {
     #[error("{}: cannot be read: {}", .0.display(), .1)]
     Unreadable(PathBuf, std::io::Error),
     /// The dynamic linker preloads nothing into such programs.
-    #[error("{}: is setuid or setgid and cannot be paged; run a copy without that", .0.display())]
+    #[error("{}: {SETUID} and can have no agent; use --backend swap, or a copy without that", .0.display())]
     Setuid(PathBuf),
     /// There is no dynamic linker to preload the agent.
-    #[error("{}: is statically linked and cannot be paged; link it dynamically", .0.display())]
+    #[error("{}: {STATIC} and can have no agent; use --backend swap, or link it dynamically", .0.display())]
     Static(PathBuf),
     /// The agent takes the place of functions of GNU's C library.
-    #[error("{}: is made for another C library than GNU's ({}) and cannot be paged", .0.display(), .1)]
+    #[error("{}: {OTHER} ({}) and can have no agent; use --backend swap", .0.display(), .1)]
     OtherLibrary(PathBuf, String),
     /// There are no functions whose place the agent could take.
-    #[error("{}: is linked without the C library and cannot be paged (of Go, build it with CGO_ENABLED=1)", .0.display())]
+    #[error(
+        "{}: {NO_LIBRARY} and can have no agent; use --backend swap (or build Go with CGO_ENABLED=1)", .0.display()
+    )]
     NoLibrary(PathBuf),
     /// The agent is for another processor.
-    #[error("{}: only programs for 64-bit x86 can be paged", .0.display())]
+    #[error("{}: {FOREIGN} and can have no agent; use --backend swap", .0.display())]
     Foreign(PathBuf),
+}
+
+impl ProgramError {
+    /// What keeps the agent out of a program that can run without it, as the predicate of a
+    /// sentence.
+    pub fn nature(&self) -> Option<&'static str> {
+        match self {
+            Self::Setuid(_) => Some(SETUID),
+            Self::Static(_) => Some(STATIC),
+            Self::OtherLibrary(..) => Some(OTHER),
+            Self::NoLibrary(_) => Some(NO_LIBRARY),
+            Self::Foreign(_) => Some(FOREIGN),
+            Self::Locate(_) | Self::Unreadable(..) => None,
+        }
+    }
 }
 
 /// The file that a command's name stands for, if it can be run with the agent. Of a script, that
@@ -95,7 +118,7 @@ mod tests {
         let copy = directory.path().join("setuid");
         fs::copy(find(OsStr::new("true")).unwrap(), &copy).unwrap();
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
-        assert!(message(copy.to_str().unwrap()).ends_with("cannot be paged; run a copy without that"));
+        assert!(message(copy.to_str().unwrap()).ends_with("use --backend swap, or a copy without that"));
         // As another C library's compiler would write it: the same but for the linker's name.
         let mut program = fs::read(find(OsStr::new("true")).unwrap()).unwrap();
         let name = program.windows(11).position(|bytes| bytes == b"ld-linux-x8").unwrap();
@@ -103,6 +126,11 @@ mod tests {
         fs::write(&copy, program).unwrap();
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
         let said = message(copy.to_str().unwrap());
-        assert!(said.ends_with("than GNU's (/lib64/ld-musl-x86_64.so.1) and cannot be paged"), "{said}");
+        assert!(
+            said.ends_with(
+                "than GNU's (/lib64/ld-musl-x86_64.so.1) and can have no agent; use --backend swap"
+            ),
+            "{said}"
+        );
     }
 }

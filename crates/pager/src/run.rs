@@ -1,9 +1,10 @@
 //! A run: the order for the agents, the program as a child, and how both ended.
 
 use crate::accessed::{AccessedBits, Door};
-use crate::enclosure::{CgroupLimit, Enclosure};
+use crate::enclosure::Enclosure;
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
+use crate::options::{Backend, Options, ReferenceBits};
 use crate::program;
 use crate::statistics::{Glance, Statistics};
 use crate::{LEAST_BYTES, MOST_PREFETCH_PAGES, PAGE_BYTES, usage};
@@ -14,42 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
-use sweephand_pager_interface::control::{Backend, Control, MAGIC, Order, Secret, Text};
+use sweephand_pager_interface::control::{self, Control, MAGIC, Order, Secret, Text};
 use sweephand_pager_interface::memory::kernel_share;
-use sweephand_pager_interface::spec::LiveSpec;
-
-/// Where the reference bits of the `anon` backend come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReferenceBits {
-    /// From the processor if the command may read its accessed bits, or else software. The command
-    /// finds out when the first process begins to page.
-    Auto,
-    /// From the processor, or there is no run.
-    Hardware,
-    /// Pages are unmapped to see whether they are in use.
-    Software,
-}
-
-/// How to run a program.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Anonymous memory of each process of the program, the pager's own included.
-    pub limit_bytes: u64,
-    /// Which pages go.
-    pub policy: LiveSpec,
-    /// A directory for the backing store, or a file's name in one.
-    pub swap: PathBuf,
-    /// Most pages to read ahead at once; 0 for none.
-    pub prefetch_pages: u32,
-    /// Whether to use io_uring where there is one.
-    pub use_ring: bool,
-    /// How pages are taken from the program.
-    pub backend: Backend,
-    /// How to learn which pages are in use.
-    pub reference_bits: ReferenceBits,
-    /// The limit of the cgroup around the program.
-    pub cgroup_limit: CgroupLimit,
-}
 
 /// How a run ended.
 #[derive(Debug)]
@@ -106,7 +73,11 @@ impl Run {
         let share_bytes = kernel_share(options.limit_bytes);
         let budget_bytes = options.limit_bytes + share_bytes;
         let enclosure = Enclosure::around(budget_bytes, options.cgroup_limit)?;
-        let door = open_door(options.backend, options.reference_bits)?;
+        let agents_backend = match options.backend {
+            Backend::Memfd => control::Backend::Memfd,
+            Backend::Auto | Backend::Anon | Backend::Swap => control::Backend::Anon,
+        };
+        let door = open_door(agents_backend, options.reference_bits)?;
         let order = Order {
             magic: MAGIC,
             // There is no socket to call.
@@ -116,7 +87,7 @@ impl Run {
             limit_pages: options.limit_bytes / PAGE_BYTES,
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
-            backend: options.backend as u32,
+            backend: agents_backend as u32,
             accessed_bits: door.as_ref().map_or(0, Door::number),
             policy: text("policy", Some(&policy))?,
             directory: text("path of the backing store", directory.to_str())?,
@@ -201,14 +172,14 @@ impl Running for Run {
 
 /// Where agents ask for the program that reads accessed bits; `None` if they are not to ask. If
 /// there is no run without those bits, it is loaded now.
-fn open_door(backend: Backend, reference_bits: ReferenceBits) -> Result<Option<Door>, RunError> {
+fn open_door(backend: control::Backend, reference_bits: ReferenceBits) -> Result<Option<Door>, RunError> {
     let bits = match (backend, reference_bits) {
-        (Backend::Memfd, ReferenceBits::Hardware) => {
+        (control::Backend::Memfd, ReferenceBits::Hardware) => {
             return Err(RunError::NoHardwareBits("the memfd backend has bits of its own".to_string()));
         }
-        (Backend::Memfd, _) | (Backend::Anon, ReferenceBits::Software) => return Ok(None),
-        (Backend::Anon, ReferenceBits::Auto) => None,
-        (Backend::Anon, ReferenceBits::Hardware) => {
+        (control::Backend::Memfd, _) | (control::Backend::Anon, ReferenceBits::Software) => return Ok(None),
+        (control::Backend::Anon, ReferenceBits::Auto) => None,
+        (control::Backend::Anon, ReferenceBits::Hardware) => {
             Some(AccessedBits::load().map_err(|error| RunError::NoHardwareBits(error.to_string()))?)
         }
     };

@@ -42,7 +42,8 @@ mod streams;
 use crate::accessed::ProcessBits;
 use crate::error::{RunError, system};
 use crate::kernel::{KernelMemory, KernelRun};
-use crate::run::{Ended, Options, Running, Watched};
+use crate::options::Options;
+use crate::run::{Ended, Running, Watched};
 use crate::statistics::{Glance, Statistics};
 use budget::Budget;
 use director::{Counts, Parts, direct};
@@ -79,12 +80,8 @@ impl SwapRun {
         options: &Options,
         prepare: impl FnOnce(&mut Command),
     ) -> Result<Self, RunError> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(RunError::Root);
-        }
         let policy = options.policy.to_string();
-        check(&options.policy)?;
-        let bits = ProcessBits::load().map_err(|error| RunError::NoDirection(error.to_string()))?;
+        let bits = check(&options.policy)?;
         let memory = KernelMemory::Limited { limit_bytes: options.limit_bytes, swap: options.swap.clone() };
         let mut faults = None;
         let run = KernelRun::start(command, &memory, |command| {
@@ -115,11 +112,14 @@ impl SwapRun {
     }
 }
 
-/// Whether the policy can direct the kernel.
-fn check(policy: &LiveSpec) -> Result<(), RunError> {
+/// Whether the kernel can be directed here, by this policy. Returns what reads accessed bits.
+pub(crate) fn check(policy: &LiveSpec) -> Result<ProcessBits, RunError> {
     const SOME_FRAMES: usize = 1000;
+    if !rustix::process::geteuid().is_root() {
+        return Err(RunError::Root);
+    }
     match director::make(policy, SOME_FRAMES) {
-        Some(Ok(_)) => Ok(()),
+        Some(Ok(_)) => ProcessBits::load().map_err(|error| RunError::NoDirection(error.to_string())),
         Some(Err(error)) => Err(RunError::NoDirection(error.to_string())),
         None => Err(RunError::NoDirection(format!(
             "policy '{policy}' goes by the program's own time, which is not known here; choose another with --policy"

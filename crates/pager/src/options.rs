@@ -1,0 +1,67 @@
+//! How to run a program.
+
+use crate::enclosure::CgroupLimit;
+use std::path::PathBuf;
+use std::str::FromStr;
+use sweephand_pager_interface::spec::LiveSpec;
+
+/// How pages are taken from a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Backend {
+    /// [`Backend::Anon`] for each program that can have an agent, and [`Backend::Swap`] for others.
+    #[default]
+    Auto,
+    /// An agent inside the program moves pages of its private memory.
+    Anon,
+    /// An agent makes the program's memory shared, in a file in memory.
+    Memfd,
+    /// The kernel swaps, and a thread of this process chooses the pages.
+    Swap,
+}
+
+impl Backend {
+    /// All backends, by name.
+    pub const ALL: [(&str, Self); 4] =
+        [("auto", Self::Auto), ("anon", Self::Anon), ("memfd", Self::Memfd), ("swap", Self::Swap)];
+}
+
+impl FromStr for Backend {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.iter().find(|(name, _)| *name == text).map(|&(_, backend)| backend).ok_or(())
+    }
+}
+
+/// Where the reference bits of the `anon` backend come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReferenceBits {
+    /// From the processor if the command may read its accessed bits, or else software. The command
+    /// finds out when the first process begins to page.
+    Auto,
+    /// From the processor, or there is no run.
+    Hardware,
+    /// Pages are unmapped to see whether they are in use.
+    Software,
+}
+
+/// How to run a program.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Anonymous memory of each process of the program, the pager's own included.
+    pub limit_bytes: u64,
+    /// Which pages go.
+    pub policy: LiveSpec,
+    /// A directory for the backing store, or a file's name in one.
+    pub swap: PathBuf,
+    /// Most pages to read ahead at once; 0 for none.
+    pub prefetch_pages: u32,
+    /// Whether to use io_uring where there is one.
+    pub use_ring: bool,
+    /// How pages are taken from the program.
+    pub backend: Backend,
+    /// How to learn which pages are in use.
+    pub reference_bits: ReferenceBits,
+    /// The limit of the cgroup around the program.
+    pub cgroup_limit: CgroupLimit,
+}
