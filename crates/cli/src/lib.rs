@@ -26,6 +26,7 @@ mod record;
 mod report;
 mod reproduce;
 mod run;
+mod run_pid;
 mod run_tasks;
 mod simulate;
 #[cfg(feature = "parquet")]
@@ -147,6 +148,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         Command::Plot(args) => plot::run(args),
         Command::Multiprogram(args) => multiprogram::run(args),
         Command::Run(args) if args.is_of_tasks() => run_tasks::run(args),
+        Command::Run(args) if args.pid.is_some() => run_pid::run(&args),
         Command::Run(args) => run::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Reproduce(args) => reproduce::run(args, home),

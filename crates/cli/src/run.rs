@@ -46,6 +46,11 @@ pub(crate) struct Args {
     /// Run the programs of a TOML file together, under one limit and one policy, with load control
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["command", "kernel"])]
     pub(crate) tasks: Option<PathBuf>,
+    /// Limit the memory of a running process and of all that it has started, until it ends or this
+    /// command does: the kernel pages it, directed by the policy, as with --backend swap. --memory
+    /// is for its anonymous memory. Needs root
+    #[arg(long, conflicts_with_all = ["command", "tasks", "kernel", "io", "backend", "reference_bits", "cgroup_limit"])]
+    pub(crate) pid: Option<u32>,
     /// With --tasks: which tasks may be active, instead of the file's choice. `policy`: by working
     /// sets, or by feedback if the policy has none; `none`: all at once; `serial`: one after
     /// another
@@ -101,7 +106,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE|none", conflicts_with_all = ["kernel", "tasks"])]
     cgroup_limit: Option<String>,
     /// The program and its arguments
-    #[arg(last = true, required_unless_present_any = ["tasks", "print_tasks"], value_name = "PROGRAM ARG")]
+    #[arg(last = true, required_unless_present_any = ["tasks", "pid", "print_tasks"], value_name = "PROGRAM ARG")]
     command: Vec<OsString>,
 }
 
@@ -153,6 +158,24 @@ impl Args {
         if self.backend == Backend::Auto && is_of_agents { Backend::Anon } else { self.backend }
     }
 
+    /// How to run a program, or to limit a process.
+    pub(crate) fn options(&self) -> anyhow::Result<Options> {
+        Ok(Options {
+            limit_bytes: limit_bytes("--memory", self.memory.as_deref().unwrap_or_default())?,
+            policy: LiveSpec::parse(self.policy.as_deref().unwrap_or("clock-pro"))?,
+            swap: self.swap.clone(),
+            prefetch_pages: self.prefetch_pages()?,
+            use_ring: self.use_ring(),
+            backend: self.backend(),
+            reference_bits: match self.reference_bits {
+                Bits::Auto => ReferenceBits::Auto,
+                Bits::Hardware => ReferenceBits::Hardware,
+                Bits::Software => ReferenceBits::Software,
+            },
+            cgroup_limit: cgroup_limit(self.cgroup_limit.as_deref())?,
+        })
+    }
+
     /// Whether it is the programs of a file that are run.
     pub(crate) fn is_of_tasks(&self) -> bool {
         self.tasks.is_some()
@@ -185,29 +208,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("--load-control: is for the programs of --tasks FILE.toml");
     }
     note_on_swap(&args.swap);
-    let limit_bytes = limit_bytes("--memory", args.memory.as_deref().unwrap_or_default())?;
-    let prefetch_pages = prefetch_pages(&args.prefetch)?;
-    let backend = args.backend();
-    let options = Options {
-        limit_bytes,
-        policy: LiveSpec::parse(args.policy.as_deref().unwrap_or("clock-pro"))?,
-        swap: args.swap,
-        prefetch_pages,
-        use_ring: args.io == InputOutput::Auto,
-        backend,
-        reference_bits: match args.reference_bits {
-            Bits::Auto => ReferenceBits::Auto,
-            Bits::Hardware => ReferenceBits::Hardware,
-            Bits::Software => ReferenceBits::Software,
-        },
-        cgroup_limit: cgroup_limit(args.cgroup_limit.as_deref())?,
-    };
+    let options = args.options()?;
     let stats =
         args.stats.as_deref().map(|path| Output::create(path, &named_by(&args.command))).transpose()?;
     forget_stats(args.stats.as_deref())?;
     let signals = Signals::catch()?;
     let run: Box<dyn Running> = if args.kernel {
-        let memory = KernelMemory::Limited { limit_bytes, swap: options.swap };
+        let memory = KernelMemory::Limited { limit_bytes: options.limit_bytes, swap: options.swap };
         Box::new(KernelRun::start(&args.command, &memory, |_| {})?)
     } else {
         let (run, no_agent) = sweephand_pager::start(&args.command, &options, |_| {})?;

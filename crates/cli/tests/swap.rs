@@ -607,6 +607,122 @@ fn options_that_mean_nothing_are_refused() {
     refuse(&["--backend", "swap", "--tasks", "none.toml"], "--backend swap does not go with --tasks");
 }
 
+/// A program that works on 48 MiB for some seconds, without a limit so far.
+fn start_unlimited() -> std::process::Child {
+    let mut program = command(program("churn"));
+    program.args(["48", "100", "1"]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// The command that limits a process.
+fn attached(process: u32, stats: &Path) -> Command {
+    let mut command = run(&["--memory", "24MiB", "--pid"]);
+    command.arg(process.to_string()).arg("--stats").arg(stats);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A line of a process's status in `/proc`, in KiB.
+fn status_kib(process: u32, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Waits until a process has this much anonymous memory, in KiB.
+fn wait_for_memory(process: u32, is_enough: impl Fn(u64) -> bool) {
+    let started = Instant::now();
+    while !is_enough(status_kib(process, "RssAnon")) {
+        assert!(started.elapsed() < Duration::from_secs(20), "{} KiB", status_kib(process, "RssAnon"));
+        sleep(Duration::from_millis(5));
+    }
+}
+
+fn no_swap_of(command: u32) {
+    let swaps = fs::read_to_string("/proc/swaps").unwrap();
+    assert!(!swaps.contains(&format!("sweephand-{command}-")), "{swaps}");
+}
+
+/// The memory of a running process is limited until it ends, or until the command does, by an
+/// interrupt or for good. The process never notices.
+#[test]
+fn a_running_process_is_limited_and_let_go() {
+    if !can_direct() {
+        return;
+    }
+    for signal in [None, Some(libc::SIGINT), Some(libc::SIGKILL)] {
+        let (program, stats) = (start_unlimited(), workshop().join("attached.json"));
+        let _ = fs::remove_file(&stats);
+        wait_for_memory(program.id(), |kib| kib > 48 << 10);
+        let command = attached(program.id(), &stats).spawn().unwrap();
+        let number = command.id();
+        wait_for_memory(program.id(), |kib| kib < 26 << 10);
+        if let Some(signal) = signal {
+            // SAFETY: no memory is concerned.
+            assert_eq!(unsafe { libc::kill(number as i32, signal) }, 0);
+            // All of it comes back.
+            wait_for_memory(program.id(), |kib| kib > 48 << 10);
+        }
+        let command = command.wait_with_output().unwrap();
+        let program = program.wait_with_output().unwrap();
+        assert!(program.status.success() && text(&program.stdout) == "right", "{signal:?}: {program:?}");
+        if signal == Some(libc::SIGKILL) {
+            // Another process removes the swap file.
+            let started = Instant::now();
+            while fs::read_to_string("/proc/swaps").unwrap().contains(&format!("sweephand-{number}-")) {
+                assert!(started.elapsed() < Duration::from_secs(20));
+                sleep(Duration::from_millis(20));
+            }
+            continue;
+        }
+        assert!(command.status.success() && command.stderr.is_empty(), "{signal:?}: {command:?}");
+        no_swap_of(number);
+        let document = fs::read_to_string(&stats).unwrap();
+        if let Some(Err(error)) = keeps_to("run.json", &document, tempfile::tempdir().unwrap().path()) {
+            panic!("{error}: {document}");
+        }
+        let counts: Value = serde_json::from_str(&document).unwrap();
+        assert!(count(&counts, "evictions") > 5_000 && count(&counts, "refaults") > 100, "{counts}");
+        assert_eq!((&counts["backend"], &counts["policy"]), (&"swap".into(), &"clock-pro".into()));
+    }
+}
+
+/// So are the processes that it has started, and those that it starts later.
+#[test]
+fn children_of_a_running_process_are_limited_with_it() {
+    if !can_direct() {
+        return;
+    }
+    let churn = program("churn");
+    let script = format!("{0} 48 60 1 & {0} 48 10 2; {0} 48 10 3; wait", churn.display());
+    let mut shell = command("sh");
+    let shell = shell.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let children = || fs::read_to_string(format!("/proc/{0}/task/{0}/children", shell.id())).unwrap();
+    let started = Instant::now();
+    while children().split_whitespace().count() < 2 && started.elapsed() < Duration::from_secs(20) {
+        sleep(Duration::from_millis(5));
+    }
+    let stats = workshop().join("attached-tree.json");
+    let output = output(&mut attached(shell.id(), &stats));
+    let shell = shell.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert_eq!(text(&shell.stdout).matches("right").count(), 3, "{shell:?}");
+    let counts: Value = serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap();
+    assert!(count(&counts, "evictions") > 20_000, "{counts}");
+}
+
+#[test]
+fn what_cannot_be_attached_to_is_told_in_one_line() {
+    let pid = std::process::id().to_string();
+    refuse(&["--pid", &pid, "--memory", "16MiB", "--policy", "wsclock"], "wsclock");
+    if !can_direct() {
+        return;
+    }
+    refuse(&["--pid", "4194305", "--memory", "16MiB"], "process 4194305: there is none");
+    // A thread of the kernel.
+    refuse(&["--pid", "2", "--memory", "16MiB"], "process 2: there is none, or it has no memory");
+    refuse(&["--pid", &pid, "--memory", "1MiB"], "give it 4.0 MiB at least");
+}
+
 #[test]
 fn what_cannot_be_directed_is_told_in_one_line() {
     refuse(&["--backend", "swap", "--memory", "16MiB", "--policy", "lru", "--", "true"], "policy 'lru'");

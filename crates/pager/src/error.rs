@@ -66,8 +66,11 @@ pub enum RunError {
     /// The kernel's paging cannot be directed here.
     #[error("--backend swap: {0}")]
     NoDirection(String),
+    /// There is no process to attach to.
+    #[error("process {0}: there is none, or it has no memory of its own")]
+    NoProcess(u32),
     /// Only root may do that.
-    #[error("run --kernel and --backend swap make a memory cgroup and a swap file: that is for root")]
+    #[error("run --kernel, --backend swap and --pid make a memory cgroup or a swap file: that is for root")]
     Root,
     /// There is no cgroup where one is needed.
     #[error(transparent)]

@@ -106,7 +106,7 @@ impl Limited {
 }
 
 /// A counter of the whole machine.
-fn of_machine(name: &str) -> Option<u64> {
+pub(crate) fn of_machine(name: &str) -> Option<u64> {
     field(&fs::read_to_string("/proc/vmstat").ok()?, name)
 }
 

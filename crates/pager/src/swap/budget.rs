@@ -1,7 +1,8 @@
-//! How many pages the policy may have: what is left of the cgroup's limit.
+//! How many pages the policy may have: what is left of the limit.
 
 use crate::PAGE_BYTES;
 use crate::cgroup::{Cgroup, Charged};
+use crate::family;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -27,13 +28,22 @@ const LEAST_FRAMES: usize = 64;
 /// The limit, and what it is for.
 #[derive(Debug)]
 pub(super) struct Budget {
-    cgroup: Arc<Cgroup>,
+    account: Account,
     limit_bytes: u64,
     way_bytes: u64,
     least_way_bytes: u64,
 }
 
-/// What the cgroup's account says.
+/// Who knows how much memory the processes have.
+#[derive(Debug)]
+enum Account {
+    /// The cgroup in which they were started, which also keeps the limit.
+    Cgroup(Arc<Cgroup>),
+    /// Nobody: a running process and those that it has started are asked one by one.
+    Family(u32),
+}
+
+/// What the account says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     /// The policy's frames.
@@ -50,45 +60,72 @@ impl Drop for Budget {
 }
 
 impl Budget {
-    pub(super) fn new(cgroup: Arc<Cgroup>) -> Self {
+    /// The budget of processes that were started in a cgroup.
+    pub(super) fn of_cgroup(cgroup: Arc<Cgroup>) -> Self {
         let limit_bytes = cgroup.limit_bytes();
+        Self::new(Account::Cgroup(cgroup), limit_bytes)
+    }
+
+    /// The budget of a running process and of those that it has started.
+    pub(super) fn of_family(process: u32, limit_bytes: u64) -> Self {
+        Self::new(Account::Family(process), limit_bytes)
+    }
+
+    fn new(account: Account, limit_bytes: u64) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         let least_way_bytes =
             (limit_bytes / LEAST_WAY_PART).max(LEAST_WAY_BYTES) + ADVANCE_PAGES * PAGE_BYTES * processors;
         let way_bytes = (limit_bytes / WAY_PART).max(least_way_bytes);
-        Self { cgroup, limit_bytes, way_bytes, least_way_bytes }
+        Self { account, limit_bytes, way_bytes, least_way_bytes }
+    }
+
+    fn cgroup(&self) -> Option<&Cgroup> {
+        match &self.account {
+            Account::Cgroup(cgroup) => Some(cgroup),
+            Account::Family(_) => None,
+        }
     }
 
     /// The processes of the program.
     pub(super) fn processes(&self) -> Vec<u32> {
-        self.cgroup.members()
+        match &self.account {
+            Account::Cgroup(cgroup) => cgroup.members(),
+            Account::Family(process) => family::members(*process),
+        }
     }
 
     /// Has processes wait for memory that there is not, instead of being killed: under load, the
     /// kernel gives up although most of what it needs is being written. Returns a descriptor that
-    /// becomes readable when one waits. `None`: this kernel cannot do that.
+    /// becomes readable when one waits. `None`: this kernel cannot do that, or keeps no limit.
     pub(super) fn have_processes_wait(&self) -> Option<OwnedFd> {
-        self.cgroup.have_processes_wait()
+        self.cgroup()?.have_processes_wait()
     }
 
     /// Whether processes wait for memory.
     pub(super) fn is_short(&self) -> bool {
-        self.cgroup.is_short()
+        self.cgroup().is_some_and(Cgroup::is_short)
     }
 
     /// Has processes that wait try again.
     pub(super) fn have_processes_try(&self) {
-        self.cgroup.have_processes_try(self.limit_bytes);
+        if let Some(cgroup) = self.cgroup() {
+            cgroup.have_processes_try(self.limit_bytes);
+        }
     }
 
     /// Lets the kernel kill processes again: there is nothing left to page out.
     pub(super) fn have_processes_end(&self) {
-        self.cgroup.have_processes_end();
+        if let Some(cgroup) = self.cgroup() {
+            cgroup.have_processes_end();
+        }
     }
 
     /// Whether the program may soon need more than there is.
     pub(super) fn is_nearly_full(&self) -> bool {
-        let charged = self.cgroup.usage_bytes().unwrap_or_default();
+        let charged = match &self.account {
+            Account::Cgroup(cgroup) => cgroup.usage_bytes().unwrap_or_default(),
+            Account::Family(process) => anonymous_bytes(*process),
+        };
         let free = (self.limit_bytes / NEARLY_FULL_PART).max(NEARLY_FULL_BYTES);
         charged + free > self.limit_bytes
     }
@@ -109,10 +146,21 @@ impl Budget {
     /// Looks at the account. `resident`: the frames that have pages now. `own_bytes`: memory that
     /// the director itself takes.
     pub(super) fn look(&self, resident: usize, own_bytes: usize) -> Option<Look> {
-        let Charged { all_bytes, free_bytes, mapped_bytes } = self.cgroup.charged()?;
+        let Charged { all_bytes, free_bytes, mapped_bytes } = match &self.account {
+            Account::Cgroup(cgroup) => cgroup.charged()?,
+            Account::Family(process) => {
+                let bytes = anonymous_bytes(*process);
+                Charged { all_bytes: bytes, free_bytes: 0, mapped_bytes: bytes }
+            }
+        };
         let taken = all_bytes.saturating_sub(free_bytes) + self.way_bytes + own_bytes as u64;
         let room = (self.limit_bytes as i64 - taken as i64) / PAGE_BYTES as i64;
         let frames = (resident as i64 + room).max(LEAST_FRAMES as i64) as usize;
         Some(Look { frames, mapped: (mapped_bytes / PAGE_BYTES) as usize })
     }
+}
+
+/// Bytes of anonymous memory that a process and those that it has started have mapped.
+fn anonymous_bytes(process: u32) -> u64 {
+    family::members(process).into_iter().map(family::anonymous_bytes).sum()
 }

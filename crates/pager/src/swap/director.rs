@@ -257,25 +257,28 @@ impl Director {
         for place in touched {
             // What has left again, is a file's or is shared with another process is not the
             // policy's.
-            if entries.get(&place).is_some_and(|entry: &Entry| entry.is_ours()) {
-                self.arrive(place.0, place.1);
+            let (space, number) = place;
+            if entries.get(&place).is_some_and(|entry: &Entry| entry.is_ours())
+                && matches!(self.arrive(space, number), State::Out | State::Ahead)
+                && let Some(window) = self.streams.fault(space, number)
+            {
+                self.read_ahead(space, window);
             }
         }
     }
 
-    /// A page is in memory.
-    fn arrive(&mut self, space: SpaceId, number: u64) {
+    /// A page is in memory. Returns where it was. Only faults are a run: a survey finds pages in
+    /// the order of their addresses, whatever the program's order.
+    fn arrive(&mut self, space: SpaceId, number: u64) -> State {
         let id = self.parts.memory.pages.meet(space, number);
-        match self.parts.memory.pages[id].state {
-            State::Resident => return,
+        let was = self.parts.memory.pages[id].state;
+        match was {
+            State::Resident => return was,
             State::Unknown => self.counts.first_touches += 1,
             State::Leaving => self.leaving.retain(|&(other, _)| other != id),
             state @ (State::Out | State::Ahead) => {
                 self.ahead = self.ahead.saturating_sub(usize::from(state == State::Ahead));
                 self.counts.refaults += 1;
-                if let Some(window) = self.streams.fault(space, number) {
-                    self.read_ahead(space, window);
-                }
             }
         }
         let object = self.object_of(space, number);
@@ -286,6 +289,7 @@ impl Director {
         self.parts.memory.has_come(id, referenced);
         self.counts.resident += 1;
         self.counts.peak_resident = self.counts.peak_resident.max(self.counts.resident);
+        was
     }
 
     /// The object of a page: its mapping.
@@ -482,7 +486,9 @@ impl Director {
         let state = self.parts.memory.pages[id].state;
         match state {
             // Its event was lost, or is still to be read.
-            State::Out | State::Ahead if entry.is_ours() => self.arrive(space, number),
+            State::Out | State::Ahead if entry.is_ours() => {
+                self.arrive(space, number);
+            }
             // Nobody has touched it since it was chosen: `page_out` sees to it.
             State::Leaving | State::Resident if entry.is_ours() => {}
             State::Out | State::Leaving if entry.is_swapped() => {}

@@ -6,9 +6,11 @@
 //! thread that is about to start the program opens the events, and whatever it starts inherits
 //! them. They stay off until the program nears its limit, so until then they cost nothing.
 
+use crate::family;
 use perf_event::events::Software;
 use perf_event::{Builder, Counter, SampleFlag, Sampler};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -54,30 +56,70 @@ pub(super) enum Event {
 
 /// The events.
 pub(super) struct Faults {
+    /// For each processor the faults of a thread that were answered from memory, with a ring.
     samplers: Vec<Sampler>,
-    /// Faults that waited for a disk; they are in the same rings.
-    slow: Vec<Counter>,
+    /// Other events, which are in the same rings: faults that waited for a disk, and those of other
+    /// threads.
+    others: Vec<Counter>,
 }
 
 impl Faults {
     /// The events of what the calling thread starts from now on.
     pub(super) fn of_children() -> io::Result<Self> {
-        let (mut samplers, mut slow) = (Vec::new(), Vec::new());
-        for processor in processors()? {
-            let mut builder = builder(Software::PAGE_FAULTS_MIN, processor);
-            builder.task(true).comm(true).comm_exec(true);
-            let sampler = builder.build()?.sampled(RING_BYTES)?;
-            let counter = self::builder(Software::PAGE_FAULTS_MAJ, processor).build()?;
-            share_ring(&counter, &sampler)?;
-            samplers.push(sampler);
-            slow.push(counter);
+        let mut faults = Self { samplers: Vec::new(), others: Vec::new() };
+        faults.add(None)?;
+        Ok(faults)
+    }
+
+    /// The events of all threads of some processes, and of what these start from now on.
+    pub(super) fn of_processes(processes: &[u32]) -> io::Result<Self> {
+        let mut faults = Self { samplers: Vec::new(), others: Vec::new() };
+        let mut known = HashSet::new();
+        // What a thread starts before it has events is found in the next round.
+        loop {
+            let threads = processes.iter().flat_map(|&process| family::threads(process));
+            let new: Vec<u32> = threads.filter(|&thread| known.insert(thread)).collect();
+            if new.is_empty() {
+                break;
+            }
+            for thread in new {
+                match faults.add(Some(thread)) {
+                    // It has ended.
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                    result => result?,
+                }
+            }
         }
-        Ok(Self { samplers, slow })
+        if faults.samplers.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(faults) }
+    }
+
+    /// Adds the events of a thread, or of the calling one, and of what it starts.
+    fn add(&mut self, thread: Option<u32>) -> io::Result<()> {
+        for (index, processor) in processors()?.enumerate() {
+            let mut fast = builder(Software::PAGE_FAULTS_MIN, processor, thread);
+            fast.task(true).comm(true).comm_exec(true);
+            let fast = fast.build()?;
+            let slow = builder(Software::PAGE_FAULTS_MAJ, processor, thread).build()?;
+            match self.samplers.get(index) {
+                Some(sampler) => {
+                    share_ring(&fast, sampler)?;
+                    share_ring(&slow, sampler)?;
+                    self.others.push(fast);
+                }
+                None => {
+                    let sampler = fast.sampled(RING_BYTES)?;
+                    share_ring(&slow, &sampler)?;
+                    self.samplers.push(sampler);
+                }
+            }
+            self.others.push(slow);
+        }
+        Ok(())
     }
 
     /// Switches the events on.
     pub(super) fn begin(&mut self) -> io::Result<()> {
-        self.slow.iter_mut().try_for_each(Counter::enable)?;
+        self.others.iter_mut().try_for_each(Counter::enable)?;
         self.samplers.iter_mut().try_for_each(|sampler| sampler.enable())
     }
 
@@ -121,10 +163,14 @@ impl Faults {
     }
 }
 
-/// An event of what the calling thread starts from now on.
-fn builder<'a>(event: Software, processor: usize) -> Builder<'a> {
+/// An event of a thread, or of the calling one, and of what it starts from now on.
+fn builder<'a>(event: Software, processor: usize, thread: Option<u32>) -> Builder<'a> {
     let mut builder = Builder::new(event);
-    builder.observe_self().one_cpu(processor).inherit(true).include_kernel().enabled(false);
+    match thread {
+        Some(thread) => builder.observe_pid(thread as i32),
+        None => builder.observe_self(),
+    };
+    builder.one_cpu(processor).inherit(true).include_kernel().enabled(false);
     builder.sample_period(1).sample(SampleFlag::TID | SampleFlag::ADDR).wakeup_events(EVENTS_A_WAKE);
     builder
 }

@@ -22,6 +22,8 @@
 //! compete under one policy. Pages that processes share after a fork are left to the kernel, until
 //! one process has them alone. So are pages of files and of shared memory.
 //!
+//! **A running process** is limited by the same director, without a cgroup (`attached`).
+//!
 //! **When memory is short.** The kernel kills a process if it finds nothing to take back, even if
 //! most of the memory is just being written. Under cgroups of version 1, processes wait instead,
 //! and the director pages out more. What cannot wait fails: a fork may be refused. If the command
@@ -32,6 +34,7 @@
 //! anew between two looks counts as having come back. The kernel may take pages on its own, when
 //! the director is late: these are counted (`overruled_pages`).
 
+mod attached;
 mod budget;
 mod director;
 mod faults;
@@ -45,6 +48,7 @@ use crate::kernel::{KernelMemory, KernelRun};
 use crate::options::Options;
 use crate::run::{Ended, Running, Watched};
 use crate::statistics::{Glance, Statistics};
+pub use attached::AttachedRun;
 use budget::Budget;
 use director::{Counts, Parts, direct};
 use faults::Faults;
@@ -62,14 +66,40 @@ use sweephand_pager_interface::spec::LiveSpec;
 pub struct SwapRun {
     run: KernelRun,
     policy: String,
-    counts: Arc<Mutex<Counts>>,
-    director: Thread,
+    director: Director,
 }
 
 /// The director's thread.
-struct Thread {
+struct Director {
+    counts: Arc<Mutex<Counts>>,
     stop: OwnedFd,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Director {
+    /// Starts it. `parts` gets what tells it to stop, and where it is to count.
+    fn start(parts: impl FnOnce(OwnedFd, Arc<Mutex<Counts>>) -> Parts) -> Result<Self, RunError> {
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let stop = stop.map_err(|error| system("eventfd".into())(error.into()))?;
+        let counts = Arc::new(Mutex::new(Counts::default()));
+        let parts = parts(stop.try_clone().map_err(system("eventfd".into()))?, Arc::clone(&counts));
+        let thread = thread::Builder::new().name("director".to_string()).spawn(move || direct(parts));
+        let thread = thread.map_err(system("a thread cannot be started".into()))?;
+        Ok(Self { counts, stop, thread: Mutex::new(Some(thread)) })
+    }
+
+    fn counts(&self) -> Counts {
+        *self.counts.lock().unwrap_or_else(|error| error.into_inner())
+    }
+
+    /// Has it end. The counts are complete then.
+    fn stop(&self) {
+        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        let thread = self.thread.lock().unwrap_or_else(|error| error.into_inner()).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
 }
 
 impl SwapRun {
@@ -93,22 +123,18 @@ impl SwapRun {
         let refused = |error: std::io::Error| RunError::NoDirection(format!("performance events: {error}"));
         let faults =
             faults.unwrap_or_else(|| Err(std::io::ErrorKind::Unsupported.into())).map_err(refused)?;
-        let stop = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let stop = stop().map_err(|error| system("eventfd".into())(error.into()))?;
-        let counts = Arc::new(Mutex::new(Counts::default()));
-        let parts = Parts {
+        let budget = Budget::of_cgroup(run.cgroup().ok_or(RunError::Root)?);
+        let director = Director::start(|stop, counts| Parts {
             memory: Memory::new(bits),
             faults,
-            budget: Budget::new(run.cgroup().ok_or(RunError::Root)?),
+            budget,
             spec: options.policy.clone(),
             prefetch_pages: options.prefetch_pages,
             process: run.child().id(),
-            stop: stop.try_clone().map_err(system("eventfd".into()))?,
-            counts: Arc::clone(&counts),
-        };
-        let thread = thread::Builder::new().name("director".to_string()).spawn(move || direct(parts));
-        let thread = thread.map_err(system("a thread cannot be started".into()))?;
-        Ok(Self { run, policy, counts, director: Thread { stop, thread: Some(thread) } })
+            stop,
+            counts,
+        })?;
+        Ok(Self { run, policy, director })
     }
 }
 
@@ -139,12 +165,9 @@ fn forbid_huge_pages(command: &mut Command) {
     }
 }
 
-impl Drop for Thread {
+impl Drop for Director {
     fn drop(&mut self) {
-        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.stop();
     }
 }
 
@@ -165,14 +188,14 @@ impl Running for SwapRun {
 
     fn statistics(&self) -> Statistics {
         let mut statistics = self.run.statistics();
-        add(&mut statistics, &self.policy, *self.counts.lock().unwrap_or_else(|error| error.into_inner()));
+        add(&mut statistics, &self.policy, self.director.counts());
         statistics
     }
 
     fn wait(self: Box<Self>) -> Result<Ended, RunError> {
-        let Self { run, policy, counts, director } = *self;
-        let mut ended = run.wait_and(|| drop(director))?;
-        let counts = *counts.lock().unwrap_or_else(|error| error.into_inner());
+        let Self { run, policy, director } = *self;
+        let mut ended = run.wait_and(|| director.stop())?;
+        let counts = director.counts();
         add(&mut ended.statistics, &policy, counts);
         ended.statistics.user_ns += counts.user.as_nanos() as u64;
         ended.statistics.sys_ns += counts.system.as_nanos() as u64;

@@ -40,6 +40,7 @@ pub use price::Price;
 
 use crate::PAGE_BYTES;
 use crate::accessed::{Found, Mask, NoBits, OneProcessor, TABLE_PAGES, Table, TableBits};
+use crate::family;
 use crate::space::{Advice, Space, ranges};
 use mappings::Mappings;
 use rustix::time::{ClockId, clock_gettime};
@@ -183,12 +184,7 @@ impl Observer {
 
     /// The processes that the process has started and that are there.
     pub fn children(&self) -> Vec<u32> {
-        let threads = fs::read_dir(format!("/proc/{}/task", self.process)).into_iter().flatten().flatten();
-        let lists =
-            threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
-        lists
-            .flat_map(|list| list.split_whitespace().map_while(|word| word.parse().ok()).collect::<Vec<_>>())
-            .collect()
+        family::children(self.process)
     }
 
     /// Looks: reads the bits, and clears them.

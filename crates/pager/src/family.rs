@@ -1,0 +1,74 @@
+//! A process and those that it has started, as `/proc` tells.
+
+use crate::PAGE_BYTES;
+use std::fs;
+
+/// The processes that a process has started and that are there.
+pub(crate) fn children(process: u32) -> Vec<u32> {
+    let lists = threads(process)
+        .into_iter()
+        .map(|thread| fs::read_to_string(format!("/proc/{process}/task/{thread}/children")));
+    lists
+        .flat_map(|list| {
+            let list = list.unwrap_or_default();
+            list.split_whitespace().map_while(|word| word.parse().ok()).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// A process, its children, theirs and so on. Without those whose parent has ended.
+pub(crate) fn members(process: u32) -> Vec<u32> {
+    let mut members = vec![process];
+    let mut next = 0;
+    while next < members.len() {
+        members.extend(children(members[next]));
+        next += 1;
+    }
+    members
+}
+
+/// The threads of a process.
+pub(crate) fn threads(process: u32) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Bytes of anonymous memory that a process has mapped. Of pages that processes share after a fork,
+/// each counts them.
+pub(crate) fn anonymous_bytes(process: u32) -> u64 {
+    // Pages of all kinds, and those of files and shared memory.
+    let text = fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
+    let mut numbers = text.split(' ').skip(1).map_while(|word| word.parse::<u64>().ok());
+    let (all, of_files) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    all.saturating_sub(of_files) * PAGE_BYTES
+}
+
+/// Minor and major page faults of a process until now. `None`: it has ended.
+pub(crate) fn faults(process: u32) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let mut words = text[text.rfind(')')? + 1..].split_whitespace();
+    let minor = words.nth(7)?.parse().ok()?;
+    let major = words.nth(1)?.parse().ok()?;
+    Some((minor, major))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_process_is_known_with_its_threads_children_and_memory() {
+        let own = std::process::id();
+        let mut child = Command::new("sleep").arg("100").stdout(Stdio::null()).spawn().unwrap();
+        let (found, threads) = (members(own), threads(own));
+        let (bytes, (minor, _)) = (anonymous_bytes(own), faults(own).unwrap());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(found.contains(&own) && found.contains(&child.id()), "{found:?}");
+        assert!(threads.contains(&own) && threads.len() > 1, "a test has a thread of its own: {threads:?}");
+        assert!(bytes > 100 << 10 && minor > 50, "{bytes} {minor}");
+        assert_eq!(faults(child.id()), None);
+    }
+}
