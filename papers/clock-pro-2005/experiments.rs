@@ -5,7 +5,7 @@
 //! the one before it is a hit that policies do not see. Without this rule neither LIRS nor CAR
 //! gives the published numbers; with it both do, to the digit.
 
-use crate::{Error, Item, Lab, Published, Report, Scale};
+use crate::{Bar, Error, Item, Lab, Published, Report, Scale};
 use sweephand_results::Table;
 use sweephand_sim::Trajectory;
 use sweephand_trace::Trace;
@@ -117,7 +117,7 @@ fn hit_ratio_table(lab: &Lab, workload: &'static str, csv: &str) -> Result<Repor
         match *policy {
             "opt" | "lirs" | "car" => {
                 let equal = tenths_off.iter().filter(|tenths| **tenths == 0).count();
-                report.claim(format!("{name} equals the table"), equal == cells, format!("{equal} of {cells} cells"));
+                report.check(format!("{name} equals the table"), equal == cells, format!("{equal} of {cells} cells"));
             }
             PRESET => {
                 let within = tenths_off
@@ -129,7 +129,7 @@ fn hit_ratio_table(lab: &Lab, workload: &'static str, csv: &str) -> Result<Repor
                 } else {
                     "CLOCK-Pro is within 1.2 points of the table"
                 };
-                report.claim(text, within, format!("mean difference {mean:.2}, most {most:.1} at {at} blocks"));
+                report.check(text, within, format!("mean difference {mean:.2}, most {most:.1} at {at} blocks"));
             }
             _ => report.notes.push(format!(
                 "CLOCK as it is in textbooks is off by {mean:.1} on average and {most:.1} at {at} blocks. No textbook CLOCK \
@@ -182,12 +182,12 @@ fn figure_2(lab: &Lab) -> Result<Report, Error> {
             format!("{workload}: {} references to {} blocks.", totals.references, totals.distinct_pages);
         report.tables.push((line, table));
     }
-    report.claim(
+    report.claim("cp25", Bar::Ours).exact(
         "CLOCK-Pro is a little below LIRS: by at most 2.2 points",
         below_lirs <= 2.2,
         format!("at most {below_lirs:.1}"),
     );
-    report.claim(
+    report.claim("cp25", Bar::Ours).exact(
         "CLOCK-Pro is far above CAR and near OPT while the loops do not fit (gli to 1000 blocks, multi2 from 600 to 1800): it \
          closes more than half of CAR's distance to OPT",
         closed > 0.5,
@@ -235,12 +235,12 @@ fn figure_3(lab: &Lab) -> Result<Report, Error> {
     }
     report.tables.push(("Resident cold pages in percent of memory.".into(), table));
     let (multi2, sprite) = (means[0], means[2]);
-    report.claim(
+    report.claim("cp06", Bar::Ours).exact(
         "the cold share of sprite is well above 1 %",
         sprite > 5.0,
         format!("{sprite:.1} % on average"),
     );
-    report.claim(
+    report.claim("cp06", Bar::Paper).exact(
         "it is above that of multi2",
         sprite > multi2 && means[3] > means[1],
         format!(

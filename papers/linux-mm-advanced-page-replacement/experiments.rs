@@ -6,7 +6,7 @@
 //! that is walked once, or over and over, pushes out pages that are in constant use.
 
 use crate::workload::{generated, objects, page_numbers};
-use crate::{Error, Item, Lab, Published, Report, Scale};
+use crate::{Bar, Error, Item, Lab, Published, Report, Scale};
 use sweephand_policy::PageId;
 use sweephand_policy::registry::POLICIES;
 use sweephand_results::Table;
@@ -186,7 +186,7 @@ fn indexed_database(lab: &Lab) -> Result<Report, Error> {
     }
     report.tables.push(("The paper's database.".into(), table));
     report.beside((0, 2), (0, 1), Scale::Points);
-    report.claim(
+    report.check(
         "the leaf hit ratios are within 0.5 points of the prototype's",
         most_off <= 0.5,
         format!("at most {most_off:.2} off, {worst}; {} policies", PROTOTYPE.len()),
@@ -195,7 +195,7 @@ fn indexed_database(lab: &Lab) -> Result<Report, Error> {
         |policy: &str| results[every_policy().iter().position(|name| *name == policy).expect("a policy")];
     let [lru_leaf, _] = counts("lru");
     let leaves = published("leaf pages that LRU keeps");
-    report.claim(
+    report.claim("lx06", Bar::Ours).exact(
         format!("LRU keeps about {leaves:.0} leaves in {BUFFER_PAGES} frames (within 10)"),
         (lru_leaf.hit_percent() - leaves).abs() <= 10.0,
         format!(
@@ -208,7 +208,7 @@ fn indexed_database(lab: &Lab) -> Result<Report, Error> {
         .into_iter()
         .filter(|policy| counts(policy)[LEAF].hit_percent() > 1.5 * lru_leaf.hit_percent())
         .collect();
-    report.claim(
+    report.check(
         "the policies that the wiki proposes (lru-2 2q lirs arc car clock-pro) hit leaves half as often again as LRU",
         far_better.len() == 6,
         far_better.join(" "),
@@ -278,7 +278,7 @@ fn minidb(lab: &Lab, published: &dyn Fn(&str) -> f64, report: &mut Report) -> Re
     ));
     let measured = 100.0 * (1.0 - locked_s / unlocked_s);
     let of = |policy: &str| gain(&results[at(policy)]);
-    report.claim(
+    report.claim("lx09", Bar::Ours).exact(
         format!(
             "the {measured:.1} % of the run time that locking the index gained on Linux 2.6.13 is nearer to two lists \
              (linux24) than to LRU or CLOCK"
@@ -382,7 +382,7 @@ fn recorded_lookups(lab: &Lab) -> Result<Report, Error> {
 
     let hits = |policy: &str| leaf_hits(at(policy), SHOWN);
     let lru = hits("lru");
-    report.claim(
+    report.check(
         format!("LRU gives leaves away for records: in {shown} frames, twice what is used all the time, it misses a \
                  leaf at every third look-up"),
         lru < 67.0,
@@ -390,7 +390,7 @@ fn recorded_lookups(lab: &Lab) -> Result<Report, Error> {
     );
     let proposed = ["lru-2", "2q", "lirs", "arc", "car", "clock-pro"];
     let better: Vec<_> = proposed.into_iter().filter(|policy| hits(policy) > lru + 5.0).collect();
-    report.claim(
+    report.check(
         "the policies that the wiki proposes (lru-2 2q lirs arc car clock-pro) keep more leaves than LRU (by 5 \
          points)",
         better.len() == proposed.len(),
@@ -401,7 +401,7 @@ fn recorded_lookups(lab: &Lab) -> Result<Report, Error> {
         ),
     );
     let correlated = leaf_hits(policies.len() - 1, SHOWN);
-    report.claim(
+    report.check(
         "what keeps them from it are correlated references: LRU-2 that takes references of a few look-ups for one \
          (`lru-2:crp=2000`) keeps nearly all leaves",
         correlated > 90.0,
@@ -500,12 +500,12 @@ fn scans(lab: &Lab) -> Result<Report, Error> {
         ]);
     }
     report.tables.push(("Scans, alone and beside a hot set.".into(), table));
-    report.claim(
+    report.check(
         "LRU and CLOCK have no hits on a cycle of M + 1 pages",
         ["lru", "clock"].map(at).iter().all(|&policy| alone[0][policy] == 0.0),
         format!("{:.1} and {:.1} a round", alone[0][at("lru")], alone[0][at("clock")]),
     );
-    report.claim(
+    report.check(
         "LIFO and MRU have about M - 1 hits a round there, as has OPT (within 1)",
         ["lifo", "mru", "opt"]
             .map(at)
@@ -524,19 +524,19 @@ fn hot_set_claims(report: &mut Report, once: &Scanned, cyclic: &Scanned) {
     let all =
         |hot: &[f64]| SCAN_RESISTANT.map(|policy| format!("{policy} {:.1}", hot[at(policy)])).join(", ");
     let least = |hot: &[f64]| SCAN_RESISTANT.map(|policy| hot[at(policy)]).into_iter().fold(100.0, f64::min);
-    report.claim(
+    report.check(
         "a scan that uses pages once takes more than a tenth of the hot set from LRU and CLOCK",
         once.hot[at("lru")] < 90.0 && once.hot[at("clock")] < 90.0,
         format!("lru {:.1} %, clock {:.1} %", once.hot[at("lru")], once.hot[at("clock")]),
     );
-    report.claim(
+    report.check(
         "it leaves 95 % of it to the policies made to resist scans (2q lirs arc car clock-pro lru-2)",
         least(&once.hot) >= 95.0,
         all(&once.hot),
     );
     let in_all = |policy: usize| (cyclic.hot[policy] + cyclic.walked[policy]) / 2.0;
     let best_of_two = in_all(at("lru")).max(in_all(at("clock")));
-    report.claim(
+    report.check(
         "beside a cycle these policies hit more often than LRU and CLOCK, hot set and walk together",
         SCAN_RESISTANT.iter().all(|policy| in_all(at(policy)) > best_of_two),
         format!(
@@ -615,7 +615,7 @@ fn recorded_scans(lab: &Lab) -> Result<Report, Error> {
     report.tables.push(("Recorded beside generated.".into(), table));
     let [once, cyclic] = &recorded;
     hot_set_claims(&mut report, once, cyclic);
-    report.claim(
+    report.check(
         "the recorded scans come out like the generated ones (within 3 points, every policy)",
         strangers.is_empty(),
         if strangers.is_empty() { "every policy".into() } else { strangers.join(", ") },

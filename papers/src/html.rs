@@ -1,7 +1,7 @@
 //! All reproduced items as one HTML file: published numbers beside measured ones, claims, and where
 //! each result comes from. The file is complete: it has no script and loads nothing.
 
-use crate::{Nearness, Reproduction, State, every_item, paper};
+use crate::{Grade, Nearness, Reproduction, State, every_item, paper};
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
@@ -22,6 +22,15 @@ const NEARNESS: [(Nearness, &str, &str, &str); 4] = [
 
 fn class(nearness: Nearness) -> &'static (Nearness, &'static str, &'static str, &'static str) {
     NEARNESS.iter().find(|(known, ..)| *known == nearness).expect("all are listed")
+}
+
+/// The class of a grade in the style sheet.
+fn grade_class(grade: Grade) -> &'static str {
+    match grade {
+        Grade::Reproduced | Grade::InSpirit => "yes",
+        Grade::Contradicted => "no",
+        Grade::Untestable => "open",
+    }
 }
 
 /// A paper, as the template takes it.
@@ -63,7 +72,12 @@ struct Note {
 
 #[derive(Serialize)]
 struct ShownClaim {
-    holds: bool,
+    /// Of the style sheet.
+    class: &'static str,
+    /// The grade of a claim, or whether a check holds.
+    verdict: &'static str,
+    /// The claim's id and whose bar decides.
+    origin: String,
     text: Words,
     measured: Words,
 }
@@ -94,8 +108,10 @@ struct Tally {
     measured: usize,
     impossible: usize,
     waiting: usize,
-    yes: usize,
-    no: usize,
+    /// Claims by grade, in the order of [`Grade::ALL`].
+    grades: [usize; 4],
+    /// The project's own checks that hold, and that fail.
+    checks: [usize; 2],
     /// By nearness, in the order of [`NEARNESS`].
     cells: [usize; 4],
 }
@@ -106,8 +122,8 @@ impl Tally {
         self.measured += other.measured;
         self.impossible += other.impossible;
         self.waiting += other.waiting;
-        self.yes += other.yes;
-        self.no += other.no;
+        self.grades.iter_mut().zip(other.grades).for_each(|(sum, claims)| *sum += claims);
+        self.checks.iter_mut().zip(other.checks).for_each(|(sum, checks)| *sum += checks);
         self.cells.iter_mut().zip(other.cells).for_each(|(sum, cells)| *sum += cells);
     }
 }
@@ -143,6 +159,7 @@ pub fn html_page(found: &[Reproduction], version: &str) -> String {
         papers => Value::from(Serde(papers)),
         tally => Value::from(Serde(tally)),
         legend => Value::from(Serde(legend)),
+        grades => Grade::ALL.map(Grade::words),
         facts => facts(found),
         version,
     });
@@ -238,16 +255,25 @@ fn show(found: &Reproduction) -> Shown {
             shown.tables[usize::from(!in_front)].push(shown_table);
         }
         shown.method = report.method.lines().map(words).collect();
-        shown.claims = report
-            .claims
-            .iter()
-            .map(|claim| {
-                let (text, measured) = (words(&claim.text), words(&claim.measured));
-                ShownClaim { holds: claim.holds, text, measured }
-            })
-            .collect();
-        tally.yes = report.claims.iter().filter(|claim| claim.holds).count();
-        tally.no = report.claims.len() - tally.yes;
+        let claims = report.claims.iter().map(|claim| ShownClaim {
+            class: grade_class(claim.grade()),
+            verdict: claim.grade().words(),
+            origin: format!("{}, {}", claim.id(), claim.bar().words()),
+            text: words(claim.text()),
+            measured: words(claim.measured()),
+        });
+        let checks = report.checks.iter().map(|check| ShownClaim {
+            class: if check.holds { "yes" } else { "no" },
+            verdict: if check.holds { "holds" } else { "FAILS" },
+            origin: "our check".into(),
+            text: words(&check.text),
+            measured: words(&check.measured),
+        });
+        shown.claims = claims.chain(checks).collect();
+        tally.grades =
+            Grade::ALL.map(|grade| report.claims.iter().filter(|claim| claim.grade() == grade).count());
+        tally.checks =
+            [true, false].map(|holds| report.checks.iter().filter(|check| check.holds == holds).count());
         // A note holds paragraphs; one that is set off is drawn with letters.
         let paragraphs = report.notes.iter().flat_map(|note| note.split("\n\n"));
         shown.notes = paragraphs

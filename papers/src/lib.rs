@@ -21,6 +21,7 @@ mod live;
 mod published;
 mod report;
 mod reproduction;
+mod verdict;
 mod workload;
 #[path = "../wsclock-1981/experiments.rs"]
 mod wsclock_1981;
@@ -28,10 +29,11 @@ mod wsclock_1981;
 pub use html::html_page;
 pub use lab::{Error, Input, Lab, checksum};
 pub use published::Published;
-pub use report::{
-    Claim, Compared, NEAR_POINTS, NEAR_RATIO, Nearness, OFF_POINTS, OFF_RATIO, Place, Report, Scale,
-};
+pub use report::{Compared, NEAR_POINTS, NEAR_RATIO, Nearness, OFF_POINTS, OFF_RATIO, Place, Report, Scale};
 pub use reproduction::{Machine, Origin, Program, Reproduction, State};
+pub use verdict::{
+    Bar, Check, Claim, Grade, Judging, Limit, Listed, Measurement, claims_page, listed_claims, verdicts_in,
+};
 
 /// A table or figure of a paper.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! The result of an experiment.
 
+use crate::{Check, Claim, Grade};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use sweephand_results::Table;
@@ -18,21 +19,12 @@ pub struct Report {
     pub tables: Vec<(String, Table)>,
     /// Published numbers in the tables, and the measured ones that stand for them.
     pub compared: Vec<Compared>,
-    /// What the paper or we claim, and whether it holds here.
+    /// Verdicts on claims of the paper.
     pub claims: Vec<Claim>,
+    /// What the project checks for itself.
+    pub checks: Vec<Check>,
     /// What is to be said about the result.
     pub notes: Vec<String>,
-}
-
-/// A claim, with the number that decides it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
-    /// The claim.
-    pub text: String,
-    /// Whether it holds.
-    pub holds: bool,
-    /// The number that says so.
-    pub measured: String,
 }
 
 /// A cell of a report's tables.
@@ -139,11 +131,6 @@ fn number(cell: &str) -> Option<f64> {
 }
 
 impl Report {
-    /// Adds a claim.
-    pub fn claim(&mut self, text: impl Into<String>, holds: bool, measured: impl Into<String>) {
-        self.claims.push(Claim { text: text.into(), holds, measured: measured.into() });
-    }
-
     /// Says that a column of a table has what was measured for the published numbers in another
     /// column, of the same table or of another one. Rows without two numbers are left out. Each is
     /// a table and a column; the tables must be there.
@@ -172,9 +159,10 @@ impl Report {
         Some(scale.judge(self.number(published)?, self.number(measured)?))
     }
 
-    /// Whether every claim holds.
+    /// Whether no claim is contradicted, and every check holds.
     pub fn holds(&self) -> bool {
-        self.claims.iter().all(|claim| claim.holds)
+        self.claims.iter().all(|claim| claim.grade() != Grade::Contradicted)
+            && self.checks.iter().all(|check| check.holds)
     }
 
     /// For a terminal.
@@ -196,12 +184,10 @@ impl Report {
         for (line, contents) in &self.tables {
             add(&format!("{line}\n\n{}", table(contents).trim_end()));
         }
-        if !self.claims.is_empty() {
-            let claims = self.claims.iter().map(|claim| {
-                let verdict = if claim.holds { "yes" } else { "NO" };
-                format!("- {verdict}: {} ({})", claim.text, claim.measured)
-            });
-            add(&claims.collect::<Vec<_>>().join("\n"));
+        let lines = self.claims.iter().map(Claim::line).chain(self.checks.iter().map(Check::line));
+        let lines: Vec<_> = lines.collect();
+        if !lines.is_empty() {
+            add(&lines.join("\n"));
         }
         self.notes.iter().for_each(|note| add(note));
         text

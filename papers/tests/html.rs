@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use sweephand_papers::{
-    Compared, Error, Item, Lab, Machine, Nearness, Place, Program, Report, Reproduction, Scale, State,
+    Bar, Compared, Error, Item, Lab, Machine, Nearness, Place, Program, Report, Reproduction, Scale, State,
     every_item, html_page, items,
 };
 use sweephand_results::Table;
@@ -36,8 +36,10 @@ fn small_report(lab: &Lab) -> Result<Report, Error> {
     table.row(["2".to_string(), "50.0".into(), "31.5".into()]);
     report.tables.push(("Hits.".into(), table));
     report.beside((0, 1), (0, 2), Scale::Points);
-    report.claim("it holds", true, format!("{} references", trace.header().totals.references));
-    report.claim("it does not", false, "no");
+    let references = format!("{} references", trace.header().totals.references);
+    report.claim("cp07", Bar::Paper).exact("it holds", true, references);
+    report.claim("cp08", Bar::Ours).exact("it does not", false, "no");
+    report.check("we hold", true, "so");
     report.notes.push("First.\n\n    ▁▂▃ drawn\n\nLast.".into());
     Ok(report)
 }
@@ -128,8 +130,12 @@ fn the_page_has_every_item_with_what_became_of_it() {
     for class in ["equal", "near", "off", "far"] {
         assert!(page.contains(&format!("<li class=\"{class}\"><span>")), "{class} is in the legend");
     }
-    assert!(page.contains("<li class=\"yes\"><b>yes</b><span>it holds <small>3 references</small>"));
-    assert!(page.contains("<li class=\"no\"><b>NO</b><span>it does not <small>no</small>"));
+    assert!(page.contains("<li class=\"yes\"><b>reproduced</b><span>it holds <small>3 references [cp07, the paper&#x27;s bar]</small>"));
+    assert!(
+        page.contains(
+            "<li class=\"no\"><b>contradicted</b><span>it does not <small>no [cp08, our bar]</small>"
+        )
+    );
     // Where it comes from.
     assert!(page.contains("Sweephand 1.2.3, executable one."));
     assert!(page.contains("2 processors (a &lt;processor&gt;), 4.0 GiB, Linux 6.18."));

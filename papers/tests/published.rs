@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
-use sweephand_papers::{Error, Lab, Report, all_items, items, measured_items};
+use sweephand_papers::{
+    Error, Lab, Report, all_items, claims_page, every_item, items, listed_claims, measured_items, verdicts_in,
+};
 
 /// The lab of all tests, so that nothing is simulated twice; `None` if the traces are not here.
 static LAB: LazyLock<Option<Lab>> = LazyLock::new(|| {
@@ -59,7 +61,8 @@ fn expect_committed_results(folder: &str) {
     let mut stale = Vec::new();
     for item in all_items().filter(|item| item.folder == folder) {
         let Some(report) = report(item.id) else { return };
-        assert!(!report.claims.is_empty() && !report.tables.is_empty(), "{}", item.id);
+        assert!(!report.claims.is_empty() || !report.checks.is_empty(), "{}", item.id);
+        assert!(!report.tables.is_empty(), "{}", item.id);
         assert_eq!(report.title, item.title);
         let name = item.id.rsplit('/').next().unwrap();
         let path = format!("{}/{folder}/results/{name}.md", env!("CARGO_MANIFEST_DIR"));
@@ -72,6 +75,48 @@ fn expect_committed_results(folder: &str) {
         "other results than those committed; look at: sweephand reproduce {}",
         stale.join(" ")
     );
+}
+
+/// The committed results of all items, in Markdown.
+fn committed_results() -> Vec<String> {
+    let read = |item: &sweephand_papers::Item| {
+        let path = format!("{}/{}/results/{}.md", env!("CARGO_MANIFEST_DIR"), item.folder, item.name());
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    every_item().map(read).collect()
+}
+
+#[test]
+fn every_claim_has_a_verdict_or_a_reason_why_it_has_none() {
+    let results = committed_results();
+    let judged: Vec<&str> = results.iter().flat_map(|result| verdicts_in(result)).map(|(id, _)| id).collect();
+    for listed in listed_claims() {
+        let has_verdict = judged.contains(&&listed.id[..]);
+        let reason = &listed.no_verdict;
+        assert!(
+            has_verdict || !reason.is_empty(),
+            "{}: no item judges it; claims.csv has no reason",
+            listed.id
+        );
+        assert!(!has_verdict || reason.is_empty(), "{}: is judged, so claims.csv needs no reason", listed.id);
+    }
+}
+
+/// `SWEEPHAND_WRITE_DOCS=1` writes the page.
+#[test]
+fn the_page_of_claims_is_what_the_committed_results_say() {
+    let results = committed_results();
+    let table = claims_page(results.iter().map(String::as_str));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/CLAIMS.md");
+    let page = format!(
+        "# Claims of the papers\n\nThe claims of `claims.csv` by grade, from the committed results. \
+         [How verdicts are made](../docs/papers.md#verdicts).\n\n{table}"
+    );
+    if std::env::var_os("SWEEPHAND_WRITE_DOCS").is_some() {
+        std::fs::write(path, &page).unwrap();
+    }
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(committed == page, "{path} is not what the results say: run this with SWEEPHAND_WRITE_DOCS=1");
 }
 
 /// The papers that have a test of their own below.

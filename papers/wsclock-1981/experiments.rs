@@ -5,7 +5,7 @@
 //! tasks in the same order in every run, intervals (IRIM) of omega 5000 unless stated otherwise,
 //! means over seeds of service times and I/O.
 
-use crate::{Error, Item, Lab, Published, Report, Scale};
+use crate::{Bar, Error, Item, Lab, Published, Report, Scale};
 use std::sync::Mutex;
 use sweephand_machine::configuration::{Deactivate, Discipline};
 use sweephand_machine::{Cell, Configuration, Job, Outcome, Workload};
@@ -236,19 +236,19 @@ fn table_2(lab: &Lab) -> Result<Report, Error> {
         .iter()
         .map(|[ws, limited, _]| gain(ws.utilization(), limited.utilization()))
         .collect::<Vec<_>>();
-    report.claim(
+    report.claim("ws01", Bar::Paper).exact(
         "LT/RT raises the peak utilization of pure WS by 5 to 20 percent",
         gains.iter().all(|gain| (5.0..=20.0).contains(gain)),
         format!("{} percent on A, B and C", listed(gains.iter().map(|gain| format!("{gain:.1}")))),
     );
-    report.claim(
+    report.claim("ws01", Bar::Paper).exact(
         "its gain is largest on C",
         gains[2] > gains[0].max(gains[1]),
         format!("{:.1} percent against {:.1} and {:.1}", gains[2], gains[0], gains[1]),
     );
     let differences: Vec<_> =
         peaks.iter().map(|[_, ws, wsclock]| 100.0 * (ws.utilization() - wsclock.utilization())).collect();
-    report.claim(
+    report.claim("ws02", Bar::Paper).exact(
         "at their peaks WS is 0 to 0.8 points of utilization above WSCLOCK",
         differences.iter().all(|difference| (-0.05..=0.85).contains(difference)),
         format!(
@@ -257,30 +257,28 @@ fn table_2(lab: &Lab) -> Result<Report, Error> {
         ),
     );
     let travels: Vec<_> = peaks.iter().map(|[_, _, wsclock]| wsclock.travel()).collect();
-    report.claim(
+    report.claim("ws03", Bar::Ours).exact(
         "WSCLOCK looks at about 13 frames for each page replaced, nearly constant over configurations",
         travels.iter().all(|travel| (10.0..=16.0).contains(travel)),
         listed(travels.iter().map(|travel| format!("{travel:.1}"))),
     );
-    let scans = peaks.iter().map(|[_, _, wsclock]| wsclock.mean(|run| run.ws_scans as f64)).sum::<f64>();
-    report.claim("WSCLOCK makes no working set scans", scans == 0.0, format!("{scans}"));
     let mpls: Vec<_> =
         peaks.iter().flat_map(|of| of[1..].iter()).map(|line| line.mean(|run| run.mean_mpl)).collect();
-    report.claim(
+    report.claim("ws18", Bar::Ours).exact(
         "about five tasks are active",
         mpls.iter().all(|mpl| (4.0..=6.0).contains(mpl)),
         format!("{} (WS and WSCLOCK, by configuration)", listed(mpls.iter().map(|mpl| format!("{mpl:.2}")))),
     );
     let utilizations: Vec<_> =
         peaks.iter().flat_map(|of| of[1..].iter()).map(|line| line.utilization()).collect();
-    report.claim(
+    report.check(
         "utilization is about 60 percent",
         utilizations.iter().all(|utilization| (0.55..=0.65).contains(utilization)),
         format!("{} percent", listed(utilizations.iter().map(|&utilization| percent(utilization)))),
     );
     let workload = workload(0, |configuration| configuration.irim = 0)?;
     let references = workload.references();
-    report.claim(
+    report.claim("ws07", Bar::Paper).exact(
         "50 tasks of eight programs are more than 270 million references, about 5 million each",
         references > 270_000_000,
         format!("{:.1} million, {:.2} each", references as f64 / 1e6, references as f64 / 50e6),
@@ -318,7 +316,7 @@ fn start_up(report: &mut Report, peaks: &[[&Line; 3]]) -> Result<(), Error> {
         let first = samples.iter().find(|sample| sample.free_frames == 0);
         full.push(first.map_or(f64::INFINITY, |sample| sample.time_refs as f64 / 1e6));
     }
-    report.claim(
+    report.claim("ws08", Bar::Paper).exact(
         "the transient at the start is shorter than 20 million references",
         full.iter().all(|&time| time < 20.0),
         format!(
@@ -374,7 +372,7 @@ fn intervals(report: &mut Report) -> Result<(), Error> {
     );
     report.tables.push((heading, table));
     let largest = errors.iter().copied().fold(0.0, f64::max);
-    report.claim(
+    report.claim("ws11", Bar::Paper).exact(
         "intervals in place of references change utilization by less than 1 percent",
         largest < 1.0,
         format!("by at most {largest:.2} percent"),
@@ -403,7 +401,7 @@ fn figure(lab: &Lab, configuration: usize) -> Result<Report, Error> {
     report.tables.push((format!("Utilization in percent, configuration {name}."), table));
     let [ws, limited, wsclock] = [0, 1, 2].map(|policy: usize| peak(&sweep[policy]));
     let raised = gain(ws.utilization(), limited.utilization());
-    report.claim(
+    report.claim("ws01", Bar::Paper).exact(
         "LT/RT raises the peak of pure WS by 5 to 20 percent",
         (5.0..=20.0).contains(&raised),
         format!("{} to {}: {raised:.1} percent", percent(ws.utilization()), percent(limited.utilization())),
@@ -412,13 +410,13 @@ fn figure(lab: &Lab, configuration: usize) -> Result<Report, Error> {
         sweep[0].iter().zip(&sweep[1]).all(|(ws, limited)| ws.utilization() < limited.utilization());
     let least =
         sweep[0].iter().zip(&sweep[1]).map(|(ws, limited)| gain(ws.utilization(), limited.utilization()));
-    report.claim(
+    report.check(
         "it helps at every theta",
         everywhere,
         format!("by at least {:.1} percent", least.fold(f64::INFINITY, f64::min)),
     );
     let difference = 100.0 * (limited.utilization() - wsclock.utilization());
-    report.claim(
+    report.claim("ws02", Bar::Paper).exact(
         "at their peaks WS is 0 to 0.8 points above WSCLOCK",
         (-0.05..=0.85).contains(&difference),
         format!(
@@ -505,13 +503,13 @@ fn deactivation(lab: &Lab) -> Result<Report, Error> {
         let (good, poor) = means.split_at(3);
         let least_good = good.iter().copied().fold(f64::INFINITY, f64::min);
         let most_poor = poor.iter().copied().fold(0.0, f64::max);
-        report.claim(
+        report.claim("ws16", Bar::Paper).exact(
             format!("{policy}: smallest resident set, last activated and largest remaining slice are all better than the three others"),
             least_good > most_poor,
             format!("the least of the good ones {}, the best of the others {} percent", percent(least_good), percent(most_poor)),
         );
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        report.claim(
+        report.claim("ws16", Bar::Ours).exact(
             format!("{policy}: those three are better on average"),
             mean(good) > mean(poor),
             format!("{} against {} percent", percent(mean(good)), percent(mean(poor))),
@@ -540,12 +538,12 @@ fn paging_queue(lab: &Lab) -> Result<Report, Error> {
     report.tables.push(("Utilization in percent.".into(), table));
     let [fifo, reads_first, run_first] = [means[0], means[1], means[2]];
     let against = |a: f64, b: f64| format!("{} against {} percent", percent(a), percent(b));
-    report.claim(
+    report.claim("ws17", Bar::Ours).exact(
         "reads before writes are clearly better than the order of time",
         gain(fifo, reads_first) > 1.0,
         against(reads_first, fifo),
     );
-    report.claim(
+    report.claim("ws17", Bar::Paper).exact(
         "reads of running tasks before those of loading tasks are slightly better still",
         run_first > reads_first,
         against(run_first, reads_first),
@@ -573,13 +571,13 @@ fn ltrt(lab: &Lab) -> Result<Report, Error> {
     }
     report.tables.push(("Utilization in percent by tau (0: no task ever counts as loading).".into(), table));
     let (upto, beyond) = (&by_tau[..6], &by_tau[5..]);
-    report.claim(
+    report.claim("ws12", Bar::Ours).exact(
         "utilization improves with tau from 0 to 15,000",
         upto.windows(2).all(|pair| pair[1] > pair[0] - 0.005) && upto[5] > upto[0],
         format!("{} percent", listed(upto.iter().map(|&mean| percent(mean)))),
     );
     let spread = beyond.iter().copied().fold(0.0, f64::max) - beyond.iter().copied().fold(1.0, f64::min);
-    report.claim(
+    report.claim("ws12", Bar::Ours).exact(
         "it is flat from there to 100,000: within two points",
         spread < 0.02,
         format!("{} percent", listed(beyond.iter().map(|&mean| percent(mean)))),
@@ -631,9 +629,9 @@ fn ltrt(lab: &Lab) -> Result<Report, Error> {
             listed(by_limit.iter().map(|&mean| percent(mean)))
         );
         if devices == 1 {
-            report.claim("with one paging device L = 1 is best", best == 0, found);
+            report.claim("ws13", Bar::Paper).exact("with one paging device L = 1 is best", best == 0, found);
         } else {
-            report.claim("with two paging devices L = 2 is best", best == 1, found);
+            report.claim("ws14", Bar::Paper).exact("with two paging devices L = 2 is best", best == 1, found);
         }
     }
 
@@ -650,7 +648,7 @@ fn ltrt(lab: &Lab) -> Result<Report, Error> {
         "Utilization in percent by K0, the frames that activation has to leave unclaimed.".into(),
         table,
     ));
-    report.claim(
+    report.claim("ws15", Bar::Paper).exact(
         "no free frames in reserve are best: K0 = 0",
         by_k0[1..].iter().all(|&mean| mean <= by_k0[0]),
         format!(

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_output::{Output, make_folder};
 use sweephand_papers::{
-    Item, Lab, Machine, Program, Report, Reproduction, State, all_items, checksum, every_item, html_page,
-    items, measured_items,
+    Grade, Item, Lab, Machine, Program, Report, Reproduction, State, all_items, checksum, every_item,
+    html_page, items, measured_items,
 };
 
 #[derive(clap::Args)]
@@ -177,19 +177,34 @@ fn onto_a_page(
     }
     if format == Format::Text {
         let count = |state: State| results.iter().filter(|done| done.found.state == state).count();
-        let claims =
-            results.iter().filter_map(|done| done.found.report.as_ref()).flat_map(|report| &report.claims);
-        let (yes, no): (Vec<_>, Vec<_>) = claims.partition(|claim| claim.holds);
+        let reports: Vec<_> = results.iter().filter_map(|done| done.found.report.as_ref()).collect();
         bars.say(&format!(
-            "\n{} of {} items measured; {} claims hold, {} do not: {}\n",
+            "\n{} of {} items measured; {}: {}\n",
             count(State::Measured),
             results.len(),
-            yes.len(),
-            no.len(),
+            tally(&reports),
             folder.join("index.html").display()
         ))?;
     }
     Ok(results)
+}
+
+/// Claims by grade, then checks, in words.
+fn tally(reports: &[&Report]) -> String {
+    let claims = || reports.iter().flat_map(|report| &report.claims);
+    let mut parts: Vec<String> = Vec::new();
+    for grade in Grade::ALL {
+        let count = claims().filter(|claim| claim.grade() == grade).count();
+        if count > 0 {
+            parts.push(format!("{count} {}", grade.words()));
+        }
+    }
+    let checks: Vec<_> = reports.iter().flat_map(|report| &report.checks).collect();
+    if !checks.is_empty() {
+        let hold = checks.iter().filter(|check| check.holds).count();
+        parts.push(format!("{hold} of {} own checks hold", checks.len()));
+    }
+    parts.join(", ")
 }
 
 /// What became of an item, in a line.
@@ -197,14 +212,12 @@ fn line(done: &Done) -> String {
     let found = &done.found;
     let words = match (&found.report, &found.origin) {
         (Some(report), Some(origin)) => {
-            let yes = report.claims.iter().filter(|claim| claim.holds).count();
-            let no = report.claims.len() - yes;
             let when = if done.kept {
                 format!("kept, measured {}", origin.date)
             } else {
                 format!("measured in {:.1} s", origin.seconds)
             };
-            format!("{yes:>2} yes {no:>2} NO  {when}")
+            format!("{}; {when}", tally(&[report]))
         }
         _ => format!("not measured: {}", found.reason.as_deref().unwrap_or("no reason is known")),
     };
