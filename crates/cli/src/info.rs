@@ -188,9 +188,13 @@ fn write_summary(out: &mut impl Write, report: &TraceReport<'_>) -> io::Result<(
         let (seconds, largest) = (epochs.longest_ns as f64 / 1e9, grouped(epochs.largest_pages));
         let exactness = metadata.exactness().unwrap_or_default();
         let count = grouped(epochs.epochs);
+        let exactness = exactness.strip_prefix("with ").unwrap_or(&exactness);
         line("epochs", format!("{count}, up to {seconds:.1} s and {largest} pages each ({exactness})"))?;
     }
     let window = match metadata.window {
+        _ if metadata.epochs.is_some_and(|epochs| epochs.ordered) => {
+            "first touches of each epoch, in order".to_owned()
+        }
         _ if metadata.epochs.is_some() => "none: each page is stored once an epoch".to_owned(),
         0 => "none: every reference is stored".to_owned(),
         1 => "1 (runs of references to one page are stored as one)".to_owned(),

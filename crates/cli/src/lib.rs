@@ -16,6 +16,7 @@ mod devices;
 mod generate;
 mod import;
 mod info;
+mod keeper;
 mod live;
 mod man;
 mod multiprogram;
@@ -58,7 +59,7 @@ enum Command {
     Watch(watch::Args),
     /// The process that writes the trace of a watch
     #[command(hide = true)]
-    WatchKeeper(watch::KeeperArgs),
+    WatchKeeper(keeper::KeeperArgs),
     /// Show what is in a trace
     Info(info::Args),
     /// Convert a trace of another format to ours
@@ -132,9 +133,9 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         }
     };
     let result = match command {
-        Command::Record(args) => record::run(args),
+        Command::Record(args) => record::run(args, home),
         Command::Watch(args) => watch::run(args, home),
-        Command::WatchKeeper(args) => watch::keep_trace(args),
+        Command::WatchKeeper(args) => keeper::keep_trace(args),
         Command::Info(args) => info::run(args),
         Command::Import(args) => import::run(args),
         Command::Generate(args) => generate::run(args),

@@ -1,7 +1,10 @@
 //! `sweephand record`: run a program under the recorder and keep the pages it touches.
 
-use crate::progress;
+mod live;
+
+use crate::keeper::share;
 use crate::talk::say;
+use crate::{Home, progress};
 use anyhow::{Context, bail};
 use std::ffi::OsString;
 use std::fs;
@@ -24,15 +27,24 @@ pub(crate) struct Args {
     /// PROGRAM-PID.swt. multiprogram.toml beside them has them as tasks in one memory
     #[arg(long)]
     children: bool,
+    /// Record at nearly full speed, without Valgrind: an agent in the program records the first
+    /// touch of each page in each epoch. The window is as large as --overhead takes, and the trace
+    /// says how large it was when. Needs userfaultfd (root, or CAP_SYS_PTRACE)
+    #[arg(long)]
+    live: bool,
+    /// With --live: the part of the program's time that recording may take
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share, requires = "live")]
+    overhead: f64,
     /// Record allocations of this size and more as objects
-    #[arg(long, default_value = "40KiB", value_name = "SIZE")]
+    #[arg(long, default_value = "40KiB", value_name = "SIZE", conflicts_with = "live")]
     min_object: String,
     /// Keep only the first and last run of each page in every stretch of K distinct pages: the
     /// faults of LRU and OPT stay exact from K pages of memory up, those of other policies nearly
     /// so from about 8 K up; 1 keeps every run of references to one page, 0 every reference: what
-    /// counts time in references needs that
-    #[arg(long, default_value_t = DEFAULT_WINDOW, value_name = "K", value_parser = clap::value_parser!(u16).range(0..=256))]
-    window: u16,
+    /// counts time in references needs that. With --live: the fewest pages of an epoch, from 8 up
+    /// [default: 16, with --live 64]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(0..=256))]
+    window: Option<u16>,
     /// No progress, no summary
     #[arg(short, long)]
     quiet: bool,
@@ -55,11 +67,15 @@ pub(crate) fn program(
     Ok((path, status))
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
+    if args.live {
+        return live::run(&args, home);
+    }
     let Ok(MemorySize::Bytes(min_object_bytes)) = args.min_object.parse() else {
         bail!("--min-object {}: write bytes as in 40KiB, at least 1B", args.min_object);
     };
     let Args { command, output, children, window, quiet, .. } = args;
+    let window = window.unwrap_or(DEFAULT_WINDOW);
     let options = Options { command, output, children, min_object_bytes, window };
     let (traces, status) = record(&options, None, quiet)?;
     if !quiet {

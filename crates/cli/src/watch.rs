@@ -3,6 +3,7 @@
 mod json;
 mod screen;
 
+use crate::keeper::{KEEPER_LOST, Keeper, share};
 use crate::talk::say;
 use crate::{Home, progress, report};
 use anyhow::{Context, bail};
@@ -10,16 +11,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::io::{self, IsTerminal};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, ExitCode};
 use std::time::{Duration, Instant};
 use sweephand_output::named_by;
 use sweephand_program::{Signals, exit_code};
 use sweephand_results::{bytes, grouped};
-use sweephand_watch::{Change, Epoch, Options, READY, TraceSender, Watching, keep};
+use sweephand_watch::{Change, Epoch, Options, TraceSender, Watching};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -55,13 +56,6 @@ pub(crate) struct How {
     overhead: f64,
 }
 
-/// The process that writes the trace. Its words are for nobody else.
-#[derive(clap::Args)]
-pub(crate) struct KeeperArgs {
-    path: PathBuf,
-    in_use: Vec<PathBuf>,
-}
-
 /// A time such as `500ms`, `1s` or `2m`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     const UNITS: [(&str, f64); 4] = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
@@ -70,75 +64,6 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
         (number > 0.0 && number < 1e6).then(|| Duration::from_secs_f64(number * seconds))
     };
     UNITS.iter().find_map(parse).ok_or_else(|| "write a time as in 500ms, 1s or 2m".to_string())
-}
-
-/// A share such as `2%`.
-fn share(text: &str) -> Result<f64, String> {
-    let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<f64>().ok());
-    percent
-        .filter(|percent| (0.01..=100.0).contains(percent))
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| "write a share of up to 100%, as in 2% or 0.5%".to_string())
-}
-
-/// Why a watch with a trace cannot go on.
-const KEEPER_LOST: &str = "the process that writes the trace has ended";
-
-/// The trace that a process of its own writes.
-struct Keeper {
-    process: Child,
-    path: PathBuf,
-}
-
-impl Keeper {
-    /// Starts that process, and waits until the trace can be written.
-    fn start(
-        home: &Home,
-        path: &Path,
-        in_use: &[&Path],
-        program: &str,
-        command: &[String],
-    ) -> anyhow::Result<(Self, TraceSender<ChildStdin>)> {
-        let mut process = Command::new(&home.command)
-            .arg("watch-keeper")
-            .arg("--")
-            .arg(path)
-            .args(in_use)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // What the terminal sends to the watcher is not for it: it ends when the watcher does.
-            .process_group(0)
-            .spawn()
-            .context("the process that writes the trace cannot be started")?;
-        let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
-            bail!("the process that writes the trace has no pipes");
-        };
-        let mut line = String::new();
-        let _ = BufReader::new(stdout).read_line(&mut line);
-        let keeper = Self { process, path: path.to_path_buf() };
-        if line.trim_end() != READY {
-            keeper.finish()?;
-            bail!("{}: the process that writes it has ended", path.display());
-        }
-        let sender = TraceSender::begin(stdin, program, command).context(KEEPER_LOST)?;
-        Ok((keeper, sender))
-    }
-
-    /// Waits until the trace is there.
-    fn finish(mut self) -> anyhow::Result<()> {
-        if !self.process.wait().context("the trace")?.success() {
-            // It has said why.
-            bail!("{}: was not written", self.path.display());
-        }
-        Ok(())
-    }
-}
-
-/// The process of a trace: `sweephand watch-keeper`.
-pub(crate) fn keep_trace(args: KeeperArgs) -> anyhow::Result<ExitCode> {
-    let in_use: Vec<&Path> = args.in_use.iter().map(PathBuf::as_path).collect();
-    keep(&mut io::stdin().lock(), &args.path, &in_use, io::stdout())?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// How a watch ended.
@@ -219,11 +144,11 @@ fn pid_of(pid: u32) -> anyhow::Result<Pid> {
 }
 
 /// The name of a process.
-fn name_of(pid: u32) -> String {
+pub(crate) fn name_of(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_string()
 }
 
-fn command_of(pid: u32) -> Vec<String> {
+pub(crate) fn command_of(pid: u32) -> Vec<String> {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = words.strip_suffix(b"\0").unwrap_or(&words);
     words.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
@@ -307,7 +232,8 @@ fn watch(args: &Args, home: &Home, pid: u32, signals: &OwnedFd, is_ours: bool) -
             true => args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             false => command_of(pid),
         };
-        let (started, sender) = Keeper::start(home, path, &named_by(&args.command), &name_of(pid), &command)?;
+        let (started, pipe) = Keeper::start(home, path, &named_by(&args.command))?;
+        let sender = TraceSender::begin(pipe, &name_of(pid), &command).context(KEEPER_LOST)?;
         (keeper, trace) = (Some(started), Some(sender));
     }
     let mut show: Box<dyn Show> = if args.json {

@@ -122,6 +122,12 @@ impl Output {
     }
 }
 
+/// Bytes that may still be written where a file of this name is.
+pub fn available_bytes(path: &Path) -> io::Result<u64> {
+    let system = rustix::fs::statvfs(directory_of(path))?;
+    Ok(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
 /// In a directory where everybody can make files, as in `/tmp`, a link that somebody else has put
 /// under this name would have any file of ours replaced. (The kernel refuses to follow one where
 /// `fs.protected_symlinks` is set; here it is read, not followed.)

@@ -34,6 +34,7 @@ mod launch;
 mod limit_keeper;
 mod options;
 mod program;
+pub mod recording;
 mod run;
 mod run_directory;
 mod space;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
-use sweephand_pager_interface::control::{self, Control, MAGIC, Order, Secret, Text};
+use sweephand_pager_interface::control::{self, Control, MAGIC, Order, RecordingOrder, Secret, Text};
 use sweephand_pager_interface::memory::kernel_share;
 
 /// How a run ended.
@@ -99,6 +99,7 @@ impl Run {
             control: Text::default(),
             lender: Text::default(),
             task: 0,
+            recording: RecordingOrder::default(),
         };
         let mut start = Command::new(name);
         start.args(command.get(1..).unwrap_or_default());
@@ -189,7 +190,7 @@ fn open_door(backend: control::Backend, reference_bits: ReferenceBits) -> Result
 
 /// A program that is made with AddressSanitizer refuses to start behind a library that it does not
 /// know, unless a variable allows it. The program may start such a program.
-fn allow_sanitizers(command: &mut Command) {
+pub(crate) fn allow_sanitizers(command: &mut Command) {
     const VARIABLE: &str = "ASAN_OPTIONS";
     let mut options = std::env::var_os(VARIABLE).unwrap_or_default();
     if !options.is_empty() {

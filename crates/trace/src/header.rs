@@ -88,13 +88,16 @@ pub struct Metadata {
     /// If the trace was made by watching a running program: its epochs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epochs: Option<Epochs>,
+    /// If the trace was recorded live: how large its window was, and when. In order, without gaps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
     /// The child of the program that did the most work, if it had any that were not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_child: Option<LargestChild>,
 }
 
-/// The epochs of a trace that holds each page once for each epoch in which it was used, in
-/// ascending order within the epoch. Behind each epoch there is a mark.
+/// The epochs of a trace that holds each page once for each epoch in which it was used. Behind each
+/// epoch there is a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Epochs {
     /// How many there are.
@@ -103,6 +106,26 @@ pub struct Epochs {
     pub longest_ns: u64,
     /// Pages used in the epoch that has the most.
     pub largest_pages: u64,
+    /// Whether the pages of an epoch are in the order of their first touches in it. Otherwise they
+    /// are in ascending order.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ordered: bool,
+}
+
+/// A stretch of epochs of a trace that was recorded live, and its window: the pages that were
+/// mapped when an epoch ended. A touch within the window is not in the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// The first record of the stretch.
+    pub first_record: u64,
+    /// When it began, from the start of the recording, in nanoseconds.
+    pub start_ns: u64,
+    /// How long it was, in nanoseconds.
+    pub ns: u64,
+    /// Its epochs.
+    pub epochs: u64,
+    /// Pages of the epoch that has the most.
+    pub pages: u64,
 }
 
 /// A child of a recorded program that was not recorded itself.
@@ -132,9 +155,33 @@ impl Metadata {
         self.epochs.map_or(self.window, |epochs| self.window.max(epochs.largest_pages))
     }
 
+    /// Of a trace that was recorded live: the window that was not exceeded in nine tenths of the
+    /// time.
+    pub fn usual_window_pages(&self) -> u64 {
+        let mut windows: Vec<(u64, u64)> = self.windows.iter().map(|of| (of.pages, of.ns)).collect();
+        windows.sort_unstable();
+        let all: u64 = windows.iter().map(|(_, ns)| ns).sum();
+        let mut left = all - all / 10;
+        for (pages, ns) in windows {
+            if ns >= left {
+                return pages;
+            }
+            left -= ns;
+        }
+        0
+    }
+
     /// How exact counts are if the trace is reduced, as a part of a sentence.
     pub fn exactness(&self) -> Option<String> {
         let (window, nearly) = (self.window, self.nearly_exact_pages());
+        if let Some(epochs) = self.epochs.filter(|epochs| epochs.ordered) {
+            let window = epochs.largest_pages;
+            let mostly = self.usual_window_pages();
+            return Some(format!(
+                "with a window of up to {window} pages, and up to {mostly} in nine tenths of the time: counts hold from {window} \
+                 pages up, and lru's are between those that it has with {window} pages more and with {window} fewer"
+            ));
+        }
         if let Some(epochs) = self.epochs {
             return Some(format!(
                 "counts are estimates, because the order within an epoch is not known, and faults are missing below {} pages, \
@@ -154,6 +201,7 @@ impl Metadata {
     pub fn reduction(&self) -> Option<String> {
         let exactness = self.exactness()?;
         Some(match self.epochs {
+            Some(epochs) if epochs.ordered => format!("was recorded live, {exactness}"),
             Some(epochs) => format!("is of {} epochs: {exactness}", epochs.epochs),
             None => format!("is reduced with a window of {}: {exactness}", self.window),
         })
@@ -175,6 +223,7 @@ impl Default for Metadata {
             ended: String::new(),
             notes: Vec::new(),
             epochs: None,
+            windows: Vec::new(),
             largest_child: None,
         }
     }

@@ -76,7 +76,7 @@ pub use error::Error;
 pub use file_hash::{FileHasher, file_hash, read_pieces};
 #[doc(hidden)]
 pub use fuzz::fuzz_reader;
-pub use header::{BECAME_ANOTHER, Epochs, Header, LargestChild, Metadata, Totals};
+pub use header::{BECAME_ANOTHER, Epochs, Header, LargestChild, Metadata, Totals, Window};
 pub use import::{Format, ImportOptions, import, import_trace};
 pub use imported::Progress;
 pub use interrupt::Interrupt;

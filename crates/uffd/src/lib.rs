@@ -169,6 +169,17 @@ impl Message {
             _ => 0,
         }
     }
+
+    /// Of a fault: whether the thread was about to write.
+    pub fn is_write(&self) -> bool {
+        match u32::from(self.0.event) {
+            // SAFETY: all variants are plain data; this is the one that was written.
+            raw::UFFD_EVENT_PAGEFAULT => unsafe {
+                self.0.arg.pagefault.flags & u64::from(raw::UFFD_PAGEFAULT_FLAG_WRITE) != 0
+            },
+            _ => false,
+        }
+    }
 }
 
 /// A userfaultfd of an address space. While any descriptor of it is open, missing pages in its

@@ -1,10 +1,11 @@
-//! The process that writes the trace of a watch.
+//! The process that writes the trace of a watch, or of a live recording.
 
 use crate::message::{Message, next};
 use std::io::{self, BufRead, Write};
-use std::path::Path;
-use sweephand_output::{Output, OutputError};
-use sweephand_trace::{AllocKind, EndTotals, Epochs, Error, Metadata, Writer};
+use std::path::{Path, PathBuf};
+use sweephand_output::{Output, OutputError, available_bytes};
+use sweephand_pager::watch::UsedPage;
+use sweephand_trace::{AllocKind, EndTotals, Epochs, Error, Metadata, Window, Writer};
 
 /// What the process prints when the trace can be written.
 pub const READY: &str = "ready";
@@ -22,67 +23,185 @@ pub enum KeepError {
     /// The watcher cannot be heard.
     #[error("the watcher cannot be heard")]
     Pipe(#[from] io::Error),
+    /// There is no more room. The trace ends there.
+    #[error("{}: the disk is full; the trace ends there", .0.display())]
+    Full(PathBuf),
 }
 
-/// Writes a trace of what a watcher tells, until it says that this is all or has gone. `in_use`:
-/// files that the trace must not replace. `ready` is told when the file is open.
+/// Bytes that stay free on the disk, for the end of the trace.
+const LEAST_FREE_BYTES: u64 = 4 << 20;
+/// Records between two looks at how much is free.
+const RECORDS_A_LOOK: u64 = 1 << 16;
+/// Stretches of epochs, whose windows the trace says. Where there are more, two become one.
+const MOST_STRETCHES: usize = 512;
+
+/// A trace that is being written.
+struct Keeping<'a> {
+    path: &'a Path,
+    in_use: &'a [&'a Path],
+    writer: Writer<Output>,
+    epochs: Epochs,
+    windows: Vec<Window>,
+    /// Time in epochs so far.
+    elapsed_ns: u64,
+    records: u64,
+    /// Records that belong to the epoch that goes on.
+    epoch_records: u64,
+}
+
+impl<'a> Keeping<'a> {
+    fn begin(path: &'a Path, in_use: &'a [&'a Path]) -> Result<Self, KeepError> {
+        let out = Output::create(path, in_use)?;
+        let metadata = Metadata {
+            source: "a running process".to_string(),
+            producer: concat!("sweephand watch ", env!("CARGO_PKG_VERSION")).to_string(),
+            complete: false,
+            ended: "the watcher was killed".to_string(),
+            ..Metadata::default()
+        };
+        Ok(Self {
+            path,
+            in_use,
+            writer: Writer::new(out, metadata).map_err(|error| error.in_output(path))?,
+            epochs: Epochs { epochs: 0, longest_ns: 0, largest_pages: 0, ordered: false },
+            windows: Vec::new(),
+            elapsed_ns: 0,
+            records: 0,
+            epoch_records: 0,
+        })
+    }
+
+    /// Takes in a message with its pages.
+    fn take(&mut self, message: Message, pages: &[UsedPage]) -> Result<(), KeepError> {
+        match message {
+            Message::Begin { program, command } => {
+                let metadata = self.writer.metadata_mut();
+                (metadata.program, metadata.command) = (program, command);
+            }
+            Message::BeginRecording { program, command } => {
+                *self = Self::begin(self.path, self.in_use)?;
+                self.epochs.ordered = true;
+                let metadata = self.writer.metadata_mut();
+                (metadata.program, metadata.command) = (program, command);
+                metadata.source = "a live recording".to_string();
+                metadata.producer = concat!("sweephand record ", env!("CARGO_PKG_VERSION")).to_string();
+                metadata.ended = "the recorder was killed".to_string();
+                // What the kernel touches for the program faults like its own touches.
+                metadata.system_calls = true;
+            }
+            message => self.write(message, pages).map_err(|error| error.in_output(self.path))?,
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, message: Message, pages: &[UsedPage]) -> Result<(), Error> {
+        match message {
+            Message::Mapped { address, bytes } => self.writer.alloc(address, bytes, AllocKind::Mmap),
+            Message::Unmapped { address } => self.writer.free(address),
+            Message::Dropped { first_page, pages } => self.writer.unmap(first_page, pages),
+            Message::Moved { from, to, pages } => self.writer.remap(from, to, pages),
+            Message::Touched { .. } => self.touched(pages),
+            Message::Epoch { ns, .. } => {
+                self.touched(pages)?;
+                self.epoch_ended(ns)
+            }
+            Message::EpochEnded { ns } => self.epoch_ended(ns),
+            Message::Note(words) => {
+                self.writer.metadata_mut().notes.push(words);
+                Ok(())
+            }
+            Message::End { words, complete } => {
+                let metadata = self.writer.metadata_mut();
+                (metadata.ended, metadata.complete) = (words, complete);
+                Ok(())
+            }
+            Message::Begin { .. } | Message::BeginRecording { .. } => Ok(()),
+        }
+    }
+
+    fn touched(&mut self, pages: &[UsedPage]) -> Result<(), Error> {
+        for page in pages {
+            self.writer.reference(page.number, page.dirty)?;
+        }
+        self.epoch_records += pages.len() as u64;
+        Ok(())
+    }
+
+    fn epoch_ended(&mut self, ns: u64) -> Result<(), Error> {
+        let pages = std::mem::take(&mut self.epoch_records);
+        self.writer.mark(0, pages)?;
+        self.epochs.epochs += 1;
+        self.epochs.longest_ns = self.epochs.longest_ns.max(ns);
+        self.epochs.largest_pages = self.epochs.largest_pages.max(pages);
+        if self.epochs.ordered {
+            if self.windows.len() == MOST_STRETCHES {
+                self.windows = self.windows.chunks(2).map(joined).collect();
+            }
+            let (first_record, start_ns) = (self.records, self.elapsed_ns);
+            self.windows.push(Window { first_record, start_ns, ns, epochs: 1, pages });
+        }
+        self.records += pages;
+        self.elapsed_ns += ns;
+        Ok(())
+    }
+
+    /// Gives the trace its name.
+    fn finish(mut self) -> Result<(), KeepError> {
+        let in_output = |error: Error| error.in_output(self.path);
+        if self.epochs.ordered && self.epoch_records > 0 {
+            // The program's end is the end of an epoch. How long that was is not known.
+            self.epoch_ended(0).map_err(in_output)?;
+        }
+        let metadata = self.writer.metadata_mut();
+        (metadata.epochs, metadata.windows) = (Some(self.epochs), self.windows);
+        // No instruction was counted.
+        let (out, _) = self.writer.finish(EndTotals::default()).map_err(in_output)?;
+        Ok(out.commit()?)
+    }
+}
+
+/// Stretches that follow each other, as one.
+fn joined(windows: &[Window]) -> Window {
+    let mut all = windows[0];
+    for window in &windows[1..] {
+        (all.ns, all.epochs) = (all.ns + window.ns, all.epochs + window.epochs);
+        all.pages = all.pages.max(window.pages);
+    }
+    all
+}
+
+/// Writes a trace of what a watcher tells, until it says that this is all or has gone, or until the
+/// disk is full. `in_use`: files that the trace must not replace. `ready` is told when the file is
+/// open.
 pub fn keep(
     from: &mut impl BufRead,
     path: &Path,
     in_use: &[&Path],
     mut ready: impl Write,
 ) -> Result<(), KeepError> {
-    let out = Output::create(path, in_use)?;
+    let mut keeping = Keeping::begin(path, in_use)?;
     writeln!(ready, "{READY}")?;
     ready.flush()?;
-    let metadata = Metadata {
-        source: "a running process".to_string(),
-        producer: concat!("sweephand watch ", env!("CARGO_PKG_VERSION")).to_string(),
-        complete: false,
-        ended: "the watcher was killed".to_string(),
-        ..Metadata::default()
-    };
-    let in_output = |error: Error| error.in_output(path);
-    let mut writer = Writer::new(out, metadata).map_err(in_output)?;
-    let mut epochs = Epochs { epochs: 0, longest_ns: 0, largest_pages: 0 };
+    let mut looked = 0;
     while let Some((message, pages)) = next(from)? {
-        match message {
-            Message::Begin { program, command } => {
-                let metadata = writer.metadata_mut();
-                (metadata.program, metadata.command) = (program, command);
-            }
-            Message::Mapped { address, bytes } => {
-                writer.alloc(address, bytes, AllocKind::Mmap).map_err(in_output)?;
-            }
-            Message::Unmapped { address } => writer.free(address).map_err(in_output)?,
-            Message::Dropped { first_page, pages } => writer.unmap(first_page, pages).map_err(in_output)?,
-            Message::Epoch { ns, .. } => {
-                for page in &pages {
-                    writer.reference(page.number, page.dirty).map_err(in_output)?;
-                }
-                writer.mark(0, pages.len() as u64).map_err(in_output)?;
-                epochs.epochs += 1;
-                epochs.longest_ns = epochs.longest_ns.max(ns);
-                epochs.largest_pages = epochs.largest_pages.max(pages.len() as u64);
-            }
-            Message::Note(words) => writer.metadata_mut().notes.push(words),
-            Message::End { words, complete } => {
-                let metadata = writer.metadata_mut();
-                (metadata.ended, metadata.complete) = (words, complete);
+        keeping.take(message, &pages)?;
+        let records = keeping.records + keeping.epoch_records;
+        if records >= looked + RECORDS_A_LOOK {
+            looked = records;
+            if available_bytes(path).is_ok_and(|bytes| bytes < LEAST_FREE_BYTES) {
+                keeping.writer.metadata_mut().ended = "the disk was full".to_string();
+                keeping.finish()?;
+                return Err(KeepError::Full(path.to_path_buf()));
             }
         }
     }
-    writer.metadata_mut().epochs = Some(epochs);
-    // No instruction was counted.
-    let (out, _) = writer.finish(EndTotals::default()).map_err(in_output)?;
-    Ok(out.commit()?)
+    keeping.finish()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::TraceSender;
-    use sweephand_pager::watch::UsedPage;
     use sweephand_trace::{Chunk, Trace};
 
     fn stream() -> Vec<u8> {
@@ -118,7 +237,10 @@ mod tests {
         let (totals, metadata) = (&trace.header().totals, &trace.header().metadata);
         assert_eq!((totals.distinct_pages, totals.page_ids, totals.instructions), (4, 4, None));
         assert_eq!((metadata.program.as_str(), metadata.notes.len()), ("prog", 1));
-        assert_eq!(metadata.epochs, Some(Epochs { epochs: 2, longest_ns: 2_000, largest_pages: 3 }));
+        assert_eq!(
+            metadata.epochs,
+            Some(Epochs { epochs: 2, longest_ns: 2_000, largest_pages: 3, ordered: false })
+        );
         let mut chunk = Chunk::new();
         trace.read_chunk(0, &mut chunk).unwrap();
         let references: Vec<_> = chunk.references.iter().map(|of| (of.page(), of.is_write())).collect();

@@ -13,6 +13,7 @@
 mod advice;
 mod history;
 mod keeper;
+mod live;
 mod message;
 mod pace;
 mod watching;
@@ -20,6 +21,7 @@ mod watching;
 pub use advice::LiveAdvice;
 pub use history::{Bounds, EnoughPages, History};
 pub use keeper::{KeepError, READY, keep};
+pub use live::LiveTrace;
 pub use message::TraceSender;
 pub use pace::Pace;
 pub use watching::{Change, Epoch, Options, Watching};

@@ -1,6 +1,6 @@
 //! What the watcher tells the process that writes the trace, through a pipe. A message is a line of
-//! JSON. Behind that of an epoch come its pages: 8 bytes each, the number shifted left by one bit,
-//! which is set if the page is dirty.
+//! JSON. Behind those of an epoch and of touches come the pages: 8 bytes each, the number shifted
+//! left by one bit, which is set if the page is dirty or, of a touch, if that was a write.
 //!
 //! The stream can end anywhere. A message that is not complete is not acted upon.
 
@@ -23,6 +23,14 @@ pub(crate) enum Message {
     Dropped { first_page: u64, pages: u64 },
     /// So many pages were used in so much time.
     Epoch { pages: usize, ns: u64 },
+    /// A recording of the program begins. The last one of a process is kept.
+    BeginRecording { program: String, command: Vec<String> },
+    /// So many pages were touched, in this order. Their write flags say what these touches were.
+    Touched { pages: usize },
+    /// The epoch of a recording is over. So long was it.
+    EpochEnded { ns: u64 },
+    /// Pages were moved.
+    Moved { from: u64, to: u64, pages: u64 },
     /// Something that a reader of the trace should know.
     Note(String),
     /// The watch is over. How, if there is something to say, and whether the program has ended.
@@ -67,9 +75,37 @@ impl<W: Write> TraceSender<W> {
     /// The pages used in an epoch, ascending.
     pub fn epoch(&mut self, pages: &[UsedPage], ns: u64) -> io::Result<()> {
         self.send(&Message::Epoch { pages: pages.len(), ns })?;
-        let bytes = |page: &UsedPage| (page.number << 1 | u64::from(page.dirty)).to_le_bytes();
-        self.out.write_all(&pages.iter().flat_map(bytes).collect::<Vec<u8>>())?;
+        self.out.write_all(&bytes_of(pages))?;
         self.out.flush()
+    }
+
+    /// A recording begins: of the program that a process is now. What was told before is forgotten.
+    pub fn begin_recording(out: W, program: &str, command: &[String]) -> io::Result<Self> {
+        let mut sender = Self { out };
+        sender.restart(program, command)?;
+        Ok(sender)
+    }
+
+    /// The process has become another program, which alone is in the trace.
+    pub fn restart(&mut self, program: &str, command: &[String]) -> io::Result<()> {
+        self.send(&Message::BeginRecording { program: program.to_string(), command: command.to_vec() })
+    }
+
+    /// Pages were touched, in this order.
+    pub fn touched(&mut self, pages: &[UsedPage]) -> io::Result<()> {
+        self.send(&Message::Touched { pages: pages.len() })?;
+        self.out.write_all(&bytes_of(pages))
+    }
+
+    /// The epoch of a recording is over. So long was it.
+    pub fn epoch_ended(&mut self, ns: u64) -> io::Result<()> {
+        self.send(&Message::EpochEnded { ns })?;
+        self.out.flush()
+    }
+
+    /// Pages were moved: page numbers.
+    pub fn moved(&mut self, from: u64, to: u64, pages: u64) -> io::Result<()> {
+        self.send(&Message::Moved { from, to, pages })
     }
 
     /// Something that a reader of the trace should know.
@@ -84,6 +120,11 @@ impl<W: Write> TraceSender<W> {
     }
 }
 
+fn bytes_of(pages: &[UsedPage]) -> Vec<u8> {
+    let bytes = |page: &UsedPage| (page.number << 1 | u64::from(page.dirty)).to_le_bytes();
+    pages.iter().flat_map(bytes).collect()
+}
+
 /// The next message, with the pages of an epoch. `None`: the stream ends here.
 pub(crate) fn next(from: &mut impl BufRead) -> io::Result<Option<(Message, Vec<UsedPage>)>> {
     let mut line = String::new();
@@ -93,7 +134,7 @@ pub(crate) fn next(from: &mut impl BufRead) -> io::Result<Option<(Message, Vec<U
     }
     let message: Message = serde_json::from_str(&line)?;
     let mut pages = Vec::new();
-    if let Message::Epoch { pages: count, .. } = message {
+    if let Message::Epoch { pages: count, .. } | Message::Touched { pages: count } = message {
         let mut bytes = Vec::new();
         from.take(8 * count as u64).read_to_end(&mut bytes)?;
         if bytes.len() < 8 * count {

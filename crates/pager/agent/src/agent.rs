@@ -22,7 +22,6 @@ use crate::environment;
 use crate::evict::{clear_queued, evict_batch};
 use crate::exact_bits::Queue;
 use crate::failure::{give_up, orphaned};
-use crate::faults;
 use crate::kernel::{self, Event, PAGE_BYTES, PollFd};
 use crate::last;
 use crate::mailbox::MAILBOX;
@@ -30,10 +29,12 @@ use crate::manage;
 use crate::own;
 use crate::polls::PollHistory;
 use crate::reclaim::make_room;
+use crate::recording;
 use crate::rooms::{Rooms, open_roots};
 use crate::tenant::Tenant;
 use crate::transfer::{is_read_awaited, reap};
 use crate::wait::poll;
+use crate::window::Window;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use rustix::event::{PollFlags, Timespec};
@@ -92,7 +93,8 @@ impl Agent {
     /// Serves the program until it ends.
     pub fn run(&mut self) -> ! {
         let rooms = &mut self.rooms;
-        if rooms.choice.chooser.policy().needs_objects() {
+        recording::begin(rooms);
+        if rooms.window.is_some() || rooms.choice.chooser.policy().needs_objects() {
             MAILBOX.want_objects();
         }
         make_room(rooms, 0);
@@ -121,7 +123,7 @@ impl Agent {
         // Ends: handling one message adds at most those of threads that do not wait yet.
         while let Some(message) = rooms.program.messages.pop_front() {
             match message.event() {
-                Some(Event::Fault { address }) => faults::answer(rooms, address),
+                Some(Event::Fault { address }) => recording::answer(rooms, address, message.is_write()),
                 _ => changes::apply(rooms, message),
             }
             reap(rooms);
@@ -135,6 +137,7 @@ impl Agent {
         // thread waits for a page at this point.
         evict_batch(rooms);
         manage::watch(rooms);
+        recording::end_epoch_if_due(rooms);
         let is_paged = rooms.memory.managed && !rooms.is_lent();
         make_room(rooms, if is_paged { rooms.disk.ahead.latest_window() } else { 0 });
         rooms.disk.io.submit();
@@ -190,7 +193,10 @@ impl Agent {
         program.orphans.iter().map(AsFd::as_fd).for_each(&mut watch);
         program.supervisor.as_ref().map(AsFd::as_fd).map(&mut watch);
         orders.map(&mut watch);
-        let timeout = Timespec { tv_sec: 0, tv_nsec: rooms.account.period_ms() as i64 * 1_000_000 };
+        let period_ns = rooms.account.period_ms() as i64 * 1_000_000;
+        let epoch_ns = rooms.window.as_ref().and_then(Window::due_in_ns);
+        let nanoseconds = epoch_ns.map_or(period_ns, |ns| period_ns.min(ns as i64));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: nanoseconds };
         let ready = match poll(&mut descriptors, Some(&timeout)) {
             Ok(ready) => ready,
             Err(Errno::INTR | Errno::AGAIN) => return,
@@ -207,10 +213,14 @@ impl Agent {
             ));
         }
         if descriptors.get(behind_orphans).is_some_and(is_ready) {
-            if !rooms.control.is_released() {
+            let is_recording = rooms.control.order.is_recording();
+            if !rooms.control.is_released() && !is_recording {
                 orphaned();
             }
             drop(descriptors);
+            if is_recording {
+                recording::end(rooms);
+            }
             rooms.program.supervisor = None;
             environment::forget_run(rooms.control);
         }
@@ -259,4 +269,5 @@ fn obey(rooms: &mut Rooms) {
         borrow::freeze(rooms);
         borrow::obey(rooms);
     }
+    recording::obey(rooms);
 }

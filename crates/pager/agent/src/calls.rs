@@ -13,6 +13,7 @@ use crate::own;
 use crate::rest::{before_fork, park};
 use crate::rooms::Rooms;
 use crate::staging::SEGMENT_BYTES;
+use sweephand_pager_interface::recording::Item;
 
 /// Bits of a user space address.
 const ADDRESS_BITS: u32 = 47;
@@ -86,6 +87,10 @@ fn object(rooms: &mut Rooms, call: Call, start: usize, end: usize) {
         _ => rooms.memory.objects.extend(start, end),
     };
     add(&rooms.control.counters.objects, u64::from(call == Call::Object));
+    if let Some(window) = &mut rooms.window {
+        let pages = (end - start).div_ceil(PAGE_BYTES) as u64;
+        window.put(Item::Mapped { page: (start / PAGE_BYTES) as u64, pages });
+    }
     // Pages that are here already were mapped in place of others. They belong to this object now.
     for page in rooms.memory.known(start, end) {
         let object = rooms.memory.objects.at(start);

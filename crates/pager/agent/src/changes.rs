@@ -112,13 +112,14 @@
 
 use crate::choose::arrive;
 use crate::gate::GATE;
-use crate::kernel::{self, Event, Message, Userfaultfd};
+use crate::kernel::{self, Event, Message, PAGE_BYTES, Userfaultfd};
 use crate::mailbox::MAILBOX;
 use crate::pages::{Flag, State};
 use crate::rooms::Rooms;
 use crate::staging::{drop_pages, move_own};
 
 use rustix::fd::{FromRawFd, OwnedFd};
+use sweephand_pager_interface::recording::Item;
 use sweephand_policy::PageId;
 
 /// How often the agent checks whether a mapping is still being moved, before it goes on regardless.
@@ -149,12 +150,31 @@ pub(crate) fn apply_read(rooms: &mut Rooms) {
 
 /// Applies one change.
 pub(crate) fn apply(rooms: &mut Rooms, message: Message) {
+    tell_recorder(rooms, &message);
     match message.event() {
         Some(Event::Remove { start, end }) => drop_contents(rooms, start, end),
         Some(Event::Unmap { start, end }) => unmapped(rooms, start, end),
         Some(Event::Remap { from, to, length }) => remapped(rooms, from, to, length),
         Some(Event::Fork { descriptor }) => forked(rooms, descriptor),
         Some(Event::Fault { .. }) | None => {}
+    }
+}
+
+/// Has the records say what is about to be applied.
+fn tell_recorder(rooms: &mut Rooms, message: &Message) {
+    let Some(window) = &mut rooms.window else { return };
+    let number = |address: usize| (address / PAGE_BYTES) as u64;
+    match message.event() {
+        Some(Event::Remove { start, end }) => {
+            window.put(Item::Dropped { page: number(start), pages: number(end - start) });
+        }
+        Some(Event::Unmap { start, end }) => {
+            window.put(Item::Unmapped { page: number(start), pages: number(end - start) });
+        }
+        Some(Event::Remap { from, to, length }) => {
+            window.put(Item::Moved { from: number(from), to: number(to), pages: number(length) });
+        }
+        Some(Event::Fork { .. } | Event::Fault { .. }) | None => {}
     }
 }
 

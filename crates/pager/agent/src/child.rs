@@ -8,6 +8,7 @@ use crate::io::Io;
 use crate::kernel::{Event, Userfaultfd};
 use crate::pagemap::Pagemap;
 use crate::passing::receive_file;
+use crate::recording;
 use crate::rest::{adopt, make_up, moves};
 use crate::rooms::{Rooms, open_store};
 use crate::roots;
@@ -52,6 +53,8 @@ pub(crate) fn take_over(rooms: &mut Rooms, socket: OwnedFd) {
     let number = store.current();
     drop(store.replace_descriptor(number, open_store(rooms.control)));
     program.drop_bells();
+    recording::begin_in_child(rooms);
+    let program = &mut rooms.program;
     program.register_own(&rooms.disk.staging);
     report_pages(rooms);
     if moves(&rooms.program.parked) != handover.moves {

@@ -10,6 +10,9 @@ use sweephand_policy::PageId;
 /// Notes that a page is now in memory. The page that has been longest on its way to the policy gets
 /// there.
 pub(crate) fn arrive(rooms: &mut Rooms, page: PageId) {
+    if rooms.control.order.is_recording() {
+        return set_out(rooms, page);
+    }
     match rooms.choice.arrivals.is_for_unasked() && !rooms.memory.is_kept(page) {
         true => insert(rooms, page),
         false => set_out(rooms, page),
@@ -18,6 +21,15 @@ pub(crate) fn arrive(rooms: &mut Rooms, page: PageId) {
 
 /// A page sets out for the policy, and the one that has been longest on its way gets there.
 fn set_out(rooms: &mut Rooms, page: PageId) {
+    // No policy chooses pages of a program that is recorded.
+    if rooms.control.order.is_recording() {
+        if rooms.memory.is_kept(page) {
+            rooms.memory.pages.set(page, State::Pinned);
+        } else if let Some(window) = &mut rooms.window {
+            window.add(&mut rooms.memory.pages, page);
+        }
+        return;
+    }
     rooms.choice.arrive(&mut rooms.memory, page);
     let most = rooms.choice.arrivals.most();
     while let Some(page) = rooms.choice.leave(&mut rooms.memory, most) {

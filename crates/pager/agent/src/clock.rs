@@ -16,6 +16,12 @@ pub(crate) fn program_us() -> u64 {
     microseconds(raw::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(microseconds(raw::CLOCK_THREAD_CPUTIME_ID))
 }
 
+/// Time, in nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Time, in milliseconds: as exact as the kernel's ticks.
 pub(crate) fn coarse_ms() -> u64 {
     microseconds(raw::CLOCK_MONOTONIC_COARSE) / 1000

@@ -20,6 +20,7 @@
 //! | `fork` | how a program's thread forks; `agent_thread`: the agent's thread |
 //! | `agent` | the loop; `polls`: whether to look for work before sleeping |
 //! | `calls` | what the program's threads ask for |
+//! | `recording` | a recording: what is touched outside the window, and the end of its epochs |
 //! | `child`, `rest`, `handover` | how a fork copies the state, and a child goes on with it |
 //! | `manage`, `memfd/takeover`, `memfd/remap` | memory comes under management, and is moved |
 //! | `faults` | zero-fill, refault, rescue, read-ahead |
@@ -32,6 +33,7 @@
 //! | `choose` | pages come in, get to the policy, and are condemned |
 //! | `rooms` | the agent's state: `memory`, `choice`, `disk`, `program` |
 //! | `backend`, `anon`, `memfd` | how pages leave memory and come back; the two ways |
+//! | `window` | the window of a recording; the file for its records |
 //! | `tenant` | the lease of frames that the command lends |
 //! | `accessed_bits` | how the agent gets the program that reads accessed bits |
 //! | `live`, `bits`, `exact_bits` | the policy; reference bits in software, and exact ones |
@@ -104,6 +106,7 @@ mod passing;
 mod polls;
 mod program;
 mod reclaim;
+mod recording;
 pub mod regions;
 mod rest;
 pub mod ring;
@@ -124,3 +127,4 @@ mod testing;
 mod thread;
 mod transfer;
 mod wait;
+mod window;

@@ -68,6 +68,9 @@ pub(crate) fn before_fork(rooms: &mut Rooms, descriptor: usize, thread: usize) {
 fn come_to_rest(rooms: &mut Rooms) {
     reap_all(rooms);
     empty_limbo(rooms);
+    if let Some(window) = &mut rooms.window {
+        window.sweep();
+    }
     for batch in 0..rooms.disk.staging.batches.len() {
         rooms.disk.staging.drop_frames(batch);
     }
@@ -92,7 +95,7 @@ fn come_to_rest(rooms: &mut Rooms) {
 
 /// Maps all pages in limbo again. What other threads move meanwhile has another id then, perhaps
 /// one that has been passed. Ends: no page is put into limbo meanwhile, so each turn leaves fewer.
-fn empty_limbo(rooms: &mut Rooms) {
+pub(crate) fn empty_limbo(rooms: &mut Rooms) {
     let mut is_empty = false;
     while !is_empty {
         is_empty = true;

@@ -24,7 +24,7 @@ use crate::disk::Disk;
 use crate::division::{BATCHES, Division, FIXED_PAGES, GROWTH_BYTES, Waiting};
 use crate::failure::give_up;
 use crate::io::Io;
-use crate::kernel::PAGE_BYTES;
+use crate::kernel::{self, PAGE_BYTES};
 use crate::live::{self, LivePolicy};
 use crate::memfd::Memfd;
 use crate::memory::Memory;
@@ -38,6 +38,7 @@ use crate::staging::Staging;
 use crate::store::Store;
 use crate::syscall::open_direct;
 use crate::tenant::Tenant;
+use crate::window::Window;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
@@ -50,6 +51,9 @@ use sweephand_policy::PageId;
 
 /// The program keeps at least one part in this many of the memory, whatever else takes memory.
 const LEAST_ROOM: usize = 8;
+
+/// More pages than any program has.
+const ANY_ROOM: usize = 1 << 36;
 
 /// The agent's state. Only the agent's thread uses it.
 pub(crate) struct Rooms {
@@ -67,6 +71,8 @@ pub(crate) struct Rooms {
     pub(crate) backend: Box<dyn Backend>,
     /// Memory that counts besides the program's pages.
     pub(crate) account: Account,
+    /// The window, if the program is recorded. Nothing is paged then.
+    pub(crate) window: Option<Window>,
 }
 
 impl Rooms {
@@ -113,6 +119,7 @@ impl Rooms {
                 incoming: 0,
             },
             account: Account::open(),
+            window: None,
         }
     }
 
@@ -146,6 +153,7 @@ impl Rooms {
     /// there is. If that exceeds the limit, the cgroup enforces it.
     pub(crate) fn room(&self) -> usize {
         match self.choice.chooser.granted() {
+            _ if self.control.order.is_recording() => ANY_ROOM,
             Some(granted) => granted.saturating_sub(self.apart_pages()),
             None => {
                 let budget = self.control.order.budget_pages();
@@ -222,7 +230,12 @@ fn make_policy(control: &Control, frames: usize) -> Box<dyn LivePolicy> {
 pub(crate) fn open_store(control: &Control) -> OwnedFd {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
     let made = roots::store().ok_or(Errno::NOENT).and_then(|directory| {
-        let open = || open_direct(directory, flags, Mode::RUSR | Mode::WUSR);
+        let mode = Mode::RUSR | Mode::WUSR;
+        let open = || match control.order.is_recording() {
+            false => open_direct(directory, flags, mode),
+            // Nothing is written to it.
+            true => kernel::openat(directory, c".", flags, mode),
+        };
         rlimits::without(Raised::Descriptors, open)
     });
     made.unwrap_or_else(|error| {

@@ -77,7 +77,8 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
     }
     wait_for_agent();
     rlimits::settle();
-    if MAILBOX.wants_objects() {
+    // To have the C library map blocks of that size would change what is recorded.
+    if MAILBOX.wants_objects() && !control.order.is_recording() {
         hooks::map_objects();
     }
     // What the kernel and the C library keep for this thread.

@@ -166,6 +166,7 @@ pub(crate) fn rooms() -> (Rooms, Rc<RefCell<World>>) {
         program: Program::deaf(|| open(c"/dev/null", OFlags::RDWR, Mode::empty()).unwrap().into()),
         backend: Box::new(Fake(world.clone())),
         account: Account::open(),
+        window: None,
     };
     rooms.memory.regions.add(START, at(1 << 20));
     rooms.control = control(ROOM + rooms.apart_pages());

@@ -75,6 +75,23 @@ pub enum Backend {
 /// A number that cannot be guessed.
 pub type Secret = [u32; 4];
 
+/// What the command asks for if agents are to record what the program touches: see
+/// [`crate::recording`].
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct RecordingOrder {
+    /// 0: agents page. Otherwise they record, into files in [`Order::directory`].
+    pub is_on: u32,
+    /// 0: processes that the program starts are not recorded.
+    pub children: u32,
+    /// The fewest pages of the window.
+    pub least_pages: u32,
+    /// The part of the time that recording may take from a program, in millionths.
+    pub overhead_millionths: u32,
+    /// What a fault costs a program that an agent answers, in nanoseconds.
+    pub fault_ns: u32,
+}
+
 /// What the command asks for. It is written before the program starts and only read afterwards.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -104,7 +121,7 @@ pub struct Order {
     pub library: Text<256>,
     /// The control file, as [`VARIABLE`] names it.
     pub control: Text<256>,
-    /// The directory for the backing store.
+    /// The directory for the backing store, or for the files of a recording.
     pub directory: Text<1024>,
     /// The file with the limit of the program's cgroup; empty if the program has no cgroup of its
     /// own.
@@ -121,6 +138,8 @@ pub struct Order {
     pub lender: Text<108>,
     /// The number of this program among those that share memory.
     pub task: u32,
+    /// What is recorded, if the program is recorded and not paged.
+    pub recording: RecordingOrder,
 }
 
 /// Counters over all processes of the program since its start. They begin a page, because only the
@@ -192,6 +211,7 @@ pub struct Control {
     /// The order.
     pub order: Order,
     released: AtomicU32,
+    recording_is_over: AtomicU32,
     /// The counters.
     pub counters: Counters,
     /// 1 once a process has begun to write `words`, 2 when they are complete.
@@ -211,6 +231,11 @@ impl Order {
         self.limit_pages as usize + self.share_bytes as usize / PAGE_BYTES
     }
 
+    /// Whether agents record what the program touches, and page nothing.
+    pub fn is_recording(&self) -> bool {
+        self.recording.is_on != 0
+    }
+
     /// Whether memory is paged through a file in memory.
     pub fn is_memfd(&self) -> bool {
         self.backend == Backend::Memfd as u32
@@ -223,6 +248,7 @@ impl Control {
         Self {
             order,
             released: AtomicU32::new(0),
+            recording_is_over: AtomicU32::new(0),
             counters: Counters::default(),
             state: AtomicU32::new(0),
             words: core::cell::UnsafeCell::new(Text { length: 0, bytes: [0; 512] }),
@@ -238,6 +264,16 @@ impl Control {
     /// Whether the command has ended in good order.
     pub fn is_released(&self) -> bool {
         self.released.load(Ordering::Acquire) != 0
+    }
+
+    /// Tells agents that nobody takes their records any more. The program goes on without them.
+    pub fn end_recording(&self) {
+        self.recording_is_over.store(1, Ordering::Release);
+    }
+
+    /// Whether nobody takes records any more, although the command may be there.
+    pub fn recording_is_over(&self) -> bool {
+        self.recording_is_over.load(Ordering::Acquire) != 0
     }
 
     /// Leaves last words, unless there are some already. The first failure is the cause of the

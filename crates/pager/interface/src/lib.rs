@@ -10,6 +10,7 @@
 //! | `spec` | which policies run live, and a policy as the user typed it |
 //! | `division` | how a process's memory is divided between the pager and the program |
 //! | `memory` | how much memory a live run has to be given |
+//! | `recording` | the records of a live recording, and the files that they come in |
 //! | `readahead`, `readaround` | windows read along streams; windows read around single faults |
 #![no_std]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -23,4 +24,5 @@ pub mod lease;
 pub mod memory;
 pub mod readahead;
 pub mod readaround;
+pub mod recording;
 pub mod spec;

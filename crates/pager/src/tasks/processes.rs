@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use sweephand_pager_interface::control::{Backend, MAGIC, Order, Text};
+use sweephand_pager_interface::control::{Backend, MAGIC, Order, RecordingOrder, Text};
 use sweephand_pager_interface::memory::kernel_share;
 
 /// Words that an agent may leave unread, besides those that its pages and frames account for. A
@@ -257,6 +257,7 @@ impl<'a> Processes<'a> {
             file_bytes: file_bytes(),
             lender: text("name of the socket", Some(&self.switchboard.name))?,
             task: task as u32,
+            recording: RecordingOrder::default(),
             // The supervisor raises the limit itself, because it knows all processes of all tasks.
             cgroup_limit: Text::default(),
             share_bytes: 0,

@@ -8,7 +8,7 @@ use super::program::{ACTIONS, Character};
 use super::schedule::{MOST_TASKS, Schedule, Until, begin};
 use super::{BOTTOM, GaveUp, IS_ON, Manners, WORLD, World, program, with};
 use crate::agent::Agent;
-use crate::control::{Backend, Control, MAGIC, Order, Text};
+use crate::control::{Backend, Control, MAGIC, Order, RecordingOrder, Text};
 use crate::failure;
 use crate::kernel::PAGE_BYTES;
 use crate::mailbox::MAILBOX;
@@ -163,6 +163,7 @@ impl Setting {
             file_bytes: u64::MAX,
             lender: Text::default(),
             task: 0,
+            recording: RecordingOrder::default(),
         };
         let words = format!(
             "policy {policy}, accessed bits {accessed_bits}, prefetch {prefetch}, ring {use_ring}, room for {room} pages, {manners:?}, {disk:?}, \

@@ -1,0 +1,79 @@
+//! The process that writes the trace of a watch or of a live recording, so that there is a trace if
+//! the command is killed.
+
+use crate::Home;
+use anyhow::{Context, bail};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use sweephand_watch::{READY, keep};
+
+/// The process that writes the trace. Its words are for nobody else.
+#[derive(clap::Args)]
+pub(crate) struct KeeperArgs {
+    path: PathBuf,
+    in_use: Vec<PathBuf>,
+}
+
+/// A share such as `2%`.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<f64>().ok());
+    percent
+        .filter(|percent| (0.01..=100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "write a share of up to 100%, as in 2% or 0.5%".to_string())
+}
+
+/// Why a watch or a recording cannot go on.
+pub(crate) const KEEPER_LOST: &str = "the process that writes the trace has ended";
+
+/// The trace that a process of its own writes.
+pub(crate) struct Keeper {
+    process: Child,
+    path: PathBuf,
+}
+
+impl Keeper {
+    /// Starts that process, and waits until the trace can be written.
+    pub(crate) fn start(home: &Home, path: &Path, in_use: &[&Path]) -> anyhow::Result<(Self, ChildStdin)> {
+        let mut process = Command::new(&home.command)
+            .arg("watch-keeper")
+            .arg("--")
+            .arg(path)
+            .args(in_use)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // What the terminal sends to the watcher is not for it: it ends when the watcher does.
+            .process_group(0)
+            .spawn()
+            .context("the process that writes the trace cannot be started")?;
+        let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
+            bail!("the process that writes the trace has no pipes");
+        };
+        let mut line = String::new();
+        let _ = BufReader::new(stdout).read_line(&mut line);
+        let keeper = Self { process, path: path.to_path_buf() };
+        if line.trim_end() != READY {
+            keeper.finish()?;
+            bail!("{}: the process that writes it has ended", path.display());
+        }
+        Ok((keeper, stdin))
+    }
+
+    /// Waits until the trace is there.
+    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        if !self.process.wait().context("the trace")?.success() {
+            // It has said why.
+            bail!("{}: was not written, or not to its end", self.path.display());
+        }
+        Ok(())
+    }
+}
+
+/// The process of a trace: `sweephand watch-keeper`.
+pub(crate) fn keep_trace(args: KeeperArgs) -> anyhow::Result<ExitCode> {
+    let in_use: Vec<&Path> = args.in_use.iter().map(PathBuf::as_path).collect();
+    keep(&mut io::stdin().lock(), &args.path, &in_use, io::stdout())?;
+    Ok(ExitCode::SUCCESS)
+}

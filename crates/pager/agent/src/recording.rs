@@ -1,0 +1,132 @@
+//! A recording: what the agent does if it is to record what the program touches, and to page
+//! nothing.
+//!
+//! All memory is managed from the start. The room is larger than any program, so nothing is
+//! evicted. What is unmapped goes to limbo, and comes back at its next touch: the rescue that is
+//! there for reference bits in software. See `window` for when pages are unmapped, and why the
+//! records are what they are.
+//!
+//! **The end.** If the command is gone, or takes no records any more, all pages are mapped again
+//! and the program's memory is the kernel's alone. The program goes on as if there had been no
+//! recording.
+
+use crate::changes::{block_moves, catch_up};
+use crate::clock::now_ns;
+use crate::evict::unmap;
+use crate::faults;
+use crate::kernel::PAGE_BYTES;
+use crate::mailbox::MAILBOX;
+use crate::manage::manage_all;
+use crate::pages::{State, page_start};
+use crate::rest::empty_limbo;
+use crate::rooms::Rooms;
+use crate::window::Window;
+use alloc::vec::Vec;
+use rustix::process::{Pid, getppid};
+use sweephand_policy::PageId;
+
+/// Begins, if the command wants this process recorded and it can be.
+pub(crate) fn begin(rooms: &mut Rooms) {
+    let order = &rooms.control.order;
+    // The command starts the program itself, and other programs are started by that.
+    let is_first = getppid().map_or(0, Pid::as_raw_pid) == order.supervisor;
+    if order.is_recording() && (is_first || order.recording.children != 0) {
+        rooms.window = Window::open(rooms.control).ok();
+    }
+}
+
+/// In a child, which has the state of its parent: begins anew, or leaves the child alone.
+pub(crate) fn begin_in_child(rooms: &mut Rooms) {
+    // The mapping of the parent's file is the child's as well, and is given up.
+    let Some(of_parent) = rooms.window.take() else { return };
+    drop(of_parent);
+    if rooms.control.order.recording.children != 0 {
+        rooms.window = Window::open(rooms.control).ok();
+    }
+}
+
+/// Manages all memory once the program can be answered, and ends when it is over.
+pub(crate) fn obey(rooms: &mut Rooms) {
+    match &rooms.window {
+        Some(window) if !window.is_heard() => end(rooms),
+        Some(_) if !rooms.memory.managed => manage_all(rooms),
+        // A child that is not to be recorded.
+        None if rooms.memory.managed && rooms.control.order.is_recording() => end(rooms),
+        _ => {}
+    }
+}
+
+/// Answers a fault, and records it.
+pub(crate) fn answer(rooms: &mut Rooms, address: usize, is_write: bool) {
+    if rooms.window.is_none() {
+        return faults::answer(rooms, address);
+    }
+    end_epoch_if_due(rooms);
+    let start = page_start(address);
+    let before = rooms.memory.pages.state_at(start);
+    faults::answer(rooms, address);
+    let Some(page) = rooms.memory.pages.find(start) else { return };
+    let is_new = matches!(before, State::Absent | State::Guarded);
+    let is_mapped = matches!(rooms.memory.pages.state(page), State::Resident { .. } | State::Pinned);
+    if is_mapped
+        && (is_new || matches!(before, State::Limbo { .. }))
+        && let Some(window) = &mut rooms.window
+    {
+        if rooms.memory.pages.is_resident(page) {
+            window.add(&mut rooms.memory.pages, page);
+        }
+        window.touched((start / PAGE_BYTES) as u64, is_write, is_new);
+    }
+}
+
+/// Ends the epoch if it is time: unmaps all pages.
+pub(crate) fn end_epoch_if_due(rooms: &mut Rooms) {
+    if !rooms.memory.managed || !rooms.window.as_ref().is_some_and(Window::is_due) {
+        return;
+    }
+    let began = now_ns();
+    block_moves(rooms);
+    let Some(window) = &mut rooms.window else { return MAILBOX.allow_moves() };
+    let pages = window.end_epoch(&mut rooms.memory.pages);
+    for run in pages.chunk_by(|before, next| before.0 + 1 == next.0) {
+        // Ids that follow each other may be of chunks that do not.
+        let address = |page: &PageId| rooms.memory.pages.address(*page);
+        let neighbours = run.chunk_by(|before, next| address(before) + PAGE_BYTES == address(next));
+        let neighbours: Vec<Vec<PageId>> = neighbours.map(<[PageId]>::to_vec).collect();
+        neighbours.iter().for_each(|run| unmap(rooms, run));
+    }
+    MAILBOX.allow_moves();
+    let Some(window) = &mut rooms.window else { return };
+    for &page in &pages {
+        if rooms.memory.pages.is_resident(page) {
+            window.is_stuck(&mut rooms.memory.pages, page);
+        }
+    }
+    window.charge(now_ns() - began);
+}
+
+/// Ends the recording. The program has its memory for itself again.
+pub(crate) fn end(rooms: &mut Rooms) {
+    rooms.window = None;
+    if !rooms.memory.managed {
+        return;
+    }
+    catch_up(rooms);
+    empty_limbo(rooms);
+    block_moves(rooms);
+    let regions: Vec<(usize, usize)> = rooms.memory.regions.iter().collect();
+    for (start, end) in regions {
+        // What is unmapped just now needs nothing.
+        let _ = rooms.program.uffd.unregister(start, end - start);
+        rooms.memory.regions.remove(start, end);
+    }
+    rooms.memory.managed = false;
+    MAILBOX.allow_moves();
+    MAILBOX.allow(rooms.room_bytes());
+    // Threads that wait for pages that were missing find them by themselves.
+    while let Some(message) = rooms.program.messages.pop_front() {
+        if let Some(crate::kernel::Event::Fault { address }) = message.event() {
+            rooms.program.wake(page_start(address));
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The window of a recording: the pages that are mapped, and the budget that says how large it may
+//! become.
+//!
+//! Time is cut into epochs. At the start of an epoch all pages are unmapped, with their frames kept
+//! in limbo. The first touch of a page in an epoch faults. It becomes a record, and the page stays
+//! mapped until the end of the epoch. So of each page in an epoch there is its first touch, in
+//! order. A touch that is not recorded has fewer other pages between it and the record before than
+//! the epoch has, which is the window.
+//!
+//! An epoch ends when it has the fewest pages that a window may have and the time that its faults
+//! have taken is a small enough part of the time. So the window grows while the budget is not held.
+//! Where all pages of the program are mapped, the epoch ends by time alone. The first touch of a
+//! new page takes a fault as well, which no window avoids. It does not count.
+
+use crate::clock::now_ns;
+use crate::control::{Control, RecordingOrder};
+use crate::kernel;
+use crate::own::shared_place;
+use crate::pages::{Flag, Pages};
+use crate::rlimits::{self, Raised};
+use crate::roots;
+use alloc::ffi::CString;
+use alloc::format;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use rustix::fs::{Mode, OFlags, ftruncate};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::process::getpid;
+use sweephand_pager_interface::recording::{
+    FILE_BYTES, Item, MAGIC, PROCESS, READ, RING_START, RING_WORDS, WRITTEN,
+};
+use sweephand_policy::PageId;
+
+/// Programs that a process may become by `exec`, each with a file of its own.
+const MOST_FILES: usize = 10_000;
+/// How long to wait for the command to read, before looking again.
+const PAUSE_NS: i64 = 500_000;
+/// How long the command may read nothing before it is taken to be gone.
+const MOST_PAUSES: usize = 20_000;
+/// How often pages are tried again that could not be unmapped.
+const TRIED_AGAIN_NS: u64 = 1_000_000_000;
+
+/// The file for the records of this process, mapped.
+#[derive(Debug)]
+struct Ring {
+    start: usize,
+    /// Words written.
+    written: u64,
+}
+
+impl Ring {
+    /// Makes the file in the run's directory.
+    fn make() -> Result<Self, Errno> {
+        let directory = roots::store().ok_or(Errno::NOENT)?;
+        let process = getpid().as_raw_nonzero();
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = |number: usize| {
+            let name = CString::new(format!("records-{process}-{number}")).unwrap_or_default();
+            rlimits::without(Raised::Descriptors, || {
+                kernel::openat(directory, name.as_c_str(), flags, Mode::RUSR | Mode::WUSR)
+            })
+        };
+        let mut opened = Err(Errno::EXIST);
+        // Ends: there are only so many names.
+        for number in 0..MOST_FILES {
+            opened = open(number);
+            if !matches!(opened, Err(Errno::EXIST)) {
+                break;
+            }
+        }
+        let file = opened?;
+        rlimits::without(Raised::FileSize, || ftruncate(&file, FILE_BYTES as u64))?;
+        let place = shared_place(FILE_BYTES);
+        // SAFETY: a new mapping of a file that only the command knows besides.
+        let start = unsafe {
+            mmap(place, FILE_BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?
+        };
+        let ring = Self { start: start as usize, written: 0 };
+        ring.word(PROCESS).store(process.get() as u64, Ordering::Relaxed);
+        // The command takes the file for ready now.
+        ring.word(0).store(MAGIC, Ordering::Release);
+        Ok(ring)
+    }
+
+    fn word(&self, number: usize) -> &AtomicU64 {
+        let address = self.start + number * size_of::<u64>();
+        // SAFETY: within the mapping, which stays while the ring does. The command changes words
+        // of its own by system calls.
+        unsafe { &*(address as *const AtomicU64) }
+    }
+
+    /// Puts words in. Returns false if nobody takes them any more.
+    ///
+    /// Ends: it waits so long at most.
+    fn put(&mut self, words: &[u64], control: &Control) -> bool {
+        let end = self.written + words.len() as u64;
+        let mut pauses = 0;
+        while end - self.word(READ).load(Ordering::Acquire).min(end) > RING_WORDS as u64 {
+            pauses += 1;
+            if control.recording_is_over() || control.is_released() || pauses > MOST_PAUSES {
+                return false;
+            }
+            kernel::sleep(PAUSE_NS);
+        }
+        for (number, &word) in (self.written..).zip(words) {
+            let place = RING_START / size_of::<u64>() + (number % RING_WORDS as u64) as usize;
+            self.word(place).store(word, Ordering::Relaxed);
+        }
+        self.written = end;
+        self.word(WRITTEN).store(end, Ordering::Release);
+        true
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to the mapping any more.
+        let _ = unsafe { munmap(self.start as *mut _, FILE_BYTES) };
+    }
+}
+
+/// The window of this process.
+pub(crate) struct Window {
+    order: RecordingOrder,
+    control: &'static Control,
+    ring: Ring,
+    /// Whether the command still takes records.
+    is_heard: bool,
+    /// Pages that may be mapped. An entry counts while the page has the flag `Queued`.
+    mapped: Vec<PageId>,
+    /// Pages that could not be unmapped, and when they are tried again.
+    stuck: (Vec<PageId>, u64),
+    /// Whether pages are mapped that are not in the list: a fork has mapped all.
+    is_sweep_due: bool,
+    /// Records of this epoch.
+    records: u32,
+    began_ns: u64,
+    /// The epoch must not end before this time.
+    paid_ns: u64,
+}
+
+impl Window {
+    /// Begins to record this process.
+    pub(crate) fn open(control: &'static Control) -> Result<Self, Errno> {
+        Ok(Self {
+            order: control.order.recording,
+            control,
+            ring: Ring::make()?,
+            is_heard: true,
+            mapped: Vec::new(),
+            stuck: (Vec::new(), 0),
+            is_sweep_due: true,
+            records: 0,
+            began_ns: now_ns(),
+            paid_ns: 0,
+        })
+    }
+
+    /// Tells the command something.
+    pub(crate) fn put(&mut self, item: Item) {
+        let (words, length) = item.encode();
+        self.is_heard = self.is_heard && self.ring.put(&words[..length], self.control);
+    }
+
+    /// Whether the command still takes records.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.is_heard && !self.control.recording_is_over()
+    }
+
+    /// A page is mapped.
+    pub(crate) fn add(&mut self, pages: &mut Pages, page: PageId) {
+        if !pages.mark(page, Flag::Queued, true) {
+            self.mapped.push(page);
+        }
+    }
+
+    /// A page was touched, for the first time in this epoch. `is_new`: it had no contents before.
+    pub(crate) fn touched(&mut self, page_number: u64, write: bool, is_new: bool) {
+        self.put(Item::Touched { page: page_number, write });
+        self.records += 1;
+        if !is_new {
+            self.charge(u64::from(self.order.fault_ns));
+        }
+    }
+
+    /// Recording has taken so much of the program's time.
+    pub(crate) fn charge(&mut self, ns: u64) {
+        let millionths = u64::from(self.order.overhead_millionths.max(1));
+        self.paid_ns = self.paid_ns.max(now_ns()) + ns + ns * 1_000_000 / millionths;
+    }
+
+    fn is_full(&self) -> bool {
+        self.records >= self.order.least_pages || self.is_sweep_due && self.records > 0
+    }
+
+    /// Whether the epoch is to end now.
+    pub(crate) fn is_due(&self) -> bool {
+        self.is_full() && now_ns() >= self.paid_ns
+    }
+
+    /// In which time the epoch is to end if nothing is touched until then.
+    pub(crate) fn due_in_ns(&self) -> Option<u64> {
+        self.is_full().then(|| self.paid_ns.saturating_sub(now_ns()).max(1))
+    }
+
+    /// Pages have been mapped that were not touched.
+    pub(crate) fn sweep(&mut self) {
+        self.is_sweep_due = true;
+    }
+
+    /// The epoch is over. Returns the pages to unmap, in the order of their ids.
+    pub(crate) fn end_epoch(&mut self, pages: &mut Pages) -> Vec<PageId> {
+        let now = now_ns();
+        self.put(Item::EpochEnded { ns: now - self.began_ns });
+        (self.began_ns, self.records) = (now, 0);
+        let mut all = core::mem::take(&mut self.mapped);
+        if now >= self.stuck.1 {
+            all.append(&mut self.stuck.0);
+            self.stuck.1 = now + TRIED_AGAIN_NS;
+        }
+        if core::mem::take(&mut self.is_sweep_due) {
+            all = (0..pages.ids()).map(PageId).collect();
+        }
+        all.retain(|&page| {
+            pages.mark(page, Flag::Queued, false);
+            pages.is_resident(page)
+        });
+        all.sort_unstable_by_key(|page| page.0);
+        all.dedup();
+        all
+    }
+
+    /// A page could not be unmapped.
+    pub(crate) fn is_stuck(&mut self, pages: &mut Pages, page: PageId) {
+        pages.mark(page, Flag::Queued, true);
+        self.stuck.0.push(page);
+    }
+}

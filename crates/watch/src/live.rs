@@ -1,0 +1,184 @@
+//! A live recording's trace: what the agent says, as messages to the process that writes it.
+
+use crate::TraceSender;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::ops::Range;
+use sweephand_pager::PAGE_BYTES;
+use sweephand_pager::recording::Item;
+use sweephand_pager::watch::UsedPage;
+
+/// Mappings of this size and more are objects of the trace.
+const LEAST_OBJECT_PAGES: u64 = 10;
+
+/// The trace of a process that is being recorded.
+#[derive(Debug)]
+pub struct LiveTrace<W: Write> {
+    sender: TraceSender<W>,
+    /// Touches that have not been sent yet.
+    touched: Vec<UsedPage>,
+    /// Mappings that are objects: the first page of each, and how many they are.
+    objects: BTreeMap<u64, u64>,
+    records: u64,
+}
+
+impl<W: Write> LiveTrace<W> {
+    /// Nothing has been recorded yet.
+    pub fn new(sender: TraceSender<W>) -> Self {
+        Self { sender, touched: Vec::new(), objects: BTreeMap::new(), records: 0 }
+    }
+
+    /// Touches so far, of the program that the process is now.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The process has become another program.
+    pub fn restart(&mut self, program: &str, command: &[String]) -> io::Result<()> {
+        self.touched.clear();
+        self.objects.clear();
+        self.records = 0;
+        self.sender.restart(program, command)
+    }
+
+    /// Takes in what the agent says.
+    pub fn take(&mut self, items: &[Item]) -> io::Result<()> {
+        for &item in items {
+            match item {
+                Item::Touched { page, write } => {
+                    self.touched.push(UsedPage { number: page, dirty: write });
+                    self.records += 1;
+                }
+                item => {
+                    self.send_touched()?;
+                    self.tell(item)?;
+                }
+            }
+        }
+        self.send_touched()
+    }
+
+    fn send_touched(&mut self) -> io::Result<()> {
+        if !self.touched.is_empty() {
+            self.sender.touched(&self.touched)?;
+            self.touched.clear();
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, item: Item) -> io::Result<()> {
+        match item {
+            Item::Touched { .. } => Ok(()),
+            Item::EpochEnded { ns } => self.sender.epoch_ended(ns),
+            Item::Dropped { page, pages } => self.sender.dropped(&range(page, pages)),
+            Item::Unmapped { page, pages } => {
+                self.end_objects(range(page, pages))?;
+                self.sender.dropped(&range(page, pages))
+            }
+            Item::Moved { from, to, pages } => {
+                let moved = self.end_objects(range(from, pages))?;
+                self.end_objects(range(to, pages))?;
+                self.sender.moved(from, to, pages)?;
+                moved.into_iter().try_for_each(|(page, pages)| self.begin_object(page - from + to, pages))
+            }
+            Item::Mapped { page, pages } if pages >= LEAST_OBJECT_PAGES => self.begin_object(page, pages),
+            Item::Mapped { .. } => Ok(()),
+        }
+    }
+
+    fn begin_object(&mut self, page: u64, pages: u64) -> io::Result<()> {
+        self.objects.insert(page, pages);
+        self.sender.mapped(page.saturating_mul(PAGE_BYTES), pages.saturating_mul(PAGE_BYTES))
+    }
+
+    /// Ends the objects that begin in a range. Returns them.
+    fn end_objects(&mut self, range: Range<u64>) -> io::Result<Vec<(u64, u64)>> {
+        let ended: Vec<(u64, u64)> = self.objects.range(range).map(|(&page, &pages)| (page, pages)).collect();
+        for (page, _) in &ended {
+            self.objects.remove(page);
+            self.sender.unmapped(page.saturating_mul(PAGE_BYTES))?;
+        }
+        Ok(ended)
+    }
+
+    /// The recording is over. How, if there is something to say, and whether the program has ended.
+    pub fn end(self, words: &str, complete: bool) -> io::Result<()> {
+        self.sender.end(words, complete)
+    }
+}
+
+fn range(page: u64, pages: u64) -> Range<u64> {
+    page..page.saturating_add(pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keep;
+    use sweephand_trace::{Chunk, Event, Trace, Window};
+
+    fn stream(before: &[Item], items: &[Item]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let sender = TraceSender::begin_recording(&mut bytes, "env", &[]).unwrap();
+        let mut trace = LiveTrace::new(sender);
+        trace.take(before).unwrap();
+        trace.restart("prog", &["prog".to_string()]).unwrap();
+        trace.take(items).unwrap();
+        trace.end("", true).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn what_the_agent_says_is_in_the_trace_in_its_order() {
+        let touched = |page| Item::Touched { page, write: page % 2 == 0 };
+        let items = [
+            Item::Mapped { page: 100, pages: 20 },
+            touched(100),
+            touched(105),
+            Item::EpochEnded { ns: 1000 },
+            touched(105),
+            Item::Moved { from: 100, to: 200, pages: 20 },
+            touched(205),
+            touched(7),
+            touched(8),
+            Item::EpochEnded { ns: 500 },
+            Item::Unmapped { page: 200, pages: 20 },
+            touched(8),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.swt");
+        keep(&mut &stream(&[touched(1), touched(2)], &items)[..], &path, &[], io::sink()).unwrap();
+        let trace = Trace::open(&path).unwrap();
+        let metadata = &trace.header().metadata;
+        assert_eq!((metadata.program.as_str(), metadata.complete), ("prog", true));
+        let window =
+            |first_record, start_ns, ns, pages| Window { first_record, start_ns, ns, epochs: 1, pages };
+        assert_eq!(metadata.windows, [window(0, 0, 1000, 2), window(2, 1000, 500, 4), window(6, 1500, 0, 1)]);
+        assert_eq!((metadata.exact_pages(), metadata.usual_window_pages()), (4, 4));
+        let mut chunk = Chunk::new();
+        trace.read_chunk(0, &mut chunk).unwrap();
+        let references: Vec<_> = chunk.references.iter().map(|of| (of.page(), of.is_write())).collect();
+        // What was moved keeps its number.
+        let expected = [(0, true), (1, false), (1, false), (1, false), (2, false), (3, true), (3, true)];
+        assert_eq!(references, expected);
+        let objects = |event: &&(u32, Event)| matches!(event.1, Event::Alloc { .. } | Event::Free { .. });
+        assert_eq!(chunk.events.iter().filter(objects).count(), 4, "made, moved (gone and made), unmapped");
+    }
+
+    #[test]
+    fn a_recording_is_readable_wherever_it_ends() {
+        let touched = |page| Item::Touched { page, write: true };
+        let items = [touched(1), touched(2), Item::EpochEnded { ns: 10 }, touched(1), touched(3)];
+        let bytes = stream(&[], &items);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.swt");
+        for length in 0..=bytes.len() {
+            keep(&mut &bytes[..length], &path, &[], io::sink()).unwrap();
+            let trace = Trace::open(&path).unwrap();
+            let (totals, metadata) = (&trace.header().totals, &trace.header().metadata);
+            assert!([0, 2, 4].contains(&totals.records));
+            assert_eq!(metadata.complete, length == bytes.len());
+            assert_eq!(metadata.windows.iter().map(|window| window.pages).sum::<u64>(), totals.records);
+        }
+    }
+}
