@@ -144,6 +144,7 @@ fn summary(entries: &[Value]) -> String {
         ("Glossary", "glossary.md"),
         ("What a report says", "report.md"),
         ("Watching a running program", "watch.md"),
+        ("Recording at full speed", "record-live.md"),
         ("Seconds: how much slower in less memory", "seconds.md"),
         ("The live pager", "pager.md"),
         ("What is limited, and what is counted", "run.md"),
