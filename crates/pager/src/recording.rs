@@ -30,6 +30,9 @@ use sweephand_pager_interface::recording as layout;
 
 /// What is put into an order whose limit means nothing: agents that record page nothing.
 const LIMIT_PAGES: u64 = 1 << 16;
+/// Most new pages that a fault brings where a program fills memory in order. They are recorded
+/// together, so this is a part of the smallest window.
+const NEW_PAGES_A_FAULT: u32 = 16;
 const WORD: usize = size_of::<u64>();
 
 /// How to record.
@@ -129,7 +132,7 @@ impl Recording {
             supervisor: std::process::id() as i32,
             pid_namespace: pid_namespace(),
             limit_pages: LIMIT_PAGES,
-            prefetch_pages: 0,
+            prefetch_pages: NEW_PAGES_A_FAULT,
             use_ring: 0,
             backend: Backend::Anon as u32,
             accessed_bits: 0,

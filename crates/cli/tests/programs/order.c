@@ -1,6 +1,7 @@
 /* Touches pages in an order that a seed says: four of five touches are to a fifth of the pages.
+ * At the end it goes through all pages.
  *
- *   order PAGES TOUCHES SEED         touches, some microseconds apart, and verifies what it wrote
+ *   order PAGES TOUCHES SEED         touches, some ten microseconds apart, and verifies what it wrote
  *   order PAGES TOUCHES SEED print   prints the order instead
  */
 #include <stdint.h>
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, PAUSE = 40000 };
+enum { PAGE = 4096, PAUSE = 120000 };
 
 static uint64_t state;
 
@@ -25,6 +26,12 @@ static uint64_t next(uint64_t pages)
    return below(5) ? below(pages / 5) : below(pages);
 }
 
+static void rest(void)
+{
+   for (volatile int pause = 0; pause < PAUSE; pause++)
+      ;
+}
+
 int main(int argc, char **argv)
 {
    uint64_t pages = strtoull(argv[1], NULL, 10), touches = strtoull(argv[2], NULL, 10);
@@ -32,6 +39,8 @@ int main(int argc, char **argv)
    if (argc > 4) {
       for (uint64_t i = 0; i < touches; i++)
          printf("%llu\n", (unsigned long long)next(pages));
+      for (uint64_t page = 0; page < pages; page++)
+         printf("%llu\n", (unsigned long long)page);
       return 0;
    }
    char *memory = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -41,11 +50,12 @@ int main(int argc, char **argv)
    for (uint64_t i = 0; i < touches; i++) {
       volatile uint64_t *word = (volatile uint64_t *)(memory + next(pages) * PAGE);
       *word += 1;
-      for (volatile int pause = 0; pause < PAUSE; pause++)
-         ;
+      rest();
    }
-   for (uint64_t page = 0; page < pages; page++)
+   for (uint64_t page = 0; page < pages; page++) {
       sum += *(volatile uint64_t *)(memory + page * PAGE);
+      rest();
+   }
    puts(sum == touches ? "right" : "wrong");
    return sum != touches;
 }

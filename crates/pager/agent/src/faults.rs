@@ -210,7 +210,9 @@ fn fill(rooms: &mut Rooms, address: usize, mut count: usize, has_grown: bool) {
 fn rescue(rooms: &mut Rooms, page: PageId, address: usize) {
     let triggered = rooms.memory.pages.mark(page, Flag::Trigger, false);
     let (window, stream) = rooms.disk.ahead.fault(address / PAGE_BYTES);
-    let rescued = rescue_run(rooms, page, window);
+    // In a recording, each touch is a fault of its own.
+    let most = if rooms.control.order.is_recording() { 1 } else { window };
+    let rescued = rescue_run(rooms, page, most);
     for page in (page.0..page.0 + rescued as u32).map(PageId) {
         rooms.memory.pages.mark(page, Flag::Referenced, true);
         spare(rooms, page);

@@ -64,18 +64,23 @@ pub(crate) fn answer(rooms: &mut Rooms, address: usize, is_write: bool) {
     end_epoch_if_due(rooms);
     let start = page_start(address);
     let before = rooms.memory.pages.state_at(start);
+    let known = rooms.window.as_ref().map_or(0, Window::entries);
     faults::answer(rooms, address);
     let Some(page) = rooms.memory.pages.find(start) else { return };
     let is_new = matches!(before, State::Absent | State::Guarded);
     let is_mapped = matches!(rooms.memory.pages.state(page), State::Resident { .. } | State::Pinned);
-    if is_mapped
-        && (is_new || matches!(before, State::Limbo { .. }))
-        && let Some(window) = &mut rooms.window
-    {
+    let Some(window) = &mut rooms.window else { return };
+    if is_mapped && (is_new || matches!(before, State::Limbo { .. })) {
         if rooms.memory.pages.is_resident(page) {
             window.add(&mut rooms.memory.pages, page);
         }
-        window.touched((start / PAGE_BYTES) as u64, is_write, is_new);
+        window.touched((start / PAGE_BYTES) as u64, is_write);
+        // New pages behind it, which the program is about to fill.
+        for other in window.entries_from(known) {
+            if is_new && other != page {
+                window.touched((rooms.memory.pages.address(other) / PAGE_BYTES) as u64, is_write);
+            }
+        }
     }
 }
 

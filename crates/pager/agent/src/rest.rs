@@ -69,7 +69,7 @@ fn come_to_rest(rooms: &mut Rooms) {
     reap_all(rooms);
     empty_limbo(rooms);
     if let Some(window) = &mut rooms.window {
-        window.sweep();
+        window.sweep(rooms.memory.pages.resident());
     }
     for batch in 0..rooms.disk.staging.batches.len() {
         rooms.disk.staging.drop_frames(batch);

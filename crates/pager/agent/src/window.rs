@@ -7,10 +7,15 @@
 //! order. A touch that is not recorded has fewer other pages between it and the record before than
 //! the epoch has, which is the window.
 //!
-//! An epoch ends when it has the fewest pages that a window may have and the time that its faults
-//! have taken is a small enough part of the time. So the window grows while the budget is not held.
-//! Where all pages of the program are mapped, the epoch ends by time alone. The first touch of a
-//! new page takes a fault as well, which no window avoids. It does not count.
+//! An epoch ends when it has the fewest pages that a window may have and can be paid for. A page
+//! that is unmapped costs a fault if it is touched again. So the epoch must have lasted so long that
+//! a fault for each of its pages is a small enough part of that time. The window grows while the
+//! budget is not held, and the program never waits for faults that it has no budget for. Where all
+//! pages of the program are mapped, the epoch ends by time alone.
+//!
+//! The first touch of a new page takes a fault as well, which no window avoids. It does not count.
+//! If the program fills new memory in order, one fault brings some pages (`NEW_PAGES_A_FAULT` of
+//! the command), and they are recorded together.
 
 use crate::clock::now_ns;
 use crate::control::{Control, RecordingOrder};
@@ -136,8 +141,10 @@ pub(crate) struct Window {
     /// Records of this epoch.
     records: u32,
     began_ns: u64,
-    /// The epoch must not end before this time.
-    paid_ns: u64,
+    /// From this time on, time counts for the pages of this epoch.
+    counts_from_ns: u64,
+    /// Pages that are mapped and not in the list.
+    swept_pages: usize,
 }
 
 impl Window {
@@ -153,7 +160,8 @@ impl Window {
             is_sweep_due: true,
             records: 0,
             began_ns: now_ns(),
-            paid_ns: 0,
+            counts_from_ns: now_ns(),
+            swept_pages: 0,
         })
     }
 
@@ -175,19 +183,36 @@ impl Window {
         }
     }
 
-    /// A page was touched, for the first time in this epoch. `is_new`: it had no contents before.
-    pub(crate) fn touched(&mut self, page_number: u64, write: bool, is_new: bool) {
+    /// A page was touched, for the first time in this epoch.
+    pub(crate) fn touched(&mut self, page_number: u64, write: bool) {
         self.put(Item::Touched { page: page_number, write });
         self.records += 1;
-        if !is_new {
-            self.charge(u64::from(self.order.fault_ns));
-        }
     }
 
-    /// Recording has taken so much of the program's time.
+    /// How many pages are in the list of those that may be mapped.
+    pub(crate) fn entries(&self) -> usize {
+        self.mapped.len()
+    }
+
+    /// The pages that have come into that list after so many.
+    pub(crate) fn entries_from(&self, first: usize) -> Vec<PageId> {
+        self.mapped.get(first..).unwrap_or_default().to_vec()
+    }
+
+    /// To unmap pages took so long.
     pub(crate) fn charge(&mut self, ns: u64) {
-        let millionths = u64::from(self.order.overhead_millionths.max(1));
-        self.paid_ns = self.paid_ns.max(now_ns()) + ns + ns * 1_000_000 / millionths;
+        self.counts_from_ns = now_ns() + self.with_its_share(ns);
+    }
+
+    /// In which time so much may be spent, that included.
+    fn with_its_share(&self, ns: u64) -> u64 {
+        ns + ns * 1_000_000 / u64::from(self.order.overhead_millionths.max(1))
+    }
+
+    /// When the faults are paid for that the end of the epoch would cost.
+    fn due_ns(&self) -> u64 {
+        let pages = (self.mapped.len() + self.swept_pages) as u64;
+        self.counts_from_ns + self.with_its_share(pages * u64::from(self.order.fault_ns))
     }
 
     fn is_full(&self) -> bool {
@@ -196,24 +221,24 @@ impl Window {
 
     /// Whether the epoch is to end now.
     pub(crate) fn is_due(&self) -> bool {
-        self.is_full() && now_ns() >= self.paid_ns
+        self.is_full() && now_ns() >= self.due_ns()
     }
 
     /// In which time the epoch is to end if nothing is touched until then.
     pub(crate) fn due_in_ns(&self) -> Option<u64> {
-        self.is_full().then(|| self.paid_ns.saturating_sub(now_ns()).max(1))
+        self.is_full().then(|| self.due_ns().saturating_sub(now_ns()).max(1))
     }
 
-    /// Pages have been mapped that were not touched.
-    pub(crate) fn sweep(&mut self) {
-        self.is_sweep_due = true;
+    /// All pages have been mapped, so many, whether they were touched or not.
+    pub(crate) fn sweep(&mut self, pages: usize) {
+        (self.is_sweep_due, self.swept_pages) = (true, pages);
     }
 
     /// The epoch is over. Returns the pages to unmap, in the order of their ids.
     pub(crate) fn end_epoch(&mut self, pages: &mut Pages) -> Vec<PageId> {
         let now = now_ns();
         self.put(Item::EpochEnded { ns: now - self.began_ns });
-        (self.began_ns, self.records) = (now, 0);
+        (self.began_ns, self.records, self.swept_pages) = (now, 0, 0);
         let mut all = core::mem::take(&mut self.mapped);
         if now >= self.stuck.1 {
             all.append(&mut self.stuck.0);
