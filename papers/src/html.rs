@@ -57,6 +57,8 @@ struct Shown {
     tables: [Vec<ShownTable>; 2],
     claims: Vec<ShownClaim>,
     notes: Vec<Note>,
+    /// Drawings.
+    figures: Vec<String>,
     origin: Option<String>,
 }
 
@@ -220,6 +222,7 @@ fn show(found: &Reproduction) -> Shown {
         tables: [Vec::new(), Vec::new()],
         claims: Vec::new(),
         notes: Vec::new(),
+        figures: Vec::new(),
         origin: None,
     };
     if let Some(report) = &found.report {
@@ -274,6 +277,7 @@ fn show(found: &Reproduction) -> Shown {
             Grade::ALL.map(|grade| report.claims.iter().filter(|claim| claim.grade() == grade).count());
         tally.checks =
             [true, false].map(|holds| report.checks.iter().filter(|check| check.holds == holds).count());
+        shown.figures = report.figures.iter().map(|figure| figure.svg.clone()).collect();
         // A note holds paragraphs; one that is set off is drawn with letters.
         let paragraphs = report.notes.iter().flat_map(|note| note.split("\n\n"));
         shown.notes = paragraphs

@@ -118,6 +118,8 @@ pub struct Lab {
     sweephand: Option<PathBuf>,
     /// What has been measured live, by name.
     measured: Mutex<HashMap<&'static str, Arc<Vec<Counts>>>>,
+    /// Outcomes of the machine.
+    pub(crate) machine_runs: Mutex<crate::wsclock_1981_runs::Kept>,
 }
 
 /// What has been simulated: the checksum of the trace, the policy, the frames.

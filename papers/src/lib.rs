@@ -25,11 +25,15 @@ mod verdict;
 mod workload;
 #[path = "../wsclock-1981/experiments.rs"]
 mod wsclock_1981;
+#[path = "../wsclock-1981/runs.rs"]
+mod wsclock_1981_runs;
 
 pub use html::html_page;
 pub use lab::{Error, Input, Lab, checksum};
 pub use published::Published;
-pub use report::{Compared, NEAR_POINTS, NEAR_RATIO, Nearness, OFF_POINTS, OFF_RATIO, Place, Report, Scale};
+pub use report::{
+    Compared, Figure, NEAR_POINTS, NEAR_RATIO, Nearness, OFF_POINTS, OFF_RATIO, Place, Report, Scale,
+};
 pub use reproduction::{Machine, Origin, Program, Reproduction, State};
 pub use verdict::{
     Bar, Check, Claim, Grade, Judging, Limit, Listed, Measurement, claims_page, listed_claims, verdicts_in,

@@ -25,6 +25,22 @@ pub struct Report {
     pub checks: Vec<Check>,
     /// What is to be said about the result.
     pub notes: Vec<String>,
+    /// Curves, with the published points among them.
+    pub figures: Vec<Figure>,
+    /// Runs that the result is made of, as CSV (`ITEM.cells.csv`); empty if none are kept.
+    #[serde(skip)]
+    pub cells: String,
+}
+
+/// A figure of a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The file that it goes to, beside the result.
+    pub file: String,
+    /// What it shows.
+    pub name: String,
+    /// The drawing.
+    pub svg: String,
 }
 
 /// A cell of a report's tables.
@@ -172,7 +188,18 @@ impl Report {
 
     /// As Markdown.
     pub fn markdown(&self) -> String {
-        self.render(|title| format!("# {title}\n"), Table::markdown)
+        let mut text = self.render(|title| format!("# {title}\n"), Table::markdown);
+        for Figure { file, name, .. } in &self.figures {
+            write!(text, "\n![{name}]({file})\n").expect("a string");
+        }
+        text
+    }
+
+    /// The files that go beside the result of an item of this name: file names and contents.
+    pub fn files(&self, name: &str) -> Vec<(String, &str)> {
+        let figures = self.figures.iter().map(|figure| (figure.file.clone(), &figure.svg[..]));
+        let cells = (format!("{name}.cells.csv"), &self.cells[..]);
+        figures.chain([cells].into_iter().filter(|(_, cells)| !cells.is_empty())).collect()
     }
 
     fn render(&self, heading: impl Fn(&str) -> String, table: impl Fn(&Table) -> String) -> String {

@@ -247,8 +247,9 @@ pub struct Judging<'a> {
 
 impl Judging<'_> {
     /// By numbers and where they have to lie. `spirit` is the wider bar, if there is one; the text
-    /// states both. A number that is not finite, or whose interval reaches across the bar, leaves
-    /// the claim untestable.
+    /// states both. A number that is not finite leaves the claim untestable, and so does one whose
+    /// interval reaches across the bar. One that lies beyond the bar contradicts it, unless the
+    /// wider one is met.
     pub fn numbers(
         self,
         text: impl Into<String>,
@@ -278,9 +279,6 @@ impl Judging<'_> {
             (Some(true), _) => self.end(Grade::Reproduced, text, measured),
             (_, Some(true)) => self.end(Grade::InSpirit, text, measured),
             (None, _) => self.end(Grade::Untestable, text, format!("{measured}; inside the noise")),
-            (Some(false), _) if spirit.is_some_and(|spirit| against(spirit).is_none()) => {
-                self.end(Grade::Untestable, text, format!("{measured}; inside the noise"));
-            }
             (Some(false), _) => self.end(Grade::Contradicted, text, measured),
         }
     }
@@ -436,7 +434,11 @@ mod tests {
         assert_eq!(numbers(None, &[noisy(10.0, 1.0), noisy(30.0, 1.0)]), Grade::Contradicted);
         let wider = Some(Limit::AtLeast(0.0));
         assert_eq!(numbers(wider, &[noisy(26.0, 1.0)]), Grade::InSpirit);
-        assert_eq!(numbers(wider, &[noisy(0.2, 0.5)]), Grade::Untestable);
+        assert_eq!(
+            numbers(wider, &[noisy(0.2, 0.5)]),
+            Grade::Contradicted,
+            "surely below 5, and perhaps not above 0"
+        );
         assert_eq!(numbers(wider, &[noisy(-2.0, 0.5)]), Grade::Contradicted);
     }
 

@@ -39,6 +39,45 @@ pub(crate) fn string(pages: impl Iterator<Item = u64>) -> Result<Trace, Error> {
     })
 }
 
+/// A trace in which `fold` neighbouring pages are one. Contents are given up where all of them are.
+pub(crate) fn folded(trace: &Trace, fold: u64) -> Result<Trace, Error> {
+    in_memory(|writer| {
+        trace.replay(&mut Folded { writer, fold }, &mut |_| {})?;
+        Ok(EndTotals::default())
+    })
+}
+
+struct Folded<'a> {
+    writer: &'a mut Writer<Cursor<Vec<u8>>>,
+    fold: u64,
+}
+
+impl Sink for Folded<'_> {
+    fn reference(&mut self, page_number: u64, write: bool) -> Result<(), sweephand_trace::Error> {
+        self.writer.reference(page_number / self.fold, write)
+    }
+    fn unmap(&mut self, first_page: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
+        let (from, to) = (first_page.div_ceil(self.fold), (first_page + pages) / self.fold);
+        if from < to { self.writer.unmap(from, to - from) } else { Ok(()) }
+    }
+    // What follows has no meaning for folded pages.
+    fn remap(&mut self, _: u64, _: u64, _: u64) -> Result<(), sweephand_trace::Error> {
+        Ok(())
+    }
+    fn alloc(&mut self, _: u64, _: u64, _: AllocKind) -> Result<(), sweephand_trace::Error> {
+        Ok(())
+    }
+    fn free(&mut self, _: u64) -> Result<(), sweephand_trace::Error> {
+        Ok(())
+    }
+    fn mark(&mut self, _: u64, _: u64) -> Result<(), sweephand_trace::Error> {
+        Ok(())
+    }
+    fn map(&mut self, _: u64, _: u64) -> Result<(), sweephand_trace::Error> {
+        Ok(())
+    }
+}
+
 /// A trace without the references to pages that are among the `window` pages used last: of a burst
 /// of references to a page its first is kept.
 pub(crate) fn firsts_of_bursts(trace: &Trace, window: usize) -> Result<Trace, Error> {

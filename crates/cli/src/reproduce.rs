@@ -128,7 +128,7 @@ fn one_by_one(
             bars.say(&format!("{}{}", if index > 0 { "\n\n" } else { "" }, report.text()))?;
         }
         if let Some(folder) = folder {
-            write_file(&path_in(folder, item, "md")?, report.markdown().as_bytes())?;
+            write_report(folder, item, report)?;
         }
         results.push(Done { found, kept: false });
     }
@@ -161,7 +161,7 @@ fn onto_a_page(
                 bars.end();
                 if let Some(report) = &measured.report {
                     // The result itself last: if it is there, so is what goes with it.
-                    write_file(&path_in(folder, item, "md")?, report.markdown().as_bytes())?;
+                    write_report(folder, item, report)?;
                     let text = serde_json::to_string_pretty(&measured)? + "\n";
                     write_file(&path_in(folder, item, "json")?, text.as_bytes())?;
                 }
@@ -243,6 +243,15 @@ fn path_in(folder: &Path, item: &Item, extension: &str) -> anyhow::Result<PathBu
     let results = path.parent().expect("it is in a folder");
     make_folder(results)?;
     Ok(path)
+}
+
+/// A result as Markdown, and the files that go beside it.
+fn write_report(folder: &Path, item: &Item, report: &Report) -> anyhow::Result<()> {
+    let markdown = path_in(folder, item, "md")?;
+    for (file, contents) in report.files(item.name()) {
+        write_file(&markdown.with_file_name(file), contents.as_bytes())?;
+    }
+    write_file(&markdown, report.markdown().as_bytes())
 }
 
 fn write_file(path: &Path, contents: &[u8]) -> anyhow::Result<()> {

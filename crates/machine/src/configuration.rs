@@ -56,6 +56,16 @@ pub struct Devices {
     pub access_refs: (u64, u64),
     /// Which request is served first.
     pub queue: Discipline,
+    /// Whether each device has a queue of its own, with a share of the pages. Otherwise a device
+    /// that is free takes the next request of all.
+    pub own_queues: bool,
+}
+
+impl Devices {
+    /// How many paging queues there are.
+    pub(crate) fn queues(&self) -> usize {
+        if self.own_queues { self.count } else { 1 }
+    }
 }
 
 /// Which request in the paging queue is served first; within a class the oldest.
@@ -226,7 +236,7 @@ fn default_count() -> usize {
 
 impl Default for Devices {
     fn default() -> Self {
-        Self { count: 1, access_refs: (20_000, 40_000), queue: Discipline::RunFirst }
+        Self { count: 1, access_refs: (20_000, 40_000), queue: Discipline::RunFirst, own_queues: false }
     }
 }
 

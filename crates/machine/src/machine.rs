@@ -71,7 +71,8 @@ pub struct Machine<'a> {
     next_outside: usize,
     /// Active tasks that do not wait, the next to run in front.
     runnable: VecDeque<usize>,
-    queue: PagingQueue,
+    /// One for all paging devices, or one for each.
+    queues: Vec<PagingQueue>,
     /// What each paging device works on.
     devices: Vec<Option<Request>>,
     /// The policy said to wait, and nothing has happened since that could change its mind.
@@ -132,7 +133,7 @@ impl<'a> Machine<'a> {
             ready: (0..at_once).collect(),
             next_outside: at_once,
             runnable: VecDeque::new(),
-            queue: PagingQueue::new(configuration.devices.queue),
+            queues: vec![PagingQueue::new(configuration.devices.queue); configuration.devices.queues()],
             devices: vec![None; configuration.devices.count],
             waits: false,
             gave_way: false,
@@ -199,8 +200,8 @@ impl<'a> Machine<'a> {
                 self.now = time.min(self.load_control.next_look().max(self.now))
             }
             (None, None) => {
-                let Self { now, load, queue, .. } = self;
-                unreachable!("at {now} no task can run and nothing is going to happen: {load:?}, {queue:?}")
+                let Self { now, load, queues, .. } = self;
+                unreachable!("at {now} no task can run and nothing is going to happen: {load:?}, {queues:?}")
             }
         }
         true
@@ -298,7 +299,7 @@ impl<'a> Machine<'a> {
 
     fn discard(&mut self, page: PageId) {
         if self.memory.is(page, CLEANING) {
-            self.queue.withdraw_write(page);
+            self.queues.iter_mut().for_each(|queue| queue.withdraw_write(page));
             // A device that is writing it finishes; the result is ignored.
             for device in self.devices.iter_mut().flatten() {
                 if *device == (Request::Write { page }) {
@@ -320,7 +321,9 @@ impl<'a> Machine<'a> {
         task.state = State::Queued;
         self.load.waiting += 1;
         task.quantum_left = self.configuration.processor.quantum_refs;
-        self.queue.push(Request::Read { page, task: number, loading: task.loading });
+        let request = Request::Read { page, task: number, loading: task.loading };
+        let queue = self.queue_of(page);
+        self.queues[queue].push(request);
     }
 
     fn request_io(&mut self, number: usize, now: u64) {
@@ -415,7 +418,8 @@ impl<'a> Machine<'a> {
             self.ready.pop_front();
             self.activate(first);
         }
-        while self.devices.iter().any(Option::is_none) && self.dispatch() {}
+        // What one queue has done can be work for another: a page to clean, a frame.
+        while self.dispatch_all() && self.queues.len() > 1 {}
     }
 
     fn activate(&mut self, number: usize) {
@@ -459,7 +463,7 @@ impl<'a> Machine<'a> {
         self.end_loading(number);
         self.memory.active[number] = false;
         self.load.active -= 1;
-        self.queue.withdraw_read(number);
+        self.queues.iter_mut().for_each(|queue| queue.withdraw_read(number));
         self.runnable.retain(|other| *other != number);
         let task = &mut self.tasks[number];
         self.load.waiting -= usize::from(task.state == State::Queued);
@@ -498,24 +502,50 @@ impl<'a> Machine<'a> {
 
     // The paging devices.
 
-    /// Gives an idle device its next request. Returns whether anything came of it.
-    fn dispatch(&mut self) -> bool {
-        match self.queue.first() {
+    /// The queue of a page's requests.
+    fn queue_of(&self, page: PageId) -> usize {
+        page.index() % self.queues.len()
+    }
+
+    /// A device without work that takes requests from a queue.
+    fn idle_device(&self, queue: usize) -> Option<usize> {
+        if self.queues.len() > 1 {
+            return self.devices[queue].is_none().then_some(queue);
+        }
+        self.devices.iter().position(Option::is_none)
+    }
+
+    /// Gives idle devices what they can do. Returns whether anything came of it.
+    fn dispatch_all(&mut self) -> bool {
+        let mut came = false;
+        for queue in 0..self.queues.len() {
+            while self.idle_device(queue).is_some() && self.dispatch(queue) {
+                came = true;
+            }
+        }
+        came
+    }
+
+    /// Gives an idle device of a queue its next request. Returns whether anything came of it.
+    fn dispatch(&mut self, queue: usize) -> bool {
+        match self.queues[queue].first() {
             None | Some(Request::Void) => false,
-            Some(Request::Write { .. }) => self.start_write(),
+            Some(Request::Write { .. }) => self.start_write(queue),
             Some(Request::Read { page, task, .. }) => {
                 if self.memory.free_frames == 0 && !self.make_room(task) {
-                    // Pages being cleaned will make room: rather write them now than wait.
-                    return self.start_write();
+                    // Pages being cleaned will make room: rather write them now than wait. With a
+                    // queue each they may be another device's.
+                    let mut queues = std::iter::once(queue).chain(0..self.queues.len());
+                    return queues.any(|queue| self.idle_device(queue).is_some() && self.start_write(queue));
                 }
                 // Making room can have deactivated the very task.
                 if self.memory.free_frames > 0 && self.tasks[task].state == State::Queued {
-                    let request = self.queue.pop().expect("it is the first");
+                    let request = self.queues[queue].pop().expect("it is the first");
                     debug_assert!(matches!(request, Request::Read { page: first, .. } if first == page));
                     self.memory.free_frames -= 1;
                     self.tasks[task].state = State::Reading;
                     self.counts.page_reads += 1;
-                    self.start(request);
+                    self.start(request, queue);
                 }
                 true
             }
@@ -537,7 +567,8 @@ impl<'a> Machine<'a> {
             answer = self.policy.reclaim_anyway(&mut self.memory);
         }
         for page in std::mem::take(&mut self.memory.to_clean) {
-            self.queue.push(Request::Write { page });
+            let queue = self.queue_of(page);
+            self.queues[queue].push(Request::Write { page });
         }
         match answer {
             Reclaim::Evict(victim) => {
@@ -569,21 +600,21 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Starts the first write in the queue, if there is one.
-    fn start_write(&mut self) -> bool {
-        let write = self.queue.pop_write();
+    /// Starts the first write in a queue, if there is one.
+    fn start_write(&mut self, queue: usize) -> bool {
+        let write = self.queues[queue].pop_write();
         if let Some(request) = write {
             self.counts.page_writes += 1;
-            self.start(request);
+            self.start(request, queue);
         }
         write.is_some()
     }
 
-    fn start(&mut self, request: Request) {
+    fn start(&mut self, request: Request, queue: usize) {
         let (least, most) = self.configuration.devices.access_refs;
         let service = least + self.service.below(most - least + 1);
         self.counts.device_busy_refs += service;
-        let device = self.devices.iter().position(Option::is_none).expect("a device is idle");
+        let device = self.idle_device(queue).expect("a device is idle");
         self.devices[device] = Some(request);
         self.cause(self.now + service, Event::Transferred { device });
     }
@@ -607,7 +638,7 @@ impl<'a> Machine<'a> {
                 loading_tasks: self.load.loading,
                 blocked_tasks,
                 free_frames: self.memory.free_frames,
-                paging_queue: self.queue.len(),
+                paging_queue: self.queues.iter().map(PagingQueue::len).sum(),
                 ready_tasks: self.ready.len(),
             });
         }
@@ -762,9 +793,12 @@ mod tests {
             "car",
             "fifo",
         ] {
-            for (frames, devices) in [(3, 1), (17, 1), (30, 2)] {
+            for (frames, devices, own_queues) in
+                [(3, 1, false), (17, 1, false), (30, 2, false), (3, 2, true), (30, 2, true)]
+            {
                 let mut configuration = configuration(frames, 7);
                 configuration.devices.count = devices;
+                configuration.devices.own_queues = own_queues;
                 audit(&configuration, &jobs, name);
             }
         }

@@ -136,6 +136,13 @@ impl Canvas {
         ));
     }
 
+    pub(crate) fn ring(&mut self, (x, y): (f64, f64), radius: f64, stroke: Stroke) {
+        let style = self.colour(stroke.colour);
+        self.raw(format_args!(
+            r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" style="fill:none;stroke:{style};stroke-width:2.2"/>"#
+        ));
+    }
+
     /// The sample of a line in a legend.
     pub(crate) fn swatch(&mut self, (x, y): (f64, f64), stroke: Stroke) {
         let (style, dash) = (self.colour(stroke.colour), dash(stroke));

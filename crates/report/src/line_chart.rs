@@ -1,0 +1,120 @@
+//! Lines of numbers against a number, with published points among them.
+
+use crate::axis::{Axis, short};
+use crate::fault_chart::Frame;
+use crate::ink::{Anchor, Canvas, MUTED, Medium, RULE, Stroke, TEXT, text_width};
+
+/// A line of a [`LineChart`].
+#[derive(Clone, Debug)]
+pub struct ChartLine {
+    /// What it is called.
+    pub name: String,
+    /// Its points, x ascending.
+    pub points: Vec<(f64, f64)>,
+    /// Numbers that a paper publishes for the line.
+    pub published: Vec<(f64, f64)>,
+}
+
+/// Lines of numbers against a number.
+#[derive(Clone, Debug)]
+pub struct LineChart {
+    /// What screen readers call it.
+    pub name: String,
+    /// What lies along the x axis.
+    pub x: String,
+    /// What lies along the y axis.
+    pub y: String,
+    /// Whether the x axis is logarithmic.
+    pub logarithmic: bool,
+    /// The lines.
+    pub lines: Vec<ChartLine>,
+}
+
+/// Draws lines as an SVG. Published points are rings in the colour of their line.
+pub fn plot_lines(chart: &LineChart) -> String {
+    let Frame { width, height, letters } = Frame::WIDE;
+    let (top, bottom) = (44.0, height - 40.0);
+    let every = || chart.lines.iter().flat_map(|line| line.points.iter().chain(&line.published));
+    let least_x = every().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
+    let most_x = every().map(|(x, _)| *x).fold(0.0, f64::max);
+    let most_y = every().map(|(_, y)| *y).fold(0.0, f64::max);
+    let y = Axis::linear(most_y, bottom, top).rounded(5);
+    let y_ticks: Vec<(f64, String)> =
+        y.ticks(5).into_iter().map(|tick| (y.place(tick), short(tick))).collect();
+    let widest = y_ticks.iter().map(|(_, text)| text_width(text, letters)).fold(0.0, f64::max);
+    let (left, right) = (widest + 14.0, width - 14.0);
+    let x = if chart.logarithmic {
+        Axis::logarithmic(least_x, most_x, left, right)
+    } else {
+        Axis::linear(most_x, left, right).rounded(8)
+    };
+    let place = |(at, value): &(f64, f64)| (x.place(*at), y.place(*value));
+
+    let mut canvas = Canvas::new(Medium::File);
+    for (place, text) in &y_ticks {
+        canvas.line((left, *place), (right, *place), RULE, "");
+        canvas.text((left - 6.0, place + 4.0), letters, Anchor::End, MUTED, text, "");
+    }
+    for tick in x.ticks(8) {
+        let place = x.place(tick);
+        canvas.line((place, bottom), (place, bottom + 4.0), MUTED, "");
+        canvas.text((place, bottom + 17.0), letters, Anchor::Middle, MUTED, &short(tick), "");
+    }
+    canvas.text((right, bottom + 34.0), letters, Anchor::End, MUTED, &chart.x, "");
+    canvas.text((0.0, 13.0), letters, Anchor::Start, MUTED, &chart.y, "");
+    let mut published = false;
+    for (index, line) in chart.lines.iter().enumerate() {
+        let stroke = Stroke::of_line(index, false);
+        canvas.curve(&line.points.iter().map(place).collect::<Vec<_>>(), stroke, "");
+        line.points.iter().for_each(|point| canvas.dot(place(point), 2.6, stroke, ""));
+        for point in &line.published {
+            canvas.ring(place(point), 6.5, stroke);
+            published = true;
+        }
+    }
+    // The legend stands below the axis, in a row for each line.
+    let mut foot = height + 14.0;
+    for (index, line) in chart.lines.iter().enumerate() {
+        canvas.swatch((left, foot - 4.0), Stroke::of_line(index, false));
+        canvas.text((left + 26.0, foot), letters, Anchor::Start, TEXT, &line.name, "");
+        foot += 18.0;
+    }
+    if published {
+        canvas.text(
+            (left, foot),
+            letters,
+            Anchor::Start,
+            MUTED,
+            "ring: published for the line of its colour",
+            "",
+        );
+        foot += 18.0;
+    }
+    canvas.finish(width, foot, &chart.name, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_points_are_rings_on_the_scale_of_the_lines() {
+        let line = |name: &str, points: &[(f64, f64)], published: &[(f64, f64)]| ChartLine {
+            name: name.into(),
+            points: points.to_vec(),
+            published: published.to_vec(),
+        };
+        let lines = vec![
+            line("ours", &[(10.0, 20.0), (100.0, 80.0)], &[(100.0, 80.0)]),
+            line("<other>", &[(10.0, 5.0), (100.0, 10.0)], &[]),
+        ];
+        let chart = LineChart { name: "n".into(), x: "x".into(), y: "y".into(), logarithmic: true, lines };
+        let svg = plot_lines(&chart);
+        assert_eq!((svg.matches("<polyline").count(), svg.matches("fill:none").count()), (2, 1));
+        assert!(svg.contains("&lt;other>") || svg.contains("&lt;other&gt;"), "{svg}");
+        // The ring lies where the line's second point lies.
+        let ring = svg.split("<circle ").find(|part| part.contains("fill:none")).unwrap();
+        let place = ring.split(" r=").next().unwrap();
+        assert_eq!(svg.matches(&format!("<circle {place} ")).count(), 2, "{place}");
+    }
+}

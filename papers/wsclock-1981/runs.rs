@@ -1,0 +1,358 @@
+//! Runs of the machine for the WSCLOCK items: its workloads, and outcomes that are kept.
+//!
+//! Programs are folded: eight neighbouring pages become one. Today's programs use 155 to 617 pages
+//! of 4 KiB; the paper's used about 79. Folded they use 33 to 100, so that the paper's memory and
+//! devices fit them as they are.
+
+use crate::workload::folded;
+use crate::{Error, Lab, Measurement, Published};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use sweephand_machine::{Cell, Configuration, Outcome, Program, Workload};
+use sweephand_policy::task_registry::TaskSpec;
+use sweephand_trace::Trace;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The configurations.
+pub(crate) const NAMES: [&str; 3] = ["A", "B", "C"];
+
+/// Neighbouring pages that are taken for one.
+const FOLD: u64 = 8;
+
+/// Mean virtual time between a task's I/O requests. With it the processor is busy for about 60 % of
+/// the time, and so are the paging devices with reads: as in the paper.
+pub(crate) const IO_INTERVAL_REFS: u64 = 4_000;
+
+/// Omega of the intervals; 0 for every reference.
+pub(crate) const OMEGA: u64 = 5_000;
+
+/// The paper's configuration (Table 1) for folded programs.
+pub(crate) fn configuration(number: usize) -> Configuration {
+    let table = Published::read(include_str!("table-1.csv"));
+    let column = table.column(NAMES[number]);
+    let mut configuration = Configuration::built_in(NAMES[number]).expect("it is built in");
+    configuration.frames = column[0] as usize;
+    configuration.devices.access_refs = (1000 * column[1] as u64, 1000 * column[2] as u64);
+    configuration.io.interval_refs = IO_INTERVAL_REFS;
+    configuration
+}
+
+/// The folded programs, by omega; made once.
+fn programs(omega: u64) -> Result<Vec<Arc<Program>>, Error> {
+    static MADE: Mutex<BTreeMap<u64, Vec<Arc<Program>>>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(programs) = made.get(&omega) {
+        return Ok(programs.clone());
+    }
+    let files = configuration(0).tasks.programs;
+    let programs = files.iter().map(|file| {
+        let name = file.trace().file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
+        let trace = folded(&Trace::open(file.trace())?, FOLD)?;
+        let program = Program::from_trace(&trace, &name, omega);
+        Ok(Arc::new(program.map_err(sweephand_machine::MachineError::from)?))
+    });
+    let programs = programs.collect::<Result<Vec<_>, Error>>()?;
+    made.insert(omega, programs.clone());
+    Ok(programs)
+}
+
+/// Outcomes by key, with what they are of.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    known: HashMap<String, (String, Outcome)>,
+    /// Those that were asked for since [`Lab::take_cells`].
+    used: BTreeMap<String, (String, Outcome)>,
+    /// Of the outcomes that were kept from before, run one in so many again; 0 for none.
+    check_one_in: u64,
+}
+
+/// The columns of kept outcomes.
+const COLUMNS: &str = "key,configuration,policy,seed,references,elapsed_refs,mean_mpl,deactivations,page_faults,replacements,\
+                       page_writes,hand_steps,ws_scans,device_busy_refs";
+
+impl Kept {
+    fn recall(&mut self, csv: &str) {
+        for line in csv.lines().skip(1) {
+            let cells: Vec<&str> = line.split(';').collect();
+            let number = |at: usize| cells[at].parse().expect("a count");
+            let mut outcome = Outcome {
+                references: number(4),
+                elapsed_refs: number(5),
+                mean_mpl: cells[6].parse().expect("a number"),
+                deactivations: number(7),
+                page_faults: number(8),
+                replacements: number(9),
+                page_writes: number(10),
+                hand_steps: cells[11].parse().ok(),
+                ws_scans: number(12),
+                device_busy_refs: number(13),
+                ..Outcome::default()
+            };
+            outcome.utilization = outcome.references as f64 / outcome.elapsed_refs as f64;
+            self.known.insert(cells[0].to_string(), (cells[1..4].join(";"), outcome));
+        }
+    }
+
+    fn csv(cells: &BTreeMap<String, (String, Outcome)>) -> String {
+        let mut csv = COLUMNS.replace(',', ";") + "\n";
+        for (key, (of, outcome)) in cells {
+            let hand = outcome.hand_steps.map_or_else(String::new, |steps| steps.to_string());
+            writeln!(
+                csv,
+                "{key};{of};{};{};{};{};{};{};{};{hand};{};{}",
+                outcome.references,
+                outcome.elapsed_refs,
+                outcome.mean_mpl,
+                outcome.deactivations,
+                outcome.page_faults,
+                outcome.replacements,
+                outcome.page_writes,
+                outcome.ws_scans,
+                outcome.device_busy_refs
+            )
+            .expect("a string");
+        }
+        csv
+    }
+
+    /// What is kept of an outcome: its measures that the items use.
+    fn measures(outcome: &Outcome) -> Outcome {
+        Outcome {
+            references: outcome.references,
+            elapsed_refs: outcome.elapsed_refs,
+            utilization: outcome.references as f64 / outcome.elapsed_refs as f64,
+            mean_mpl: outcome.mean_mpl,
+            deactivations: outcome.deactivations,
+            page_faults: outcome.page_faults,
+            replacements: outcome.replacements,
+            page_writes: outcome.page_writes,
+            hand_steps: outcome.hand_steps,
+            ws_scans: outcome.ws_scans,
+            device_busy_refs: outcome.device_busy_refs,
+            ..Outcome::default()
+        }
+    }
+}
+
+impl Lab {
+    /// The same, which takes runs of the machine that a folder keeps (`*.cells.csv`) for known. It
+    /// runs one in `check_one_in` again, and panics if that gives another outcome.
+    #[must_use]
+    pub fn recalling(self, folder: &Path, check_one_in: u64) -> Self {
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        {
+            let mut kept = self.machine_runs.lock().unwrap_or_else(PoisonError::into_inner);
+            for file in files.filter(|path| path.to_string_lossy().ends_with(".cells.csv")) {
+                kept.recall(&std::fs::read_to_string(&file).unwrap_or_default());
+            }
+            kept.check_one_in = check_one_in;
+        }
+        self
+    }
+
+    /// The runs of the machine that were used since the last call, as CSV.
+    pub(crate) fn take_cells(&self) -> String {
+        let mut kept = self.machine_runs.lock().unwrap_or_else(PoisonError::into_inner);
+        Kept::csv(&std::mem::take(&mut kept.used))
+    }
+}
+
+/// The runs of one line of a table, by seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) theta: u64,
+    pub(crate) runs: Vec<Outcome>,
+}
+
+impl Line {
+    /// A measure by seed.
+    pub(crate) fn each(&self, of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
+        self.runs.iter().map(of).collect()
+    }
+
+    pub(crate) fn mean(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
+        self.each(of).iter().sum::<f64>() / self.runs.len() as f64
+    }
+
+    /// In percent.
+    pub(crate) fn utilization(&self) -> f64 {
+        self.mean(utilization)
+    }
+}
+
+/// The processor at work, in percent of the time.
+pub(crate) fn utilization(run: &Outcome) -> f64 {
+    100.0 * run.utilization
+}
+
+/// Pages looked at for each page fault.
+pub(crate) fn travel(run: &Outcome) -> f64 {
+    run.hand_steps.map_or(f64::NAN, |steps| steps as f64 / run.page_faults as f64)
+}
+
+/// The paging devices at work, in percent of the time; of several the mean.
+pub(crate) fn busy(run: &Outcome, devices: usize) -> f64 {
+    100.0 * run.device_busy_refs as f64 / run.elapsed_refs as f64 / devices as f64
+}
+
+/// What `b` is more than `a`, by seed, in a measure.
+pub(crate) fn more(
+    of: impl Into<String>,
+    a: &Line,
+    b: &Line,
+    measure: impl Fn(&Outcome) -> f64,
+    decimals: usize,
+) -> Measurement {
+    let differences: Vec<f64> = a.runs.iter().zip(&b.runs).map(|(a, b)| measure(b) - measure(a)).collect();
+    Measurement::mean(of, &differences, decimals)
+}
+
+/// How much more `b` uses the processor than `a`, by seed, in percent of `a`.
+pub(crate) fn gain(of: impl Into<String>, a: &Line, b: &Line) -> Measurement {
+    let gains: Vec<f64> = a
+        .runs
+        .iter()
+        .zip(&b.runs)
+        .map(|(a, b)| 100.0 * (b.utilization - a.utilization) / a.utilization)
+        .collect();
+    Measurement::mean(of, &gains, 1)
+}
+
+/// Runs a policy on a configuration with every theta and seed. The results are by theta.
+pub(crate) fn lines(
+    lab: &Lab,
+    configuration: &Configuration,
+    policy: &str,
+    thetas: &[u64],
+    seeds: &[u64],
+) -> Result<Vec<Line>, Error> {
+    let spec = TaskSpec::parse(policy).map_err(sweephand_machine::MachineError::from)?;
+    let takes_theta = spec.takes_theta();
+    // What decides the outcome, but for the programs.
+    let mut shown = configuration.clone();
+    shown.tasks.programs.clear();
+    (shown.policies, shown.theta, shown.seeds) = (Vec::new(), Vec::new(), Vec::new());
+    let shown = serde_json::to_string(&shown).expect("it is plain");
+    let mut asked = Vec::new();
+    for &theta in thetas {
+        for &seed in seeds {
+            let theta = if takes_theta { format!(" theta {theta}") } else { String::new() };
+            let of = format!("{};{policy}{theta};{seed}", configuration.name);
+            let key = format!("{:016x}", xxh3_64(format!("{of};{shown}").as_bytes()));
+            asked.push((key, of));
+        }
+    }
+    let mut kept = lab.machine_runs.lock().unwrap_or_else(PoisonError::into_inner);
+    let checked =
+        |key: &str| kept.check_one_in > 0 && xxh3_64(key.as_bytes()).is_multiple_of(kept.check_one_in);
+    let places = thetas.iter().flat_map(|&theta| seeds.iter().map(move |&seed| (theta, seed)));
+    let to_run: Vec<_> = asked
+        .iter()
+        .zip(places)
+        .filter(|((key, _), _)| !kept.known.contains_key(key) || checked(key))
+        .collect();
+    if !to_run.is_empty() {
+        let cells: Vec<Cell> = to_run
+            .iter()
+            .map(|(_, (theta, seed))| Cell {
+                policy: if takes_theta { spec.with_theta(Some(*theta)) } else { spec.clone() },
+                seed: *seed,
+            })
+            .collect();
+        let workload = Workload::new(configuration.clone(), &programs(configuration.irim)?);
+        for (((key, of), _), (outcome, _)) in to_run.iter().zip(workload.run_all(&cells, 0, &|| {})?) {
+            let outcome = Kept::measures(&outcome);
+            if let Some((_, known)) = kept.known.get(key) {
+                assert_eq!(*known, outcome, "the kept outcome of {of}");
+            }
+            kept.known.insert(key.clone(), (of.clone(), outcome));
+        }
+    }
+    let mut runs = Vec::new();
+    for (key, _) in &asked {
+        let found = kept.known[key].clone();
+        runs.push(found.1);
+        kept.used.insert(key.clone(), found);
+    }
+    let by_theta = runs.chunks(seeds.len()).map(<[Outcome]>::to_vec);
+    Ok(thetas.iter().zip(by_theta).map(|(&theta, runs)| Line { theta, runs }).collect())
+}
+
+/// References of a run, and its transitions if they are intervals.
+pub(crate) fn lengths(omega: u64) -> Result<(u64, u64), Error> {
+    let workload = Workload::new(configuration(0), &programs(omega)?);
+    let transitions = workload.jobs.iter().map(|job| match &job.program.string {
+        sweephand_machine::ReferenceString::Intervals { transitions, .. } => transitions.len() as u64,
+        sweephand_machine::ReferenceString::Full(references) => references.len() as u64,
+    });
+    Ok((workload.references(), transitions.sum()))
+}
+
+/// When memory is first full, in references of real time.
+pub(crate) fn first_full(configuration: &Configuration, policy: &str, seed: u64) -> Result<f64, Error> {
+    let policy = TaskSpec::parse(policy).map_err(sweephand_machine::MachineError::from)?;
+    let workload = Workload::new(configuration.clone(), &programs(configuration.irim)?);
+    let (_, samples) = workload.run(&Cell { policy, seed }, 100_000)?;
+    let full = samples.iter().find(|sample| sample.free_frames == 0);
+    Ok(full.map_or(f64::INFINITY, |sample| sample.time_refs as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_outcomes_come_back_as_they_were() {
+        let outcome = Outcome {
+            references: 254_000_001,
+            elapsed_refs: 400_000_003,
+            mean_mpl: 1.0 / 3.0,
+            page_faults: 7,
+            hand_steps: Some(91),
+            ..Outcome::default()
+        };
+        let measures = Kept::measures(&outcome);
+        let without_hand = Outcome { hand_steps: None, ..measures };
+        let cells = BTreeMap::from([
+            ("a".to_string(), ("A;ws:lt-rt=off,lr=used theta 5;1".to_string(), measures)),
+            ("b".to_string(), ("A;ws;2".to_string(), without_hand)),
+        ]);
+        let mut kept = Kept::default();
+        kept.recall(&Kept::csv(&cells));
+        assert_eq!(kept.known.into_iter().collect::<BTreeMap<_, _>>(), cells);
+        assert_eq!(travel(&measures), 13.0);
+    }
+
+    #[test]
+    fn another_configuration_is_another_run() {
+        let lab = Lab::default();
+        let mut small = configuration(0);
+        small.tasks.count = 1;
+        let run = |configuration: &Configuration| {
+            lines(&lab, configuration, "wsclock", &[200_000], &[1]).unwrap().remove(0).runs
+        };
+        let first = run(&small);
+        assert_eq!(run(&small), first);
+        small.frames = 20;
+        assert_ne!(run(&small), first);
+        assert_eq!(lab.take_cells().lines().count(), 3, "a heading and two runs");
+    }
+
+    #[test]
+    #[should_panic(expected = "the kept outcome of A;wsclock theta 200000;1")]
+    fn a_kept_outcome_that_is_not_what_comes_out_is_found() {
+        let mut small = configuration(0);
+        small.tasks.count = 1;
+        let lab = Lab::default();
+        let run = |lab: &Lab| lines(lab, &small, "wsclock", &[200_000], &[1]).unwrap();
+        run(&lab);
+        let folder = tempfile::tempdir().unwrap();
+        let cells = lab.take_cells();
+        let faults = cells.lines().nth(1).unwrap().split(';').nth(8).unwrap().to_string();
+        let wrong = cells.replace(&format!(";{faults};"), ";1;");
+        std::fs::write(folder.path().join("x.cells.csv"), wrong).unwrap();
+        run(&Lab::default().recalling(folder.path(), 1));
+    }
+}
