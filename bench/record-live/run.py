@@ -164,11 +164,6 @@ def measure(arguments, sweephand, programs, folder):
                 wall, processor, _ = run(command, recorder)
                 times.setdefault(budget, []).append((wall, processor))
                 traces[budget] = trace
-        valgrind = None
-        if arguments.valgrind:
-            trace = folder / f"{name}-valgrind.swt"
-            wall, _, _ = run(command, [sweephand, "record", "-q", "-o", trace, "--"])
-            valgrind = wall
         native = statistics.median(wall for wall, _ in times[None])
         native_processor = statistics.median(processor for _, processor in times[None])
         for budget in BUDGETS:
@@ -183,11 +178,9 @@ def measure(arguments, sweephand, programs, folder):
                 "live_s": f"{wall:.3f}",
                 "wall_ratio": f"{wall / native:.3f}",
                 "processor_ratio": f"{processor / native_processor:.3f}",
-                "valgrind_ratio": f"{valgrind / native:.1f}" if valgrind else "",
                 "records": find(info, "records"),
                 "pages": find(info, "distinct_pages"),
                 "epochs": find(info, "epochs")["epochs"],
-                "usual_window": usual_window(info),
                 "largest_window": find(info, "largest_pages"),
                 "trace_bytes": traces[budget].stat().st_size,
                 "kernel": platform.release(),
@@ -238,7 +231,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["cost", "curves"])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--valgrind", action="store_true", help="with cost: Valgrind's as well, once")
     parser.add_argument("--overhead", default="5%", help="with curves: the budget")
     parser.add_argument("--programs", help="only these, separated by commas")
     parser.add_argument("--sweephand", default=PROJECT / "target/release/sweephand")

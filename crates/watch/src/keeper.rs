@@ -3,6 +3,7 @@
 use crate::message::{Message, next};
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use sweephand_output::{Output, OutputError, available_bytes};
 use sweephand_pager::watch::UsedPage;
 use sweephand_trace::{AllocKind, EndTotals, Epochs, Error, Metadata, Window, Writer};
@@ -41,6 +42,7 @@ struct Keeping<'a> {
     in_use: &'a [&'a Path],
     writer: Writer<Output>,
     epochs: Epochs,
+    began: Instant,
     windows: Vec<Window>,
     /// Time in epochs so far.
     elapsed_ns: u64,
@@ -64,6 +66,7 @@ impl<'a> Keeping<'a> {
             in_use,
             writer: Writer::new(out, metadata).map_err(|error| error.in_output(path))?,
             epochs: Epochs { epochs: 0, longest_ns: 0, largest_pages: 0, ordered: false },
+            began: Instant::now(),
             windows: Vec::new(),
             elapsed_ns: 0,
             records: 0,
@@ -149,8 +152,9 @@ impl<'a> Keeping<'a> {
     fn finish(mut self) -> Result<(), KeepError> {
         let in_output = |error: Error| error.in_output(self.path);
         if self.epochs.ordered && self.epoch_records > 0 {
-            // The program's end is the end of an epoch. How long that was is not known.
-            self.epoch_ended(0).map_err(in_output)?;
+            // The end is the end of an epoch. It is heard of soon.
+            let all_ns = self.began.elapsed().as_nanos() as u64;
+            self.epoch_ended(all_ns.saturating_sub(self.elapsed_ns)).map_err(in_output)?;
         }
         let metadata = self.writer.metadata_mut();
         (metadata.epochs, metadata.windows) = (Some(self.epochs), self.windows);

@@ -1,7 +1,7 @@
 /* Touches pages in an order that a seed says: four of five touches are to a fifth of the pages.
  * At the end it goes through all pages.
  *
- *   order PAGES TOUCHES SEED         touches, some ten microseconds apart, and verifies what it wrote
+ *   order PAGES TOUCHES SEED         touches, some microseconds apart, and verifies it
  *   order PAGES TOUCHES SEED print   prints the order instead
  */
 #include <stdint.h>
