@@ -10,8 +10,8 @@
 //! An epoch ends when it has the fewest pages that a window may have and can be paid for. A page
 //! that is unmapped costs a fault if it is touched again. So the epoch must have lasted so long
 //! that a fault for each of its pages is a small enough part of that time. The window grows while
-//! the budget is not held, and the program never waits for faults that it has no budget for. Where all
-//! pages of the program are mapped, the epoch ends by time alone.
+//! the budget is not held, and the program never waits for faults that it has no budget for. Where
+//! all pages of the program are mapped, the epoch ends by time alone.
 //!
 //! The first touch of a new page takes a fault as well, which no window avoids. It does not count.
 //! If the program fills new memory in order, one fault brings some pages (`NEW_PAGES_A_FAULT` of
