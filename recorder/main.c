@@ -19,6 +19,11 @@
 #include "pub_tool_options.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
+#include "pub_tool_xarray.h"
+
+/* Options of Valgrind's core that its tool headers do not declare. */
+extern Bool VG_(clo_read_inline_info);
+extern XArray *VG_(clo_fullpath_after);
 
 enum {
    DEFAULT_WINDOW = 16,
@@ -28,6 +33,7 @@ enum {
 static Int clo_out_fd = -1;
 static Int clo_control_fd = -1;
 static Bool clo_children;
+static Bool clo_stacks = True;
 static Int clo_window = DEFAULT_WINDOW;
 static Long clo_min_object = DEFAULT_MIN_OBJECT_BYTES;
 
@@ -77,6 +83,7 @@ static void in_forked_child(ThreadId tid)
    marks_restart();
    open_stream("fork");
    log_restart();
+   places_restart();
    objects_restart();
 }
 
@@ -109,6 +116,7 @@ static Bool process_option(const HChar *arg)
    if VG_INT_CLO(arg, "--out-fd", clo_out_fd) {}
    else if VG_INT_CLO(arg, "--control-fd", clo_control_fd) {}
    else if VG_BOOL_CLO(arg, "--children", clo_children) {}
+   else if VG_BOOL_CLO(arg, "--stacks", clo_stacks) {}
    else if VG_BINT_CLO(arg, "--window", clo_window, 0, MAX_WINDOW) {}
    else if VG_BINT_CLO(arg, "--min-object", clo_min_object, 1, 1LL << 62) {}
    else
@@ -122,6 +130,7 @@ static void print_usage(void)
 "    --out-fd=<number>         inherited file descriptor for the PGTR stream of this program alone\n"
 "    --control-fd=<number>     or an inherited socket, over which streams come: through every exec\n"
 "    --children=no|yes         with --control-fd: record children as well [no]\n"
+"    --stacks=no|yes           record where in the program objects are made [yes]\n"
 "    --window=<pages>          exact for LRU and OPT from this many frames up; 1 keeps every run,\n"
 "                              0 every reference [%d]\n"
 "    --min-object=<bytes>      record allocations from this size on [%d]\n",
@@ -145,6 +154,10 @@ static void open_recording(void)
    log_open();
    instrument_open();
    memory_open();
+   /* Source files with their directories, whatever those are. */
+   const HChar *any = "";
+   VG_(addToXA)(VG_(clo_fullpath_after), &any);
+   places_open(clo_stacks);
    objects_open(clo_min_object);
 }
 
@@ -156,6 +169,7 @@ static void close_recording(Int exit_code)
 
 static void initialise(void)
 {
+   VG_(clo_read_inline_info) = True; /* stacks name inlined functions, too */
    VG_(details_name)("Sweephand");
    VG_(details_version)(NULL);
    VG_(details_description)("a recorder of page references");

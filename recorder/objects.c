@@ -32,16 +32,19 @@ typedef struct {
    ULong bytes;     /* asked for */
    Addr old;        /* realloc: the block that goes */
    Addr result_at;  /* posix_memalign: where the result is put */
+   ExeContext *made; /* the stack, if so much is asked for that it becomes an object */
 } Call;
 
 typedef struct {
    VgHashNode node; /* by address */
    SizeT bytes;
+   ExeContext *made; /* where, NULL if that is not wanted */
 } HeapObject;
 
 typedef struct {
    Addr start;      /* the key */
    SizeT bytes;
+   ExeContext *made;
 } MappedObject;
 
 static ULong min_object;
@@ -53,10 +56,11 @@ static Addr awaited_sp;     /* the running thread's calls[].sp, for instrumented
 
 /* ---------------------------------------------------------------- the objects */
 
-static void object_add(Addr start, SizeT bytes, ObjectKind kind)
+static void object_add(Addr start, SizeT bytes, ObjectKind kind, ExeContext *made)
 {
    ULong operands[] = {start, bytes, kind};
    record(OP_ALLOC, 3, operands);
+   place_of_object(made);
    totals.objects++;
    live_bytes += bytes;
    if (live_bytes > totals.object_peak_bytes)
@@ -79,14 +83,14 @@ static void heap_remove(Addr start)
    }
 }
 
-static void mapped_add(Addr start, SizeT bytes, ObjectKind kind)
+static void mapped_add(Addr start, SizeT bytes, ObjectKind kind, ExeContext *made)
 {
    if (bytes < min_object)
       return;
    MappedObject *o = VG_(OSetGen_AllocNode)(mapped, sizeof *o);
-   *o = (MappedObject){start, bytes};
+   *o = (MappedObject){start, bytes, made};
    VG_(OSetGen_Insert)(mapped, o);
-   object_add(start, bytes, kind);
+   object_add(start, bytes, kind, made);
 }
 
 static void mapped_remove(Addr start)
@@ -98,7 +102,7 @@ static void mapped_remove(Addr start)
    }
 }
 
-static void heap_add(Addr start, SizeT bytes, ObjectKind kind)
+static void heap_add(Addr start, SizeT bytes, ObjectKind kind, ExeContext *made)
 {
    if (bytes < min_object)
       return;
@@ -107,15 +111,16 @@ static void heap_add(Addr start, SizeT bytes, ObjectKind kind)
    HeapObject *o = VG_(malloc)("sweephand.object", sizeof *o);
    o->node.key = start;
    o->bytes = bytes;
+   o->made = made;
    VG_(HT_add_node)(heap, o);
-   object_add(start, bytes, kind);
+   object_add(start, bytes, kind, made);
 }
 
 /* Objects that live already: they are in this recording, too. */
-static void object_repeat(Addr start, SizeT bytes, ObjectKind kind)
+static void object_repeat(Addr start, SizeT bytes, ObjectKind kind, ExeContext *made)
 {
    live_bytes -= bytes;
-   object_add(start, bytes, kind);
+   object_add(start, bytes, kind, made);
 }
 
 void objects_restart(void)
@@ -124,10 +129,10 @@ void objects_restart(void)
    const MappedObject *m;
    VG_(HT_ResetIter)(heap);
    while ((h = VG_(HT_Next)(heap)))
-      object_repeat(h->node.key, h->bytes, BY_MALLOC);
+      object_repeat(h->node.key, h->bytes, BY_MALLOC, h->made);
    VG_(OSetGen_ResetIter)(mapped);
    while ((m = VG_(OSetGen_Next)(mapped)))
-      object_repeat(m->start, m->bytes, BY_MMAP);
+      object_repeat(m->start, m->bytes, BY_MMAP, m->made);
 }
 
 /* ---------------------------------------------------------------- mmap */
@@ -144,7 +149,7 @@ static Word compare_ranges(const void *key, const void *element)
 /* Takes pages out of the objects that they belong to. False: they belonged to none. */
 Bool object_unmapped(Addr start, SizeT bytes)
 {
-   MappedObject range = {start, VG_PGROUNDUP(bytes)};
+   MappedObject range = {start, VG_PGROUNDUP(bytes), NULL};
    Bool any = False;
    for (const MappedObject *o; (o = VG_(OSetGen_LookupWithCmp)(mapped, &range, compare_ranges));) {
       MappedObject was = *o;
@@ -152,9 +157,9 @@ Bool object_unmapped(Addr start, SizeT bytes)
       any = True;
       mapped_remove(was.start);
       if (was.start < range.start)
-         mapped_add(was.start, range.start - was.start, BY_MMAP);
+         mapped_add(was.start, range.start - was.start, BY_MMAP, was.made);
       if (was_end > end)
-         mapped_add(end, was_end - end, BY_MMAP);
+         mapped_add(end, was_end - end, BY_MMAP, was.made);
    }
    return any;
 }
@@ -169,7 +174,7 @@ static Bool called_by_dynamic_linker(ThreadId tid)
 void object_mapped(ThreadId tid, Addr start, SizeT bytes, ObjectKind kind)
 {
    if (calls[tid].sp == 0 && bytes >= min_object && !called_by_dynamic_linker(tid))
-      mapped_add(start, VG_PGROUNDUP(bytes), kind);
+      mapped_add(start, VG_PGROUNDUP(bytes), kind, place_here(tid));
 }
 
 /* ---------------------------------------------------------------- allocator calls */
@@ -210,6 +215,8 @@ static void allocator_entered(Function function, UWord a, UWord b, UWord c, Addr
       return; /* an allocator function that another one calls */
    *call = (Call){.sp = after, .return_to = *(Addr *)sp, .function = function,
                   .bytes = bytes_asked(function, a, b, c), .old = a, .result_at = a};
+   if (call->bytes >= min_object)
+      call->made = place_here(VG_(get_running_tid)());
    awaited_sp = after;
 }
 
@@ -228,18 +235,18 @@ static void allocator_returned(Addr result, Addr next)
       return;
    switch (call.function) {
    case CALLOC:
-      heap_add(result, call.bytes, BY_CALLOC);
+      heap_add(result, call.bytes, BY_CALLOC, call.made);
       break;
    case REALLOC:
-      heap_add(result, call.bytes, BY_REALLOC);
+      heap_add(result, call.bytes, BY_REALLOC, call.made);
       break;
    case MEMALIGN:
    case POSIX_MEMALIGN:
    case VALLOC:
-      heap_add(result, call.bytes, BY_MEMALIGN);
+      heap_add(result, call.bytes, BY_MEMALIGN, call.made);
       break;
    default:
-      heap_add(result, call.bytes, BY_MALLOC);
+      heap_add(result, call.bytes, BY_MALLOC, call.made);
       break;
    }
 }

@@ -25,6 +25,7 @@
 #define RECORDER_H
 
 #include "pub_tool_basics.h"
+#include "pub_tool_execontext.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
@@ -59,11 +60,12 @@ extern Totals totals;
 extern Bool recording;
 
 /* stream.c: the PGTR encoder and its output buffer. */
-typedef enum { OP_END, OP_ALLOC, OP_FREE, OP_MARK, OP_MAP, OP_UNMAP, OP_REMAP } Op;
+typedef enum { OP_END, OP_ALLOC, OP_FREE, OP_MARK, OP_MAP, OP_UNMAP, OP_REMAP, OP_PLACE, OP_MADE } Op;
 typedef enum { BY_MALLOC, BY_CALLOC, BY_REALLOC, BY_MEMALIGN, BY_MMAP, BY_MREMAP } ObjectKind;
 void stream_open(Int fd, UInt window, const HChar *program);
 void stream_reference(UWord page, UInt write);
 void stream_control(Op op, UInt n, const ULong *operands);
+void stream_place(UInt bytes, const HChar *text); /* at most 16 KiB */
 void stream_flush(void);
 void stream_forget(void); /* close without writing: for a forked child */
 
@@ -110,6 +112,12 @@ IRStmt *widen(IRSB *out, IRStmt *s);
 void memory_open(void);
 void syscall_entered(ThreadId tid, UInt number, UWord *args, UInt n);
 void syscall_returned(ThreadId tid, UInt number, UWord *args, UInt n, SysRes result);
+
+/* places.c: where in the program objects are made. */
+void places_open(Bool stacks);
+void places_restart(void);
+ExeContext *place_here(ThreadId tid); /* NULL: not wanted */
+void place_of_object(ExeContext *stack);
 
 /* objects.c */
 void objects_open(ULong min_object_bytes);

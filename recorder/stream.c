@@ -8,6 +8,11 @@
  * previous referenced page, which starts at 0). Odd: control, op = v >> 1, then its operands. All
  * integers are LEB128 varints.
  *
+ * PLACE has a text instead of operands: varint n, n bytes. It is a call stack, innermost function
+ * first, a line each: what Valgrind says of the code, a tab, the file that it is in, a tab, its
+ * address in that file (hexadecimal). The first PLACE of a stream is number 0. MADE follows the
+ * ALLOC of an object and has the number of the place at which the object was made.
+ *
  * A program has one stream (follow.c). It goes to a pipe whose reader compresses it. The descriptor
  * is moved to where the program can neither see nor close it, and is closed on exec. If the reader
  * goes away, the recording has no purpose any more and the program would run on slowly for nothing:
@@ -102,6 +107,17 @@ void stream_control(Op op, UInt n, const ULong *operands)
    put_varint((ULong)op << 1 | 1);
    for (UInt i = 0; i < n; i++)
       put_varint(operands[i]);
+}
+
+/* Nothing of the references changes by it, so it need not wait for those before it. */
+void stream_place(UInt bytes, const HChar *text)
+{
+   tl_assert(CONTROL_BYTES + bytes <= BUFFER_BYTES);
+   make_room(CONTROL_BYTES + bytes);
+   put_varint((ULong)OP_PLACE << 1 | 1);
+   put_varint(bytes);
+   VG_(memcpy)(buffer + used, text, bytes);
+   used += bytes;
 }
 
 void stream_forget(void)

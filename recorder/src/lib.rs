@@ -5,7 +5,7 @@
 //! under the licence of the rest of Sweephand.
 
 /// Every file that `build.sh` needs, itself included, with its text.
-pub const SOURCES: [(&str, &str); 14] = [
+pub const SOURCES: [(&str, &str); 15] = [
     ("build.sh", include_str!("../build.sh")),
     ("recorder.h", include_str!("../recorder.h")),
     ("log.h", include_str!("../log.h")),
@@ -19,5 +19,6 @@ pub const SOURCES: [(&str, &str); 14] = [
     ("stream.c", include_str!("../stream.c")),
     ("memory.c", include_str!("../memory.c")),
     ("objects.c", include_str!("../objects.c")),
+    ("places.c", include_str!("../places.c")),
     ("follow.c", include_str!("../follow.c")),
 ];

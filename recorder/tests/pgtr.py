@@ -27,11 +27,14 @@ Remap = _record("Remap", "source target count")
 End = _record("End", "instructions references runs records objects peak_bytes syscall_pages")
 
 CONTROL = [End, Alloc, Free, Mark, Map, Unmap, Remap]
+PLACE, MADE = len(CONTROL), len(CONTROL) + 1
 KINDS = ["malloc", "calloc", "realloc", "memalign", "mmap", "mremap"]
 
 
 class Trace:
-    """The whole stream: `window`, `flags`, `program`, `records`, and `end` (None: cut short)."""
+    """The whole stream: `window`, `flags`, `program`, `records`, and `end` (None: cut short).
+    `places` has the stacks, each a list of (description, module, offset); `made` has the place of
+    each object, by its number in the order of allocation."""
 
     def __init__(self, data):
         self._data, self._at = data, 6
@@ -41,14 +44,25 @@ class Trace:
         self.program = data[self._at:self._at + length].decode()
         self._at += length
         self.records, self.end, page = [], None, 0
+        self.places, self.made, objects = [], {}, 0
         while self._at < len(data):
             if self.end:
                 raise ValueError("records after END")
             v = self._varint()
+            if v == PLACE << 1 | 1:
+                length = self._varint()
+                text = data[self._at:self._at + length].decode()
+                self._at += length
+                self.places.append([tuple(line.split("\t")) for line in text.splitlines()])
+                continue
+            if v == MADE << 1 | 1:
+                self.made[objects - 1] = self._varint()
+                continue
             if v & 1:
                 control = CONTROL[v >> 1]
                 record = control(*(self._varint() for _ in control._fields))
                 self.end = record if control is End else None
+                objects += control is Alloc
             else:
                 zigzag = v >> 2
                 page += (zigzag >> 1) ^ -(zigzag & 1)

@@ -261,6 +261,43 @@ class Objects(unittest.TestCase):
         self.assertEqual(freed, [r.address for r in allocated])
 
 
+class Places(unittest.TestCase):
+    """Where objects are made."""
+
+    def stacks(self, *options, name):
+        """The functions and lines of the program itself, by the length of the object."""
+        program = build(name, "-g", *options, source="places.c")
+        trace = record(program).trace
+        stacks = {}
+        for number, allocated in enumerate(trace.of(Alloc)):
+            own = [(line, offset) for line, module, offset in trace.places[trace.made[number]]
+                   if module == program]
+            stacks.setdefault(allocated.length, []).append(own)
+        return trace, stacks
+
+    def lines(self, stack):
+        return [description.replace(HERE + "/", "") for description, _ in stack]
+
+    def test_functions_and_lines_inlined_ones_included(self):
+        trace, stacks = self.stacks(name="places")
+        self.assertEqual(self.lines(stacks[100000][0]), ["inlined (places.c:10)", "main (places.c:30)"])
+        self.assertEqual(len(stacks[90000]), 3)
+        for stack in stacks[90000]:
+            self.assertEqual(self.lines(stack), ["grid (places.c:15)", "main (places.c:32)"])
+        self.assertEqual(self.lines(stacks[1 << 20][0]), ["mapping (places.c:22)", "main (places.c:34)"])
+        self.assertEqual(len(trace.places), 3)  # each stack once
+
+    def test_a_stripped_program_has_offsets(self):
+        _, stacks = self.stacks("-s", name="places-stripped")
+        description, offset = stacks[100000][0][0]
+        self.assertTrue(description.startswith("??? (in /"), description)
+        self.assertGreater(int(offset, 16), 0)
+
+    def test_none_are_recorded_if_none_are_wanted(self):
+        trace = record(build("places", "-g", source="places.c"), options=["--stacks=no"]).trace
+        self.assertEqual((trace.places, trace.made, len(trace.of(Alloc))), ([], {}, 5))
+
+
 class Lives(unittest.TestCase):
     """What begins and ends a recording."""
 

@@ -226,7 +226,7 @@ fn write_summary(out: &mut impl Write, report: &TraceReport<'_>) -> io::Result<(
 }
 
 fn write_objects(out: &mut impl Write, report: &TraceReport<'_>) -> io::Result<()> {
-    let TraceReport { trace, objects, live_at_end, .. } = report;
+    let TraceReport { trace, objects, places, live_at_end, .. } = report;
     let header = trace.header();
     if objects.is_empty() {
         return Ok(());
@@ -252,6 +252,18 @@ fn write_objects(out: &mut impl Write, report: &TraceReport<'_>) -> io::Result<(
             share(object.from_record),
             object.to_record.map_or("end".to_owned(), share)
         )?;
+        if let Some(frame) = object.made_at.as_ref().and_then(|stack| stack.place()) {
+            writeln!(out, "{:>16}made at {frame}", "")?;
+        }
+    }
+    if places.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nplaces that made most bytes of objects")?;
+    writeln!(out, "{:>12} {:>8}  place", "bytes", "objects")?;
+    for place in places {
+        let (length, objects) = (bytes(place.length_bytes), grouped(place.objects));
+        writeln!(out, "{length:>12} {objects:>8}  {}", place.made_at)?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! What is in a trace: `sweephand info`.
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use sweephand_trace::objects::{Object, objects};
-use sweephand_trace::{Error, Header, Trace, file_hash};
+use sweephand_trace::{Error, Header, Metadata, Trace, file_hash};
 
 /// What is in a trace, with its largest objects.
 #[derive(Clone, Debug)]
@@ -15,8 +16,38 @@ pub struct TraceReport<'a> {
     pub file_hash: Option<String>,
     /// The largest objects, the largest first.
     pub objects: Vec<Object>,
+    /// The places at which most bytes were allocated, the most first. Empty if the trace has none.
+    pub places: Vec<PlaceCounts>,
     /// How many of all objects are live at the end.
     pub live_at_end: usize,
+}
+
+/// The objects that one place in the program made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceCounts {
+    /// The place, as `relax.c:12 in step`.
+    pub made_at: String,
+    /// How many objects it made.
+    pub objects: u64,
+    /// Their lengths together, in bytes.
+    pub length_bytes: u64,
+}
+
+/// The places that made objects, the one with most bytes first.
+fn places_of(objects: &[Object]) -> Vec<PlaceCounts> {
+    let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for object in objects {
+        let Some(frame) = object.made_at.as_ref().and_then(|stack| stack.place()) else { continue };
+        let (objects, length_bytes) = counts.entry(frame.to_string()).or_default();
+        *objects += 1;
+        *length_bytes = length_bytes.saturating_add(object.length_bytes);
+    }
+    let mut places: Vec<_> = counts
+        .into_iter()
+        .map(|(made_at, (objects, length_bytes))| PlaceCounts { made_at, objects, length_bytes })
+        .collect();
+    places.sort_by_key(|place| std::cmp::Reverse(place.length_bytes));
+    places
 }
 
 impl<'a> TraceReport<'a> {
@@ -27,14 +58,18 @@ impl<'a> TraceReport<'a> {
         let file_hash = name.map(hash).transpose()?;
         let mut objects = objects(trace)?;
         let live_at_end = objects.iter().filter(|object| object.to_record.is_none()).count();
+        let mut places = places_of(&objects);
+        places.truncate(most_objects);
         objects.sort_by_key(|object| std::cmp::Reverse(object.length_bytes));
         objects.truncate(most_objects);
-        Ok(Self { trace, verified, file_hash, objects, live_at_end })
+        Ok(Self { trace, verified, file_hash, objects, places, live_at_end })
     }
 
     /// The same for programs.
     pub fn to_json(&self) -> Value {
         let Header { version, checksum, totals, metadata } = self.trace.header();
+        // Objects name their places below. The stacks of all objects would be most of the output.
+        let metadata = Metadata { places: None, ..metadata.clone() };
         let objects: Vec<Value> = self
             .objects
             .iter()
@@ -43,10 +78,18 @@ impl<'a> TraceReport<'a> {
                     "address": object.address,
                     "length_bytes": object.length_bytes,
                     "kind": object.kind.name(),
+                    "made_at": object.made_at.as_ref().and_then(|stack| stack.place()).map(ToString::to_string),
                     "touched_pages": object.touched_pages,
                     "from_record": object.from_record,
                     "to_record": object.to_record,
                 })
+            })
+            .collect();
+        let places: Vec<Value> = self
+            .places
+            .iter()
+            .map(|place| {
+                json!({ "made_at": place.made_at, "objects": place.objects, "length_bytes": place.length_bytes })
             })
             .collect();
         json!({
@@ -59,6 +102,7 @@ impl<'a> TraceReport<'a> {
             "metadata": metadata,
             "totals": totals,
             "largest_objects": objects,
+            "places": places,
         })
     }
 }

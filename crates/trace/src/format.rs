@@ -16,7 +16,8 @@
 //! header     208 bytes, see `FixedHeader`; patched in when the writer finishes
 //! chunks     each: u32 payload length, u32 raw length, u64 xxh3-64 of the raw bytes, payload (one zstd frame)
 //! index      48 bytes a chunk, see `IndexEntry`
-//! metadata   JSON, see `Metadata`; last because how a recording ended is known last
+//! metadata   JSON, see `Metadata`; last because how a recording ended is known last. Fields that a
+//!            reader does not know are ignored: so are the places of objects (`places.rs`) by older ones
 //! ```
 //!
 //! Header, index and metadata have checksums in the header, raw chunks in the index. The header's

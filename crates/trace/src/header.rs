@@ -1,6 +1,7 @@
 //! The header of a trace: where the trace comes from ([`Metadata`]) and what it contains
 //! ([`Totals`]).
 
+use crate::places::Places;
 use serde::{Deserialize, Serialize};
 
 /// Everything known about a trace before its first reference is read.
@@ -94,6 +95,9 @@ pub struct Metadata {
     /// The child of the program that did the most work, if it had any that were not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_child: Option<LargestChild>,
+    /// Where in the program its objects were made, if the recorder said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub places: Option<Places>,
 }
 
 /// The epochs of a trace that holds each page once for each epoch in which it was used. Behind each
@@ -225,6 +229,7 @@ impl Default for Metadata {
             epochs: None,
             windows: Vec::new(),
             largest_child: None,
+            places: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What an importer of a format tells while it reads, and what it has found out in the end.
 
+use crate::places::Places;
 use crate::{EndTotals, Metadata};
 use std::path::Path;
 
@@ -29,6 +30,8 @@ pub(crate) struct Imported {
     pub(crate) cut_short: Option<&'static str>,
     /// What else there is to say, a line each.
     pub(crate) notes: Vec<String>,
+    /// Where its objects were made, if it says so.
+    pub(crate) places: Option<Places>,
 }
 
 impl Imported {
@@ -45,6 +48,7 @@ impl Imported {
         metadata.system_calls = self.system_calls;
         self.source.clone_into(&mut metadata.source);
         metadata.notes.extend_from_slice(&self.notes);
+        metadata.places.clone_from(&self.places);
         if let Some(reason) = self.cut_short {
             metadata.complete = false;
             reason.clone_into(&mut metadata.ended);

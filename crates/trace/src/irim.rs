@@ -187,7 +187,8 @@ impl Irim {
             drops,
             records: header.totals.records,
             source_checksum: header.checksum,
-            metadata: header.metadata.clone(),
+            // A string has no objects, so it has no use for the places where they were made.
+            metadata: Metadata { places: None, ..header.metadata.clone() },
         })
     }
 

@@ -60,6 +60,7 @@ pub mod oracle_general;
 mod pages;
 pub mod pgtr;
 pub mod picture;
+pub mod places;
 mod reader;
 mod record;
 pub mod reduce;

@@ -1,5 +1,6 @@
 //! The objects of a program: its large allocations, from the events of a trace.
 
+use crate::places::Stack;
 use crate::{AllocKind, Chunk, Error, Event, Trace};
 use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
@@ -13,6 +14,8 @@ pub struct Object {
     pub length_bytes: u64,
     /// The call that made it.
     pub kind: AllocKind,
+    /// Where in the program it was made, if the trace has it.
+    pub made_at: Option<Stack>,
     /// References stored before it came.
     pub from_record: u64,
     /// References stored before it went; `None` if it stayed to the end.
@@ -40,6 +43,7 @@ pub fn pages_of(address: u64, length_bytes: u64, page_bytes: u64) -> RangeInclus
 pub fn objects(trace: &Trace) -> Result<Vec<Object>, Error> {
     let mut objects: Vec<Object> = Vec::new();
     let mut live = HashMap::new();
+    let places = trace.header().metadata.places.as_ref();
     let mut numbers = Vec::new();
     let mut chunk = Chunk::new();
     for index in 0..trace.chunks() {
@@ -54,6 +58,7 @@ pub fn objects(trace: &Trace) -> Result<Vec<Object>, Error> {
                         address,
                         length_bytes: length,
                         kind,
+                        made_at: places.and_then(|places| places.of_object(objects.len())).cloned(),
                         from_record: now,
                         to_record: None,
                         touched_pages: 0,

@@ -18,6 +18,12 @@
 //! | 4      | MAP   | first page, pages |
 //! | 5      | UNMAP | first page, pages |
 //! | 6      | REMAP | from page, to page, pages |
+//! | 7      | PLACE | length of a text, the text: a call stack, see below |
+//! | 8      | MADE  | number of a place |
+//!
+//! The first PLACE is number 0. Its text has a line each function, the innermost first: what
+//! Valgrind says of the code, a tab, the file with the code, a tab, the address in that file in
+//! hexadecimal. MADE follows the ALLOC of an object and says where it was made.
 //!
 //! Nothing follows END, and END's count of records is what was counted, so that a stream cut off
 //! anywhere is noticed. Page numbers fit an address space of 2^64 bytes: one that does not is
@@ -27,6 +33,7 @@ use std::io::Read;
 
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
+use crate::places::{Places, Stack};
 use crate::varint::{self, Bad, unzigzag};
 use crate::{AllocKind, EndTotals, Error, Sink};
 
@@ -51,6 +58,11 @@ const MARK: u64 = 3;
 const MAP: u64 = 4;
 const UNMAP: u64 = 5;
 const REMAP: u64 = 6;
+const PLACE: u64 = 7;
+const MADE: u64 = 8;
+
+/// Longest text of a place; the recorder's are at most a quarter of it.
+const MAX_PLACE: u64 = 1 << 16;
 
 /// Reads a stream into `sink`.
 pub(crate) fn read<R: Read>(
@@ -59,10 +71,14 @@ pub(crate) fn read<R: Read>(
     tolerate_missing_end: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
-    let mut parser = Parser { stream, page: 0, records: 0, objects: 0, instructions: 0 };
+    let mut parser =
+        Parser { stream, page: 0, records: 0, objects: 0, instructions: 0, places: Places::default() };
     let mut imported = parser.header()?;
     sink.reduced_to(imported.window);
-    match parser.records(sink, progress) {
+    let read = parser.records(sink, progress);
+    let places = std::mem::take(&mut parser.places);
+    imported.places = Some(places).filter(|places| !places.stacks.is_empty());
+    match read {
         Ok(Some(end)) => imported.end = end,
         Ok(None) if tolerate_missing_end => {
             imported.cut_short = Some("the recorder's stream ended without END");
@@ -90,6 +106,8 @@ struct Parser<R> {
     objects: u64,
     /// Sum of the marks so far.
     instructions: u64,
+    /// Places so far, and which objects were made there.
+    places: Places,
 }
 
 impl<R: Read> Parser<R> {
@@ -228,11 +246,14 @@ impl<R: Read> Parser<R> {
         mut at: usize,
         sink: &mut impl Sink,
     ) -> Result<Option<EndTotals>, Error> {
+        if operation == PLACE {
+            return self.place(at).map(|()| None);
+        }
         let operands = match operation {
             END => 7,
             ALLOC | REMAP => 3,
             MARK | MAP | UNMAP => 2,
-            FREE => 1,
+            FREE | MADE => 1,
             _ => return Err(self.wrong("an unknown operation")),
         };
         let mut v = [0; OPERANDS];
@@ -250,6 +271,7 @@ impl<R: Read> Parser<R> {
                 sink.alloc(v[0], v[1], kind)?;
             }
             FREE => sink.free(v[0])?,
+            MADE => self.made(v[0])?,
             MARK => {
                 self.instructions = self.instructions.saturating_add(v[0]);
                 sink.mark(v[0], v[1])?;
@@ -271,6 +293,34 @@ impl<R: Read> Parser<R> {
         }
         self.stream.consume(at);
         Ok(None)
+    }
+
+    /// Reads a place; the length of its text is at `at`.
+    fn place(&mut self, mut at: usize) -> Result<(), Error> {
+        let length = varint::get(self.stream.buffered(), &mut at).map_err(|bad| self.bad(bad))?;
+        if length > MAX_PLACE {
+            return Err(self.wrong("a place whose text is longer than any"));
+        }
+        let end = at + length as usize;
+        self.stream.fill_to(end)?;
+        let Some(text) = self.stream.buffered().get(at..end) else { return Err(self.bad(Bad::Truncated)) };
+        let stack = Stack::parse(&String::from_utf8_lossy(text));
+        self.places.stacks.push(stack.ok_or_else(|| self.wrong("a place that is no call stack"))?);
+        self.stream.consume(end);
+        Ok(())
+    }
+
+    /// The object allocated last was made at this place.
+    fn made(&mut self, place: u64) -> Result<(), Error> {
+        if place >= self.places.stacks.len() as u64 {
+            return Err(self.wrong("an object made at a place that has not come"));
+        }
+        let Some(object) = self.objects.checked_sub(1) else {
+            return Err(self.wrong("a place of an object before the first"));
+        };
+        self.places.of_objects.resize(object as usize, None);
+        self.places.of_objects.push(Some(place as u32));
+        Ok(())
     }
 
     fn range(&self, first: u64, pages: u64) -> Result<(), Error> {

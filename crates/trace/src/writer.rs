@@ -55,6 +55,24 @@ pub struct EndTotals {
     pub remaps: Option<u64>,
 }
 
+/// The metadata as JSON, without stacks if a file cannot have so many of them.
+fn fitting(metadata: &mut Metadata) -> Vec<u8> {
+    let to_json = |metadata: &Metadata| serde_json::to_vec(metadata).expect("metadata is plain data");
+    let fits = |json: &[u8]| json.len() as u64 <= format::MAX_METADATA;
+    let mut json = to_json(metadata);
+    if let Some(places) = metadata.places.as_mut().filter(|_| !fits(&json)) {
+        places.without_callers();
+        metadata.notes.push("callers of the places of objects are left out: there are too many".to_owned());
+        json = to_json(metadata);
+    }
+    if metadata.places.is_some() && !fits(&json) {
+        metadata.places = None;
+        metadata.notes.push("the places of objects are left out: there are too many".to_owned());
+        json = to_json(metadata);
+    }
+    json
+}
+
 /// Those of a trace that is written again.
 impl From<&Totals> for EndTotals {
     fn from(totals: &Totals) -> Self {
@@ -304,7 +322,7 @@ impl<W: Write + Seek> Writer<W> {
         };
         let mut index = Vec::with_capacity(self.index.len() * IndexEntry::LENGTH);
         self.index.iter().for_each(|entry| entry.encode(&mut index));
-        let metadata = serde_json::to_vec(&self.metadata).expect("metadata is plain data");
+        let metadata = fitting(&mut self.metadata);
         let checksum = self.content.identity();
         let header = FixedHeader {
             finished: true,

@@ -90,8 +90,11 @@ class Info:
     totals: dict[str, Any]
     """How much of everything: `records`, `references`, `distinct_pages`, `instructions`, ..."""
     largest_objects: list[dict[str, Any]]
-    """The largest allocations, with `address` and `length_bytes`, `touched_pages`, and the records
-    from and to which they live (None: the end)."""
+    """The largest allocations, with `address` and `length_bytes`, `made_at` (where in the program;
+    None if the trace does not say), `touched_pages`, and the records from and to which they live
+    (None: the end)."""
+    places: list[dict[str, Any]]
+    """The places in the program that made most bytes: `made_at`, `objects`, `length_bytes`."""
 
     def _facts(self) -> list[tuple[str, str]]:
         facts = [("trace", self.trace), ("checksum", self.checksum)]
