@@ -17,7 +17,7 @@
 //! chunks     each: u32 payload length, u32 raw length, u64 xxh3-64 of the raw bytes, payload (one zstd frame)
 //! index      48 bytes a chunk, see `IndexEntry`
 //! metadata   JSON, see `Metadata`; last because how a recording ended is known last. Fields that a
-//!            reader does not know are ignored: so are the places of objects (`places.rs`) by older ones
+//!            reader does not know are ignored. Older readers ignore the places of objects so.
 //! ```
 //!
 //! Header, index and metadata have checksums in the header, raw chunks in the index. The header's

@@ -84,8 +84,8 @@ const ALLOCATORS: [&str; 27] = [
     "__rdl_realloc",
 ];
 
-/// How paths of the sources of the languages' own libraries begin: C and C++ headers, Rust's library
-/// and its dependencies as they are distributed.
+/// How paths of the sources of the languages' own libraries begin: C and C++ headers, Rust's
+/// library and its dependencies as they are distributed.
 const LIBRARIES: [&str; 5] = ["/usr/include/", "/usr/lib/", "/rustc/", "/rust/deps/", "library/"];
 
 impl Frame {
