@@ -1,6 +1,6 @@
 //! The result of an experiment.
 
-use crate::{Check, Claim, Grade};
+use crate::verdict::{Bar, Check, Claim, Grade, Judging};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use sweephand_results::Table;
@@ -173,6 +173,17 @@ impl Report {
     pub fn judge(&self, compared: &Compared) -> Option<(Nearness, String)> {
         let Compared { published, measured, scale } = *compared;
         Some(scale.judge(self.number(published)?, self.number(measured)?))
+    }
+
+    /// Begins a verdict on a claim of the paper. Panics if `claims.csv` has no such id: that is a
+    /// mistake of the experiment.
+    pub fn claim(&mut self, id: &'static str, bar: Bar) -> Judging<'_> {
+        Judging::new(&mut self.claims, id, bar)
+    }
+
+    /// Adds a check of the project's own.
+    pub fn check(&mut self, text: impl Into<String>, holds: bool, measured: impl Into<String>) {
+        self.checks.push(Check { text: text.into(), holds, measured: measured.into() });
     }
 
     /// Whether no claim is contradicted, and every check holds.

@@ -5,7 +5,7 @@
 //! and a method of [`Judging`] ends it; there is no other way to make one. What the project checks
 //! for itself is a [`Check`], and is counted apart.
 
-use crate::{Published, Report};
+use crate::Published;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -240,12 +240,19 @@ fn student_t(degrees: usize) -> f64 {
 /// A verdict that has been begun. One of its methods ends it.
 #[must_use = "the verdict is not in the report before a method ends it"]
 pub struct Judging<'a> {
-    report: &'a mut Report,
+    claims: &'a mut Vec<Claim>,
     id: &'static str,
     bar: Bar,
 }
 
-impl Judging<'_> {
+impl<'a> Judging<'a> {
+    /// Begins a verdict, which goes to `claims`. Panics if `claims.csv` has no such id: that is a
+    /// mistake of the experiment.
+    pub(crate) fn new(claims: &'a mut Vec<Claim>, id: &'static str, bar: Bar) -> Self {
+        assert!(listed_claims().iter().any(|listed| listed.id == id), "claims.csv has no '{id}'");
+        Self { claims, id, bar }
+    }
+
     /// By numbers and where they have to lie. `spirit` is the wider bar, if there is one; the text
     /// states both. A number that is not finite leaves the claim untestable, and so does one whose
     /// interval reaches across the bar. One that lies beyond the bar contradicts it, unless the
@@ -288,8 +295,8 @@ impl Judging<'_> {
         self.cases(text, [holds], measured);
     }
 
-    /// By cases that each meet the bar or not. Without a case the claim is untestable; nothing holds
-    /// because there is nothing.
+    /// By cases that each meet the bar or not. Without a case the claim is untestable; nothing
+    /// holds because there is nothing.
     pub fn cases(
         self,
         text: impl Into<String>,
@@ -318,22 +325,8 @@ impl Judging<'_> {
     }
 
     fn end(self, grade: Grade, text: impl Into<String>, measured: impl Into<String>) {
-        let Self { report, id, bar } = self;
-        report.claims.push(Claim { id: id.into(), bar, grade, text: text.into(), measured: measured.into() });
-    }
-}
-
-impl Report {
-    /// Begins a verdict on a claim of the paper. Panics if `claims.csv` has no such id: that is a
-    /// mistake of the experiment.
-    pub fn claim(&mut self, id: &'static str, bar: Bar) -> Judging<'_> {
-        assert!(listed_claims().iter().any(|listed| listed.id == id), "claims.csv has no '{id}'");
-        Judging { report: self, id, bar }
-    }
-
-    /// Adds a check of the project's own.
-    pub fn check(&mut self, text: impl Into<String>, holds: bool, measured: impl Into<String>) {
-        self.checks.push(Check { text: text.into(), holds, measured: measured.into() });
+        let Self { claims, id, bar } = self;
+        claims.push(Claim { id: id.into(), bar, grade, text: text.into(), measured: measured.into() });
     }
 }
 
@@ -356,8 +349,8 @@ fn overall(grades: impl IntoIterator<Item = Grade>) -> Option<Grade> {
     if mixed { Some(Grade::InSpirit) } else { deciding.max().or(grades.first().copied()) }
 }
 
-/// The claims of each paper by grade, in Markdown: a table, then each claim in a line. `results` are
-/// the results in Markdown.
+/// The claims of each paper by grade, in Markdown: a table, then each claim in a line. `results`
+/// are the results in Markdown.
 pub fn claims_page<'a>(results: impl IntoIterator<Item = &'a str>) -> String {
     let mut by_id: BTreeMap<&str, Vec<Grade>> = BTreeMap::new();
     let mut checks = [0; 2];
@@ -412,6 +405,7 @@ pub fn claims_page<'a>(results: impl IntoIterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Report;
 
     fn grade(judge: impl FnOnce(Judging)) -> Grade {
         let mut report = Report::default();

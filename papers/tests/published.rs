@@ -119,7 +119,7 @@ fn the_page_of_claims_is_what_the_committed_results_say() {
     let table = claims_page(results.iter().map(String::as_str));
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/CLAIMS.md");
     let page = format!(
-        "# Claims of the papers\n\nThe claims of `claims.csv` by grade, from the committed results. \
+        "# Claims of the papers\n\nThe claims of `claims.csv` by grade, from the committed results.\n\
          [How verdicts are made](../docs/papers.md#verdicts).\n\n{table}"
     );
     if std::env::var_os("SWEEPHAND_WRITE_DOCS").is_some() {
