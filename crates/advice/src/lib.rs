@@ -20,4 +20,6 @@ pub use conclusion::{
 };
 pub use request::{POLICIES, RequestError, SIZES, check, sizes};
 pub use slowdown::{LeastMemory, Slowdown};
-pub use study::{CurveStudy, Distances, ObjectStudy, StudiedObject, Study, launcher, short_name};
+pub use study::{
+    CurveStudy, Distances, ObjectStudy, StudiedObject, StudiedPlace, Study, launcher, short_name,
+};

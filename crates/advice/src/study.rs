@@ -3,6 +3,7 @@
 
 use crate::conclusion::{Conclusion, Curve, Curves};
 use rayon::join;
+use std::collections::BTreeMap;
 use sweephand_policy::NEVER;
 use sweephand_policy::registry::Spec;
 use sweephand_results::{SimulatedTrace, grouped};
@@ -68,6 +69,48 @@ pub struct ObjectStudy {
     /// The objects with pages, most faults under the first policy first. One entry
     /// stands for pages that belong to no object.
     pub objects: Vec<StudiedObject>,
+}
+
+/// The objects that one place in the program made, with their faults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StudiedPlace {
+    /// The place, as `relax.c:12 in step`.
+    pub made_at: String,
+    /// How many objects with pages it made.
+    pub objects: u64,
+    /// Their lengths together, in bytes.
+    pub length_bytes: u64,
+    /// Their pages together.
+    pub pages: u64,
+    /// Faults on their pages, by policy.
+    pub faults: Vec<u64>,
+}
+
+impl ObjectStudy {
+    /// The faults by the place that made the object, most under the first policy first. Without
+    /// objects whose place is not known. Empty if the trace has no places.
+    pub fn places(&self) -> Vec<StudiedPlace> {
+        let mut places: BTreeMap<String, StudiedPlace> = BTreeMap::new();
+        for StudiedObject { object, counts, .. } in &self.objects {
+            let Some(object) = object else { continue };
+            let Some(frame) = object.made_at.as_ref().and_then(|stack| stack.place()) else { continue };
+            let made_at = frame.to_string();
+            let place = places.entry(made_at.clone()).or_insert_with(|| StudiedPlace {
+                made_at,
+                objects: 0,
+                length_bytes: 0,
+                pages: 0,
+                faults: vec![0; self.policies.len()],
+            });
+            place.objects += 1;
+            place.length_bytes = place.length_bytes.saturating_add(object.length_bytes);
+            place.pages += counts.pages;
+            place.faults.iter_mut().zip(&counts.faults).for_each(|(sum, counted)| *sum += counted.faults);
+        }
+        let mut places: Vec<_> = places.into_values().collect();
+        places.sort_by_key(|place| std::cmp::Reverse(place.faults.first().copied()));
+        places
+    }
 }
 
 /// An object with its faults.
@@ -331,6 +374,7 @@ impl Distances {
 mod tests {
     use super::*;
     use std::io::Cursor;
+    use sweephand_trace::places::{Frame, Places, Stack};
     use sweephand_trace::{AllocKind, EndTotals, Metadata, Writer};
 
     /// A loop over an object of 40 pages and, now and then, a page outside.
@@ -375,6 +419,40 @@ mod tests {
             let sum: u64 = objects.objects.iter().map(|object| object.counts.faults[at].faults).sum();
             assert_eq!(sum, study.curves.curves.curves[policy].faults[objects.size]);
         }
+    }
+
+    /// Two objects of one place, one of another, one of none.
+    #[test]
+    fn faults_are_added_up_by_the_place_that_made_the_object() {
+        let stack = |line| {
+            Stack(vec![Frame {
+                function: Some("step".into()),
+                line: Some(("src/relax.c".into(), line)),
+                ..Frame::default()
+            }])
+        };
+        let places =
+            Places { stacks: vec![stack(12), stack(30)], of_objects: vec![Some(0), Some(1), Some(0), None] };
+        let metadata = Metadata { places: Some(places), ..Metadata::default() };
+        let mut writer = Writer::new(Cursor::new(Vec::new()), metadata).unwrap();
+        for object in 0..4 {
+            writer.alloc(0x10_0000 + object * 0x10_0000, 10 * 4096, AllocKind::Malloc).unwrap();
+        }
+        for time in 0..4000 {
+            writer.reference(0x100 + time % 4 * 0x100 + time / 4 % 10, false).unwrap();
+        }
+        let bytes = writer.finish(EndTotals::default()).unwrap().0.into_inner();
+        let trace = Trace::from_bytes(bytes).unwrap();
+        let specs = Spec::parse_list("opt,clock").unwrap();
+        let sizes = MemorySize::parse_list("20p").unwrap();
+        let study = Study::of(&trace, specs, &sizes, &|_| {}, &Interrupt::default()).unwrap();
+        let places = study.objects.places();
+        let facts: Vec<_> =
+            places.iter().map(|place| (&place.made_at[..], place.objects, place.pages)).collect();
+        assert_eq!(facts, [("relax.c:12 in step", 2, 20), ("relax.c:30 in step", 1, 10)]);
+        // CLOCK loses the loop, so each object has a quarter of the faults.
+        assert_eq!((places[0].faults[0], places[1].faults[0]), (2000, 1000));
+        assert_eq!(places[0].length_bytes, 2 * 10 * 4096);
     }
 
     #[test]

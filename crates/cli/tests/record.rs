@@ -269,6 +269,58 @@ fn a_report_records_a_program_too() {
     assert!(sandbox.files().contains(&"env.swt".to_string()));
 }
 
+/// Two arrays in turns, made by one function, and one that another function has made.
+const ARRAYS: &str = r#"#include <stdlib.h>
+static __attribute__((noipa)) char *array(size_t n)
+{
+    char *p = malloc(n);
+    p[0] = 1;
+    return p;
+}
+static __attribute__((noipa)) char *table(size_t n)
+{
+    char *p = calloc(n, 1);
+    p[0] = 1;
+    return p;
+}
+int main(void)
+{
+    size_t n = 1 << 20;
+    char *a = array(n), *b = array(n), *c = table(n / 4);
+    for (int round = 0; round < 8; round++)
+        for (size_t at = 0; at < n; at += 4096) a[at] += b[at] + c[at / 4];
+    return 0;
+}
+"#;
+
+/// With debug information, faults are told by the line that made the object; without, by an offset.
+#[test]
+fn a_report_tells_faults_by_the_place_that_made_the_object() {
+    if !valgrind_is_here() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write("arrays.c", ARRAYS);
+    for (option, places) in
+        [("-g", ["arrays.c:4 in array", "arrays.c:10 in table"]), ("-s", ["arrays+0x"; 2])]
+    {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", option, "-o", "arrays", "arrays.c"]).current_dir(sandbox.path("."));
+        assert!(compiler.status().unwrap().success());
+        let output = run(&sandbox, "report -p opt,clock -m 25%,50% -o r.html", &["./arrays"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let page = fs::read_to_string(sandbox.path("r.html")).unwrap();
+        let table = &page[page.find("Faults by place that made it").expect(option)..];
+        let rows: Vec<&str> = table.split("<tr>").skip(2).take(2).collect();
+        // The two arrays are in one row, which has most faults.
+        assert!(rows[0].contains(places[0]) && rows[0].contains("<td>2</td></tr>"), "{option}: {rows:?}");
+        assert!(rows[1].contains(places[1]) && rows[1].contains("<td>1</td></tr>"), "{option}: {rows:?}");
+        let list = sandbox.stdout("info arrays.swt");
+        assert!(places.iter().all(|place| list.contains(place)), "{option}: {list}");
+        fs::remove_file(sandbox.path("arrays.swt")).unwrap();
+    }
+}
+
 /// The words that lead on where `--` is missing.
 #[test]
 fn a_program_without_dashes_before_it_is_told() {

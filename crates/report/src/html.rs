@@ -12,8 +12,9 @@ use minijinja::{Environment, Value, context};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
-use sweephand_advice::{Conclusion, SLACK, Sentences, StudiedObject, Study, WORTH_IT, percent};
+use sweephand_advice::{SLACK, Sentences, StudiedObject, StudiedPlace, Study, WORTH_IT, percent};
 use sweephand_results::{bytes, grouped};
+use sweephand_trace::objects::Object;
 use sweephand_trace::picture::Picture;
 
 const TEMPLATE: &str = include_str!("html/report.html");
@@ -22,8 +23,10 @@ const SCRIPT: &str = include_str!("html/script.js");
 /// If the largest number of faults is more than this many times the first touches, the chart starts
 /// out logarithmic, because a linear one would show little of the smaller numbers.
 const MOST_LINEAR: u64 = 20;
-/// The table lists this many objects, those with the most faults, and adds up the others.
-const OBJECTS: usize = 20;
+/// A table of faults has this many rows, those with the most faults, and adds up the others.
+const ROWS: usize = 20;
+/// What a page belongs to that is in no object.
+const NO_OBJECT: &str = "no object: stack, globals, small blocks";
 
 /// A report on one or more traces, as an HTML file.
 #[derive(Clone, Debug)]
@@ -57,7 +60,10 @@ struct Section {
     records: String,
     map: Map,
     parts: Vec<Map>,
-    objects: Objects,
+    /// Faults by the place that made the object, if places are known, and by object.
+    tables: Vec<FaultTable>,
+    /// The memory size of these tables.
+    at: String,
     distances: HashMap<&'static str, String>,
     /// A note on the references that the reuse distances do not include.
     left_out: Option<String>,
@@ -72,21 +78,27 @@ struct Map {
     written: String,
 }
 
+/// Faults by what the missing page belongs to.
 #[derive(Serialize)]
-struct Objects {
-    at: String,
+struct FaultTable {
+    /// What a row is.
+    what: &'static str,
+    /// The heading of the last column.
+    last: &'static str,
     policies: Vec<String>,
     /// The heading of the column with the faults that OPT would save, if there is such a column.
     gain: Option<String>,
-    rows: Vec<ObjectRow>,
+    rows: Vec<FaultRow>,
 }
 
+/// A row as text.
 #[derive(Default, Serialize)]
-struct ObjectRow {
+struct FaultRow {
     name: String,
     size: String,
     pages: String,
-    lives: String,
+    /// The last column.
+    last: String,
     faults: Vec<String>,
     gain: String,
     /// The length of the bar that shows the gain, in percent of the longest bar.
@@ -197,7 +209,8 @@ fn section(study: &Study) -> Section {
         records: grouped(trace.records),
         map: map(String::new(), &study.picture),
         parts: with_pictures.into_iter().map(part).collect(),
-        objects: objects(study),
+        tables: fault_tables(study),
+        at: heading(curves, study.objects.size).trim_start_matches("faults at ").to_string(),
         distances: variants(distance_chart, distance_chart::table(&study.distances, page_bytes)),
         left_out: (left_out > 0).then(|| {
             let window = trace.window.max(1);
@@ -230,76 +243,113 @@ fn map(name: String, picture: &Picture) -> Map {
     Map { name, read: data_uri(&layers.read), written: data_uri(&layers.written) }
 }
 
-/// A name for an object, made from its kind, size and address.
+/// A name for an object, made from its kind, size, address and where it was made.
 fn name(object: &StudiedObject, page_bytes: u64) -> String {
-    object.object.as_ref().map_or("no object: stack, globals, small blocks".into(), |known| {
-        format!("{} of {} at {:#x}", known.kind, bytes(object.counts.pages * page_bytes), known.address)
-    })
+    object.object.as_ref().map_or_else(
+        || NO_OBJECT.to_string(),
+        |known| {
+            let size = bytes(object.counts.pages * page_bytes);
+            format!("{}{} of {size} at {:#x}", made_at(known), known.kind, known.address)
+        },
+    )
 }
 
-fn objects(study: &Study) -> Objects {
+/// Where an object was made, in front of what it is.
+fn made_at(object: &Object) -> String {
+    let place = object.made_at.as_ref().and_then(|stack| stack.place());
+    place.map(|frame| format!("{frame}: ")).unwrap_or_default()
+}
+
+/// What a row of a table stands for, with its numbers.
+struct Counted {
+    name: String,
+    length_bytes: u64,
+    pages: u64,
+    last: String,
+    faults: Vec<u64>,
+}
+
+/// The tables of faults.
+fn fault_tables(study: &Study) -> Vec<FaultTable> {
+    let records = study.curves.trace.records.max(1) as f64;
+    let share = |record: u64| format!("{:.0}%", 100.0 * record as f64 / records);
+    let places: Vec<Counted> = study
+        .objects
+        .places()
+        .into_iter()
+        .map(|StudiedPlace { made_at, objects, length_bytes, pages, faults }| Counted {
+            name: made_at,
+            length_bytes,
+            pages,
+            last: grouped(objects),
+            faults,
+        })
+        .collect();
+    let objects = study
+        .objects
+        .objects
+        .iter()
+        .map(|StudiedObject { object, counts, .. }| {
+            let faults = counts.faults.iter().map(|faults| faults.faults).collect();
+            let (name, length_bytes, last) = match object {
+                None => (NO_OBJECT.to_string(), 0, "0% to end".to_string()),
+                Some(known) => {
+                    let end = known.to_record.map_or("end".into(), share);
+                    let name = format!("{}{} at {:#x}", made_at(known), known.kind, known.address);
+                    (name, known.length_bytes, format!("{} to {end}", share(known.from_record)))
+                }
+            };
+            Counted { name, length_bytes, pages: counts.pages, last, faults }
+        })
+        .collect();
+    let by_place = (!places.is_empty()).then(|| fault_table(study, "place that made it", "objects", places));
+    by_place.into_iter().chain([fault_table(study, "object", "lives", objects)]).collect()
+}
+
+/// A table of the rows with most faults; the others are added up in one.
+fn fault_table(study: &Study, what: &'static str, last: &'static str, mut all: Vec<Counted>) -> FaultTable {
     let curves = &study.curves;
-    let Conclusion { headroom, .. } = curves.conclusion;
     let policies: Vec<String> =
         study.objects.policies.iter().map(|policy| curves.curves.curves[*policy].policy.clone()).collect();
     // The first policy is CLOCK, or the one in its place; the last is OPT.
-    let gains = headroom.is_some() && policies.len() > 1;
-    let (first, last) = (0, policies.len() - 1);
-    let saved = |faults: &[u64]| faults[first] as i64 - faults[last] as i64;
-    let share = |record: u64| format!("{:.0}%", 100.0 * record as f64 / curves.trace.records.max(1) as f64);
-    let faults_of = |object: &StudiedObject| -> Vec<u64> {
-        object.counts.faults.iter().map(|faults| faults.faults).collect()
-    };
-    let row = |name: String, size: String, pages: u64, lives: String, faults: &[u64]| ObjectRow {
-        name,
-        size,
-        pages: grouped(pages),
-        lives,
-        faults: faults.iter().copied().map(grouped).collect(),
-        gain: saved(faults).to_string(),
-        bar: String::new(),
-    };
-    let all = &study.objects.objects;
-    let mut rows: Vec<(i64, ObjectRow)> = all
-        .iter()
-        .take(OBJECTS)
-        .map(|object| {
-            let faults = faults_of(object);
-            let (name, size, lives) = object.object.as_ref().map_or_else(
-                || ("no object: stack, globals, small blocks".into(), String::new(), "0% to end".into()),
-                |known| {
-                    let end = known.to_record.map_or("end".into(), share);
-                    (
-                        format!("{} at {:#x}", known.kind, known.address),
-                        bytes(known.length_bytes),
-                        format!("{} to {end}", share(known.from_record)),
-                    )
-                },
-            );
-            (saved(&faults), row(name, size, object.counts.pages, lives, &faults))
-        })
-        .collect();
-    if let Some(others) = all.get(OBJECTS..).filter(|others| !others.is_empty()) {
-        let mut faults = vec![0; policies.len()];
-        for object in others {
-            faults.iter_mut().zip(faults_of(object)).for_each(|(sum, faults)| *sum += faults);
+    let (clock, opt) = (0, policies.len() - 1);
+    let has_gain = curves.conclusion.headroom.is_some() && policies.len() > 1;
+    let others = all.split_off(all.len().min(ROWS));
+    if !others.is_empty() {
+        let mut sum = Counted {
+            name: format!("{} others", grouped(others.len() as u64)),
+            length_bytes: 0,
+            pages: 0,
+            last: String::new(),
+            faults: vec![0; policies.len()],
+        };
+        for other in others {
+            sum.length_bytes = sum.length_bytes.saturating_add(other.length_bytes);
+            sum.pages += other.pages;
+            sum.faults.iter_mut().zip(other.faults).for_each(|(sum, faults)| *sum += faults);
         }
-        let pages = others.iter().map(|object| object.counts.pages).sum();
-        let name = format!("{} others", grouped(others.len() as u64));
-        let size =
-            others.iter().filter_map(|object| object.object.as_ref()).map(|object| object.length_bytes).sum();
-        rows.push((saved(&faults), row(name, bytes(size), pages, String::new(), &faults)));
+        all.push(sum);
     }
-    let most = rows.iter().map(|(saved, _)| *saved).max().unwrap_or(0).max(1) as f64;
-    let rows = rows.into_iter().map(|(saved, row)| {
-        let gain =
-            if saved < 0 { format!("-{}", grouped(saved.unsigned_abs())) } else { grouped(saved as u64) };
-        ObjectRow { gain, bar: format!("{:.0}", 100.0 * saved.max(0) as f64 / most), ..row }
+    let saved = |row: &Counted| row.faults[clock] as i64 - row.faults[opt] as i64;
+    let most = all.iter().map(saved).max().unwrap_or(0).max(1) as f64;
+    let rows = all.into_iter().map(|row| {
+        let saved = saved(&row);
+        let sign = if saved < 0 { "-" } else { "" };
+        FaultRow {
+            size: if row.length_bytes > 0 { bytes(row.length_bytes) } else { String::new() },
+            pages: grouped(row.pages),
+            last: row.last,
+            faults: row.faults.into_iter().map(grouped).collect(),
+            gain: format!("{sign}{}", grouped(saved.unsigned_abs())),
+            bar: format!("{:.0}", 100.0 * saved.max(0) as f64 / most),
+            name: row.name,
+        }
     });
-    Objects {
-        at: heading(curves, study.objects.size).trim_start_matches("faults at ").to_string(),
-        gain: gains.then(|| format!("{} over {}", policies[first], policies[last])),
+    FaultTable {
+        what,
+        last,
+        gain: has_gain.then(|| format!("{} over {}", policies[clock], policies[opt])),
         rows: rows.collect(),
-        policies: policies.clone(),
+        policies,
     }
 }
