@@ -339,14 +339,19 @@ pub fn verdicts_in(markdown: &str) -> impl Iterator<Item = (&str, Grade)> {
     })
 }
 
-/// A claim's grade over all of its verdicts: the worst that decides; untestable if none does.
+/// A claim's grade over all of its verdicts: that of all that decide, if they agree; else in spirit
+/// if more of them hold than are contradicted, and contradicted if not. Untestable if none decides.
 fn overall(grades: impl IntoIterator<Item = Grade>) -> Option<Grade> {
     let grades: Vec<Grade> = grades.into_iter().collect();
-    let deciding = grades.iter().copied().filter(|grade| *grade != Grade::Untestable);
-    let mixed = grades.contains(&Grade::Contradicted)
-        && grades.iter().any(|grade| matches!(grade, Grade::Reproduced | Grade::InSpirit));
-    // Parts that hold beside parts that do not: the claim is met in part.
-    if mixed { Some(Grade::InSpirit) } else { deciding.max().or(grades.first().copied()) }
+    let count = |grade| grades.iter().filter(|other| **other == grade).count();
+    let (reproduced, in_spirit) = (count(Grade::Reproduced), count(Grade::InSpirit));
+    let contradicted = count(Grade::Contradicted);
+    match (reproduced, in_spirit, contradicted) {
+        (0, 0, 0) => grades.first().copied(),
+        (1.., 0, 0) => Some(Grade::Reproduced),
+        _ if reproduced + in_spirit > contradicted => Some(Grade::InSpirit),
+        _ => Some(Grade::Contradicted),
+    }
 }
 
 /// The claims of each paper by grade, in Markdown: a table, then each claim in a line. `results`
@@ -463,7 +468,8 @@ mod tests {
         assert_eq!(overall([Reproduced, Untestable]), Some(Reproduced));
         assert_eq!(overall([Untestable]), Some(Untestable));
         assert_eq!(overall([Reproduced, InSpirit]), Some(InSpirit));
-        assert_eq!(overall([Reproduced, Contradicted]), Some(InSpirit));
+        assert_eq!(overall([Reproduced, Contradicted]), Some(Contradicted));
+        assert_eq!(overall([Reproduced, InSpirit, Contradicted]), Some(InSpirit));
         assert_eq!(overall([Contradicted, Untestable]), Some(Contradicted));
     }
 
