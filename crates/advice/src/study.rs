@@ -10,6 +10,7 @@ use sweephand_results::{SimulatedTrace, grouped};
 use sweephand_sim::{Cell, LruStack, MemorySize, ObjectCounts, Sweep, SweepError, attribute};
 use sweephand_trace::objects::{Object, objects};
 use sweephand_trace::picture::{Part, Picture};
+use sweephand_trace::places::Stack;
 use sweephand_trace::{BECAME_ANOTHER, Chunk, Error, Header, Interrupt, LargestChild, Metadata, Trace};
 
 /// Sizes simulated between the last that is short and the first that is enough.
@@ -110,6 +111,29 @@ impl ObjectStudy {
         let mut places: Vec<_> = places.into_values().collect();
         places.sort_by_key(|place| std::cmp::Reverse(place.faults.first().copied()));
         places
+    }
+
+    /// The faults of the first policy by call stack, in the folded format that flame graphs are
+    /// drawn from: a line for each stack, the outermost function first, with `;` between functions
+    /// and the faults behind a space. Stacks without faults are left out.
+    pub fn folded(&self) -> String {
+        let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
+        for StudiedObject { object, counts, .. } in &self.objects {
+            let faults = counts.faults.first().map_or(0, |counted| counted.faults);
+            let made_at = object.as_ref().map(|object| object.made_at.as_ref());
+            let stack = match made_at {
+                None => "[no object]".to_string(),
+                Some(None) => "[place not known]".to_string(),
+                Some(Some(Stack(frames))) => {
+                    let names: Vec<_> =
+                        frames.iter().rev().map(|frame| frame.to_string().replace(';', ":")).collect();
+                    names.join(";")
+                }
+            };
+            *stacks.entry(stack).or_default() += faults;
+        }
+        let lines = stacks.iter().filter(|(_, faults)| **faults > 0);
+        lines.map(|(stack, faults)| format!("{stack} {faults}\n")).collect()
     }
 }
 
@@ -374,7 +398,7 @@ impl Distances {
 mod tests {
     use super::*;
     use std::io::Cursor;
-    use sweephand_trace::places::{Frame, Places, Stack};
+    use sweephand_trace::places::{Frame, Places};
     use sweephand_trace::{AllocKind, EndTotals, Metadata, Writer};
 
     /// A loop over an object of 40 pages and, now and then, a page outside.
@@ -425,11 +449,12 @@ mod tests {
     #[test]
     fn faults_are_added_up_by_the_place_that_made_the_object() {
         let stack = |line| {
-            Stack(vec![Frame {
-                function: Some("step".into()),
-                line: Some(("src/relax.c".into(), line)),
+            let frame = |function: &str, file: &str, line| Frame {
+                function: Some(function.into()),
+                line: Some((file.into(), line)),
                 ..Frame::default()
-            }])
+            };
+            Stack(vec![frame("step", "src/relax.c", line), frame("main", "src/main.c", 5)])
         };
         let places =
             Places { stacks: vec![stack(12), stack(30)], of_objects: vec![Some(0), Some(1), Some(0), None] };
@@ -453,6 +478,10 @@ mod tests {
         // CLOCK loses the loop, so each object has a quarter of the faults.
         assert_eq!((places[0].faults[0], places[1].faults[0]), (2000, 1000));
         assert_eq!(places[0].length_bytes, 2 * 10 * 4096);
+        assert_eq!(
+            study.objects.folded(),
+            "[place not known] 1000\nmain.c:5 in main;relax.c:12 in step 2000\nmain.c:5 in main;relax.c:30 in step 1000\n"
+        );
     }
 
     #[test]

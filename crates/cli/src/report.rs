@@ -26,6 +26,11 @@ pub(crate) struct Args {
     /// Page to write; - is standard output
     #[arg(short, long, value_name = "FILE.html")]
     output: PathBuf,
+    /// Also write the faults at the size of the page's tables, under the first policy of the
+    /// tables, by the call stack that made the object: a file in the folded format, from which
+    /// flame graphs are drawn. The stacks of several traces begin with the trace
+    #[arg(long, value_name = "FILE")]
+    folded: Option<PathBuf>,
     /// A program and its arguments, to be recorded as `sweephand record` does it, into PROGRAM.swt
     #[arg(last = true, value_name = "PROGRAM ARG")]
     command: Vec<OsString>,
@@ -54,6 +59,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut in_use = named_by(&args.command);
     in_use.extend(args.traces.iter().map(PathBuf::as_path));
     let mut out = Output::create(&args.output, &in_use)?;
+    in_use.push(&args.output);
+    let folded = args.folded.as_deref().map(|path| Output::create(path, &in_use)).transpose()?;
     let (traces, status) = if args.command.is_empty() {
         (args.traces, ExitCode::SUCCESS)
     } else {
@@ -68,6 +75,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Study::of(&trace, specs.clone(), &sizes, &|share| show(&bar, share), &Interrupt::default())?;
         bar.finish_and_clear();
         studies.push(study);
+    }
+    if let Some(mut output) = folded {
+        for study in &studies {
+            for line in study.objects.folded().lines() {
+                match &studies[..] {
+                    [_] => writeln!(output, "{line}")?,
+                    _ => writeln!(output, "{};{line}", study.curves.name.replace(';', ":"))?,
+                }
+            }
+        }
+        output.commit()?;
     }
     let page = HtmlReport::new(studies, args.options.policy, args.options.memory).render();
     out.write_all(page.as_bytes()).context("the report cannot be written")?;

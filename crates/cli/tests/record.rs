@@ -307,7 +307,8 @@ fn a_report_tells_faults_by_the_place_that_made_the_object() {
         let mut compiler = Command::new("cc");
         compiler.args(["-O1", option, "-o", "arrays", "arrays.c"]).current_dir(sandbox.path("."));
         assert!(compiler.status().unwrap().success());
-        let output = run(&sandbox, "report -p opt,clock -m 25%,50% -o r.html", &["./arrays"]);
+        let output =
+            run(&sandbox, "report -p opt,clock -m 25%,50% -o r.html --folded r.folded", &["./arrays"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let page = fs::read_to_string(sandbox.path("r.html")).unwrap();
         let table = &page[page.find("Faults by place that made it").expect(option)..];
@@ -315,6 +316,12 @@ fn a_report_tells_faults_by_the_place_that_made_the_object() {
         // The two arrays are in one row, which has most faults.
         assert!(rows[0].contains(places[0]) && rows[0].contains("<td>2</td></tr>"), "{option}: {rows:?}");
         assert!(rows[1].contains(places[1]) && rows[1].contains("<td>1</td></tr>"), "{option}: {rows:?}");
+        let folded = fs::read_to_string(sandbox.path("r.folded")).unwrap();
+        let stacks: Vec<&str> = folded.lines().filter(|line| line.contains(places[1])).collect();
+        assert!(
+            !stacks.is_empty() && stacks[0].rsplit(' ').next().unwrap().parse::<u64>().unwrap() > 0,
+            "{folded}"
+        );
         let list = sandbox.stdout("info arrays.swt");
         assert!(places.iter().all(|place| list.contains(place)), "{option}: {list}");
         fs::remove_file(sandbox.path("arrays.swt")).unwrap();
