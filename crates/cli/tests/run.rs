@@ -275,7 +275,8 @@ fn programs_that_cannot_be_paged_are_refused_and_run_as_children() {
         (compiled("churn", &["-fsanitize=thread"]), "is made with a sanitizer"),
     ];
     for (program, words) in cases {
-        let output = self::output(run(&["--memory", "16MiB", "--"]).arg(&program).args(["1", "1", "1"]));
+        let mut refused = run(&["--memory", "16MiB", "--backend", "anon", "--"]);
+        let output = self::output(refused.arg(&program).args(["1", "1", "1"]));
         let said = text(&output.stderr);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{said}");
         assert!(said.contains(words) && said.lines().count() == 1, "{said}");
