@@ -1,6 +1,7 @@
 /* Sequential and random reads and writes over more memory than there is: churn MIB ROUNDS SEED
- * [huge | meet FILE]. With `meet`, it waits with all of its memory filled until a second one has
- * filled its own: each adds a byte to the file. */
+ * [huge | meet FILE | until FILE]. With `meet`, it waits with all of its memory filled until a
+ * second one has filled its own: each adds a byte to the file. With `until`, the rounds go on until
+ * there is such a file. */
 #include "check.h"
 #include <sys/stat.h>
 
@@ -28,8 +29,11 @@ int main(int count, char **arguments)
     }
     uint32_t *version = calloc(pages, sizeof *version);
     for (size_t page = 0; page < pages; page++) fill(memory + page * PAGE, page, 0);
-    if (count > 5) meet(arguments[5]);
-    for (int round = 0; round < rounds; round++) {
+    const char *file = count > 5 ? arguments[5] : 0;
+    int goes_on = file && strcmp(arguments[4], "until") == 0;
+    if (file && !goes_on) meet(file);
+    if (goes_on) alarm(120);
+    for (int round = 0; round < rounds || (goes_on && access(file, F_OK) != 0); round++) {
         int mode = round % 4;
         for (size_t step = 0; step < pages; step++) {
             size_t page = mode == 0 ? step : mode == 1 ? pages - 1 - step

@@ -69,6 +69,9 @@ pub struct SwapRun {
     director: Director,
 }
 
+/// How the director's thread stands beside other threads, see `nice(2)`.
+const PRIORITY: i32 = -15;
+
 /// The director's thread.
 struct Director {
     counts: Arc<Mutex<Counts>>,
@@ -83,7 +86,12 @@ impl Director {
         let stop = stop.map_err(|error| system("eventfd".into())(error.into()))?;
         let counts = Arc::new(Mutex::new(Counts::default()));
         let parts = parts(stop.try_clone().map_err(system("eventfd".into()))?, Arc::clone(&counts));
-        let thread = thread::Builder::new().name("director".to_string()).spawn(move || direct(parts));
+        let thread = thread::Builder::new().name("director".to_string()).spawn(move || {
+            // On a busy machine, programs would take pages faster than it finds victims. Only
+            // root may do this, and the limit of a program that was started so holds without it.
+            let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), PRIORITY);
+            direct(parts);
+        });
         let thread = thread.map_err(system("a thread cannot be started".into()))?;
         Ok(Self { counts, stop, thread: Mutex::new(Some(thread)) })
     }
