@@ -32,11 +32,15 @@ pub trait Simulation: Send {
 }
 
 /// Watches what a simulation does to pages. Times are numbers of records of the trace. Each method
-/// does nothing unless it is written out; what does nothing costs nothing, as an engine is compiled
-/// for its observer.
+/// does nothing unless it is written out. An engine is compiled for nobody, which costs nothing, and
+/// for a boxed observer, so that each policy is compiled twice however many kinds there are.
 pub trait Observer {
     /// Whether [`Observer::written`] is called. Looking for writes takes time at every reference.
-    const SEES_WRITES: bool = false;
+    /// The answer stays the same during a simulation.
+    #[inline]
+    fn sees_writes(&self) -> bool {
+        false
+    }
 
     /// A reference that writes to its page, after the fault that it may have taken.
     #[inline]
@@ -70,6 +74,32 @@ pub trait Observer {
 
 /// Nobody watches.
 impl Observer for () {}
+
+impl Observer for Box<dyn Observer + Send> {
+    fn sees_writes(&self) -> bool {
+        (**self).sees_writes()
+    }
+
+    fn written(&mut self, page: PageId) {
+        (**self).written(page);
+    }
+
+    fn fault(&mut self, page: PageId, record: u64) {
+        (**self).fault(page, record);
+    }
+
+    fn evicted(&mut self, page: PageId, record: u64) {
+        (**self).evicted(page, record);
+    }
+
+    fn dropped(&mut self, page: PageId) {
+        (**self).dropped(page);
+    }
+
+    fn report(&self, outcome: &mut Outcome) {
+        (**self).report(outcome);
+    }
+}
 
 /// Page table flags. A page that was never touched, or whose contents were dropped, has none.
 const TOUCHED: u8 = 1;
@@ -139,13 +169,14 @@ impl<P: Policy, O: Observer> Engine<P, O> {
 
     /// The references between two events.
     fn run<const COLLAPSE: bool>(&mut self, references: &[PackedReference], next_uses: &[u32]) {
+        let sees_writes = self.observer.sees_writes();
         let first_record = self.counts.records;
         self.counts.records += references.len() as u64;
         for (time, reference) in references.iter().enumerate() {
             let page = reference.page();
             if COLLAPSE {
                 if page == self.last {
-                    if O::SEES_WRITES && reference.is_write() {
+                    if sees_writes && reference.is_write() {
                         self.observer.written(PageId(page));
                     }
                     continue;
@@ -163,7 +194,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             } else {
                 *flags |= REFERENCED;
             }
-            if O::SEES_WRITES && reference.is_write() {
+            if sees_writes && reference.is_write() {
                 self.observer.written(PageId(page));
             }
         }
@@ -376,11 +407,21 @@ pub fn simulation(
     collapse: bool,
     page_bytes: u64,
 ) -> Result<Box<dyn Simulation>, ArgumentError> {
-    observed(spec, frames, collapse, page_bytes, ())
+    watched(spec, frames, collapse, page_bytes, ())
 }
 
 /// The same, watched by an observer.
-pub fn observed<O: Observer + Send + 'static>(
+pub fn observed(
+    spec: &Spec,
+    frames: usize,
+    collapse: bool,
+    page_bytes: u64,
+    observer: Box<dyn Observer + Send>,
+) -> Result<Box<dyn Simulation>, ArgumentError> {
+    watched(spec, frames, collapse, page_bytes, observer)
+}
+
+fn watched<O: Observer + Send + 'static>(
     spec: &Spec,
     frames: usize,
     collapse: bool,

@@ -189,7 +189,7 @@ impl Sweep {
     ) -> Result<Vec<Outcome>, SweepError> {
         let page_bytes = trace.header().metadata.page_size;
         let simulation =
-            |cell: &Cell| observed(&cell.spec, cell.frames, self.collapse, page_bytes, watch(cell));
+            |cell: &Cell| observed(&cell.spec, cell.frames, self.collapse, page_bytes, Box::new(watch(cell)));
         let mut runs = self.cells.iter().map(simulation).collect::<Result<Vec<_>, _>>()?;
         let needs_future = runs.iter().any(|run| run.needs_future());
         let advance = |run: &mut Box<dyn Simulation>, chunk: &Chunk, next_uses: &[u32]| {
@@ -233,7 +233,7 @@ impl Sweep {
                 None => simulation(spec, *frames, self.collapse, page_bytes)?,
                 Some(time) => {
                     let observer = RefaultObserver::new(Arc::clone(time));
-                    observed(spec, *frames, self.collapse, page_bytes, observer)?
+                    observed(spec, *frames, self.collapse, page_bytes, Box::new(observer))?
                 }
             };
             runs.push(Run::Policy { cell, simulation, points: Vec::new() });

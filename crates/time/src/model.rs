@@ -457,7 +457,9 @@ impl PagingObserver {
 }
 
 impl Observer for PagingObserver {
-    const SEES_WRITES: bool = true;
+    fn sees_writes(&self) -> bool {
+        true
+    }
 
     fn written(&mut self, page: PageId) {
         self.pages[page.index()].dirty = true;
