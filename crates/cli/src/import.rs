@@ -44,6 +44,10 @@ pub(crate) struct Args {
     /// Pages or blocks that the log's sizes and offsets are cut into, such as 64KiB [default: 4KiB]
     #[arg(long, value_name = "BYTES", requires = "columns", value_parser = page_size)]
     page_size: Option<u64>,
+    /// Keep keys and sizes as they are, for simulate --whole-objects: a request is one reference,
+    /// whatever its size. Needs columns key and size
+    #[arg(long, requires = "columns", conflicts_with_all = ["page_size", "window"])]
+    whole_objects: bool,
     /// Show what the input is, which column may be what, and the first references; import nothing
     #[arg(long, conflicts_with_all = ["output", "irim", "window"])]
     show: bool,
@@ -152,6 +156,7 @@ impl Args {
         columns.header |= self.header;
         columns.separator = self.separator;
         columns.page_bytes = self.page_size.unwrap_or(columns.page_bytes);
+        columns.whole_objects = self.whole_objects;
         Ok(Some(columns))
     }
 

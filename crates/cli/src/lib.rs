@@ -30,6 +30,7 @@ mod run;
 mod run_pid;
 mod run_tasks;
 mod simulate;
+mod simulate_objects;
 #[cfg(feature = "parquet")]
 mod sweep;
 mod talk;
@@ -139,6 +140,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         Command::Info(args) => info::run(args),
         Command::Import(args) => import::run(args),
         Command::Generate(args) => generate::run(args),
+        Command::Simulate(args) if args.whole_objects => simulate_objects::run(&args),
         Command::Simulate(args) => simulate::run(args),
         #[cfg(feature = "parquet")]
         Command::Sweep(args) => sweep::run(args, home),

@@ -20,14 +20,20 @@ use sweephand_trace::Trace;
 pub(crate) struct Args {
     /// Traces of any format; - is standard input
     #[arg(required = true)]
-    traces: Vec<PathBuf>,
+    pub(crate) traces: Vec<PathBuf>,
     /// Policies, comma list; `all`, or names with parameters as in clock-pro:cold=5%
     #[arg(short, long, default_value = DEFAULT_POLICIES, value_name = "LIST")]
-    policy: String,
+    #[arg(default_value_if("whole_objects", "true", "all"))]
+    pub(crate) policy: String,
     /// Memory sizes, comma list: pages (300p), bytes (64MiB), shares of the trace's pages (25%), or
     /// all sizes
     #[arg(short, long, default_value = DEFAULT_SIZES, value_name = "LIST")]
-    memory: String,
+    pub(crate) memory: String,
+    /// The traces are of whole objects (import --whole-objects): count misses and missed bytes in a
+    /// cache of so many bytes. Policies: bound, fifo, lru, clock, sieve, lru-2, s3-fifo, gdsf,
+    /// w-tinylfu. bound is below what any policy can reach
+    #[arg(long, conflicts_with_all = ["collapse", "sample", "device", "trajectory"])]
+    pub(crate) whole_objects: bool,
     /// Hide references that repeat the one before them from the policies (they still count)
     #[arg(long)]
     collapse: bool,
@@ -41,10 +47,11 @@ pub(crate) struct Args {
     sample_seed: u64,
     /// How to print the results
     #[arg(long, value_enum, default_value = "table")]
-    format: FormatName,
+    pub(crate) format: FormatName,
     /// What the table shows
     #[arg(long, value_enum, default_value = "faults")]
-    measure: MeasureName,
+    #[arg(default_value_if("whole_objects", "true", "byte-miss-ratio"))]
+    pub(crate) measure: MeasureName,
     #[command(flatten)]
     time: TimeOptions,
     /// What pages, for --device
@@ -52,7 +59,7 @@ pub(crate) struct Args {
     paged_by: PagedBy,
     /// Write the results to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Write the cold allocation of CLOCK-Pro, and which policy `auto` follows, over time to a CSV
     /// file
     #[arg(long, value_name = "FILE", conflicts_with = "device")]
@@ -63,7 +70,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum FormatName {
+pub(crate) enum FormatName {
     Table,
     Csv,
     Json,
@@ -72,13 +79,17 @@ enum FormatName {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum MeasureName {
+pub(crate) enum MeasureName {
     Faults,
     Refaults,
     HitRatio,
     FaultsPerMillionInstructions,
     /// Seconds that the program would take; needs --device
     Time,
+    /// Misses, of all requests for whole objects
+    MissRatio,
+    /// Bytes missed, of all bytes requested; the default with --whole-objects
+    ByteMissRatio,
 }
 
 const TRAJECTORY_COLUMNS: [&str; 10] = [
@@ -112,6 +123,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Format::Table(Measure::FaultsPerMillionInstructions)
         }
         (FormatName::Table, MeasureName::Time) => Format::Table(Measure::Time),
+        (FormatName::Table, MeasureName::MissRatio | MeasureName::ByteMissRatio) => {
+            bail!("--measure: that is for whole objects; add --whole-objects")
+        }
     };
     let device = args.time.device()?;
     if matches!(args.measure, MeasureName::Time) && device.is_none() {

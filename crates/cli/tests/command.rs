@@ -2,8 +2,10 @@
 //! behind.
 
 mod sandbox;
+mod schema;
 
 use sandbox::{Sandbox, spawn, text};
+use schema::keeps_to;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -831,4 +833,44 @@ fn seconds_are_predicted_for_a_device() {
     assert!(error("simulate loop.swt --device ssd").contains("--native SECONDS"));
     assert!(error("simulate loop.swt --device ssd --native 0").contains("more than 0"));
     assert!(error("advise loop.swt --device ssd --native 1 --slowdown 1").contains("more than 1"));
+}
+
+/// Whole objects of a log: counts that can be checked by hand, and what does not go together.
+#[test]
+fn whole_objects_are_simulated_in_bytes() {
+    let sandbox = Sandbox::new();
+    // A cache of 100 bytes: a and b do not fit together, c never fits, and 0 bytes is a's size.
+    sandbox
+        .write("log.csv", "a,70,get\nb,40,get\nb,40,get\na,0,get\nc,101,get\nb,40,get\nb,40,del\nb,40,get\n");
+    sandbox.stdout("import log.csv --columns key=1,size=2,op=3 --whole-objects -o log.swt");
+    let csv = sandbox.stdout("simulate log.swt --whole-objects -p bound,lru -m 100B,1KiB --format csv");
+    let expected = "\
+        trace,policy,memory_bytes,requests,misses,miss_ratio,requested_bytes,missed_bytes,byte_miss_ratio,passed,evictions\n\
+        log.swt,bound,100,7,4,0.571429,401,251,0.625935,,\n\
+        log.swt,bound,1024,7,4,0.571429,401,251,0.625935,,\n\
+        log.swt,lru,100,7,6,0.857143,401,361,0.900249,1,3\n\
+        log.swt,lru,1024,7,4,0.571429,401,251,0.625935,0,0\n";
+    assert_eq!(csv, expected);
+    let table = sandbox.stdout("simulate log.swt --whole-objects -p lru -m 100B --measure miss-ratio");
+    assert!(table.starts_with("log.swt: 7 requests for 3 objects (211 B)\nmisses, %"), "{table}");
+    assert!(table.lines().last().unwrap().split_whitespace().eq(["lru", "85.71"]), "{table}");
+    let json = sandbox.stdout("simulate log.swt --whole-objects -p all -m 50% --format json");
+    if let Some(Err(error)) = keeps_to("simulate-objects.json", &json, &sandbox.path("")) {
+        panic!("{error}: {json}");
+    }
+
+    sandbox.stdout("import log.csv --columns key=1,size=2,op=3 -o pages.swt");
+    for (command, expected) in [
+        ("simulate pages.swt --whole-objects", "page 0 is not an object with a size; import the log again"),
+        ("simulate log.swt --whole-objects -p lirs", "policy 'lirs': it counts pages"),
+        ("simulate log.swt --whole-objects -m 3p", "whole objects have no pages"),
+        ("simulate log.swt --whole-objects --measure faults", "whole objects have miss-ratio"),
+        ("simulate log.swt --measure byte-miss-ratio", "add --whole-objects"),
+        ("import log.csv --columns key=1 --whole-objects -o x.swt", "need a column of keys and one of sizes"),
+    ] {
+        let output = sandbox.run(command);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(said.contains(expected) && said.lines().count() == 1, "{command}: {said}");
+    }
 }

@@ -45,6 +45,7 @@ mod random;
 mod registered;
 pub mod registry;
 mod settled;
+pub mod sized;
 mod task_list;
 pub mod task_registry;
 mod tasks;

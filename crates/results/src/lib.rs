@@ -1,7 +1,8 @@
 //! Results apart from pages: rows with named columns, as tables for people and as CSV, JSON and
 //! Parquet for programs.
 //!
-//! - [`SimulationReport`] holds the rows of `sweephand simulate`, [`MultiprogramReport`] those of
+//! - [`SimulationReport`] holds the rows of `sweephand simulate`, [`ObjectsReport`] those of
+//!   `sweephand simulate --whole-objects`, [`MultiprogramReport`] those of
 //!   `sweephand multiprogram`, [`SweepRow`] those of `sweephand sweep`, and [`LiveReport`] the runs
 //!   of `sweephand compare`.
 //! - [`TraceReport`] is what `sweephand info` says of a trace, [`PolicyListing`] what
@@ -23,6 +24,7 @@ mod columns;
 mod live;
 mod machine_readable;
 mod multiprogram;
+mod objects;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod policies;
@@ -37,6 +39,7 @@ pub use columns::{Column, Field};
 pub use live::{LiveFormat, LiveReport, LiveRun};
 pub use machine_readable::{SCHEMA_VERSION, header, json};
 pub use multiprogram::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
+pub use objects::{ObjectsFormat, ObjectsReport, ObjectsRow, ObjectsTrace};
 pub use policies::PolicyListing;
 pub use simulation::{Format, Measure, SimulatedSample, SimulatedTrace, SimulationReport, SimulationRow};
 #[cfg(feature = "parquet")]

@@ -32,8 +32,8 @@ pub trait Simulation: Send {
 }
 
 /// Watches what a simulation does to pages. Times are numbers of records of the trace. Each method
-/// does nothing unless it is written out. An engine is compiled for nobody, which costs nothing, and
-/// for a boxed observer, so that each policy is compiled twice however many kinds there are.
+/// does nothing unless it is written out. An engine is compiled for nobody, which costs nothing,
+/// and for a boxed observer, so that each policy is compiled twice however many kinds there are.
 pub trait Observer {
     /// Whether [`Observer::written`] is called. Looking for writes takes time at every reference.
     /// The answer stays the same during a simulation.

@@ -12,6 +12,7 @@
 //! - [`Future`] holds the next uses, for offline policies.
 //! - An [`Observer`] watches a simulation. Simulations without one do not pay for it.
 //!   [`RefaultObserver`] measures refault distances.
+//! - [`simulate_sized`] simulates caches of whole objects that have different sizes.
 //! - [`Sampling`] estimates the counts of a sweep from a sample of the pages.
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ mod opt_stack;
 mod outcome;
 mod refault;
 mod sampling;
+mod sized;
 mod stretches;
 mod sweep;
 
@@ -41,5 +43,8 @@ pub use refault::RefaultObserver;
 pub use sampling::{
     DEFAULT_SEED, Estimate, Estimates, GROUPS, LEAST_FRAMES, LEAST_PAGES, MeasuredError, SampleSize,
     SampleSizeError, Sampling, SamplingError,
+};
+pub use sized::{
+    BOUND, SizedError, SizedOutcome, SizedPolicyName, SizedTotals, simulate_sized, sized_totals,
 };
 pub use sweep::{Cell, DEFAULT_POLICIES, DEFAULT_SIZES, Sweep, SweepError, Trajectory, TrajectoryPoint};

@@ -1,7 +1,7 @@
 //! Accesses to bytes, of memory or of a disk, as references to pages.
 
 use crate::lines::Refused;
-use crate::{EndTotals, Error, Sink};
+use crate::{AllocKind, EndTotals, Error, Sink};
 
 /// Instructions between two marks: what the recorder has.
 const MARK_INSTRUCTIONS: u64 = 1_000_000;
@@ -60,6 +60,17 @@ impl<'a, S: Sink> Accesses<'a, S> {
             self.references += 1;
         }
         Ok(())
+    }
+
+    /// An object of so many bytes begins at `address`.
+    pub(crate) fn begin_object(&mut self, address: u64, bytes: u64) -> Result<(), Error> {
+        self.sink.alloc(address, bytes, AllocKind::Malloc)
+    }
+
+    /// The object at `address`, with all of its contents in so many bytes, is gone.
+    pub(crate) fn end_object(&mut self, address: u64, bytes: u64) -> Result<(), Error> {
+        self.sink.free(address)?;
+        self.drop_contents(address, bytes)
     }
 
     /// `bytes` bytes from byte `offset` of a disk on are read or written. Each disk has its own

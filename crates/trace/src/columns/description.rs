@@ -140,6 +140,10 @@ pub struct Columns {
     pub separator: Option<u8>,
     /// Bytes of a page, or of a block: a power of two from 512 up.
     pub page_bytes: u64,
+    /// Keys and sizes are kept as they are: each object begins with its size
+    /// ([`Event::Alloc`](crate::Event::Alloc)), and a request refers to its first page only. An
+    /// object that is requested with another size is a new one.
+    pub whole_objects: bool,
 }
 
 /// What is wrong with a description of columns.
@@ -312,6 +316,7 @@ impl FromStr for Columns {
             header: false,
             separator: None,
             page_bytes: 4096,
+            whole_objects: false,
         };
         for line in text.lines() {
             let line = line.split('#').next().unwrap_or_default();

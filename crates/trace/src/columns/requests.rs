@@ -70,6 +70,8 @@ pub(super) struct Requests<'a, S> {
     page_shift: u32,
     /// Numbers of objects in the order of their first requests, by the hash of tenant and key.
     objects: FxHashMap<Name, u32>,
+    /// Bytes of each object that exists, by its number; 0 for others. Only for whole objects.
+    sizes: Option<Vec<u32>>,
     /// Numbers of tenants in the order of their first requests, by the hash of the name.
     tenants: FxHashMap<Name, u32>,
     /// The last word of an op, and what it means: it is often the same.
@@ -87,6 +89,9 @@ impl<'a, S: Sink> Requests<'a, S> {
             .set_page_size(columns.page_bytes)
             .map_err(|_| "a page has a power of two of bytes, from 512 to 1 GiB")?;
         let of = |role| columns.of(role);
+        if columns.whole_objects && (of(Role::Key).is_none() || of(Role::Size).is_none()) {
+            return Err("whole objects need a column of keys and one of sizes");
+        }
         Ok(Self {
             page_shift: accesses.page_size().trailing_zeros(),
             accesses,
@@ -94,6 +99,7 @@ impl<'a, S: Sink> Requests<'a, S> {
             has: Role::ALL.map(|(role, _)| of(role).is_some()),
             writes: of(Role::Op).map_or(&[], |column: &Column| &column.writes),
             objects: FxHashMap::default(),
+            sizes: columns.whole_objects.then(Vec::new),
             tenants: FxHashMap::default(),
             last_op: (b"r".to_vec(), Op::Read),
             requests: 0,
@@ -133,14 +139,38 @@ impl<'a, S: Sink> Requests<'a, S> {
         let seed = self.tenant(row)?.map_or(0, |tenant| tenant + 1);
         let name = Name::of(row[Role::Key as usize], seed).ok_or("no key")?;
         let number = number_of(&mut self.objects, name)?;
-        if bytes > u64::from(u32::MAX) {
-            return Err("an object of 4 GiB or more".into());
+        let Ok(size) = u32::try_from(bytes) else { return Err("an object of 4 GiB or more".into()) };
+        if self.sizes.is_some() {
+            return self.whole_object(number, size, op);
         }
         let shift = if self.has[Role::Size as usize] { OBJECT_SHIFT } else { self.page_shift };
         match op {
             Op::Delete => self.accesses.drop_contents(number << shift, 1 << shift).map_err(Refused::from),
             _ => self.accesses.access(number << shift, bytes.max(1), op == Op::Write),
         }
+    }
+
+    /// A request for a whole object. One of no bytes is for the size that the object has.
+    fn whole_object(&mut self, number: u64, size: u32, op: Op) -> Result<(), Refused> {
+        let address = number << OBJECT_SHIFT;
+        let sizes = self.sizes.get_or_insert_default();
+        if sizes.len() <= number as usize {
+            sizes.resize(number as usize + 1, 0);
+        }
+        let known = &mut sizes[number as usize];
+        let size = if size == 0 { (*known).max(1) } else { size };
+        if *known > 0 && (op == Op::Delete || *known != size) {
+            *known = 0;
+            self.accesses.end_object(address, 1 << OBJECT_SHIFT)?;
+        }
+        if op == Op::Delete {
+            return Ok(());
+        }
+        if *known == 0 {
+            *known = size;
+            self.accesses.begin_object(address, u64::from(size))?;
+        }
+        self.accesses.access(address, 1, op == Op::Write)
     }
 
     /// The tenant's number, if there is a column for it.

@@ -1,0 +1,149 @@
+//! Caches of objects that have sizes: requests for whole objects, a capacity in bytes.
+//!
+//! A page policy gives up one page for one page. Here a new object may need room that several old
+//! ones have, and the question becomes which *bytes* are missed. Only some policies have a meaning
+//! for that: those whose order does not depend on how many pages there are ([`OfPages`] takes them
+//! as they are), and those that were made for it.
+//!
+//! ```text
+//!   hit:   hit(object)
+//!   miss:  miss(object, bytes), then evict_for(object, bytes) until there is room, then admit(object, bytes)
+//! ```
+//!
+//! [`POLICIES`] lists them, [`of_name`] finds one, and a [`SizedCache`] drives it.
+//!
+//! ```
+//! use sweephand_policy::PageId;
+//! use sweephand_policy::sized::{Access, SizedCache, of_name};
+//!
+//! let mut cache = SizedCache::new(of_name("lru")?.make(100), 100);
+//! assert_eq!(cache.request(PageId(0), 70), Access::Admitted);
+//! assert_eq!(cache.request(PageId(1), 40), Access::Admitted); // object 0 had to go
+//! assert_eq!(cache.request(PageId(1), 40), Access::Hit);
+//! assert_eq!(cache.request(PageId(2), 101), Access::Passed); // it never fits
+//! assert_eq!(cache.bytes(), 40);
+//! # Ok::<(), sweephand_policy::ArgumentError>(())
+//! ```
+
+mod cache;
+mod clock;
+mod gdsf;
+mod of_pages;
+mod s3_fifo;
+mod w_tinylfu;
+
+use crate::near::hint;
+use crate::policies::{Fifo, Lru, Lru2, Sieve};
+use crate::{ArgumentError, PageId, registry};
+use alloc::{boxed::Box, format, string::ToString};
+pub use cache::{Access, SizedCache};
+pub use clock::SizedClock;
+pub use gdsf::Gdsf;
+pub use of_pages::OfPages;
+pub use s3_fifo::SizedS3Fifo;
+pub use w_tinylfu::SizedWTinyLfu;
+
+/// A replacement policy for objects of different sizes. Objects have dense ids, as pages have.
+///
+/// The driver knows which objects are in the cache, and how many bytes they take.
+pub trait SizedPolicy {
+    /// A request for an object that is in the cache.
+    fn hit(&mut self, object: PageId);
+
+    /// A request for an object of so many bytes that is not, before room is made. An object larger
+    /// than the cache gets no further.
+    fn miss(&mut self, object: PageId, bytes: u64) {
+        let _ = (object, bytes);
+    }
+
+    /// Gives up an object, because `incoming` of so many bytes does not fit yet. `None` if
+    /// `incoming` is not to come in at all. The cache is not empty.
+    fn evict_for(&mut self, incoming: PageId, bytes: u64) -> Option<PageId>;
+
+    /// Takes in an object of so many bytes.
+    fn admit(&mut self, object: PageId, bytes: u64);
+
+    /// Forgets an object: it was deleted, or has been replaced by one of another size.
+    fn remove(&mut self, object: PageId);
+}
+
+/// A policy in [`POLICIES`].
+#[derive(Clone, Copy, Debug)]
+pub struct SizedEntry {
+    /// Its name; the same as that of the page policy, if there is one.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub summary: &'static str,
+    make: fn(capacity_bytes: u64) -> Box<dyn SizedPolicy + Send>,
+}
+
+impl SizedEntry {
+    /// The policy with an empty cache of so many bytes.
+    pub fn make(&self, capacity_bytes: u64) -> Box<dyn SizedPolicy + Send> {
+        (self.make)(capacity_bytes)
+    }
+}
+
+/// The policies that know sizes, in the order of listings.
+pub const POLICIES: [SizedEntry; 8] = [
+    SizedEntry {
+        name: "fifo",
+        summary: "the object that came first goes first",
+        make: |_| Box::new(OfPages::<Fifo>::new()),
+    },
+    SizedEntry {
+        name: "lru",
+        summary: "the least recently used object goes first",
+        make: |_| Box::new(OfPages::<Lru>::new()),
+    },
+    SizedEntry {
+        name: "clock",
+        summary: "FIFO with a second chance for objects used since the hand came by",
+        make: |_| Box::<SizedClock>::default(),
+    },
+    SizedEntry {
+        name: "sieve",
+        summary: "FIFO whose hand takes out unused objects and leaves the others in place",
+        make: |_| Box::new(OfPages::<Sieve>::new()),
+    },
+    SizedEntry {
+        name: "lru-2",
+        summary: "the object whose second last use is longest ago goes first",
+        make: |_| Box::new(OfPages::<Lru2>::new()),
+    },
+    SizedEntry {
+        name: "s3-fifo",
+        summary: "a small FIFO queue in front of the main one, with ghosts; queues have bytes",
+        make: |capacity_bytes| Box::new(SizedS3Fifo::new(capacity_bytes)),
+    },
+    SizedEntry {
+        name: "gdsf",
+        summary: "the object with the fewest uses a byte goes first, with aging",
+        make: |_| Box::<Gdsf>::default(),
+    },
+    SizedEntry {
+        name: "w-tinylfu",
+        summary: "admits an object behind a small window only if it is used more often than the next to go",
+        make: |capacity_bytes| Box::new(SizedWTinyLfu::new(capacity_bytes)),
+    },
+];
+
+/// The policy of that name.
+///
+/// # Errors
+/// There is none, or it has no meaning for objects of different sizes.
+pub fn of_name(name: &str) -> Result<&'static SizedEntry, ArgumentError> {
+    POLICIES.iter().find(|entry| entry.name == name).ok_or_else(|| {
+        let names = POLICIES.map(|entry| entry.name);
+        let is_of_pages = registry::POLICIES.iter().any(|entry| entry.info.name == name);
+        let reason = if is_of_pages {
+            "it counts pages, and has no version for objects of different sizes".into()
+        } else {
+            format!("there is no such policy{}", hint(name, names))
+        };
+        ArgumentError { policy: name.to_string(), reason: format!("{reason}; known: {}", names.join(" ")) }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! The rows of `sweephand simulate --whole-objects`, as a table, CSV, JSON or Parquet.
+
+use crate::columns::{Column, Field, named};
+use crate::machine_readable::{header, write_csv, write_json};
+use crate::{Table, bytes, grouped};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::io::{self, Write};
+use sweephand_sim::{SizedOutcome, SizedTotals};
+use sweephand_trace::Trace;
+
+/// One policy, or the bound of all, with one capacity on one trace. The fields are the columns of
+/// the CSV, in this order.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ObjectsRow {
+    /// The trace, as it was named.
+    pub trace: String,
+    /// The policy; `bound` for lower bounds on the misses and the missed bytes of all policies.
+    pub policy: String,
+    /// The cache's capacity.
+    pub memory_bytes: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Requests for objects that were not in the cache.
+    pub misses: u64,
+    /// `misses / requests`, to six decimals.
+    pub miss_ratio: f64,
+    /// Bytes of all requests.
+    pub requested_bytes: u64,
+    /// Bytes of the requests that missed.
+    pub missed_bytes: u64,
+    /// `missed_bytes / requested_bytes`, to six decimals.
+    pub byte_miss_ratio: f64,
+    /// Misses after which the object did not come in: too large, or refused by the policy. `None`
+    /// for the bound.
+    pub passed: Option<u64>,
+    /// Objects evicted. `None` for the bound.
+    pub evictions: Option<u64>,
+}
+
+impl ObjectsRow {
+    /// Its columns, in order.
+    pub const COLUMNS: [Column<Self>; 11] = [
+        ("trace", Field::Text(|row| &row.trace)),
+        ("policy", Field::Text(|row| &row.policy)),
+        ("memory_bytes", Field::Count(|row| row.memory_bytes)),
+        ("requests", Field::Count(|row| row.requests)),
+        ("misses", Field::Count(|row| row.misses)),
+        ("miss_ratio", Field::Ratio(|row| row.miss_ratio)),
+        ("requested_bytes", Field::Count(|row| row.requested_bytes)),
+        ("missed_bytes", Field::Count(|row| row.missed_bytes)),
+        ("byte_miss_ratio", Field::Ratio(|row| row.byte_miss_ratio)),
+        ("passed", Field::OptionalCount(|row| row.passed)),
+        ("evictions", Field::OptionalCount(|row| row.evictions)),
+    ];
+}
+
+/// What the rows on one trace have in common.
+#[derive(Clone, Debug, Serialize)]
+pub struct ObjectsTrace {
+    /// The trace, as it was named.
+    pub trace: String,
+    /// Its checksum, in hexadecimal: the identity of its contents.
+    pub checksum: String,
+    /// Requests.
+    pub requests: u64,
+    /// Bytes of all requests.
+    pub requested_bytes: u64,
+    /// Different objects.
+    pub objects: u64,
+    /// Their bytes, each object counted once.
+    pub object_bytes: u64,
+}
+
+impl ObjectsTrace {
+    /// What there is in a trace, under the name that it was given by.
+    pub fn new(name: String, trace: &Trace, totals: &SizedTotals) -> Self {
+        Self {
+            trace: name,
+            checksum: format!("{:016x}", trace.header().checksum),
+            requests: totals.requests,
+            requested_bytes: totals.requested_bytes,
+            objects: totals.objects,
+            object_bytes: totals.object_bytes,
+        }
+    }
+
+    /// The row of an outcome.
+    pub fn row(&self, policy: &str, memory_bytes: u64, outcome: &SizedOutcome) -> ObjectsRow {
+        let ratio = |part: u64, of: u64| (part as f64 / of.max(1) as f64 * 1e6).round() / 1e6;
+        ObjectsRow {
+            trace: self.trace.clone(),
+            policy: policy.to_string(),
+            memory_bytes,
+            requests: self.requests,
+            misses: outcome.misses,
+            miss_ratio: ratio(outcome.misses, self.requests),
+            requested_bytes: self.requested_bytes,
+            missed_bytes: outcome.missed_bytes,
+            byte_miss_ratio: ratio(outcome.missed_bytes, self.requested_bytes),
+            passed: outcome.passed,
+            evictions: outcome.evictions,
+        }
+    }
+}
+
+/// The results of a `simulate --whole-objects` command.
+#[derive(Clone, Debug, Serialize)]
+pub struct ObjectsReport {
+    /// Version, options, conventions.
+    pub sweephand: Map<String, Value>,
+    /// The traces, in order.
+    pub traces: Vec<ObjectsTrace>,
+    /// The results: by trace, policy and capacity, in that order.
+    pub rows: Vec<ObjectsRow>,
+}
+
+/// How the report is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ObjectsFormat {
+    /// For people: one table a trace, of misses or of missed bytes, in percent.
+    Table {
+        /// Missed bytes instead of misses.
+        bytes: bool,
+    },
+    /// The columns of [`ObjectsRow`].
+    Csv,
+    /// One object: `sweephand`, `traces`, `rows`.
+    Json,
+    /// The columns of [`ObjectsRow`], with types: a Parquet file.
+    #[cfg(feature = "parquet")]
+    Parquet,
+}
+
+impl ObjectsReport {
+    /// What the results depend on besides the traces: version, options, conventions.
+    pub fn header(options: impl IntoIterator<Item = (&'static str, Value)>) -> Map<String, Value> {
+        let conventions = json!({
+            "misses": "requests for objects that are not in the cache, first requests among them",
+            "missed_bytes": "bytes of the objects that missed, whole",
+            "sizes": "an object that is requested with another size is a new object",
+            "percentages_of_memory": "of the bytes of all objects, each counted once with its last size",
+            "bound": "no policy has fewer misses, and none has fewer missed bytes; one policy may reach neither",
+        });
+        header(options, conventions)
+    }
+
+    /// Writes the report.
+    pub fn write(&self, format: ObjectsFormat, out: impl Write + Send) -> io::Result<()> {
+        match format {
+            ObjectsFormat::Table { bytes } => self.write_tables(bytes, out),
+            ObjectsFormat::Csv => {
+                write_csv(self.rows.iter().map(|row| named(&ObjectsRow::COLUMNS, row)), out)
+            }
+            ObjectsFormat::Json => write_json(self, out),
+            #[cfg(feature = "parquet")]
+            ObjectsFormat::Parquet => crate::parquet::write(&ObjectsRow::COLUMNS, &self.rows, out),
+        }
+    }
+
+    fn write_tables(&self, of_bytes: bool, mut out: impl Write) -> io::Result<()> {
+        for (index, trace) in self.traces.iter().enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            writeln!(
+                out,
+                "{}: {} requests for {} objects ({})",
+                trace.trace,
+                grouped(trace.requests),
+                grouped(trace.objects),
+                bytes(trace.object_bytes)
+            )?;
+            let heading =
+                if of_bytes { "bytes missed, % of the bytes requested" } else { "misses, % of the requests" };
+            writeln!(out, "{heading}:\n")?;
+            write!(out, "{}", self.table(trace, of_bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Policies down, capacities across.
+    fn table(&self, trace: &ObjectsTrace, of_bytes: bool) -> Table {
+        let rows: Vec<_> = self.rows.iter().filter(|row| row.trace == trace.trace).collect();
+        let (mut sizes, mut policies): (Vec<u64>, Vec<&str>) = (Vec::new(), Vec::new());
+        for row in &rows {
+            if !sizes.contains(&row.memory_bytes) {
+                sizes.push(row.memory_bytes);
+            }
+            if !policies.contains(&row.policy.as_str()) {
+                policies.push(&row.policy);
+            }
+        }
+        let across = |first: &str, cell: &dyn Fn(u64) -> String| -> Vec<String> {
+            std::iter::once(first.to_string()).chain(sizes.iter().map(|&size| cell(size))).collect()
+        };
+        let share = |size: u64| format!("{:.0}%", 100.0 * size as f64 / trace.object_bytes.max(1) as f64);
+        let mut table = Table::new(across("memory", &bytes));
+        table.row(across("  of all objects", &share));
+        for policy in policies {
+            let cell = |size| {
+                let row = rows.iter().find(|row| row.policy == policy && row.memory_bytes == size);
+                let ratio = row.map(|row| if of_bytes { row.byte_miss_ratio } else { row.miss_ratio });
+                ratio.map_or(String::new(), |ratio| format!("{:.2}", 100.0 * ratio))
+            };
+            table.row(across(policy, &cell));
+        }
+        table
+    }
+}
