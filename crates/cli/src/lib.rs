@@ -20,6 +20,7 @@ mod keeper;
 mod live;
 mod man;
 mod multiprogram;
+mod partition;
 mod plot;
 mod policies;
 mod progress;
@@ -82,6 +83,8 @@ enum Command {
     Advise(advise::Args),
     /// Draw one picture of a trace
     Plot(plot::Args),
+    /// Divide a memory among the tenants of a log
+    Partition(partition::Args),
     /// Run many tasks in one memory, on a simulated computer with paging devices and load control
     Multiprogram(multiprogram::Args),
     /// Run a program in less memory than it wants, under a policy
@@ -149,6 +152,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         Command::Report(args) => report::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Plot(args) => plot::run(args),
+        Command::Partition(args) => partition::run(&args),
         Command::Multiprogram(args) => multiprogram::run(args),
         Command::Run(args) if args.is_of_tasks() => run_tasks::run(args),
         Command::Run(args) if args.pid.is_some() => run_pid::run(&args),

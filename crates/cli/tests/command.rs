@@ -874,3 +874,46 @@ fn whole_objects_are_simulated_in_bytes() {
         assert!(said.contains(expected) && said.lines().count() == 1, "{command}: {said}");
     }
 }
+
+/// A loop and a scan of two tenants: sharing costs the loop all of its hits.
+#[test]
+fn a_memory_is_divided_among_tenants() {
+    let sandbox = Sandbox::new();
+    let rows = (0..600).map(|time| format!("loop,{}\nscan,{time}\n", time % 6));
+    sandbox.write("log.csv", rows.collect::<String>());
+    sandbox.stdout("import log.csv --columns tenant=1,key=2 -o log.swt");
+    let csv = sandbox.stdout("partition log.swt -m 8p --format csv");
+    let expected = "\
+        trace,memory_pages,tenant,references,distinct_pages,shared_faults,own_pages,own_faults\n\
+        log.swt,8,loop,600,6,600,6,6\n\
+        log.swt,8,scan,600,600,600,2,600\n";
+    assert_eq!(csv, expected);
+    let table = sandbox.stdout("partition log.swt -m 8p,606p");
+    assert!(table.contains("32.0 KiB (8 pages) for 2 tenants") && table.contains("-49.5%"), "{table}");
+    let json = sandbox.stdout("partition log.swt -m 50% --policy clock-pro --format json");
+    if let Some(Err(error)) = keeps_to("partition.json", &json, &sandbox.path("")) {
+        panic!("{error}: {json}");
+    }
+    let info = sandbox.stdout("info log.swt --format json");
+    if let Some(Err(error)) = keeps_to("info.json", &info, &sandbox.path("")) {
+        panic!("{error}: {info}");
+    }
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    assert_eq!(info["metadata"]["tenants"]["names"], serde_json::json!(["loop", "scan"]));
+
+    // With offsets, each tenant has a disk of its own.
+    sandbox.stdout("import log.csv --columns tenant=1,offset=2*4096 -o disks.swt");
+    assert_eq!(sandbox.stdout("partition disks.swt -m 8p --format csv"), csv.replace("log.swt", "disks.swt"));
+
+    sandbox.stdout("import log.csv --columns key=2 -o one.swt");
+    for (command, expected) in [
+        ("simulate log.csv", "not a page number (a log with columns? `sweephand import --show` tells"),
+        ("import one.swt --columns key=1 -o two.swt", "one.swt: it is a trace already, and has no columns"),
+        ("partition one.swt", "one.swt: has no tenants; import the log with a column tenant=N"),
+        ("partition log.swt -m all", "too many to divide"),
+    ] {
+        let output = sandbox.run(command);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(text(&output.stderr).contains(expected), "{command}: {}", text(&output.stderr));
+    }
+}

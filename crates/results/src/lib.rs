@@ -2,7 +2,8 @@
 //! Parquet for programs.
 //!
 //! - [`SimulationReport`] holds the rows of `sweephand simulate`, [`ObjectsReport`] those of
-//!   `sweephand simulate --whole-objects`, [`MultiprogramReport`] those of
+//!   `sweephand simulate --whole-objects`, [`PartitionReport`] those of `sweephand partition`,
+//!   [`MultiprogramReport`] those of
 //!   `sweephand multiprogram`, [`SweepRow`] those of `sweephand sweep`, and [`LiveReport`] the runs
 //!   of `sweephand compare`.
 //! - [`TraceReport`] is what `sweephand info` says of a trace, [`PolicyListing`] what
@@ -27,6 +28,7 @@ mod multiprogram;
 mod objects;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod partition;
 mod policies;
 mod simulation;
 #[cfg(feature = "parquet")]
@@ -40,6 +42,7 @@ pub use live::{LiveFormat, LiveReport, LiveRun};
 pub use machine_readable::{SCHEMA_VERSION, header, json};
 pub use multiprogram::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
 pub use objects::{ObjectsFormat, ObjectsReport, ObjectsRow, ObjectsTrace};
+pub use partition::{PartitionFormat, PartitionReport, PartitionRow};
 pub use policies::PolicyListing;
 pub use simulation::{Format, Measure, SimulatedSample, SimulatedTrace, SimulationReport, SimulationRow};
 #[cfg(feature = "parquet")]

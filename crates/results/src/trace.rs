@@ -69,7 +69,11 @@ impl<'a> TraceReport<'a> {
     pub fn to_json(&self) -> Value {
         let Header { version, checksum, totals, metadata } = self.trace.header();
         // Objects name their places below. The stacks of all objects would be most of the output.
-        let metadata = Metadata { places: None, ..metadata.clone() };
+        let mut metadata = Metadata { places: None, ..metadata.clone() };
+        // So would the tenant of each object be. Their names tell enough.
+        if let Some(tenants) = &mut metadata.tenants {
+            tenants.of_objects.clear();
+        }
         let objects: Vec<Value> = self
             .objects
             .iter()

@@ -13,6 +13,7 @@
 //! - An [`Observer`] watches a simulation. Simulations without one do not pay for it.
 //!   [`RefaultObserver`] measures refault distances.
 //! - [`simulate_sized`] simulates caches of whole objects that have different sizes.
+//! - [`Tenancy`] divides a memory among the tenants of a log.
 //! - [`Sampling`] estimates the counts of a sweep from a sample of the pages.
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ mod lru_stack;
 mod memory;
 mod opt_stack;
 mod outcome;
+mod partition;
 mod refault;
 mod sampling;
 mod sized;
@@ -39,6 +41,7 @@ pub use lru_stack::LruStack;
 pub use memory::{MemorySize, MemorySizeError};
 pub use opt_stack::OptStack;
 pub use outcome::{Outcome, PagingTime, RefaultDistances};
+pub use partition::{PartitionError, Tenancy, TenantShare, divide};
 pub use refault::RefaultObserver;
 pub use sampling::{
     DEFAULT_SEED, Estimate, Estimates, GROUPS, LEAST_FRAMES, LEAST_PAGES, MeasuredError, SampleSize,

@@ -83,7 +83,7 @@ impl LruStack {
             }
             if let Some(Event::Drop { pages }) = event {
                 for page in pages.clone() {
-                    self.drop_contents(page);
+                    self.forget(page);
                 }
             }
         });
@@ -115,6 +115,15 @@ impl LruStack {
     /// infinite one.
     pub fn distances(&self) -> (&[u64], u64) {
         (&self.distances, self.first_touch_faults)
+    }
+
+    /// A reference to a page.
+    pub(crate) fn touch(&mut self, page: u32) {
+        if self.slot.len() <= page as usize {
+            self.slot.resize(page as usize + 1, NONE);
+        }
+        self.records += 1;
+        self.reference(page);
     }
 
     #[inline]
@@ -167,7 +176,8 @@ impl LruStack {
         self.holes.insert(slot);
     }
 
-    fn drop_contents(&mut self, page: u32) {
+    /// The contents of a page are gone.
+    pub(crate) fn forget(&mut self, page: u32) {
         if let Some(slot) = self.slot.get_mut(page as usize)
             && *slot != NONE
         {

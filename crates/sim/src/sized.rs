@@ -155,11 +155,17 @@ impl Sizes {
             }
             Event::Drop { pages } => {
                 for page in pages.clone() {
-                    self.of[page as usize].1 = 0;
-                    steps.push((PageId(page), 0));
+                    if let Some((_, bytes)) = self.of.get_mut(page as usize) {
+                        *bytes = 0;
+                        steps.push((PageId(page), 0));
+                    }
                 }
             }
-            Event::Move { page, to } => self.of[*page as usize] = (*to, 0),
+            Event::Move { page, to } => {
+                if let Some(of) = self.of.get_mut(*page as usize) {
+                    *of = (*to, 0);
+                }
+            }
             Event::Mark { .. } | Event::Map { .. } => {}
         }
     }

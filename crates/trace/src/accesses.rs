@@ -37,6 +37,11 @@ impl<'a, S: Sink> Accesses<'a, S> {
         1 << self.page_shift
     }
 
+    /// Pages of address space for each disk.
+    pub(crate) fn pages_of_disk(&self) -> u64 {
+        1 << (UNIT_SHIFT - self.page_shift)
+    }
+
     /// The input says how large a page is: a power of two, the same before the first reference and
     /// ever after.
     pub(crate) fn set_page_size(&mut self, bytes: u64) -> Result<(), &'static str> {

@@ -48,9 +48,10 @@ pub fn fuzz_reader(data: &[u8]) {
         }
     }
     // As logs with columns.
-    for (text, header) in LOGS {
+    for (text, header, whole_objects) in LOGS {
         let mut columns: Columns = text.parse().expect("the columns are right");
         columns.header = *header;
+        columns.whole_objects = *whole_objects;
         let [mut of_whole, mut of_pieces] = [First::new(REFERENCES), First::new(REFERENCES)];
         let whole = columns::read(&columns, ByteStream::new(data), &mut of_whole, &mut |_| {});
         let in_pieces = ByteStream::new(Pieces(data));
@@ -74,14 +75,18 @@ pub fn fuzz_reader(data: &[u8]) {
     }
 }
 
-/// Columns that any bytes are read with, and whether there is a header.
-const LOGS: &[(&str, bool)] = &[
-    ("key=1", false),
-    ("key=2,size=1,op=3,tenant=4,time=5", true),
-    ("offset=lba*512,size=bytes,op=op:w|x", false),
-    ("key=a.b,size=c,ttl=d", false),
-    ("record=7,skip=1,key=text3@4,size=u16be@2,op=u8@0:1,time=f32@2", false),
-    ("record=9,offset=u64@0,tenant=u8@8", false),
+/// Columns that any bytes are read with, whether there is a header, and whether objects are kept
+/// whole.
+const LOGS: &[(&str, bool, bool)] = &[
+    ("key=1", false, false),
+    ("key=2,size=1,op=3,tenant=4,time=5", true, false),
+    ("offset=lba*512,size=bytes,op=op:w|x", false, false),
+    ("key=a.b,size=c,ttl=d", false, false),
+    ("record=7,skip=1,key=text3@4,size=u16be@2,op=u8@0:1,time=f32@2", false, false),
+    ("record=9,offset=u64@0,tenant=u8@8", false, false),
+    ("key=1,offset=2,size=3,count=4", false, false),
+    ("key=1,size=2,op=3,tenant=4", false, true),
+    ("record=9,key=u32@0,size=u16@4,op=u8@6:1,count=u8@8", false, true),
 ];
 
 /// Decodes every chunk; gives the checksum of the trace written again, unless a chunk is refused.

@@ -2,6 +2,7 @@
 //! ([`Totals`]).
 
 use crate::places::Places;
+use crate::tenants::Tenants;
 use serde::{Deserialize, Serialize};
 
 /// Everything known about a trace before its first reference is read.
@@ -98,6 +99,9 @@ pub struct Metadata {
     /// Where in the program its objects were made, if the recorder said so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub places: Option<Places>,
+    /// Whose the pages are, if the trace was made of a log that says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenants: Option<Tenants>,
 }
 
 /// The epochs of a trace that holds each page once for each epoch in which it was used. Behind each
@@ -230,6 +234,7 @@ impl Default for Metadata {
             windows: Vec::new(),
             largest_child: None,
             places: None,
+            tenants: None,
         }
     }
 }

@@ -66,8 +66,7 @@ pub struct ImportOptions {
     pub name: PathBuf,
     /// The format; found by content if `None`.
     pub format: Option<Format>,
-    /// The input is a log with these columns, whatever `format` says, unless it is a trace in our
-    /// own format.
+    /// The input is a log with these columns, whatever `format` says.
     pub columns: Option<Columns>,
     /// Reduce to this window ([`crate::reduce`]); 0 does not.
     pub window: u64,
@@ -206,6 +205,9 @@ impl<'a> Input<'a> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<EndTotals, Error> {
         if self.is_native() {
+            if options.columns.is_some() {
+                return Err(Error::columns("it is a trace already, and has no columns".into()));
+            }
             let trace = Trace::in_memory(self.native_bytes()?, Path::new(""))?;
             return import_trace(&trace, writer, options.window, progress);
         }

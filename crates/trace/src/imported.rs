@@ -1,6 +1,7 @@
 //! What an importer of a format tells while it reads, and what it has found out in the end.
 
 use crate::places::Places;
+use crate::tenants::Tenants;
 use crate::{EndTotals, Metadata};
 use std::path::Path;
 
@@ -32,6 +33,8 @@ pub(crate) struct Imported {
     pub(crate) notes: Vec<String>,
     /// Where its objects were made, if it says so.
     pub(crate) places: Option<Places>,
+    /// Whose its pages are, if it says so.
+    pub(crate) tenants: Option<Tenants>,
 }
 
 impl Imported {
@@ -49,6 +52,7 @@ impl Imported {
         self.source.clone_into(&mut metadata.source);
         metadata.notes.extend_from_slice(&self.notes);
         metadata.places.clone_from(&self.places);
+        metadata.tenants.clone_from(&self.tenants);
         if let Some(reason) = self.cut_short {
             metadata.complete = false;
             reason.clone_into(&mut metadata.ended);

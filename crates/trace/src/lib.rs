@@ -67,6 +67,7 @@ pub mod reduce;
 mod replay;
 pub mod sample;
 pub mod spc;
+pub mod tenants;
 pub mod text;
 mod varint;
 mod virtual_time;

@@ -68,7 +68,12 @@ fn parse(line: &[u8]) -> Result<Option<u64>, &'static str> {
     };
     let digit = |byte: &u8| (*byte as char).to_digit(radix).map(u64::from);
     if digits.is_empty() || !digits.iter().all(|byte| digit(byte).is_some()) {
-        return Err("not a page number");
+        let has_columns = line.iter().any(|byte| matches!(byte, b',' | b';' | b'|' | b'\t'));
+        return Err(if has_columns {
+            "not a page number (a log with columns? `sweephand import --show` tells what to do)"
+        } else {
+            "not a page number"
+        });
     }
     digits
         .iter()

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use common::{Random, decoded};
 use sweephand_trace::columns::{Columns, KNOWN, KnownLog};
 use sweephand_trace::{
-    Error, Event, Header, ImportOptions, Look, Metadata, Trace, Writer, fuzz_reader, import,
+    EndTotals, Error, Event, Header, ImportOptions, Look, Metadata, Trace, Writer, fuzz_reader, import,
 };
 
 /// Imports a log.
@@ -291,7 +291,14 @@ fn logs_with_names_are_read_as_their_specifications_say() {
     let one_to_two = [(0, false), (OBJECT, false), (OBJECT + 1, false), (0, false)];
     let objects = [(7u64, 100u64), (9, 4097), (7, 100)];
     let disk = 1 << 40;
-    let logs: [Log; 10] = [
+    let with_features = |version: u64, features: usize| {
+        let request = |(key, size): (u64, u64)| {
+            let base = bytes(&[&u32(1), &u64(key), &u64(size), &u32(1), &u32(60), &u64(2)]);
+            bytes(&[&base, &vec![0xab; 4 * features]])
+        };
+        lcs(version, &objects.map(request))
+    };
+    let logs: [Log; 19] = [
         (
             "twitter",
             b"0,nz:u:eeW511W3,16,4097,33,get,0\n1,nz:u:eeW511W3,16,100,9,set,3600\n2,q:q:1wuP,17,0,33,get,0\n"
@@ -366,6 +373,29 @@ fn logs_with_names_are_read_as_their_specifications_say() {
             ),
             one_to_two.to_vec(),
         ),
+        ("lcs-4", with_features(4, 1), one_to_two.to_vec()),
+        ("lcs-5", with_features(5, 2), one_to_two.to_vec()),
+        ("lcs-6", with_features(6, 4), one_to_two.to_vec()),
+        ("lcs-7", with_features(7, 8), one_to_two.to_vec()),
+        ("lcs-8", with_features(8, 16), one_to_two.to_vec()),
+        (
+            "cachelib",
+            b"key,op,size,op_count,key_size\nk1,GET,4097,2,9\nk2,SET_LEASE,10,1,9\nk1,GET_LEASE,10,0,9\n".to_vec(),
+            vec![(0, false), (1, false), (0, false), (1, false), (OBJECT, true)],
+        ),
+        (
+            "tectonic",
+            b"310 262144 4325 1572074461.57806 1 24 3 5\n7 0 1 1572074462 4 24 3 5\n".to_vec(),
+            vec![(64, false), (65, false), (OBJECT, true)],
+        ),
+        (
+            "thesios",
+            b"filename,file_offset,application,op_type,request_io_size_bytes,start_time,simulated_latency\n\
+              a,8192,spanner,READ,4096,1.5,0.1\nb,0,x,WRITE,1,1.6,0.1\na,8192,spanner,READ,1,1.7,0.1\n"
+                .to_vec(),
+            vec![(2, false), (OBJECT, true), (2, false)],
+        ),
+        ("arc", b"100 3 0 0\n7 1 0 1\n".to_vec(), vec![(100, false), (101, false), (102, false), (7, false)]),
     ];
     assert_eq!(
         logs.each_ref().map(|(name, ..)| *name)[..],
@@ -374,11 +404,57 @@ fn logs_with_names_are_read_as_their_specifications_say() {
     for (name, log, expected) in logs {
         let columns = KnownLog::named(name).unwrap().columns();
         assert_eq!(imported(&log, columns).unwrap().0, expected, "{name}");
-        if name.starts_with("lcs") || name == "systor" {
+        if name.starts_with("lcs") || ["systor", "cachelib", "thesios"].contains(&name) {
             let found = Look::at(&log[..], &ImportOptions::default()).unwrap();
             assert_eq!((found.known.unwrap().name, found.references), (name, expected), "{name}");
             assert_eq!(Trace::from_bytes(log.clone()).unwrap().header().metadata.notes.len().min(1), 1);
         }
         fuzz_reader(&log);
     }
+}
+
+/// Commands to virtual SCSI disks are found by the version in each of them.
+#[test]
+fn commands_to_virtual_disks_are_found_by_content() {
+    let commands = |version: u8, length: usize, at: usize, count: usize| -> Vec<u8> {
+        let mut log = vec![0; length * count];
+        log.chunks_exact_mut(length).for_each(|command| command[at + 1] = version);
+        log
+    };
+    let known = |log: &[u8]| Look::at(log, &ImportOptions::default()).ok().and_then(|look| look.known);
+    assert_eq!(known(&commands(1, 32, 14, 40)).unwrap().name, "vscsi-1");
+    assert_eq!(known(&commands(2, 40, 2, 40)).unwrap().name, "vscsi-2");
+    // Too few to be sure, and one that disagrees.
+    assert!(known(&commands(1, 32, 14, 7)).is_none());
+    let mut log = commands(1, 32, 14, 40);
+    log[3 * 32 + 15] = 2;
+    assert!(known(&log).is_none());
+}
+
+/// A key and an offset are a place in an object; a count stands for so many requests.
+#[test]
+fn places_in_objects_and_counts() {
+    let read = |log: &str, columns: &str| imported(log.as_bytes(), columns.parse().unwrap()).unwrap().0;
+    let log = "a 4096 4097 r 1\nb 0 1 w 2\na 4096 1 r 0\n";
+    let expected = vec![(1, false), (2, false), (OBJECT, true), (OBJECT, true)];
+    assert_eq!(read(log, "key=1,offset=2,size=3,op=4,count=5"), expected);
+    // Without sizes, an offset is one page.
+    assert_eq!(read("a 4096\nb 8191\n", "key=1,offset=2"), [(1, false), (OBJECT + 1, false)]);
+    let refused = |log: &str, columns: &str| {
+        imported(log.as_bytes(), columns.parse().unwrap()).unwrap_err().to_string()
+    };
+    let error = refused("a 4294967295 1\n", "key=1,offset=2,size=3");
+    assert!(error.contains("line 1") && error.contains("4 GiB or more"), "{error}");
+    let error = refused("a 1\nb 1000001\n", "key=1,count=2");
+    assert!(error.contains("line 2") && error.contains("more than a million requests"), "{error}");
+}
+
+/// A trace in our own format has no columns.
+#[test]
+fn columns_of_a_trace_are_refused() {
+    let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+    writer.reference(7, false).unwrap();
+    let (trace, _) = writer.finish(EndTotals::default()).unwrap();
+    let error = imported(&trace.into_inner(), "key=1".parse().unwrap()).unwrap_err().to_string();
+    assert!(error.contains("it is a trace already"), "{error}");
 }

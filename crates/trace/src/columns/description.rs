@@ -13,10 +13,11 @@ pub(super) enum Role {
     Tenant,
     Time,
     Ttl,
+    Count,
 }
 
 impl Role {
-    pub(super) const ALL: [(Role, &str); 7] = [
+    pub(super) const ALL: [(Role, &str); 8] = [
         (Self::Key, "key"),
         (Self::Offset, "offset"),
         (Self::Size, "size"),
@@ -24,6 +25,7 @@ impl Role {
         (Self::Tenant, "tenant"),
         (Self::Time, "time"),
         (Self::Ttl, "ttl"),
+        (Self::Count, "count"),
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -192,10 +194,8 @@ impl Columns {
 
     fn checked(self) -> Result<Self, String> {
         let structs = self.columns.iter().filter(|column| matches!(column.place, Place::Bytes(..))).count();
-        match (self.of(Role::Key), self.of(Role::Offset)) {
-            (None, None) => return Err("no column says what is requested: name key or offset".into()),
-            (Some(_), Some(_)) => return Err("key and offset exclude each other".into()),
-            _ => {}
+        if self.of(Role::Key).is_none() && self.of(Role::Offset).is_none() {
+            return Err("no column says what is requested: name key or offset".into());
         }
         if structs == 0 && (self.record_bytes > 0 || self.skip_bytes > 0) {
             return Err("record and skip are for binary structs, with columns like u64@4".into());
@@ -277,7 +277,7 @@ impl Column {
                     (rest, scale) = (place, 1.0 / divisor as f64);
                 }
             }
-            Role::Key | Role::Tenant | Role::Ttl => {}
+            Role::Key | Role::Tenant | Role::Ttl | Role::Count => {}
         }
         if scale == 0.0 || !scale.is_finite() {
             return Err(wrong("nothing can be counted in units of 0"));
@@ -353,14 +353,13 @@ mod tests {
         for (text, reason) in [
             ("", "no column says what is requested: name key or offset"),
             ("size=2", "no column says what is requested: name key or offset"),
-            ("key=1,offset=2", "key and offset exclude each other"),
             ("key=1,key=2", "key is named twice"),
             ("key", "'key': not like key=3"),
             ("key=", "key=: no column"),
             ("key=0", "key=0: columns count from 1"),
             (
                 "keys=1",
-                "'keys': no column is called so; known: key offset size op tenant time ttl record skip",
+                "'keys': no column is called so; known: key offset size op tenant time ttl count record skip",
             ),
             ("key=u64@4", "record=BYTES is missing: how long is a struct?"),
             ("key=u64@4,record=11", "key goes beyond a struct of 11 bytes"),

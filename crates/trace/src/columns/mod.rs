@@ -6,12 +6,13 @@
 //! | column | what | kept |
 //! |--------|------|------|
 //! | `key` | an object, any text or number; objects get numbers in order of first request | its number |
-//! | `offset` | first byte on a disk, or of a file | the page |
+//! | `offset` | first byte on a disk, or, beside `key`, of the object | the page |
 //! | `size` | bytes, from `offset` on or of the object; cut into pages | the pages |
 //! | `op` | words that say read, write or delete | read or write; a deletion drops the contents |
 //! | `tenant` | objects and offsets of each tenant are its own | |
 //! | `time` | seconds | how long the log is and its rate, in a note |
 //! | `ttl` | time to live | nothing: a note says so |
+//! | `count` | requests that the row stands for, one behind the other | so many |
 //!
 //! With `size`, an object takes as many pages of its own as its size needs, at least one; without,
 //! it takes one. A request touches each of its pages once, in ascending order. Memory grows with

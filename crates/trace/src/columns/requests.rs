@@ -1,5 +1,7 @@
 //! The values of a row, as references to pages.
 
+use std::fmt;
+
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
@@ -7,7 +9,11 @@ use super::description::{Column, Columns, ROLES, Role};
 use crate::accesses::Accesses;
 use crate::imported::Imported;
 use crate::lines::Refused;
+use crate::tenants::Tenants;
 use crate::{Error, Sink};
+
+/// A row cannot stand for more requests: in a log, a larger count is damage.
+const MOST_COUNT: u64 = 1_000_000;
 
 /// Addresses that an object has to itself where objects have sizes: as many as a size can say.
 const OBJECT_SHIFT: u32 = 32;
@@ -41,12 +47,30 @@ pub(super) enum Op {
 
 impl Op {
     const WORDS: [(Op, &'static [&'static str]); 3] = [
-        (Self::Read, &["r", "rs", "ra", "read", "get", "gets", "gat", "lookup", "load", "fetch", "head"]),
+        (
+            Self::Read,
+            &["r", "rs", "ra", "read", "get", "gets", "gat", "get_lease", "lookup", "load", "fetch", "head"],
+        ),
         (
             Self::Write,
             &[
-                "w", "ws", "write", "put", "set", "add", "insert", "update", "replace", "cas", "append",
-                "prepend", "incr", "decr", "store", "post",
+                "w",
+                "ws",
+                "write",
+                "put",
+                "set",
+                "set_lease",
+                "add",
+                "insert",
+                "update",
+                "replace",
+                "cas",
+                "append",
+                "prepend",
+                "incr",
+                "decr",
+                "store",
+                "post",
             ],
         ),
         (Self::Delete, &["d", "delete", "del", "remove", "discard", "trim", "unmap"]),
@@ -73,7 +97,9 @@ pub(super) struct Requests<'a, S> {
     /// Bytes of each object that exists, by its number; 0 for others. Only for whole objects.
     sizes: Option<Vec<u32>>,
     /// Numbers of tenants in the order of their first requests, by the hash of the name.
-    tenants: FxHashMap<Name, u32>,
+    tenant_numbers: FxHashMap<Name, u32>,
+    /// Their names, and whose the objects are.
+    tenants: Tenants,
     /// The last word of an op, and what it means: it is often the same.
     last_op: (Vec<u8>, Op),
     requests: u64,
@@ -92,6 +118,9 @@ impl<'a, S: Sink> Requests<'a, S> {
         if columns.whole_objects && (of(Role::Key).is_none() || of(Role::Size).is_none()) {
             return Err("whole objects need a column of keys and one of sizes");
         }
+        if columns.whole_objects && of(Role::Offset).is_some() {
+            return Err("whole objects have no offsets: leave that column out");
+        }
         Ok(Self {
             page_shift: accesses.page_size().trailing_zeros(),
             accesses,
@@ -100,7 +129,8 @@ impl<'a, S: Sink> Requests<'a, S> {
             writes: of(Role::Op).map_or(&[], |column: &Column| &column.writes),
             objects: FxHashMap::default(),
             sizes: columns.whole_objects.then(Vec::new),
-            tenants: FxHashMap::default(),
+            tenant_numbers: FxHashMap::default(),
+            tenants: Tenants::default(),
             last_op: (b"r".to_vec(), Op::Read),
             requests: 0,
             deletions: 0,
@@ -109,7 +139,6 @@ impl<'a, S: Sink> Requests<'a, S> {
     }
 
     pub(super) fn row(&mut self, row: &Row<'_>) -> Result<(), Refused> {
-        self.requests += 1;
         if self.has[Role::Time as usize] {
             self.time(row[Role::Time as usize])?;
         }
@@ -120,34 +149,69 @@ impl<'a, S: Sink> Requests<'a, S> {
         } else {
             1
         };
-        self.deletions += u64::from(op == Op::Delete);
-        if self.has[Role::Key as usize] {
-            self.object(row, bytes, op)
+        let count = if self.has[Role::Count as usize] {
+            let count = self.whole(row, Role::Count, "not a number in the column of counts")?;
+            Some(count)
+                .filter(|count| *count <= MOST_COUNT)
+                .ok_or("a row for more than a million requests")?
         } else {
+            1
+        };
+        let offset = if self.has[Role::Offset as usize] {
             let reason = "not a number in the column of offsets (is it a key?)";
-            let offset = self.whole(row, Role::Offset, reason)?;
-            let tenant = self.tenant(row)?.unwrap_or(0);
-            match op {
-                Op::Delete => self.accesses.discard(tenant, offset, bytes),
-                _ => self.accesses.request(tenant, offset, bytes, op == Op::Write),
+            self.whole(row, Role::Offset, reason)?
+        } else {
+            0
+        };
+        self.requests += count;
+        self.deletions += if op == Op::Delete { count } else { 0 };
+        for _ in 0..count {
+            if self.has[Role::Key as usize] {
+                self.object(row, offset, bytes, op)?;
+            } else {
+                let tenant = self.tenant(row)?.unwrap_or(0);
+                match op {
+                    Op::Delete => self.accesses.discard(tenant, offset, bytes)?,
+                    _ => self.accesses.request(tenant, offset, bytes, op == Op::Write)?,
+                }
             }
         }
+        Ok(())
     }
 
     #[inline]
-    fn object(&mut self, row: &Row<'_>, bytes: u64, op: Op) -> Result<(), Refused> {
-        let seed = self.tenant(row)?.map_or(0, |tenant| tenant + 1);
+    fn object(&mut self, row: &Row<'_>, offset: u64, bytes: u64, op: Op) -> Result<(), Refused> {
+        let tenant = self.tenant(row)?;
+        let seed = tenant.map_or(0, |tenant| tenant + 1);
         let name = Name::of(row[Role::Key as usize], seed).ok_or("no key")?;
+        let known = self.objects.len();
         let number = number_of(&mut self.objects, name)?;
-        let Ok(size) = u32::try_from(bytes) else { return Err("an object of 4 GiB or more".into()) };
+        if let Some(tenant) = tenant
+            && self.objects.len() > known
+        {
+            self.tenants.push_object(tenant as u32);
+        }
+        let Ok(size) = u32::try_from(offset.saturating_add(bytes)) else {
+            return Err("an object of 4 GiB or more".into());
+        };
         if self.sizes.is_some() {
             return self.whole_object(number, size, op);
         }
-        let shift = if self.has[Role::Size as usize] { OBJECT_SHIFT } else { self.page_shift };
+        let shift = self.object_shift();
+        let address = (number << shift) + offset;
         match op {
-            Op::Delete => self.accesses.drop_contents(number << shift, 1 << shift).map_err(Refused::from),
-            _ => self.accesses.access(number << shift, bytes.max(1), op == Op::Write),
+            Op::Delete if self.has[Role::Offset as usize] && self.has[Role::Size as usize] => {
+                Ok(self.accesses.drop_contents(address, bytes)?)
+            }
+            Op::Delete => Ok(self.accesses.drop_contents(number << shift, 1 << shift)?),
+            _ => self.accesses.access(address, bytes.max(1), op == Op::Write),
         }
+    }
+
+    /// An object has so many bytes of address space to itself, as a power of two.
+    fn object_shift(&self) -> u32 {
+        let can_be_large = self.has[Role::Offset as usize] || self.has[Role::Size as usize];
+        if can_be_large { OBJECT_SHIFT } else { self.page_shift }
     }
 
     /// A request for a whole object. One of no bytes is for the size that the object has.
@@ -178,8 +242,13 @@ impl<'a, S: Sink> Requests<'a, S> {
         if !self.has[Role::Tenant as usize] {
             return Ok(None);
         }
-        let name = Name::of(row[Role::Tenant as usize], 0).ok_or("no tenant")?;
-        Ok(Some(number_of(&mut self.tenants, name)?))
+        let value = row[Role::Tenant as usize];
+        let name = Name::of(value, 0).ok_or("no tenant")?;
+        let number = number_of(&mut self.tenant_numbers, name)?;
+        if number as usize == self.tenants.names.len() {
+            self.tenants.names.push(value.to_string());
+        }
+        Ok(Some(number))
     }
 
     fn op(&mut self, value: Value<'_>) -> Result<Op, Refused> {
@@ -254,7 +323,7 @@ impl<'a, S: Sink> Requests<'a, S> {
             rows += &format!(" for {}", count(self.objects.len() as u64, "object", "objects"));
         }
         if self.has[Role::Tenant as usize] {
-            rows += &format!(" of {}", count(self.tenants.len() as u64, "tenant", "tenants"));
+            rows += &format!(" of {}", count(self.tenants.names.len() as u64, "tenant", "tenants"));
         }
         if let Some((first, last)) = self.times {
             let seconds = last - first;
@@ -271,8 +340,25 @@ impl<'a, S: Sink> Requests<'a, S> {
             notes.push("times to live are ignored: only a policy evicts".to_owned());
         }
         let page_size = self.accesses.page_size();
+        let pages_each = if self.has[Role::Key as usize] {
+            1 << (self.object_shift() - self.page_shift)
+        } else {
+            self.accesses.pages_of_disk()
+        };
+        let tenants = self.has[Role::Tenant as usize].then_some(Tenants { pages_each, ..self.tenants });
         let end = self.accesses.finish("a log")?;
-        Ok(Imported { end, page_size, source, notes, ..Imported::default() })
+        Ok(Imported { end, page_size, source, notes, tenants, ..Imported::default() })
+    }
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => Ok(()),
+            Self::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
+            Self::Number(number) => number.fmt(f),
+            Self::Real(number) => number.fmt(f),
+        }
     }
 }
 
