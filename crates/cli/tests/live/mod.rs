@@ -8,11 +8,12 @@ mod children;
 
 pub(crate) use children::{Running, command, descendants, ignoring, program_of, spawn};
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::thread::sleep;
+use std::thread::{JoinHandle, sleep, spawn as spawn_thread};
 use std::time::{Duration, Instant};
 
 pub(crate) const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
@@ -80,15 +81,27 @@ pub(crate) fn output(command: &mut Command) -> Output {
     wait(spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())))
 }
 
-/// Waits for the end, within bounds.
+/// Waits for the end, within bounds. Meanwhile it reads the streams: a program that has filled a
+/// pipe waits for a reader.
 pub(crate) fn wait(mut child: Running) -> Output {
     let start = Instant::now();
-    // What these programs print fits a pipe.
+    let stdout = child.stdout.take().map(read_to_end);
+    let stderr = child.stderr.take().map(read_to_end);
     while child.try_wait().unwrap().is_none() {
         assert!(start.elapsed() < PATIENCE, "process {} does not end", child.id());
         sleep(Duration::from_millis(5));
     }
-    child.output()
+    let all =
+        |reader: Option<JoinHandle<Vec<u8>>>| reader.map_or_else(Vec::new, |reader| reader.join().unwrap());
+    Output { stdout: all(stdout), stderr: all(stderr), ..child.output() }
+}
+
+fn read_to_end(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    spawn_thread(move || {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
