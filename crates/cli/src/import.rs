@@ -17,8 +17,8 @@ use sweephand_trace::{Error, Format, ImportOptions, Irim, Look, Metadata, Writer
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Trace or log to import, plain or compressed by gzip, xz, zstd, bzip2 or lz4; - is standard
-    /// input
+    /// Trace or log to import, plain or compressed by gzip, xz, zstd, bzip2, lz4 or zip; - is
+    /// standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// Trace to write
@@ -74,7 +74,7 @@ enum FormatName {
     Pgtr,
     /// What valgrind --tool=lackey --trace-mem=yes prints, without the output of the program
     Lackey,
-    /// What DynamoRIO's view tool prints of a drmemtrace trace
+    /// DynamoRIO's drmemtrace: a file of DIR/trace, or what the view tool prints
     Drmemtrace,
     /// Requests to disks: unit,block,size,R or W,time (Storage Performance Council)
     Spc,

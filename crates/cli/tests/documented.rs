@@ -41,6 +41,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "grep sweephand- /proc/swaps",
         "is for what a killed run may leave behind, with a placeholder",
     ),
+    ("docs/trace-formats.md", "sweephand import drmemtrace.app", "needs DynamoRIO"),
     ("docs/trace-formats.md", "drrun ", "needs DynamoRIO"),
     (
         "docs/watch.md",

@@ -9,6 +9,7 @@ use liblzma::stream::{CONCATENATED, Stream};
 use lz4_flex::frame::FrameDecoder;
 
 use crate::Error;
+use crate::zip::{self, Zip};
 
 /// How much memory an xz file may ask for (its largest preset asks for 65 MiB).
 const XZ_MEMORY: u64 = 256 << 20;
@@ -21,6 +22,8 @@ pub(crate) enum Compression {
     Zstd,
     Bzip2,
     Lz4,
+    /// The files of an archive, one behind the other.
+    Zip,
 }
 
 impl Compression {
@@ -33,6 +36,7 @@ impl Compression {
             // The level, then the first byte of a block's mark or of the end's.
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, ..] => Some(Self::Bzip2),
             [0x04, 0x22, 0x4d, 0x18, ..] => Some(Self::Lz4),
+            _ if head.starts_with(zip::MAGIC) => Some(Self::Zip),
             _ => None,
         }
     }
@@ -48,6 +52,7 @@ impl Compression {
             Self::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(reader)?),
             Self::Bzip2 => Box::new(MultiBzDecoder::new(reader)),
             Self::Lz4 => Box::new(Lz4(FrameDecoder::new(Watched { reader, ended: false }))),
+            Self::Zip => Box::new(Zip::new(reader)),
         })
     }
 }

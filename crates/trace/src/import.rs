@@ -32,7 +32,8 @@ pub enum Format {
     Text,
     /// What Valgrind's lackey prints ([`crate::lackey`]).
     Lackey,
-    /// What DynamoRIO's view tool prints of a drmemtrace trace ([`crate::drmemtrace`]).
+    /// DynamoRIO's drmemtrace, as it is stored or as its view tool prints it
+    /// ([`crate::drmemtrace`]).
     Drmemtrace,
     /// Requests to disks, as the Storage Performance Council has them ([`crate::spc`]).
     Spc,
@@ -80,6 +81,14 @@ fn is_text(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r'))
 }
 
+/// Whether a beginning tells what the input is: by a mark, or by its first line. Other binary data
+/// may need all of [`HEAD`].
+fn is_told(head: &[u8]) -> bool {
+    let is_marked =
+        head.starts_with(&MAGIC[..4]) || head.starts_with(&pgtr::MAGIC) || Compression::of(head).is_some();
+    is_marked || (is_text(head) && head.contains(&b'\n'))
+}
+
 /// Reads `reader`, of any format, into `writer`, and fills in the writer's metadata. Hand what it
 /// returns to [`Writer::finish`]. `progress` is called now and then.
 pub fn import<W: Write + Seek>(
@@ -115,11 +124,8 @@ impl<'a> Input<'a> {
     fn look(mut rest: Box<dyn Read + 'a>) -> Result<Self, Error> {
         let mut head = vec![0; HEAD];
         let mut length = 0;
-        // A live pipe may have little to give: what tells formats apart is enough. Of text that is
-        // the first line.
-        while length < MAGIC.len()
-            || (length < HEAD && is_text(&head[..length]) && !head[..length].contains(&b'\n'))
-        {
+        // A live pipe may have little to give: what tells formats apart is enough.
+        while length < MAGIC.len() || (length < HEAD && !is_told(&head[..length])) {
             match rest.read(&mut head[length..]) {
                 Ok(0) => break,
                 Ok(bytes) => length += bytes,
@@ -170,7 +176,7 @@ impl<'a> Input<'a> {
                 "an IRIM string (`sweephand import --irim`), which has no references any more",
             ),
             (b"\x7fELF", "an ELF file (a program or a library)"),
-            (b"PK\x03\x04", "a zip file"),
+            (b"PK\x03\x04", "compressed by zip several times over"),
             (b"BZh", "compressed by bzip2 several times over"),
             (b"PAR1", "a Parquet file"),
             (b"\x1f\x8b", "compressed by gzip several times over"),
@@ -184,11 +190,12 @@ impl<'a> Input<'a> {
             Ok(Format::Pgtr)
         } else if let Some((_, found)) = known.iter().find(|(magic, _)| head.starts_with(magic)) {
             Err(Error::unrecognised(*found))
+        } else if drmemtrace::is(head) {
+            Ok(Format::Drmemtrace)
         } else if is_text(head) {
             let first_line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
             Ok(match () {
                 () if lackey::is(head) => Format::Lackey,
-                () if drmemtrace::is(head) => Format::Drmemtrace,
                 () if spc::is(first_line) => Format::Spc,
                 () if msr::is(first_line) => Format::Msr,
                 () => Format::Text,

@@ -72,6 +72,7 @@ pub mod text;
 mod varint;
 mod virtual_time;
 mod writer;
+mod zip;
 
 pub use chunk::Chunk;
 pub use error::Error;

@@ -6,7 +6,7 @@ mod common;
 use std::io::Write;
 use std::path::Path;
 
-use common::{Random, Step, pgtr, written};
+use common::{Random, Step, pgtr, written, zipped};
 use sweephand_trace::{AllocKind, Chunk, Error, Trace, fuzz_reader};
 
 /// A small program with everything in it.
@@ -74,7 +74,7 @@ fn compressed_truncated_anywhere() {
     }
 }
 
-fn compressions(whole: &[u8]) -> [(&'static str, Vec<u8>); 3] {
+fn compressions(whole: &[u8]) -> [(&'static str, Vec<u8>); 4] {
     let gzip = |bytes: &[u8]| {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         gzip.write_all(bytes).unwrap();
@@ -87,7 +87,7 @@ fn compressions(whole: &[u8]) -> [(&'static str, Vec<u8>); 3] {
     let zstd = zstd::encode_all(whole, 3).unwrap();
     // Two gzip members: but for that boundary, where the PGTR inside is cut, every cut is inside a
     // member.
-    [("gzip", members), ("xz", xz.finish().unwrap()), ("zstd", zstd)]
+    [("gzip", members), ("xz", xz.finish().unwrap()), ("zstd", zstd), ("zip", zipped(whole))]
 }
 
 /// Every single bit: an error, or a bit that means nothing to zstd and the same content.

@@ -6,7 +6,7 @@ mod common;
 use std::io::{Cursor, Read, Write};
 use std::path::PathBuf;
 
-use common::{Random, decoded};
+use common::{Random, decoded, zipped};
 use sweephand_trace::{
     Error, Event, Format, Header, ImportOptions, Metadata, Trace, Writer, fuzz_reader, import,
 };
@@ -113,6 +113,43 @@ fn champsim() -> Vec<u8> {
     .concat()
 }
 
+/// A record of a drmemtrace trace.
+fn entry(kind: u16, size: u16, value: u64) -> Vec<u8> {
+    [&kind.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat()
+}
+
+/// The records of [`DRMEMTRACE`], and some that have no line there.
+fn drmemtrace() -> Vec<u8> {
+    let (read, write, fetch, jump, not_fetched) = (0, 1, 10, 48, 29);
+    let (marker, page_size, timestamp, thread) = (28, 18, 2, 22);
+    [
+        entry(25, 0, 6),
+        entry(marker, 12, 6),
+        entry(thread, 4, 2_765_542),
+        entry(24, 4, 2_765_542),
+        entry(marker, page_size, 4096),
+        // The code of the instruction behind it.
+        entry(47, 8, 0x0008_245c_8b48),
+        entry(fetch, 8, 0x40_2ffc),
+        entry(read, 8, 0x7fdf_64e2_adc8),
+        // Prefetch and flush.
+        entry(3, 1, 0x99_9000),
+        entry(20, 64, 0x99_9000),
+        // Only says where an access is made.
+        entry(fetch, 0, 0x77_7000),
+        entry(marker, timestamp, 13_334_804_716_609_227),
+        entry(marker, 21, 0),
+        entry(thread, 4, 2_765_543),
+        entry(24, 4, 2_765_542),
+        entry(jump, 2, 0x40_4a94),
+        entry(write, 4, 0x7fdf_64e2_b000),
+        entry(not_fetched, 2, 0x40_5000),
+        entry(23, 4, 2_765_543),
+        entry(26, 0, 0),
+    ]
+    .concat()
+}
+
 /// Formats of binary records, which content does not tell.
 const BINARY: [Format; 2] = [Format::OracleGeneral, Format::ChampSim];
 
@@ -140,6 +177,17 @@ fn samples() -> Vec<Sample> {
         (
             Format::Drmemtrace,
             DRMEMTRACE.into(),
+            vec![
+                (0x402, false),
+                (0x403, false),
+                (0x7_fdf6_4e2a, false),
+                (0x404, false),
+                (0x7_fdf6_4e2b, true),
+            ],
+        ),
+        (
+            Format::Drmemtrace,
+            drmemtrace(),
             vec![
                 (0x402, false),
                 (0x403, false),
@@ -212,7 +260,7 @@ fn samples_become_the_references_they_stand_for() {
         assert_eq!(header.metadata.page_size, 4096, "{format:?}");
         trace.verify(&mut |_| {}).unwrap();
         // The last line need not end, and lines may end as in MS-DOS.
-        if !BINARY.contains(&format) {
+        if sample.is_ascii() && !sample.contains(&0) {
             let text = String::from_utf8(sample).unwrap();
             for text in [text.trim_end().to_owned(), text.replace('\n', "\r\n")] {
                 let (again, _) = imported(text.as_bytes(), Some(format)).unwrap();
@@ -238,7 +286,8 @@ fn samples_are_known_by_content_through_compression_and_slow_pipes() {
         let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 6);
         xz.write_all(&sample).unwrap();
         let zstd = zstd::encode_all(&sample[..], 3).unwrap();
-        for bytes in [&sample, &gzip.finish().unwrap(), &xz.finish().unwrap(), &zstd] {
+        let zip = zipped(&sample);
+        for bytes in [&sample, &gzip.finish().unwrap(), &xz.finish().unwrap(), &zstd, &zip] {
             assert_eq!(references(&imported(&bytes[..], named).unwrap().0), expected, "{format:?}");
             assert_eq!(references(&imported(Slow(bytes), named).unwrap().0), expected, "{format:?}");
         }
@@ -262,6 +311,8 @@ fn programs_and_instructions_are_kept() {
     assert_eq!(decoded(&trace).1, [(8, Event::Mark { instructions: 2, references: 8 })]);
     let (_, header) = imported(DRMEMTRACE.as_bytes(), None).unwrap();
     assert_eq!((header.totals.instructions, header.metadata.program.as_str()), (Some(2), "a"));
+    let (_, header) = imported(&drmemtrace()[..], None).unwrap();
+    assert_eq!((header.totals.instructions, header.metadata.source.as_str()), (Some(2), "drmemtrace"));
     let (_, header) = imported(&champsim()[..], Some(Format::ChampSim)).unwrap();
     assert_eq!((header.totals.instructions, header.metadata.instruction_fetches), (Some(3), true));
     let (_, header) = imported(SPC.as_bytes(), None).unwrap();
@@ -344,6 +395,10 @@ fn what_is_wrong_has_a_place() {
         let expected = format!("a.trace: line {number} (byte {place}): {expected}: {shown:?}");
         assert_eq!(error(format, format!("{sample}{line}\n").as_bytes()), expected);
     }
+    let records = drmemtrace();
+    let footer = records.len() - 12;
+    let behind = |kind, size, value| [&records[..footer], &entry(kind, size, value)].concat();
+    let narrow = [25, 0, 0, 0, 6, 0, 0, 0, 28, 0, 12, 0, 6, 0, 0, 0];
     let oracle = oracle_general();
     let past = [&oracle[..], &record(9, 1, 1)].concat();
     let executed = champsim();
@@ -352,6 +407,33 @@ fn what_is_wrong_has_a_place() {
     for (format, input, expected) in [
         (Format::Lackey, &b"==1== Command: x\n"[..], "is a lackey trace without a single reference"),
         (Format::Spc, b"0,1,0,r,0.1\n", "is an SPC trace without a single reference"),
+        (Format::Drmemtrace, &records[..50], "ends too soon, at byte 50, inside record 4"),
+        (
+            Format::Drmemtrace,
+            &records[..footer],
+            "ends too soon, at byte 228, without the footer of a drmemtrace trace",
+        ),
+        (Format::Drmemtrace, &behind(50, 0, 0), "record 19 at byte 228: a record of no known type"),
+        (
+            Format::Drmemtrace,
+            &behind(24, 4, 9),
+            "record 19 at byte 228: another program: import one at a time",
+        ),
+        (
+            Format::Drmemtrace,
+            &behind(28, 18, 8192),
+            "record 19 at byte 228: another page size than that of the references before",
+        ),
+        (
+            Format::Drmemtrace,
+            &behind(17, 9, 0),
+            "record 19 at byte 228: a bundle of more than 8 instructions",
+        ),
+        (
+            Format::Drmemtrace,
+            &narrow,
+            "record 0 at byte 0: a trace of a program of 32 bits: only those of 64 are read",
+        ),
         (Format::OracleGeneral, &oracle[..50], "ends too soon, at byte 50, inside record 2"),
         (
             Format::OracleGeneral,
@@ -393,5 +475,36 @@ fn damage_never_panics_and_pieces_are_the_same_as_the_whole() {
             }
             fuzz_reader(&bytes);
         }
+    }
+}
+
+/// Archives that other programs made: Info-ZIP 3.0 of two files, one stored; Info-ZIP into a pipe;
+/// Python 3.11 into a pipe, with lengths of 64 bits.
+#[test]
+fn archives_of_other_programs_are_read() {
+    let numbers: Vec<_> = (1..=400).map(|page| (page, false)).collect();
+    let with_seven = [&numbers[..], &[(7, false)]].concat();
+    let archives: [(&[u8], _); 3] = [
+        (include_bytes!("fixtures/info-zip.zip"), &with_seven),
+        (include_bytes!("fixtures/info-zip-stream.zip"), &numbers),
+        (include_bytes!("fixtures/zip64-stream.zip"), &numbers),
+    ];
+    for (archive, expected) in archives {
+        assert_eq!(&references(&imported(archive, None).unwrap().0), expected);
+    }
+    // What is wrong is said: by the file's header, or behind its contents.
+    let archive = archives[0].0;
+    let changed = |at: usize, to: u8| [&archive[..at], &[to], &archive[at + 1..]].concat();
+    let second = archive.len() - 22 - 2 * (46 + 5) - 2 - 5 - 30;
+    for (archive, expected) in [
+        (changed(6, 1), "zip: a file is encrypted"),
+        (changed(8, 14), "zip: a file is compressed by method 14, not stored or deflated"),
+        (changed(14, archive[14] ^ 1), "zip: the contents of a file do not agree with their checksum"),
+        (changed(22, archive[22] ^ 1), "zip: a file has another length than the archive says"),
+        (changed(second, b'Q'), "zip: something that is no header stands in the place of one"),
+        (changed(second + 6, 8), "zip: a stored file has its length behind it"),
+    ] {
+        let error = imported(&archive[..], None).unwrap_err().to_string();
+        assert!(error.contains("a.trace: damaged at byte ") && error.ends_with(expected), "{error}");
     }
 }

@@ -129,3 +129,45 @@ impl Random {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 }
+
+/// A zip archive that has the bytes in two deflated files, one with its length before it and one
+/// with its length behind it, and a file with nothing in it.
+pub(crate) fn zipped(bytes: &[u8]) -> Vec<u8> {
+    let (front, back) = bytes.split_at(bytes.len() / 2);
+    let (mut archive, mut directory) = (Vec::new(), Vec::new());
+    for (name, contents, method, flags) in [("a", front, 8, 0), ("b", back, 8, 8u16), ("c", &[][..], 0u16, 0)]
+    {
+        let mut crc = flate2::Crc::new();
+        crc.update(contents);
+        let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+        std::io::Write::write_all(&mut deflate, contents).unwrap();
+        let packed = if method == 8 { deflate.finish().unwrap() } else { contents.to_vec() };
+        let numbers = [crc.sum(), packed.len() as u32, contents.len() as u32].map(u32::to_le_bytes);
+        let common = [20, flags, method, 0, 0x21].map(u16::to_le_bytes);
+        let lengths = [name.len() as u16, 0].map(u16::to_le_bytes);
+        directory.extend_from_slice(b"PK\x01\x02\x14\0");
+        directory.extend_from_slice(common.as_flattened());
+        directory.extend_from_slice(numbers.as_flattened());
+        directory.extend_from_slice(lengths.as_flattened());
+        directory.extend([0; 10]);
+        directory.extend((archive.len() as u32).to_le_bytes());
+        directory.extend_from_slice(name.as_bytes());
+        archive.extend_from_slice(b"PK\x03\x04");
+        archive.extend_from_slice(common.as_flattened());
+        archive.extend_from_slice(if flags == 0 { numbers.as_flattened() } else { &[0; 12] });
+        archive.extend_from_slice(lengths.as_flattened());
+        archive.extend_from_slice(name.as_bytes());
+        archive.extend_from_slice(&packed);
+        if flags != 0 {
+            archive.extend_from_slice(b"PK\x07\x08");
+            archive.extend_from_slice(numbers.as_flattened());
+        }
+    }
+    let start = (archive.len() as u32).to_le_bytes();
+    let length = (directory.len() as u32).to_le_bytes();
+    archive.extend(directory);
+    archive.extend_from_slice(b"PK\x05\x06\0\0\0\0\x03\0\x03\0");
+    archive.extend([length, start].as_flattened());
+    archive.extend_from_slice(b"\x02\0hi");
+    archive
+}

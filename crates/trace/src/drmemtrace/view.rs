@@ -1,5 +1,5 @@
-//! DynamoRIO's drmemtrace, as its view tool prints it (`drrun -t drmemtrace -tool view -indir DIR
-//! 2> FILE`).
+//! A drmemtrace trace, as DynamoRIO's view tool prints it (`drrun -t drmemtrace -tool view -indir
+//! DIR 2> FILE`).
 //!
 //! ```text
 //! Output format:
@@ -13,13 +13,8 @@
 //!               1 : total instructions
 //! ```
 //!
-//! Fetches of instructions are references too (reads), as the file has them. An access across the
-//! end of a page touches both pages. Instructions are counted; the marker gives the page size (4
-//! KiB without one). Prefetches and flushes of caches touch no page: they do not fault. Threads
-//! share their memory, in the order of the file. The records of several programs in one file
-//! (`W0.T17`, `W1.T18`) would not, and are refused. Anything that is not the tool's is an error.
-//! Allocations and unmaps the file does not tell. (DynamoRIO 11,
-//! `clients/drcachesim/tools/view.cpp`.)
+//! Anything that is not the tool's is an error. Records of several programs say so (`W0.T17`,
+//! `W1.T18`). (DynamoRIO 11, `clients/drcachesim/tools/view.cpp`.)
 
 use std::io::Read;
 
@@ -36,12 +31,12 @@ struct View<'a, S> {
 }
 
 /// Whether a stream begins like this.
-pub(crate) fn is(head: &[u8]) -> bool {
+pub(super) fn is(head: &[u8]) -> bool {
     head.starts_with(b"Output format:") || head.starts_with(b"<--record#")
 }
 
 /// Reads a stream into `sink`.
-pub(crate) fn read<R: Read>(
+pub(super) fn read<R: Read>(
     stream: ByteStream<R>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
@@ -79,7 +74,7 @@ impl<S: Sink> Lines for View<'_, S> {
             }
             b"read" => false,
             b"write" => true,
-            b"iflush" | b"dflush" => return Ok(()),
+            b"iflush" | b"dflush" | b"non-fetched" => return Ok(()),
             marker if marker.starts_with(b"<") => return self.marker(line),
             prefetch if prefetch.starts_with(b"pref") => return Ok(()),
             // More bytes of the instruction before than fit its line.
