@@ -80,6 +80,10 @@ enum FormatName {
     Spc,
     /// Requests to disks: time,host,disk,Read or Write,offset,size,response time (MSR Cambridge)
     Msr,
+    /// Requests to files: an iolog of fio
+    Fio,
+    /// Requests to block devices: what blkparse prints
+    Blkparse,
     /// Requests for objects, binary (libCacheSim); not found by content
     OracleGeneral,
     /// Executed instructions, binary (ChampSim); not found by content
@@ -102,6 +106,8 @@ impl FormatName {
             Self::Drmemtrace => Some(Format::Drmemtrace),
             Self::Spc => Some(Format::Spc),
             Self::Msr => Some(Format::Msr),
+            Self::Fio => Some(Format::Fio),
+            Self::Blkparse => Some(Format::Blkparse),
             Self::OracleGeneral => Some(Format::OracleGeneral),
             Self::ChampSim => Some(Format::ChampSim),
         }

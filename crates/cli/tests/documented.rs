@@ -25,7 +25,6 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "cargo run --release -p own-policy",
         "a release build; examples/own-policy tests itself",
     ),
-    ("docs/logs.md", "blkparse ", "needs a trace of a disk"),
     ("docs/logs.md", "perf script ", "needs a recording of perf"),
     (
         "docs/papers.md",
@@ -43,6 +42,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ),
     ("docs/trace-formats.md", "sweephand import drmemtrace.app", "needs DynamoRIO"),
     ("docs/trace-formats.md", "drrun ", "needs DynamoRIO"),
+    (
+        "docs/trace-formats.md",
+        "blktrace ",
+        "traces a disk for a minute: tools.rs of crates/trace has blkparse print records",
+    ),
     (
         "docs/watch.md",
         "sweephand watch --for 60s 1234",

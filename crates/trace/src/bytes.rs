@@ -73,6 +73,15 @@ impl<R: Read> ByteStream<R> {
         Ok(())
     }
 
+    /// What is buffered, and then everything after it.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn rest(mut self) -> impl Read {
+        self.buffer.truncate(self.end);
+        let mut buffered = std::io::Cursor::new(self.buffer);
+        buffered.set_position(self.start as u64);
+        buffered.chain(self.reader)
+    }
+
     /// Reads until at least `bytes` are buffered or the stream has ended.
     pub(crate) fn fill_to(&mut self, bytes: usize) -> Result<(), Error> {
         while self.end - self.start < bytes && !self.ended {

@@ -33,8 +33,8 @@ pub enum Error {
     },
     /// It is something else.
     #[error(
-        "{}is {found}, not a trace: .swt, PGTR, text (a page number a line), lackey, drmemtrace, SPC and MSR are \
-             read, plain or compressed by gzip, xz, zstd, bzip2, lz4 or zip; oracleGeneral and ChampSim by `sweephand import --format`, \
+        "{}is {found}, not a trace: .swt, PGTR, text (a page number a line), lackey, drmemtrace, SPC, MSR, \
+             fio's iologs and blkparse's output are read, plain or compressed by gzip, xz, zstd, bzip2, lz4 or zip; oracleGeneral and ChampSim by `sweephand import --format`, \
              other logs by `sweephand import --columns`",
         named(path)
     )]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::bytes::ByteStream;
 use crate::codec::{self, Encoder};
-use crate::columns::{self, Columns};
+use crate::columns::{self, Columns, KNOWN};
 use crate::import::convert;
 use crate::irim;
 use crate::look::First;
@@ -31,33 +31,12 @@ pub fn fuzz_reader(data: &[u8]) {
             trace.verify(&mut |_| {}).expect("a converted trace is sound");
         }
     }
-    // As each format, whatever it looks like: the same however the bytes arrive.
+    // As each format and each log, whatever it looks like.
     for format in Format::ALL {
-        let [mut of_whole, mut of_pieces] = [First::new(REFERENCES), First::new(REFERENCES)];
-        let whole = convert(format, ByteStream::new(data), &mut of_whole, true, &mut |_| {});
-        let in_pieces = ByteStream::new(Pieces(data));
-        let pieces = convert(format, in_pieces, &mut of_pieces, true, &mut |_| {});
-        assert_eq!(of_whole.kept, of_pieces.kept, "{format:?}");
-        match (whole, pieces) {
-            (Ok(whole), Ok(pieces)) => {
-                assert_eq!(format!("{whole:?}"), format!("{pieces:?}"));
-                assert!(whole.page_size.is_power_of_two());
-            }
-            (Err(whole), Err(pieces)) => assert_eq!(whole.to_string(), pieces.to_string(), "{format:?}"),
-            (whole, pieces) => panic!("{format:?}: {whole:?}, in pieces {pieces:?}"),
-        }
+        as_format(format, data);
     }
-    // As logs with columns.
     for (text, header, whole_objects) in LOGS {
-        let mut columns: Columns = text.parse().expect("the columns are right");
-        columns.header = *header;
-        columns.whole_objects = *whole_objects;
-        let [mut of_whole, mut of_pieces] = [First::new(REFERENCES), First::new(REFERENCES)];
-        let whole = columns::read(&columns, ByteStream::new(data), &mut of_whole, &mut |_| {});
-        let in_pieces = ByteStream::new(Pieces(data));
-        let pieces = columns::read(&columns, in_pieces, &mut of_pieces, &mut |_| {});
-        assert_eq!(of_whole.kept, of_pieces.kept, "{text}");
-        assert_eq!(format!("{whole:?}"), format!("{pieces:?}"), "{text}");
+        as_log(&log(text, *header, *whole_objects), data);
     }
     let _ = Look::at(data, &ImportOptions::default());
     // As an IRIM string.
@@ -73,6 +52,79 @@ pub fn fuzz_reader(data: &[u8]) {
         codec::decode(&raw, &mut again).expect("what was encoded can be decoded");
         assert_eq!(chunk, again);
     }
+}
+
+/// What [`fuzz_input`] takes: a format, a kind of logs with columns, logs with names, archives and
+/// compressed files, IRIM strings; with the feature `parquet`, Parquet files.
+#[doc(hidden)]
+pub fn fuzz_inputs() -> Vec<String> {
+    let formats = Format::ALL.iter().map(|format| format!("{format:?}").to_lowercase());
+    let others = ["separated", "json", "structs", "known", "compressed", "irim"];
+    let others = others.into_iter().chain(cfg!(feature = "parquet").then_some("parquet"));
+    formats.chain(others.map(str::to_owned)).collect()
+}
+
+/// Reads `data` as one of [`fuzz_inputs`], so that a fuzzer gives all its time to it. Panics if
+/// what comes out is not consistent, or if there is no such input.
+#[doc(hidden)]
+pub fn fuzz_input(input: &str, data: &[u8]) {
+    let each = |wanted: fn(&str) -> bool| {
+        for (text, header, whole_objects) in LOGS.iter().filter(|(text, ..)| wanted(text)) {
+            as_log(&log(text, *header, *whole_objects), data);
+        }
+    };
+    match input {
+        "separated" => each(|text| !text.contains('@') && !text.contains('.')),
+        // Columns without names are refused: all that is left is JSON.
+        "json" => each(|text| text.contains(".b")),
+        "structs" => each(|text| text.contains('@')),
+        "known" => KNOWN.iter().for_each(|known| as_log(&known.columns(), data)),
+        "compressed" => drop(Trace::from_reader(data, Path::new("data")).map(|trace| consistent(&trace))),
+        "irim" => {
+            let _ = irim::Irim::from_bytes(data);
+            irim::fuzz(data);
+        }
+        #[cfg(feature = "parquet")]
+        "parquet" => as_log(&log("key=1,offset=2,size=3,op=4:x,time=5", false, false), data),
+        _ => {
+            let named = |format: &Format| format!("{format:?}").to_lowercase() == input;
+            as_format(Format::ALL.into_iter().find(named).expect("an input of fuzz_inputs"), data);
+        }
+    }
+}
+
+/// Reads `data` as a format: the same however the bytes arrive.
+fn as_format(format: Format, data: &[u8]) {
+    let [mut of_whole, mut of_pieces] = [First::new(REFERENCES), First::new(REFERENCES)];
+    let whole = convert(format, ByteStream::new(data), &mut of_whole, true, &mut |_| {});
+    let in_pieces = ByteStream::new(Pieces(data));
+    let pieces = convert(format, in_pieces, &mut of_pieces, true, &mut |_| {});
+    assert_eq!(of_whole.kept, of_pieces.kept, "{format:?}");
+    match (whole, pieces) {
+        (Ok(whole), Ok(pieces)) => {
+            assert_eq!(format!("{whole:?}"), format!("{pieces:?}"));
+            assert!(whole.page_size.is_power_of_two());
+        }
+        (Err(whole), Err(pieces)) => assert_eq!(whole.to_string(), pieces.to_string(), "{format:?}"),
+        (whole, pieces) => panic!("{format:?}: {whole:?}, in pieces {pieces:?}"),
+    }
+}
+
+/// Reads `data` as a log with these columns: the same however the bytes arrive.
+fn as_log(columns: &Columns, data: &[u8]) {
+    let [mut of_whole, mut of_pieces] = [First::new(REFERENCES), First::new(REFERENCES)];
+    let whole = columns::read(columns, ByteStream::new(data), &mut of_whole, &mut |_| {});
+    let in_pieces = ByteStream::new(Pieces(data));
+    let pieces = columns::read(columns, in_pieces, &mut of_pieces, &mut |_| {});
+    assert_eq!(of_whole.kept, of_pieces.kept, "{columns:?}");
+    assert_eq!(format!("{whole:?}"), format!("{pieces:?}"), "{columns:?}");
+}
+
+fn log(text: &str, header: bool, whole_objects: bool) -> Columns {
+    let mut columns: Columns = text.parse().expect("the columns are right");
+    columns.header = header;
+    columns.whole_objects = whole_objects;
+    columns
 }
 
 /// Columns that any bytes are read with, whether there is a header, and whether objects are kept

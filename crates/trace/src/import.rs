@@ -15,7 +15,7 @@ use crate::format::{FixedHeader, MAGIC};
 use crate::imported::{Imported, Progress};
 use crate::reduce::Reducer;
 use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer};
-use crate::{champsim, drmemtrace, irim, lackey, msr, oracle_general, pgtr, spc, text};
+use crate::{blkparse, champsim, drmemtrace, fio, irim, lackey, msr, oracle_general, pgtr, spc, text};
 
 /// Compression within compression is followed this deep.
 const NESTING: usize = 2;
@@ -39,6 +39,10 @@ pub enum Format {
     Spc,
     /// Requests to disks, as Microsoft Research Cambridge has them ([`crate::msr`]).
     Msr,
+    /// Requests to files, as fio logs them ([`crate::fio`]).
+    Fio,
+    /// Requests to block devices, as blkparse prints them ([`crate::blkparse`]).
+    Blkparse,
     /// Requests for objects, as libCacheSim has them ([`crate::oracle_general`]); never found by
     /// content.
     OracleGeneral,
@@ -48,13 +52,15 @@ pub enum Format {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 8] = [
+    pub const ALL: [Format; 10] = [
         Self::Pgtr,
         Self::Text,
         Self::Lackey,
         Self::Drmemtrace,
         Self::Spc,
         Self::Msr,
+        Self::Fio,
+        Self::Blkparse,
         Self::OracleGeneral,
         Self::ChampSim,
     ];
@@ -162,6 +168,12 @@ impl<'a> Input<'a> {
         Cursor::new(self.head).chain(self.rest)
     }
 
+    /// It is a Parquet file?
+    #[cfg(feature = "parquet")]
+    pub(crate) fn is_table(&self) -> bool {
+        self.head.starts_with(columns::Table::MARK)
+    }
+
     /// The log with a name that it is, if it has a mark.
     pub(crate) fn known_log(&self) -> Option<&'static KnownLog> {
         KnownLog::found(&self.head)
@@ -196,6 +208,8 @@ impl<'a> Input<'a> {
             let first_line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
             Ok(match () {
                 () if lackey::is(head) => Format::Lackey,
+                () if fio::is(head) => Format::Fio,
+                () if blkparse::is(first_line) => Format::Blkparse,
                 () if spc::is(first_line) => Format::Spc,
                 () if msr::is(first_line) => Format::Msr,
                 () => Format::Text,
@@ -283,6 +297,8 @@ pub(crate) fn convert(
         Format::Drmemtrace => drmemtrace::read(stream, sink, progress),
         Format::Spc => spc::read(stream, sink, progress),
         Format::Msr => msr::read(stream, sink, progress),
+        Format::Fio => fio::read(stream, sink, progress),
+        Format::Blkparse => blkparse::read(stream, sink, progress),
         Format::OracleGeneral => oracle_general::read(stream, sink, progress),
         Format::ChampSim => champsim::read(stream, sink, progress),
     }

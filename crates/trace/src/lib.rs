@@ -31,6 +31,7 @@
 //! ```
 
 mod accesses;
+pub mod blkparse;
 mod bytes;
 pub mod champsim;
 mod chunk;
@@ -41,6 +42,7 @@ mod content;
 pub mod drmemtrace;
 mod error;
 mod file_hash;
+pub mod fio;
 pub mod format;
 mod fuzz;
 pub mod generate;
@@ -78,7 +80,7 @@ pub use chunk::Chunk;
 pub use error::Error;
 pub use file_hash::{FileHasher, file_hash, read_pieces};
 #[doc(hidden)]
-pub use fuzz::fuzz_reader;
+pub use fuzz::{fuzz_input, fuzz_inputs, fuzz_reader};
 pub use header::{BECAME_ANOTHER, Epochs, Header, LargestChild, Metadata, Totals, Window};
 pub use import::{Format, ImportOptions, import, import_trace};
 pub use imported::Progress;

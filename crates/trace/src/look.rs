@@ -3,8 +3,11 @@
 use std::io::{Cursor, Read};
 
 use crate::bytes::{ByteStream, read_error};
+#[cfg(feature = "parquet")]
+use crate::columns::{self, Table};
 use crate::columns::{Columns, KnownLog, Preview};
 use crate::import::{Input, Source};
+use crate::imported::Imported;
 use crate::{AllocKind, Error, Format, ImportOptions, Sink, text};
 
 /// Bytes that are looked at.
@@ -42,6 +45,10 @@ impl Look {
         if input.is_native() {
             return Ok(Self { is_native: true, ..look });
         }
+        #[cfg(feature = "parquet")]
+        if input.is_table() && options.format.is_none() {
+            return look.table(&Table::copy_of(input.bytes())?, options.columns.as_ref());
+        }
         let detected = if options.columns.is_some() { Ok(Format::Text) } else { input.detect() };
         let known = input.known_log();
         let sample = input.beginning(SAMPLE)?;
@@ -72,13 +79,25 @@ impl Look {
             return Ok(look);
         }
         look.preview = Preview::of(lines);
-        if let Some(preview) = &look.preview
-            && let Some(mut columns) = preview.guess.as_ref().and_then(|guess| guess.parse::<Columns>().ok())
-        {
-            columns.header = preview.header;
+        if let Some(columns) = look.preview.as_ref().and_then(Preview::guessed) {
             look.references = first_references(Source::Columns(&columns), lines).unwrap_or_default();
         }
         Ok(look)
+    }
+
+    /// Looks at a Parquet file.
+    #[cfg(feature = "parquet")]
+    fn table(mut self, table: &Table, asked: Option<&Columns>) -> Result<Self, Error> {
+        let preview = Preview::of_table(table)?;
+        let references =
+            |columns: &Columns| first(|sink| columns::read_table(columns, table, sink, &mut |_| {}));
+        self.references = match (asked, preview.guessed()) {
+            (Some(columns), _) => references(columns)?,
+            (None, Some(columns)) => references(&columns).unwrap_or_default(),
+            (None, None) => Vec::new(),
+        };
+        self.preview = Some(preview);
+        Ok(self)
     }
 }
 
@@ -94,9 +113,13 @@ impl Input<'_> {
 
 /// The references that the first bytes of an input make. What is wrong after them does not matter.
 fn first_references(source: Source<'_>, bytes: &[u8]) -> Result<Vec<(u64, bool)>, Error> {
+    first(|sink| source.convert(ByteStream::new(Cursor::new(bytes)), sink, true, &mut |_| {}))
+}
+
+/// The first references that a reader makes.
+fn first(read: impl FnOnce(&mut First) -> Result<Imported, Error>) -> Result<Vec<(u64, bool)>, Error> {
     let mut first = First::new(REFERENCES);
-    let result = source.convert(ByteStream::new(Cursor::new(bytes)), &mut first, true, &mut |_| {});
-    match result {
+    match read(&mut first) {
         Err(error) if first.kept.len() < REFERENCES => Err(error),
         _ => Ok(first.kept),
     }

@@ -458,3 +458,136 @@ fn columns_of_a_trace_are_refused() {
     let error = imported(&trace.into_inner(), "key=1".parse().unwrap()).unwrap_err().to_string();
     assert!(error.contains("it is a trace already"), "{error}");
 }
+
+/// A log that pyarrow 26.0 wrote: 300 requests in three row groups, with columns compressed by
+/// zstd, snappy, gzip, lz4 and not at all, nested columns, absent values, lists and decimal
+/// numbers.
+#[cfg(feature = "parquet")]
+const PARQUET: &[u8] = include_bytes!("fixtures/pyarrow.parquet");
+
+/// The requests of [`PARQUET`], as they were computed for it: key, op, lba, bytes, cost.
+#[cfg(feature = "parquet")]
+fn rows() -> impl Iterator<Item = (String, &'static str, u64, Option<u64>, i64)> {
+    (0..300).map(|i| {
+        let lba = 8 * (i % 50) + if i % 7 == 0 { 1 << 63 } else { 0 };
+        let bytes = (i % 10 != 9).then_some(512 * (i % 20));
+        (format!("user:{}", i * i % 97), if i % 5 == 0 { "set" } else { "get" }, lba, bytes, -(i as i64 % 3))
+    })
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_files_are_read_like_the_same_log_as_text() {
+    let csv: String = rows()
+        .enumerate()
+        .map(|(i, (key, op, lba, bytes, cost))| {
+            format!("{},{key},{op},{lba},{},{cost}\n", i as f64 / 4.0, bytes.unwrap_or(0))
+        })
+        .collect();
+    for (parquet, text) in [
+        ("key=request.key", "key=2"),
+        ("key=REQUEST.KEY,op=request.op", "key=2,op=3"),
+        ("key=2,op=3,tenant=lba", "key=2,op=3,tenant=4"),
+        ("key=lba,op=request.op:get,time=time", "key=4,op=3:get,time=1"),
+        ("key=cost,tenant=request.op", "key=6,tenant=3"),
+    ] {
+        let (references, header) = imported(PARQUET, columns(parquet)).unwrap();
+        let (expected, expected_header) = imported(csv.as_bytes(), columns(text)).unwrap();
+        assert_eq!(references, expected, "{parquet}");
+        assert_eq!(header.metadata.source, "Parquet");
+        // Times are seconds, whatever unit the file has.
+        let without_dates = |notes: &[String]| notes.iter().map(|note| note.replace(".0 s", " s")).collect();
+        let [notes, expected]: [Vec<String>; 2] =
+            [&header.metadata.notes, &expected_header.metadata.notes].map(|notes| without_dates(notes));
+        assert_eq!(notes, expected, "{parquet}");
+    }
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn what_is_wrong_in_a_parquet_file_has_a_reason() {
+    let all = "time request.key request.op lba bytes cost tags.list.element price";
+    let cut = &PARQUET[..PARQUET.len() - 9];
+    for (log, text, expected) in [
+        (PARQUET, "key=id", format!("a.log: no column id for key: the Parquet file has {all}")),
+        (PARQUET, "key=9", format!("a.log: no column 9 for key: the Parquet file has {all}")),
+        (
+            PARQUET,
+            "key=tags.list.element",
+            "a.log: tags.list.element is a column of lists, which is not read".into(),
+        ),
+        (
+            PARQUET,
+            "key=price",
+            "a.log: price is a column of decimal numbers or of halves, which is not read".into(),
+        ),
+        (
+            PARQUET,
+            "key=cost,size=bytes",
+            "a.log: row 10: not a number of bytes in the column of sizes".into(),
+        ),
+        (PARQUET, "key=bytes", "a.log: row 10: no key".into()),
+        (
+            PARQUET,
+            "offset=request.key",
+            "a.log: row 1: not a number in the column of offsets (is it a key?)".into(),
+        ),
+        (cut, "key=cost", format!("a.log: ends too soon, at byte {}, and its directory", cut.len())),
+    ] {
+        let error = imported(log, columns(text)).unwrap_err().to_string();
+        assert!(error.starts_with(&expected), "{text}: {error}");
+    }
+    // Without columns it is no trace.
+    let error = import(
+        PARQUET,
+        &mut Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap(),
+        &ImportOptions::default(),
+        &mut |_| {},
+    );
+    assert!(error.unwrap_err().to_string().starts_with("is a Parquet file, not a trace"));
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn a_parquet_file_is_shown() {
+    let look = Look::at(PARQUET, &ImportOptions::default()).unwrap();
+    let preview = look.preview.unwrap();
+    assert_eq!(preview.shape, "Parquet");
+    let shown: Vec<_> = preview
+        .columns
+        .iter()
+        .map(|column| (column.place.as_str(), column.role, column.distinct, column.examples.join(" ")))
+        .collect();
+    assert_eq!(shown[1], ("request.key", "", 49, "user:0 user:1 user:4".to_owned()));
+    assert_eq!(shown[2], ("request.op", "op", 2, "set get".to_owned()));
+    assert_eq!(shown[5], ("cost", "", 3, "0 -1 -2".to_owned()));
+    assert_eq!(shown[6].2, 0);
+    assert_eq!(preview.guess.as_deref(), Some("offset=lba,op=request.op,time=time"));
+    // The first of these places is beyond any disk.
+    assert!(look.references.is_empty());
+    let asked =
+        ImportOptions { columns: Some(columns("key=cost,op=request.op")), ..ImportOptions::default() };
+    let look = Look::at(PARQUET, &asked).unwrap();
+    let [reads, writes] = [false, true].map(|write| look.references.iter().filter(|r| r.1 == write).count());
+    assert_eq!((reads, writes), (6, 2));
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn damaged_parquet_files_are_errors_or_logs() {
+    let all = columns("key=request.key,op=request.op:set,tenant=lba,time=time,ttl=bytes");
+    for length in (0..PARQUET.len()).step_by(61) {
+        assert!(imported(&PARQUET[..length], all.clone()).is_err(), "{length}");
+    }
+    let mut random = Random(9);
+    let mut refused = 0;
+    for _ in 0..2000 {
+        let mut damaged = PARQUET.to_vec();
+        // Most of the file is values; its directory is what most depends on.
+        let directory = random.below(2) * (damaged.len() as u64 - 3000);
+        let at = directory + random.below(damaged.len() as u64 - directory);
+        damaged[at as usize] = random.below(256) as u8;
+        refused += u32::from(imported(&damaged, all.clone()).is_err());
+    }
+    assert!((200..1900).contains(&refused), "{refused}");
+}

@@ -60,6 +60,39 @@ const MSR: &str = "\
 128166372026382245,src1,0,Write,383496192,512,1
 ";
 
+/// As fio 3.33 writes it.
+const FIO: &str = "\
+fio version 3 iolog
+21 /dev/a add
+102 /dev/a open
+106 /dev/a write 4096 8192
+126 /dev/b read 4095 2
+130 /dev/a wait 100
+131 /dev/b sync 0 0
+140 /dev/a trim 4096 4096
+150 /dev/a read 0 0
+151 /dev/a read 0 512
+160 /dev/a close
+";
+
+/// What blkparse 1.2.0 prints of records that were made for it; `tools.rs` has it print them again.
+const BLKPARSE: &str = "  8,0    0        2     0.000000000   697  Q  WS 800 + 8 [kjourna]
+  8,0    0        3     0.000001000   697  D  WS 800 + 8 [kjourna]
+  8,0    0        4     0.000002000   697  Q  RA 808 + 16 [kjourna]
+  8,0    0        5     0.000002500   697  D  RA 808 + 16 [kjourna]
+  8,0    0        6     0.000003000   697  C  WS 800 + 8 [0]
+  8,0    0        7     0.000003100   697  C   R 808 + 16 [0]
+  8,0    0        8     0.000004000   697  Q   D 800 + 8 [kjourna]
+  8,0    0        9     0.000005000   697  Q  FN [kjourna]
+  8,16   0       10     0.000006000   697  Q  RM 16 + 1 [kjourna]
+CPU0 (8,0):
+ Reads Queued:           3,       12KiB	 Writes Queued:           1,        4KiB
+
+Throughput (R/W): 0KiB/s / 0KiB/s
+Events (8,0): 8 entries
+Skips: 0 forward (0 -   0.0%)
+";
+
 /// Pages with their write flags, in order.
 fn references(trace: &Trace) -> Vec<(u64, bool)> {
     let mut numbers = Vec::new();
@@ -221,6 +254,8 @@ fn samples() -> Vec<Sample> {
                 (2 * disk + offset, true),
             ],
         ),
+        (Format::Fio, FIO.into(), vec![(1, true), (2, true), (disk, false), (disk + 1, false), (0, false)]),
+        (Format::Blkparse, BLKPARSE.into(), vec![(100, true), (101, false), (102, false), (disk + 2, false)]),
         (
             Format::OracleGeneral,
             oracle_general(),
@@ -373,6 +408,11 @@ fn what_is_wrong_has_a_place() {
             "14 2: W1.T9 read 8 byte(s) @ 0x12",
             "another program: import one at a time",
         ),
+        (Format::Fio, FIO, "170 /dev/a", "an iolog's line has a file and an action"),
+        (Format::Fio, FIO, "/dev/a read 0 512", "not a time in the first column"),
+        (Format::Fio, FIO, "170 /dev/a erase 0 512", "not an action of an iolog"),
+        (Format::Fio, FIO, "170 /dev/a read 0", "not an offset and a number of bytes"),
+        (Format::Fio, FIO, "170 /dev/a read 0 4294967296", "a request for 4 GiB or more"),
         (Format::Spc, SPC, "0,1,512,R", "not unit,block,size,R or W,time"),
         (Format::Spc, SPC, "0,1,512,X,0.5", "neither R nor W in the fourth field"),
         (Format::Spc, SPC, "0,1,4294967296,R,0.5", "a request for 4 GiB or more"),
@@ -399,6 +439,10 @@ fn what_is_wrong_has_a_place() {
     let footer = records.len() - 12;
     let behind = |kind, size, value| [&records[..footer], &entry(kind, size, value)].concat();
     let narrow = [25, 0, 0, 0, 6, 0, 0, 0, 28, 0, 12, 0, 6, 0, 0, 0];
+    assert_eq!(
+        error(Format::Fio, b"fio version 1 iolog\n"),
+        "a.trace: line 1 (byte 0): neither version 2 nor version 3 of fio's iologs: \"fio version 1 iolog\""
+    );
     let oracle = oracle_general();
     let past = [&oracle[..], &record(9, 1, 1)].concat();
     let executed = champsim();
@@ -507,4 +551,28 @@ fn archives_of_other_programs_are_read() {
         let error = imported(&archive[..], None).unwrap_err().to_string();
         assert!(error.contains("a.trace: damaged at byte ") && error.ends_with(expected), "{error}");
     }
+}
+
+#[test]
+fn iologs_of_version_2_have_no_times_and_a_trim_drops_contents() {
+    let old = "fio version 2 iolog\nf add\nf open\nf read 0 8192\nf trim 100 8092\nf read 0 8192\nf close\n";
+    let (trace, header) = imported(old.as_bytes(), None).unwrap();
+    assert_eq!(references(&trace), [(0, false), (1, false), (0, false), (1, false)]);
+    assert_eq!(header.metadata.source, "fio");
+    // Only the second page is trimmed as a whole.
+    assert_eq!(decoded(&trace).1, [(2, Event::Drop { pages: 1..2 })]);
+}
+
+#[test]
+fn one_action_of_blkparse_is_taken_and_a_note_says_which() {
+    let notes = |text: &str| imported(text.as_bytes(), None).unwrap().1.metadata.notes;
+    assert_eq!(notes(BLKPARSE), ["requests as they were queued"]);
+    let issued: String =
+        BLKPARSE.lines().filter(|line| !line.contains("  Q ")).map(|line| format!("{line}\n")).collect();
+    assert_eq!(notes(&issued), ["requests as they were issued"]);
+    let (trace, _) = imported(issued.as_bytes(), Some(Format::Blkparse)).unwrap();
+    assert_eq!(references(&trace), [(100, true), (101, false), (102, false)]);
+    let error =
+        imported(&b"  8,0 0 1 0.5 697 Q W 8 + 8 [a]\nhello\n"[..], Some(Format::Blkparse)).unwrap_err();
+    assert_eq!(error.to_string(), "a.trace: line 2 (byte 32): not an event as blkparse prints it: \"hello\"");
 }

@@ -1,4 +1,5 @@
-//! Logs with columns: separated text (CSV, TSV), JSON lines, fixed binary structs. The caller says
+//! Logs with columns: separated text (CSV, TSV), JSON lines, Parquet (with the feature `parquet`),
+//! fixed binary structs. The caller says
 //! which column is what ([`Columns`]); [`Preview`] shows a log and guesses.
 //!
 //! A row is a request. It names an object (`key`) or a place on a disk (`offset`):
@@ -23,6 +24,8 @@
 mod description;
 mod json;
 mod known;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod preview;
 mod requests;
 mod separated;
@@ -32,6 +35,8 @@ use std::io::Read;
 
 pub use description::{Columns, ColumnsError};
 pub use known::{KNOWN, KnownLog};
+#[cfg(feature = "parquet")]
+pub(crate) use parquet::Table;
 pub use preview::{Preview, PreviewColumn};
 
 use crate::bytes::ByteStream;
@@ -47,7 +52,14 @@ pub(crate) fn read<R: Read>(
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
-    let mut requests = Requests::new(columns, sink).map_err(|reason| Error::columns(reason.into()))?;
+    #[cfg(feature = "parquet")]
+    {
+        stream.fill_to(Table::MARK.len())?;
+        if columns.shape() == Shape::Text && stream.buffered().starts_with(Table::MARK) {
+            return read_table(columns, &Table::copy_of(stream.rest())?, sink, progress);
+        }
+    }
+    let mut requests = requests(columns, sink)?;
     let source = match columns.shape() {
         Shape::Structs => {
             structs::read(stream, columns, &mut requests, progress)?;
@@ -65,4 +77,21 @@ pub(crate) fn read<R: Read>(
         }
     };
     requests.finish(source)
+}
+
+/// Reads a Parquet file into `sink`.
+#[cfg(feature = "parquet")]
+pub(crate) fn read_table(
+    columns: &Columns,
+    table: &Table,
+    sink: &mut impl Sink,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Imported, Error> {
+    let mut requests = requests(columns, sink)?;
+    table.read(columns, &mut requests, progress)?;
+    requests.finish("Parquet")
+}
+
+fn requests<'a, S: Sink>(columns: &'a Columns, sink: &'a mut S) -> Result<Requests<'a, S>, Error> {
+    Requests::new(columns, sink).map_err(|reason| Error::columns(reason.into()))
 }

@@ -7,6 +7,8 @@ use serde_json::Value as Json;
 use super::description::{Columns, Role};
 use super::requests::{self, Op};
 use super::separated::{guess_separator, split};
+#[cfg(feature = "parquet")]
+use crate::Error;
 
 /// Rows that are looked at.
 const ROWS: usize = 1000;
@@ -105,6 +107,21 @@ impl Preview {
         } else {
             Some(Self::separated(&lines))
         }
+    }
+
+    /// The columns that are guessed.
+    pub(crate) fn guessed(&self) -> Option<Columns> {
+        let mut columns: Columns = self.guess.as_ref()?.parse().ok()?;
+        columns.header = self.header;
+        Some(columns)
+    }
+
+    /// Looks at a Parquet file.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn of_table(table: &super::Table) -> Result<Self, Error> {
+        let columns = table.names().into_iter().zip(table.first_rows(ROWS)?);
+        let sampled = columns.map(|(name, values)| Sampled { place: name.clone(), name, values });
+        Ok(Self::new("Parquet", sampled.collect(), false))
     }
 
     fn separated(lines: &[&[u8]]) -> Self {

@@ -1,0 +1,311 @@
+//! Parquet: a table whose columns lie one behind the other, with types.
+//!
+//! The directory of such a file stands at its end. So the input is copied to a file without a name
+//! first, as long as it is. Columns have names, with dots between the names of nested ones, or
+//! numbers from 1. Columns of lists are refused, and so are decimal numbers. A time that has a unit
+//! is taken in seconds.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
+
+use super::description::{Columns, Place, ROLES, Role};
+use super::requests::{Requests, Value};
+use crate::bytes::read_error;
+use crate::imported::Progress;
+use crate::lines::Refused;
+use crate::{Error, Sink};
+
+/// Rows that are decoded at a time.
+const BATCH: usize = 4096;
+
+/// A value of a column.
+enum Cell {
+    Absent,
+    Number(u64),
+    Real(f64),
+    Text(ByteArray),
+}
+
+impl Cell {
+    fn value(&self) -> Value<'_> {
+        match self {
+            Self::Absent => Value::Absent,
+            Self::Number(number) => Value::Number(*number),
+            Self::Real(number) => Value::Real(*number),
+            Self::Text(text) => Value::Text(text.data()),
+        }
+    }
+
+    /// A number is not negative; other values may be names.
+    fn signed(number: i64) -> Self {
+        u64::try_from(number)
+            .map_or_else(|_| Self::Text(number.to_string().into_bytes().into()), Self::Number)
+    }
+}
+
+/// A column that is read.
+struct Wanted {
+    /// Its number among the columns that have values, from 0.
+    leaf: usize,
+    /// The definition level of a value that is there.
+    level: i16,
+    /// Signed whole numbers of it have no sign.
+    unsigned: bool,
+    /// Its whole numbers are so many seconds each.
+    seconds: Option<f64>,
+}
+
+impl Wanted {
+    /// Refused with a reason if the values cannot be taken.
+    fn new(leaf: usize, column: &ColumnDescriptor, is_time: bool) -> Result<Self, &'static str> {
+        if column.max_rep_level() > 0 {
+            return Err("a column of lists");
+        }
+        let (logical, converted) = (column.logical_type_ref(), column.converted_type());
+        if matches!(logical, Some(LogicalType::Decimal(_) | LogicalType::Float16))
+            || converted == ConvertedType::DECIMAL
+        {
+            return Err("a column of decimal numbers or of halves");
+        }
+        let unsigned = matches!(logical, Some(LogicalType::Integer(whole)) if !whole.is_signed)
+            || matches!(
+                converted,
+                ConvertedType::UINT_8
+                    | ConvertedType::UINT_16
+                    | ConvertedType::UINT_32
+                    | ConvertedType::UINT_64
+            );
+        let seconds = match (logical, converted) {
+            (Some(LogicalType::Timestamp(time) | LogicalType::Time(time)), _) => match time.unit {
+                TimeUnit::MILLIS => Some(1e-3),
+                TimeUnit::MICROS => Some(1e-6),
+                TimeUnit::NANOS => Some(1e-9),
+            },
+            (_, ConvertedType::TIMESTAMP_MILLIS | ConvertedType::TIME_MILLIS) => Some(1e-3),
+            (_, ConvertedType::TIMESTAMP_MICROS | ConvertedType::TIME_MICROS) => Some(1e-6),
+            _ => None,
+        };
+        Ok(Self { leaf, level: column.max_def_level(), unsigned, seconds: seconds.filter(|_| is_time) })
+    }
+
+    fn whole(&self, number: i64) -> Cell {
+        match self.seconds {
+            Some(seconds) => Cell::Real(number as f64 * seconds),
+            None => Cell::signed(number),
+        }
+    }
+
+    /// The values of at most [`BATCH`] rows, which replace those in `cells`.
+    fn read(&self, reader: &mut ColumnReader, cells: &mut Vec<Cell>) -> Result<(), ParquetError> {
+        use ColumnReader as Of;
+        let level = self.level;
+        match reader {
+            Of::BoolColumnReader(reader) => batch(reader, level, cells, |truth| Cell::Number(truth.into())),
+            Of::Int32ColumnReader(reader) if self.unsigned => {
+                batch(reader, level, cells, |number| Cell::Number(number.cast_unsigned().into()))
+            }
+            Of::Int32ColumnReader(reader) => batch(reader, level, cells, |number| self.whole(number.into())),
+            Of::Int64ColumnReader(reader) if self.unsigned => {
+                batch(reader, level, cells, |number| Cell::Number(number.cast_unsigned()))
+            }
+            Of::Int64ColumnReader(reader) => batch(reader, level, cells, |number| self.whole(number)),
+            Of::Int96ColumnReader(reader) => {
+                batch(reader, level, cells, |time| Cell::Real(time.to_nanos() as f64 * 1e-9))
+            }
+            Of::FloatColumnReader(reader) => batch(reader, level, cells, |number| Cell::Real(number.into())),
+            Of::DoubleColumnReader(reader) => batch(reader, level, cells, Cell::Real),
+            Of::ByteArrayColumnReader(reader) => batch(reader, level, cells, Cell::Text),
+            Of::FixedLenByteArrayColumnReader(reader) => {
+                batch(reader, level, cells, |bytes| Cell::Text(bytes.into()))
+            }
+        }
+    }
+}
+
+fn batch<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    level: i16,
+    cells: &mut Vec<Cell>,
+    cell: impl Fn(T::T) -> Cell,
+) -> Result<(), ParquetError> {
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    let (rows, ..) = reader.read_records(BATCH, Some(&mut levels), None, &mut values)?;
+    // A column all of whose values are there has no levels.
+    let is_there = |row: usize| level == 0 || levels[row] == level;
+    let mut values = values.into_iter();
+    cells.clear();
+    cells.extend(
+        (0..rows).map(|row| is_there(row).then(|| values.next()).flatten().map_or(Cell::Absent, &cell)),
+    );
+    Ok(())
+}
+
+/// Takes a row: its number from 0, the values of the wanted columns in its batch, and its place in
+/// the batch.
+type EachRow<'a> = dyn FnMut(u64, &[Vec<Cell>], usize) -> Result<(), Error> + 'a;
+
+/// The crate asserts some of what a file says. Damage is an error here.
+fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    let gave_up = |_| Err(ParquetError::General("it contradicts itself".into()));
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(gave_up)
+}
+
+/// A file in this format.
+pub(crate) struct Table {
+    reader: SerializedFileReader<File>,
+    /// Length of the file.
+    bytes: u64,
+}
+
+impl Table {
+    /// How a file begins and ends.
+    pub(crate) const MARK: &[u8] = b"PAR1";
+
+    /// Copies an input to the disk, and reads its directory.
+    pub(crate) fn copy_of(mut input: impl Read) -> Result<Self, Error> {
+        let mut copy = tempfile::tempfile()?;
+        let bytes = io::copy(&mut input, &mut copy).map_err(|error| read_error(error, 0))?;
+        let reader = guarded(|| SerializedFileReader::new(copy)).map_err(|error| {
+            Error::truncated(
+                bytes,
+                format!("and its directory, the end of a Parquet file, is not whole ({error})"),
+            )
+        })?;
+        Ok(Self { reader, bytes })
+    }
+
+    /// Its columns, by name.
+    pub(super) fn names(&self) -> Vec<String> {
+        let schema = self.reader.metadata().file_metadata().schema_descr();
+        schema.columns().iter().map(|column| column.path().string()).collect()
+    }
+
+    fn wanted(&self, place: &Place, role: Role) -> Result<Wanted, Error> {
+        let names = self.names();
+        let leaf = match place {
+            Place::Number(number) => number.checked_sub(1).filter(|leaf| *leaf < names.len()),
+            Place::Name(name) => names
+                .iter()
+                .position(|known| known == name)
+                .or_else(|| names.iter().position(|known| known.eq_ignore_ascii_case(name))),
+            Place::Bytes(..) => None,
+        };
+        let leaf = leaf.ok_or_else(|| {
+            let asked = match place {
+                Place::Number(number) => number.to_string(),
+                Place::Name(name) => name.clone(),
+                Place::Bytes(..) => "struct".to_owned(),
+            };
+            Error::columns(format!(
+                "no column {asked} for {}: the Parquet file has {}",
+                role.name(),
+                names.join(" ")
+            ))
+        })?;
+        let column = self.reader.metadata().file_metadata().schema_descr().column(leaf);
+        Wanted::new(leaf, &column, role == Role::Time)
+            .map_err(|reason| Error::columns(format!("{} is {reason}, which is not read", names[leaf])))
+    }
+
+    /// The crate takes it for granted that a column lies in the file.
+    fn check_place(&self, column: &ColumnChunkMetaData) -> Result<(), ParquetError> {
+        let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+        let place = u64::try_from(start).ok().zip(u64::try_from(column.compressed_size()).ok());
+        match place.and_then(|(start, length)| start.checked_add(length)) {
+            Some(end) if end <= self.bytes => Ok(()),
+            _ => Err(ParquetError::General("a column lies beyond the end of the file".into())),
+        }
+    }
+
+    /// Gives the values of the wanted columns to `each`, row by row, until it ends that.
+    fn rows(&self, wanted: &[Wanted], each: &mut EachRow<'_>) -> Result<(), Error> {
+        let mut cells: Vec<Vec<Cell>> = wanted.iter().map(|_| Vec::new()).collect();
+        let mut row = 0;
+        for group in 0..self.reader.num_row_groups() {
+            let damaged = |error: ParquetError| {
+                let start = self.reader.metadata().row_group(group).file_offset().unwrap_or(0);
+                Error::damaged(start.try_into().unwrap_or(0), format!("row group {group}: {error}"))
+            };
+            let reader = guarded(|| self.reader.get_row_group(group)).map_err(damaged)?;
+            for wanted in wanted {
+                self.check_place(reader.metadata().column(wanted.leaf)).map_err(damaged)?;
+            }
+            let readers: Result<Vec<_>, _> =
+                wanted.iter().map(|wanted| guarded(|| reader.get_column_reader(wanted.leaf))).collect();
+            let mut readers = readers.map_err(damaged)?;
+            loop {
+                for ((wanted, reader), cells) in wanted.iter().zip(&mut readers).zip(&mut cells) {
+                    guarded(|| wanted.read(reader, cells)).map_err(damaged)?;
+                }
+                let rows = cells.iter().map(Vec::len).max().unwrap_or(0);
+                if cells.iter().any(|cells| cells.len() < rows) {
+                    return Err(damaged(ParquetError::General("columns of different lengths".into())));
+                }
+                for index in 0..rows {
+                    each(row, &cells, index)?;
+                    row += 1;
+                }
+                if rows == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads its rows into `requests`.
+    pub(super) fn read<S: Sink>(
+        &self,
+        columns: &Columns,
+        requests: &mut Requests<'_, S>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), Error> {
+        let described = &columns.columns;
+        let wanted: Result<Vec<_>, _> =
+            described.iter().map(|column| self.wanted(&column.place, column.role)).collect();
+        self.rows(&wanted?, &mut |number, cells, index| {
+            let mut row = [Value::Absent; ROLES];
+            for (column, cells) in described.iter().zip(cells) {
+                row[column.role as usize] = cells[index].value();
+            }
+            if index == 0 {
+                let (records, instructions) = requests.counts();
+                progress(Progress { bytes: 0, records, instructions });
+            }
+            requests.row(&row).map_err(|refused| match refused {
+                Refused::Line(reason) => Error::columns(format!("row {}: {reason}", number + 1)),
+                Refused::Sink(error) => error,
+            })
+        })
+    }
+
+    /// The first rows, as text, by column; columns that are not read have none.
+    pub(super) fn first_rows(&self, most: usize) -> Result<Vec<Vec<String>>, Error> {
+        let schema = self.reader.metadata().file_metadata().schema_descr();
+        let mut texts = vec![Vec::new(); schema.num_columns()];
+        let readable: Vec<_> = (0..schema.num_columns())
+            .filter_map(|leaf| Wanted::new(leaf, &schema.column(leaf), false).ok())
+            .collect();
+        let mut enough = false;
+        let read = self.rows(&readable, &mut |row, cells, index| {
+            enough = row >= most as u64;
+            if enough {
+                return Err(Error::empty());
+            }
+            for (wanted, cells) in readable.iter().zip(cells) {
+                texts[wanted.leaf].push(cells[index].value().to_string());
+            }
+            Ok(())
+        });
+        if enough { Ok(texts) } else { read.map(|()| texts) }
+    }
+}
