@@ -4,8 +4,8 @@ use std::io::{Cursor, Read};
 
 use crate::bytes::{ByteStream, read_error};
 #[cfg(feature = "parquet")]
-use crate::columns::{self, Table};
-use crate::columns::{Columns, KnownLog, Preview};
+use crate::columns::{self, Columns, Table};
+use crate::columns::{KnownLog, Preview};
 use crate::import::{Input, Source};
 use crate::imported::Imported;
 use crate::{AllocKind, Error, Format, ImportOptions, Sink, text};
