@@ -143,6 +143,24 @@ fn hit_ratio_table(lab: &Lab, workload: &'static str, csv: &str) -> Result<Repor
     Ok(report)
 }
 
+/// How far the hit ratios of policies are from those that Tables 1 and 2 print for CLOCK-Pro: the
+/// mean over their 15 cells, in points.
+pub(crate) fn mean_errors<const N: usize>(lab: &Lab, policies: [&str; N]) -> Result<[f64; N], Error> {
+    let mut errors = [0.0; N];
+    let mut cells = 0;
+    for (workload, csv) in [("cpp", include_str!("table-1.csv")), ("sprite", include_str!("table-2.csv"))] {
+        let published = Published::read(csv);
+        let sizes: Vec<_> = published.column("blocks").iter().map(|&blocks| blocks as usize).collect();
+        let theirs = published.column("CLOCK-Pro");
+        let measured = lab.hit_ratios(&lab.classic_trace(workload)?, &policies, &sizes)?;
+        for (error, ours) in errors.iter_mut().zip(&measured) {
+            *error += theirs.iter().zip(ours).map(|(theirs, ours)| (theirs - ours).abs()).sum::<f64>();
+        }
+        cells += sizes.len();
+    }
+    Ok(errors.map(|sum| sum / cells as f64))
+}
+
 /// The sizes of Figure 2 in blocks, and from where to where the loops do not fit.
 const LOOPS: [(&str, &[usize], std::ops::RangeInclusive<usize>); 2] = [
     ("gli", &[200, 500, 1000, 1500, 2000, 2500], 0..=1000),
