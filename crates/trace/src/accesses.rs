@@ -1,5 +1,7 @@
 //! Accesses to bytes, of memory or of a disk, as references to pages.
 
+use rustc_hash::FxHashMap;
+
 use crate::lines::Refused;
 use crate::{AllocKind, EndTotals, Error, Sink};
 
@@ -14,6 +16,26 @@ const UNIT_SHIFT: u32 = 52;
 
 /// One request cannot be for more bytes: in traces of disks a larger one is damage.
 const REQUEST_BYTES: u64 = u32::MAX as u64;
+
+/// Numbers of disks, or of files, in the order in which their names appear.
+#[derive(Default)]
+pub(crate) struct Disks(FxHashMap<Vec<u8>, u64>);
+
+impl Disks {
+    /// No name has appeared.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn number(&mut self, name: &[u8]) -> u64 {
+        if let Some(number) = self.0.get(name) {
+            return *number;
+        }
+        let number = self.0.len() as u64;
+        self.0.insert(name.to_vec(), number);
+        number
+    }
+}
 
 /// Turns accesses into references. An access touches each page that it covers once, in ascending
 /// order; one of no bytes touches none.

@@ -21,9 +21,7 @@
 
 use std::io::Read;
 
-use rustc_hash::FxHashMap;
-
-use crate::accesses::Accesses;
+use crate::accesses::{Accesses, Disks};
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
 use crate::lines::{self, Lines, Refused, decimal};
@@ -39,8 +37,7 @@ struct Blkparse<'a, S> {
     accesses: Accesses<'a, S>,
     /// The action that is taken, of [`STAGES`].
     stage: Option<usize>,
-    /// Numbers of devices, in the order of their first requests.
-    devices: FxHashMap<Vec<u8>, u64>,
+    devices: Disks,
     /// The summary has begun.
     ended: bool,
 }
@@ -57,7 +54,7 @@ pub(crate) fn read<R: Read>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
     let accesses = Accesses::new(sink);
-    let mut blkparse = Blkparse { accesses, stage: None, devices: FxHashMap::default(), ended: false };
+    let mut blkparse = Blkparse { accesses, stage: None, devices: Disks::default(), ended: false };
     lines::read(stream, &mut blkparse, progress)?;
     let page_size = blkparse.accesses.page_size();
     let end = blkparse.accesses.finish("blkparse's output")?;
@@ -82,11 +79,7 @@ impl<S: Sink> Lines for Blkparse<'_, S> {
         }
         let offset = sector.checked_mul(SECTOR_BYTES).ok_or("a sector behind the end of any disk")?;
         let bytes = sectors.checked_mul(SECTOR_BYTES).ok_or("a request for 4 GiB or more")?;
-        let fresh = self.devices.len() as u64;
-        let device = match self.devices.get(event.device) {
-            Some(device) => *device,
-            None => *self.devices.entry(event.device.to_vec()).or_insert(fresh),
-        };
+        let device = self.devices.number(event.device);
         match event.kind {
             [b'D', ..] => self.accesses.discard(device, offset, bytes),
             kind if kind.contains(&b'W') => self.accesses.request(device, offset, bytes, true),

@@ -16,9 +16,7 @@
 
 use std::io::Read;
 
-use rustc_hash::FxHashMap;
-
-use crate::accesses::Accesses;
+use crate::accesses::{Accesses, Disks};
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
 use crate::lines::{self, Lines, Refused, decimal};
@@ -31,8 +29,7 @@ struct Fio<'a, S> {
     accesses: Accesses<'a, S>,
     /// Its lines begin with a time. Unknown before the first line.
     has_times: Option<bool>,
-    /// Numbers of files, in the order in which they appear.
-    files: FxHashMap<Vec<u8>, u64>,
+    files: Disks,
 }
 
 /// Whether a stream begins like this.
@@ -46,7 +43,7 @@ pub(crate) fn read<R: Read>(
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
-    let mut fio = Fio { accesses: Accesses::new(sink), has_times: None, files: FxHashMap::default() };
+    let mut fio = Fio { accesses: Accesses::new(sink), has_times: None, files: Disks::default() };
     lines::read(stream, &mut fio, progress)?;
     let page_size = fio.accesses.page_size();
     let end = fio.accesses.finish("an iolog of fio")?;
@@ -84,11 +81,7 @@ impl<S: Sink> Lines for Fio<'_, S> {
         let (Some(offset), Some(bytes)) = numbers else {
             return Err("not an offset and a number of bytes".into());
         };
-        let fresh = self.files.len() as u64;
-        let number = match self.files.get(file) {
-            Some(number) => *number,
-            None => *self.files.entry(file.to_vec()).or_insert(fresh),
-        };
+        let number = self.files.number(file);
         match action {
             b"trim" => self.accesses.discard(number, offset, bytes),
             _ => self.accesses.request(number, offset, bytes, action == b"write"),

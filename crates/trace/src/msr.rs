@@ -13,9 +13,7 @@
 
 use std::io::Read;
 
-use rustc_hash::FxHashMap;
-
-use crate::accesses::Accesses;
+use crate::accesses::{Accesses, Disks};
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
 use crate::lines::{self, Lines, Refused, decimal};
@@ -26,8 +24,8 @@ const NAMES: &[u8] = b"Timestamp,";
 
 struct Msr<'a, S> {
     accesses: Accesses<'a, S>,
-    /// Numbers of disks by `host,disk`, in the order of their first requests.
-    disks: FxHashMap<Vec<u8>, u64>,
+    /// Named `host,disk`.
+    disks: Disks,
 }
 
 /// Whether a stream whose first line is this is MSR.
@@ -41,7 +39,7 @@ pub(crate) fn read<R: Read>(
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
-    let mut msr = Msr { accesses: Accesses::new(sink), disks: FxHashMap::default() };
+    let mut msr = Msr { accesses: Accesses::new(sink), disks: Disks::default() };
     lines::read(stream, &mut msr, progress)?;
     let page_size = msr.accesses.page_size();
     let end = msr.accesses.finish("an MSR trace")?;
@@ -54,13 +52,7 @@ impl<S: Sink> Lines for Msr<'_, S> {
             return Ok(());
         }
         let Request { disk, write, offset, bytes } = parse(line)?;
-        let number = match self.disks.get(disk) {
-            Some(number) => *number,
-            None => {
-                let number = self.disks.len() as u64;
-                *self.disks.entry(disk.to_vec()).or_insert(number)
-            }
-        };
+        let number = self.disks.number(disk);
         self.accesses.request(number, offset, bytes, write)
     }
 
