@@ -637,38 +637,51 @@ impl Beside {
         shares: &[f64],
     ) -> Result<Self, Error> {
         let pages = trace.header().totals.distinct_pages;
-        let frames: Vec<_> = shares.iter().map(|share| (pages as f64 * share).round() as usize).collect();
+        let frames = frames_of(pages, shares);
         let policies = STREAM_POLICIES.map(|(_, policy)| policy);
-        let per_million = |refaults: u64| refaults as f64 / million_instructions;
         let alone = lab.outcomes(trace, &policies, &frames)?;
-
-        let (merged, streamed) = beside_the_stream(trace, &STREAM_PATTERN)?;
-        let class_of = |_, page: PageId| if streamed[page.index()] { OF_STREAM } else { OF_PROGRAM };
-        let beside = lab.by_class(&merged, &policies, &frames, 2, class_of)?;
-        let pairs = alone.iter().zip(&beside).map(|(alone, beside)| {
-            [
-                alone.iter().map(|outcome| per_million(outcome.refaults())).collect(),
-                beside.iter().map(|classes| per_million(classes[OF_PROGRAM].refaults())).collect(),
-            ]
+        let stream = Stream { pattern: &STREAM_PATTERN, million_instructions };
+        let (beside, stream_pages) = stream.beside(lab, trace, &policies, &frames)?;
+        let pairs = alone.iter().zip(beside).map(|(alone, beside)| {
+            let refaults = alone.iter().map(|outcome| outcome.refaults() as f64 / million_instructions);
+            [refaults.collect(), beside]
         });
-        Ok(Self {
-            name,
-            kind,
-            pages,
-            million_instructions,
-            stream_pages: streamed.iter().filter(|streamed| **streamed).count(),
-            pairs: pairs.collect(),
-        })
+        Ok(Self { name, kind, pages, million_instructions, stream_pages, pairs: pairs.collect() })
     }
 }
 
-/// A trace merged with a stream, and for each page whether it is the stream's.
-fn beside_the_stream(trace: &Trace, pattern: &Pattern) -> Result<(Trace, Vec<bool>), Error> {
-    let stream = Generator::new(pattern, STREAM_SEED, 0.0).expect("a pattern of ours");
-    let accesses: Vec<_> = stream.take(STREAM_ACCESSES).collect();
-    let merged = with_stream(trace, evenly(accesses.into_iter()))?;
-    let streamed = streamed_pages(&merged)?;
-    Ok((merged, streamed))
+/// The frames of each share of so many pages.
+fn frames_of(pages: u64, shares: &[f64]) -> Vec<usize> {
+    shares.iter().map(|share| (pages as f64 * share).round() as usize).collect()
+}
+
+/// A stream beside a program of so many instructions.
+struct Stream<'a> {
+    pattern: &'a Pattern,
+    million_instructions: f64,
+}
+
+impl Stream<'_> {
+    /// The program's faults per million instructions, by policy and size, and how many pages the
+    /// stream has.
+    fn beside(
+        &self,
+        lab: &Lab,
+        program: &Trace,
+        policies: &[&str],
+        frames: &[usize],
+    ) -> Result<(Vec<Vec<f64>>, usize), Error> {
+        let stream = Generator::new(self.pattern, STREAM_SEED, 0.0).expect("a pattern of ours");
+        let accesses: Vec<_> = stream.take(STREAM_ACCESSES).collect();
+        let merged = with_stream(program, evenly(accesses.into_iter()))?;
+        let streamed = streamed_pages(&merged)?;
+        let class_of = |_, page: PageId| if streamed[page.index()] { OF_STREAM } else { OF_PROGRAM };
+        let counts = lab.by_class(&merged, policies, frames, 2, class_of)?;
+        let rate =
+            |classes: &Vec<ClassCounts>| classes[OF_PROGRAM].refaults() as f64 / self.million_instructions;
+        let rates = counts.iter().map(|by_size| by_size.iter().map(rate).collect()).collect();
+        Ok((rates, streamed.iter().filter(|streamed| **streamed).count()))
+    }
 }
 
 /// Readings of CLOCK-Pro that differ in what they remember and in whether the cold allocation
@@ -693,16 +706,10 @@ fn readings(
     published: &[f64],
 ) -> Result<(), Error> {
     let policies = READINGS.map(|(_, policy)| policy);
-    let frames: Vec<_> = shares.iter().map(|share| (as_loop.pages as f64 * share).round() as usize).collect();
-    let beside = |stream: &Pattern| -> Result<Vec<Vec<f64>>, Error> {
-        let (merged, streamed) = beside_the_stream(trace, stream)?;
-        let class_of = |_, page: PageId| if streamed[page.index()] { OF_STREAM } else { OF_PROGRAM };
-        let by_reading = lab.by_class(&merged, &policies, &frames, 2, class_of)?;
-        let per_million = |refaults: u64| refaults as f64 / as_loop.million_instructions;
-        let of_sizes = |by_size: &Vec<Vec<ClassCounts>>| {
-            by_size.iter().map(|classes| per_million(classes[OF_PROGRAM].refaults())).collect()
-        };
-        Ok(by_reading.iter().map(of_sizes).collect())
+    let frames = frames_of(as_loop.pages, shares);
+    let beside = |pattern| -> Result<Vec<Vec<f64>>, Error> {
+        let stream = Stream { pattern, million_instructions: as_loop.million_instructions };
+        Ok(stream.beside(lab, trace, &policies, &frames)?.0)
     };
     let (uniform, without_returns) = (beside(&STREAM_PATTERN)?, beside(&WITHOUT_RETURNS)?);
     let mut table = Table::new(["memory %", "published"].into_iter().chain(READINGS.map(|(name, _)| name)));
@@ -778,12 +785,14 @@ fn beside_stream(lab: &Lab, setting: &BesideStream) -> Result<Report, Error> {
             Ok([all, Beside::of(name, Kind::Firsts, &firsts, million_instructions, lab, &shares)?])
         })?);
     }
-    let looped = (setting.as_loop.as_ref())
-        .map(|AsLoop { pages, rounds, .. }| {
-            generated(&Pattern::Loop { pages: *pages }, 1, (pages * rounds) as usize)
-        })
-        .transpose()?;
-    if let (Some(trace), Some(as_loop)) = (&looped, &setting.as_loop) {
+    let looped = match &setting.as_loop {
+        None => None,
+        Some(as_loop) => {
+            let pages = as_loop.pages;
+            Some((as_loop, generated(&Pattern::Loop { pages }, 1, (pages * as_loop.rounds) as usize)?))
+        }
+    };
+    if let Some((as_loop, trace)) = &looped {
         let name = setting.published_program;
         programs.push(Beside::of(name, Kind::Loop, trace, as_loop.million_instructions, lab, &shares)?);
     }
@@ -829,7 +838,7 @@ fn beside_stream(lab: &Lab, setting: &BesideStream) -> Result<Report, Error> {
             report.beside((programs.len(), column), (as_loop, column), Scale::Ratio);
         }
     }
-    if let (Some(trace), Some(as_loop)) = (&looped, &setting.as_loop) {
+    if let Some((as_loop, trace)) = &looped {
         readings(lab, &mut report, trace, as_loop, &shares, &theirs[0][1])?;
     }
     beside_stream_claims(&mut report, setting, &programs, &theirs);

@@ -190,6 +190,9 @@ const BINARY: [Format; 2] = [Format::OracleGeneral, Format::ChampSim];
 type Sample = (Format, Vec<u8>, Vec<(u64, bool)>);
 
 fn samples() -> Vec<Sample> {
+    // The same program in both forms.
+    let of_drmemtrace =
+        vec![(0x402, false), (0x403, false), (0x7_fdf6_4e2a, false), (0x404, false), (0x7_fdf6_4e2b, true)];
     let (stack, disk) = (0x1fff000, 1 << 40);
     let offset = 383_496_192 / 4096;
     vec![
@@ -207,28 +210,8 @@ fn samples() -> Vec<Sample> {
                 (0x421c, true),
             ],
         ),
-        (
-            Format::Drmemtrace,
-            DRMEMTRACE.into(),
-            vec![
-                (0x402, false),
-                (0x403, false),
-                (0x7_fdf6_4e2a, false),
-                (0x404, false),
-                (0x7_fdf6_4e2b, true),
-            ],
-        ),
-        (
-            Format::Drmemtrace,
-            drmemtrace(),
-            vec![
-                (0x402, false),
-                (0x403, false),
-                (0x7_fdf6_4e2a, false),
-                (0x404, false),
-                (0x7_fdf6_4e2b, true),
-            ],
-        ),
+        (Format::Drmemtrace, DRMEMTRACE.into(), of_drmemtrace.clone()),
+        (Format::Drmemtrace, drmemtrace(), of_drmemtrace),
         (
             Format::Spc,
             SPC.into(),

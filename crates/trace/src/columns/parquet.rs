@@ -58,7 +58,7 @@ struct Wanted {
     leaf: usize,
     /// The definition level of a value that is there.
     level: i16,
-    /// Signed whole numbers of it have no sign.
+    /// Its whole numbers have no sign.
     unsigned: bool,
     /// Its whole numbers are so many seconds each.
     seconds: Option<f64>,
@@ -226,7 +226,7 @@ impl Table {
         }
     }
 
-    /// Gives the values of the wanted columns to `each`, row by row, until it ends that.
+    /// Gives the values of the wanted columns to `each`, row by row, until `each` fails.
     fn rows(&self, wanted: &[Wanted], each: &mut EachRow<'_>) -> Result<(), Error> {
         let mut cells: Vec<Vec<Cell>> = wanted.iter().map(|_| Vec::new()).collect();
         let mut row = 0;
