@@ -53,7 +53,8 @@ fn unless_killed(mut attempt: impl FnMut() -> Output) -> Output {
 fn run_counted(options: &[&str], program: &[&str]) -> (Output, Value) {
     let stats = workshop().join(format!("swap.{:?}.json", std::thread::current().id()));
     let mut command = directed(options);
-    command.arg("--stats").arg(&stats).arg("--").args(program);
+    // Test programs try again when the kernel refuses them a process for a moment.
+    command.env("FORKS_MAY_BE_REFUSED", "1").arg("--stats").arg(&stats).arg("--").args(program);
     let output = unless_killed(|| output(&mut command));
     let Ok(document) = fs::read_to_string(&stats) else {
         panic!("{command:?}: {}: {} {}", output.status, text(&output.stdout), text(&output.stderr));

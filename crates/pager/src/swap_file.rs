@@ -20,7 +20,8 @@ pub(crate) fn name(directory: &Path, cgroup: &Path) -> PathBuf {
 }
 
 /// Makes a swap file and has the kernel use it. It is as large as the machine's memory, or half of
-/// what is free on the disk if that is less.
+/// what is free on the disk if that is less. If another run takes that space meanwhile, it is half
+/// of what is left then.
 pub(crate) fn create(path: &Path) -> Result<(), RunError> {
     let directory = path.parent().unwrap_or(path);
     let refused = |reason: &str| RunError::Swap { path: directory.to_path_buf(), reason: reason.to_string() };
@@ -32,14 +33,21 @@ pub(crate) fn create(path: &Path) -> Result<(), RunError> {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => refused("there is no space for a swap file"),
         error => RunError::System { what: format!("{}: no swap file", path.display()), error: error.into() },
     };
-    let disk = rustix::fs::statvfs(directory).map_err(failed)?;
-    let bytes = machine_bytes().min(disk.f_bavail * disk.f_frsize / 2);
-    if bytes < LEAST_BYTES {
-        return Err(refused("there is no space for a swap file"));
-    }
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
-    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes).map_err(failed)?;
+    let bytes = loop {
+        let disk = rustix::fs::statvfs(directory).map_err(failed)?;
+        let bytes = machine_bytes().min(disk.f_bavail * disk.f_frsize / 2);
+        if bytes < LEAST_BYTES {
+            return Err(failed(Errno::NOSPC));
+        }
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            Ok(()) => break bytes,
+            // What it took before there was no more goes back.
+            Err(Errno::NOSPC) => rustix::fs::ftruncate(&file, 0).map_err(failed)?,
+            Err(error) => return Err(failed(error)),
+        }
+    };
     let file = File::from(file);
     let written = file.write_all_at(&header(bytes / crate::PAGE_BYTES), 0).and_then(|()| file.sync_all());
     written.map_err(system(format!("{}: no swap file", path.display())))?;

@@ -27,6 +27,22 @@
     } while (0)
 #define EXPECT(condition) do { if (!(condition)) FAIL("%s (errno %d)", #condition, errno); } while (0)
 
+/* Where the kernel directed keeps the limit, it may refuse a process for want of memory
+ * (crates/pager/src/swap/mod.rs): the tests of that backend set this variable, and the programs try
+ * again for ten seconds, as a shell does. Elsewhere nothing may be refused. */
+#define MAY_BE_REFUSED "FORKS_MAY_BE_REFUSED"
+#define PATIENTLY(call)                                               \
+    ({                                                                \
+        int answer_ = (call);                                         \
+        int tries_ = getenv(MAY_BE_REFUSED) ? 1000 : 0;               \
+        while (answer_ < 0 && errno == ENOMEM && tries_-- > 0) {      \
+            usleep(10000);                                            \
+            answer_ = (call);                                         \
+        }                                                             \
+        answer_;                                                      \
+    })
+#define fork() PATIENTLY(fork())
+
 /* The word of a page, mixed from its number and how often it was written, so that no two pages look
  * alike. */
 static inline uint64_t word_of(uint64_t page, uint64_t version, uint64_t word)
