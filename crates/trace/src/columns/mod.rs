@@ -1,6 +1,6 @@
-//! Logs with columns: separated text (CSV, TSV), JSON lines, fixed binary structs, and Parquet files
-//! with the feature `parquet`. The caller says which column is what ([`Columns`]); [`Preview`] shows
-//! a log and guesses.
+//! Logs with columns: separated text (CSV, TSV), JSON lines, fixed binary structs, and Parquet
+//! files with the feature `parquet`. The caller says which column is what ([`Columns`]);
+//! [`Preview`] shows a log and guesses.
 //!
 //! A row is a request. It names an object (`key`) or a place on a disk (`offset`):
 //!
