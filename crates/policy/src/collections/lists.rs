@@ -90,6 +90,12 @@ impl<const N: usize> Lists<N> {
         page(self.links[current].next)
     }
 
+    /// The page before one that is in a list, towards the old end.
+    #[inline]
+    pub fn previous(&self, current: PageId) -> Option<PageId> {
+        page(self.links[current].previous)
+    }
+
     /// Appends a page that is in no list.
     #[inline]
     pub fn push_back(&mut self, list: usize, page: PageId) {
@@ -137,7 +143,13 @@ impl<const N: usize> Lists<N> {
     /// Moves a page from whichever list it is in to the recent end of `list`.
     #[inline]
     pub fn move_to_back(&mut self, list: usize, page: PageId) {
-        if self.ends[list].back != page.0 {
+        if self.ends[list].back == page.0 {
+            return;
+        }
+        if self.list_of(page) == Some(list) {
+            self.unlink(list, page);
+            self.link_back(list, page);
+        } else {
             self.remove(page);
             self.push_back(list, page);
         }

@@ -9,6 +9,7 @@ mod frame_table;
 mod lists;
 mod page_map;
 mod ring;
+mod rising_queue;
 
 pub use bit_tree::BitTree;
 pub use frame_clock::FrameClock;
@@ -16,3 +17,4 @@ pub use frame_table::FrameTable;
 pub use lists::Lists;
 pub use page_map::PageMap;
 pub use ring::Ring;
+pub use rising_queue::{RisingKey, RisingQueue};

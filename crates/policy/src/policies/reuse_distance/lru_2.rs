@@ -13,27 +13,25 @@
 //! period closes, HIST\[1..K-1\] move by its length, and unknown times stay unknown. Blocks are
 //! kept for good by default; `retained` limits their age in references and `history` their number.
 //!
-//! Cost: hit and fault O(log M). 8 (K + 1) + 9 bytes a page seen, and tree nodes for the resident
-//! pages.
+//! HIST\[K\] and LAST only rise while a page is resident. So a page's place in the order is looked
+//! up when it comes to the front, and a hit moves nothing. A page that comes to the front within
+//! its correlated reference period waits until that is over.
+//!
+//! Cost: hit O(K), fault amortised O(log M). 8 (K + 4) bytes a page seen and 24 a resident page.
 //!
 //! ```text
-//!   insert, hit --> [ waiting: within crp of LAST ] -- crp over --> [ eligible, by HIST[K], then LAST ] --> evict
+//!   insert --> [ candidates, by HIST[K], then LAST ] -- in front, within crp of LAST --> [ waiting, by LAST ]
+//!                   |        ^                                                               |
+//!                   v        +------------------------- crp over ---------------------------+
+//!                 evict
 //! ```
 
 use crate::arguments::Parameter;
-use crate::collections::{Lists, PageMap};
+use crate::collections::{PageMap, RisingKey, RisingQueue};
 use crate::interface::ensure;
 use crate::registered::Registered;
 use crate::{ArgumentError, Arguments, ExactModel, Info, Mmu, PageId, Policy, Reference, Violation};
 use alloc::{collections::BTreeSet, vec::Vec};
-
-/// Resident pages within their correlated reference period.
-const WAITING: usize = 0;
-/// Other resident pages.
-const ELIGIBLE: usize = 1;
-
-/// HIST\[K\], LAST and the page: the order of eviction.
-type Key = (u64, u64, PageId);
 
 /// LRU-K.
 #[derive(Debug)]
@@ -53,10 +51,12 @@ pub struct Lru2 {
     hist: Vec<u64>,
     /// Time of the last reference; 0 for a page without a history block.
     last: PageMap<u64>,
-    /// The resident pages, in the order of LAST (of becoming eligible, for those).
-    lists: Lists<2>,
-    /// The resident pages in order of eviction.
-    order: [BTreeSet<Key>; 2],
+    /// Resident pages in order of eviction. All are here but those that wait.
+    candidates: RisingQueue,
+    /// Resident pages that were within their correlated reference period, by LAST.
+    waiting: RisingQueue,
+    /// The same in order of eviction, for when there is no candidate.
+    waiting_in_order: RisingQueue,
     /// Blocks of non-resident pages by LAST. Kept only if their number is limited.
     blocks: BTreeSet<(u64, PageId)>,
 }
@@ -101,8 +101,9 @@ impl Registered for Lru2 {
             time: 0,
             hist: Vec::new(),
             last: PageMap::new(),
-            lists: Lists::new(),
-            order: [BTreeSet::new(), BTreeSet::new()],
+            candidates: RisingQueue::new(),
+            waiting: RisingQueue::new(),
+            waiting_in_order: RisingQueue::new(),
             blocks: BTreeSet::new(),
         })
     }
@@ -113,21 +114,34 @@ impl Lru2 {
         &mut self.hist[page.index() * self.k..][..self.k]
     }
 
-    fn key(&self, page: PageId) -> Key {
-        (self.hist[page.index() * self.k + self.k - 1], self.last[page], page)
+    /// HIST\[K\] and LAST: the order of eviction.
+    fn key(&self, page: PageId) -> RisingKey {
+        key(&self.hist, self.k, &self.last, page)
     }
 
-    /// Makes a page with a block resident, in one of the two states, or (`None`) not resident. The
-    /// only place where a page's state and its place in the orders change.
-    fn set_state(&mut self, page: PageId, state: Option<usize>) {
-        let key = self.key(page);
-        if let Some(old) = self.lists.remove(page) {
-            self.order[old].remove(&key);
-        }
-        if let Some(state) = state {
-            self.lists.push_back(state, page);
-            self.order[state].insert(key);
-        }
+    /// The correlated reference period of a page that waits is over.
+    fn stop_waiting(&mut self, page: PageId) {
+        self.waiting.remove(page);
+        self.waiting_in_order.remove(page);
+        self.candidates.insert(page, self.key(page));
+    }
+
+    /// A candidate is within its correlated reference period.
+    fn wait(&mut self, page: PageId) {
+        self.candidates.remove(page);
+        self.waiting.insert(page, (self.last[page], self.last[page]));
+        self.waiting_in_order.insert(page, self.key(page));
+    }
+
+    /// A page is not resident any more.
+    fn leave(&mut self, page: PageId) {
+        self.candidates.remove(page);
+        self.waiting.remove(page);
+        self.waiting_in_order.remove(page);
+    }
+
+    fn is_resident(&self, page: PageId) -> bool {
+        self.candidates.contains(page) || self.waiting.contains(page)
     }
 
     fn forget(&mut self, page: PageId) {
@@ -149,17 +163,22 @@ impl Policy for Lru2 {
     }
 
     fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
-        while let Some(page) = self.lists.front(WAITING)
+        while let Some(page) = self.waiting.first(|page| (self.last[page], self.last[page]))
             && !self.is_correlated(page)
         {
-            self.set_state(page, Some(ELIGIBLE));
+            self.stop_waiting(page);
         }
-        let [waiting, eligible] = &self.order;
-        eligible.first().or_else(|| waiting.first()).map(|&(.., page)| page)
+        while let Some(page) = self.candidates.first(|page| key(&self.hist, self.k, &self.last, page)) {
+            if !self.is_correlated(page) {
+                return Some(page);
+            }
+            self.wait(page);
+        }
+        self.waiting_in_order.first(|page| key(&self.hist, self.k, &self.last, page))
     }
 
     fn evict(&mut self, page: PageId) {
-        self.set_state(page, None);
+        self.leave(page);
         if self.history_pages < usize::MAX {
             self.blocks.insert((self.last[page], page));
             if self.blocks.len() > self.history_pages
@@ -188,16 +207,16 @@ impl Policy for Lru2 {
         hist.rotate_right(1);
         hist[0] = time;
         self.last[page] = time;
-        self.set_state(page, Some(WAITING));
+        self.candidates.insert(page, self.key(page));
         false
     }
 
+    #[inline]
     fn hit(&mut self, reference: Reference) {
         let page = reference.page;
         self.time += 1;
         let (time, last) = (self.time, self.last[page]);
         let correlated = self.is_correlated(page);
-        self.set_state(page, None);
         if !correlated {
             let hist = self.hist(page);
             let period = last - hist[0];
@@ -206,29 +225,25 @@ impl Policy for Lru2 {
             hist[1..].iter_mut().filter(|time| **time != 0).for_each(|time| *time += period);
         }
         self.last[page] = time;
-        self.set_state(page, Some(WAITING));
     }
 
     fn remove(&mut self, page: PageId) {
         if self.last.get(page) != 0 {
-            self.set_state(page, None);
+            self.leave(page);
             self.forget(page);
         }
     }
 
     fn check(&self) -> Result<(), Violation> {
-        self.lists.check()?;
-        let residents = self.lists.len(WAITING) + self.lists.len(ELIGIBLE);
+        let residents = self.candidates.len() + self.waiting.len();
         ensure!(residents <= self.frames, "{residents} pages resident");
-        for state in [WAITING, ELIGIBLE] {
-            ensure!(self.order[state].len() == self.lists.len(state), "order {state} has other pages");
-            for page in self.lists.iter(state) {
-                ensure!(self.order[state].contains(&self.key(page)), "page {page} is not in its place");
-            }
-        }
-        let lasts = || self.lists.iter(WAITING).map(|page| self.last[page]);
-        ensure!(lasts().is_sorted(), "waiting pages are not in the order of their last references");
+        self.candidates.check(|page| self.key(page))?;
+        self.waiting.check(|page| (self.last[page], self.last[page]))?;
+        self.waiting_in_order.check(|page| self.key(page))?;
         for (page, last) in self.last.iter() {
+            let [candidate, waits, waits_in_order] =
+                [&self.candidates, &self.waiting, &self.waiting_in_order].map(|queue| queue.contains(page));
+            ensure!(waits == waits_in_order && !(waits && candidate), "page {page} is in two states");
             let hist = &self.hist[page.index() * self.k..][..self.k];
             ensure!(hist[0] <= last && last <= self.time, "page {page}: HIST {hist:?}, LAST {last}");
             ensure!(hist.is_sorted_by(|newer, older| newer >= older), "page {page}: HIST {hist:?}");
@@ -236,13 +251,19 @@ impl Policy for Lru2 {
         let blocks = self.blocks.len();
         ensure!(blocks <= self.history_pages, "{blocks} blocks of non-resident pages");
         ensure!(
-            self.blocks.iter().all(|&(last, page)| last == self.last[page]
-                && last != 0
-                && self.lists.list_of(page).is_none()),
+            self.blocks
+                .iter()
+                .all(|&(last, page)| last == self.last[page] && last != 0 && !self.is_resident(page)),
             "a block is kept for a page that is resident, or under another time"
         );
         Ok(())
     }
+}
+
+/// HIST\[K\] and LAST of a page.
+#[inline]
+fn key(hist: &[u64], k: usize, last: &PageMap<u64>, page: PageId) -> RisingKey {
+    (hist[page.index() * k + k - 1], last[page])
 }
 
 #[cfg(test)]

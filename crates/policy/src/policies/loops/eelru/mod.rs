@@ -34,7 +34,7 @@
 //! earlier ones fading.
 //!
 //! Cost: hit O(1) up to the smallest e, one list move a point deeper down; fault O(number of
-//! pairs). 18 bytes a page seen.
+//! pairs). 20 bytes a page seen.
 
 mod segmented_stack;
 
