@@ -20,7 +20,14 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent.parent
-BUDGETS = ["1%", "5%", "20%"]
+# Each variant with the options of the recording.
+VARIANTS = {
+    "5%": ["--overhead", "5%"],
+    "5% awake": ["--overhead", "5%", "--awake"],
+}
+POLICIES = ["lru", "opt", "fifo", "clock", "clock-pro", "lirs", "arc", "car", "2q", "s3-fifo", "mglru"]
+# Memory sizes, in per cent of the pages.
+PARTS = [5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
 GO = """package main
 
 import "fmt"
@@ -31,7 +38,7 @@ import "C"
 func main() {
 	words := map[uint64][]byte{}
 	state := uint64(88172645463325252)
-	for step := 0; step < 3000000; step++ {
+	for step := 0; step < STEPS; step++ {
 		state ^= state << 13
 		state ^= state >> 7
 		state ^= state << 17
@@ -44,37 +51,44 @@ SQL = """create table t(a integer primary key, b integer, c text);
 with recursive n(i) as (select 1 union all select i + 1 from n where i < 400000)
 insert into t select i, (i * 7919) % 400009, hex(randomblob(20)) from n;
 create index by_b on t(b);
-select count(*), sum(length(x.c)) from t x join t y on x.b = y.a where x.a % 3 = 0;
 """
-NUMPY = """import numpy
+QUERY = "select count(*), sum(length(x.c)) from t x join t y on x.b = y.a where x.a % 3 = {0};\n"
+NUMPY = """import os
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+import numpy
 a = numpy.random.default_rng(1).random((900, 900))
-for _ in range(20):
+for _ in range(TIMES):
     a = a @ a.T
     a /= a.max()
 print(round(float(numpy.sort(a.ravel())[1000]), 6))
 """
 PYTHON = """d = {i: str(i) for i in range(300000)}
-print(sum(len(d[k * 7919 % 300000]) for k in range(3000000)))
+print(sum(len(d[k * 7919 % 300000]) for k in range(TIMES)))
 """
 CODE = "int f{0}(int x) {{ for (int i = 0; i < x; i++) x ^= (x << 3) + i * {0}; return x; }}\n"
 
 
-def workloads(folder: Path) -> dict:
-    """The programs: name, and command. What is not installed is left out."""
+def workloads(folder: Path, is_long: bool) -> dict:
+    """The programs: name, and command. What is not installed is left out. What is long does more
+    work."""
+    many = lambda few, times: str(few * times if is_long else few)
+    times = 4 if is_long else 1
     write = lambda name, text: (folder / name).write_text(text)
     work = folder / "work"
     subprocess.run(["cc", "-O2", "-o", work, HERE / "../watch/work.c"], check=True)
-    write("t.sql", SQL)
-    write("np.py", NUMPY)
-    write("dict.py", PYTHON)
-    write("code.c", "".join(CODE.format(number) for number in range(1500)))
-    numbers = range(1, 700000)
+    write("t.sql", SQL + "".join(QUERY.format(number) for number in range(3)) * times)
+    write("np.py", NUMPY.replace("TIMES", many(4, 12)))
+    write("dict.py", PYTHON.replace("TIMES", many(200000, 30)))
+    write("code.c", "".join(CODE.format(number) for number in range(1200 if is_long else 300)))
+    numbers = range(1, 700000 if is_long else 200000)
     write("numbers.txt", "".join(f"{number * 7919 % 700001}\n" for number in numbers))
+    write("many.txt", (folder / "numbers.txt").read_text() * times)
+    sort = ["sort", "-n", "--parallel=1", "-S", "40M", "-T", folder]
     found = {
-        "loop": [work, "scan", "64", "1500"],
-        "random": [work, "random", "64", "100"],
-        "python": ["python3", folder / "dict.py"],
-        "sort": ["sort", "-n", "--parallel=1", "-o", folder / "sorted.txt", folder / "numbers.txt"],
+        "loop": [work, "scan", "64", many(600, 10)],
+        "random": [work, "random", "64", many(100, 16)],
+        "python": [sys.executable, folder / "dict.py"],
+        "sort": [*sort, "-o", folder / "sorted.txt", folder / "many.txt"],
     }
     if shutil.which("sqlite3"):
         found["sqlite3"] = ["sqlite3", "-init", folder / "t.sql", ":memory:", ".quit"]
@@ -86,7 +100,7 @@ def workloads(folder: Path) -> dict:
     if shutil.which("xz"):
         found["xz"] = ["xz", "-5", "-k", "-f", "-T1", folder / "numbers.txt"]
     if shutil.which("go"):
-        write("main.go", GO)
+        write("main.go", GO.replace("STEPS", many(300000, 40)))
         # Programs of Go load the agent if they are linked with the C library.
         built = subprocess.run(
             ["go", "build", "-o", folder / "gomap", folder / "main.go"],
@@ -98,7 +112,7 @@ def workloads(folder: Path) -> dict:
     if shutil.which("java"):
         shutil.copy(PROJECT / "crates/cli/tests/programs/Churn.java", folder)
         source = folder / "Churn.java"
-        found["java"] = ["java", "-Xmx128m", source, "32", "8"]
+        found["java"] = ["java", "-Xms128m", "-Xmx128m", "-XX:+UseSerialGC", source, "32", many(2, 20)]
     return {name: [str(word) for word in command] for name, command in found.items()}
 
 
@@ -151,87 +165,106 @@ def usual_window(info):
     return 0
 
 
-def measure(arguments, sweephand, programs, folder):
-    """What recording costs, a line for each program and budget."""
-    for name, command in programs.items():
+def measure(arguments, sweephand, folder):
+    """What recording costs, a line for each program and variant."""
+    for name, command in programs(arguments, folder, is_long=True).items():
         times, traces = {}, {}
         for _ in range(arguments.rounds):
-            for budget in [None, *BUDGETS]:
-                trace = folder / f"{name}-{budget}.swt"
+            for variant in [None, *VARIANTS]:
+                trace = folder / f"{name}-{variant}.swt"
                 recorder = ()
-                if budget:
-                    recorder = [sweephand, "record", "--live", "-q", "--overhead", budget, "-o", trace, "--"]
+                if variant:
+                    recorder = [sweephand, "record", "--live", "-q", *VARIANTS[variant], "-o", trace, "--"]
                 wall, processor, _ = run(command, recorder)
-                times.setdefault(budget, []).append((wall, processor))
-                traces[budget] = trace
-        native = statistics.median(wall for wall, _ in times[None])
-        native_processor = statistics.median(processor for _, processor in times[None])
-        for budget in BUDGETS:
-            wall = statistics.median(wall for wall, _ in times[budget])
-            processor = statistics.median(processor for _, processor in times[budget])
-            info = header(sweephand, traces[budget])
+                times.setdefault(variant, []).append((wall, processor))
+                traces[variant] = trace
+        for variant in VARIANTS:
+            ratios = [
+                statistics.median(
+                    recorded[index] / native[index]
+                    for recorded, native in zip(times[variant], times[None], strict=True)
+                )
+                for index in (0, 1)
+            ]
+            info = header(sweephand, traces[variant])
             yield {
                 "program": name,
-                "budget": budget,
+                "variant": variant,
                 "rounds": arguments.rounds,
-                "native_s": f"{native:.3f}",
-                "live_s": f"{wall:.3f}",
-                "wall_ratio": f"{wall / native:.3f}",
-                "processor_ratio": f"{processor / native_processor:.3f}",
+                "native_s": f"{statistics.median(wall for wall, _ in times[None]):.3f}",
+                "live_s": f"{statistics.median(wall for wall, _ in times[variant]):.3f}",
+                "wall_ratio": f"{ratios[0]:.3f}",
+                "processor_ratio": f"{ratios[1]:.3f}",
                 "records": find(info, "records"),
                 "pages": find(info, "distinct_pages"),
                 "epochs": find(info, "epochs")["epochs"],
+                "usual_window": usual_window(info),
                 "largest_window": find(info, "largest_pages"),
-                "trace_bytes": traces[budget].stat().st_size,
+                "trace_bytes": traces[variant].stat().st_size,
                 "kernel": platform.release(),
             }
 
 
 def curve(sweephand, trace, sizes):
-    """LRU's faults beside first touches, by size."""
-    said = subprocess.run(
-        [sweephand, "simulate", "-p", "lru", "-m", ",".join(f"{size}p" for size in sizes), "--format", "csv", trace],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    rows = list(csv.DictReader(said.stdout.splitlines()))
-    return {int(row["memory_pages"]): (int(row["faults"]), int(row["first_touch_faults"])) for row in rows}
+    """Faults beside first touches, by policy and size."""
+    sizes = ",".join(f"{size}p" for size in sizes)
+    command = [sweephand, "simulate", "-p", ",".join(POLICIES), "-m", sizes, "--format", "csv", trace]
+    said = subprocess.run(command, capture_output=True, text=True)
+    # A program that ends before the first look has no epochs.
+    rows = csv.DictReader(said.stdout.splitlines())
+    key = lambda row: (row["policy"].split(":")[0], int(row["memory_pages"]))
+    return {key(row): int(row["faults"]) - int(row["first_touch_faults"]) for row in rows}
 
 
-def compare(arguments, sweephand, programs, folder):
-    """LRU's curve of a live recording beside that of Valgrind's, from 4 windows up."""
-    for name, command in programs.items():
-        live, valgrind = folder / f"{name}-live.swt", folder / f"{name}-valgrind.swt"
-        run(command, [sweephand, "record", "--live", "-q", "--overhead", arguments.overhead, "-o", live, "--"])
-        run(command, [sweephand, "record", "-q", "-o", valgrind, "--"])
-        infos = header(sweephand, live), header(sweephand, valgrind)
-        pages = [find(info, "distinct_pages") for info in infos]
-        window = usual_window(infos[0])
-        sizes = [min(pages) * part // 10 for part in range(1, 11)]
-        curves = [curve(sweephand, trace, sizes) for trace in (live, valgrind)]
-        for size in sizes:
-            (seen, first_seen), (true, first_true) = curves[0][size], curves[1][size]
-            yield {
+def compare(arguments, sweephand, folder):
+    """The curves of a live recording and of epochs beside those of Valgrind's."""
+    for name, command in programs(arguments, folder, is_long=False).items():
+        trace = {kind: folder / f"{name}-{kind}.swt" for kind in ("valgrind", "live", "epochs")}
+        _, native, _ = run(command)
+        _, valgrind, _ = run(command, [sweephand, "record", "-q", "-o", trace["valgrind"], "--"])
+        live = ["record", "--live", "-q", "--awake", "--overhead", arguments.overhead]
+        _, recorded, _ = run(command, [sweephand, *live, "-o", trace["live"], "--"])
+        watch = ["watch", "--every", "20ms", "--overhead", "100%", "-o", trace["epochs"], "--"]
+        run(command, [sweephand, *watch])
+        infos = {kind: header(sweephand, path) for kind, path in trace.items()}
+        pages = {kind: find(info, "distinct_pages") for kind, info in infos.items()}
+        least = min(pages["valgrind"], pages["live"])
+        sizes = [max(least * part // 100, 1) for part in PARTS]
+        curves = {kind: curve(sweephand, path, sizes) for kind, path in trace.items()}
+        windows = {kind: find(info, "largest_pages") or 0 for kind, info in infos.items()}
+        for (policy, size), faults in curves["valgrind"].items():
+            row = {
                 "program": name,
-                "budget": arguments.overhead,
-                "usual_window": window,
-                "largest_window": find(infos[0], "largest_pages"),
-                "live_pages": pages[0],
-                "valgrind_pages": pages[1],
+                "policy": policy,
                 "frames": size,
-                "from_4_windows": int(size >= 4 * window),
-                "live_refaults": seen - first_seen,
-                "valgrind_refaults": true - first_true,
-                "error_of_all_faults": f"{(seen - first_seen - true + first_true) / max(true, 1):.4f}",
+                "valgrind_faults": faults,
             }
+            for kind in ("live", "epochs"):
+                seen = curves[kind].get((policy, size))
+                error = "" if seen is None else f"{(seen - faults) / (faults + pages['valgrind']):.4f}"
+                row |= {f"{kind}_faults": seen, f"{kind}_error": error}
+            yield {
+                **row,
+                "live_usual_window": usual_window(infos["live"]),
+                "live_window": windows["live"],
+                "epochs_window": windows["epochs"],
+                **{f"{kind}_pages": count for kind, count in pages.items()},
+                "valgrind_time": f"{valgrind / native:.1f}",
+                "live_time": f"{recorded / native:.2f}",
+            }
+
+
+def programs(arguments, folder, is_long):
+    """The programs that were asked for."""
+    all_ = workloads(folder, is_long)
+    return {name: all_[name] for name in (arguments.programs or ",".join(all_)).split(",") if name in all_}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["cost", "curves"])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--overhead", default="5%", help="with curves: the budget")
+    parser.add_argument("--overhead", default="none", help="with curves: the budget")
     parser.add_argument("--programs", help="only these, separated by commas")
     parser.add_argument("--sweephand", default=PROJECT / "target/release/sweephand")
     parser.add_argument("--folder", default="/var/tmp/sweephand-record-live")
@@ -239,14 +272,9 @@ def main():
     arguments = parser.parse_args()
     folder = Path(arguments.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    programs = workloads(folder)
-    if arguments.programs:
-        programs = {name: programs[name] for name in arguments.programs.split(",")}
     day = datetime.date.today().isoformat()
     output = arguments.output or HERE / "results" / f"{day}-{arguments.what}.csv"
-    rows = (measure if arguments.what == "cost" else compare)(
-        arguments, arguments.sweephand, programs, folder
-    )
+    rows = (measure if arguments.what == "cost" else compare)(arguments, arguments.sweephand, folder)
     writer = None
     with open(output, "w", newline="") as file:
         for row in rows:

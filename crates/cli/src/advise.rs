@@ -71,7 +71,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
     if let Some(pid) = args.pid {
         let watching = watch::observe(pid, &args.how, args.duration)?;
-        let Some(advice) = LiveAdvice::of(watching.history()) else {
+        let Some(advice) = LiveAdvice::of(&watching) else {
             bail!("process {pid}: there was no epoch; watch for longer");
         };
         match args.format {

@@ -16,13 +16,24 @@ pub(crate) struct KeeperArgs {
     in_use: Vec<PathBuf>,
 }
 
-/// A share such as `2%`.
-pub(crate) fn share(text: &str) -> Result<f64, String> {
+/// A share such as `2%`, of up to so many percent.
+fn share_up_to(most: f64, text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<f64>().ok());
     percent
-        .filter(|percent| (0.01..=100.0).contains(percent))
+        .filter(|percent| (0.01..=most).contains(percent))
         .map(|percent| percent / 100.0)
-        .ok_or_else(|| "write a share of up to 100%, as in 2% or 0.5%".to_string())
+        .ok_or_else(|| format!("write a share of up to {most}%, as in 2% or 0.5%"))
+}
+
+/// A share such as `2%` of a processor's time.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    share_up_to(100.0, text)
+}
+
+/// A share such as `5%` of the time that a program takes by itself. It may be larger than all, and
+/// `none` is no limit.
+pub(crate) fn share_of_program(text: &str) -> Result<f64, String> {
+    if text == "none" { Ok(f64::INFINITY) } else { share_up_to(10_000.0, text) }
 }
 
 /// Why a watch or a recording cannot go on.

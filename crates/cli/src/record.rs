@@ -2,7 +2,7 @@
 
 mod live;
 
-use crate::keeper::share;
+use crate::keeper::share_of_program;
 use crate::talk::say;
 use crate::{Home, progress};
 use anyhow::{Context, bail};
@@ -32,9 +32,14 @@ pub(crate) struct Args {
     /// says how large it was when. Needs userfaultfd (root, or CAP_SYS_PTRACE)
     #[arg(long)]
     live: bool,
-    /// With --live: the part of the program's time that recording may take
-    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share, requires = "live")]
+    /// With --live: the part of the program's time that recording may take, up to 10000%; none is
+    /// no limit: then the window is always --window
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share_of_program, requires = "live")]
     overhead: f64,
+    /// With --live: keep processors from sleeping meanwhile, so that a fault costs less and the
+    /// window can be smaller. Needs root, and a processor that is idle uses more power
+    #[arg(long, requires = "live")]
+    awake: bool,
     /// Record allocations of this size and more as objects
     #[arg(long, default_value = "40KiB", value_name = "SIZE", conflicts_with = "live")]
     min_object: String,

@@ -51,9 +51,17 @@ pub(crate) struct How {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     every: Duration,
     /// Part of a processor's time that watching may cost, with what the program's next uses of the
-    /// pages take longer. Where it would cost more, epochs are longer
-    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = share)]
-    overhead: f64,
+    /// pages take longer. Where it would cost more, it looks at a sample of the pages, and if that
+    /// does not help, epochs are longer [default: 2%, with epochs of 10 s and more 0.5%]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    overhead: Option<f64>,
+}
+
+impl How {
+    fn overhead(&self) -> f64 {
+        const LONG: Duration = Duration::from_secs(10);
+        self.overhead.unwrap_or(if self.every < LONG { 0.02 } else { 0.005 })
+    }
 }
 
 /// A time such as `500ms`, `1s` or `2m`.
@@ -156,22 +164,21 @@ pub(crate) fn command_of(pid: u32) -> Vec<String> {
 
 /// Prepares to watch, and says what it will cost.
 fn begin(pid: u32, how: &How) -> anyhow::Result<Watching> {
-    let options = Options { every: how.every, overhead: how.overhead };
+    let options = Options { every: how.every, overhead: how.overhead() };
     let watching = Watching::of(pid, options)?;
     let (price, pages) = (watching.price(), watching.resident_pages());
     let most = price.most(pages);
-    let stretched = if watching.pace().is_stretched() {
-        format!(
-            "; so it looks every {} at first, not every {}",
-            seconds(watching.pace().period()),
-            seconds(how.every)
-        )
-    } else {
-        String::new()
-    };
+    let pace = watching.pace();
+    let mut sparing = String::new();
+    if pace.sample().one_page_in() > 1 {
+        sparing += &format!("; so it looks at one page in {} at first", pace.sample().one_page_in());
+    }
+    if pace.is_stretched() {
+        sparing += &format!("; so it looks every {} at first", seconds(pace.period()));
+    }
     say!(
         "sweephand: {pid} ({}): {} pages x {:.0} ns to read, and for those that are used {:.0} ns to clear and {:.0} ns at the next \
-         use: a look costs up to {}, {:.1}% of a processor at one every {}{stretched}",
+         use: a look costs up to {}, {:.1}% of a processor at one every {}{sparing}",
         name_of(pid),
         grouped(pages),
         price.read_ns,

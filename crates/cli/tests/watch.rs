@@ -85,7 +85,10 @@ struct Watch {
 impl Watch {
     fn start(arguments: &[&str], process: u32) -> Self {
         let mut watch = sweephand();
-        watch.args(["watch", "--json", "--overhead", "100%"]).args(arguments).arg(process.to_string());
+        watch.args(["watch", "--json"]).args(arguments).arg(process.to_string());
+        if !arguments.contains(&"--overhead") {
+            watch.args(["--overhead", "100%"]);
+        }
         let mut process = spawn(watch.stdout(Stdio::piped()).stderr(Stdio::null()).stdin(Stdio::null()));
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         Self { process, lines, to_check: BTreeMap::new() }
@@ -339,6 +342,37 @@ fn processes_in_namespaces_and_with_very_many_mappings_are_watched() {
     assert!(epoch["mappings"].as_array().unwrap().len() > 14_000);
     subject.ends_right();
     watch.next_of("end");
+}
+
+/// Where all pages cost too much, a sample says how many were used, and how exactly it knows.
+#[test]
+fn a_sample_of_the_pages_holds_the_budget() {
+    if !can_watch() {
+        return;
+    }
+    let mut subject = Subject::start(&[], &[]);
+    let path = place("sampled.swt");
+    let budget = ["--every", "300ms", "--overhead", "1%"];
+    let options = [&budget[..], &["-o", path.to_str().unwrap()]].concat();
+    let mut watch = Watch::start(&options, subject.process.id());
+    // All pages would cost some 10 ms, and 3 ms are allowed.
+    watch.next_of("epoch");
+    let mut sampled = 0;
+    for _ in 0..12 {
+        subject.use_every(1);
+        let epoch = watch.next_of("epoch");
+        let number = |name: &str| epoch[name].as_f64().unwrap();
+        if number("one_page_in") > 1.0 {
+            sampled += 1;
+            let (used, error) = (number("used_pages"), number("used_pages_error"));
+            assert!((used - PAGES as f64).abs() < 4.0 * error + 1000.0, "{epoch}");
+        }
+    }
+    assert!(sampled >= 3, "{sampled} epochs with a sample");
+    subject.ends_right();
+    watch.next_of("end");
+    let info = output(sweephand().args(["info", path.to_str().unwrap()]));
+    assert!(text(&info.stdout).contains("it holds one page in"), "{}", text(&info.stdout));
 }
 
 /// Programs with a runtime of their own, which start threads and manage their memory.

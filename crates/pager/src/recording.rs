@@ -38,7 +38,8 @@ const WORD: usize = size_of::<u64>();
 /// How to record.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordingOptions {
-    /// The part of the program's time that recording may take.
+    /// The part of the program's time that recording may take. Infinite: the window stays as small
+    /// as it may be, whatever that takes.
     pub overhead: f64,
     /// The fewest pages of the window.
     pub least_pages: u32,
@@ -150,6 +151,7 @@ impl Recording {
                 is_on: 1,
                 children: u32::from(options.children),
                 least_pages: options.least_pages,
+                // More than fits is `UNLIMITED`.
                 overhead_millionths: (options.overhead * 1e6) as u32,
                 fault_ns: options.fault_ns,
             },

@@ -118,6 +118,24 @@ pub struct Epochs {
     /// are in ascending order.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ordered: bool,
+    /// One page in so many is in the trace, chosen by a hash of the block that it is in. If that
+    /// changed, the most.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub one_page_in: u64,
+}
+
+impl Default for Epochs {
+    fn default() -> Self {
+        Self { epochs: 0, longest_ns: 0, largest_pages: 0, ordered: false, one_page_in: 1 }
+    }
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn is_one(number: &u64) -> bool {
+    *number == 1
 }
 
 /// A stretch of epochs of a trace that was recorded live, and its window: the pages that were
@@ -191,9 +209,15 @@ impl Metadata {
             ));
         }
         if let Some(epochs) = self.epochs {
+            let sample = match epochs.one_page_in {
+                0 | 1 => String::new(),
+                some => format!(
+                    "; it holds one page in {some}, so {some} times its faults in {some} times the memory are those of the program"
+                ),
+            };
             return Some(format!(
                 "counts are estimates, because the order within an epoch is not known, and faults are missing below {} pages, \
-                 the most of an epoch",
+                 the most of an epoch{sample}",
                 epochs.largest_pages
             ));
         }

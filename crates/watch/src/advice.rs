@@ -1,6 +1,6 @@
 //! How much memory is enough for a process, as far as its epochs tell.
 
-use crate::{EnoughPages, History};
+use crate::{EnoughPages, History, Watching};
 use serde::Serialize;
 use std::fmt;
 use sweephand_pager::PAGE_BYTES;
@@ -29,11 +29,20 @@ pub struct LiveAdvice {
     pub enough_at_least_pages: u64,
     /// With this, LRU does not, whatever the order within the epochs was.
     pub enough_at_most_pages: u64,
+    /// One page in so many was looked at. If more than 1, all these numbers are estimates.
+    pub one_page_in: u64,
+    /// Their standard error, as a part of them: the largest of the pages used in an epoch.
+    pub standard_error: f64,
 }
 
 impl LiveAdvice {
-    /// What some epochs say. `None`: there is no epoch with a page.
-    pub fn of(history: &History) -> Option<Self> {
+    /// What a watch says. `None`: there is no epoch with a page.
+    pub fn of(watching: &Watching) -> Option<Self> {
+        let sample = watching.pace().sample();
+        Self::of_history(watching.history(), sample.one_page_in(), watching.largest_error())
+    }
+
+    fn of_history(history: &History, one_page_in: u64, standard_error: f64) -> Option<Self> {
         let used_pages = history.first_uses();
         let allowed_faults = (SLACK * used_pages as f64) as u64;
         let EnoughPages { at_least, at_most } = history.enough(allowed_faults);
@@ -46,6 +55,8 @@ impl LiveAdvice {
             allowed_faults,
             enough_at_least_pages: at_least,
             enough_at_most_pages: at_most,
+            one_page_in,
+            standard_error,
         })
     }
 }
@@ -67,6 +78,14 @@ impl fmt::Display for LiveAdvice {
             "{} faults there at most on pages that were used before in the watch, a tenth of the pages used.",
             grouped(self.allowed_faults)
         )?;
+        if self.one_page_in > 1 {
+            writeln!(
+                f,
+                "To keep the budget, one page in {} was looked at: sizes are right within {:.0}% or so, twice the standard error.",
+                self.one_page_in,
+                200.0 * self.standard_error,
+            )?;
+        }
         match self.enough_at_least_pages {
             0 => write!(
                 f,
@@ -92,19 +111,21 @@ mod tests {
     #[test]
     fn what_is_enough_lies_between_bounds() {
         let mut history = History::default();
-        assert_eq!(LiveAdvice::of(&history), None);
+        let advice = |history: &History| LiveAdvice::of_history(history, 4, 0.01);
+        assert_eq!(advice(&history), None);
         // A loop over four parts of 100 pages, one an epoch.
         for epoch in 0..12 {
             let first = 100 * (epoch % 4);
             let pages: Vec<UsedPage> =
                 (first..first + 100).map(|number| UsedPage { number, dirty: false }).collect();
-            history.add(&pages, Duration::from_secs(epoch + 1));
+            history.add(&pages, 1.0, Duration::from_secs(epoch + 1));
         }
-        let advice = LiveAdvice::of(&history).unwrap();
+        let advice = advice(&history).unwrap();
         assert_eq!((advice.used_pages, advice.allowed_faults), (400, 40));
         // Three other parts between two uses of one: 300 pages and the page itself.
         assert_eq!((advice.enough_at_least_pages, advice.enough_at_most_pages), (301, 400));
         let text = advice.to_string();
         assert!(text.contains("\n1.6 MiB is enough") && text.contains("Less than 1.2 MiB is not"), "{text}");
+        assert!(text.contains("one page in 4 was looked at: sizes are right within 2%"), "{text}");
     }
 }

@@ -15,6 +15,10 @@
 //! by LRU if memory holds all pages of that epoch. In smaller memories there are further faults
 //! that nobody has seen, and no bound above.
 //!
+//! If only a sample of the pages is looked at, each of its pages stands for some: the *weight*.
+//! Numbers of pages and of reuses are multiplied by it when they are counted, so bounds are
+//! estimates then.
+//!
 //! Only reuse within the watch counts. Whether the first use of a page would have been a fault
 //! depends on what was before.
 
@@ -22,7 +26,7 @@ use std::collections::BTreeMap;
 use std::mem::take;
 use std::ops::Range;
 use std::time::Duration;
-use sweephand_pager::watch::UsedPage;
+use sweephand_pager::watch::{BLOCK_PAGES as SAMPLE_BLOCK_PAGES, Sample, UsedPage};
 
 /// Pages of a block of [`History::last`].
 const BLOCK_PAGES: u64 = 512;
@@ -32,9 +36,10 @@ const NEVER: u32 = 0;
 /// The epochs so far.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// For each page of some blocks, the epoch in which it was used last. The first is 1.
+    /// For each page of the sample in some blocks, the epoch in which it was used last. The first
+    /// is 1.
     last: BTreeMap<u64, Box<[u32; BLOCK_PAGES as usize]>>,
-    /// The pages that were used last in an epoch, by epoch.
+    /// The pages of the sample that were used last in an epoch, by epoch.
     pages_by_last: Vec<u64>,
     /// Pages whose contents are gone, by the epoch in which they were used last. They took memory
     /// until then.
@@ -46,6 +51,8 @@ pub struct History {
     reuses_by_most: BTreeMap<u64, u64>,
     largest_epoch_pages: u64,
     first_uses: u64,
+    /// How many pages a page of the sample stands for, by the last epoch.
+    weight: f64,
 }
 
 /// Bounds on a number of faults.
@@ -77,14 +84,16 @@ impl Default for History {
             reuses_by_most: BTreeMap::new(),
             largest_epoch_pages: 0,
             first_uses: 0,
+            weight: 1.0,
         }
     }
 }
 
 impl History {
-    /// Adds an epoch: the pages used in it, ascending, and when it ended. Returns how many of them
-    /// were used for the first time.
-    pub fn add(&mut self, pages: &[UsedPage], end: Duration) -> u64 {
+    /// Adds an epoch: the pages used in it, ascending, how many pages each of them stands for, and
+    /// when the epoch ended. Returns how many pages were used for the first time.
+    pub fn add(&mut self, pages: &[UsedPage], weight: f64, end: Duration) -> u64 {
+        self.weight = weight;
         let epoch = self.ends.len() as u32;
         // Of the pages of this epoch, those that were used last in each of the others.
         let mut reused = vec![0_u64; epoch as usize];
@@ -97,7 +106,7 @@ impl History {
                 *last = epoch;
             }
         }
-        let first_uses = reused[NEVER as usize];
+        let first_uses = self.of_all(reused[NEVER as usize]);
         // Pages used in epochs after the one at hand and before this one.
         let (mut after, mut gone_after) = (0, 0);
         let mut of_earlier: u64 = reused.iter().sum();
@@ -106,9 +115,11 @@ impl History {
             let from = after + self.pages_by_last[last];
             gone_after += self.gone_by_last[last];
             if reused[last] > 0 {
-                *self.reuses_by_least.entry(after + 1).or_default() += reused[last];
+                let reuses = self.of_all(reused[last]);
+                *self.reuses_by_least.entry(self.of_all(after) + 1).or_default() += reuses;
                 // What is new in this epoch, or was used before all these, comes to the others.
-                *self.reuses_by_most.entry(from + gone_after + of_earlier).or_default() += reused[last];
+                let most = self.of_all(from + gone_after + of_earlier);
+                *self.reuses_by_most.entry(most).or_default() += reuses;
             }
             after = from;
         }
@@ -116,7 +127,7 @@ impl History {
         self.pages_by_last.push(pages.len() as u64);
         self.gone_by_last.push(0);
         self.ends.push(end);
-        self.largest_epoch_pages = self.largest_epoch_pages.max(pages.len() as u64);
+        self.largest_epoch_pages = self.largest_epoch_pages.max(self.of_all(pages.len() as u64));
         self.first_uses += first_uses;
         first_uses
     }
@@ -144,6 +155,36 @@ impl History {
             .for_each(|(gone, pages)| *gone += take(pages));
     }
 
+    /// Leaves out what is not in a thinner sample. Returns it.
+    pub fn keep_only(&mut self, sample: Sample, was: Sample) -> Vec<Range<u64>> {
+        let mut left_out: Vec<Range<u64>> = Vec::new();
+        for (block, epochs) in &mut self.last {
+            let parts = epochs.chunks_mut(SAMPLE_BLOCK_PAGES as usize);
+            for (first, part) in (block * BLOCK_PAGES..).step_by(SAMPLE_BLOCK_PAGES as usize).zip(parts) {
+                if sample.contains(first) || part.iter().all(|last| *last == NEVER) {
+                    continue;
+                }
+                for last in part.iter_mut().map(take).filter(|last| *last != NEVER) {
+                    self.pages_by_last[last as usize] -= 1;
+                }
+                let end = first + SAMPLE_BLOCK_PAGES;
+                match left_out.last_mut() {
+                    Some(before) if before.end == first => before.end = end,
+                    _ => left_out.push(first..end),
+                }
+            }
+        }
+        let thinner = sample.one_page_in() / was.one_page_in().min(sample.one_page_in());
+        self.gone_by_last.iter_mut().for_each(|gone| *gone /= thinner);
+        self.weight *= thinner as f64;
+        left_out
+    }
+
+    /// So many pages of the sample stand for how many.
+    fn of_all(&self, sampled: u64) -> u64 {
+        (sampled as f64 * self.weight).round() as u64
+    }
+
     /// Epochs so far.
     pub fn epochs(&self) -> u64 {
         self.ends.len() as u64 - 1
@@ -159,12 +200,12 @@ impl History {
         let now = self.watched();
         let is_earlier = |end: &Duration| *end + time <= now;
         let from = self.ends.partition_point(is_earlier).max(1);
-        self.pages_by_last[from.min(self.pages_by_last.len() - 1)..].iter().sum()
+        self.of_all(self.pages_by_last[from.min(self.pages_by_last.len() - 1)..].iter().sum())
     }
 
     /// Pages that have been used in the watch and are still there.
     pub fn known_pages(&self) -> u64 {
-        self.pages_by_last.iter().skip(1).sum()
+        self.of_all(self.pages_by_last.iter().skip(1).sum())
     }
 
     /// Pages that were used for the first time, or for the first time since their contents were
@@ -178,8 +219,8 @@ impl History {
         self.largest_epoch_pages
     }
 
-    /// Pages of a range that were used in the last epoch, and those that were used before in the
-    /// watch.
+    /// Pages of the sample in a range that were used in the last epoch, and those that were used
+    /// before in the watch.
     pub fn used_in(&self, pages: Range<u64>) -> (u64, u64) {
         let now = self.ends.len() as u32 - 1;
         let blocks = pages.start / BLOCK_PAGES..pages.end.div_ceil(BLOCK_PAGES);
@@ -233,7 +274,7 @@ mod tests {
         for (index, pages) in epochs.iter().enumerate() {
             let pages: Vec<UsedPage> =
                 pages.iter().map(|&number| UsedPage { number, dirty: false }).collect();
-            history.add(&pages, Duration::from_secs(index as u64 + 1));
+            history.add(&pages, 1.0, Duration::from_secs(index as u64 + 1));
         }
         history
     }
@@ -269,10 +310,43 @@ mod tests {
         history.forget(1..513);
         assert_eq!(history.known_pages(), 1);
         let page = |number| UsedPage { number, dirty: false };
-        assert_eq!(history.add(&[page(1), page(600)], Duration::from_secs(3)), 1);
+        assert_eq!(history.add(&[page(1), page(600)], 1.0, Duration::from_secs(3)), 1);
         history.forget_all();
-        assert_eq!(history.add(&[page(600)], Duration::from_secs(4)), 1);
+        assert_eq!(history.add(&[page(600)], 1.0, Duration::from_secs(4)), 1);
         assert_eq!(history.known_pages(), 1);
+    }
+
+    /// A sample of a loop over parts of some thousand pages says what all pages say.
+    #[test]
+    fn a_sample_says_what_all_pages_say() {
+        let part = |number: u64| number * 100_000..number * 100_000 + 8192;
+        let pages = |number: u64, sample: Sample| -> Vec<UsedPage> {
+            let pages = part(number % 4).filter(|page| sample.contains(*page));
+            pages.map(|number| UsedPage { number, dirty: false }).collect()
+        };
+        let (mut all, mut some, mut sample) = (History::default(), History::default(), Sample::ALL);
+        for epoch in 0..12 {
+            if epoch == 6 {
+                let thinner = Sample::at_most(0.25);
+                let left_out = some.keep_only(thinner, sample);
+                assert!(left_out.iter().cloned().flatten().all(|page| !thinner.contains(page)));
+                sample = thinner;
+            }
+            let end = Duration::from_secs(epoch + 1);
+            all.add(&pages(epoch, Sample::ALL), 1.0, end);
+            some.add(&pages(epoch, sample), sample.one_page_in() as f64, end);
+        }
+        let near = |of: fn(&History) -> u64| {
+            let (all, some) = (of(&all) as f64, of(&some) as f64);
+            assert!((some / all - 1.0).abs() < 0.2, "{some} of {all}");
+        };
+        near(History::known_pages);
+        near(History::first_uses);
+        near(History::largest_epoch_pages);
+        near(|of| of.working_set(Duration::from_secs(2)));
+        near(|of| of.faults(20_000).at_least);
+        near(|of| of.enough(1000).at_least);
+        near(|of| of.enough(1000).at_most);
     }
 
     /// Whatever the order and number of uses within epochs, what LRU takes is within the bounds.
@@ -304,7 +378,7 @@ mod tests {
                 used.dedup();
                 let used: Vec<UsedPage> =
                     used.into_iter().map(|number| UsedPage { number, dirty: false }).collect();
-                history.add(&used, Duration::from_secs(epoch + 1));
+                history.add(&used, 1.0, Duration::from_secs(epoch + 1));
             }
             for frames in 1..=pages {
                 let faults = needs.iter().filter(|&&need| need > frames).count() as u64;

@@ -65,7 +65,7 @@ impl<'a> Keeping<'a> {
             path,
             in_use,
             writer: Writer::new(out, metadata).map_err(|error| error.in_output(path))?,
-            epochs: Epochs { epochs: 0, longest_ns: 0, largest_pages: 0, ordered: false },
+            epochs: Epochs::default(),
             began: Instant::now(),
             windows: Vec::new(),
             elapsed_ns: 0,
@@ -104,7 +104,8 @@ impl<'a> Keeping<'a> {
             Message::Dropped { first_page, pages } => self.writer.unmap(first_page, pages),
             Message::Moved { from, to, pages } => self.writer.remap(from, to, pages),
             Message::Touched { .. } => self.touched(pages),
-            Message::Epoch { ns, .. } => {
+            Message::Epoch { ns, one_page_in, .. } => {
+                self.epochs.one_page_in = self.epochs.one_page_in.max(one_page_in);
                 self.touched(pages)?;
                 self.epoch_ended(ns)
             }
@@ -214,9 +215,9 @@ mod tests {
             TraceSender::begin(&mut bytes, "prog", &["prog".to_string(), "x".to_string()]).unwrap();
         let page = |number| UsedPage { number, dirty: number % 2 == 0 };
         sender.mapped(0x10_0000, 0x40_0000).unwrap();
-        sender.epoch(&[page(256), page(257), page(300)], 1_000).unwrap();
+        sender.epoch(&[page(256), page(257), page(300)], 1, 1_000).unwrap();
         sender.dropped(&(256..258)).unwrap();
-        sender.epoch(&[page(256), page(400)], 2_000).unwrap();
+        sender.epoch(&[page(256), page(400)], 4, 2_000).unwrap();
         sender.note("a note").unwrap();
         sender.end("the time was over", true).unwrap();
         bytes
@@ -243,7 +244,7 @@ mod tests {
         assert_eq!((metadata.program.as_str(), metadata.notes.len()), ("prog", 1));
         assert_eq!(
             metadata.epochs,
-            Some(Epochs { epochs: 2, longest_ns: 2_000, largest_pages: 3, ordered: false })
+            Some(Epochs { epochs: 2, longest_ns: 2_000, largest_pages: 3, ordered: false, one_page_in: 4 })
         );
         let mut chunk = Chunk::new();
         trace.read_chunk(0, &mut chunk).unwrap();

@@ -21,8 +21,8 @@ pub(crate) enum Message {
     Unmapped { address: u64 },
     /// The contents of pages are gone.
     Dropped { first_page: u64, pages: u64 },
-    /// So many pages were used in so much time.
-    Epoch { pages: usize, ns: u64 },
+    /// So many pages of the sample were used in so much time.
+    Epoch { pages: usize, one_page_in: u64, ns: u64 },
     /// A recording of the program begins. The last one of a process is kept.
     BeginRecording { program: String, command: Vec<String> },
     /// So many pages were touched, in this order. Their write flags say what these touches were.
@@ -72,9 +72,9 @@ impl<W: Write> TraceSender<W> {
         self.send(&Message::Dropped { first_page: pages.start, pages: pages.end - pages.start })
     }
 
-    /// The pages used in an epoch, ascending.
-    pub fn epoch(&mut self, pages: &[UsedPage], ns: u64) -> io::Result<()> {
-        self.send(&Message::Epoch { pages: pages.len(), ns })?;
+    /// The pages used in an epoch, ascending. One page in so many was looked at.
+    pub fn epoch(&mut self, pages: &[UsedPage], one_page_in: u64, ns: u64) -> io::Result<()> {
+        self.send(&Message::Epoch { pages: pages.len(), one_page_in, ns })?;
         self.out.write_all(&bytes_of(pages))?;
         self.out.flush()
     }

@@ -3,10 +3,13 @@
 use crate::{History, Pace, TraceSender};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::mem::take;
 use std::time::{Duration, Instant};
 use sweephand_pager::PAGE_BYTES;
-use sweephand_pager::watch::{Look, Mapping, Observer, Price, Seen, WatchError};
+use sweephand_pager::watch::{Look, Mapping, Observer, Price, Sample, Seen, WatchError};
 
+/// The longest time for which a sample is tried before the first epoch.
+const LONGEST_TRIAL: Duration = Duration::from_secs(1);
 /// Mappings of this size and more are objects of the trace.
 const LEAST_OBJECT_BYTES: u64 = 40 << 10;
 
@@ -24,12 +27,17 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Watching {
     observer: Observer,
+    options: Options,
     price: Price,
     pace: Pace,
+    /// The next look says what the sample costs, and is no epoch.
+    is_trial: bool,
     history: History,
     began: Instant,
     /// When the last look was. `None`: the bits have not been cleared yet.
     looked: Option<Instant>,
+    /// The largest error of an epoch's used pages, as a part of them.
+    largest_error: f64,
     children: Vec<u32>,
     /// Mappings that the trace knows, with their bytes.
     objects: BTreeMap<u64, u64>,
@@ -70,18 +78,33 @@ impl Watching {
     pub fn of(process: u32, options: Options) -> Result<Self, WatchError> {
         let observer = Observer::of(process)?;
         let price = observer.price()?;
-        let pace = Pace::new(options.every, options.overhead, price.most(observer.resident_pages()));
+        let pace = Pace::new(options.every, options.overhead, price, observer.resident_pages());
         let children = observer.children();
-        Ok(Self {
+        let mut watching = Self {
             observer,
+            options,
             price,
             pace,
+            is_trial: false,
             history: History::default(),
             began: Instant::now(),
             looked: None,
+            largest_error: 0.0,
             children,
             objects: BTreeMap::new(),
-        })
+        };
+        watching.begin();
+        Ok(watching)
+    }
+
+    /// Before the first look at a program: chooses the sample as if it used all its memory in each
+    /// epoch. If that is not all, how much it does use is found out first.
+    fn begin(&mut self) {
+        let Options { every, overhead } = self.options;
+        self.pace = Pace::new(every, overhead, self.price, self.observer.resident_pages());
+        self.observer.set_sample(self.pace.sample());
+        self.is_trial = self.pace.sample() != Sample::ALL;
+        self.looked = None;
     }
 
     /// What a page costs.
@@ -104,17 +127,26 @@ impl Watching {
         &self.history
     }
 
-    /// How often it looks.
+    /// The largest standard error of an epoch's used pages, as a part of them. 0: all pages were
+    /// looked at.
+    pub fn largest_error(&self) -> f64 {
+        self.largest_error
+    }
+
+    /// How often it looks, and at which pages.
     pub fn pace(&self) -> Pace {
         self.pace
     }
 
     /// When it is time for the next look: at once for the first.
     pub fn next_look(&self) -> Instant {
-        self.looked.map_or(self.began, |looked| looked + self.pace.period())
+        let period = self.pace.period();
+        let period = if self.is_trial { period.min(LONGEST_TRIAL) } else { period };
+        self.looked.map_or(self.began, |looked| looked + period)
     }
 
-    /// Looks. The first look only clears bits, and so does the first of a new program: `None`.
+    /// Looks. The first look only clears bits, and so does the first of a new program: `None`. If
+    /// all pages would cost too much, so does the second.
     pub fn look<W: Write>(
         &mut self,
         trace: &mut Option<TraceSender<W>>,
@@ -124,7 +156,7 @@ impl Watching {
             Err(error) => return Ok(Err(error)),
             Ok(Seen::Ended) => return Ok(Ok(Some(Change::Ended))),
             Ok(Seen::NewProgram) => {
-                self.looked = None;
+                self.begin();
                 self.history.forget_all();
                 self.objects.clear();
                 if let Some(trace) = trace {
@@ -137,28 +169,51 @@ impl Watching {
         };
         self.looked = Some(now);
         let mut cost = self.price.of(look.processor_time, look.cleared_pages);
-        let Some(before) = before else {
-            self.pace.has_cost(cost);
-            return Ok(Ok(None));
-        };
+        let Some(before) = before else { return Ok(Ok(None)) };
+        if take(&mut self.is_trial) {
+            self.pace.first_has_cost(cost, look.resident_pages);
+            let is_thicker = self.pace.sample() != self.observer.sample();
+            self.observer.set_sample(self.pace.sample());
+            // Bits are cleared of what has come into the sample.
+            return if is_thicker { self.look_at_first(trace) } else { Ok(Ok(None)) };
+        }
         let taking_in = Instant::now();
         look.dropped.iter().for_each(|pages| self.history.forget(pages.clone()));
         let time = now - self.began;
         let length = now - before;
-        let first_used_pages = self.history.add(&look.pages, time);
+        let first_used_pages = self.history.add(&look.pages, look.weight(), time);
         if let Some(trace) = trace {
             look.dropped.iter().try_for_each(|pages| trace.dropped(pages))?;
             self.tell_objects(trace)?;
-            trace.epoch(&look.pages, length.as_nanos() as u64)?;
+            trace.epoch(&look.pages, look.one_page_in, length.as_nanos() as u64)?;
         }
         let children = self.observer.children();
         let new_children = children.iter().copied().filter(|child| !self.children.contains(child)).collect();
         self.children = children;
         let number = self.history.epochs();
+        let error = look.used_pages_error / look.used_pages().max(1) as f64;
+        self.largest_error = self.largest_error.max(error);
         cost += taking_in.elapsed();
-        self.pace.has_cost(cost);
+        self.pace.has_cost(cost, look.resident_pages);
+        let (was, sample) = (self.observer.sample(), self.pace.sample());
+        if was != sample {
+            self.observer.set_sample(sample);
+            let left_out = self.history.keep_only(sample, was);
+            if let Some(trace) = trace {
+                left_out.iter().try_for_each(|pages| trace.dropped(pages))?;
+            }
+        }
         let epoch = Epoch { number, time, length, look, first_used_pages, cost, new_children };
         Ok(Ok(Some(Change::Epoch(Box::new(epoch)))))
+    }
+
+    /// The first look again.
+    fn look_at_first<W: Write>(
+        &mut self,
+        trace: &mut Option<TraceSender<W>>,
+    ) -> Result<Result<Option<Change>, WatchError>, io::Error> {
+        self.looked = None;
+        self.look(trace)
     }
 
     /// Tells the trace which mappings have appeared, changed and gone.

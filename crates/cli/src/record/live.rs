@@ -2,6 +2,7 @@
 
 use super::Args;
 use crate::Home;
+use crate::awake::Awake;
 use crate::keeper::{KEEPER_LOST, Keeper};
 use crate::progress;
 use crate::talk::say;
@@ -116,6 +117,8 @@ pub(super) fn run(args: &Args, home: &Home) -> anyhow::Result<ExitCode> {
     if least_pages < LEAST_WINDOW {
         bail!("--live --window {least_pages}: an epoch has at least {LEAST_WINDOW} pages");
     }
+    // What a fault costs depends on it.
+    let _awake = args.awake.then(Awake::hold).transpose()?;
     let fault_ns = fault_ns()
         .with_context(|| format!("record --live cannot work here; {OTHERWISE} (watch needs root and BPF)"))?;
     let program = sweephand_program::locate(&args.command[0])?;
@@ -167,6 +170,7 @@ pub(super) fn run(args: &Args, home: &Home) -> anyhow::Result<ExitCode> {
         error => error.into(),
     })?;
     if !args.quiet {
+        say!("sweephand: a fault takes {:.1} us here", f64::from(fault_ns) / 1e3);
         paths.iter().try_for_each(|path| summarise(path))?;
     }
     Ok(exit_code(status))

@@ -62,13 +62,20 @@ impl Show for Screen {
             seconds(epoch.length),
             100.0 * epoch.cost.as_secs_f64() / epoch.length.as_secs_f64(),
         );
+        if look.one_page_in > 1 {
+            text += &format!(
+                "to keep the budget: estimates from one page in {}; working set now +- {:.1}%, twice the standard error\n",
+                look.one_page_in,
+                200.0 * look.used_pages_error / look.used_pages().max(1) as f64,
+            );
+        }
         text += &format!(
             "working set now {}   10 s {}   1 min {}   resident {}, {} of it unknown\n\n",
-            size(look.pages.len() as u64),
+            size(look.used_pages()),
             size(history.working_set(Duration::from_secs(10))),
             size(history.working_set(Duration::from_secs(60))),
             size(look.resident_pages),
-            size(look.unknown_pages),
+            size(look.of_all(look.unknown_pages)),
         );
         text += &curve(history).to_string();
         text += "\n";
@@ -118,14 +125,15 @@ fn regions(history: &History, mappings: &[Mapping]) -> Table {
     let mut table = Table::new(["mapping", "resident", "hot", "cold", "idle", "unknown", "use"]);
     for mapping in largest.into_iter().take(MAPPINGS) {
         let (hot, cold) = history.used_in(mapping.pages.clone());
-        let idle = mapping.resident_pages.saturating_sub(hot + cold + mapping.unknown_pages);
+        let [hot, cold, unknown] = [hot, cold, mapping.unknown_pages].map(|sampled| mapping.of_all(sampled));
+        let idle = mapping.resident_pages.saturating_sub(hot + cold + unknown);
         table.row([
             name(mapping),
             size(mapping.resident_pages),
             size(hot),
             size(cold),
             size(idle),
-            size(mapping.unknown_pages),
+            size(unknown),
             strip(history, mapping),
         ]);
     }
@@ -151,13 +159,15 @@ fn name(mapping: &Mapping) -> String {
 fn strip(history: &History, mapping: &Mapping) -> String {
     const SHADES: [char; 4] = ['░', '▒', '▓', '█'];
     let (start, pages) = (mapping.pages.start, mapping.pages.end - mapping.pages.start);
+    // Of a part with a sample of its pages, the rest counts as the sample does.
+    let sampled = mapping.sampled_pages as f64 / mapping.resident_pages.max(1) as f64;
     let cell = |cell: u64| {
         let part = start + pages * cell / CELLS..start + (pages * (cell + 1)).div_ceil(CELLS);
         let all = (part.end - part.start).max(1);
         match history.used_in(part) {
             (0, 0) => ' ',
             (0, _) => '·',
-            (hot, _) => SHADES[((4 * hot).div_ceil(all) as usize - 1).min(3)],
+            (hot, _) => SHADES[((4.0 * hot as f64 / (all as f64 * sampled)).ceil() as usize - 1).min(3)],
         }
     };
     (0..CELLS.min(pages)).map(cell).collect()
@@ -186,10 +196,10 @@ impl Show for Rows {
             &seconds(epoch.time),
             &seconds(epoch.length),
             &size(look.resident_pages),
-            &size(look.pages.len() as u64),
+            &size(look.used_pages()),
             &size(history.working_set(Duration::from_secs(10))),
             &size(history.working_set(Duration::from_secs(60))),
-            &size(look.unknown_pages),
+            &size(look.of_all(look.unknown_pages)),
             &seconds(epoch.cost),
         ])?;
         out.flush()

@@ -33,7 +33,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::getpid;
 use sweephand_pager_interface::recording::{
-    FILE_BYTES, Item, MAGIC, PROCESS, READ, RING_START, RING_WORDS, WRITTEN,
+    FILE_BYTES, Item, MAGIC, PROCESS, READ, RING_START, RING_WORDS, UNLIMITED, WRITTEN,
 };
 use sweephand_policy::PageId;
 
@@ -206,6 +206,9 @@ impl Window {
 
     /// In which time so much may be spent, that included.
     fn with_its_share(&self, ns: u64) -> u64 {
+        if self.order.overhead_millionths == UNLIMITED {
+            return 0;
+        }
         ns + ns * 1_000_000 / u64::from(self.order.overhead_millionths.max(1))
     }
 

@@ -86,7 +86,8 @@ pub struct RecordingOrder {
     pub children: u32,
     /// The fewest pages of the window.
     pub least_pages: u32,
-    /// The part of the time that recording may take from a program, in millionths.
+    /// The part of the time that recording may take from a program, in millionths, or
+    /// `UNLIMITED`.
     pub overhead_millionths: u32,
     /// What a fault costs a program that an agent answers, in nanoseconds.
     pub fault_ns: u32,

@@ -32,6 +32,9 @@ pub const READ: usize = 3;
 /// Most words of an item.
 pub const MOST_WORDS: usize = 3;
 
+/// A part of the time, in millionths, that stands for no limit.
+pub const UNLIMITED: u32 = u32::MAX;
+
 const TAG_BITS: u32 = 3;
 
 /// What an agent says.

@@ -209,7 +209,7 @@ pub(crate) enum Found {
 }
 
 /// The bits of a table of the lowest level: one for each page, the first page's lowest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     /// The processor has used the page since this bit was last cleared.
     pub(crate) accessed: Mask,
@@ -218,6 +218,8 @@ pub(crate) struct Table {
     pub(crate) dirty: Mask,
     /// The page is mapped.
     pub(crate) present: Mask,
+    /// These are the pages of a large page, which has one bit of each kind.
+    pub(crate) is_large: bool,
 }
 
 /// A bit for each page of a table.
@@ -237,9 +239,9 @@ impl TableBits {
     pub(crate) fn find(&self, process: u32, address: u64) -> io::Result<Found> {
         let mut query = TableQuery { address, process: process.into(), ..TableQuery::default() };
         self.program.run(&mut query)?;
-        let TableQuery { accessed, dirty, present, absent_from, .. } = query;
+        let TableQuery { accessed, dirty, present, absent_from, is_large, .. } = query;
         Ok(match absent_from {
-            0 => Found::Table(Table { accessed, dirty, present }),
+            0 => Found::Table(Table { accessed, dirty, present, is_large: is_large != 0 }),
             bit => Found::NothingUpTo(((address >> bit) + 1) << bit),
         })
     }

@@ -41,6 +41,8 @@ pub(super) struct TableQuery {
     pub(super) dirty: [u64; TABLE_PAGES / 64],
     /// Whether the page is mapped.
     pub(super) present: [u64; TABLE_PAGES / 64],
+    /// 1: these are the pages of a large page, which has one bit of each kind.
+    pub(super) is_large: u64,
 }
 
 /// Where a word of the kernel's memory is put on the stack.
@@ -135,6 +137,8 @@ pub(super) fn walk_to_table(layout: &Layout, tasks: TaskFunctions) -> Vec<Instru
     }
     let mut done = vec![code.jump()];
     large.into_iter().for_each(|branch| code.ends_here(branch));
+    code.set(R1, 1);
+    code.store(R6, core::mem::offset_of!(TableQuery, is_large) as i16, R1);
     for (bit, offset, _) in ANSWERS {
         // All pages of a large page have its bits: 0 or -1.
         code.copy(R1, R7);

@@ -4,7 +4,7 @@
 use crate::PAGE_BYTES;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,13 @@ use std::time::{Duration, Instant};
 use sweephand_uffd::{Event, Message, OpenError, Userfaultfd};
 
 /// Faults that are measured.
-const FAULTS: usize = 1000;
+const FAULTS: usize = 200;
+/// The time between two of them, for which the program computes. The thread that answers goes to
+/// sleep meanwhile, and to wake it takes longest.
+const BETWEEN: Duration = Duration::from_micros(100);
+/// So many of a hundred measurements count. Other programs have taken the processor in the others.
+const COUNTED_PERCENT: usize = 90;
+const PAGE: usize = PAGE_BYTES as usize;
 
 /// Why there is no live recording here.
 #[derive(Debug, thiserror::Error)]
@@ -33,47 +39,70 @@ pub enum NoFaults {
     System(#[from] io::Error),
 }
 
-/// What a fault takes a thread of a program, in nanoseconds, that another thread answers: the
-/// median, because other programs may take the processor for some of them.
+/// What a fault takes a thread of a program, in nanoseconds, that another thread answers by moving
+/// the page to its place again.
 pub fn fault_ns() -> Result<u32, NoFaults> {
     let uffd = Userfaultfd::open(sweephand_uffd::MOVE).map_err(|error| match error {
         OpenError::NotPermitted => NoFaults::NotPermitted,
         OpenError::NotSupported => NoFaults::NotSupported,
         OpenError::Other(error) => NoFaults::System(error.into()),
     })?;
-    let bytes = (FAULTS + 1) * PAGE_BYTES as usize;
+    // The pages, as many places for them while they are unmapped, and what new ones are filled with.
+    let bytes = (2 * FAULTS + 1) * PAGE;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping.
     let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
     let start = start.map_err(io::Error::from)? as usize;
-    // The last page is what the others are filled with.
-    let registered = uffd.register(start, bytes - PAGE_BYTES as usize);
-    let measured = registered.map(|()| measure(&uffd, start)).map_err(io::Error::from);
+    // SAFETY: this changes how the kernel keeps the pages, and not what is in them.
+    let _ = unsafe { madvise(start as *mut _, bytes, Advice::LinuxNoHugepage) };
+    let registered = uffd.register(start, 2 * FAULTS * PAGE);
+    let measured = registered.map_err(io::Error::from).and_then(|()| measure(&uffd, start));
     drop(uffd);
     // SAFETY: nothing refers to the mapping any more.
     let _ = unsafe { munmap(start as *mut _, bytes) };
     Ok(measured?)
 }
 
-fn measure(uffd: &Userfaultfd, start: usize) -> u32 {
+fn measure(uffd: &Userfaultfd, start: usize) -> io::Result<u32> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| answer(uffd, start + FAULTS * PAGE_BYTES as usize, &is_over));
+        scope.spawn(|| answer(uffd, start, &is_over));
         let touch = |page: usize| {
             let began = Instant::now();
-            // SAFETY: within the mapping; the other thread fills the page.
-            unsafe { ptr::write_volatile((start + page * PAGE_BYTES as usize) as *mut u8, 1) };
+            // SAFETY: within the mapping; the other thread brings the page.
+            unsafe { ptr::write_volatile((start + page * PAGE) as *mut u8, 1) };
             began.elapsed()
         };
-        let mut times: Vec<Duration> = (0..FAULTS).map(touch).collect();
+        for page in 0..FAULTS {
+            touch(page);
+        }
+        // SAFETY: from pages of the mapping to places of it where pages are missing.
+        let progress = unsafe { uffd.move_pages(start + FAULTS * PAGE, start, FAULTS * PAGE) };
+        let mut times: Vec<Duration> = match progress.error {
+            Some(_) => Vec::new(),
+            None => (0..FAULTS).map(|page| (compute(), touch(page)).1).collect(),
+        };
         is_over.store(true, Ordering::Relaxed);
+        if let Some(error) = progress.error {
+            return Err(error.into());
+        }
         times.sort_unstable();
-        times[FAULTS / 2].as_nanos().min(u32::MAX.into()) as u32
+        let counted = &times[..FAULTS * COUNTED_PERCENT / 100];
+        let mean = counted.iter().sum::<Duration>() / counted.len() as u32;
+        Ok(mean.as_nanos().min(u32::MAX.into()) as u32)
     })
 }
 
-/// Answers faults until it is over.
-fn answer(uffd: &Userfaultfd, from: usize, is_over: &AtomicBool) {
+/// Computes for a while.
+fn compute() {
+    let began = Instant::now();
+    while began.elapsed() < BETWEEN {
+        std::hint::spin_loop();
+    }
+}
+
+/// Answers faults until it is over: moves the page back, or fills it if it is new.
+fn answer(uffd: &Userfaultfd, start: usize, is_over: &AtomicBool) {
     let soon = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     while !is_over.load(Ordering::Relaxed) {
         let mut waiting = [PollFd::from_borrowed_fd(uffd.as_fd(), PollFlags::IN)];
@@ -82,9 +111,13 @@ fn answer(uffd: &Userfaultfd, from: usize, is_over: &AtomicBool) {
         if uffd.read(&mut message) == Ok(1)
             && let Some(Event::Fault { address }) = message[0].event()
         {
-            let page = address & !(PAGE_BYTES as usize - 1);
-            // SAFETY: from a page of the mapping to a page of it that is missing.
-            let _ = unsafe { uffd.copy(page, from, PAGE_BYTES as usize) };
+            let page = address & !(PAGE - 1);
+            // SAFETY: pages of the mapping, to a page of it that is missing.
+            unsafe {
+                if uffd.move_pages(page, page + FAULTS * PAGE, PAGE).bytes == 0 {
+                    let _ = uffd.copy(page, start + 2 * FAULTS * PAGE, PAGE);
+                }
+            }
         }
     }
 }

@@ -20,9 +20,11 @@ pub struct Mapping {
     pub name: String,
     /// Pages in memory, as the last look has found.
     pub resident_pages: u64,
-    /// Those of them whose bits cannot be cleared.
+    /// Those of them that are in the sample.
+    pub sampled_pages: u64,
+    /// Pages of the sample whose bits cannot be cleared.
     pub unknown_pages: u64,
-    /// Pages used in the last epoch.
+    /// Pages of the sample that were used in the last epoch.
     pub used_pages: u64,
     /// Those of them whose dirty bit is set.
     pub dirty_pages: u64,
@@ -32,6 +34,16 @@ impl Mapping {
     /// Whether its contents are a file's, or of memory that is named like one.
     pub fn is_file(&self) -> bool {
         self.name.starts_with('/')
+    }
+
+    /// So many of its pages in the sample stand for how many.
+    pub fn of_all(&self, sampled: u64) -> u64 {
+        match self.sampled_pages {
+            // All pages, or none of this mapping.
+            all if all == self.resident_pages => sampled,
+            0 => 0,
+            some => (sampled as f64 * self.resident_pages as f64 / some as f64).round() as u64,
+        }
     }
 }
 
@@ -71,11 +83,11 @@ impl Mappings {
         self.all[..after].last().filter(|mapping| mapping.pages.contains(&page))
     }
 
-    /// Counts the pages of each mapping. `tables`: tables with their pages in memory, and those of
-    /// them whose bits cannot be cleared, ascending.
+    /// Counts the pages of each mapping. `tables`: tables with their pages in memory, those whose
+    /// bits cannot be cleared, and those in memory that are in the sample; ascending.
     pub(super) fn count<'a>(
         &mut self,
-        tables: impl Iterator<Item = (u64, &'a Mask, &'a Mask)>,
+        tables: impl Iterator<Item = (u64, [&'a Mask; 3])>,
         used: &[UsedPage],
     ) {
         for mapping in &mut self.all {
@@ -83,7 +95,7 @@ impl Mappings {
                 Mapping { pages: mapping.pages.clone(), name: take(&mut mapping.name), ..Mapping::default() };
         }
         let mut from = 0;
-        for (table, present, unknown) in tables {
+        for (table, masks) in tables {
             let start = table * TABLE_PAGES as u64;
             let end = start + TABLE_PAGES as u64;
             while self.all.get(from).is_some_and(|mapping| mapping.pages.end <= start) {
@@ -92,10 +104,10 @@ impl Mappings {
             for mapping in self.all[from..].iter_mut().take_while(|mapping| mapping.pages.start < end) {
                 let first = mapping.pages.start.max(start) - start;
                 let last = mapping.pages.end.min(end) - start;
-                let [present, unknown] =
-                    [present, unknown].map(|mask| part(mask, first as usize..last as usize));
+                let [present, unknown, sampled] = masks.map(|mask| part(mask, first as usize..last as usize));
                 mapping.resident_pages += u64::from(count(&present));
-                let unknown: Mask = std::array::from_fn(|word| present[word] & unknown[word]);
+                mapping.sampled_pages += u64::from(count(&sampled));
+                let unknown: Mask = std::array::from_fn(|word| sampled[word] & unknown[word]);
                 mapping.unknown_pages += u64::from(count(&unknown));
             }
         }
@@ -157,12 +169,17 @@ mod tests {
         let full = [u64::MAX; TABLE_PAGES / 64];
         let mut unknown = Mask::default();
         unknown[0] = 1 << 19 | 1 << 30;
-        mappings.count([(0, &full, &unknown), (1, &full, &unknown)].into_iter(), &used);
+        let mut sampled = Mask::default();
+        sampled[0] = 0x1f << 15;
+        let tables = [(0, [&full, &unknown, &sampled]), (1, [&full, &unknown, &full])];
+        mappings.count(tables.into_iter(), &used);
         let counts = mappings
             .all
             .iter()
-            .map(|of| [of.resident_pages, of.unknown_pages, of.used_pages, of.dirty_pages]);
-        assert_eq!(counts.collect::<Vec<_>>(), [[10, 1, 2, 0], [20, 0, 2, 2], [0, 0, 1, 1]]);
+            .map(|of| [of.resident_pages, of.sampled_pages, of.unknown_pages, of.used_pages, of.dirty_pages]);
+        assert_eq!(counts.collect::<Vec<_>>(), [[10, 5, 1, 2, 0], [20, 8, 0, 2, 2], [0, 0, 0, 1, 1]]);
+        assert_eq!(mappings.all[0].of_all(2), 4);
+        assert_eq!(Mapping::default().of_all(2), 2);
         assert!(mappings.at(19).is_some() && mappings.at(20).is_none() && mappings.at(9).is_none());
     }
 }

@@ -28,15 +28,20 @@
 //! If memory is short later, the kernel looks at these pages first, finds those that were used
 //! since, and keeps them. A large folio of which only a part was used is split.
 //!
+//! **A sample.** Most of the cost is in the clearing, and in the program's next uses of the pages.
+//! So the bits of all pages are read, and only those of a sample are cleared (`sample`).
+//!
 //! **Dirty bits** are not cleared, because nothing but the kernel can do that. A page's dirty bit
 //! says that it was written to since it came into memory or, of a file's page, since it was last
 //! written back.
 
 mod mappings;
 mod price;
+mod sample;
 
 pub use mappings::Mapping;
 pub use price::Price;
+pub use sample::{BLOCK_PAGES, Sample};
 
 use crate::PAGE_BYTES;
 use crate::accessed::{Found, Mask, NoBits, OneProcessor, TABLE_PAGES, Table, TableBits};
@@ -44,6 +49,7 @@ use crate::family;
 use crate::space::{Advice, Space, ranges};
 use mappings::Mappings;
 use rustix::time::{ClockId, clock_gettime};
+use sample::Spread;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -86,6 +92,7 @@ pub struct Observer {
     tables: BTreeMap<u64, Known>,
     mappings: Mappings,
     looks: u64,
+    sample: Sample,
 }
 
 /// What is known of the pages of a table.
@@ -101,6 +108,8 @@ struct Known {
     reported: Mask,
     /// Pages whose bits could not be cleared.
     unknown: Mask,
+    /// Pages in memory that are in the sample, as the look has found.
+    sampled: Mask,
 }
 
 /// What a look has found.
@@ -117,17 +126,23 @@ pub enum Seen {
 /// The pages used in an epoch.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
-    /// Pages used since the look before, ascending. In the first look: since their bits were last
-    /// cleared, whenever that was.
+    /// Pages of the sample that were used since the look before, ascending. In the first look:
+    /// since their bits were last cleared, whenever that was.
     pub pages: Vec<UsedPage>,
+    /// One page in so many is in the sample.
+    pub one_page_in: u64,
     /// Pages in memory.
     pub resident_pages: u64,
+    /// Those of them that are in the sample.
+    pub sampled_pages: u64,
+    /// The standard error of [`used_pages`](Self::used_pages). 0: all pages were looked at.
+    pub used_pages_error: f64,
     /// Those of them whose dirty bit is set.
     pub dirty_pages: u64,
     /// Pages that became dirty since the look before: written to for the first time since they
     /// came into memory.
     pub newly_dirty_pages: u64,
-    /// Pages of which it is not known whether they were used.
+    /// Pages of the sample of which it is not known whether they were used.
     pub unknown_pages: u64,
     /// Pages that some look has reported and whose contents are gone.
     pub dropped: Vec<Range<u64>>,
@@ -135,6 +150,27 @@ pub struct Look {
     pub processor_time: Duration,
     /// Pages whose bits were cleared.
     pub cleared_pages: u64,
+}
+
+impl Look {
+    /// How many pages there are for each page of the sample.
+    pub fn weight(&self) -> f64 {
+        match self.one_page_in {
+            1 => 1.0,
+            _ if self.sampled_pages == 0 => self.one_page_in as f64,
+            _ => self.resident_pages as f64 / self.sampled_pages as f64,
+        }
+    }
+
+    /// So many pages of the sample stand for how many of the process.
+    pub fn of_all(&self, sampled: u64) -> u64 {
+        (sampled as f64 * self.weight()).round() as u64
+    }
+
+    /// Pages used since the look before: an estimate, if not all were looked at.
+    pub fn used_pages(&self) -> u64 {
+        self.of_all(self.pages.len() as u64)
+    }
 }
 
 /// A page that was used.
@@ -156,7 +192,19 @@ impl Observer {
         let bits = TableBits::load().map_err(missing)?;
         let space = Space::open(process).map_err(|_| WatchError::NoProcess(process))?;
         let mappings = Mappings::new(process);
-        Ok(Self { process, bits, space, tables: BTreeMap::new(), mappings, looks: 0 })
+        let tables = BTreeMap::new();
+        Ok(Self { process, bits, space, tables, mappings, looks: 0, sample: Sample::ALL })
+    }
+
+    /// The pages that are looked at.
+    pub fn sample(&self) -> Sample {
+        self.sample
+    }
+
+    /// From the next look on, these pages are looked at. Of pages that come into the sample, the
+    /// next look says whether they were used at any time.
+    pub fn set_sample(&mut self, sample: Sample) {
+        self.sample = sample;
     }
 
     /// The process.
@@ -192,7 +240,7 @@ impl Observer {
         let began = processor_time();
         self.looks += 1;
         let _ = OneProcessor::empty_all_lists();
-        let mut look = Look::default();
+        let mut look = Look { one_page_in: self.sample.one_page_in(), ..Look::default() };
         if let Err(error) = self.walk(&mut look) {
             return self.instead(error);
         }
@@ -201,7 +249,10 @@ impl Observer {
         }
         self.mappings.refresh();
         self.find_dropped(&mut look);
-        let tables = self.tables.iter().map(|(&table, known)| (table, &known.present, &known.unknown));
+        let tables = self
+            .tables
+            .iter()
+            .map(|(&table, known)| (table, [&known.present, &known.unknown, &known.sampled]));
         self.mappings.count(tables, &look.pages);
         look.processor_time = processor_time().saturating_sub(began);
         Ok(Seen::Look(look))
@@ -230,6 +281,7 @@ impl Observer {
         let mut address = 0;
         let mut used: Vec<(u64, Mask)> = Vec::new();
         let (mut used_pages, mut failures) = (0, 0);
+        let mut spread = Spread::default();
         while address < END {
             match self.bits.find(self.space.thread, address) {
                 // Part of the page table has just been freed; or there is none any more.
@@ -241,7 +293,7 @@ impl Observer {
                 Ok(Found::NothingUpTo(next)) => address = next,
                 Ok(Found::Table(table)) => {
                     let number = address / PAGE_BYTES / TABLE_PAGES as u64;
-                    if let Some(accessed) = self.take(number, &table, look) {
+                    if let Some(accessed) = self.take(number, &table, look, &mut spread) {
                         used.push((number, accessed));
                         used_pages += count(&accessed);
                     }
@@ -255,24 +307,33 @@ impl Observer {
             }
         }
         self.clear(&used, look);
+        look.used_pages_error = spread.error(look.one_page_in);
         Ok(())
     }
 
     /// Takes what a table says. Returns the pages whose bits are to be cleared.
-    fn take(&mut self, number: u64, table: &Table, look: &mut Look) -> Option<Mask> {
-        let looks = self.looks;
+    fn take(&mut self, number: u64, table: &Table, look: &mut Look, spread: &mut Spread) -> Option<Mask> {
+        let (looks, in_sample) = (self.looks, self.sample.words(number, table));
         let known = self.tables.entry(number).or_default();
         known.look = looks;
         look.resident_pages += u64::from(count(&table.present));
         look.dirty_pages += u64::from(count(&table.dirty));
         let first = number * TABLE_PAGES as u64;
-        let mut is_any = 0;
+        let mut to_clear = Mask::default();
+        known.sampled = Mask::default();
         for word in 0..table.accessed.len() {
-            let accessed = table.accessed[word];
-            is_any |= accessed;
-            look.unknown_pages += u64::from((accessed & known.unknown[word]).count_ones());
             look.newly_dirty_pages += u64::from((table.dirty[word] & !known.dirty[word]).count_ones());
+            if !in_sample[word] {
+                // If the page comes into the sample later, nothing is known of it.
+                known.reported[word] = 0;
+                continue;
+            }
+            let (present, accessed) = (table.present[word], table.accessed[word]);
+            (known.sampled[word], to_clear[word]) = (present, accessed);
+            look.unknown_pages += u64::from((accessed & known.unknown[word]).count_ones());
+            look.sampled_pages += u64::from(present.count_ones());
             let used = accessed & !known.unknown[word];
+            spread.add(present.count_ones(), used.count_ones());
             known.reported[word] |= used;
             look.pages.extend(bits(used).map(|bit| UsedPage {
                 number: first + (64 * word) as u64 + bit,
@@ -280,7 +341,7 @@ impl Observer {
             }));
         }
         (known.dirty, known.present) = (table.dirty, table.present);
-        (is_any != 0).then_some(table.accessed)
+        (to_clear != Mask::default()).then_some(to_clear)
     }
 
     /// Clears the bits of pages, and finds those whose bits cannot be cleared.
@@ -320,7 +381,7 @@ impl Observer {
         let mut gone = Vec::new();
         for (&number, known) in &mut self.tables {
             if known.look != self.looks {
-                known.present = Mask::default();
+                (known.present, known.sampled) = (Mask::default(), Mask::default());
             }
             let missing = |word: usize| known.reported[word] & known.before[word] & !known.present[word];
             gone.extend(pages_of(number, &std::array::from_fn(missing)));

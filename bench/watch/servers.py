@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""`sweephand watch` beside servers under load: what they answer a second with and without it, by
+turns, and the working set that it sees beside what the server's cgroup counts.
+
+README.md has what is measured, and what the figures mean.
+"""
+
+import argparse
+import csv
+import datetime
+import json
+import os
+import platform
+import shutil
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parent.parent
+# In the first version of cgroups, memory has a tree of its own.
+TREES = [Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")]
+CGROUP = next(tree for tree in TREES if (tree / "cgroup.procs").exists()) / "sweephand-bench-servers"
+MIB = 1 << 20
+PORT = "18716"
+VALUES = 200_000
+# The clients use a tenth of the keys.
+KEYS = VALUES // 10
+
+
+class Server:
+    """A server in a cgroup of its own, and its clients."""
+
+    def __init__(self, name: str, folder: Path):
+        go, socket = folder / "server", folder / "socket"
+        self.ask = [go, "ask", f"unix:{socket}", str(KEYS)]
+        if name == "redis":
+            options = ["--port", "0", "--unixsocket", socket, "--save", "", "--dir", folder]
+            command = ["redis-server", *options]
+            self.benchmark = ["redis-benchmark", "-s", socket, "-c", "8", "-P", "8", "-d", "1024", "--csv"]
+            self.ask = None
+        elif name == "go":
+            command = [go, "serve", f"unix:{socket}", str(VALUES)]
+        else:
+            command = ["java", "-Xms400m", "-Xmx400m", "-cp", folder, "Server", PORT, str(VALUES)]
+            self.ask = [go, "ask", f"tcp:127.0.0.1:{PORT}", str(KEYS)]
+        join = lambda: (CGROUP / "cgroup.procs").write_text(str(os.getpid()))
+        self.process = subprocess.Popen(
+            [str(word) for word in command], stdout=subprocess.PIPE, text=True, preexec_fn=join
+        )
+        if name == "redis":
+            while not socket.exists():
+                time.sleep(0.05)
+            self.redis(["-t", "set", "-n", str(3 * VALUES), "-r", str(VALUES)])
+        else:
+            self.process.stdout.readline()
+
+    def redis(self, options) -> float:
+        said = subprocess.run([*self.benchmark, *options], capture_output=True, text=True, check=True).stdout
+        return float(said.splitlines()[-1].split(",")[1].strip('"'))
+
+    def answers(self, seconds: float, rate: list) -> float:
+        """Answers a second, over so many seconds."""
+        if self.ask is not None:
+            return float(subprocess.run([*self.ask, str(seconds)], capture_output=True, check=True).stdout)
+        # Redis' own benchmark counts requests and not seconds.
+        if not rate:
+            rate.append(self.redis(["-t", "get", "-n", "400000", "-r", str(KEYS)]))
+        return self.redis(["-t", "get", "-n", str(int(rate[0] * seconds)), "-r", str(KEYS)])
+
+    def load(self, seconds: float, rate: list) -> subprocess.Popen:
+        """Clients that ask for so many seconds."""
+        command = [*(self.ask or []), str(seconds)]
+        if self.ask is None:
+            requests = str(int(rate[0] * seconds))
+            command = [*self.benchmark, "-t", "get", "-n", requests, "-r", str(KEYS)]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def memory() -> dict:
+    """What the cgroup counts, in MiB."""
+    lines = (CGROUP / "memory.stat").read_text().splitlines()
+    counts = {name: int(value) / MIB for name, value in (line.split() for line in lines)}
+    current = [CGROUP / name for name in ("memory.current", "memory.usage_in_bytes")]
+    counts["current"] = int(next(file for file in current if file.exists()).read_text()) / MIB
+    counts.setdefault("anon", counts.get("rss", 0))
+    return counts
+
+
+def screen(sweephand: Path, pid: int, seconds: float) -> str:
+    """The screen of a watch, as text."""
+    name = f"sweephand-bench-{pid}"
+    watch = f"{sweephand} watch --for {seconds + 5}s {pid}"
+    subprocess.run(["tmux", "new-session", "-d", "-s", name, "-x", "128", "-y", "34", watch], check=True)
+    time.sleep(seconds)
+    said = subprocess.run(["tmux", "capture-pane", "-p", "-t", name], capture_output=True, text=True).stdout
+    subprocess.run(["tmux", "kill-session", "-t", name], check=True)
+    return said.rstrip() + "\n"
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sweephand", type=Path, default=PROJECT / "target/release/sweephand")
+    parser.add_argument("--servers", default="redis,go,java")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=6, help="of a measurement")
+    parser.add_argument("--every", default="1s")
+    parser.add_argument("-o", "--output", type=Path, help="the screens are beside it")
+    options = parser.parse_args()
+    output = options.output or HERE / f"results/{datetime.date.today()}-servers.csv"
+    CGROUP.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, output.open("w", newline="") as file:
+        folder = Path(folder)
+        environment = {**os.environ, "CGO_ENABLED": "0"}
+        subprocess.run(["go", "build", "-o", folder / "server", HERE / "server.go"], env=environment, check=True)
+        if shutil.which("javac"):
+            subprocess.run(["javac", "-d", folder, HERE / "Server.java"], check=True)
+        writer = None
+        for name in options.servers.split(","):
+            server = Server(name, folder)
+            pid, rate, ratios, epochs, plain, watched = server.process.pid, [], [], [], [], []
+            server.answers(options.seconds, rate)
+            for round_ in range(options.rounds):
+                def with_watch():
+                    command = [options.sweephand, "watch", "--json", "--every", options.every, str(pid)]
+                    watch = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                    watch.stdout.readline()
+                    watched.append(server.answers(options.seconds, rate))
+                    watch.send_signal(signal.SIGINT)
+                    said, _ = watch.communicate()
+                    lines = [json.loads(line) for line in said.splitlines()]
+                    # The first epoch has the end of what was before, the last its own.
+                    epochs.extend([line for line in lines if line["event"] == "epoch"][1:-1])
+                turns = [lambda: plain.append(server.answers(options.seconds, rate)), with_watch]
+                for turn in turns if round_ % 2 == 0 else reversed(turns):
+                    turn()
+                ratios.append(watched[-1] / plain[-1])
+            load = server.load(14, rate)
+            output.with_name(f"{output.stem}-{name}.txt").write_text(screen(options.sweephand, pid, 12))
+            load.wait()
+            counted = memory()
+            server.end()
+            pages = lambda key: statistics.median(epoch[key] for epoch in epochs) * 4096 / MIB
+            row = {
+                "server": name,
+                "every": options.every,
+                "rounds": options.rounds,
+                "answers_a_second": f"{statistics.median(plain):.0f}",
+                "watched_answers_a_second": f"{statistics.median(watched):.0f}",
+                "ratio": f"{statistics.median(ratios):.4f}",
+                "least_ratio": f"{min(ratios):.4f}",
+                "most_ratio": f"{max(ratios):.4f}",
+                "epochs": len(epochs),
+                "one_page_in": statistics.median(epoch["one_page_in"] for epoch in epochs),
+                "used_mib": f"{pages('used_pages'):.1f}",
+                "used_error_mib": f"{pages('used_pages_error'):.1f}",
+                "working_set_10s_mib": f"{pages('working_set_10s_pages'):.1f}",
+                "resident_mib": f"{pages('resident_pages'):.1f}",
+                "unknown_mib": f"{pages('unknown_pages'):.1f}",
+                "cgroup_current_mib": f"{counted['current']:.1f}",
+                "cgroup_anon_mib": f"{counted['anon']:.1f}",
+                "cgroup_active_anon_mib": f"{counted['active_anon']:.1f}",
+                "cgroup_inactive_anon_mib": f"{counted['inactive_anon']:.1f}",
+                "kernel": platform.release(),
+            }
+            if writer is None:
+                writer = csv.DictWriter(file, row.keys(), lineterminator="\n")
+                writer.writeheader()
+            writer.writerow(row)
+            file.flush()
+            print(*row.values(), flush=True)
+    CGROUP.rmdir()
+
+
+main()
