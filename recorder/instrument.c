@@ -71,6 +71,7 @@ static struct {
    Access *accesses; /* offsets still reckoned from the value's base */
    Exit *exits;
    UInt n_drafts, n_accesses, n_exits, instructions;
+   Addr code;        /* the instruction that is being translated */
 } b;
 
 static void emit(IRStmt *s) { addStmtToIRSB(b.out, s); }
@@ -152,7 +153,7 @@ static void log_access(IRExpr *address, UInt bytes, Bool write, IRExpr *guard)
       b.drafts[b.n_drafts++] = (Draft){value, from, from + bytes, b.n_accesses, 0, guard == NULL};
    }
    Draft *d = &b.drafts[b.n_drafts - 1];
-   b.accesses[b.n_accesses++] = (Access){(Int)(place.distance - d->value.distance), bytes, write};
+   b.accesses[b.n_accesses++] = (Access){(Int)(place.distance - d->value.distance), bytes, write, b.code};
    d->n++;
 }
 
@@ -194,6 +195,16 @@ static IRConst *enter(void)
    return share;
 }
 
+/* Replay what the log holds, this superblock included: it is over. */
+static void replay_now(void)
+{
+   IRDirty *call = unsafeIRDirty_0_N(0, "replay", VG_(fnptr_to_fnentry)(&replay), mkIRExprVec_0());
+   call->mFx = Ifx_Modify;
+   call->mAddr = word((Addr)&log_next);
+   call->mSize = sizeof log_next;
+   emit(IRStmt_Dirty(call));
+}
+
 static void copy_path(Path *to, const Exit *e, const Access *accesses)
 {
    *to = (Path){.n_slots = e->n_slots, .words = b.n_drafts + 1, .instructions = e->instructions,
@@ -207,6 +218,27 @@ static void copy_path(Path *to, const Exit *e, const Access *accesses)
       for (UInt k = 0; k < n; k++)
          slot->write |= accesses[d->first + k].write;
    }
+}
+
+/* How the superblock leaves at its end. The return address is what a call writes last, and what a
+   return reads last. */
+static Turn turn_at_end(void)
+{
+   Turn turn = {.code = b.code};
+   Bool call = b.out->jumpkind == Ijk_Call;
+   if (!places_wanted() || !(call || b.out->jumpkind == Ijk_Ret))
+      return turn;
+   for (UInt i = b.n_drafts; i-- > 0;) {
+      for (UInt k = b.drafts[i].first + b.drafts[i].n; k-- > b.drafts[i].first;) {
+         if (b.accesses[k].write == call && b.accesses[k].bytes == sizeof(UWord)) {
+            turn.kind = call ? CALLS : RETURNS;
+            turn.slot = i;
+            turn.offset = b.accesses[k].offset;
+            return turn;
+         }
+      }
+   }
+   return turn;
 }
 
 /* Make the paths, and put their addresses and the share's size into the code. */
@@ -226,6 +258,8 @@ static void finish(Addr block, IRConst *share)
    UChar *at = (UChar *)accesses + access_bytes;
    for (UInt i = 0; i < b.n_exits; i++) {
       copy_path((Path *)at, &b.exits[i], accesses);
+      if (i + 1 == b.n_exits)
+         ((Path *)at)->turn = turn_at_end();
       b.exits[i].path->Ico.U64 = (Addr)at;
       at += sizeof(Path) + b.exits[i].n_slots * sizeof(Slot);
    }
@@ -293,6 +327,7 @@ static void log_statement(const IRStmt *s)
    switch (s->tag) {
    case Ist_IMark:
       b.instructions++;
+      b.code = s->Ist.IMark.addr;
       break;
    case Ist_WrTmp:
       note_place(s->Ist.WrTmp.tmp, s->Ist.WrTmp.data);
@@ -349,7 +384,10 @@ IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *lay
          begin_exit();
    }
    reach_exit();
+   Bool loop = places_wanted() && python_is_loop(closure->readdr);
    finish(closure->nraddr, share);
+   if (loop && python_runs() && out->jumpkind == Ijk_Boring && out->next->tag == Iex_RdTmp)
+      replay_now();
    if (out->jumpkind == Ijk_Ret)
       objects_instrument_return(out, out->next);
    return out;

@@ -25,7 +25,7 @@ static void replay_scattered(const Slot *slot, UWord value)
       Addr start = value + a->offset;
       UWord last = page_of(start + a->bytes - 1);
       for (UWord page = page_of(start); page <= last; page++)
-         window_touch(page, a->write);
+         window_touch(page, a->write, a->code);
    }
 }
 
@@ -37,7 +37,7 @@ static inline UInt replay_path(const Path *path, const UWord *values, ULong *run
       UWord value = *values++;
       Addr start = value + slot->offset;
       if (LIKELY_((start & (PAGE_BYTES - 1)) + slot->span < PAGE_BYTES && value != NOT_MADE)) {
-         WINDOW_TOUCH(page_of(start), slot->write, *runs, *current);
+         WINDOW_TOUCH(page_of(start), slot->write, *runs, *current, slot->accesses->code);
       } else if (value == NOT_MADE) {
          references -= slot->n_accesses;
       } else {
@@ -175,6 +175,7 @@ void replay(void)
    ULong runs = totals.runs;
    UWord current = window_current;
    const Bool windowed = window_is_open();
+   python_changed();
    while (recording && at < end) {
       Path *path = (Path *)at[0];
       if (LIKELY_(path->settled_epoch == window_epoch && on_same_pages(path, at + 1))) {
@@ -193,6 +194,8 @@ void replay(void)
             settle(path, at + 1);
       }
       totals.instructions += path->instructions;
+      if (UNLIKELY_(path->turn.kind != GOES_ON))
+         calls_turn(&path->turn, at + 1);
       at += path->words;
       if (UNLIKELY_(totals.instructions >= next_mark)) {
          totals.runs = runs;

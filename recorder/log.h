@@ -23,6 +23,7 @@ typedef struct {
    Int offset;   /* of the first byte, from the slot's value */
    UShort bytes;
    UShort write;
+   Addr code; /* the instruction that makes it */
 } Access;
 
 /* Accesses that share a slot: their union from first to last byte, and one by one. */
@@ -34,6 +35,14 @@ typedef struct {
    const Access *accesses;
    UWord home;  /* a settled path: the values up to the next page's are on the same page */
 } Slot;
+
+/* How a superblock leaves that calls a function or returns from one (calls.c). */
+typedef struct {
+   enum { GOES_ON, CALLS, RETURNS } kind;
+   UShort slot;      /* of the access to the return address */
+   Int offset;       /* of the return address, from the slot's value */
+   Addr code;        /* the call */
+} Turn;
 
 /* What a superblock has done when it leaves by one certain exit. Below the line: what is known of
    it while it is settled (see there). */
@@ -50,8 +59,11 @@ typedef struct Path {
    UInt made;           /* references, without those that a guard prevented */
    ULong latest;        /* the run in which it began when it last passed unexamined; 0: noted */
    Bool listed;         /* among the unexamined */
+   Turn turn;
    struct Path *next_unexamined;
    Slot slots[];
 } Path;
+
+void calls_turn(const Turn *turn, const UWord *values);
 
 #endif

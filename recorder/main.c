@@ -34,6 +34,7 @@ static Int clo_out_fd = -1;
 static Int clo_control_fd = -1;
 static Bool clo_children;
 static Bool clo_stacks = True;
+static Bool clo_code = True;
 static Int clo_window = DEFAULT_WINDOW;
 static Long clo_min_object = DEFAULT_MIN_OBJECT_BYTES;
 
@@ -117,6 +118,7 @@ static Bool process_option(const HChar *arg)
    else if VG_INT_CLO(arg, "--control-fd", clo_control_fd) {}
    else if VG_BOOL_CLO(arg, "--children", clo_children) {}
    else if VG_BOOL_CLO(arg, "--stacks", clo_stacks) {}
+   else if VG_BOOL_CLO(arg, "--code", clo_code) {}
    else if VG_BINT_CLO(arg, "--window", clo_window, 0, MAX_WINDOW) {}
    else if VG_BINT_CLO(arg, "--min-object", clo_min_object, 1, 1LL << 62) {}
    else
@@ -131,6 +133,7 @@ static void print_usage(void)
 "    --control-fd=<number>     or an inherited socket, over which streams come: through every exec\n"
 "    --children=no|yes         with --control-fd: record children as well [no]\n"
 "    --stacks=no|yes           record where in the program objects are made [yes]\n"
+"    --code=no|yes             record which code touches pages [yes]\n"
 "    --window=<pages>          exact for LRU and OPT from this many frames up; 1 keeps every run,\n"
 "                              0 every reference [%d]\n"
 "    --min-object=<bytes>      record allocations from this size on [%d]\n",
@@ -149,6 +152,7 @@ static void open_recording(void)
    VG_(clo_vex_control).guest_chase = False;
    if (clo_control_fd >= 0)
       follow_open(clo_control_fd, clo_children);
+   places_open(clo_stacks, clo_code);
    open_stream("exec");
    window_open(clo_window, note_unexamined);
    log_open();
@@ -157,7 +161,6 @@ static void open_recording(void)
    /* Source files with their directories, whatever those are. */
    const HChar *any = "";
    VG_(addToXA)(VG_(clo_fullpath_after), &any);
-   places_open(clo_stacks);
    objects_open(clo_min_object);
 }
 

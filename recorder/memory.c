@@ -112,14 +112,14 @@ static SizeT accessible(Addr start, SizeT bytes, UInt protection)
    return good;
 }
 
-static void touch_range(Addr start, SizeT bytes, Bool write)
+static void touch_range(ThreadId tid, Addr start, SizeT bytes, Bool write)
 {
    bytes = accessible(start, bytes, write ? VKI_PROT_WRITE : VKI_PROT_READ);
    if (!recording || bytes == 0)
       return;
    replay();
    for (UWord page = page_of(start); page <= page_of(start + bytes - 1); page++) {
-      window_touch(page, write);
+      window_touch(page, write, VG_(get_IP)(tid));
       totals.syscall_pages++;
    }
 }
@@ -141,7 +141,7 @@ static void before_read(CorePart part, ThreadId tid, const HChar *what, Addr sta
    if (in_output_call[tid])
       offer(tid, start, bytes);
    else
-      touch_range(start, bytes, False);
+      touch_range(tid, start, bytes, False);
 }
 
 static void before_read_string(CorePart part, ThreadId tid, const HChar *what, Addr start)
@@ -153,7 +153,7 @@ static void before_read_string(CorePart part, ThreadId tid, const HChar *what, A
       SizeT n = VG_(strnlen)((const HChar *)(start + bytes), room);
       bytes += n;
       if (n < room) {
-         touch_range(start, bytes + 1, False);
+         touch_range(tid, start, bytes + 1, False);
          return;
       }
       room = PAGE_BYTES;
@@ -163,7 +163,7 @@ static void before_read_string(CorePart part, ThreadId tid, const HChar *what, A
 static void after_write(CorePart part, ThreadId tid, Addr start, SizeT bytes)
 {
    if (part == Vg_CoreSysCall || part == Vg_CoreSignal)
-      touch_range(start, bytes, True);
+      touch_range(tid, start, bytes, True);
 }
 
 /* ---------------------------------------------------------------- system calls */
@@ -196,7 +196,7 @@ static void take_offer(ThreadId tid, SizeT bytes)
 {
    for (UInt i = 0; i < offers[tid]->n; i++) {
       SizeT offered = offers[tid]->ranges[i].bytes;
-      touch_range(offers[tid]->ranges[i].start, offered < bytes ? offered : bytes, False);
+      touch_range(tid, offers[tid]->ranges[i].start, offered < bytes ? offered : bytes, False);
    }
 }
 
@@ -214,6 +214,7 @@ void syscall_returned(ThreadId tid, UInt number, UWord *args, UInt n, SysRes res
    in_output_call[tid] = False;
    if (sr_isError(result))
       return;
+   python_forget_memory();
    switch (number) {
    case __NR_madvise:
       advised(args[0], args[1], args[2]);

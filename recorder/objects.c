@@ -32,19 +32,19 @@ typedef struct {
    ULong bytes;     /* asked for */
    Addr old;        /* realloc: the block that goes */
    Addr result_at;  /* posix_memalign: where the result is put */
-   ExeContext *made; /* the stack, if so much is asked for that it becomes an object */
+   UInt made; /* the place, if so much is asked for that it becomes an object */
 } Call;
 
 typedef struct {
    VgHashNode node; /* by address */
    SizeT bytes;
-   ExeContext *made; /* where, NULL if that is not wanted */
+   UInt made; /* the place, 0 if that is not wanted */
 } HeapObject;
 
 typedef struct {
    Addr start;      /* the key */
    SizeT bytes;
-   ExeContext *made;
+   UInt made;
 } MappedObject;
 
 static ULong min_object;
@@ -56,7 +56,7 @@ static Addr awaited_sp;     /* the running thread's calls[].sp, for instrumented
 
 /* ---------------------------------------------------------------- the objects */
 
-static void object_add(Addr start, SizeT bytes, ObjectKind kind, ExeContext *made)
+static void object_add(Addr start, SizeT bytes, ObjectKind kind, UInt made)
 {
    ULong operands[] = {start, bytes, kind};
    record(OP_ALLOC, 3, operands);
@@ -83,7 +83,7 @@ static void heap_remove(Addr start)
    }
 }
 
-static void mapped_add(Addr start, SizeT bytes, ObjectKind kind, ExeContext *made)
+static void mapped_add(Addr start, SizeT bytes, ObjectKind kind, UInt made)
 {
    if (bytes < min_object)
       return;
@@ -102,7 +102,7 @@ static void mapped_remove(Addr start)
    }
 }
 
-static void heap_add(Addr start, SizeT bytes, ObjectKind kind, ExeContext *made)
+static void heap_add(Addr start, SizeT bytes, ObjectKind kind, UInt made)
 {
    if (bytes < min_object)
       return;
@@ -117,7 +117,7 @@ static void heap_add(Addr start, SizeT bytes, ObjectKind kind, ExeContext *made)
 }
 
 /* Objects that live already: they are in this recording, too. */
-static void object_repeat(Addr start, SizeT bytes, ObjectKind kind, ExeContext *made)
+static void object_repeat(Addr start, SizeT bytes, ObjectKind kind, UInt made)
 {
    live_bytes -= bytes;
    object_add(start, bytes, kind, made);
@@ -149,7 +149,7 @@ static Word compare_ranges(const void *key, const void *element)
 /* Takes pages out of the objects that they belong to. False: they belonged to none. */
 Bool object_unmapped(Addr start, SizeT bytes)
 {
-   MappedObject range = {start, VG_PGROUNDUP(bytes), NULL};
+   MappedObject range = {start, VG_PGROUNDUP(bytes), 0};
    Bool any = False;
    for (const MappedObject *o; (o = VG_(OSetGen_LookupWithCmp)(mapped, &range, compare_ranges));) {
       MappedObject was = *o;
@@ -326,8 +326,17 @@ void objects_instrument_return(IRSB *out, IRExpr *target)
 
 /* ---------------------------------------------------------------- threads */
 
-static void thread_runs(ThreadId tid, ULong blocks) { awaited_sp = calls[tid].sp; }
-static void thread_ends(ThreadId tid) { calls[tid] = (Call){0}; }
+static void thread_runs(ThreadId tid, ULong blocks)
+{
+   awaited_sp = calls[tid].sp;
+   calls_switch(tid);
+}
+
+static void thread_ends(ThreadId tid)
+{
+   calls[tid] = (Call){0};
+   calls_end(tid);
+}
 
 void objects_open(ULong min_object_bytes)
 {

@@ -1,93 +1,90 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The places in the program at which objects are made: call stacks.
+ * Places in the program: where objects are made, and which code touches pages. A place is a call
+ * path (contexts.c). The first time that one is asked for in a stream, it goes there as text, after
+ * its callers. After that its number is enough.
  *
- * Valgrind keeps each different stack once (VG_(record_ExeContext)). The first time that one makes
- * an object of this recording, it goes into the stream as text: it must be described now, because
- * the library that it is in may be unloaded later. After that its number is enough.
- *
- * A stack is taken only for an object that is recorded, so its cost does not depend on how often
- * the program calls its allocator for less.
+ * Neither costs much. A place of an object is looked up for objects that are recorded, that of code
+ * only when a page is new to the window's epoch. Most of the rest is the calls and returns that
+ * calls.c follows.
  */
 #include "recorder.h"
 
-#include "pub_tool_debuginfo.h"
-#include "pub_tool_hashtable.h"
-
-enum { MAX_TEXT = 16 * 1024 };
-
-typedef struct {
-   VgHashNode node; /* by Valgrind's number of the stack */
-   ULong number;    /* in the stream */
-} Place;
-
-static Bool wanted;
-static VgHashTable *places; /* those in the stream */
+static Bool of_objects, of_code;
+static ULong *numbers; /* by context: 1 + that of its place in the stream */
+static UInt n_numbers;
 static ULong sent;
-static HChar text[MAX_TEXT];
-static UInt used;
 
-/* Appends a line, or nothing if it is too long for what is left. */
-static void put_line(const HChar *description, const HChar *module, ULong offset)
+void places_open(Bool objects, Bool code)
 {
-   HChar end[24];
-   VG_(sprintf)(end, "\t%llx\n", offset);
-   SizeT d = VG_(strlen)(description), m = VG_(strlen)(module), e = VG_(strlen)(end);
-   if (used + d + 1 + m + e > MAX_TEXT)
-      return;
-   VG_(memcpy)(text + used, description, d);
-   text[used + d] = '\t';
-   VG_(memcpy)(text + used + d + 1, module, m);
-   VG_(memcpy)(text + used + d + 1 + m, end, e);
-   used += d + 1 + m + e;
-}
-
-/* A line for the code at IP, and before it one for each function that is inlined there. */
-static void describe(UInt n, DiEpoch epoch, Addr ip, void *unused)
-{
-   DebugInfo *object = VG_(find_DebugInfo)(epoch, ip);
-   const HChar *module = object ? VG_(DebugInfo_get_filename)(object) : "";
-   ULong offset = object ? ip - VG_(DebugInfo_get_text_bias)(object) : ip;
-   InlIPCursor *cursor = VG_(new_IIPC)(epoch, ip);
-   do {
-      /* "0x109146: step (relax.c:12)": the address differs from run to run. */
-      const HChar *description = VG_(describe_IP)(epoch, ip, cursor);
-      const HChar *rest = VG_(strstr)(description, ": ");
-      put_line(rest ? rest + 2 : description, module ? module : "", offset);
-   } while (VG_(next_IIPC)(cursor));
-   VG_(delete_IIPC)(cursor);
-}
-
-void places_open(Bool stacks)
-{
-   wanted = stacks;
-   places = VG_(HT_construct)("sweephand.places");
+   of_objects = objects;
+   of_code = code;
+   contexts_open();
+   sites_open();
+   calls_open();
+   python_open();
 }
 
 void places_restart(void)
 {
-   VG_(HT_destruct)(places, VG_(free));
-   places = VG_(HT_construct)("sweephand.places");
+   VG_(free)(numbers);
+   numbers = NULL;
+   n_numbers = 0;
    sent = 0;
 }
 
-ExeContext *place_here(ThreadId tid) { return wanted ? VG_(record_ExeContext)(tid, 0) : NULL; }
+Bool places_wanted(void) { return of_objects || of_code; }
 
-/* Follows the ALLOC of an object that was made at STACK. */
-void place_of_object(ExeContext *stack)
+ULong place_number(UInt place)
 {
-   if (stack == NULL)
-      return;
-   UWord key = VG_(get_ECU_from_ExeContext)(stack);
-   Place *place = VG_(HT_lookup)(places, key);
-   if (place == NULL) {
-      used = 0;
-      VG_(apply_ExeContext)(describe, NULL, stack);
-      stream_place(used, text);
-      place = VG_(malloc)("sweephand.place", sizeof *place);
-      place->node.key = key;
-      place->number = sent++;
-      VG_(HT_add_node)(places, place);
+   if (place >= n_numbers) {
+      UInt most = 2 * (place + 512);
+      numbers = VG_(realloc)("sweephand.places", numbers, most * sizeof *numbers);
+      VG_(memset)(numbers + n_numbers, 0, (most - n_numbers) * sizeof *numbers);
+      n_numbers = most;
    }
-   stream_control(OP_MADE, 1, &place->number);
+   /* The callers first, the outermost of all at the start. */
+   UInt path[MAX_DEPTH + 1], n = 0;
+   for (UInt c = place; c != 0 && numbers[c] == 0; c = context(c)->caller)
+      path[n++] = c;
+   while (n-- > 0) {
+      const Context *c = context(path[n]);
+      const HChar *text = c->kind == PYTHON ? python_text(c->code) : site_text(c->code);
+      stream_place(c->caller ? numbers[c->caller] : 0, VG_(strlen)(text), text);
+      numbers[path[n]] = ++sent;
+   }
+   return numbers[place] - 1;
+}
+
+/* Where the thread is: at the entry of an allocator, or in a system call. */
+UInt place_here(ThreadId tid)
+{
+   if (!of_objects)
+      return 0;
+   replay();
+   python_changed();
+   Addr code = VG_(get_IP)(tid);
+   UInt here = calls_here();
+   return here != 0 ? here : context_inside(0, NATIVE, site_of(code, False));
+}
+
+/* Follows the ALLOC of an object that was made at PLACE. */
+void place_of_object(UInt place)
+{
+   if (place == 0)
+      return;
+   ULong number = place_number(place);
+   stream_control(OP_MADE, 1, &number);
+}
+
+/* The code at CODE, which the log tells of now. Of what Python code has called, the function and not
+   the line is kept: a line would be of the interpreter or of a library, and there are many. */
+UInt place_of_code(Addr code)
+{
+   if (!of_code)
+      return 0;
+   UInt here = calls_here();
+   if (!calls_in_python())
+      return context_inside(here, NATIVE, site_of(code, False));
+   return python_is_loop(code) ? here : context_inside(here, NATIVE, site_of(code, True));
 }

@@ -60,19 +60,23 @@ extern Totals totals;
 extern Bool recording;
 
 /* stream.c: the PGTR encoder and its output buffer. */
-typedef enum { OP_END, OP_ALLOC, OP_FREE, OP_MARK, OP_MAP, OP_UNMAP, OP_REMAP, OP_PLACE, OP_MADE } Op;
+typedef enum {
+   OP_END, OP_ALLOC, OP_FREE, OP_MARK, OP_MAP, OP_UNMAP, OP_REMAP, OP_PLACE, OP_MADE, OP_CODE, OP_NOTE
+} Op;
 typedef enum { BY_MALLOC, BY_CALLOC, BY_REALLOC, BY_MEMALIGN, BY_MMAP, BY_MREMAP } ObjectKind;
 void stream_open(Int fd, UInt window, const HChar *program);
 void stream_reference(UWord page, UInt write);
 void stream_control(Op op, UInt n, const ULong *operands);
-void stream_place(UInt bytes, const HChar *text); /* at most 16 KiB */
+void stream_place(ULong caller, UInt bytes, const HChar *text); /* at most 16 KiB */
+void stream_note(const HChar *text);
+void stream_code(UInt place);
 void stream_flush(void);
 void stream_forget(void); /* close without writing: for a forked child */
 
 /* window.c: runs of references to one page, and which of them are kept. */
 void window_open(UInt pages, void (*before_close)(void)); /* called before an epoch is written */
 Bool window_is_open(void); /* False: every reference is a record, window_touch() takes it */
-void window_touch(UWord page, UInt write);
+void window_touch(UWord page, UInt write, Addr code);
 void window_close_epoch(void);
 
 /* instrument.c: makes the code that fills the log. */
@@ -113,11 +117,51 @@ void memory_open(void);
 void syscall_entered(ThreadId tid, UInt number, UWord *args, UInt n);
 void syscall_returned(ThreadId tid, UInt number, UWord *args, UInt n, SysRes result);
 
-/* places.c: where in the program objects are made. */
-void places_open(Bool stacks);
+/* calls.c: the functions that a thread is in, as the log tells. */
+void calls_open(void);
+ThreadId calls_thread(void); /* whose calls these are */
+void calls_switch(ThreadId tid);
+void calls_end(ThreadId tid);
+UInt calls_here(void);      /* the context of the code that runs now */
+Bool calls_in_python(void); /* the last answer was Python code */
+
+/* sites.c: lines and functions of the program's code. */
+void sites_open(void);
+UInt site_of(Addr ip, Bool function); /* 0: there are too many */
+const HChar *site_text(UInt site);
+Bool site_is_below_main(UInt site);
+
+/* contexts.c: call paths, each once. 0 is the empty one. */
+enum { NATIVE, PYTHON };
+enum { MAX_DEPTH = 200 };
+typedef struct {
+   UInt caller;
+   UShort kind;
+   UChar depth;
+   Bool python; /* it or a caller is Python code */
+   UInt code;   /* a site, or a line of Python code */
+} Context;
+void contexts_open(void);
+UInt context_inside(UInt caller, UInt kind, UInt code);
+const Context *context(UInt n);
+
+/* places.c: where in the program objects are made, and which code touches pages. */
+void places_open(Bool stacks, Bool code);
 void places_restart(void);
-ExeContext *place_here(ThreadId tid); /* NULL: not wanted */
-void place_of_object(ExeContext *stack);
+UInt place_here(ThreadId tid); /* 0: not wanted; otherwise as the next two take it */
+void place_of_object(UInt place);
+UInt place_of_code(Addr code);
+ULong place_number(UInt place); /* in the stream, where it is from then on */
+Bool places_wanted(void);
+
+/* python.c: the frames of CPython. */
+void python_open(void);
+Bool python_is_loop(Addr code); /* the loop of the interpreter */
+Bool python_runs(void);
+UInt python_here(void);     /* the context of the Python code that runs now; 0: none does */
+void python_changed(void);  /* it may be other code from now on */
+void python_forget_memory(void);
+const HChar *python_text(UInt line);
 
 /* objects.c */
 void objects_open(ULong min_object_bytes);

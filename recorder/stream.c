@@ -8,10 +8,14 @@
  * previous referenced page, which starts at 0). Odd: control, op = v >> 1, then its operands. All
  * integers are LEB128 varints.
  *
- * PLACE has a text instead of operands: varint n, n bytes. It is a call stack, innermost function
- * first, a line each: what Valgrind says of the code, a tab, the file that it is in, a tab, its
- * address in that file (hexadecimal). The first PLACE of a stream is number 0. MADE follows the
- * ALLOC of an object and has the number of the place at which the object was made.
+ * PLACE is code in the program and how it was reached. It has an operand, 1 + the number of the place
+ * that calls it or 0, and a text: varint n, n bytes. The text has a line for the function, and before
+ * it one for each function that is inlined there, the innermost first: what Valgrind says of the
+ * code, a tab, the file that it is in, a tab, its address in that file (hexadecimal). Of Python code
+ * the file is "[python]". The first PLACE of a stream is number 0. MADE follows the
+ * ALLOC of an object and has the number of the place at which the object was made. CODE has the
+ * number of the place of the code that makes the references that follow it. NOTE has a text, too: a
+ * sentence for whoever reads the trace.
  *
  * A program has one stream (follow.c). It goes to a pipe whose reader compresses it. The descriptor
  * is moved to where the program can neither see nor close it, and is closed on exec. If the reader
@@ -35,6 +39,7 @@ enum {
 static UChar buffer[BUFFER_BYTES];
 static UInt used;          /* bytes of the buffer that are filled */
 static UWord previous;     /* the page of the last reference record */
+static UInt code;          /* the place of the last CODE */
 static Int out_fd = -1;    /* where the stream goes, -1 once it is closed */
 
 static void put_varint(ULong v)
@@ -81,6 +86,7 @@ void stream_open(Int fd, UInt window, const HChar *program)
    }
    out_fd = VG_(safe_fd)(fd);
    previous = 0;
+   code = 0;
    VG_(memcpy)(buffer, "PGTR\1\14", 6);
    used = 6;
    put_varint(window);
@@ -109,15 +115,39 @@ void stream_control(Op op, UInt n, const ULong *operands)
       put_varint(operands[i]);
 }
 
-/* Nothing of the references changes by it, so it need not wait for those before it. */
-void stream_place(UInt bytes, const HChar *text)
+/* The code that makes the references from here on. */
+void stream_code(UInt place)
+{
+   if (place == code || place == 0)
+      return;
+   ULong number = place_number(place);
+   code = place;
+   stream_control(OP_CODE, 1, &number);
+}
+
+static void put_text(UInt bytes, const HChar *text)
+{
+   put_varint(bytes);
+   VG_(memcpy)(buffer + used, text, bytes);
+   used += bytes;
+}
+
+/* Nothing of the references changes by it, so it need not wait for those before it. CALLER is 1 +
+   the number of the place that calls it, or 0. */
+void stream_place(ULong caller, UInt bytes, const HChar *text)
 {
    tl_assert(CONTROL_BYTES + bytes <= BUFFER_BYTES);
    make_room(CONTROL_BYTES + bytes);
    put_varint((ULong)OP_PLACE << 1 | 1);
-   put_varint(bytes);
-   VG_(memcpy)(buffer + used, text, bytes);
-   used += bytes;
+   put_varint(caller);
+   put_text(bytes, text);
+}
+
+void stream_note(const HChar *text)
+{
+   make_room(CONTROL_BYTES + VG_(strlen)(text));
+   put_varint((ULong)OP_NOTE << 1 | 1);
+   put_text(VG_(strlen)(text), text);
 }
 
 void stream_forget(void)

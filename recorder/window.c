@@ -11,6 +11,9 @@
  * OPT with K frames or more cannot fault on a dropped one (the "safely allowed drop" of Kaplan,
  * Smaragdakis and Wilson): their fault counts stay exact. With K = 1 every run is a record.
  *
+ * Of the code that makes references, the window keeps what began the first run of each page in an
+ * epoch. The last run is not asked for: a page that was used within the last K pages is in memory.
+ *
  * With K = 0 there is no window: every reference to a page becomes a record at once. Simulations
  * that count time in references need this.
  *
@@ -67,6 +70,7 @@ void window_close_epoch(void)
       const WindowPage *first = f < distinct ? &window_table[order[f]] : NULL;
       const WindowPage *last = l < n_last ? &window_table[sorted[l]] : NULL;
       if (first && (!last || first->first < last->last)) {
+         stream_code(first->code);
          stream_reference(first->page, (first->writes & WROTE_FIRST) != 0);
          f++;
       } else {
@@ -97,7 +101,7 @@ WindowPage *window_lookup(UWord page)
 }
 
 /* A page that is not at its home place: in its epoch by another place, or new to the epoch. */
-void window_find(UWord page, UInt write, ULong run)
+void window_find(UWord page, UInt write, ULong run, Addr code)
 {
    UInt at = place_of(page);
    if (window_table[at].page == page) {
@@ -108,7 +112,7 @@ void window_find(UWord page, UInt write, ULong run)
       window_close_epoch();
       at = window_home(page);
    }
-   window_table[at] = (WindowPage){page, run, run, write ? WROTE_FIRST : 0};
+   window_table[at] = (WindowPage){page, run, run, write ? WROTE_FIRST : 0, place_of_code(code)};
    order[distinct++] = at;
 }
 
@@ -117,12 +121,14 @@ Bool window_is_open(void)
    return limit > 0;
 }
 
-void window_touch(UWord page, UInt write)
+void window_touch(UWord page, UInt write, Addr code)
 {
    if (limit > 0) {
-      WINDOW_TOUCH(page, write, totals.runs, window_current);
+      WINDOW_TOUCH(page, write, totals.runs, window_current, code);
       return;
    }
+   if (page != window_current)
+      stream_code(place_of_code(code));
    totals.runs += page != window_current;
    window_current = page;
    stream_reference(page, write);

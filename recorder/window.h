@@ -21,13 +21,14 @@ typedef struct {
    ULong first;
    ULong last;
    ULong writes;
+   UInt code; /* the place of the code that began the first run (places.c) */
 } WindowPage;
 
 extern WindowPage window_table[WINDOW_TABLE];
 extern UWord window_current; /* the page of the run that is going on, or NO_PAGE */
 extern ULong window_epoch;   /* the number of the current epoch, from 1 */
 
-void window_find(UWord page, UInt write, ULong run);
+void window_find(UWord page, UInt write, ULong run, Addr code);
 WindowPage *window_lookup(UWord page); /* NULL: not in this epoch */
 
 /* Arrays of a power of two bytes march in step: the low bits of their pages are equal, so a
@@ -43,8 +44,9 @@ static inline void window_note(WindowPage *p, UInt write, ULong run)
    p->writes |= (ULong)write << (p->first != run);
 }
 
-/* One reference. RUNS counts the runs; CURRENT is the page of the last reference. */
-#define WINDOW_TOUCH(PAGE, WRITE, RUNS, CURRENT)                                                    \
+/* One reference by the instruction at CODE, which is looked at only if the page is new. RUNS counts
+   the runs; CURRENT is the page of the last reference. */
+#define WINDOW_TOUCH(PAGE, WRITE, RUNS, CURRENT, CODE)                                              \
    do {                                                                                             \
       UWord page_ = (PAGE);                                                                         \
       WindowPage *home_ = &window_table[window_home(page_)];                                        \
@@ -52,7 +54,7 @@ static inline void window_note(WindowPage *p, UInt write, ULong run)
       if (LIKELY_(home_->page == page_))                                                            \
          window_note(home_, (WRITE), (RUNS));                                                       \
       else                                                                                          \
-         window_find(page_, (WRITE), (RUNS));                                                       \
+         window_find(page_, (WRITE), (RUNS), (CODE));                                               \
       (CURRENT) = page_;                                                                            \
    } while (0)
 

@@ -5,7 +5,7 @@
 //! under the licence of the rest of Sweephand.
 
 /// Every file that `build.sh` needs, itself included, with its text.
-pub const SOURCES: [(&str, &str); 15] = [
+pub const SOURCES: [(&str, &str); 19] = [
     ("build.sh", include_str!("../build.sh")),
     ("recorder.h", include_str!("../recorder.h")),
     ("log.h", include_str!("../log.h")),
@@ -20,5 +20,9 @@ pub const SOURCES: [(&str, &str); 15] = [
     ("memory.c", include_str!("../memory.c")),
     ("objects.c", include_str!("../objects.c")),
     ("places.c", include_str!("../places.c")),
+    ("calls.c", include_str!("../calls.c")),
+    ("contexts.c", include_str!("../contexts.c")),
+    ("sites.c", include_str!("../sites.c")),
+    ("python.c", include_str!("../python.c")),
     ("follow.c", include_str!("../follow.c")),
 ];

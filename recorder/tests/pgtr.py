@@ -27,14 +27,15 @@ Remap = _record("Remap", "source target count")
 End = _record("End", "instructions references runs records objects peak_bytes syscall_pages")
 
 CONTROL = [End, Alloc, Free, Mark, Map, Unmap, Remap]
-PLACE, MADE = len(CONTROL), len(CONTROL) + 1
+PLACE, MADE, CODE, NOTE = range(len(CONTROL), len(CONTROL) + 4)
 KINDS = ["malloc", "calloc", "realloc", "memalign", "mmap", "mremap"]
 
 
 class Trace:
     """The whole stream: `window`, `flags`, `program`, `records`, and `end` (None: cut short).
     `places` has the stacks, each a list of (description, module, offset); `made` has the place of
-    each object, by its number in the order of allocation."""
+    each object, by its number in the order of allocation; `code` has that of the code of each
+    reference, or None."""
 
     def __init__(self, data):
         self._data, self._at = data, 6
@@ -44,16 +45,22 @@ class Trace:
         self.program = data[self._at:self._at + length].decode()
         self._at += length
         self.records, self.end, page = [], None, 0
-        self.places, self.made, objects = [], {}, 0
+        self.places, self.made, self.code, self.notes = [], {}, [], []
+        objects, code = 0, None
         while self._at < len(data):
             if self.end:
                 raise ValueError("records after END")
             v = self._varint()
             if v == PLACE << 1 | 1:
-                length = self._varint()
-                text = data[self._at:self._at + length].decode()
-                self._at += length
-                self.places.append([tuple(line.split("\t")) for line in text.splitlines()])
+                caller = self._varint()
+                stack = [tuple(line.split("\t")) for line in self._text().splitlines()]
+                self.places.append(stack + (self.places[caller - 1] if caller else []))
+                continue
+            if v == CODE << 1 | 1:
+                code = self._varint()
+                continue
+            if v == NOTE << 1 | 1:
+                self.notes.append(self._text())
                 continue
             if v == MADE << 1 | 1:
                 self.made[objects - 1] = self._varint()
@@ -67,7 +74,13 @@ class Trace:
                 zigzag = v >> 2
                 page += (zigzag >> 1) ^ -(zigzag & 1)
                 record = Reference(page, bool(v & 2))
+                self.code.append(code)
             self.records.append(record)
+
+    def _text(self):
+        length = self._varint()
+        self._at += length
+        return self._data[self._at - length:self._at].decode()
 
     def _varint(self):
         value = shift = 0

@@ -7,6 +7,7 @@ TOOL_DIR is what build.sh has made. Needs cc; c++ if there is one.
 
 import collections
 import concurrent.futures
+import glob
 import itertools
 import os
 import shutil
@@ -39,6 +40,20 @@ def build(name, *options, source="subject.c", compiler="cc"):
 
 def subject():
     return build("subject", "-mcx16", "-pthread", "-latomic")
+
+
+def pythons():
+    """The interpreters of this machine that the recorder knows, each version once."""
+    found = {}
+    paths = glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")) + [
+        os.path.realpath(sys.executable), *glob.glob("/usr/bin/python3.1?")]
+    for path in paths:
+        shown = subprocess.run([path, "-S", "-E", "-c", "import sys; print(*sys.version_info[:2])"],
+                               capture_output=True, text=True)
+        version = tuple(map(int, shown.stdout.split()))
+        if (3, 10) <= version <= (3, 14):
+            found.setdefault(version, path)
+    return sorted(found.items())
 
 
 def valgrind(tool, options, command, **keywords):
@@ -262,7 +277,7 @@ class Objects(unittest.TestCase):
 
 
 class Places(unittest.TestCase):
-    """Where objects are made."""
+    """Where objects are made, and which code touches pages."""
 
     def stacks(self, *options, name):
         """The functions and lines of the program itself, by the length of the object."""
@@ -285,7 +300,54 @@ class Places(unittest.TestCase):
         for stack in stacks[90000]:
             self.assertEqual(self.lines(stack), ["grid (places.c:15)", "main (places.c:32)"])
         self.assertEqual(self.lines(stacks[1 << 20][0]), ["mapping (places.c:22)", "main (places.c:34)"])
-        self.assertEqual(len(trace.places), 3)  # each stack once
+        self.assertEqual(len(set(map(tuple, trace.places))), len(trace.places))  # each once
+
+    def touched(self, trace, program, pages):
+        """The program's own lines of the code that touched these pages, with how often."""
+        counts = collections.Counter()
+        for reference, place in zip(trace.references, trace.code):
+            if reference.page in pages:
+                own = [line.replace(HERE + "/", "") for line, module, _ in trace.places[place]
+                       if module == program]
+                counts[tuple(own)] += 1
+        return counts
+
+    def test_the_code_that_touches_pages(self):
+        program = build("touches", "-g", "-fno-inline-functions", source="touches.c")
+        for window in 1, 16:
+            trace = record(program, window=window).trace
+            area = next(r for r in trace.of(Alloc) if r.length == 64 * PAGE)
+            first = area.address // PAGE + 1  # the first and the last page are touched by others, too
+            counts = self.touched(trace, program, range(first, first + 60))
+            main = "main (touches.c:%d)"
+            self.assertEqual(counts["write (touches.c:9)", main % 30], 60)
+            self.assertEqual(counts["read (touches.c:15)", "twice (touches.c:22)", main % 31], 60)
+            self.assertEqual(counts["read (touches.c:15)", "twice (touches.c:23)", main % 31], 60)
+            self.assertEqual(counts[main % 32,], 60)  # memset, called by main
+            self.assertEqual(sum(counts.values()), 240)
+
+    def test_python_functions_and_lines(self):
+        for version, python in pythons():
+            with self.subTest(version):
+                trace = record(python, "-S", "-E", os.path.join(HERE, "lines.py"), window=16).trace
+                self.assertEqual(trace.notes, [])
+                blocks = [r for r in trace.of(Alloc) if 1200000 <= r.length < 1210000]
+                self.assertEqual(len(blocks), 3)
+                for number, block in enumerate(trace.of(Alloc)):
+                    if block in blocks:
+                        self.assertEqual(self.python(trace.places[trace.made[number]]),
+                                         ["make:5", "<module>:17"])
+                start, pages = blocks[0].address // PAGE + 1, 200
+                by_stack = collections.defaultdict(set)
+                for reference, place in zip(trace.references, trace.code):
+                    if start <= reference.page < start + pages:
+                        by_stack[tuple(self.python(trace.places[place]))].add(reference.page)
+                self.assertEqual({stack: len(found) for stack, found in by_stack.items()},
+                                 {("make:5", "<module>:17"): pages, ("read:11", "<module>:18"): pages})
+
+    def python(self, stack):
+        return [line.split(" (")[0].split(".")[-1] + ":" + line.rsplit(":", 1)[1].rstrip(")")
+                for line, module, _ in stack if module == "[python]"]
 
     def test_a_stripped_program_has_offsets(self):
         _, stacks = self.stacks("-s", name="places-stripped")
@@ -294,8 +356,10 @@ class Places(unittest.TestCase):
         self.assertGreater(int(offset, 16), 0)
 
     def test_none_are_recorded_if_none_are_wanted(self):
-        trace = record(build("places", "-g", source="places.c"), options=["--stacks=no"]).trace
+        trace = record(build("places", "-g", source="places.c"), options=["--stacks=no", "--code=no"]).trace
         self.assertEqual((trace.places, trace.made, len(trace.of(Alloc))), ([], {}, 5))
+        self.assertEqual(set(trace.code), {None})
+
 
 
 class Lives(unittest.TestCase):

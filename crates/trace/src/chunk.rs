@@ -4,7 +4,7 @@ use std::fmt;
 
 use zstd::bulk::Decompressor;
 
-use crate::{Event, PackedReference};
+use crate::{Event, PackedReference, codec};
 
 /// A decoded chunk, reused between reads (no allocation once grown).
 #[derive(Default)]
@@ -21,6 +21,10 @@ pub struct Chunk {
     pub new_pages: Vec<u64>,
     /// Page ids in use after this chunk: every id in it is below this.
     pub pages: u32,
+    /// While the chunk is written: where the code changes, see [`code`](Self::code).
+    pub(crate) code: Vec<(u32, u32)>,
+    /// Of a chunk that was read: where its column of code begins in `scratch.raw`.
+    pub(crate) code_from: Option<usize>,
     /// What reading a chunk needs besides.
     pub(crate) scratch: Scratch,
 }
@@ -51,6 +55,16 @@ impl Chunk {
         self.first_new_page = pages;
         self.new_pages.clear();
         self.pages = pages;
+        self.code.clear();
+        self.code_from = None;
+    }
+
+    /// Which code makes the references: each change of it, as the number of references of this
+    /// chunk before it and the [place](crate::places) from there on. Empty if the trace does not
+    /// say. The error says what is wrong with the chunk.
+    pub fn code(&self) -> Result<Vec<(u32, u32)>, &'static str> {
+        let Some(at) = self.code_from else { return Ok(self.code.clone()) };
+        codec::decode_code(&self.scratch.raw, at, self.references.len()).map_err(|malformed| malformed.0)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{AllocKind, Chunk, Event, MAX_PAGES, PackedReference};
 const PLANES: u8 = 0b0000_0111;
 const ABSOLUTE: u8 = 0b0000_1000;
 const WRITES: u8 = 0b0001_0000;
+const CODE: u8 = 0b0010_0000;
 
 /// The zstd level samples are tried at.
 const TRIAL_LEVEL: i32 = 1;
@@ -78,7 +79,9 @@ impl Encoder {
         let planes = planes(&self.codes);
 
         put(raw, references.len() as u64);
-        raw.push(planes | if absolute { ABSOLUTE } else { 0 } | if written { WRITES } else { 0 });
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        let has_code = flag(!chunk.code.is_empty(), CODE);
+        raw.push(planes | flag(absolute, ABSOLUTE) | flag(written, WRITES) | has_code);
         put(raw, chunk.new_pages.len() as u64);
         put(raw, chunk.events.len() as u64);
         split(&self.codes, planes, raw);
@@ -97,6 +100,9 @@ impl Encoder {
             put(raw, u64::from(position - previous));
             previous = *position;
             encode_event(event, raw);
+        }
+        if has_code != 0 {
+            encode_code(&chunk.code, raw);
         }
     }
 
@@ -155,7 +161,36 @@ pub(crate) fn encode_event(event: &Event, raw: &mut Vec<u8>) {
     }
 }
 
-/// Decodes `raw`. `chunk` has been restarted where the chunk before it ended, or at its index
+fn encode_code(code: &[(u32, u32)], raw: &mut Vec<u8>) {
+    put(raw, code.len() as u64);
+    let mut previous = 0;
+    for (position, place) in code {
+        put(raw, u64::from(position - previous));
+        put(raw, u64::from(*place));
+        previous = *position;
+    }
+}
+
+/// Decodes the column of code, at this place of a raw chunk with so many references.
+pub(crate) fn decode_code(raw: &[u8], mut at: usize, references: usize) -> Result<Vec<(u32, u32)>> {
+    let changes = count(raw, &mut at, references, "more changes of code than references")?;
+    let mut code: Vec<(u32, u32)> = Vec::with_capacity(changes);
+    for _ in 0..changes {
+        let step = varint::get_shortest(raw, &mut at)?;
+        let position = code.last().map_or(0, |(position, _)| u64::from(*position)).saturating_add(step);
+        if position >= references as u64 || (step == 0 && !code.is_empty()) {
+            return Err(Malformed("code of no reference"));
+        }
+        let place = u32::try_from(varint::get_shortest(raw, &mut at)?);
+        code.push((position as u32, place.map_err(|_| Malformed("a place that cannot be"))?));
+    }
+    if code.is_empty() || at != raw.len() {
+        return Err(Malformed("bytes left over at the end"));
+    }
+    Ok(code)
+}
+
+/// Decodes `raw`, but for the column of code: few ask for it. `chunk` has been restarted where the chunk before it ended, or at its index
 /// entry.
 pub(crate) fn decode(raw: &[u8], chunk: &mut Chunk) -> Result<()> {
     let mut at = 0;
@@ -165,7 +200,7 @@ pub(crate) fn decode(raw: &[u8], chunk: &mut Chunk) -> Result<()> {
     let new_pages = count(raw, &mut at, references, "more new pages than references")?;
     let events = count(raw, &mut at, CHUNK_EVENTS, "too many events")?;
     let planes = usize::from(flags & PLANES);
-    if flags & !(PLANES | ABSOLUTE | WRITES) != 0 || planes > 4 {
+    if flags & !(PLANES | ABSOLUTE | WRITES | CODE) != 0 || planes > 4 {
         return Err(Malformed("unknown flags"));
     }
     let pages = chunk.pages as usize + new_pages;
@@ -200,6 +235,10 @@ pub(crate) fn decode(raw: &[u8], chunk: &mut Chunk) -> Result<()> {
         }
         let event = decode_event(raw, &mut at, chunk.pages)?;
         chunk.events.push((position as u32, event));
+    }
+    if flags & CODE != 0 {
+        chunk.code_from = Some(at);
+        return Ok(());
     }
     if at == raw.len() { Ok(()) } else { Err(Malformed("bytes left over at the end")) }
 }

@@ -1,4 +1,4 @@
-//! The `.swt` format, version 1: fixed header, chunks, index, metadata.
+//! The `.swt` format, versions 1 and 2: fixed header, chunks, index, metadata.
 //!
 //! # Why not PGTR
 //! PGTR, the recorder's stream, is one chain of differences between page *addresses*. That is right
@@ -17,7 +17,7 @@
 //! chunks     each: u32 payload length, u32 raw length, u64 xxh3-64 of the raw bytes, payload (one zstd frame)
 //! index      48 bytes a chunk, see `IndexEntry`
 //! metadata   JSON, see `Metadata`; last because how a recording ended is known last. Fields that a
-//!            reader does not know are ignored. Older readers ignore the places of objects so.
+//!            reader does not know are ignored. Older readers ignore places so.
 //! ```
 //!
 //! Header, index and metadata have checksums in the header, raw chunks in the index. The header's
@@ -46,6 +46,7 @@
 //! byte       bits 0-2: p, the number of byte planes (0 to 4, as few as hold the largest value)
 //!            bit 3: page ids are stored as they are, not as differences
 //!            bit 4: there is a column of write flags (there is none if nothing is written)
+//!            bit 5: there is a column of code, from version 2 on
 //! varint     number of pages first used in this chunk
 //! varint     number of events
 //! p * n      page ids: differences to the previous reference's id (0 before the first), zig-zag coded to
@@ -57,6 +58,10 @@
 //!              0 Alloc  address, length, kind      3 Map   first page, pages
 //!              1 Free   address                    4 Drop  first id, number of ids - 1
 //!              2 Mark   instructions, references   5 Move  id, page number
+//! code       if bit 5: varint number of changes, at least 1; then each change: varint references of this
+//!            chunk before it, less those before the previous change; varint number of the place (see
+//!            `Places` in the metadata) of the code that makes the references from there on. Those
+//!            before the first change are by code that is not known.
 //! ```
 //!
 //! Byte planes because zstd then sees the low bytes apart from the high ones, which are nearly
@@ -66,6 +71,7 @@
 //!
 //! # Versions
 //! 1. The first.
+//! 2. Chunks may have a column of code. Written only if one has; the content checksum leaves it out.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -74,8 +80,13 @@ use crate::{Error, Totals};
 /// First bytes of every file. Like PNG's, they show what a text-mode transfer did to the rest.
 pub const MAGIC: [u8; 8] = *b"\x89SWT\r\n\x1a\n";
 
-/// The version of the format this library writes, and the only one there is to read.
-pub const VERSION: u32 = 1;
+/// The newest version of the format. All of them can be read.
+pub const VERSION: u32 = 2;
+
+/// The oldest version that a reader of a trace must know.
+pub(crate) const fn version(has_code: bool) -> u32 {
+    if has_code { 2 } else { 1 }
+}
 
 /// Most references in a chunk.
 pub const CHUNK_REFERENCES: usize = 1 << 18;
@@ -98,6 +109,7 @@ const FLAG_FINISHED: u32 = 1;
 /// The header as it stands in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FixedHeader {
+    pub(crate) version: u32,
     pub(crate) finished: bool,
     pub(crate) totals: Totals,
     pub(crate) index_offset: u64,
@@ -118,6 +130,7 @@ impl FixedHeader {
     /// What stands at the front of a file that is still being written.
     pub(crate) fn unfinished() -> Self {
         Self {
+            version: 1,
             finished: false,
             totals: Totals::default(),
             index_offset: 0,
@@ -157,7 +170,7 @@ impl FixedHeader {
         ];
         let mut bytes = [0; Self::LENGTH];
         bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
         bytes[12..16].copy_from_slice(&(Self::LENGTH as u32).to_le_bytes());
         bytes[16..20].copy_from_slice(&(if self.finished { FLAG_FINISHED } else { 0 }).to_le_bytes());
         for (at, word) in bytes[24..Self::CHECKED].chunks_exact_mut(8).zip(words) {
@@ -181,7 +194,7 @@ impl FixedHeader {
             return Err(Error::truncated(bytes.len() as u64, "inside the header"));
         };
         let version = u32_at(bytes, 8);
-        if version != VERSION {
+        if version == 0 || version > VERSION {
             return Err(Error::version(version, VERSION));
         }
         if u32_at(bytes, 12) != Self::LENGTH as u32 || u32_at(bytes, 20) != 0 {
@@ -218,6 +231,7 @@ impl FixedHeader {
             chunks: word(15),
         };
         Ok(Self {
+            version,
             finished: flags & FLAG_FINISHED != 0,
             totals,
             index_offset: word(16),

@@ -126,6 +126,9 @@ impl<I: Iterator<Item = Access>, S: Sink> Merging<'_, I, S> {
 }
 
 impl<I: Iterator<Item = Access>, S: Sink> Sink for Merging<'_, I, S> {
+    fn code(&mut self, place: u32) {
+        self.sink.code(place);
+    }
     fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
         if page_number >= STREAM_PAGES {
             return Err(Error::no_room(page_number, STREAM_PAGES));

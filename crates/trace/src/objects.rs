@@ -58,7 +58,7 @@ pub fn objects(trace: &Trace) -> Result<Vec<Object>, Error> {
                         address,
                         length_bytes: length,
                         kind,
-                        made_at: places.and_then(|places| places.of_object(objects.len())).cloned(),
+                        made_at: places.and_then(|places| places.of_object(objects.len())),
                         from_record: now,
                         to_record: None,
                         touched_pages: 0,

@@ -18,12 +18,15 @@
 //! | 4      | MAP   | first page, pages |
 //! | 5      | UNMAP | first page, pages |
 //! | 6      | REMAP | from page, to page, pages |
-//! | 7      | PLACE | length of a text, the text: a call stack, see below |
+//! | 7      | PLACE | 1 + the number of the place that calls it or 0, length of a text, the text |
 //! | 8      | MADE  | number of a place |
+//! | 9      | CODE  | number of a place |
+//! | 10     | NOTE  | length of a text, the text: a sentence on the recording |
 //!
-//! The first PLACE is number 0. Its text has a line each function, the innermost first: what
-//! Valgrind says of the code, a tab, the file with the code, a tab, the address in that file in
-//! hexadecimal. MADE follows the ALLOC of an object and says where it was made.
+//! The first PLACE is number 0. Its text has a line for its function, and before it one for each
+//! function that is inlined there, the innermost first: what Valgrind says of the code, a tab, the
+//! file with the code, a tab, the address in that file in hexadecimal. MADE follows the ALLOC of an
+//! object and says where it was made. CODE says which code makes the references that follow.
 //!
 //! Nothing follows END, and END's count of records is what was counted, so that a stream cut off
 //! anywhere is noticed. Page numbers fit an address space of 2^64 bytes: one that does not is
@@ -33,7 +36,7 @@ use std::io::Read;
 
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
-use crate::places::{Places, Stack};
+use crate::places::{Collector, Frame};
 use crate::varint::{self, Bad, unzigzag};
 use crate::{AllocKind, EndTotals, Error, Sink};
 
@@ -60,9 +63,11 @@ const UNMAP: u64 = 5;
 const REMAP: u64 = 6;
 const PLACE: u64 = 7;
 const MADE: u64 = 8;
+const CODE: u64 = 9;
+const NOTE: u64 = 10;
 
-/// Longest text of a place; the recorder's are at most a quarter of it.
-const MAX_PLACE: u64 = 1 << 16;
+/// Longest text; the recorder's are at most a quarter of it.
+const MAX_TEXT: u64 = 1 << 16;
 
 /// Reads a stream into `sink`.
 pub(crate) fn read<R: Read>(
@@ -71,13 +76,24 @@ pub(crate) fn read<R: Read>(
     tolerate_missing_end: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
-    let mut parser =
-        Parser { stream, page: 0, records: 0, objects: 0, instructions: 0, places: Places::default() };
+    let mut parser = Parser {
+        stream,
+        page: 0,
+        records: 0,
+        objects: 0,
+        instructions: 0,
+        places: Collector::default(),
+        numbers: Vec::new(),
+        of_objects: Vec::new(),
+        notes: Vec::new(),
+    };
     let mut imported = parser.header()?;
     sink.reduced_to(imported.window);
     let read = parser.records(sink, progress);
-    let places = std::mem::take(&mut parser.places);
-    imported.places = Some(places).filter(|places| !places.stacks.is_empty());
+    let mut places = std::mem::take(&mut parser.places).finish();
+    places.of_objects = std::mem::take(&mut parser.of_objects);
+    imported.places = Some(places).filter(|places| !places.is_empty());
+    imported.notes.append(&mut parser.notes);
     match read {
         Ok(Some(end)) => imported.end = end,
         Ok(None) if tolerate_missing_end => {
@@ -106,8 +122,14 @@ struct Parser<R> {
     objects: u64,
     /// Sum of the marks so far.
     instructions: u64,
-    /// Places so far, and which objects were made there.
-    places: Places,
+    /// Places so far.
+    places: Collector,
+    /// By number in the stream: that of the place here.
+    numbers: Vec<u32>,
+    /// Where the objects so far were made.
+    of_objects: Vec<Option<u32>>,
+    /// Notes so far.
+    notes: Vec<String>,
 }
 
 impl<R: Read> Parser<R> {
@@ -211,6 +233,13 @@ impl<R: Read> Parser<R> {
         while bytes.len() - at >= varint::MAX_LENGTH {
             let start = at;
             let Ok(v) = varint::get(bytes, &mut at) else { break };
+            if v == CODE << 1 | 1 && bytes.len() - at >= varint::MAX_LENGTH {
+                let number = varint::get(bytes, &mut at).ok().and_then(|n| self.numbers.get(n as usize));
+                if let Some(place) = number {
+                    sink.code(*place);
+                    continue;
+                }
+            }
             if v & 1 != 0 {
                 at = start;
                 break;
@@ -246,14 +275,14 @@ impl<R: Read> Parser<R> {
         mut at: usize,
         sink: &mut impl Sink,
     ) -> Result<Option<EndTotals>, Error> {
-        if operation == PLACE {
-            return self.place(at).map(|()| None);
+        if operation == PLACE || operation == NOTE {
+            return self.text(operation, at).map(|()| None);
         }
         let operands = match operation {
             END => 7,
             ALLOC | REMAP => 3,
             MARK | MAP | UNMAP => 2,
-            FREE | MADE => 1,
+            FREE | MADE | CODE => 1,
             _ => return Err(self.wrong("an unknown operation")),
         };
         let mut v = [0; OPERANDS];
@@ -272,6 +301,7 @@ impl<R: Read> Parser<R> {
             }
             FREE => sink.free(v[0])?,
             MADE => self.made(v[0])?,
+            CODE => sink.code(self.number(v[0])?),
             MARK => {
                 self.instructions = self.instructions.saturating_add(v[0]);
                 sink.mark(v[0], v[1])?;
@@ -295,31 +325,55 @@ impl<R: Read> Parser<R> {
         Ok(None)
     }
 
-    /// Reads a place; the length of its text is at `at`.
-    fn place(&mut self, mut at: usize) -> Result<(), Error> {
-        let length = varint::get(self.stream.buffered(), &mut at).map_err(|bad| self.bad(bad))?;
-        if length > MAX_PLACE {
-            return Err(self.wrong("a place whose text is longer than any"));
+    /// Reads a place or a note, whose operands are at `at`.
+    fn text(&mut self, operation: u64, mut at: usize) -> Result<(), Error> {
+        let mut number = || varint::get(self.stream.buffered(), &mut at);
+        let caller = if operation == PLACE { number() } else { Ok(0) }.map_err(|bad| self.bad(bad))?;
+        let length = number().map_err(|bad| self.bad(bad))?;
+        if length > MAX_TEXT {
+            return Err(self.wrong("a text that is longer than any"));
         }
         let end = at + length as usize;
         self.stream.fill_to(end)?;
         let Some(text) = self.stream.buffered().get(at..end) else { return Err(self.bad(Bad::Truncated)) };
-        let stack = Stack::parse(&String::from_utf8_lossy(text));
-        self.places.stacks.push(stack.ok_or_else(|| self.wrong("a place that is no call stack"))?);
+        let text = String::from_utf8_lossy(text).into_owned();
+        if operation == NOTE {
+            self.notes.push(text);
+        } else {
+            self.place(caller, &text)?;
+        }
         self.stream.consume(end);
         Ok(())
     }
 
+    /// Takes in a place that this place calls, if any: one more than its number.
+    fn place(&mut self, caller: u64, text: &str) -> Result<(), Error> {
+        let mut place = match caller.checked_sub(1) {
+            Some(caller) => Some(self.number(caller)?),
+            None => None,
+        };
+        for line in text.lines().rev() {
+            let frame = Frame::parse(line).ok_or_else(|| self.wrong("a place that is no code"))?;
+            place = Some(self.places.place(place, frame));
+        }
+        self.numbers.push(place.ok_or_else(|| self.wrong("a place without code"))?);
+        Ok(())
+    }
+
+    /// The number here of a place of the stream.
+    fn number(&self, place: u64) -> Result<u32, Error> {
+        let number = usize::try_from(place).ok().and_then(|place| self.numbers.get(place));
+        number.copied().ok_or_else(|| self.wrong("a place that has not come"))
+    }
+
     /// The object allocated last was made at this place.
     fn made(&mut self, place: u64) -> Result<(), Error> {
-        if place >= self.places.stacks.len() as u64 {
-            return Err(self.wrong("an object made at a place that has not come"));
-        }
+        let place = self.number(place)?;
         let Some(object) = self.objects.checked_sub(1) else {
             return Err(self.wrong("a place of an object before the first"));
         };
-        self.places.of_objects.resize(object as usize, None);
-        self.places.of_objects.push(Some(place as u32));
+        self.of_objects.resize(object as usize, None);
+        self.of_objects.push(Some(place));
         Ok(())
     }
 

@@ -1,33 +1,141 @@
-//! Where in a program its objects are made: call stacks, by function and line.
+//! Places in a program: where its objects were made, and which code touched its pages.
 //!
-//! They are an optional part of a trace's metadata ([`Metadata::places`](crate::Metadata::places)).
-//! A program that does not know it ignores it, as it does any field of the metadata.
+//! A place is code and how it was reached, by function and line. The places of a trace are a tree:
+//! each has its caller, so those that share callers share them here, too. They are an optional part
+//! of a trace's metadata ([`Metadata::places`](crate::Metadata::places)). A program that does not
+//! know it ignores it, as it does any field of the metadata.
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The stacks at which the objects of a trace were made.
+/// The places of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Stored", into = "Stored")]
 pub struct Places {
-    /// Each different stack once.
-    pub stacks: Vec<Stack>,
-    /// The number of the stack in `stacks` of each object, in order of allocation. `None` where it
-    /// is not known. Shorter than the list of objects if the stacks of the last are not known.
+    /// Functions, each at most once for each line.
+    frames: Vec<Frame>,
+    /// By place: its caller, and the number of its function.
+    calls: Vec<(Option<u32>, u32)>,
+    /// The place at which each object was made, in order of allocation. `None` where it is not
+    /// known. Shorter than the list of objects if the places of the last are not known.
     pub of_objects: Vec<Option<u32>>,
 }
 
+/// As they stand in a file.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Stored {
+    frames: Vec<Frame>,
+    /// By place: one more than its caller, or 0; then the number of its function.
+    calls: Vec<u32>,
+    of_objects: Vec<Option<u32>>,
+    /// Whole stacks, as development versions before the tree wrote them.
+    #[serde(skip_serializing)]
+    stacks: Vec<Stack>,
+}
+
+impl From<Places> for Stored {
+    fn from(places: Places) -> Self {
+        let calls = places.calls.iter().flat_map(|(caller, frame)| [caller.map_or(0, |n| n + 1), *frame]);
+        Self { calls: calls.collect(), frames: places.frames, of_objects: places.of_objects, stacks: Vec::new() }
+    }
+}
+
+impl TryFrom<Stored> for Places {
+    type Error = &'static str;
+    fn try_from(stored: Stored) -> Result<Self, Self::Error> {
+        if !stored.stacks.is_empty() {
+            let mut collector = Collector::default();
+            let numbers: Vec<Option<u32>> =
+                stored.stacks.into_iter().map(|stack| collector.stack(stack)).collect();
+            let place = |stack: Option<u32>| numbers.get(stack? as usize).copied().flatten();
+            let of_objects = stored.of_objects.into_iter().map(place).collect();
+            return Ok(Self { of_objects, ..collector.finish() });
+        }
+        let (calls, []) = stored.calls.as_chunks::<2>() else {
+            return Err("a place without a function");
+        };
+        let sound = calls.iter().enumerate().all(|(at, [caller, frame])| {
+            *caller as usize <= at && (*frame as usize) < stored.frames.len()
+        });
+        if !sound {
+            return Err("a place whose caller or function is not there");
+        }
+        let calls = calls.iter().map(|[caller, frame]| (caller.checked_sub(1), *frame)).collect();
+        Ok(Self { frames: stored.frames, calls, of_objects: stored.of_objects })
+    }
+}
+
 impl Places {
-    /// The stack of the object with this number in order of allocation.
-    pub fn of_object(&self, object: usize) -> Option<&Stack> {
-        let stack = (*self.of_objects.get(object)?)?;
-        self.stacks.get(stack as usize)
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.calls.len()
     }
 
-    /// Of each stack, only the frame that names the place remains.
-    pub(crate) fn without_callers(&mut self) {
-        for stack in &mut self.stacks {
-            *stack = Stack(stack.place().cloned().into_iter().collect());
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// The call stack of a place; empty if there is no such place.
+    pub fn stack(&self, place: u32) -> Stack {
+        let mut frames = Vec::new();
+        let mut next = Some(place);
+        while let Some((caller, frame)) = next.and_then(|place| self.calls.get(place as usize)) {
+            frames.push(self.frames[*frame as usize].clone());
+            // Callers come before what they call, so this ends.
+            next = *caller;
         }
+        Stack(frames)
+    }
+
+    /// The stack of the object with this number in order of allocation.
+    pub fn of_object(&self, object: usize) -> Option<Stack> {
+        let place = (*self.of_objects.get(object)?)?;
+        Some(self.stack(place)).filter(|stack| !stack.0.is_empty())
+    }
+
+    /// Of each place, only the function and line itself remain.
+    pub(crate) fn without_callers(&mut self) {
+        self.calls.iter_mut().for_each(|(caller, _)| *caller = None);
+    }
+}
+
+/// Puts places together, each once.
+#[derive(Debug, Default)]
+pub struct Collector {
+    places: Places,
+    /// Numbers of the frames. Where the line is known, the offset does not tell them apart.
+    frames: FxHashMap<Frame, u32>,
+    calls: FxHashMap<(Option<u32>, u32), u32>,
+}
+
+impl Collector {
+    /// The number of a place: code, and the place that calls it.
+    pub fn place(&mut self, caller: Option<u32>, frame: Frame) -> u32 {
+        let key = if frame.line.is_some() { Frame { offset: 0, ..frame.clone() } } else { frame.clone() };
+        let next = self.places.frames.len() as u32;
+        let number = *self.frames.entry(key).or_insert(next);
+        if number == next {
+            self.places.frames.push(frame);
+        }
+        let next = self.places.calls.len() as u32;
+        let place = *self.calls.entry((caller, number)).or_insert(next);
+        if place == next {
+            self.places.calls.push((caller, number));
+        }
+        place
+    }
+
+    /// The number of the innermost function of a stack; `None` of an empty one.
+    pub fn stack(&mut self, stack: Stack) -> Option<u32> {
+        stack.0.into_iter().rev().fold(None, |caller, frame| Some(self.place(caller, frame)))
+    }
+
+    /// The places, without objects.
+    pub fn finish(self) -> Places {
+        self.places
     }
 }
 
@@ -47,11 +155,14 @@ pub struct Frame {
     /// no debug information.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<(String, u32)>,
-    /// The program or library with the code; empty if it is in no file.
+    /// The program or library with the code; empty if it is in no file; [`PYTHON`] of Python code.
     pub module: String,
     /// The address of the code in that file, as `addr2line` takes it.
     pub offset: u64,
 }
+
+/// The module of Python code.
+pub const PYTHON: &str = "[python]";
 
 /// The functions that pass an allocation on: C's allocators, and what C++ and Rust put before them.
 const ALLOCATORS: [&str; 27] = [
@@ -88,6 +199,12 @@ const ALLOCATORS: [&str; 27] = [
 /// library and its dependencies as they are distributed.
 const LIBRARIES: [&str; 5] = ["/usr/include/", "/usr/lib/", "/rustc/", "/rust/deps/", "library/"];
 
+/// How the modules of C's and C++'s own libraries are called, up to the version.
+const MODULES: [&str; 4] = ["libc.so", "libstdc++.so", "libm.so", "ld-linux"];
+
+/// Parts of the paths of Python's own modules and of packages that are installed.
+const PYTHON_LIBRARIES: [&str; 4] = ["/site-packages/", "/dist-packages/", "/lib/python", "<frozen "];
+
 impl Frame {
     /// A line of the recorder's stream: what Valgrind says of the code, the module, the offset in
     /// hexadecimal, with tabs between them. `None` if it is nothing like it.
@@ -111,11 +228,23 @@ impl Frame {
         Some(Self { function: function.map(str::to_owned), line: place, module, offset })
     }
 
-    /// Whether it only passes an allocation on: an allocator, or a language's own library.
+    /// Whether it is a line of Python code.
+    pub fn is_python(&self) -> bool {
+        self.module == PYTHON
+    }
+
+    /// Whether it only does something for its caller: an allocator, a language's own library, or a
+    /// Python module that is installed.
     pub fn is_library(&self) -> bool {
+        if self.is_python() {
+            let is_installed = |path: &str| PYTHON_LIBRARIES.iter().any(|part| path.contains(part));
+            return self.line.as_ref().is_none_or(|(path, _)| is_installed(path));
+        }
         let allocates = |name: &str| ALLOCATORS.contains(&name) || name.starts_with("operator new");
         let is_libraries = |path: &str| LIBRARIES.iter().any(|start| path.starts_with(start));
-        self.function.as_deref().is_some_and(allocates)
+        let module = self.module.rsplit('/').next().unwrap_or_default();
+        MODULES.iter().any(|start| module.starts_with(start))
+            || self.function.as_deref().is_some_and(allocates)
             || self.line.as_ref().is_some_and(|(path, _)| is_libraries(path))
     }
 }
@@ -136,15 +265,14 @@ impl fmt::Display for Frame {
 }
 
 impl Stack {
-    /// The text of a stack in the recorder's stream, a line each frame.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        text.lines().map(Frame::parse).collect::<Option<_>>().map(Self)
-    }
-
     /// The frame that names the place: the innermost that is neither an allocator nor of a
-    /// language's own library, or the innermost if all are.
+    /// language's own library, or the innermost if all are. If there is Python code, what it calls
+    /// counts as a library.
     pub fn place(&self) -> Option<&Frame> {
-        self.0.iter().find(|frame| !frame.is_library()).or(self.0.first())
+        let has_python = self.0.iter().any(Frame::is_python);
+        let own = |frame: &&Frame| frame.is_python() == has_python && !frame.is_library();
+        let python = || self.0.iter().find(|frame| frame.is_python());
+        self.0.iter().find(own).or_else(python).or(self.0.first())
     }
 }
 
@@ -155,7 +283,14 @@ mod tests {
     use std::io::Cursor;
 
     fn stack(lines: &[&str]) -> Stack {
-        Stack::parse(&lines.join("\n")).unwrap()
+        Stack(lines.iter().map(|line| Frame::parse(line).unwrap()).collect())
+    }
+
+    impl Stack {
+        fn to_string_of_places(&self) -> String {
+            let names: Vec<_> = self.0.iter().map(|frame| frame.function.clone().unwrap()).collect();
+            names.join(", ")
+        }
     }
 
     fn place(lines: &[&str]) -> String {
@@ -177,6 +312,8 @@ mod tests {
         let from_elem = "UnknownInlinedFun (/rustc/5980/library/alloc/src/vec/mod.rs:3651)\t/tmp/r\t1611e";
         assert_eq!(place(&[malloc, from_elem, "UnknownInlinedFun (src/r.rs:5)\t/tmp/r\t1611e"]), "r.rs:5");
         assert_eq!(place(&[malloc]), "malloc.c:3281 in malloc");
+        let memset = "__memset_avx2 (string/memset.S:336)\t/usr/lib/x86_64-linux-gnu/libc.so.6\t15354a";
+        assert_eq!(place(&[memset, grow]), "b.cc:6 in Grid<std::pair<int, int> >::grow(unsigned long)");
     }
 
     #[test]
@@ -189,8 +326,13 @@ mod tests {
     /// A trace with one object, made at the first of so many stacks.
     fn written(stacks: usize, frames: usize) -> Trace {
         let function = Some("f".repeat(100));
-        let stack = Stack(vec![Frame { function, ..Frame::default() }; frames]);
-        let places = Places { stacks: vec![stack; stacks], of_objects: vec![Some(0)] };
+        let frame = |offset| Frame { function: function.clone(), offset, ..Frame::default() };
+        let mut collector = Collector::default();
+        for n in 0..stacks {
+            let callers = (1..frames).map(|depth| frame((1 << 40) + (n * frames + depth) as u64));
+            collector.stack(Stack(std::iter::once(frame(n as u64)).chain(callers).collect()));
+        }
+        let places = Places { of_objects: vec![Some(frames as u32 - 1)], ..collector.finish() };
         let metadata = Metadata { places: Some(places), ..Metadata::default() };
         let mut writer = Writer::new(Cursor::new(Vec::new()), metadata).unwrap();
         writer.alloc(0x10000, 0x10000, AllocKind::Malloc).unwrap();
@@ -198,17 +340,52 @@ mod tests {
     }
 
     #[test]
-    fn stacks_that_are_too_many_for_a_file_lose_their_callers_or_go() {
+    fn places_that_are_too_many_for_a_file_lose_their_callers_or_go() {
         let kept = |stacks, frames| {
             let trace = written(stacks, frames);
             let metadata = &trace.header().metadata;
-            let first =
-                metadata.places.as_ref().map(|places| (places.stacks.len(), places.stacks[0].0.len()));
+            let first = metadata.places.as_ref().map(|places| places.of_object(0).unwrap().0.len());
             (first, metadata.notes.len())
         };
-        assert_eq!(kept(100, 12), (Some((100, 12)), 0));
-        assert_eq!(kept(20_000, 12), (Some((20_000, 1)), 1));
+        assert_eq!(kept(100, 12), (Some(12), 0));
         assert_eq!(kept(150_000, 1), (None, 2));
+    }
+
+    #[test]
+    fn places_that_share_callers_share_them_in_the_file() {
+        let mut collector = Collector::default();
+        let grid = "grid (a.c:6)\t/tmp/a\t10";
+        let main = "main (a.c:9)\t/tmp/a\t50";
+        let one = collector.stack(stack(&["malloc (m.c:1)\t/lib/c\t1", grid, main])).unwrap();
+        let other = collector.stack(stack(&["free (m.c:2)\t/lib/c\t2", grid, main])).unwrap();
+        // The same line at another address is the same place.
+        let again = collector.stack(stack(&["grid (a.c:6)\t/tmp/a\t14", main])).unwrap();
+        assert_eq!((one, other, again), (2, 3, 1));
+        let places = Places { of_objects: vec![None, Some(other)], ..collector.finish() };
+        let read: Places = serde_json::from_str(&serde_json::to_string(&places).unwrap()).unwrap();
+        assert_eq!(read, places);
+        assert_eq!(read.of_object(1).unwrap().to_string_of_places(), "free, grid, main");
+        assert_eq!((read.of_object(0), read.len()), (None, 4));
+        // Stacks as they were stored before.
+        let old = r#"{"stacks":[[{"function":"f","module":"m","offset":1}],
+            [{"function":"g","module":"m","offset":2},{"function":"f","module":"m","offset":1}]],
+            "of_objects":[1,null,0]}"#;
+        let read: Places = serde_json::from_str(old).unwrap();
+        let told: Vec<_> =
+            (0..3).map(|object| Some(read.of_object(object)?.to_string_of_places())).collect();
+        assert_eq!(told, [Some("g, f".to_owned()), None, Some("f".to_owned())]);
+        for wrong in [r#"{"calls":[0]}"#, r#"{"frames":[{"module":"m"}],"calls":[2,0]}"#, r#"{"calls":[0,0]}"#] {
+            assert!(serde_json::from_str::<Places>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn python_code_names_the_place_of_what_it_calls() {
+        let native = "DOUBLE_multiply (in /v/numpy/_multiarray_umath.so)\t/v/numpy/_multiarray_umath.so\t9";
+        let numpy = "_sum (/v/lib/python3.11/site-packages/numpy/_methods.py:49)\t[python]\t0";
+        let step = "step (/home/me/relax.py:12)\t[python]\t0";
+        assert_eq!(place(&[native, numpy, step]), "relax.py:12 in step");
+        assert_eq!(place(&[native, numpy]), "_methods.py:49 in _sum");
     }
 
     #[test]

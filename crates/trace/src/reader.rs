@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use zstd::bulk::Decompressor;
 
 use crate::chunk::Scratch;
-use crate::format::{self, CHUNK_HEAD, CHUNK_REFERENCES, ChunkHead, FixedHeader, IndexEntry, VERSION};
+use crate::format::{self, CHUNK_HEAD, CHUNK_REFERENCES, ChunkHead, FixedHeader, IndexEntry};
 use crate::replay::Replay;
 use crate::{Chunk, Error, Event, Header, Metadata, Sink, Writer, codec};
 
@@ -135,7 +135,7 @@ impl Trace {
             return Err(Error::damaged(at, "the metadata gives a page size of 0"));
         }
         let header =
-            Header { version: VERSION, checksum: fixed.content_checksum, totals: fixed.totals, metadata };
+            Header { version: fixed.version, checksum: fixed.content_checksum, totals: fixed.totals, metadata };
         Ok(Trace { name: name.to_owned(), source: Arc::new(source), header, index })
     }
 
@@ -230,6 +230,15 @@ impl Trace {
         })();
         chunk.scratch = Scratch { stored, raw, decompressor };
         result
+    }
+
+    /// Which code makes the references of a chunk, which is chunk `index` of this trace: see
+    /// [`Chunk::code`].
+    pub fn code(&self, index: usize, chunk: &Chunk) -> Result<Vec<(u32, u32)>, Error> {
+        chunk.code().map_err(|reason| {
+            let reason = format!("chunk {index}: {reason}");
+            Error::damaged(self.index[index].offset, reason).in_file(&self.name)
+        })
     }
 
     /// Repeats what the program did into `sink`. `progress` is called after every chunk with the

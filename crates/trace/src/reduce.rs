@@ -38,8 +38,10 @@ pub struct Reducer<'a, S> {
     window: u64,
     /// Whether two references to one page in a row belong to one run; otherwise each is a run.
     joins: bool,
-    /// The run that goes on: page, write flag, and when it began.
-    run: Option<(u64, bool, u64)>,
+    /// The run that goes on.
+    run: Option<Run>,
+    /// The code that makes the references.
+    code: Option<u32>,
     /// The epoch's pages.
     pages: FxHashMap<u64, Kept>,
     /// The epoch's events.
@@ -47,8 +49,17 @@ pub struct Reducer<'a, S> {
     /// Runs and events so far: the time order.
     time: u64,
     /// Scratch: the runs an epoch keeps.
-    kept: Vec<(u64, u64, bool)>,
+    kept: Vec<(u64, u64, bool, Option<u32>)>,
     counts: Counts,
+}
+
+/// A run: its page, its write flag, when it began, and by which code.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    page: u64,
+    write: bool,
+    began: u64,
+    code: Option<u32>,
 }
 
 /// What came in.
@@ -60,10 +71,12 @@ pub struct Counts {
     pub runs: u64,
 }
 
-/// What an epoch keeps of a page: (time, write) of its first and its last run.
+/// What an epoch keeps of a page: (time, write) of its first and its last run, and the code of the
+/// first.
 #[derive(Debug)]
 struct Kept {
     first: (u64, bool),
+    code: Option<u32>,
     last: Option<(u64, bool)>,
 }
 
@@ -84,6 +97,7 @@ impl<'a, S: Sink> Reducer<'a, S> {
             window: window.max(1),
             joins: true,
             run: None,
+            code: None,
             pages: FxHashMap::default(),
             held: Vec::new(),
             time: 0,
@@ -101,7 +115,7 @@ impl<'a, S: Sink> Reducer<'a, S> {
 
     /// Takes the run that goes on into its epoch.
     fn end_run(&mut self) -> Result<(), Error> {
-        let Some((page, write, began)) = self.run.take() else { return Ok(()) };
+        let Some(Run { page, write, began, code }) = self.run.take() else { return Ok(()) };
         self.counts.runs += 1;
         if !self.pages.contains_key(&page) && self.pages.len() as u64 >= self.window {
             self.end_epoch()?;
@@ -112,7 +126,7 @@ impl<'a, S: Sink> Reducer<'a, S> {
                 let dropped = kept.last.is_some_and(|(_, write)| write);
                 kept.last = Some((began, write | dropped));
             })
-            .or_insert(Kept { first: (began, write), last: None });
+            .or_insert(Kept { first: (began, write), code, last: None });
         Ok(())
     }
 
@@ -123,15 +137,18 @@ impl<'a, S: Sink> Reducer<'a, S> {
 
     /// Hands the epoch's runs and events on, in time order.
     fn end_epoch(&mut self) -> Result<(), Error> {
-        for (page, Kept { first, last }) in self.pages.drain() {
-            self.kept.push((first.0, page, first.1));
-            self.kept.extend(last.map(|(time, write)| (time, page, write)));
+        for (page, Kept { first, code, last }) in self.pages.drain() {
+            self.kept.push((first.0, page, first.1, code));
+            self.kept.extend(last.map(|(time, write)| (time, page, write, None)));
         }
         self.kept.sort_unstable();
         let mut held = self.held.drain(..).peekable();
-        for (time, page, write) in self.kept.drain(..) {
+        for (time, page, write, code) in self.kept.drain(..) {
             while let Some((_, event)) = held.next_if(|(at, _)| *at < time) {
                 event.hand_on(self.sink)?;
+            }
+            if let Some(place) = code {
+                self.sink.code(place);
             }
             self.sink.reference(page, write)?;
         }
@@ -165,14 +182,18 @@ impl<S: Sink> Sink for Reducer<'_, S> {
         // With a window of 1 every run is there, and only an event can have cut one in two.
         self.joins = window <= 1;
     }
+    fn code(&mut self, place: u32) {
+        self.code = Some(place);
+    }
     #[inline]
     fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
         self.counts.references += 1;
         match &mut self.run {
-            Some((page, written, _)) if self.joins && *page == page_number => *written |= write,
+            Some(run) if self.joins && run.page == page_number => run.write |= write,
             _ => {
                 self.end_run()?;
-                self.run = Some((page_number, write, self.tick()));
+                let began = self.tick();
+                self.run = Some(Run { page: page_number, write, began, code: self.code });
             }
         }
         Ok(())

@@ -6,6 +6,8 @@
 //! second half of an exchange is then already done.
 
 use crate::{Chunk, Error, Event, Sink};
+use std::iter::Peekable;
+use std::ops::Range;
 
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
@@ -26,20 +28,34 @@ impl Replay {
         // Ids of this chunk that have not been touched yet have a number already: a chunk that
         // names one too early comes out differently, which is for the caller to see.
         self.number.extend_from_slice(&chunk.new_pages);
+        let mut code = chunk.code().map_err(Err)?.into_iter().peekable();
         let mut done = 0;
         for (at, event) in &chunk.events {
-            self.references(&chunk.references[done..*at as usize], sink)?;
+            self.references(chunk, done..*at as usize, &mut code, sink)?;
             done = *at as usize;
             self.event(event, sink)?;
         }
-        self.references(&chunk.references[done..], sink)
+        self.references(chunk, done..chunk.references.len(), &mut code, sink)
     }
 
-    fn references(&self, references: &[crate::PackedReference], sink: &mut impl Sink) -> Result<(), Failure> {
-        references
-            .iter()
-            .try_for_each(|r| sink.reference(self.number[r.page() as usize], r.is_write()))
-            .map_err(Ok)
+    fn references(
+        &self,
+        chunk: &Chunk,
+        mut range: Range<usize>,
+        code: &mut Peekable<impl Iterator<Item = (u32, u32)>>,
+        sink: &mut impl Sink,
+    ) -> Result<(), Failure> {
+        while !range.is_empty() {
+            while let Some((_, place)) = code.next_if(|(at, _)| *at as usize <= range.start) {
+                sink.code(place);
+            }
+            let end = code.peek().map_or(range.end, |(at, _)| range.end.min(*at as usize));
+            for reference in &chunk.references[range.start..end] {
+                sink.reference(self.number[reference.page() as usize], reference.is_write()).map_err(Ok)?;
+            }
+            range.start = end;
+        }
+        Ok(())
     }
 
     fn event(&mut self, event: &Event, sink: &mut impl Sink) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use zstd::bulk::Compressor;
 
 use crate::codec::Encoder;
 use crate::content::Content;
-use crate::format::{self, CHUNK_EVENTS, CHUNK_REFERENCES, ChunkHead, FixedHeader, IndexEntry, VERSION};
+use crate::format::{self, CHUNK_EVENTS, CHUNK_REFERENCES, ChunkHead, FixedHeader, IndexEntry};
 use crate::pages::{Pages, Touch};
 use crate::{AllocKind, Chunk, Error, Event, Header, Metadata, PackedReference, Totals};
 
@@ -19,6 +19,10 @@ pub trait Sink {
     /// What follows has been [reduced](crate::reduce) to this window; 0 if it has not.
     fn reduced_to(&mut self, window: u64) {
         let _ = window;
+    }
+    /// What follows is done by the code at this [place](crate::places).
+    fn code(&mut self, place: u32) {
+        let _ = place;
     }
     /// A reference to a page number.
     fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error>;
@@ -62,12 +66,12 @@ fn fitting(metadata: &mut Metadata) -> Vec<u8> {
     let mut json = to_json(metadata);
     if let Some(places) = metadata.places.as_mut().filter(|_| !fits(&json)) {
         places.without_callers();
-        metadata.notes.push("callers of the places of objects are left out: there are too many".to_owned());
+        metadata.notes.push("callers of places are left out: there are too many".to_owned());
         json = to_json(metadata);
     }
     if metadata.places.is_some() && !fits(&json) {
         metadata.places = None;
-        metadata.notes.push("the places of objects are left out: there are too many".to_owned());
+        metadata.notes.push("places are left out: there are too many".to_owned());
         json = to_json(metadata);
     }
     json
@@ -108,6 +112,10 @@ pub struct Writer<W: Write + Seek> {
     marks: Marked,
     totals: Totals,
     objects: Objects,
+    /// The place of the code that makes the references; `None` until one is told.
+    code: Option<u32>,
+    /// Whether a chunk has code.
+    has_code: bool,
     /// The page of the reference before; `None` at first.
     last_page: Option<u64>,
     raw: Vec<u8>,
@@ -158,6 +166,8 @@ impl<W: Write + Seek> Writer<W> {
             marks: Marked::default(),
             totals: Totals::default(),
             objects: Objects::default(),
+            code: None,
+            has_code: false,
             last_page: None,
             raw: Vec::new(),
             encoder: Encoder::new()?,
@@ -178,6 +188,19 @@ impl<W: Write + Seek> Writer<W> {
     /// Instructions executed so far, as far as marks tell.
     pub fn instructions(&self) -> u64 {
         self.marks.instructions
+    }
+
+    /// What follows is done by the code at this [place](crate::places).
+    pub fn code(&mut self, place: u32) {
+        if self.code == Some(place) {
+            return;
+        }
+        self.code = Some(place);
+        let now = self.chunk.references.len() as u32;
+        match self.chunk.code.last_mut() {
+            Some((at, last)) if *at == now => *last = place,
+            _ => self.chunk.code.push((now, place)),
+        }
     }
 
     /// A reference to a page number.
@@ -272,6 +295,10 @@ impl<W: Write + Seek> Writer<W> {
     /// Writes the chunk, begins the next.
     fn flush(&mut self) -> Result<(), Error> {
         self.chunk.pages = self.pages.ids();
+        if self.chunk.code.last().is_some_and(|(at, _)| *at as usize == self.chunk.references.len()) {
+            self.chunk.code.pop(); // the next chunk begins with it
+        }
+        self.has_code |= !self.chunk.code.is_empty();
         self.content.chunk(&self.chunk);
         self.raw.clear();
         self.encoder.encode(&self.chunk, &mut self.raw);
@@ -294,6 +321,7 @@ impl<W: Write + Seek> Writer<W> {
         self.offset += (format::CHUNK_HEAD + self.payload.len()) as u64;
         self.marked = self.marks;
         self.chunk.restart(self.records(), self.pages.ids());
+        self.chunk.code.extend(self.code.map(|place| (0, place)));
         Ok(())
     }
 
@@ -325,6 +353,7 @@ impl<W: Write + Seek> Writer<W> {
         let metadata = fitting(&mut self.metadata);
         let checksum = self.content.identity();
         let header = FixedHeader {
+            version: format::version(self.has_code),
             finished: true,
             totals: totals.clone(),
             index_offset: self.offset,
@@ -340,7 +369,7 @@ impl<W: Write + Seek> Writer<W> {
         self.out.write_all(&header.encode()).map_err(Error::write)?;
         self.out.seek(SeekFrom::End(0)).map_err(Error::write)?;
         self.out.flush().map_err(Error::write)?;
-        Ok((self.out, Header { version: VERSION, checksum, totals, metadata: self.metadata }))
+        Ok((self.out, Header { version: header.version, checksum, totals, metadata: self.metadata }))
     }
 }
 
@@ -355,6 +384,9 @@ impl<W: Write + Seek> fmt::Debug for Writer<W> {
 }
 
 impl<W: Write + Seek> Sink for Writer<W> {
+    fn code(&mut self, place: u32) {
+        Writer::code(self, place);
+    }
     #[inline]
     fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
         Writer::reference(self, page_number, write)

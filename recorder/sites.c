@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Sites: lines and functions of the program's code, each once, with its text for the stream. Many
+ * instructions are of one line, so there are far fewer sites than addresses.
+ *
+ * An address is described once and then looked up. If a library goes, its addresses may become those
+ * of another; Valgrind counts such changes (the epoch), and the table is kept for one of them.
+ */
+#include "recorder.h"
+
+#include "pub_tool_debuginfo.h"
+
+enum {
+   MAX_TEXT = 16 * 1024,
+   MOST = 1 << 16,       /* different sites */
+   TABLE_BITS = 18,
+   TABLE = 1 << TABLE_BITS,
+   FULL = TABLE / 4 * 3,
+};
+
+typedef struct {
+   UWord key; /* the address, twice, plus whether the function is meant */
+   UInt site;
+} Known;
+
+static Known *known;        /* of addresses */
+static UInt n_known;
+static UInt epoch_of_known;
+static const HChar **texts; /* of sites */
+static UInt *by_text;       /* a table of sites by the hash of their text */
+static UInt n_sites = 1;    /* 0: there is no room for it */
+static HChar text[MAX_TEXT];
+static UInt used;
+
+void sites_open(void)
+{
+   known = VG_(calloc)("sweephand.sites", TABLE, sizeof *known);
+   texts = VG_(calloc)("sweephand.sites", MOST, sizeof *texts);
+   by_text = VG_(calloc)("sweephand.sites", 4 * MOST, sizeof *by_text);
+   texts[0] = "???\t\t0\n";
+}
+
+const HChar *site_text(UInt site) { return texts[site]; }
+
+/* Code that has called main. */
+Bool site_is_below_main(UInt site) { return VG_(strncmp)(texts[site], "(below main)", 12) == 0; }
+
+/* Appends a line, or nothing if it is too long for what is left. */
+static void put_line(const HChar *description, const HChar *module, ULong offset)
+{
+   SizeT n = VG_(strlen)(description) + VG_(strlen)(module) + 24;
+   if (used + n < MAX_TEXT)
+      used += VG_(sprintf)(text + used, "%s\t%s\t%llx\n", description, module, offset);
+}
+
+/* The site with the text that has been put together. LENGTH of it decides which one it is. */
+static UInt site_of_text(UInt length)
+{
+   UInt hash = 2166136261u; /* FNV-1a */
+   for (UInt i = 0; i < length; i++)
+      hash = (hash ^ (UChar)text[i]) * 16777619u;
+   UInt at = hash % (4 * MOST);
+   for (; by_text[at] != 0; at = (at + 1) % (4 * MOST))
+      if (VG_(strncmp)(texts[by_text[at]], text, length) == 0)
+         return by_text[at];
+   if (n_sites == MOST)
+      return 0;
+   texts[n_sites] = VG_(strdup)("sweephand.sites", text);
+   by_text[at] = n_sites;
+   return n_sites++;
+}
+
+/* The line of the code at IP: a line of text, and before it one for each function inlined there. */
+static UInt describe_line(DiEpoch epoch, Addr ip, const HChar *module, ULong offset)
+{
+   UInt decisive = 0;
+   InlIPCursor *cursor = VG_(new_IIPC)(epoch, ip);
+   do {
+      /* "0x109146: step (relax.c:12)": the address differs from run to run. */
+      const HChar *description = VG_(describe_IP)(epoch, ip, cursor);
+      const HChar *rest = VG_(strstr)(description, ": ");
+      rest = rest ? rest + 2 : description;
+      Bool has_line = VG_(strstr)(rest, " (in ") == NULL && VG_(strchr)(rest, '(') != NULL;
+      UInt before = used;
+      put_line(rest, module, offset);
+      decisive = has_line ? before + VG_(strlen)(rest) + 1 : used;
+   } while (VG_(next_IIPC)(cursor));
+   VG_(delete_IIPC)(cursor);
+   return site_of_text(decisive);
+}
+
+/* The function with the code at IP, whatever its line. Of a stripped file, the file. */
+static UInt describe_function(DiEpoch epoch, Addr ip, const HChar *module, ULong offset)
+{
+   const HChar *name;
+   HChar description[512];
+   if (!VG_(get_fnname)(epoch, ip, &name))
+      name = "???";
+   VG_(snprintf)(description, sizeof description, "%s (in %s)", name, module);
+   put_line(description, module, offset);
+   return site_of_text(VG_(strlen)(description) + 1);
+}
+
+UInt site_of(Addr ip, Bool function)
+{
+   DiEpoch epoch = VG_(current_DiEpoch)();
+   if (epoch.n != epoch_of_known || n_known == FULL) {
+      VG_(memset)(known, 0, TABLE * sizeof *known);
+      n_known = 0;
+      epoch_of_known = epoch.n;
+   }
+   UWord key = ip << 1 | function;
+   UInt at = (UInt)((key * 0x9E3779B97F4A7C15ULL) >> (64 - TABLE_BITS));
+   for (; known[at].key != 0; at = (at + 1) % TABLE)
+      if (known[at].key == key)
+         return known[at].site;
+   DebugInfo *object = VG_(find_DebugInfo)(epoch, ip);
+   const HChar *module = object ? VG_(DebugInfo_get_filename)(object) : NULL;
+   ULong offset = object ? ip - VG_(DebugInfo_get_text_bias)(object) : ip;
+   used = 0;
+   UInt site = (function ? describe_function : describe_line)(epoch, ip, module ? module : "", offset);
+   known[at] = (Known){key, site};
+   n_known++;
+   return site;
+}
