@@ -77,8 +77,8 @@ void place_of_object(UInt place)
    stream_control(OP_MADE, 1, &number);
 }
 
-/* The code at CODE, which the log tells of now. Of what Python code has called, the function and not
-   the line is kept: a line would be of the interpreter or of a library, and there are many. */
+/* The code at CODE, which the log tells of now. Of what Python code has called, the function and
+   not the line is kept: a line would be of the interpreter or of a library, and there are many. */
 UInt place_of_code(Addr code)
 {
    if (!of_code)

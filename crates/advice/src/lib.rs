@@ -5,16 +5,19 @@
 //!   curves.
 //! - [`Advice`] is what that comes to, in five lines.
 //! - [`Slowdown`] is the least memory in which the program is hardly slower, with limits to set.
-//! - [`Study`] adds what a report on the trace shows: faults by object, distances, pictures.
+//! - [`Study`] adds what a report on the trace shows: faults by object and by line ([`CodeStudy`]),
+//!   distances, pictures.
 #![forbid(unsafe_code)]
 
 mod advice;
+mod code;
 mod conclusion;
 mod request;
 mod slowdown;
 mod study;
 
 pub use advice::Advice;
+pub use code::{CodeStudy, Flame, StudiedLine};
 pub use conclusion::{
     Comparison, Conclusion, Curve, Curves, Enough, NEARLY_ALL, SLACK, Sentences, WORTH_IT, percent,
 };

@@ -1,6 +1,7 @@
 //! The data of a report on one trace. A few passes over the trace compute it, each for as much as
 //! it can.
 
+use crate::code::CodeStudy;
 use crate::conclusion::{Conclusion, Curve, Curves};
 use rayon::join;
 use std::collections::BTreeMap;
@@ -70,6 +71,8 @@ pub struct ObjectStudy {
     /// The objects with pages, most faults under the first policy first. One entry
     /// stands for pages that belong to no object.
     pub objects: Vec<StudiedObject>,
+    /// Faults by the code that took them.
+    pub code: CodeStudy,
 }
 
 /// The objects that one place in the program made, with their faults.
@@ -140,6 +143,8 @@ impl ObjectStudy {
 /// An object with its faults.
 #[derive(Clone, Debug)]
 pub struct StudiedObject {
+    /// Its number in order of allocation, from 1; 0 for what belongs to no object.
+    pub number: usize,
     /// What it is; `None` for what belongs to no object.
     pub object: Option<Object>,
     /// Its references and its faults, in the order of [`ObjectStudy::policies`].
@@ -299,7 +304,7 @@ impl Study {
         progress: &(dyn Fn(f64) + Sync),
         interrupt: &Interrupt,
     ) -> Result<Self, SweepError> {
-        let curves = CurveStudy::of(trace, specs, sizes, &|share| progress(0.6 * share), interrupt)?;
+        let mut curves = CurveStudy::of(trace, specs, sizes, &|share| progress(0.6 * share), interrupt)?;
         let (objects, distances) = join(
             || ObjectStudy::of(trace, &curves, &|share| progress(0.6 + 0.3 * share)),
             || Distances::of(trace),
@@ -308,6 +313,7 @@ impl Study {
         if interrupt.is_raised() {
             return Err(SweepError::Interrupted);
         }
+        curves.notes.extend(objects.code.note());
         let picture = pictures(trace, &mut objects)?;
         progress(1.0);
         Ok(Self { curves, distances: distances?, picture, objects })
@@ -327,14 +333,18 @@ impl ObjectStudy {
         let records = study.trace.records.max(1) as f64;
         let (known, counts) =
             join(|| objects(trace), || attribute(trace, &cells, &|done| progress(done as f64 / records)));
+        let counts = counts?;
+        let code = CodeStudy::of(trace.header().metadata.places.as_ref(), &counts);
         let known = std::iter::once(None).chain(known?.into_iter().map(Some));
         let mut objects: Vec<_> = known
-            .zip(counts?)
-            .filter(|(_, counts)| counts.pages > 0)
-            .map(|(object, counts)| StudiedObject { object, counts, picture: None })
+            .zip(counts.objects)
+            .enumerate()
+            .map(|(number, (object, counts))| (number, object, counts))
+            .filter(|(_, _, counts)| counts.pages > 0)
+            .map(|(number, object, counts)| StudiedObject { number, object, counts, picture: None })
             .collect();
         objects.sort_by_key(|object| std::cmp::Reverse(object.counts.faults[0].faults));
-        Ok(Self { size, policies, objects })
+        Ok(Self { size, policies, objects, code })
     }
 }
 
@@ -398,7 +408,7 @@ impl Distances {
 mod tests {
     use super::*;
     use std::io::Cursor;
-    use sweephand_trace::places::{Frame, Places};
+    use sweephand_trace::places::{Collector, Frame, Places};
     use sweephand_trace::{AllocKind, EndTotals, Metadata, Writer};
 
     /// A loop over an object of 40 pages and, now and then, a page outside.
@@ -456,14 +466,17 @@ mod tests {
             };
             Stack(vec![frame("step", "src/relax.c", line), frame("main", "src/main.c", 5)])
         };
-        let places =
-            Places { stacks: vec![stack(12), stack(30)], of_objects: vec![Some(0), Some(1), Some(0), None] };
+        let mut collector = Collector::default();
+        let [one, other] = [12, 30].map(|line| collector.stack(stack(line)));
+        let mut places: Places = collector.finish();
+        places.of_objects = vec![one, other, one, None];
         let metadata = Metadata { places: Some(places), ..Metadata::default() };
         let mut writer = Writer::new(Cursor::new(Vec::new()), metadata).unwrap();
         for object in 0..4 {
             writer.alloc(0x10_0000 + object * 0x10_0000, 10 * 4096, AllocKind::Malloc).unwrap();
         }
         for time in 0..4000 {
+            writer.code(if time % 4 < 2 { one.unwrap() } else { other.unwrap() });
             writer.reference(0x100 + time % 4 * 0x100 + time / 4 % 10, false).unwrap();
         }
         let bytes = writer.finish(EndTotals::default()).unwrap().0.into_inner();
@@ -482,6 +495,28 @@ mod tests {
             study.objects.folded(),
             "[place not known] 1000\nmain.c:5 in main;relax.c:12 in step 2000\nmain.c:5 in main;relax.c:30 in step 1000\n"
         );
+        // By the code that touched the pages, each line has half.
+        let code = &study.objects.code;
+        let lines: Vec<_> =
+            code.lines().iter().map(|line| (&line.code[..], line.records, line.faults[0])).collect();
+        assert_eq!(lines, [("relax.c:12 in step", 2000, 2000), ("relax.c:30 in step", 2000, 2000)]);
+        assert_eq!(code.lines()[1].objects, [(3, 1000), (4, 1000)]);
+        assert_eq!(
+            code.folded(0),
+            "main.c:5 in main;relax.c:12 in step 2000\nmain.c:5 in main;relax.c:30 in step 2000\n"
+        );
+        let flame = code.flame(0, 0.01);
+        let main = &flame.calls[0];
+        assert_eq!(
+            (flame.faults, &main.name[..], main.faults, main.calls.len()),
+            (4000, "main.c:5 in main", 4000, 2)
+        );
+        assert_eq!(code.flame(0, 0.6).calls[0].calls, []);
+        let speedscope = code.speedscope("t", &["clock".into(), "opt".into()]);
+        assert_eq!(speedscope["profiles"][0]["weights"], serde_json::json!([2000, 2000]));
+        assert_eq!(speedscope["profiles"][0]["samples"], serde_json::json!([[0, 1], [0, 2]]));
+        assert_eq!(speedscope["shared"]["frames"][1]["line"], 12);
+        assert_eq!(code.note(), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //
 // Fails if the page says anything on the console, asks for anything from outside, is wider than a phone, has words that do not
 // stand out from their ground, or cannot be gone through by keyboard; of a report also if the values do not follow the pointer
-// and the keyboard. Needs Debian's packages nodejs and chromium, no package of Node's.
+// and the keyboard, if tables cannot be sorted and searched, and if the flame graph does not open by keyboard. Needs Debian's packages nodejs and chromium, no package of Node's.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -146,7 +146,7 @@ try {
 
   await open(1440, 'light');
   // Tab goes through every link, control and table that scrolls, and each shows that it has the focus.
-  const reachable = await evaluate(`[...document.querySelectorAll('a[href], input, summary, [tabindex="0"]')].filter((element) => element.checkVisibility()).length`);
+  const reachable = await evaluate(`[...document.querySelectorAll('a[href], input, select, summary, button:not([tabindex="-1"]), [tabindex="0"]')].filter((element) => element.checkVisibility()).length`);
   await evaluate('window.scrollTo(0, 0)');
   const unseen = [];
   for (let step = 0; step < reachable; step += 1) {
@@ -224,6 +224,38 @@ try {
     if (folder) {
       const { data } = await call('Page.captureScreenshot', { format: 'png' });
       writeFileSync(join(folder, 'report-logarithmic.png'), Buffer.from(data, 'base64'));
+    }
+  }
+  if (await evaluate("document.querySelector('.tables input.search') !== null")) {
+    await open(1440, 'light');
+    const column = (n) => evaluate(`[...document.querySelectorAll('.objects tbody')].at(-1).querySelectorAll('tr:not([hidden]):not(.sum)').length === 0 ? []
+      : [...[...document.querySelectorAll('.objects tbody')].at(-1).querySelectorAll('tr:not([hidden]):not(.sum)')].map((row) => row.cells[${n}].textContent)`);
+    const number = (word) => parseFloat(word.replaceAll(',', ''));
+    await evaluate("[...document.querySelectorAll('.objects')].at(-1).tHead.rows[0].cells[1].querySelector('button').focus()");
+    await key('Enter', 13);
+    const down = (await column(1)).map(number);
+    await key('Enter', 13);
+    const up = (await column(1)).map(number);
+    const sorted = down.every((value, at) => at === 0 || down[at - 1] >= value) && up.every((value, at) => at === 0 || up[at - 1] <= value);
+    check(sorted, `a table is sorted by keyboard, both ways: ${down.length} rows`);
+    const all = (await column(0)).length;
+    await evaluate("document.querySelector('input.search').focus()");
+    for (const letter of 'no object') await call('Input.dispatchKeyEvent', { type: 'char', text: letter });
+    const found = await column(0);
+    check(found.length <= all && found.every((name) => name.includes('no object')), `the search keeps ${found.length} of ${all} objects`);
+  }
+  if (await evaluate("document.querySelector('.flame') !== null")) {
+    await open(1440, 'light');
+    await evaluate("document.querySelector('.flame button').focus()");
+    await key('ArrowRight', 39);
+    await key('ArrowRight', 39);
+    const name = await evaluate('document.activeElement.textContent');
+    await key('Enter', 13);
+    const [width, all] = await evaluate("[document.activeElement.clientWidth, document.querySelector('.flame .boxes').clientWidth]");
+    check(width >= all - 2, `a box of the flame graph takes the whole width at the press of a key: ${name}`);
+    if (folder) {
+      const { data } = await call('Page.captureScreenshot', { format: 'png' });
+      writeFileSync(join(folder, 'report-flame.png'), Buffer.from(data, 'base64'));
     }
   }
   check(said.length === 0, `nothing on the console ${JSON.stringify(said)}`);

@@ -12,7 +12,9 @@ use minijinja::{Environment, Value, context};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
-use sweephand_advice::{SLACK, Sentences, StudiedObject, StudiedPlace, Study, WORTH_IT, percent};
+use sweephand_advice::{
+    Flame, SLACK, Sentences, StudiedLine, StudiedObject, StudiedPlace, Study, WORTH_IT, percent,
+};
 use sweephand_results::{bytes, grouped};
 use sweephand_trace::objects::Object;
 use sweephand_trace::picture::Picture;
@@ -24,7 +26,15 @@ const SCRIPT: &str = include_str!("html/script.js");
 /// out logarithmic, because a linear one would show little of the smaller numbers.
 const MOST_LINEAR: u64 = 20;
 /// A table of faults has this many rows, those with the most faults, and adds up the others.
-const ROWS: usize = 20;
+const ROWS: usize = 200;
+/// The rows that a table shows at first.
+const FIRST_ROWS: usize = 20;
+/// The flame graph has boxes from this share of all faults on.
+const LEAST_BOX: f64 = 0.002;
+/// Boxes on top of each other in the flame graph. What is inside the last is not drawn.
+const MOST_LEVELS: usize = 60;
+/// The height of a box, in pixels.
+const BOX_HEIGHT: usize = 22;
 /// What a page belongs to that is in no object.
 const NO_OBJECT: &str = "no object: stack, globals, small blocks";
 
@@ -60,8 +70,10 @@ struct Section {
     records: String,
     map: Map,
     parts: Vec<Map>,
-    /// Faults by the place that made the object, if places are known, and by object.
+    /// Faults by line and by the place that made the object, if these are known, and by object.
     tables: Vec<FaultTable>,
+    /// The faults of the first policy of the tables by call stack.
+    flame: Option<FlameGraph>,
     /// The memory size of these tables.
     at: String,
     distances: HashMap<&'static str, String>,
@@ -83,12 +95,36 @@ struct Map {
 struct FaultTable {
     /// What a row is.
     what: &'static str,
+    /// The heading of the column with a count of pages or references.
+    count: &'static str,
+    /// Whether there is a column of sizes.
+    has_size: bool,
     /// The heading of the last column.
     last: &'static str,
     policies: Vec<String>,
     /// The heading of the column with the faults that OPT would save, if there is such a column.
     gain: Option<String>,
     rows: Vec<FaultRow>,
+}
+
+/// The boxes of a flame graph.
+#[derive(Serialize)]
+struct FlameGraph {
+    policy: String,
+    height: usize,
+    boxes: Vec<FlameBox>,
+}
+
+/// One box: places are shares of the width.
+#[derive(Serialize)]
+struct FlameBox {
+    name: String,
+    faults: String,
+    share: String,
+    left: String,
+    width: String,
+    top: usize,
+    shade: usize,
 }
 
 /// A row as text.
@@ -103,6 +139,10 @@ struct FaultRow {
     gain: String,
     /// The length of the bar that shows the gain, in percent of the longest bar.
     bar: String,
+    /// Shown only when asked for.
+    is_more: bool,
+    /// The sum of what has no row.
+    is_sum: bool,
 }
 
 impl HtmlReport {
@@ -210,6 +250,7 @@ fn section(study: &Study) -> Section {
         map: map(String::new(), &study.picture),
         parts: with_pictures.into_iter().map(part).collect(),
         tables: fault_tables(study),
+        flame: flame_graph(study),
         at: heading(curves, study.objects.size).trim_start_matches("faults at ").to_string(),
         distances: variants(distance_chart, distance_chart::table(&study.distances, page_bytes)),
         left_out: (left_out > 0).then(|| {
@@ -302,8 +343,73 @@ fn fault_tables(study: &Study) -> Vec<FaultTable> {
             Counted { name, length_bytes, pages: counts.pages, last, faults }
         })
         .collect();
-    let by_place = (!places.is_empty()).then(|| fault_table(study, "place that made it", "objects", places));
-    by_place.into_iter().chain([fault_table(study, "object", "lives", objects)]).collect()
+    let made = |number: usize| {
+        let object = study.objects.objects.iter().find(|object| object.number == number);
+        match object.and_then(|object| object.object.as_ref()) {
+            None => "no object".to_string(),
+            Some(known) => match known.made_at.as_ref().and_then(|stack| stack.place()) {
+                Some(frame) => format!("an object of {frame}"),
+                None => format!("{} at {:#x}", known.kind, known.address),
+            },
+        }
+    };
+    let lines: Vec<Counted> =
+        study.objects.code.lines().iter().map(|line| counted_line(line, &made)).collect();
+    let mut tables = Vec::new();
+    if !lines.is_empty() {
+        let table = fault_table(study, "line", "most of it", lines);
+        tables.push(FaultTable { count: "references", has_size: false, ..table });
+    }
+    if !places.is_empty() {
+        tables.push(fault_table(study, "place that made it", "objects", places));
+    }
+    tables.push(fault_table(study, "object", "lives", objects));
+    tables
+}
+
+/// A line with what it did: the function inside it, and the object that it had most faults on.
+fn counted_line(line: &StudiedLine, made: &dyn Fn(usize) -> String) -> Counted {
+    let inside = line.inside.as_ref().map(|inside| format!("in {inside}"));
+    let on = line.objects.first().map(|(object, _)| format!("on {}", made(*object)));
+    Counted {
+        name: line.code.clone(),
+        length_bytes: 0,
+        pages: line.records,
+        last: inside.into_iter().chain(on).collect::<Vec<_>>().join(", "),
+        faults: line.faults.clone(),
+    }
+}
+
+fn flame_graph(study: &Study) -> Option<FlameGraph> {
+    let code = &study.objects.code;
+    if code.is_empty() {
+        return None;
+    }
+    let flame = code.flame(0, LEAST_BOX);
+    let mut boxes = Vec::new();
+    put_boxes(&flame, 0, 0, flame.faults.max(1) as f64, &mut boxes);
+    let levels = 1 + boxes.iter().map(|of| of.top).max().unwrap_or_default() / BOX_HEIGHT;
+    let policy = study.curves.curves.curves[study.objects.policies[0]].policy.clone();
+    Some(FlameGraph { policy, height: levels * BOX_HEIGHT, boxes })
+}
+
+/// A box and those in it, from this many faults from the left on.
+fn put_boxes(flame: &Flame, before: u64, level: usize, all: f64, boxes: &mut Vec<FlameBox>) {
+    let share = |faults: u64| format!("{:.3}", 100.0 * faults as f64 / all);
+    boxes.push(FlameBox {
+        name: flame.name.clone(),
+        faults: grouped(flame.faults),
+        share: format!("{:.1}", 100.0 * flame.faults as f64 / all),
+        left: share(before),
+        width: share(flame.faults),
+        top: level * BOX_HEIGHT,
+        shade: flame.name.bytes().map(usize::from).sum::<usize>() % 4,
+    });
+    let mut before = before;
+    for call in flame.calls.iter().filter(|_| level + 1 < MOST_LEVELS) {
+        put_boxes(call, before, level + 1, all, boxes);
+        before += call.faults;
+    }
 }
 
 /// A table of the rows with most faults; the others are added up in one.
@@ -315,7 +421,8 @@ fn fault_table(study: &Study, what: &'static str, last: &'static str, mut all: V
     let (clock, opt) = (0, policies.len() - 1);
     let has_gain = curves.conclusion.headroom.is_some() && policies.len() > 1;
     let others = all.split_off(all.len().min(ROWS));
-    if !others.is_empty() {
+    let others_empty = others.is_empty();
+    if !others_empty {
         let mut sum = Counted {
             name: format!("{} others", grouped(others.len() as u64)),
             length_bytes: 0,
@@ -332,7 +439,9 @@ fn fault_table(study: &Study, what: &'static str, last: &'static str, mut all: V
     }
     let saved = |row: &Counted| row.faults[clock] as i64 - row.faults[opt] as i64;
     let most = all.iter().map(saved).max().unwrap_or(0).max(1) as f64;
-    let rows = all.into_iter().map(|row| {
+    let sums_up = !others_empty;
+    let last_row = all.len() - 1;
+    let rows = all.into_iter().enumerate().map(|(at, row)| {
         let saved = saved(&row);
         let sign = if saved < 0 { "-" } else { "" };
         FaultRow {
@@ -343,10 +452,14 @@ fn fault_table(study: &Study, what: &'static str, last: &'static str, mut all: V
             gain: format!("{sign}{}", grouped(saved.unsigned_abs())),
             bar: format!("{:.0}", 100.0 * saved.max(0) as f64 / most),
             name: row.name,
+            is_more: at >= FIRST_ROWS,
+            is_sum: sums_up && at == last_row,
         }
     });
     FaultTable {
         what,
+        count: "pages",
+        has_size: true,
         last,
         gain: has_gain.then(|| format!("{} over {}", policies[clock], policies[opt])),
         rows: rows.collect(),

@@ -1,13 +1,15 @@
-//! Faults by object: which object's pages the faults of a few simulations are on.
+//! Faults by object and by code: which object's pages the faults of a few simulations are on, and
+//! which code made the references.
 //!
-//! A simulation counts faults and does not know about objects. So it is given the references to one
-//! object at a time: see `stretches`.
+//! A simulation counts faults and knows neither. So it is given the references of one piece of code
+//! to one object at a time: see `stretches`.
 
 use crate::live_objects::LiveObjects;
 use crate::stretches::{Stretch, advance, stretches};
 use crate::sweep::future_of;
 use crate::{Cell, SweepError, simulation};
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use sweephand_trace::{Chunk, Event, Interrupt, Trace};
 
 /// What one object was to a program and to some simulations of it.
@@ -31,14 +33,31 @@ pub struct ObjectFaults {
     pub first_touch_faults: u64,
 }
 
-/// The faults of each cell by object: index 0 is what belongs to no object, n the n-th allocated. A
-/// page belongs to the object allocated last among those that touch it at the time. `progress` is
-/// called with the records done.
-pub fn attribute(
-    trace: &Trace,
-    cells: &[Cell],
-    progress: &dyn Fn(u64),
-) -> Result<Vec<ObjectCounts>, SweepError> {
+/// What some code was to one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodeCounts {
+    /// The [place](sweephand_trace::places) of the code; `None` if it is not known.
+    pub place: Option<u32>,
+    /// The object's number in [`Attribution::objects`].
+    pub object: usize,
+    /// References stored to its pages by this code.
+    pub records: u64,
+    /// Faults of these references, by simulation.
+    pub faults: Vec<ObjectFaults>,
+}
+
+/// References and faults by object and by code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attribution {
+    /// Index 0 is what belongs to no object, n the n-th allocated.
+    pub objects: Vec<ObjectCounts>,
+    /// Each code with each object whose pages it referenced.
+    pub code: Vec<CodeCounts>,
+}
+
+/// The faults of each cell by object and by code. A page belongs to the object allocated last among
+/// those that touch it at the time. `progress` is called with the records done.
+pub fn attribute(trace: &Trace, cells: &[Cell], progress: &dyn Fn(u64)) -> Result<Attribution, SweepError> {
     let page_bytes = trace.header().metadata.page_size;
     let mut runs = Vec::new();
     for Cell { spec, frames } in cells {
@@ -50,28 +69,37 @@ pub fn attribute(
     let mut chunk = Chunk::new();
     for index in 0..trace.chunks() {
         trace.read_chunk(index, &mut chunk)?;
-        let stretches = owners.stretches(&chunk);
+        let stretches = owners.stretches(&chunk, trace.code(index, &chunk)?);
         let next_uses = future.as_ref().map_or(&[][..], |future| future.of_chunk(&chunk));
         runs.par_iter_mut().with_max_len(1).for_each(|(simulation, faults)| {
-            faults.resize(owners.counts.len(), ObjectFaults::default());
+            faults.resize(owners.pairs.len(), ObjectFaults::default());
             let stretches = stretches.iter().copied();
-            advance(simulation.as_mut(), &chunk, stretches, next_uses, |object, before, after| {
-                faults[object].faults += after.faults - before.faults;
-                faults[object].first_touch_faults += after.first_touch_faults - before.first_touch_faults;
+            advance(simulation.as_mut(), &chunk, stretches, next_uses, |pair, before, after| {
+                faults[pair].faults += after.faults - before.faults;
+                faults[pair].first_touch_faults += after.first_touch_faults - before.first_touch_faults;
             });
         });
         progress(chunk.first_record + chunk.references.len() as u64);
     }
-    let mut counts = owners.counts;
-    for (object, counts) in counts.iter_mut().enumerate() {
-        counts.faults =
-            runs.iter().map(|(_, faults)| faults.get(object).copied().unwrap_or_default()).collect();
+    let Owners { counts: mut objects, pairs: mut code, .. } = owners;
+    for object in &mut objects {
+        object.faults = vec![ObjectFaults::default(); runs.len()];
     }
-    Ok(counts)
+    for (pair, counts) in code.iter_mut().enumerate() {
+        let of_run = |(_, faults): &(_, Vec<ObjectFaults>)| faults.get(pair).copied().unwrap_or_default();
+        counts.faults = runs.iter().map(of_run).collect();
+        let object = &mut objects[counts.object];
+        object.records += counts.records;
+        for (sum, faults) in object.faults.iter_mut().zip(&counts.faults) {
+            sum.faults += faults.faults;
+            sum.first_touch_faults += faults.first_touch_faults;
+        }
+    }
+    Ok(Attribution { objects, code })
 }
 
 /// Which object each page belongs to, as a trace goes on.
-struct Owners {
+pub(crate) struct Owners {
     objects: LiveObjects,
     /// The object that has each number of `objects` now; they are used again, indices are not.
     index: Vec<usize>,
@@ -84,10 +112,15 @@ struct Owners {
     counted: Vec<usize>,
     changes: u32,
     counts: Vec<ObjectCounts>,
+    /// The code that makes the references now.
+    place: Option<u32>,
+    /// Each code with each object, and their numbers.
+    pairs: Vec<CodeCounts>,
+    number: FxHashMap<(usize, Option<u32>), usize>,
 }
 
 impl Owners {
-    fn new(page_bytes: u64) -> Self {
+    pub(crate) fn new(page_bytes: u64) -> Self {
         Self {
             objects: LiveObjects::new(page_bytes),
             index: vec![0],
@@ -97,26 +130,66 @@ impl Owners {
             // 0 is for what was never looked up.
             changes: 1,
             counts: vec![ObjectCounts::default()],
+            place: None,
+            pairs: Vec::new(),
+            number: FxHashMap::default(),
         }
     }
 
-    /// Cuts a chunk where references pass from one object to another.
-    fn stretches(&mut self, chunk: &Chunk) -> Vec<Stretch> {
+    /// The object of each reference of a chunk; chunks come in order.
+    pub(crate) fn objects(&mut self, chunk: &Chunk) -> Vec<usize> {
+        self.begin(chunk);
+        let mut events = chunk.events.iter().peekable();
+        let mut objects = Vec::with_capacity(chunk.references.len());
+        for (at, reference) in chunk.references.iter().enumerate() {
+            while let Some((_, event)) = events.next_if(|(position, _)| *position as usize <= at) {
+                self.event(event);
+            }
+            objects.push(self.owner(reference.page() as usize));
+        }
+        events.for_each(|(_, event)| self.event(event));
+        objects
+    }
+
+    fn begin(&mut self, chunk: &Chunk) {
         self.numbers.extend_from_slice(&chunk.new_pages);
         self.owner.resize(self.numbers.len(), (0, 0));
         self.counted.resize(self.numbers.len(), 0);
+    }
+
+    /// Cuts a chunk where references pass from one object to another, or from one code to another.
+    fn stretches(&mut self, chunk: &Chunk, code: Vec<(u32, u32)>) -> Vec<Stretch> {
+        self.begin(chunk);
         let mut events = chunk.events.iter().peekable();
-        let objects = chunk.references.iter().enumerate().map(|(at, reference)| {
+        let mut code = code.into_iter().peekable();
+        let mut last = None;
+        let pairs = chunk.references.iter().enumerate().map(|(at, reference)| {
             while let Some((_, event)) = events.next_if(|(position, _)| *position as usize <= at) {
                 self.event(event);
             }
             let object = self.owner(reference.page() as usize);
-            self.counts[object].records += 1;
-            object
+            while let Some((_, place)) = code.next_if(|(from, _)| *from as usize <= at) {
+                self.place = Some(place);
+            }
+            let pair = match last {
+                Some((of, place, pair)) if (of, place) == (object, self.place) => pair,
+                _ => self.pair(object),
+            };
+            last = Some((object, self.place, pair));
+            self.pairs[pair].records += 1;
+            pair
         });
-        let stretches = stretches(objects).collect();
+        let stretches = stretches(pairs).collect();
         events.for_each(|(_, event)| self.event(event));
         stretches
+    }
+
+    /// The number of an object with the code of now.
+    fn pair(&mut self, object: usize) -> usize {
+        *self.number.entry((object, self.place)).or_insert_with(|| {
+            self.pairs.push(CodeCounts { place: self.place, object, ..CodeCounts::default() });
+            self.pairs.len() - 1
+        })
     }
 
     fn owner(&mut self, page: usize) -> usize {
@@ -200,7 +273,32 @@ mod tests {
         });
         // FIFO with 2 frames: 1 5 (1) 6: faults at 1, 5, 6; then 1, 5, (1), 2.
         let counts = attribute(&trace, &cells("fifo", 2), &|_| {}).unwrap();
-        assert_eq!(told(&counts), [(4, 3, 4, 2), (2, 1, 1, 1), (2, 2, 1, 1)]);
+        assert_eq!(told(&counts.objects), [(4, 3, 4, 2), (2, 1, 1, 1), (2, 2, 1, 1)]);
+    }
+
+    #[test]
+    fn faults_belong_to_the_code_that_made_the_reference() {
+        let trace = trace(|writer| {
+            writer.alloc(0x1000, 0x2000, AllocKind::Malloc).unwrap();
+            writer.reference(9, false).unwrap();
+            writer.code(0);
+            for page in [1, 2, 9] {
+                writer.reference(page, false).unwrap();
+            }
+            writer.code(1);
+            for page in [1, 2, 2] {
+                writer.reference(page, false).unwrap();
+            }
+            writer.code(0);
+            writer.reference(1, false).unwrap();
+        });
+        // FIFO with 2 frames: 9, 1, 2 (9 goes), 9 (1 goes), 1 (2 goes), 2 (9 goes), (2), (1).
+        let Attribution { objects, code } = attribute(&trace, &cells("fifo", 2), &|_| {}).unwrap();
+        assert_eq!(told(&objects), [(2, 1, 2, 1), (6, 2, 4, 2)]);
+        let mut told: Vec<_> =
+            code.iter().map(|of| (of.place, of.object, of.records, of.faults[0].faults)).collect();
+        told.sort_unstable();
+        assert_eq!(told, [(None, 0, 1, 1), (Some(0), 0, 1, 1), (Some(0), 1, 3, 2), (Some(1), 1, 3, 2)]);
     }
 
     #[test]
@@ -221,7 +319,7 @@ mod tests {
         });
         assert!(trace.chunks() > 1, "events have to meet the ends of chunks");
         let cells = cells("opt,clock,lru,car", 20);
-        let counts = attribute(&trace, &cells, &|_| {}).unwrap();
+        let counts = attribute(&trace, &cells, &|_| {}).unwrap().objects;
         let swept = Sweep { cells, ..Sweep::default() }.run(&trace, &|_| {}).unwrap();
         for (at, (outcome, _)) in swept.iter().enumerate() {
             let sum = |field: fn(&ObjectFaults) -> u64| -> u64 {

@@ -32,8 +32,9 @@ mod sampling;
 mod sized;
 mod stretches;
 mod sweep;
+mod what_if;
 
-pub use attribution::{ObjectCounts, ObjectFaults, attribute};
+pub use attribution::{Attribution, CodeCounts, ObjectCounts, ObjectFaults, attribute};
 pub use classes::ClassCounts;
 pub use engine::{Engine, Observer, Simulation, observed, simulation};
 pub use future::{Future, TooLong};
@@ -51,3 +52,4 @@ pub use sized::{
     BOUND, SizedError, SizedOutcome, SizedPolicyName, SizedTotals, simulate_sized, sized_totals,
 };
 pub use sweep::{Cell, DEFAULT_POLICIES, DEFAULT_SIZES, Sweep, SweepError, Trajectory, TrajectoryPoint};
+pub use what_if::{Change, WhatIf, what_if};

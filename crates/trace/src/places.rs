@@ -38,7 +38,12 @@ struct Stored {
 impl From<Places> for Stored {
     fn from(places: Places) -> Self {
         let calls = places.calls.iter().flat_map(|(caller, frame)| [caller.map_or(0, |n| n + 1), *frame]);
-        Self { calls: calls.collect(), frames: places.frames, of_objects: places.of_objects, stacks: Vec::new() }
+        Self {
+            calls: calls.collect(),
+            frames: places.frames,
+            of_objects: places.of_objects,
+            stacks: Vec::new(),
+        }
     }
 }
 
@@ -56,9 +61,10 @@ impl TryFrom<Stored> for Places {
         let (calls, []) = stored.calls.as_chunks::<2>() else {
             return Err("a place without a function");
         };
-        let sound = calls.iter().enumerate().all(|(at, [caller, frame])| {
-            *caller as usize <= at && (*frame as usize) < stored.frames.len()
-        });
+        let sound = calls
+            .iter()
+            .enumerate()
+            .all(|(at, [caller, frame])| *caller as usize <= at && (*frame as usize) < stored.frames.len());
         if !sound {
             return Err("a place whose caller or function is not there");
         }
@@ -371,10 +377,11 @@ mod tests {
             [{"function":"g","module":"m","offset":2},{"function":"f","module":"m","offset":1}]],
             "of_objects":[1,null,0]}"#;
         let read: Places = serde_json::from_str(old).unwrap();
-        let told: Vec<_> =
-            (0..3).map(|object| Some(read.of_object(object)?.to_string_of_places())).collect();
+        let told: Vec<_> = (0..3).map(|object| Some(read.of_object(object)?.to_string_of_places())).collect();
         assert_eq!(told, [Some("g, f".to_owned()), None, Some("f".to_owned())]);
-        for wrong in [r#"{"calls":[0]}"#, r#"{"frames":[{"module":"m"}],"calls":[2,0]}"#, r#"{"calls":[0,0]}"#] {
+        for wrong in
+            [r#"{"calls":[0]}"#, r#"{"frames":[{"module":"m"}],"calls":[2,0]}"#, r#"{"calls":[0,0]}"#]
+        {
             assert!(serde_json::from_str::<Places>(wrong).is_err(), "{wrong}");
         }
     }

@@ -134,8 +134,12 @@ impl Trace {
         if metadata.page_size == 0 {
             return Err(Error::damaged(at, "the metadata gives a page size of 0"));
         }
-        let header =
-            Header { version: fixed.version, checksum: fixed.content_checksum, totals: fixed.totals, metadata };
+        let header = Header {
+            version: fixed.version,
+            checksum: fixed.content_checksum,
+            totals: fixed.totals,
+            metadata,
+        };
         Ok(Trace { name: name.to_owned(), source: Arc::new(source), header, index })
     }
 

@@ -1,9 +1,9 @@
 //! Places of objects and of code: from the recorder's stream into a trace.
 
-use std::path::Path;
-use sweephand_trace::objects::objects;
 use std::io::Cursor;
+use std::path::Path;
 use sweephand_trace::format::CHUNK_REFERENCES;
+use sweephand_trace::objects::objects;
 use sweephand_trace::places::{Collector, Frame};
 use sweephand_trace::reduce::Reducer;
 use sweephand_trace::{Chunk, EndTotals, Error, Metadata, Trace, Writer};

@@ -42,3 +42,98 @@ for (const chart of document.querySelectorAll('.chart.faults')) {
   }
   select(Number(slider.value));
 }
+
+// A flame graph: a box that is chosen takes the whole width, with what it calls.
+for (const graph of document.querySelectorAll('.flame')) {
+  const boxes = [...graph.querySelectorAll('button')].map((box) => ({
+    box,
+    left: parseFloat(box.style.left),
+    width: parseFloat(box.style.width),
+    top: parseFloat(box.style.top),
+  }));
+  const chosen = graph.querySelector('.chosen');
+  const show = (whole) => {
+    for (const { box, left, width, top } of boxes) {
+      // A caller of the box has all of it, and is drawn as wide as the box.
+      const calls = top < whole.top && left <= whole.left + 0.002 && left + width + 0.002 >= whole.left + whole.width;
+      const from = Math.max(0, (left - whole.left) / whole.width);
+      const to = Math.min(1, (left + width - whole.left) / whole.width);
+      box.hidden = !calls && (top < whole.top || to - from < 0.002);
+      box.style.left = (calls ? 0 : 100 * from) + '%';
+      box.style.width = (calls ? 100 : 100 * Math.max(0, to - from)) + '%';
+      box.classList.toggle('caller', calls);
+    }
+    chosen.textContent = whole.box.title;
+  };
+  for (const one of boxes) one.box.addEventListener('click', () => show(one));
+  // One stop for Tab; the arrow keys go from box to box.
+  const stop = (box) => {
+    for (const other of boxes) other.box.tabIndex = other.box === box ? 0 : -1;
+  };
+  stop(boxes[0].box);
+  graph.addEventListener('keydown', (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const shown = boxes.map(({ box }) => box).filter((box) => !box.hidden);
+    const next = shown[shown.indexOf(document.activeElement) + step];
+    if (!step || !next) return;
+    event.preventDefault();
+    stop(next);
+    next.focus();
+  });
+}
+
+// Tables can be sorted by any column, and searched.
+for (const tables of document.querySelectorAll('.tables')) {
+  const bodies = [...tables.querySelectorAll('tbody')];
+  const search = tables.querySelector('input.search');
+  const matches = () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const body of bodies) {
+      body.parentElement.classList.toggle('searched', words.length > 0);
+      for (const row of body.rows) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = row.className === 'sum' ? words.length > 0 : !words.every((word) => text.includes(word));
+      }
+    }
+  };
+  search.addEventListener('input', matches);
+  tables.querySelector('p.search').hidden = false;
+  for (const body of bodies) {
+    const table = body.parentElement;
+    [...table.tHead.rows[0].cells].forEach((cell, column) => {
+      const button = document.createElement('button');
+      button.type = 'button';
+      button.append(...cell.childNodes);
+      cell.append(button);
+      button.addEventListener('click', () => {
+        const down = cell.getAttribute('aria-sort') !== 'descending' && column > 0
+          || cell.getAttribute('aria-sort') === 'ascending';
+        for (const other of table.tHead.rows[0].cells) other.removeAttribute('aria-sort');
+        cell.setAttribute('aria-sort', down ? 'descending' : 'ascending');
+        const sizes = { KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3, B: 1 };
+        const value = (row) => {
+          const text = row.cells[column].textContent;
+          const number = parseFloat(text.replaceAll(',', ''));
+          const unit = /(KiB|MiB|GiB|B)$/.exec(text);
+          return column === 0 || Number.isNaN(number) ? text : number * (unit ? sizes[unit[1]] : 1);
+        };
+        const order = (a, b) => (typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(b));
+        const rows = [...body.rows].map((row) => [value(row), row]);
+        rows.sort((a, b) => (a[1].className === 'sum') - (b[1].className === 'sum') || (down ? -1 : 1) * order(a[0], b[0]));
+        body.append(...rows.map((pair) => pair[1]));
+      });
+    });
+    const more = [...body.rows].filter((row) => row.className === 'more').length;
+    if (more > 0) {
+      const button = document.createElement('button');
+      button.type = 'button';
+      button.className = 'all';
+      button.textContent = 'Show ' + more + ' more rows';
+      button.addEventListener('click', () => {
+        table.classList.add('whole');
+        button.remove();
+      });
+      table.parentElement.after(button);
+    }
+  }
+}

@@ -1,0 +1,248 @@
+//! Faults by the code that took them: by line, and by call stack for flame graphs.
+
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
+use sweephand_sim::{Attribution, CodeCounts};
+use sweephand_trace::places::{Frame, Places, Stack};
+
+/// What stands for code that is not known.
+const UNKNOWN: &str = "[code not known]";
+
+/// The code of a program with its faults under some policies, at one memory size.
+#[derive(Clone, Debug, Default)]
+pub struct CodeStudy {
+    places: Places,
+    /// Faults by place, in the order of the policies. Only places with faults.
+    faults: BTreeMap<Option<u32>, Vec<u64>>,
+    lines: Vec<StudiedLine>,
+}
+
+/// A line of the program with its faults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StudiedLine {
+    /// The line, as `relax.py:12 in step`; module and offset if there is no debug information.
+    pub code: String,
+    /// The function inside it that took most of its faults, if it is another: `memset` of a call.
+    pub inside: Option<String>,
+    /// References stored that it made.
+    pub records: u64,
+    /// Its faults, by policy.
+    pub faults: Vec<u64>,
+    /// The objects that it had faults on, by their numbers in order of allocation from 1, and 0 for
+    /// none; with its faults under the first policy, the most first.
+    pub objects: Vec<(usize, u64)>,
+}
+
+/// A box of a flame graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flame {
+    /// The function and line.
+    pub name: String,
+    /// Faults in it and in what it calls.
+    pub faults: u64,
+    /// What it calls, the one with most faults first.
+    pub calls: Vec<Flame>,
+}
+
+/// A line while it is added up.
+#[derive(Default)]
+struct Sum {
+    records: u64,
+    faults: Vec<u64>,
+    inside: HashMap<String, u64>,
+    objects: HashMap<usize, u64>,
+}
+
+impl CodeStudy {
+    /// That of an attribution, with the trace's places; empty if the code is not known.
+    pub fn of(places: Option<&Places>, attribution: &Attribution) -> Self {
+        let Some(places) = places.filter(|_| attribution.code.iter().any(|code| code.place.is_some())) else {
+            return Self::default();
+        };
+        let mut faults: BTreeMap<Option<u32>, Vec<u64>> = BTreeMap::new();
+        let mut names: HashMap<Option<u32>, (String, Option<String>)> = HashMap::new();
+        let mut lines: BTreeMap<String, Sum> = BTreeMap::new();
+        for CodeCounts { place, object, records, faults: counted } in &attribution.code {
+            let counted: Vec<u64> = counted.iter().map(|counted| counted.faults).collect();
+            let (line, inside) = names.entry(*place).or_insert_with(|| name(places, *place));
+            let sum = lines.entry(line.clone()).or_default();
+            sum.records += records;
+            add(&mut sum.faults, &counted);
+            let first = counted.first().copied().unwrap_or_default();
+            *sum.objects.entry(*object).or_default() += first;
+            *sum.inside.entry(inside.clone().unwrap_or_default()).or_default() += first;
+            if counted.iter().any(|faults| *faults > 0) {
+                add(faults.entry(*place).or_default(), &counted);
+            }
+        }
+        let mut lines: Vec<StudiedLine> = lines.into_iter().map(|(code, sum)| sum.line(code)).collect();
+        lines.retain(|line| line.faults.iter().any(|faults| *faults > 0));
+        lines.sort_by_key(|line| std::cmp::Reverse(line.faults.first().copied()));
+        Self { places: places.clone(), faults, lines }
+    }
+
+    /// Whether the code is not known.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The lines with faults, the one with most under the first policy first.
+    pub fn lines(&self) -> &[StudiedLine] {
+        &self.lines
+    }
+
+    /// What the reader should know of code without debug information, if it has many faults.
+    pub fn note(&self) -> Option<String> {
+        let mut modules: BTreeMap<String, u64> = BTreeMap::new();
+        let mut all = 0;
+        for (place, faults) in &self.faults {
+            let faults = faults.first().copied().unwrap_or_default();
+            all += faults;
+            let stack = place.map(|place| self.places.stack(place));
+            if let Some(Frame { line: None, module, .. }) = stack.as_ref().and_then(Stack::place) {
+                let module = module.rsplit('/').next().unwrap_or_default().to_owned();
+                *modules.entry(module).or_default() += faults;
+            }
+        }
+        let without: u64 = modules.values().sum();
+        if 10 * without <= all {
+            return None;
+        }
+        let (module, _) = modules.iter().max_by_key(|(_, faults)| **faults)?;
+        let share = (100 * without).div_ceil(all);
+        Some(format!(
+            "Code without debug information takes {share}% of the faults, most of it in {module}: it is named by its place \
+             in the file. Compile it with -g, or install its debug symbols, to see lines."
+        ))
+    }
+
+    /// The stacks with the faults of policy number `policy`, the outermost function first.
+    fn stacks(&self, policy: usize) -> Vec<(Vec<Frame>, u64)> {
+        let with_faults = self.faults.iter().filter(|(_, faults)| faults[policy] > 0);
+        let stack = |place: &Option<u32>| {
+            let mut frames = place.map(|place| self.places.stack(place).0).unwrap_or_default();
+            frames.reverse();
+            frames
+        };
+        with_faults.map(|(place, faults)| (stack(place), faults[policy])).collect()
+    }
+
+    /// The faults of a policy by call stack in the folded format: see
+    /// [`ObjectStudy::folded`](crate::ObjectStudy::folded).
+    pub fn folded(&self, policy: usize) -> String {
+        let mut folded: BTreeMap<String, u64> = BTreeMap::new();
+        for (frames, faults) in self.stacks(policy) {
+            let names: Vec<_> = frames.iter().map(|frame| frame.to_string().replace(';', ":")).collect();
+            let stack = if names.is_empty() { UNKNOWN.to_owned() } else { names.join(";") };
+            *folded.entry(stack).or_default() += faults;
+        }
+        folded.iter().map(|(stack, faults)| format!("{stack} {faults}\n")).collect()
+    }
+
+    /// The faults of these policies by call stack, as a file of speedscope (and of what reads its
+    /// format): a profile for each policy. `name` is of the trace, `policies` have names.
+    pub fn speedscope(&self, name: &str, policies: &[String]) -> Value {
+        let mut frames: Vec<Value> = Vec::new();
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        let mut number = |frame: &Frame| {
+            *numbers.entry(frame.to_string()).or_insert_with(|| {
+                let mut told = json!({ "name": frame.to_string() });
+                if let Some((file, line)) = &frame.line {
+                    told["file"] = json!(file);
+                    told["line"] = json!(line);
+                }
+                frames.push(told);
+                frames.len() - 1
+            })
+        };
+        let unknown = Frame { module: UNKNOWN.to_owned(), ..Frame::default() };
+        let profiles: Vec<Value> = policies
+            .iter()
+            .enumerate()
+            .map(|(at, policy)| {
+                let mut samples = Vec::new();
+                let mut weights = Vec::new();
+                for (stack, faults) in self.stacks(at) {
+                    let stack = if stack.is_empty() { vec![unknown.clone()] } else { stack };
+                    samples.push(stack.iter().map(&mut number).collect::<Vec<_>>());
+                    weights.push(faults);
+                }
+                let all: u64 = weights.iter().sum();
+                json!({
+                    "type": "sampled", "name": format!("page faults under {policy}"), "unit": "none",
+                    "startValue": 0, "endValue": all, "samples": samples, "weights": weights,
+                })
+            })
+            .collect();
+        json!({
+            "$schema": "https://www.speedscope.app/file-format-schema.json",
+            "exporter": concat!("sweephand ", env!("CARGO_PKG_VERSION")),
+            "name": name,
+            "shared": { "frames": frames },
+            "profiles": profiles,
+        })
+    }
+
+    /// The faults of a policy as a flame graph. Boxes with less than `least` of all faults are left
+    /// out.
+    pub fn flame(&self, policy: usize, least: f64) -> Flame {
+        let mut all = Flame { name: "all faults".to_owned(), ..Flame::default() };
+        for (frames, faults) in self.stacks(policy) {
+            all.add(frames.iter().map(Frame::to_string), faults);
+        }
+        let least = (all.faults as f64 * least) as u64;
+        all.tidy(least);
+        all
+    }
+}
+
+impl Flame {
+    fn add(&mut self, mut names: impl Iterator<Item = String>, faults: u64) {
+        self.faults += faults;
+        let Some(name) = names.next() else { return };
+        let at = self.calls.iter().position(|call| call.name == name).unwrap_or_else(|| {
+            self.calls.push(Flame { name, ..Flame::default() });
+            self.calls.len() - 1
+        });
+        self.calls[at].add(names, faults);
+    }
+
+    /// Leaves small boxes out, and sorts the others.
+    fn tidy(&mut self, least: u64) {
+        self.calls.retain(|call| call.faults >= least.max(1));
+        self.calls.sort_by_key(|call| std::cmp::Reverse(call.faults));
+        self.calls.iter_mut().for_each(|call| call.tidy(least));
+    }
+}
+
+impl Sum {
+    fn line(self, code: String) -> StudiedLine {
+        let inside = self.inside.into_iter().max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(&a.0)));
+        let mut objects: Vec<_> = self.objects.into_iter().filter(|(_, faults)| *faults > 0).collect();
+        objects.sort_by_key(|(object, faults)| (std::cmp::Reverse(*faults), *object));
+        StudiedLine {
+            code,
+            inside: inside.map(|(name, _)| name).filter(|name| !name.is_empty()),
+            records: self.records,
+            faults: self.faults,
+            objects,
+        }
+    }
+}
+
+fn add(sums: &mut Vec<u64>, faults: &[u64]) {
+    sums.resize(faults.len(), 0);
+    sums.iter_mut().zip(faults).for_each(|(sum, faults)| *sum += faults);
+}
+
+/// What a place is called, and the function inside, if it is another.
+fn name(places: &Places, place: Option<u32>) -> (String, Option<String>) {
+    let stack = place.map(|place| places.stack(place)).unwrap_or_default();
+    let Some(frame) = stack.place() else { return (UNKNOWN.to_owned(), None) };
+    let innermost = &stack.0[0];
+    let inside = (innermost != frame).then(|| {
+        let module = innermost.module.rsplit('/').next().unwrap_or_default();
+        innermost.function.clone().unwrap_or_else(|| module.to_owned())
+    });
+    (frame.to_string(), inside)
+}
