@@ -21,7 +21,7 @@ ROOT = HERE.parents[1]
 BARS = {"triad": 8.0, "lu": 40.0, "fft": 40.0, "nbody": 40.0, "ocean": 40.0, "tree": 40.0,
         "lu-fma": None, "nbody-fma": None}  # fmt: skip
 FMA = "-fma"
-VARIANTS = ["native", "none", "recorder", "record"]
+VARIANTS = ["native", "none", "plain", "recorder", "record"]
 # A native run is short: several are cheap, and the shortest is the least disturbed.
 NATIVE_RUNS = 3
 
@@ -67,12 +67,13 @@ class Bench:
             return finish(start(["valgrind", "-q", "--tool=none", *program]), answer)
         if variant == "record":
             return finish(start([self.sweephand, "record", "-q", "-o", self.trace, "--", *program]), answer)
-        return self.recorder_alone(program, answer)
+        plain = ["--stacks=no", "--code=no"] if variant == "plain" else []
+        return self.recorder_alone(program, answer, plain)
 
-    def recorder_alone(self, program, answer):
+    def recorder_alone(self, program, answer, more):
         """The tool, with a reader that throws its stream away."""
         reader, writer = os.pipe()
-        options = ["-q", "--command-line-only=yes", "--tool=sweephand", f"--out-fd={writer}"]
+        options = ["-q", "--command-line-only=yes", "--tool=sweephand", f"--out-fd={writer}", *more]
         child = start(["valgrind", *options, *program], pass_fds=[writer],
                       env=dict(os.environ, VALGRIND_LIB=str(self.library)))
         os.close(writer)
