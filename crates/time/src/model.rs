@@ -28,7 +28,7 @@ use crate::{Device, Figures, Paging};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use sweephand_pager_interface::division::{BATCHES, Division, Waiting};
-use sweephand_pager_interface::readahead::{ReadAhead, TRIGGERED_PAGES};
+use sweephand_pager_interface::readahead::{Course, ReadAhead, Run, TRIGGERED_PAGES};
 use sweephand_pager_interface::readaround::ReadAround;
 use sweephand_policy::PageId;
 use sweephand_sim::{Cell, Observer, Outcome, PagingTime, Sweep, SweepError};
@@ -349,25 +349,31 @@ impl PagingObserver {
         self.model.space.numbers[page.index()] as usize
     }
 
-    /// The pages of a run from `page` on that are at a place, a window of them at most.
-    fn run_at(&self, page: PageId, place: Place, window: usize) -> Vec<PageId> {
-        let run = self.model.space.run_from(page).take(window);
-        run.take_while(|page| self.pages[page.index()].place == place).collect()
+    fn page(&self, number: usize) -> Option<PageId> {
+        self.model.space.within(number as u64..number as u64 + 1).next()
+    }
+
+    /// The pages of a window, along a run from a page number on, that are on the device.
+    fn window(&self, number: usize, run: Run) -> Vec<PageId> {
+        let known = run.span(number).map_while(|number| self.page(number));
+        let known = known.take_while(|page| self.pages[page.index()].place != Place::Nowhere);
+        let stored = known.filter(|page| self.pages[page.index()].place == Place::Stored);
+        stored.take(run.window.clamp(1, self.batch_pages)).collect()
     }
 
     /// A page on the device is needed.
     fn refault(&mut self, now: &mut u64, page: PageId) {
         let number = self.number(page);
-        let (window, stream) = self.ahead.fault(number);
-        let pages = self.run_at(page, Place::Stored, window.max(1));
+        let run = self.ahead.fault(number);
+        let pages = self.window(number, run);
         let fault_ns = self.costs.fault_ns;
         let from = *now;
         let asked_at = self.work(now, from, fault_ns / 2);
         self.wait_until(now, asked_at);
-        let next = number + pages.len();
-        self.ahead.expect(stream, next);
+        let next = run.course.after(pages.last().map_or(number, |page| self.number(*page)), 1);
+        self.ahead.expect(run, next);
         let mut batch = pages.clone();
-        if window == 1 {
+        if run.window == 1 {
             let around = self.around.fault(number);
             let near = self.model.space.within(around.start as u64..around.end as u64);
             let near: Vec<_> = near
@@ -376,22 +382,25 @@ impl PagingObserver {
             batch.extend(near.into_iter().take(self.batch_pages));
         }
         let done = self.read(now, &batch, true);
-        if window >= TRIGGERED_PAGES && self.costs.reads_on {
-            self.read_on(now, next as u64, window);
+        if run.window >= TRIGGERED_PAGES && self.costs.reads_on {
+            self.read_behind(now, next, run);
         }
         let mapped = self.work(now, done, fault_ns / 2 + self.costs.page_in_ns);
         self.wait_until(now, mapped);
     }
 
-    /// Reads the window that begins at a page number, if its pages are on the device.
-    fn read_on(&mut self, now: &mut u64, number: u64, window: usize) {
-        let Some(first) = self.model.space.within(number..number + 1).next() else { return };
-        let pages = self.run_at(first, Place::Stored, window);
-        if pages.is_empty() {
-            return;
-        }
+    /// Reads the window of a run that begins at this page number or behind it.
+    fn read_behind(&mut self, now: &mut u64, number: usize, run: Run) {
+        let is_out = |number: &usize| {
+            let place = self.page(*number).map_or(Place::Nowhere, |page| self.pages[page.index()].place);
+            matches!(place, Place::Stored | Place::Nowhere)
+        };
+        let first = run.course.from(number, 2 * self.batch_pages).find(is_out).unwrap_or(number);
+        self.ahead.expect(run, first);
+        let pages = self.window(first, run);
+        let Some(trigger) = pages.first() else { return };
         self.read(now, &pages, false);
-        self.pages[first.index()].trigger = true;
+        self.pages[trigger.index()].trigger = true;
     }
 
     /// A page that was read ahead is used.
@@ -403,12 +412,8 @@ impl PagingObserver {
         let arrived_at = *now + arrived_ns;
         self.wait_until(now, arrived_at);
         if self.pages[page.index()].trigger {
-            let (window, stream) = self.ahead.fault(number);
-            let is_out = |page: &PageId| self.pages[page.index()].place == Place::Stored;
-            let run = self.model.space.run_from(page).take(2 * self.batch_pages);
-            let next = run.skip(1).find(is_out).map_or(number + 1, |page| self.number(page));
-            self.read_on(now, next as u64, window);
-            self.ahead.expect(stream, next);
+            let run = self.ahead.fault(number);
+            self.read_behind(now, run.course.after(number, 1), run);
         }
     }
 
@@ -418,9 +423,12 @@ impl PagingObserver {
             return;
         }
         let number = self.number(page);
-        let (window, stream) = self.ahead.fault(number);
-        let pages = self.run_at(page, Place::Nowhere, window.max(1));
-        self.ahead.expect(stream, number + pages.len());
+        let run = self.ahead.fault(number);
+        let window = if run.course == Course::Upward { run.window } else { 1 };
+        let along = self.model.space.run_from(page).take(window);
+        let pages: Vec<_> =
+            along.take_while(|page| self.pages[page.index()].place == Place::Nowhere).collect();
+        self.ahead.expect(run, run.course.after(number, pages.len()));
         if self.costs.has_own_thread {
             for page in &pages[1..] {
                 self.pages[page.index()].place = Place::Filled;

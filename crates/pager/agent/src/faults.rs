@@ -17,7 +17,7 @@ use crate::stock::count_native;
 use crate::transfer::{self, Need, map_from_limbo, may_read};
 use alloc::vec::Vec;
 use rustix::io::Errno;
-use sweephand_pager_interface::readahead::{StreamId, TRIGGERED_PAGES};
+use sweephand_pager_interface::readahead::{Course, Run, TRIGGERED_PAGES};
 use sweephand_policy::PageId;
 
 /// Answers a thread that waits for the page at this address.
@@ -68,8 +68,8 @@ fn bring(rooms: &mut Rooms, address: usize) {
             add(&counters.faults, 1);
             transfer::is_needed(rooms, place);
             if rooms.memory.pages.mark(page, Flag::Trigger, false) {
-                let (window, stream) = rooms.disk.ahead.fault(address / PAGE_BYTES);
-                read_on(rooms, address, window, stream);
+                let run = rooms.disk.ahead.fault(address / PAGE_BYTES);
+                read_on(rooms, address, run);
             }
         }
         State::Resident { .. } | State::Pinned => check_presence(rooms, page, address),
@@ -125,13 +125,14 @@ fn most_at_once(rooms: &Rooms, window: usize) -> usize {
 }
 
 /// Fills a page that was never touched with zeros. Also fills the pages behind it if the program
-/// goes through its memory in order.
+/// goes through its memory in order, upward.
 fn zero_fill(rooms: &mut Rooms, address: usize) {
-    let (window, stream) = rooms.disk.ahead.fault(address / PAGE_BYTES);
+    let run = rooms.disk.ahead.fault(address / PAGE_BYTES);
     let end = rooms.memory.regions.end_of(address).unwrap_or(address + PAGE_BYTES);
+    let window = if run.course == Course::Upward { run.window } else { 1 };
     let most = most_at_once(rooms, window.min((end - address) / PAGE_BYTES));
     let count = absent(rooms, address, most);
-    rooms.disk.ahead.expect(stream, address / PAGE_BYTES + count);
+    rooms.disk.ahead.expect(run, run.course.after(address / PAGE_BYTES, count));
     make_room(rooms, count);
     shut_gate(rooms);
     // While this made room, something may have been moved there.
@@ -205,21 +206,22 @@ fn fill(rooms: &mut Rooms, address: usize, mut count: usize, has_grown: bool) {
 }
 
 /// A thread has touched a page in limbo. The agent maps the page again and sets its reference bit.
-/// If the program goes through its memory in order, it does the same for the following pages that
-/// are in limbo too.
+/// If the program goes through its memory in order, upward, it does the same for the following
+/// pages that are in limbo too.
 fn rescue(rooms: &mut Rooms, page: PageId, address: usize) {
     let triggered = rooms.memory.pages.mark(page, Flag::Trigger, false);
-    let (window, stream) = rooms.disk.ahead.fault(address / PAGE_BYTES);
+    let run = rooms.disk.ahead.fault(address / PAGE_BYTES);
     // In a recording, each touch is a fault of its own.
-    let most = if rooms.control.order.is_recording() { 1 } else { window };
+    let is_alone = rooms.control.order.is_recording() || run.course == Course::Downward;
+    let most = if is_alone { 1 } else { run.window };
     let rescued = rescue_run(rooms, page, most);
     for page in (page.0..page.0 + rescued as u32).map(PageId) {
         rooms.memory.pages.mark(page, Flag::Referenced, true);
         spare(rooms, page);
     }
-    rooms.disk.ahead.expect(stream, address / PAGE_BYTES + rescued.max(1));
+    rooms.disk.ahead.expect(run, run.course.after(address / PAGE_BYTES, rescued.max(1)));
     if triggered {
-        read_on(rooms, address, window, stream);
+        read_on(rooms, address, run);
     }
 }
 
@@ -259,8 +261,7 @@ fn rescue_run(rooms: &mut Rooms, page: PageId, window: usize) -> usize {
 /// A thread has touched a page that is on its way to the store. The page comes back from the
 /// staging area.
 fn take_back(rooms: &mut Rooms, page: PageId, address: usize) {
-    let (_, stream) = rooms.disk.ahead.fault(address / PAGE_BYTES);
-    rooms.disk.ahead.expect(stream, address / PAGE_BYTES + 1);
+    rooms.disk.ahead.fault(address / PAGE_BYTES);
     make_room(rooms, 1);
     // Making room may have waited for the store.
     match rooms.memory.pages.state(page) {
@@ -276,19 +277,19 @@ fn take_back(rooms: &mut Rooms, page: PageId, address: usize) {
 
 /// A thread has touched a page in the store.
 fn refault(rooms: &mut Rooms, address: usize) {
-    let (window, stream) = rooms.disk.ahead.fault(address / PAGE_BYTES);
-    let count = read(rooms, address, window, Need::Now);
-    if count == 0 {
+    let run = rooms.disk.ahead.fault(address / PAGE_BYTES);
+    let Some(next) = read(rooms, address, run, Need::Now) else {
         // The page's state has changed while the agent made room.
         debug_assert!(!rooms.memory.pages.is_stored_at(address));
         return rooms.program.wake(address);
-    }
-    let next = address + count * PAGE_BYTES;
-    rooms.disk.ahead.expect(stream, next / PAGE_BYTES);
-    if window >= TRIGGERED_PAGES {
-        read(rooms, next, window, Need::Soon);
-    } else if window == 1 {
-        read_around(rooms, address);
+    };
+    if run.window >= TRIGGERED_PAGES {
+        read_behind(rooms, next, run);
+    } else {
+        rooms.disk.ahead.expect(run, next);
+        if run.window == 1 {
+            read_around(rooms, address);
+        }
     }
 }
 
@@ -302,35 +303,46 @@ fn read_around(rooms: &mut Rooms, address: usize) {
     let stored: Vec<usize> = stored.take(most).collect();
     if !stored.is_empty() && may_read(rooms, Need::Around) {
         make_room(rooms, stored.len());
-        transfer::start_read(rooms, &stored, Need::Around);
+        transfer::start_read(rooms, &stored, address, Need::Around);
     }
 }
 
 /// The program has reached the first page of a window that was read ahead. Now the next window is
 /// read.
-fn read_on(rooms: &mut Rooms, address: usize, window: usize, stream: StreamId) {
-    let mut next = address + PAGE_BYTES;
-    let farthest = address + 2 * rooms.disk.staging.batch_pages() * PAGE_BYTES;
-    let is_out = |state| matches!(state, State::Stored(_) | State::Absent);
-    while next < farthest && !is_out(rooms.memory.pages.state_at(next)) {
-        next += PAGE_BYTES;
-    }
-    read(rooms, next, window, Need::Soon);
-    rooms.disk.ahead.expect(stream, next / PAGE_BYTES);
+fn read_on(rooms: &mut Rooms, address: usize, run: Run) {
+    read_behind(rooms, run.course.after(address / PAGE_BYTES, 1), run);
 }
 
-/// Starts to read pages of the store from an address on, at most a window of them. Returns how
-/// many.
-fn read(rooms: &mut Rooms, address: usize, window: usize, need: Need) -> usize {
-    let most = most_at_once(rooms, window.min(rooms.disk.staging.batch_pages()));
+/// Reads the window of a run that begins at this page or behind it, before a thread comes there.
+fn read_behind(rooms: &mut Rooms, page_number: usize, run: Run) {
+    let is_out = |&number: &usize| {
+        matches!(rooms.memory.pages.state_at(number * PAGE_BYTES), State::Stored(_) | State::Absent)
+    };
+    let first = run.course.from(page_number, 2 * rooms.disk.staging.batch_pages()).find(is_out);
+    let first = first.unwrap_or(page_number);
+    read(rooms, first * PAGE_BYTES, run, Need::Soon);
+    // There the first page is a trigger, or the run ends.
+    rooms.disk.ahead.expect(run, first);
+}
+
+/// Starts to read pages of the store along a run, from an address on, at most a window of them.
+/// Passes over pages in memory. Returns the number of the page behind the last one; `None` if
+/// nothing is read.
+fn read(rooms: &mut Rooms, address: usize, run: Run, need: Need) -> Option<usize> {
+    let most = most_at_once(rooms, run.window.min(rooms.disk.staging.batch_pages()));
     if !rooms.memory.pages.is_stored_at(address) || !may_read(rooms, need) {
-        return 0;
+        return None;
     }
     make_room(rooms, most);
-    let is_stored = |&count: &usize| rooms.memory.pages.is_stored_at(address + count * PAGE_BYTES);
-    let count = (0..most).take_while(is_stored).count();
-    let addresses: Vec<usize> = (0..count).map(|page| address + page * PAGE_BYTES).collect();
-    transfer::start_read(rooms, &addresses, need)
+    let along = run.span(address / PAGE_BYTES).map(|number| number * PAGE_BYTES);
+    let pages = &rooms.memory.pages;
+    let known = along.take_while(|&address| pages.state_at(address) != State::Absent);
+    let mut addresses: Vec<usize> = known.filter(|&address| pages.is_stored_at(address)).take(most).collect();
+    let last = *addresses.last()?;
+    // Neighbours lie in the store, and are put in, in the order of their addresses.
+    addresses.sort_unstable();
+    let count = transfer::start_read(rooms, &addresses, address, need);
+    (count > 0).then(|| run.course.after(last / PAGE_BYTES, 1))
 }
 
 #[cfg(test)]

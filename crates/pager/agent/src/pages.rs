@@ -154,7 +154,8 @@ pub enum Flag {
     Queued = QUEUED,
     /// Has come in recently and does not belong to the policy yet.
     Arriving = ARRIVING,
-    /// First page of a window that was read ahead. When it is touched, the next window is read.
+    /// The page of a window read ahead that will be used first. When it is touched, the next window
+    /// is read.
     Trigger = TRIGGER,
     /// The policy has given the page up, and it is not evicted yet.
     Condemned = CONDEMNED,

@@ -61,9 +61,9 @@ pub struct Batch {
     pub slots: Vec<Slot>,
     /// Requests under way.
     pub requests: usize,
-    /// Whether the first page is one that a fault has asked for. No fault had asked for the others
-    /// when the read began.
-    pub is_asked_for: bool,
+    /// Which of the pages a fault has asked for, if one has. No fault had asked for the others when
+    /// the read began.
+    pub asked_for: Option<usize>,
     /// Whether a thread waits for one of the pages.
     pub is_awaited: bool,
     /// Pages from the start on that have frames, while the batch is free. None of these frames was
@@ -97,7 +97,7 @@ impl Staging {
             pages: Vec::with_capacity(batch_pages),
             slots: Vec::with_capacity(batch_pages),
             requests: 0,
-            is_asked_for: false,
+            asked_for: None,
             is_awaited: false,
             filled: 0,
         };

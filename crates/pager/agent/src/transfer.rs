@@ -77,7 +77,7 @@ impl Tag {
 pub(crate) enum Need {
     /// A thread waits.
     Now,
-    /// No thread waits yet. The first page gets the flag `Trigger`.
+    /// No thread waits yet. The page that is wanted first gets the flag `Trigger`.
     Soon,
     /// No thread waits yet: these are neighbours of a page that is being read.
     Around,
@@ -106,22 +106,32 @@ pub(crate) fn take_filled(rooms: &mut Rooms, pages: usize) -> usize {
 }
 
 /// Starts to read the pages at these addresses as far as they are in the store, at most a batch.
-/// The caller has made room for them. Returns how many. If the first is not in the store any more,
-/// that is none: what follows was wanted for its sake.
-pub(crate) fn start_read(rooms: &mut Rooms, addresses: &[usize], need: Need) -> usize {
+/// The caller has made room for them. Returns how many. If the one that is wanted first is not in
+/// the store any more, that is none: the others are among them for its sake.
+pub(crate) fn start_read(rooms: &mut Rooms, addresses: &[usize], wanted: usize, need: Need) -> usize {
     let batch = take_filled(rooms, addresses.len());
     // While this waited for a batch, others were read, and changes of the program became known.
     let (pages, staging) = (&mut rooms.memory.pages, &mut rooms.disk.staging);
-    if need != Need::Around && !addresses.first().is_some_and(|&address| pages.is_stored_at(address)) {
+    if need != Need::Around && !pages.is_stored_at(wanted) {
         return 0;
     }
     staging.batches[batch].slots.clear();
+    staging.batches[batch].asked_for = None;
     for &address in addresses {
         let page = pages.meet(address);
         let State::Stored(slot) = pages.state(page) else { continue };
         staging.batches[batch].slots.push(slot);
         let place = staging.push(batch, page);
         pages.set(page, State::Reading(place));
+        match need {
+            Need::Now if address == wanted => {
+                staging.batches[batch].asked_for = Some(staging.batches[batch].pages.len() - 1);
+            }
+            Need::Soon if address == wanted => {
+                pages.mark(page, Flag::Trigger, true);
+            }
+            Need::Now | Need::Soon | Need::Around => {}
+        }
     }
     let count = staging.batches[batch].pages.len();
     if count == 0 {
@@ -129,11 +139,7 @@ pub(crate) fn start_read(rooms: &mut Rooms, addresses: &[usize], need: Need) -> 
     }
     rooms.disk.incoming += count;
     staging.batches[batch].phase = Phase::Reading;
-    staging.batches[batch].is_asked_for = need == Need::Now;
     staging.batches[batch].is_awaited = need == Need::Now;
-    if need == Need::Soon {
-        pages.mark(staging.batches[batch].pages[0], Flag::Trigger, true);
-    }
     start(rooms, Direction::Read, batch);
     add(&rooms.control.counters.pages_read, count as u64);
     count
@@ -286,8 +292,7 @@ fn end_write(rooms: &mut Rooms, batch: usize) {
     rooms.disk.staging.release(batch);
 }
 
-/// Handles a batch that has been read: puts its pages where they belong. Each turn deals with one
-/// page at least, except after a change of the address space.
+/// Handles a batch that has been read: puts its pages where they belong.
 fn end_read(rooms: &mut Rooms, batch: usize) {
     shut_gate(rooms);
     let count = rooms.disk.staging.batches[batch].pages.len();
@@ -297,22 +302,33 @@ fn end_read(rooms: &mut Rooms, batch: usize) {
     });
     // If pages were moved meanwhile, this may be anything, and each is looked at when it is put.
     before_next_guard(rooms, first, (last.saturating_sub(first)) / PAGE_BYTES + 1);
+    // The thread that waits goes on while the other pages are put in.
+    let asked_for = rooms.disk.staging.batches[batch].asked_for;
+    if let Some(index) = asked_for {
+        while end_read_at(rooms, batch, index) == 0 {}
+    }
     let mut index = 0;
     while index < count {
-        let page = rooms.disk.staging.batches[batch].pages[index];
-        if !is_being_read(rooms, batch, index) {
-            // The program has dropped this page while it was read. Its slot is free already.
-            rooms.program.wake(rooms.memory.pages.address(page));
-            index += 1;
-        } else if index == 0 && rooms.memory.pages.has(page, Flag::Trigger) {
-            leave_trigger(rooms, page, batch);
-            index += 1;
-        } else {
-            index += install(rooms, batch, index);
-        }
+        index += if asked_for == Some(index) { 1 } else { end_read_at(rooms, batch, index) };
     }
     rooms.disk.staging.release(batch);
     open_gate(rooms);
+}
+
+/// Handles pages that have been read, from `index` of a batch on. Returns how many: one at least,
+/// except after a change of the address space.
+fn end_read_at(rooms: &mut Rooms, batch: usize, index: usize) -> usize {
+    let page = rooms.disk.staging.batches[batch].pages[index];
+    if !is_being_read(rooms, batch, index) {
+        // The program has dropped this page while it was read. Its slot is free already.
+        rooms.program.wake(rooms.memory.pages.address(page));
+        1
+    } else if rooms.memory.pages.has(page, Flag::Trigger) {
+        leave_trigger(rooms, batch, index);
+        1
+    } else {
+        install(rooms, batch, index)
+    }
 }
 
 fn is_being_read(rooms: &Rooms, batch: usize, index: usize) -> bool {
@@ -320,19 +336,22 @@ fn is_being_read(rooms: &Rooms, batch: usize, index: usize) -> bool {
     rooms.memory.pages.state(page) == State::Reading(rooms.disk.staging.place(batch, index))
 }
 
-/// Puts a run of pages that have been read, from `first` of a batch on, to their addresses. Returns
-/// how many it has put there. The caller has to look at the others again.
+/// Puts a run of pages that have been read, from `first` of a batch on, to their addresses. A page
+/// that a fault has asked for is put by itself. Returns how many pages it has put there. The caller
+/// has to look at the others again.
 fn install(rooms: &mut Rooms, batch: usize, first: usize) -> usize {
     let pages = &rooms.disk.staging.batches[batch].pages;
     let address = rooms.memory.pages.address(pages[first]);
+    let awaited = rooms.disk.staging.batches[batch].asked_for == Some(first);
     let follows = |index: &usize| {
-        is_being_read(rooms, batch, *index)
+        !awaited
+            && is_being_read(rooms, batch, *index)
+            && !rooms.memory.pages.has(pages[*index], Flag::Trigger)
             && rooms.memory.pages.address(pages[*index]) == address + (index - first) * PAGE_BYTES
     };
     let end = (first + 1..pages.len()).find(|index| !follows(index)).unwrap_or(pages.len());
     let from = rooms.disk.staging.address(batch, first);
     let length = (end - first) * PAGE_BYTES;
-    let awaited = first == 0 && rooms.disk.staging.batches[batch].is_asked_for;
     debug_assert!(!rooms.program.has_changes());
     // SAFETY: this copies the pages' contents, just read, to where they belong.
     let progress = unsafe {
@@ -356,16 +375,18 @@ fn install(rooms: &mut Rooms, batch: usize, first: usize) -> usize {
         let (page, slot) = (entry.pages[index], entry.slots[index]);
         let kept = end_reading(rooms, slot);
         rooms.memory.pages.set(page, State::Resident { kept });
-        came_in(rooms, page, awaited && index == 0);
+        came_in(rooms, page, awaited);
     }
     installed
 }
 
-/// Puts the first page of a window that no thread waits for into limbo. When a thread touches it,
-/// the agent reads the next window. A thread that came to the page meanwhile is woken and faults
-/// again.
-fn leave_trigger(rooms: &mut Rooms, page: PageId, batch: usize) {
-    let (slot, from) = (rooms.disk.staging.batches[batch].slots[0], rooms.disk.staging.address(batch, 0));
+/// Puts the page of a window that will be used first into limbo, since no thread waits for it. When
+/// a thread touches it, the agent reads the next window. A thread that came to the page meanwhile
+/// is woken and faults again.
+fn leave_trigger(rooms: &mut Rooms, batch: usize, index: usize) {
+    let entry = &rooms.disk.staging.batches[batch];
+    let (page, slot, from) =
+        (entry.pages[index], entry.slots[index], rooms.disk.staging.address(batch, index));
     let limbo = rooms.limbo(page);
     copy_own(&rooms.program.staging_uffd, limbo, from);
     let kept = end_reading(rooms, slot);

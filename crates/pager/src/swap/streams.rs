@@ -8,7 +8,7 @@ use super::pages::SpaceId;
 use std::ops::Range;
 
 /// Runs that are followed at a time.
-const STREAMS: usize = 16;
+const STREAMS: usize = 64;
 /// Pages by which a fault may be ahead of where its run should go on: some pages of a run may be in
 /// memory.
 const SLACK: u64 = 8;
