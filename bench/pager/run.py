@@ -25,6 +25,11 @@ def measure(command):
     return [float(line) for line in result.stdout.split()]
 
 
+def named(workload, threads):
+    """A workload's name in the results."""
+    return workload if threads == "1" else f"{workload} x{threads}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="times that every variant is run")
@@ -32,6 +37,7 @@ def main():
     parser.add_argument("--workloads", default="loop,random,fits")
     parser.add_argument("--policies", default="fifo,clock,clock-pro,lifo-plus")
     parser.add_argument("--backend", default="anon", choices=["anon", "memfd"], help="of sweephand run")
+    parser.add_argument("--threads", default="1", help="threads of the program, comma list; not for fits")
     parser.add_argument("--conditions", default="plain", help="plain; awake: with --awake; one: on one processor")
     parser.add_argument("--directory", default="/var/tmp", help="where to page to, by whichever means")
     parser.add_argument("-o", "--output")
@@ -41,12 +47,14 @@ def main():
     sweephand = ROOT / "target/release/sweephand"
     policies, limit = args.policies.split(","), args.limit_mib
     rows = []
+    cases = [(workload, threads) for workload in args.workloads.split(",")
+             for threads in (args.threads.split(",") if workload != "fits" else ["1"])]
     with tempfile.TemporaryDirectory(dir=args.directory) as workshop:
         walk, stats = pathlib.Path(workshop) / "walk", pathlib.Path(workshop) / "stats.json"
-        subprocess.run(["cc", "-O2", "-o", walk, HERE / "walk.c"], check=True)
+        subprocess.run(["cc", "-O2", "-pthread", "-o", walk, HERE / "walk.c"], check=True)
 
-        def run(variant, condition, memory_mib, workload, mib, loops):
-            program = [walk, workload, str(mib), str(loops)]
+        def run(variant, condition, memory_mib, workload, mib, loops, threads=1):
+            program = [walk, workload, str(mib), str(loops), str(threads)]
             before = ["taskset", "-c", str(max(os.sched_getaffinity(0)))] if condition == "one" else []
             if variant == "native":
                 return measure([*before, *program]), {}
@@ -59,7 +67,7 @@ def main():
             return seconds, json.loads(stats.read_text())
 
         for number in range(args.rounds):
-            for workload in args.workloads.split(","):
+            for workload, threads in cases:
                 variants = ["native", policies[-1]] if workload == "fits" else ["kernel", *policies]
                 variants = [(variant, condition) for condition in args.conditions.split(",") for variant in variants]
                 # Each round begins with another variant.
@@ -70,7 +78,7 @@ def main():
                         _, counts = run(variant, condition, 2 * limit, "loop", limit, 400)
                         seconds = time.monotonic() - start
                     else:
-                        loops, counts = run(variant, condition, limit, workload, 2 * limit, 4)
+                        loops, counts = run(variant, condition, limit, workload, 2 * limit, 4, threads)
                         seconds = statistics.median(loops)
                     # Rows of one file tell backends and conditions apart by the variant.
                     is_anon = args.backend == "anon" or variant in ("native", "kernel")
@@ -78,7 +86,8 @@ def main():
                                      *([] if condition == "plain" else [condition])])
                     rows.append({
                         "date": datetime.date.today().isoformat(), "machine": platform.node(),
-                        "cpus": os.cpu_count(), "kernel": platform.release(), "workload": workload,
+                        "cpus": os.cpu_count(), "kernel": platform.release(),
+                        "workload": named(workload, threads),
                         "variant": name, "limit_mib": limit, "round": number, "seconds": f"{seconds:.6f}",
                         "failcnt": counts.get("cgroup_failcnt", ""),
                         "pages_read": counts.get("pages_read", ""),
@@ -90,13 +99,13 @@ def main():
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    for workload in args.workloads.split(","):
+    for workload in dict.fromkeys(row["workload"] for row in rows):
         mine = [row for row in rows if row["workload"] == workload]
         median = {variant: statistics.median(float(row["seconds"]) for row in mine if row["variant"] == variant)
                   for variant in dict.fromkeys(row["variant"] for row in mine)}
         base = median.get("kernel") or median["native"]
         for variant, seconds in median.items():
-            print(f"{workload:8} {variant:12} {seconds:9.3f} s   {base / seconds:6.2f} times as fast")
+            print(f"{workload:10} {variant:12} {seconds:9.3f} s   {base / seconds:6.2f} times as fast")
 
 
 if __name__ == "__main__":
