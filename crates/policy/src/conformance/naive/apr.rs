@@ -35,7 +35,7 @@ struct Object {
     clock_score: f64,
     lifo_score: f64,
     replacements: u32,
-    /// Pages that LIFO+ named, the oldest first.
+    /// Pages that LIFO+ named (if these leave its stack: those that have left), the oldest first.
     named: Vec<u32>,
 }
 
@@ -51,8 +51,8 @@ pub struct AprOptions {
     /// A ghost met in a search is taken for named, and the search goes on; or else it is the
     /// choice.
     pub search_on: bool,
-    /// Resident pages that LIFO+ named stay in its stack, to be passed; or else they leave it until
-    /// they are used.
+    /// Resident pages that LIFO+ named stay in its stack, to be passed; or else they leave it when
+    /// they are passed, until they are used.
     pub named_stay: bool,
 }
 
@@ -191,10 +191,6 @@ impl Apr {
             self.fold(top);
             self.page(top).stack_bit = false;
         }
-        self.put_on_top(id, number);
-    }
-
-    fn put_on_top(&mut self, id: u32, number: u32) {
         let object = self.object(number);
         object.stack.insert(0, id);
         object.rhead = 1.min(object.stack.len() - 1);
@@ -225,11 +221,15 @@ impl Apr {
         self.evaluate(object, judge, time, good);
         if !resident {
             self.forget(id);
-        } else if judge == LifoPlus && !self.options.named_stay {
-            if let Some(&top) = self.object(object).stack.first() {
-                self.page(top).stack_bit = false;
+        } else if judge == LifoPlus && !self.object(object).stack.contains(&id) {
+            // Where the search comes last; nothing changes at the top.
+            let object = self.object(object);
+            if object.rhead == 0 {
+                object.stack.push(id);
+            } else {
+                object.stack.insert(object.rhead, id);
+                object.rhead += 1;
             }
-            self.put_on_top(id, object);
         }
     }
 
@@ -263,7 +263,11 @@ impl Apr {
             self.fold(id);
             let object = self.object(number);
             object.rhead = (object.rhead + 1) % object.stack.len();
-            if self.would_name(id, LifoPlus) {
+            let is_named = self.page(id).record.is_some_and(|(judge, _)| judge == LifoPlus);
+            if is_named && !self.options.named_stay {
+                self.leave_stack(id);
+                self.object(number).named.push(id);
+            } else if self.would_name(id, LifoPlus) {
                 return Some(id);
             }
         }
@@ -310,11 +314,8 @@ impl Apr {
         self.page(id).record = Some((judge, time));
         if judge == Clock {
             self.named.push(id);
-        } else {
+        } else if self.options.named_stay {
             self.object(number).named.push(id);
-            if !self.options.named_stay {
-                self.leave_stack(id);
-            }
         }
     }
 

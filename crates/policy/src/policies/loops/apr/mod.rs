@@ -32,7 +32,8 @@
 //!               +---> forgotten: evicted on words that agree, or on a word that praised the other
 //!
 //!   searched by CLOCK:   resident, named, ghosts of the fallback       (one ring; passes what it named)
-//!   searched by LIFO+:   resident, named and ghosts of the default     (a stack an object)
+//!   searched by LIFO+:   resident, named, ghosts of the default     (a stack an object; what it
+//!                                                                    named leaves when passed)
 //! ```
 //!
 //! Two lists read one reference bit, so the bit is copied into one bit for each list. The use of a
@@ -40,10 +41,13 @@
 //!
 //! Choices where the thesis is silent. `papers/apr-2020/README.md` says what each gives on
 //! SPLASH-3.
-//! - A page that the fallback named and that stays resident leaves its stack. If the program uses
-//!   it, it comes back on top, as if fetched; in the fallback's virtual memory it is fetched. If
-//!   such pages stayed in place (`named=stay`), they would collect where each search begins. In the
-//!   ring they stay, because CLOCK's hand comes by only once a turn.
+//! - A page that the fallback named and that stays resident keeps its place in the stack. That
+//!   follows from section 3.2: a fetch puts a page on top, a use only sets its bit. When the pointer
+//!   comes to the page again and the page has not been used, the page leaves the stack
+//!   (`named=pass`). A later use puts it behind the pointer, with its bit set. So a search looks at
+//!   a named page once more at most. If named pages stayed for good (`named=stay`), they would
+//!   collect where each search begins: 40 to 80 of them on fft. In the ring named pages stay,
+//!   because CLOCK's hand comes by only once a turn.
 //! - Scores are equal at first. At equal scores the fallback decides, not the default
 //!   (`ties=default`).
 //! - A policy that meets a ghost names it, and nothing else (`search=one-choice`). The alternative
@@ -59,8 +63,10 @@
 //!   the default object's stack, as if just fetched (`freed=bottom`: to its bottom). Pages that
 //!   come under an allocation go on top of its stack in the same way.
 //!
-//! Cost: hit nothing; fault amortised O(1). A look at an entry clears a bit, ends in a choice, or
-//! (once a turn of CLOCK's hand) passes a page that the default named. `hand_steps` counts the
+//! Cost: hit nothing; fault amortised O(1) but for CLOCK's hand. A look at an entry clears a bit,
+//! ends in a choice, takes a named page from its stack, or passes a page in the ring that the
+//! default named. The hand passes such a page once a turn, so where the fallback decides for long
+//! and there are few faults, a search takes up to 75 looks (radiosity). `hand_steps` counts the
 //! entries of either list looked at. 21 bytes a page seen, 4 a page that the default named, 56 an
 //! object; object numbers should be small. Only a page that the default named can be in the lists
 //! of both policies and in a queue as well; every other page has a free node, and the queue uses
@@ -97,18 +103,21 @@ enum Status {
     Resident,
     /// Resident, and named by a policy that lost, or whose word has not been carried out yet.
     Named(Voice),
+    /// The same, named by the fallback, and not used when the pointer came by again.
+    Passed,
     /// Evicted on the word of a policy, and remembered to judge it.
     Ghost(Voice),
 }
 
 impl Status {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Absent,
         Self::Resident,
         Self::Named(ByDefault),
         Self::Named(ByFallback),
         Self::Ghost(ByDefault),
         Self::Ghost(ByFallback),
+        Self::Passed,
     ];
 
     /// Its place among all.
@@ -118,17 +127,19 @@ impl Status {
             Status::Resident => 1,
             Status::Named(by) => 2 + by as usize,
             Status::Ghost(by) => 4 + by as usize,
+            Status::Passed => 6,
         }
     }
 
     fn is_resident(self) -> bool {
-        matches!(self, Status::Resident | Status::Named(_))
+        matches!(self, Status::Resident | Status::Named(_) | Status::Passed)
     }
 
     /// Who named the page.
     fn record(self) -> Option<Voice> {
         match self {
             Status::Named(by) | Status::Ghost(by) => Some(by),
+            Status::Passed => Some(ByFallback),
             Status::Absent | Status::Resident => None,
         }
     }
@@ -249,8 +260,8 @@ fn stack_of(object: u32) -> u32 {
     2 + 2 * object
 }
 
-/// Resident pages of an object that the fallback named, the oldest at the bottom. They are linked
-/// by second nodes.
+/// Resident pages of an object that the fallback named and has passed since, the oldest at the
+/// bottom. They are linked by second nodes.
 fn named_by_fallback(object: u32) -> u32 {
     3 + 2 * object
 }
@@ -267,7 +278,7 @@ pub struct Apr {
     ties: Voice,
     /// What the searches do about ghosts.
     search: Ghosts,
-    /// Whether resident pages that the fallback named stay in its list.
+    /// Whether resident pages that the fallback named stay in its list for good.
     named_stay: bool,
     /// Whether pages that pass to another object go to the bottom of its stack.
     freed_to_bottom: bool,
@@ -278,7 +289,7 @@ pub struct Apr {
     lists: Stacks,
     /// Resident pages that the default named.
     named_by_default: LazyQueue,
-    /// The queues of the resident pages that the fallback named, if these are in its stacks, too.
+    /// The queues of the resident pages that the fallback named, if these stay in its stacks.
     stayed: Stacks,
     /// Resident pages.
     residents: usize,
@@ -316,8 +327,8 @@ impl Registered for Apr {
             },
             Parameter {
                 name: "named",
-                default: "leave",
-                meaning: "a page that LIFO+ named and that stays resident: leave (its stack, until used) or stay",
+                default: "pass",
+                meaning: "a page that LIFO+ named and that stays resident: pass (it leaves its stack when passed) or stay",
             },
             Parameter {
                 name: "freed",
@@ -341,7 +352,7 @@ impl Registered for Apr {
             ties: arguments.choice("ties", &[("fallback", ByFallback), ("default", ByDefault)])?,
             search: arguments
                 .choice("search", &[("one-choice", Ghosts::Name), ("search-on", Ghosts::Judge)])?,
-            named_stay: arguments.choice("named", &[("leave", false), ("stay", true)])?,
+            named_stay: arguments.choice("named", &[("pass", false), ("stay", true)])?,
             freed_to_bottom: arguments.choice("freed", &[("top", false), ("bottom", true)])?,
             pages: PageMap::new(),
             objects: Vec::new(),
@@ -357,18 +368,23 @@ impl Registered for Apr {
 
 impl Apr {
     /// Whether pages of a status are in the list that a policy searches.
-    fn is_in_list(&self, status: Status, voice: Voice) -> bool {
+    fn is_in_list(status: Status, voice: Voice) -> bool {
         match status {
             Status::Absent => false,
-            Status::Resident => true,
-            Status::Named(by) => by != voice || by == ByDefault || self.named_stay,
+            Status::Resident | Status::Named(_) => true,
+            Status::Passed => voice == ByDefault,
             Status::Ghost(by) => by != voice,
         }
     }
 
-    /// The queues of the resident pages that the fallback named.
-    fn fallback_queues(&mut self) -> &mut Stacks {
-        if self.named_stay { &mut self.stayed } else { &mut self.lists }
+    /// The queues of the resident pages that the fallback named, and whether a status is that of
+    /// the pages in them.
+    fn fallback_queues(&self) -> (&Stacks, Status) {
+        if self.named_stay {
+            (&self.stayed, Status::Named(ByFallback))
+        } else {
+            (&self.lists, Status::Passed)
+        }
     }
 
     /// The only place where a page's status, the counters and, but for pages that come in, the
@@ -384,29 +400,37 @@ impl Apr {
             Status::Ghost(ByDefault) => self.lists.remove(GHOSTS, in_clock),
             Status::Ghost(ByFallback) => self.lists.remove(GHOSTS, in_stack),
             Status::Named(ByDefault) => self.named_by_default.remove(page),
-            Status::Named(ByFallback) => self.fallback_queues().remove(named_by_fallback(object), in_stack),
-            Status::Absent | Status::Resident => {}
+            Status::Named(ByFallback) if self.named_stay => {
+                self.stayed.remove(named_by_fallback(object), in_stack);
+            }
+            Status::Passed => self.lists.remove(named_by_fallback(object), in_stack),
+            Status::Absent | Status::Resident | Status::Named(ByFallback) => {}
         }
-        if self.is_in_list(old, ByDefault) && !self.is_in_list(status, ByDefault) {
+        if Self::is_in_list(old, ByDefault) && !Self::is_in_list(status, ByDefault) {
             self.lists.remove(CLOCK, in_clock);
         }
-        match (self.is_in_list(old, ByFallback), self.is_in_list(status, ByFallback)) {
+        match (Self::is_in_list(old, ByFallback), Self::is_in_list(status, ByFallback)) {
             (true, false) => self.lists.remove(stack_of(object), in_stack),
             (false, true) if old != Status::Absent => {
-                if let Some(second) = self.lists.push(stack_of(object), in_stack) {
-                    self.pages[second].take_referenced(ByFallback);
-                }
+                self.lists.push_behind_pointer(stack_of(object), in_stack);
             }
             _ => {}
         }
         match status {
-            Status::Ghost(ByDefault) => drop(self.lists.push(GHOSTS, in_clock)),
-            Status::Ghost(ByFallback) => drop(self.lists.push(GHOSTS, in_stack)),
-            Status::Named(ByDefault) => self.named_by_default.push(page),
-            Status::Named(ByFallback) => {
-                self.fallback_queues().push(named_by_fallback(object), in_stack);
+            Status::Ghost(ByDefault) => {
+                self.lists.push(GHOSTS, in_clock);
             }
-            Status::Absent | Status::Resident => {}
+            Status::Ghost(ByFallback) => {
+                self.lists.push(GHOSTS, in_stack);
+            }
+            Status::Named(ByDefault) => self.named_by_default.push(page),
+            Status::Named(ByFallback) if self.named_stay => {
+                self.stayed.push(named_by_fallback(object), in_stack);
+            }
+            Status::Passed => {
+                self.lists.push(named_by_fallback(object), in_stack);
+            }
+            Status::Absent | Status::Resident | Status::Named(ByFallback) => {}
         }
     }
 
@@ -494,7 +518,13 @@ impl Apr {
             self.fold(page, mmu);
             let entry = &mut self.pages[page];
             let status = entry.status();
-            if status.record() == Some(ByFallback) || entry.take_referenced(ByFallback) {
+            if status == Status::Named(ByFallback) {
+                if !self.named_stay {
+                    self.set_status(page, Status::Passed);
+                }
+                continue;
+            }
+            if entry.take_referenced(ByFallback) {
                 continue;
             }
             if !status.is_resident() && self.search == Ghosts::Judge {
@@ -512,10 +542,10 @@ impl Apr {
         loop {
             let page = match by {
                 ByDefault => self.named_by_default.first()?,
-                ByFallback => self.fallback_queues().bottom(named_by_fallback(object))?,
+                ByFallback => self.fallback_queues().0.bottom(named_by_fallback(object))?,
             };
             self.fold(page, mmu);
-            if self.pages[page].status() == Status::Named(by) {
+            if self.pages[page].status().record() == Some(by) {
                 return Some(page);
             }
         }
@@ -645,24 +675,24 @@ impl Policy for Apr {
         self.stayed.check()?;
         let mut in_clock = self.lists.iter(CLOCK);
         ensure!(
-            in_clock.all(|page| self.is_in_list(self.pages[page].status(), ByDefault)),
+            in_clock.all(|page| Self::is_in_list(self.pages[page].status(), ByDefault)),
             "a page in CLOCK's list does not belong there"
         );
         let mut in_ghosts = self.lists.iter(GHOSTS);
         let is_ghost = |page| matches!(self.pages[page].status(), Status::Ghost(_));
         ensure!(in_ghosts.all(is_ghost), "a page among the ghosts is none");
-        let fallback_queues = if self.named_stay { &self.stayed } else { &self.lists };
+        let (fallback_queues, queued_status) = self.fallback_queues();
         let (mut stacked, mut queued) = (0, 0);
         for object in 0..self.objects.len() as u32 {
             let is_here = |page, in_list| self.pages[page].object() == object && in_list;
             let mut stack = self.lists.iter(stack_of(object));
             ensure!(
-                stack.all(|page| is_here(page, self.is_in_list(self.pages[page].status(), ByFallback))),
+                stack.all(|page| is_here(page, Self::is_in_list(self.pages[page].status(), ByFallback))),
                 "a page in the stack of object {object} does not belong there"
             );
             let mut queue = fallback_queues.iter(named_by_fallback(object));
             ensure!(
-                queue.all(|page| is_here(page, self.pages[page].status() == Status::Named(ByFallback))),
+                queue.all(|page| is_here(page, self.pages[page].status() == queued_status)),
                 "a page in the queue of object {object} does not belong there"
             );
             stacked += self.lists.len(stack_of(object));
@@ -673,10 +703,10 @@ impl Policy for Apr {
             let (status, named_at) = (entry.status(), entry.named_at);
             residents += usize::from(status.is_resident());
             let in_lists = [
-                self.is_in_list(status, ByDefault),
-                self.is_in_list(status, ByFallback),
+                Self::is_in_list(status, ByDefault),
+                Self::is_in_list(status, ByFallback),
                 matches!(status, Status::Ghost(_)),
-                status == Status::Named(ByFallback),
+                status == queued_status,
             ];
             in_lists.iter().zip(&mut listed).for_each(|(is_in, pages)| *pages += usize::from(*is_in));
             ensure!(
@@ -908,7 +938,7 @@ mod tests {
         let policy = machine.policy();
         let show = |page: PageId| match policy.pages[page].status() {
             Status::Ghost(_) => format!("{page}'"),
-            Status::Named(_) => format!("{page}!"),
+            Status::Named(_) | Status::Passed => format!("{page}!"),
             Status::Resident | Status::Absent => format!("{page}"),
         };
         policy.lists.iter(stack_of(object)).map(show).collect::<Vec<_>>().join(" ")
