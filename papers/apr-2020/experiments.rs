@@ -3,23 +3,35 @@
 //! Conventions: faults per million instructions, without those taken while a frame was still free.
 //! Memory sizes are shares of a workload's pages. The smallest is at least eight times the window
 //! of the workload's trace; below that, policies with reference bits see another string than the
-//! program made. SEQ falls back on CLOCK, as in the thesis.
+//! program made. The thesis stops each curve where performance saturates: sizes at which CLOCK
+//! takes less than a hundredth of its most faults do not count, unless stated otherwise. SEQ falls
+//! back on CLOCK, as in the thesis.
 
-use crate::{Bar, Error, Item, Lab, Limit, Measurement, Place, Published, Report, Scale};
+use crate::kept::{Change, Counts};
+use crate::workload::{string, twice};
+use crate::{Bar, Error, Figure, Item, Lab, Limit, Measurement, Place, Published, Report, Scale};
 use std::sync::Arc;
+use sweephand_policy::SplitMix64;
+use sweephand_report::{ChartLine, LineChart, plot_lines};
 use sweephand_results::Table;
-use sweephand_sim::{MemorySize, Outcome, RefaultDistances, SweepError};
+use sweephand_sim::{MemorySize, RefaultDistances, SweepError};
 use sweephand_trace::Trace;
 
 const FOLDER: &str = "apr-2020";
 
 pub(crate) const ITEMS: &[Item] = &[
+    Item {
+        id: "apr/table-1.1",
+        folder: FOLDER,
+        title: "APR 2020, Table 1.1: which policies handle which loops",
+        run: table_1_1,
+    },
     Item { id: "apr/table-4.1", folder: FOLDER, title: "APR 2020, Table 4.1: the workloads", run: table_4_1 },
     Item {
         id: "apr/figure-4.1",
         folder: FOLDER,
         title: "APR 2020, Figure 4.1: page faults against memory size",
-        run: figure_4_1,
+        run: |lab| with_simulations(lab, figure_4_1),
     },
     Item {
         id: "apr/figure-4.2",
@@ -31,13 +43,25 @@ pub(crate) const ITEMS: &[Item] = &[
         id: "apr/figure-4.3",
         folder: FOLDER,
         title: "APR 2020, Figure 4.3: the decay factor",
-        run: figure_4_3,
+        run: |lab| with_simulations(lab, figure_4_3),
     },
     Item {
         id: "apr/summary",
         folder: FOLDER,
         title: "APR 2020: how many faults fewer than others",
         run: summary,
+    },
+    Item {
+        id: "apr/worst-case",
+        folder: FOLDER,
+        title: "APR 2020: where APR is worse than CLOCK, and what a fault costs",
+        run: |lab| with_simulations(lab, worst_case),
+    },
+    Item {
+        id: "apr/clock-pro",
+        folder: FOLDER,
+        title: "APR 2020: CLOCK-Pro when every page is used again at once",
+        run: |lab| with_simulations(lab, clock_pro),
     },
     Item {
         id: "apr/window",
@@ -47,16 +71,32 @@ pub(crate) const ITEMS: &[Item] = &[
     },
 ];
 
-/// The thesis's workloads that are recorded: its name for them and the trace.
-const WORKLOADS: [(&str, &str); 7] = [
-    ("cholesky", "cholesky"),
-    ("fft", "fft22"),
-    ("lu_cb", "lu_cb"),
-    ("ocean_cp", "ocean_cp_1026"),
-    ("radiosity", "radiosity"),
-    ("raytrace", "raytrace"),
-    ("water_nsquared", "water_nsquared"),
+/// Runs an item, and puts the simulations that it used beside its result.
+fn with_simulations(lab: &Lab, run: fn(&Lab) -> Result<Report, Error>) -> Result<Report, Error> {
+    lab.take_simulations();
+    let mut report = run(lab)?;
+    report.cells = lab.take_simulations();
+    Ok(report)
+}
+
+/// The thesis's workloads. Traces are called the same.
+const WORKLOADS: [&str; 12] = [
+    "cholesky",
+    "fft",
+    "lu_cb",
+    "lu_ncb",
+    "ocean_cp",
+    "ocean_ncp",
+    "radiosity",
+    "radix",
+    "raytrace",
+    "volrend",
+    "water_nsquared",
+    "water_spatial",
 ];
+
+/// Further recordings, of smaller inputs: the worst case is looked for in them too.
+const SMALLER: [&str; 2] = ["lu_cb_1024", "lu_ncb_1024"];
 
 /// The policies compared.
 const POLICIES: [(&str, &str); 5] =
@@ -69,7 +109,9 @@ const SEQ: usize = 3;
 const APR: usize = 4;
 
 /// Memory sizes in percent of a workload's pages.
-const PERCENTS: [u32; 9] = [10, 20, 30, 40, 50, 60, 70, 80, 90];
+const PERCENTS: [u32; 19] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95];
+/// Those of the figures that compare readings.
+const TENS: [u32; 9] = [10, 20, 30, 40, 50, 60, 70, 80, 90];
 /// A memory has at least so many times the pages of its trace's window.
 const WINDOWS: u64 = 8;
 
@@ -79,23 +121,41 @@ struct Curves {
     trace: Arc<Trace>,
     /// Memory in percent of the pages, and in pages.
     sizes: Vec<(u32, usize)>,
-    /// By policy and by size; those while a frame was free left out.
+    /// By policy and by size.
+    counts: Vec<Vec<Counts>>,
+    /// Faults by policy and by size; those while a frame was free left out.
     faults: Vec<Vec<u64>>,
+    /// The sizes at which CLOCK takes a hundredth of its most faults or more; all if CLOCK is not
+    /// among the policies.
+    unsaturated: Vec<bool>,
 }
 
 impl Curves {
     fn measure(
         lab: &Lab,
-        (workload, trace): (&'static str, &'static str),
+        workload: &'static str,
+        percents: &[u32],
         policies: &[&str],
     ) -> Result<Self, Error> {
-        let trace = lab.splash_trace(trace)?;
-        let sizes = sizes(&trace);
-        let frames: Vec<_> = sizes.iter().map(|(_, frames)| *frames).collect();
-        Ok(Self { sizes, ..Self::at(lab, workload, &trace, &frames, policies)? })
+        Self::changed(lab, workload, percents, None, policies)
     }
 
-    /// At other sizes than those of the figures.
+    /// On a change of the workload's trace.
+    fn changed(
+        lab: &Lab,
+        workload: &'static str,
+        percents: &[u32],
+        change: Option<Change>,
+        policies: &[&str],
+    ) -> Result<Self, Error> {
+        let trace = Arc::new(lab.splash_trace(workload)?);
+        let sizes = sizes(&trace, percents);
+        let frames: Vec<_> = sizes.iter().map(|(_, frames)| *frames).collect();
+        let counts = lab.simulations(workload, &trace, change, policies, &frames)?;
+        Ok(Self::new(workload, trace, sizes, policies, counts))
+    }
+
+    /// At other sizes than those of the figures, on a trace of another kind.
     fn at(
         lab: &Lab,
         workload: &'static str,
@@ -103,18 +163,36 @@ impl Curves {
         frames: &[usize],
         policies: &[&str],
     ) -> Result<Self, Error> {
-        let faults = |outcome: &Outcome| outcome.faults - outcome.warmup_faults;
-        let outcomes = lab.outcomes(trace, policies, frames)?;
-        let faults = outcomes.iter().map(|by_size| by_size.iter().map(faults).collect()).collect();
+        let counts = lab.simulations(workload, trace, None, policies, frames)?;
         let share = |frames: usize| 100 * frames as u64 / trace.header().totals.distinct_pages;
         let sizes = frames.iter().map(|&frames| (share(frames) as u32, frames)).collect();
-        Ok(Self { workload, trace: Arc::clone(trace), sizes, faults })
+        Ok(Self::new(workload, Arc::clone(trace), sizes, policies, counts))
+    }
+
+    fn new(
+        workload: &'static str,
+        trace: Arc<Trace>,
+        sizes: Vec<(u32, usize)>,
+        policies: &[&str],
+        counts: Vec<Vec<Counts>>,
+    ) -> Self {
+        let faults: Vec<Vec<u64>> =
+            counts.iter().map(|by_size| by_size.iter().map(Counts::when_full).collect()).collect();
+        let clock = policies.iter().position(|policy| *policy == POLICIES[CLOCK].1);
+        let unsaturated = match clock.map(|clock| &faults[clock]) {
+            None => vec![true; sizes.len()],
+            Some(of_clock) => {
+                let most = of_clock.iter().copied().max().unwrap_or(0);
+                of_clock.iter().map(|faults| *faults > 0 && 100 * faults >= most).collect()
+            }
+        };
+        Self { workload, trace, sizes, counts, faults, unsaturated }
     }
 
     /// Every workload under the policies compared.
     fn all(lab: &Lab) -> Result<Vec<Self>, Error> {
         let policies = POLICIES.map(|(_, policy)| policy);
-        WORKLOADS.iter().map(|workload| Self::measure(lab, *workload, &policies)).collect()
+        WORKLOADS.iter().map(|workload| Self::measure(lab, workload, &PERCENTS, &policies)).collect()
     }
 
     /// Faults per million instructions.
@@ -142,8 +220,14 @@ impl Curves {
         self.faults[policy].iter().zip(&self.faults[other]).map(fewer).collect()
     }
 
-    /// The mean of that over the sizes.
+    /// The mean of that over the sizes that count.
     fn mean_fewer(&self, policy: usize, other: usize) -> f64 {
+        let fewer = self.fewer(policy, other).into_iter().zip(&self.unsaturated);
+        mean(fewer.filter(|(_, counts)| **counts).filter_map(|(fewer, _)| fewer))
+    }
+
+    /// The same over all sizes.
+    fn mean_fewer_of_all(&self, policy: usize, other: usize) -> f64 {
         mean(self.fewer(policy, other).into_iter().flatten())
     }
 
@@ -153,25 +237,49 @@ impl Curves {
         100.0 * (1.0 - faults / of_other)
     }
 
-    /// The sizes at which `policy` takes no more faults than any other but OPT.
-    fn sizes_won(&self, policy: usize) -> usize {
+    /// The sizes that count, and those of them at which `policy` takes no more faults than any
+    /// other but OPT.
+    fn sizes_won(&self, policy: usize) -> (usize, usize) {
         let won = |size: &usize| {
             (CLOCK..POLICIES.len()).all(|other| self.faults[policy][*size] <= self.faults[other][*size])
         };
-        (0..self.sizes.len()).filter(won).count()
+        let count = |size: &usize| self.unsaturated[*size];
+        let sizes = || (0..self.sizes.len()).filter(count);
+        (sizes().count(), sizes().filter(won).count())
+    }
+
+    /// The curves as a drawing.
+    fn figure(&self) -> Figure {
+        let name = format!("Page faults of {} against memory size", self.workload);
+        let lines = POLICIES.iter().zip(&self.faults).map(|((policy, _), faults)| {
+            let points = self.sizes.iter().zip(faults);
+            ChartLine {
+                name: (*policy).into(),
+                points: points.map(|((at, _), &faults)| (f64::from(*at), self.rate(faults))).collect(),
+                published: Vec::new(),
+            }
+        });
+        let chart = LineChart {
+            name: name.clone(),
+            x: format!("{}: memory in percent of its pages", self.workload),
+            y: "faults per million instructions".into(),
+            logarithmic: false,
+            lines: lines.collect(),
+        };
+        Figure { file: format!("figure-4.1-{}.svg", self.workload), name, svg: plot_lines(&chart) + "\n" }
     }
 }
 
 /// The memory sizes of a workload: percent and pages.
-fn sizes(trace: &Trace) -> Vec<(u32, usize)> {
+fn sizes(trace: &Trace, percents: &[u32]) -> Vec<(u32, usize)> {
     let header = trace.header();
     let least = WINDOWS * header.metadata.window;
     let frames = |percent: u32| {
         let size = MemorySize::Percent(f64::from(percent));
         size.frames(header.totals.distinct_pages, header.metadata.page_size).expect("all of it at most")[0]
     };
-    let sizes = PERCENTS.map(|percent| (percent, frames(percent)));
-    sizes.into_iter().filter(|(_, frames)| *frames as u64 >= least).collect()
+    let sizes = percents.iter().map(|&percent| (percent, frames(percent)));
+    sizes.filter(|(_, frames)| *frames as u64 >= least).collect()
 }
 
 fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
@@ -198,7 +306,7 @@ fn list(items: impl IntoIterator<Item = String>) -> String {
 
 /// The traces measured on.
 fn traces(lab: &Lab) -> Result<String, Error> {
-    let describe = |(_, name): &(&str, &'static str)| -> Result<String, Error> {
+    let describe = |name: &&'static str| -> Result<String, Error> {
         Ok(format!("{name} {:016x}", lab.splash_trace(name)?.header().checksum))
     };
     let described = WORKLOADS.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
@@ -221,33 +329,26 @@ fn table_4_1(lab: &Lab) -> Result<Report, Error> {
     let published_columns = quantities.map(|quantity| published.column(quantity));
     let (mut nearest, mut other_inputs) = (Vec::new(), Vec::new());
     for (row, workload) in published.words("workload").into_iter().enumerate() {
-        let recorded = WORKLOADS.iter().find(|(name, _)| *name == workload);
-        assert_eq!(recorded.map_or("", |(_, trace)| trace), published.words("recorded")[row]);
-        let ours = match recorded {
-            None => None,
-            Some((_, trace)) => {
-                let trace = lab.splash_trace(trace)?;
-                let totals = &trace.header().totals;
-                let bytes = totals.distinct_pages * trace.header().metadata.page_size;
-                let instructions = totals.instructions.unwrap_or(0) as f64 / 1e6;
-                Some([
-                    instructions,
-                    totals.references as f64 / 1e6,
-                    bytes as f64 / 1e6,
-                    totals.objects as f64,
-                ])
-            }
-        };
+        let trace = lab.splash_trace(WORKLOADS[row])?;
+        assert_eq!(WORKLOADS[row], workload, "rows are in the order of the workloads");
+        let totals = &trace.header().totals;
+        let bytes = totals.distinct_pages * trace.header().metadata.page_size;
+        let ours = [
+            totals.instructions.unwrap_or(0) as f64 / 1e6,
+            totals.references as f64 / 1e6,
+            bytes as f64 / 1e6,
+            totals.objects as f64,
+        ];
         let mut cells = vec![workload.to_string()];
         for (quantity, column) in published_columns.iter().enumerate() {
-            let theirs = column[row];
-            let ours = ours.map_or("-".into(), |ours| number(ours[quantity]));
-            cells.extend([number(theirs), ours]);
+            cells.extend([number(column[row]), number(ours[quantity])]);
         }
-        if let Some(ours) = ours {
-            let ratio = ours[2] / published_columns[2][row];
-            let name = format!("{workload} {ratio:.2}");
-            if (0.8..=1.25).contains(&ratio) { nearest.push(name) } else { other_inputs.push(name) }
+        let ratio = ours[2] / published_columns[2][row];
+        let name = format!("{workload} {ratio:.2}");
+        if (0.8..=1.25).contains(&ratio) {
+            nearest.push(name)
+        } else {
+            other_inputs.push(name)
         }
         table.row(cells);
     }
@@ -278,13 +379,15 @@ fn figure_4_1(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
         method: format!(
             "{}\nPage faults per million instructions, those taken while a frame was free left out. Memory in percent of the \
-             pages touched. The thesis prints curves, no numbers: what can be checked is what it says of them.",
+             pages touched. The thesis prints curves, no numbers: what can be checked is what it says of them. Means are \
+             over the sizes at which CLOCK takes a hundredth of its most faults or more.",
             traces(lab)?
         ),
         ..Report::default()
     };
     for curve in &curves {
         report.tables.push((format!("{}.", curve.workload), curve.table(POLICIES.map(|(name, _)| name))));
+        report.figures.push(curve.figure());
     }
     let of = |workload: &str| curves.iter().find(|curve| curve.workload == workload).expect("recorded");
     let fewer = |workload: &str, policy, other| of(workload).mean_fewer(policy, other);
@@ -292,66 +395,67 @@ fn figure_4_1(lab: &Lab) -> Result<Report, Error> {
         list(workloads.iter().map(|workload| format!("{workload} {:+.1} %", -fewer(workload, policy, other))))
     };
 
-    report.claim("apr07", Bar::Paper).exact(
-        "SEQ takes fewer faults than APR on fft (and radix, which is not recorded), mean over sizes",
-        fewer("fft", SEQ, APR) > 0.0,
-        format!("{:.1} % fewer", fewer("fft", SEQ, APR)),
+    let by_seq = ["fft", "radix"];
+    report.claim("apr07", Bar::Paper).cases(
+        "SEQ takes fewer faults than APR on fft and radix, mean over sizes",
+        by_seq.map(|workload| fewer(workload, SEQ, APR) > 0.0),
+        format!("against APR {}", each(&by_seq, SEQ, APR)),
     );
-    let consistent = ["lu_cb", "radiosity", "raytrace", "water_nsquared"];
-    let all_won = consistent.iter().all(|workload| of(workload).sizes_won(APR) == of(workload).sizes.len());
-    let won = |workload: &&str| {
-        format!("{workload} at {} of {} sizes", of(workload).sizes_won(APR), of(workload).sizes.len())
-    };
-    report.claim("apr08", Bar::Paper).exact(
-        "APR takes no more faults than CLOCK, CLOCK-Pro and SEQ at any size on lu_cb, radiosity, raytrace, water_nsquared (and \
-         volrend, which is not recorded)",
-        all_won,
-        list(consistent.iter().map(won)),
+    let consistent = ["lu_cb", "radiosity", "raytrace", "volrend", "water_nsquared"];
+    let won = consistent.map(|workload| of(workload).sizes_won(APR));
+    report.claim("apr08", Bar::Paper).cases(
+        "APR takes no more faults than CLOCK, CLOCK-Pro and SEQ at any size on lu_cb, radiosity, raytrace, volrend, water_nsquared",
+        won.map(|(sizes, won)| sizes == won),
+        list(consistent.iter().zip(won).map(|(name, (sizes, won))| format!("{name} at {won} of {sizes} sizes"))),
     );
-    report.claim("apr09", Bar::Ours).exact(
-        "APR is remarkably better than CLOCK on cholesky (and ocean_ncp, which is not recorded): by more than the thesis's mean \
-         of 22 %, mean over sizes",
-        fewer("cholesky", APR, CLOCK) > 22.0,
-        each(&["cholesky"], APR, CLOCK),
+    let remarkable = ["cholesky", "ocean_ncp"];
+    report.claim("apr09", Bar::Ours).cases(
+        "APR is remarkably better than CLOCK on cholesky and ocean_ncp: by more than the thesis's mean of 22 %, mean over sizes",
+        remarkable.map(|workload| fewer(workload, APR, CLOCK) > 22.0),
+        each(&remarkable, APR, CLOCK),
     );
-    let names = WORKLOADS.map(|(name, _)| name);
     let as_said = |workload: &str| {
         let fewer = fewer(workload, CLOCK_PRO, CLOCK);
-        if workload == "ocean_cp" { fewer > 5.0 } else { fewer.abs() <= 5.0 }
+        match workload {
+            "ocean_cp" | "ocean_ncp" => fewer > 5.0,
+            "volrend" => fewer < -5.0,
+            _ => fewer.abs() <= 5.0,
+        }
     };
-    report.claim("apr10", Bar::Ours).exact(
-        "CLOCK-Pro is better than CLOCK on ocean_cp (by more than 5 %) and equal on the others (within 5 %), mean over sizes",
-        names.iter().all(|workload| as_said(workload)),
-        format!("against CLOCK {}", each(&names, CLOCK_PRO, CLOCK)),
+    report.claim("apr10", Bar::Ours).cases(
+        "CLOCK-Pro is better than CLOCK on ocean_cp and ocean_ncp (by more than 5 %), worse on volrend, and equal on the others \
+         (within 5 %), mean over sizes",
+        WORKLOADS.map(as_said),
+        format!("against CLOCK {}", each(&WORKLOADS, CLOCK_PRO, CLOCK)),
     );
     let worse = ["cholesky", "ocean_cp", "radiosity"];
-    report.claim("apr11", Bar::Paper).exact(
+    report.claim("apr11", Bar::Paper).cases(
         "SEQ is worse than CLOCK on cholesky, ocean_cp and radiosity, mean over sizes",
-        worse.iter().all(|workload| fewer(workload, SEQ, CLOCK) < 0.0),
-        format!("against CLOCK {}", each(&names, SEQ, CLOCK)),
+        worse.map(|workload| fewer(workload, SEQ, CLOCK) < 0.0),
+        format!("against CLOCK {}", each(&WORKLOADS, SEQ, CLOCK)),
     );
     let close = ["radiosity", "water_nsquared"];
-    report.claim("apr12", Bar::Ours).exact(
+    report.claim("apr12", Bar::Ours).cases(
         "APR is close to OPT on radiosity and water_nsquared: at most 20 % more faults, mean over sizes",
-        close.iter().all(|workload| fewer(workload, APR, OPT) >= -20.0),
-        format!("against OPT {}", each(&names, APR, OPT)),
+        close.map(|workload| fewer(workload, APR, OPT) >= -20.0),
+        format!("against OPT {}", each(&WORKLOADS, APR, OPT)),
     );
-    let improved = names.iter().filter(|workload| fewer(workload, APR, CLOCK) > 5.0).count();
-    report.claim("apr13", Bar::Ours).exact(
-        "APR improves three workloads of four markedly (by more than 5 % against CLOCK, mean over sizes)",
-        4 * improved >= 3 * names.len(),
-        format!("{improved} of {}: against CLOCK {}", names.len(), each(&names, APR, CLOCK)),
+    let improved = WORKLOADS.iter().filter(|workload| fewer(workload, APR, CLOCK) > 5.0).count();
+    report.claim("apr13", Bar::Paper).exact(
+        "APR improves nine of the twelve workloads markedly (ours: by more than 5 % against CLOCK, mean over sizes)",
+        improved >= 9,
+        format!("{improved}: against CLOCK {}", each(&WORKLOADS, APR, CLOCK)),
     );
     let saturated = |workload: &str| {
         let curve = of(workload);
         let last = curve.sizes.len() - 1;
         [CLOCK, APR].map(|policy| curve.rate(curve.faults[policy][last]))
     };
-    let small = ["raytrace", "water_nsquared"];
-    report.claim("apr16", Bar::Ours).exact(
-        "raytrace and water_nsquared (and volrend, which is not recorded) need less memory than they have pages: at 90 % of them \
-         CLOCK and APR take less than a fault in ten million instructions",
-        small.iter().all(|workload| saturated(workload).iter().all(|rate| *rate < 0.1)),
+    let small = ["raytrace", "volrend", "water_nsquared"];
+    report.claim("apr16", Bar::Ours).cases(
+        "raytrace, volrend and water_nsquared need less memory than they have pages: at 95 % of them CLOCK and APR take less than a \
+         fault in ten million instructions",
+        small.map(|workload| saturated(workload).iter().all(|rate| *rate < 0.1)),
         list(small.iter().map(|workload| {
             let [clock, apr] = saturated(workload);
             format!("{workload}: CLOCK {} and APR {} in a million", rate_text(clock), rate_text(apr))
@@ -366,7 +470,7 @@ fn figure_4_2(lab: &Lab) -> Result<Report, Error> {
             "{}\nThe refault distance of an eviction is the number of references that the program makes until the page's fault; \
              pages that never come back are left out. Records of a reduced trace count as the references that lay between \
              them: those between two marks, a million instructions apart, are spread evenly over its records. Memory is the mean \
-             of the sizes of Figure 4.1.",
+             of 10, 20, ... 90 % of the pages (those of at least eight windows).",
             traces(lab)?
         ),
         ..Report::default()
@@ -377,9 +481,9 @@ fn figure_4_2(lab: &Lab) -> Result<Report, Error> {
     let mut with_end = Table::new(heading());
     let mut never = Table::new(heading());
     let mut ratios = Vec::new();
-    for (workload, trace) in WORKLOADS {
-        let trace = lab.splash_trace(trace)?;
-        let frames = mean(sizes(&trace).into_iter().map(|(_, frames)| frames as f64)).round() as usize;
+    for workload in WORKLOADS {
+        let trace = lab.splash_trace(workload)?;
+        let frames = mean(sizes(&trace, &TENS).into_iter().map(|(_, frames)| frames as f64)).round() as usize;
         let distances = lab.refault_distances(&trace, &policies, frames)?;
         let row = || [workload.to_string(), frames.to_string()].into_iter();
         let ratio = |mean: fn(&RefaultDistances) -> Option<f64>| {
@@ -446,7 +550,7 @@ fn figure_4_3(lab: &Lab) -> Result<Report, Error> {
     };
     let mut sensitive = Vec::new();
     for workload in WORKLOADS {
-        let curves = Curves::measure(lab, workload, &DECAYS.map(|(_, policy)| policy))?;
+        let curves = Curves::measure(lab, workload, &TENS, &DECAYS.map(|(_, policy)| policy))?;
         let spread = |size: usize| {
             let of_size = || curves.faults.iter().map(|by_size| by_size[size]);
             let (least, most) = (of_size().min().expect("a policy"), of_size().max().expect("a policy"));
@@ -455,8 +559,8 @@ fn figure_4_3(lab: &Lab) -> Result<Report, Error> {
         };
         let spreads = (0..curves.sizes.len()).map(|size| (spread(size), curves.sizes[size].0));
         let widest = spreads.max_by(|a, b| a.0.total_cmp(&b.0)).expect("a size");
-        sensitive.push((workload.0, widest));
-        report.tables.push((format!("{}.", workload.0), curves.table(DECAYS.map(|(name, _)| name))));
+        sensitive.push((workload, widest));
+        report.tables.push((format!("{workload}."), curves.table(DECAYS.map(|(name, _)| name))));
     }
     let others = sensitive.iter().filter(|(workload, _)| *workload != "lu_cb");
     let lu_cb = sensitive.iter().find(|(workload, _)| *workload == "lu_cb").expect("recorded").1;
@@ -477,8 +581,9 @@ fn summary(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
         method: format!(
             "{}\nBy how many percent APR takes fewer page faults (those while a frame was free left out): mean over the sizes of \
-             Figure 4.1, then over the workloads. The thesis prints the means only and does not say in which order it took them. \
-             Sizes at which the other policy takes no faults are left out.",
+             Figure 4.1 at which CLOCK takes a hundredth of its most faults or more (the thesis stops its curves where \
+             performance saturates), then over the workloads. The thesis prints the means only and does not say in which order it \
+             took them. Sizes at which the other policy takes no faults are left out.",
             traces(lab)?
         ),
         ..Report::default()
@@ -496,14 +601,14 @@ fn summary(lab: &Lab) -> Result<Report, Error> {
         let cells = columns.map(|(_, policy, other)| one_decimal(of_column(policy, other)));
         table.row(std::iter::once(name.to_string()).chain(cells));
     };
-    let mean_over = |chosen: &dyn Fn(&Curves) -> bool, policy, other| {
-        mean(curves.iter().filter(|curve| chosen(curve)).map(|curve| curve.mean_fewer(policy, other)))
-    };
+    let mean_over = |policy, other| mean(curves.iter().map(|curve| curve.mean_fewer(policy, other)));
     for curve in &curves {
         row(curve.workload, &|policy, other| curve.mean_fewer(policy, other));
     }
-    row("mean", &|policy, other| mean_over(&|_| true, policy, other));
-    row("mean without fft", &|policy, other| mean_over(&|curve| curve.workload != "fft", policy, other));
+    row("mean", &|policy, other| mean_over(policy, other));
+    row("mean, all sizes", &|policy, other| {
+        mean(curves.iter().map(|curve| curve.mean_fewer_of_all(policy, other)))
+    });
     row("mean, faults of all sizes added up", &|policy, other| {
         mean(curves.iter().map(|curve| curve.fewer_in_all(policy, other)))
     });
@@ -544,7 +649,7 @@ fn summary(lab: &Lab) -> Result<Report, Error> {
         report.tables.push((line, worst.over_time(lab)?));
     }
 
-    let means = [CLOCK, CLOCK_PRO, SEQ].map(|other| mean_over(&|_| true, APR, other));
+    let means = [CLOCK, CLOCK_PRO, SEQ].map(|other| mean_over(APR, other));
     for ((id, other, published), measured) in
         [("apr01", CLOCK, 22.0), ("apr02", CLOCK_PRO, 22.1), ("apr03", SEQ, 16.4)].into_iter().zip(means)
     {
@@ -563,13 +668,6 @@ fn summary(lab: &Lab) -> Result<Report, Error> {
         means[0] >= 13.0,
         format!("{:.1} %", means[0]),
     );
-    let worst = Worst::of(&curves, CLOCK, 1).expect("some size has faults");
-    report.check(
-        "APR is never more than 12 % worse than CLOCK on these programs, from 10 % of \
-         their pages up (on all twelve, and below that, it is: see the README)",
-        worst.fewer >= -12.0,
-        format!("at worst {:+.1} %, {}", -worst.fewer, worst.place()),
-    );
     let water = curves.iter().find(|curve| curve.workload == "water_nsquared").expect("recorded");
     let at = water.sizes.iter().position(|(percent, _)| *percent == 20).expect("large enough");
     let above = -water.fewer(APR, OPT)[at].unwrap_or(f64::INFINITY);
@@ -577,6 +675,234 @@ fn summary(lab: &Lab) -> Result<Report, Error> {
         "APR is within 20 % of OPT on water_nsquared at 20 % of its pages",
         above <= 20.0,
         format!("{above:+.1} %"),
+    );
+    Ok(report)
+}
+
+/// Where APR is worse than CLOCK, in the reading of the default and with named pages that stay.
+fn worst_case(lab: &Lab) -> Result<Report, Error> {
+    let mut report = Report {
+        method: format!(
+            "{}\nAlso lu with n = 1024. Sizes from 5 to 95 % of the pages in steps of 5, those of at least eight windows of the trace. \
+             APR's faults against CLOCK's (those while a frame was free left out) where CLOCK takes {FEW_FAULTS} or more. \
+             Looks: entries of CLOCK's list and of the stacks looked at, for each fault.",
+            traces(lab)?
+        ),
+        ..Report::default()
+    };
+    let policies = [POLICIES[CLOCK].1, POLICIES[APR].1, "apr:named=stay"];
+    let heading = ["workload", "sizes", "APR at its worst", "sizes above 12 %", "most looks a fault"];
+    let stay = ["`named=stay` at its worst", "most looks a fault"];
+    let mut table = Table::new(heading.into_iter().chain(stay));
+    // The worst of each reading over all, where, and in how many cells it is more than 12 %.
+    let mut worst = [(f64::NEG_INFINITY, String::new(), 0), (f64::NEG_INFINITY, String::new(), 0)];
+    let mut most_looks = [0.0_f64; 2];
+    let mut cells = 0;
+    for workload in WORKLOADS.into_iter().chain(SMALLER) {
+        let curves = Curves::measure(lab, workload, &PERCENTS, &policies)?;
+        let sizes: Vec<usize> =
+            (0..curves.sizes.len()).filter(|size| curves.faults[0][*size] >= FEW_FAULTS).collect();
+        cells += sizes.len();
+        let mut row = vec![workload.to_string(), sizes.len().to_string()];
+        for (reading, policy) in [1, 2].into_iter().enumerate() {
+            let more = |size: usize| {
+                100.0 * (curves.faults[policy][size] as f64 / curves.faults[0][size] as f64 - 1.0)
+            };
+            let above = sizes.iter().filter(|size| more(**size) > 12.0).count();
+            let looks = |size: &usize| {
+                let Counts { hand_steps, faults, .. } = curves.counts[policy][*size];
+                hand_steps as f64 / faults as f64
+            };
+            let looks = sizes.iter().map(looks).fold(0.0, f64::max);
+            most_looks[reading] = most_looks[reading].max(looks);
+            let at = sizes.iter().copied().max_by(|a, b| more(*a).total_cmp(&more(*b)));
+            let text = at.map_or("-".into(), |at| {
+                let text = format!("{:+.1} % at {} %", more(at), curves.sizes[at].0);
+                let of = &mut worst[reading];
+                of.2 += above;
+                if more(at) > of.0 {
+                    (of.0, of.1) =
+                        (more(at), format!("{:+.1} %, {workload} at {} %", more(at), curves.sizes[at].0));
+                }
+                text
+            });
+            row.push(text);
+            if reading == 0 {
+                row.push(above.to_string());
+            }
+            row.push(one_decimal(looks));
+        }
+        table.row(row);
+    }
+    report.tables.push((
+        "APR against CLOCK at its worst, and the sizes at which it takes more than 12 % more.".into(),
+        table,
+    ));
+    let [default, stay] = &worst;
+    report.check(
+        "APR is never more than 12 % worse than CLOCK",
+        default.0 <= 12.0,
+        format!("at worst {}; more than 12 % in {} of {cells} cells", default.1, default.2),
+    );
+    report.check(
+        "nor is it with `named=stay`",
+        stay.0 <= 12.0,
+        format!("at worst {}; more than 12 % in {} of {cells} cells", stay.1, stay.2),
+    );
+    report.check(
+        "a fault takes at most 20 looks",
+        most_looks[0] <= 20.0,
+        format!("at most {:.1}; with `named=stay` {:.1}", most_looks[0], most_looks[1]),
+    );
+    Ok(report)
+}
+
+/// Programs on which CLOCK-Pro is tried under the thesis's own explanation: the smaller traces.
+const TRIED: [&str; 8] =
+    ["cholesky", "lu_cb", "water_nsquared", "fft", "raytrace", "ocean_cp", "water_spatial", "volrend"];
+
+fn clock_pro(lab: &Lab) -> Result<Report, Error> {
+    let mut report = Report {
+        method: format!(
+            "{}\nThe thesis finds CLOCK-Pro about equal to CLOCK, and says why (section 2.1): programs touch bytes, so a page that \
+             comes in is used again at once and looks reused. *Twice*: every reference of the trace comes twice, so the bit of every \
+             page is set when it has come in. *Settled*: the bit is cleared again when as many faults as 1 % of the frames have \
+             passed (`settle=1%`). Percent fewer faults than CLOCK on the same references, mean over 10, 20, ... 90 % of the pages at \
+             which CLOCK takes a hundredth of its most faults or more. Programs with the smaller traces.",
+            traces(lab)?
+        ),
+        ..Report::default()
+    };
+    let mut table = Table::new(["workload", "as recorded", "twice", "settled"]);
+    let change = Change { name: "twice", make: twice };
+    let mut columns = [Vec::new(), Vec::new(), Vec::new()];
+    for workload in TRIED {
+        let as_recorded =
+            Curves::measure(lab, workload, &TENS, &["clock", "clock-pro", "clock-pro:settle=1%"])?;
+        let twice = Curves::changed(lab, workload, &TENS, Some(change), &["clock", "clock-pro"])?;
+        let fewer = [as_recorded.mean_fewer(1, 0), twice.mean_fewer(1, 0), as_recorded.mean_fewer(2, 0)];
+        columns.iter_mut().zip(fewer).for_each(|(column, fewer)| column.push(fewer));
+        table.row(std::iter::once(workload.to_string()).chain(fewer.map(one_decimal)));
+    }
+    let means = columns.map(mean);
+    table.row(std::iter::once("mean".to_string()).chain(means.map(one_decimal)));
+    report.tables.push(("Percent fewer faults of CLOCK-Pro than of CLOCK.".into(), table));
+    report.claim("apr10", Bar::Ours).exact(
+        "the thesis's reason makes CLOCK-Pro equal to CLOCK (within 5 % on average) where every page is used again at once",
+        means[1].abs() <= 5.0,
+        format!("{:.1} % fewer faults; as recorded {:.1} %, settled {:.1} %", means[1], means[0], means[2]),
+    );
+    Ok(report)
+}
+
+/// Pages of the loops of Table 1.1, and how often they are gone through.
+const LOOP_PAGES: u64 = 3_000;
+const ROUNDS: u64 = 20;
+/// Memory, in percent of the loop.
+const LOOP_SIZES: [u64; 3] = [50, 70, 90];
+
+/// The loops of Table 1.1. Each is a string of page numbers.
+const LOOPS: [(&str, fn() -> Vec<u64>); 4] = [
+    ("sequential", || (0..ROUNDS * LOOP_PAGES).map(|step| step % LOOP_PAGES).collect()),
+    ("non-sequential", || {
+        let (mut order, mut random): (Vec<u64>, _) = ((0..LOOP_PAGES).collect(), SplitMix64::new(1));
+        for last in (1..order.len()).rev() {
+            order.swap(last, random.below(last as u64 + 1) as usize);
+        }
+        let pages = order.len();
+        order.into_iter().cycle().take(pages * ROUNDS as usize).collect()
+    }),
+    ("mixed", || {
+        // A small set that is used at random takes turns with the loop.
+        let mut random = SplitMix64::new(1);
+        let hot = LOOP_PAGES / 10;
+        let turn = |step: u64| [step % LOOP_PAGES, LOOP_PAGES + random.below(hot)];
+        (0..ROUNDS * LOOP_PAGES).flat_map(turn).collect()
+    }),
+    ("windowed", || {
+        // Each step looks back at pages of the last 1 %.
+        let mut random = SplitMix64::new(1);
+        let back = LOOP_PAGES / 100;
+        let turn = |step: u64| {
+            let mut last = || (step.saturating_sub(1 + random.below(back))) % LOOP_PAGES;
+            [step % LOOP_PAGES, last(), last()]
+        };
+        (0..ROUNDS * LOOP_PAGES).flat_map(turn).collect()
+    }),
+];
+
+/// The policies of Table 1.1, with CLOCK, and what it says of how they handle loops.
+const HANDLING: [(&str, &str, &str); 6] = [
+    ("CLOCK", "clock", ""),
+    ("EELRU", "eelru", "yes"),
+    ("UBM", "ubm", "yes"),
+    ("SEQ", "seq", "no"),
+    ("CLOCK-Pro", "clock-pro", "partly"),
+    ("APR", "apr", "yes"),
+];
+
+fn table_1_1(lab: &Lab) -> Result<Report, Error> {
+    let mut report = Report {
+        method: format!(
+            "Loops over {LOOP_PAGES} pages, {ROUNDS} rounds, in 50, 70 and 90 % as many frames: in order (sequential), in one random order \
+             (non-sequential), by turns with references to a set of {} other pages (mixed), and with each step looking back twice at the \
+             last {} pages (windowed). How much of the way from CLOCK to OPT a policy goes, in percent of the faults, mean over the \
+             sizes. A policy handles a loop if it goes half of the way or more, and partly if it goes a tenth or more. The thesis \
+             names the three kinds of loop and gives each policy one word; the patterns and the bars are ours.",
+            LOOP_PAGES / 10,
+            LOOP_PAGES / 100
+        ),
+        seeds: vec![1],
+        ..Report::default()
+    };
+    let frames = LOOP_SIZES.map(|percent| (LOOP_PAGES * percent / 100) as usize);
+    let policies: Vec<&str> =
+        std::iter::once("opt").chain(HANDLING.iter().map(|(_, policy, _)| *policy)).collect();
+    // By policy, then by loop.
+    let mut ways = vec![Vec::new(); HANDLING.len()];
+    for (_, pages) in LOOPS {
+        let outcomes = lab.outcomes(&string(pages().into_iter())?, &policies, &frames)?;
+        let faults = |policy: usize, size: usize| outcomes[policy][size].refaults() as f64;
+        for (policy, ways) in ways.iter_mut().enumerate() {
+            let way = |size: usize| {
+                100.0 * (faults(1, size) - faults(policy + 1, size)) / (faults(1, size) - faults(0, size))
+            };
+            ways.push(mean((0..frames.len()).map(way)));
+        }
+    }
+    let grade = |way: f64| match way {
+        way if way >= 50.0 => "yes",
+        way if way >= 10.0 => "partly",
+        _ => "no",
+    };
+    let mut table = Table::new(
+        std::iter::once("policy").chain(LOOPS.map(|(name, _)| name)).chain(["handles them, thesis", "ours"]),
+    );
+    let mut as_said = Vec::new();
+    let mut differs = Vec::new();
+    for ((name, _, said), ways) in HANDLING.iter().zip(&ways) {
+        // The thesis's loops are all but the sequential one.
+        let grades: Vec<&str> = ways[1..].iter().map(|way| grade(*way)).collect();
+        let ours = match grades.iter().filter(|grade| **grade == "yes").count() {
+            3 => "yes",
+            0 if grades.iter().all(|grade| *grade == "no") => "no",
+            _ => "partly",
+        };
+        let cells = ways.iter().map(|way| format!("{way:.0}, {}", grade(*way)));
+        table.row(std::iter::once((*name).to_string()).chain(cells).chain([(*said).into(), ours.into()]));
+        if !said.is_empty() {
+            as_said.push(ours == *said);
+            if ours != *said {
+                differs.push(format!("{name}: {said} there, {ours} here"));
+            }
+        }
+    }
+    report.tables.push(("How much of the way from CLOCK to OPT, and how that is called.".into(), table));
+    let agree = as_said.iter().filter(|same| **same).count();
+    report.claim("apr18", Bar::Ours).cases(
+        "EELRU, UBM and APR handle non-sequential, mixed and windowed loops, CLOCK-Pro partly, SEQ does not",
+        as_said.iter().copied(),
+        format!("{agree} of {} as in the thesis; {}", as_said.len(), list(differs)),
     );
     Ok(report)
 }
@@ -638,9 +964,7 @@ fn window(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
         method: "Page faults, those while a frame was free left out. `every run`: each run of references to a page is a record, \
                  a window of 1. `window 16`: the first and the last run of each page among 16 pages, as `sweephand import --window \
-                 16` makes it of the same recording. `recorded so`: another recording of the program, made with a window of 16 by \
-                 the recorder of the other SPLASH-3 traces, which makes one run of the two kept ones where nothing is left between \
-                 them."
+                 16` makes it of the same recording."
             .into(),
         ..Report::default()
     };
@@ -650,15 +974,10 @@ fn window(lab: &Lab) -> Result<Report, Error> {
     let mut most = policies.map(|_| (0.0_f64, String::new()));
     // The mean of what APR gains on CLOCK, by workload and version.
     let mut gains = Vec::new();
-    for (workload, name, recorded_so) in
-        [("cholesky", "cholesky-k1", Some("cholesky")), ("fft", "fft20-k1", None)]
-    {
-        let whole = lab.splash_trace(name)?;
-        let mut versions =
-            vec![("every run", Arc::clone(&whole)), ("window 16", Arc::new(lab.reduced(&whole, WINDOW)?))];
-        if let Some(name) = recorded_so {
-            versions.push(("recorded so", lab.splash_trace(name)?));
-        }
+    for (workload, name) in [("cholesky", "cholesky-k1"), ("fft", "fft20-k1")] {
+        let whole = lab.pgtr_trace(name)?;
+        let versions =
+            [("every run", Arc::clone(&whole)), ("window 16", Arc::new(lab.reduced(&whole, WINDOW)?))];
         let header = whole.header();
         let frames = |size: &MemorySize| size.frames(header.totals.distinct_pages, header.metadata.page_size);
         let frames = WINDOW_SIZES.iter().map(frames).collect::<Result<Vec<_>, _>>();

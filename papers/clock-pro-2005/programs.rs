@@ -80,7 +80,7 @@ impl Program {
     fn traced<T>(self, lab: &Lab, work: impl FnOnce(&Trace) -> Result<T, Error>) -> Result<T, Error> {
         match self {
             Bundled(name) => work(&lab.bundled_trace(name)?),
-            Splash(name) => work(&*lab.splash_trace(name)?),
+            Splash(name) => work(&*lab.pgtr_trace(name)?),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Tools that experiments share: finding traces, and running policies on them.
 
+use crate::kept::KeptSimulations;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
@@ -107,9 +108,9 @@ pub struct Lab {
     /// The folder with traces of others: `$SWEEPHAND_TRACES`.
     traces: Option<PathBuf>,
     progress: Option<Box<Progress>>,
+    outcomes: Mutex<HashMap<Simulated, Outcome>>,
     /// Traces of others that had to be converted, by file.
     converted: Mutex<HashMap<PathBuf, Arc<Trace>>>,
-    outcomes: Mutex<HashMap<Simulated, Outcome>>,
     /// Files read since [`Lab::take_inputs`] was called.
     inputs: Mutex<Vec<Input>>,
     /// Checksums of files, by path.
@@ -118,6 +119,8 @@ pub struct Lab {
     sweephand: Option<PathBuf>,
     /// What has been measured live, by name.
     measured: Mutex<HashMap<&'static str, Arc<Vec<Counts>>>>,
+    /// Simulations that are kept with the results.
+    pub(crate) simulations: Mutex<KeptSimulations>,
     /// Outcomes of the machine.
     pub(crate) machine_runs: Mutex<crate::wsclock_1981_runs::Kept>,
 }
@@ -153,6 +156,23 @@ impl Lab {
         Self { sweephand: Some(sweephand), ..self }
     }
 
+    /// The same, which takes runs of the machine and simulations that a folder keeps (`*.cells.csv`)
+    /// for known. It runs one in `check_one_in` again (0: none), and panics if that gives another
+    /// outcome.
+    #[must_use]
+    pub fn recalling(self, folder: &Path, check_one_in: u64) -> Self {
+        let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        for file in files.filter(|path| path.to_string_lossy().ends_with(".cells.csv")) {
+            let csv = fs::read_to_string(&file).unwrap_or_default();
+            let mut runs = self.machine_runs.lock().unwrap_or_else(PoisonError::into_inner);
+            runs.recall(&csv, check_one_in);
+            drop(runs);
+            let mut simulations = self.simulations.lock().unwrap_or_else(PoisonError::into_inner);
+            simulations.recall(&csv, check_one_in);
+        }
+        self
+    }
+
     /// The command.
     pub(crate) fn sweephand(&self) -> Result<&Path, Error> {
         self.sweephand.as_deref().ok_or(Error::NoCommand)
@@ -178,8 +198,13 @@ impl Lab {
         self.trace_of_others(name, format!("lirs/{name}.trace.gz"))
     }
 
-    /// The recording of a SPLASH-3 program, converted once.
-    pub fn splash_trace(&self, name: &'static str) -> Result<Arc<Trace>, Error> {
+    /// The recording of a SPLASH-3 program.
+    pub fn splash_trace(&self, name: &'static str) -> Result<Trace, Error> {
+        self.trace_of_others(name, format!("splash12/{name}.swt"))
+    }
+
+    /// A recording of a SPLASH-3 program in the recorder's wire format (PGTR), converted once.
+    pub fn pgtr_trace(&self, name: &'static str) -> Result<Arc<Trace>, Error> {
         let file = format!("splash/{name}.pt.zst");
         let path = PathBuf::from(&file);
         self.path_of_others(name, &file)?;
@@ -296,8 +321,7 @@ impl Lab {
         let known = |cell: &Cell| self.known_outcomes().get(&key(cell)).copied();
         let cells: Vec<Cell> = wanted.iter().filter(|cell| known(cell).is_none()).cloned().collect();
         if !cells.is_empty() {
-            let results = self.sweep(trace, &Sweep { cells: cells.clone(), ..Sweep::default() })?;
-            let outcomes = results.into_iter().map(|(outcome, _)| outcome);
+            let outcomes = self.run_cells(trace, cells.clone())?;
             self.known_outcomes().extend(cells.iter().map(key).zip(outcomes));
         }
         let outcomes = wanted.iter().map(|cell| known(cell).expect("it has been run")).collect();
@@ -334,6 +358,12 @@ impl Lab {
 
     fn known_outcomes(&self) -> MutexGuard<'_, HashMap<Simulated, Outcome>> {
         self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs cells, every reference shown to them.
+    pub(crate) fn run_cells(&self, trace: &Trace, cells: Vec<Cell>) -> Result<Vec<Outcome>, Error> {
+        let results = self.sweep(trace, &Sweep { cells, ..Sweep::default() })?;
+        Ok(results.into_iter().map(|(outcome, _)| outcome).collect())
     }
 
     fn sweep(&self, trace: &Trace, sweep: &Sweep) -> Result<Vec<(Outcome, Trajectory)>, Error> {

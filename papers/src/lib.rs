@@ -14,6 +14,7 @@ mod clock_pro_2005_live;
 #[path = "../clock-pro-2005/programs.rs"]
 mod clock_pro_2005_programs;
 mod html;
+mod kept;
 mod lab;
 #[path = "../linux-mm-advanced-page-replacement/experiments.rs"]
 mod linux_mm;

@@ -78,6 +78,43 @@ impl Sink for Folded<'_> {
     }
 }
 
+/// A trace in which each reference comes twice: every page that comes in is used again at once.
+pub(crate) fn twice(trace: &Trace) -> Result<Trace, Error> {
+    in_memory(|writer| {
+        trace.replay(&mut Twice { writer }, &mut |_| {})?;
+        Ok(EndTotals::default())
+    })
+}
+
+struct Twice<'a> {
+    writer: &'a mut Writer<Cursor<Vec<u8>>>,
+}
+
+impl Sink for Twice<'_> {
+    fn reference(&mut self, page_number: u64, write: bool) -> Result<(), sweephand_trace::Error> {
+        self.writer.reference(page_number, write)?;
+        self.writer.reference(page_number, write)
+    }
+    fn unmap(&mut self, first_page: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
+        self.writer.unmap(first_page, pages)
+    }
+    fn remap(&mut self, from: u64, to: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
+        self.writer.remap(from, to, pages)
+    }
+    fn alloc(&mut self, address: u64, length: u64, kind: AllocKind) -> Result<(), sweephand_trace::Error> {
+        self.writer.alloc(address, length, kind)
+    }
+    fn free(&mut self, address: u64) -> Result<(), sweephand_trace::Error> {
+        self.writer.free(address)
+    }
+    fn mark(&mut self, instructions: u64, references: u64) -> Result<(), sweephand_trace::Error> {
+        self.writer.mark(instructions, references)
+    }
+    fn map(&mut self, first_page: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
+        self.writer.map(first_page, pages)
+    }
+}
+
 /// A trace without the references to pages that are among the `window` pages used last: of a burst
 /// of references to a page its first is kept.
 pub(crate) fn firsts_of_bursts(trace: &Trace, window: usize) -> Result<Trace, Error> {

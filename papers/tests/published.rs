@@ -10,10 +10,11 @@ use sweephand_papers::{
 /// The lab of all tests, so that nothing is simulated twice; `None` if the traces are not here.
 static LAB: LazyLock<Option<Lab>> = LazyLock::new(|| {
     std::env::var_os("SWEEPHAND_TRACES").map(|traces| {
-        // WSCLOCK's runs are kept with its results. One in sixteen is run again; a full run is
-        // `sweephand reproduce wsclock`.
-        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/wsclock-1981/results");
-        Lab::new(Some(PathBuf::from(traces))).recalling(kept.as_ref(), 16)
+        // WSCLOCK's runs and APR's simulations are kept with their results. One in sixteen and one in
+        // sixty-four are run again; a full run is `sweephand reproduce wsclock apr`.
+        let [wsclock, apr] = ["wsclock-1981", "apr-2020"]
+            .map(|paper| PathBuf::from(format!("{}/{paper}/results", env!("CARGO_MANIFEST_DIR"))));
+        Lab::new(Some(PathBuf::from(traces))).recalling(&wsclock, 16).recalling(&apr, 64)
     })
 });
 
@@ -61,7 +62,8 @@ fn clock_pro_is_as_near_to_the_published_tables_as_it_is_known_to_come() {
 }
 
 /// Whatever comes out of a paper's items is what the project shows: `sweephand reproduce -o papers`
-/// writes it. Papers share no simulations, so each is a test and they run side by side.
+/// writes it, and so does `SWEEPHAND_WRITE_DOCS=1` from the runs that are kept. Papers share no
+/// simulations, so each is a test and they run side by side.
 fn expect_committed_results(folder: &str) {
     let mut stale = Vec::new();
     for item in all_items().filter(|item| item.folder == folder) {
@@ -78,6 +80,12 @@ fn expect_committed_results(folder: &str) {
         };
         if files.iter().any(differs) {
             stale.push(item.id);
+            if std::env::var_os("SWEEPHAND_WRITE_DOCS").is_some() {
+                for (file, contents) in &files {
+                    let path = format!("{}/{folder}/results/{file}", env!("CARGO_MANIFEST_DIR"));
+                    std::fs::write(path, contents).unwrap();
+                }
+            }
         }
     }
     assert!(

@@ -8,7 +8,6 @@ use crate::workload::folded;
 use crate::{Error, Lab, Measurement, Published};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use sweephand_machine::{Cell, Configuration, Outcome, Program, Workload};
 use sweephand_policy::task_registry::TaskSpec;
@@ -73,8 +72,15 @@ const COLUMNS: &str = "key,configuration,policy,seed,references,elapsed_refs,mea
                        page_writes,hand_steps,ws_scans,device_busy_refs";
 
 impl Kept {
-    fn recall(&mut self, csv: &str) {
-        for line in csv.lines().skip(1) {
+    /// Takes over what a file keeps, if it keeps runs of the machine. Runs one in `check_one_in`
+    /// again, and panics if that gives another outcome.
+    pub(crate) fn recall(&mut self, csv: &str, check_one_in: u64) {
+        let mut lines = csv.lines();
+        if lines.next() != Some(&COLUMNS.replace(',', ";")) {
+            return;
+        }
+        self.check_one_in = check_one_in;
+        for line in lines {
             let cells: Vec<&str> = line.split(';').collect();
             let number = |at: usize| cells[at].parse().expect("a count");
             let mut outcome = Outcome {
@@ -137,21 +143,6 @@ impl Kept {
 }
 
 impl Lab {
-    /// The same, which takes runs of the machine that a folder keeps (`*.cells.csv`) for known. It
-    /// runs one in `check_one_in` again, and panics if that gives another outcome.
-    #[must_use]
-    pub fn recalling(self, folder: &Path, check_one_in: u64) -> Self {
-        let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        {
-            let mut kept = self.machine_runs.lock().unwrap_or_else(PoisonError::into_inner);
-            for file in files.filter(|path| path.to_string_lossy().ends_with(".cells.csv")) {
-                kept.recall(&std::fs::read_to_string(&file).unwrap_or_default());
-            }
-            kept.check_one_in = check_one_in;
-        }
-        self
-    }
-
     /// The runs of the machine that were used since the last call, as CSV.
     pub(crate) fn take_cells(&self) -> String {
         let mut kept = self.machine_runs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -320,7 +311,7 @@ mod tests {
             ("b".to_string(), ("A;ws;2".to_string(), without_hand)),
         ]);
         let mut kept = Kept::default();
-        kept.recall(&Kept::csv(&cells));
+        kept.recall(&Kept::csv(&cells), 0);
         assert_eq!(kept.known.into_iter().collect::<BTreeMap<_, _>>(), cells);
         assert_eq!(travel(&measures), 13.0);
     }
