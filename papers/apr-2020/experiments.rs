@@ -7,7 +7,8 @@
 //! takes less than a hundredth of its most faults do not count, unless stated otherwise. SEQ falls
 //! back on CLOCK, as in the thesis.
 
-use crate::kept::{Change, Counts};
+use crate::kept::Counts;
+use crate::lab::Change;
 use crate::workload::{string, twice};
 use crate::{Bar, Error, Figure, Item, Lab, Limit, Measurement, Place, Published, Report, Scale};
 use std::sync::Arc;

@@ -1,25 +1,14 @@
 //! Simulations that results are made of. They are kept beside the results (`ITEM.cells.csv`), so
 //! that a result can be made again without running them.
 
-use crate::{Error, Lab};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
-use std::sync::PoisonError;
-use sweephand_policy::registry::Spec;
-use sweephand_sim::{Cell, Outcome, SweepError};
-use sweephand_trace::Trace;
+use sweephand_sim::Outcome;
 use xxhash_rust::xxh3::xxh3_64;
-
-/// What is done to a trace before policies see it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Change {
-    pub(crate) name: &'static str,
-    pub(crate) make: fn(&Trace) -> Result<Trace, Error>,
-}
 
 /// A simulation: program, change of its trace (`-` for none), policy, frames, and the checksum of
 /// the trace before the change.
-type Key = (String, String, String, usize, u64);
+pub(crate) type Key = (String, String, String, usize, u64);
 
 /// What is kept of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +21,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    fn of(outcome: &Outcome) -> Self {
+    pub(crate) fn of(outcome: &Outcome) -> Self {
         let Outcome { faults, warmup_faults, hand_steps, .. } = *outcome;
         Self { faults, warmup_faults, hand_steps }
     }
@@ -49,7 +38,7 @@ pub(crate) struct KeptSimulations {
     known: BTreeMap<Key, Counts>,
     /// Those that come from a file.
     recalled: HashSet<Key>,
-    /// Those that were asked for since [`Lab::take_simulations`].
+    /// Those that were used since [`Self::take_used`].
     used: BTreeMap<Key, Counts>,
     /// Of those that come from a file, run one in so many again; 0 for none.
     check_one_in: u64,
@@ -79,7 +68,7 @@ impl KeptSimulations {
     }
 
     /// Whether a simulation has to be run: it is not known, or it is one of those that are checked.
-    fn wants(&self, key: &Key) -> bool {
+    pub(crate) fn wants(&self, key: &Key) -> bool {
         let is_checked = || {
             let text = format!("{};{};{};{}", key.0, key.1, key.2, key.3);
             self.check_one_in > 0 && xxh3_64(text.as_bytes()).is_multiple_of(self.check_one_in)
@@ -88,12 +77,24 @@ impl KeptSimulations {
     }
 
     /// Takes over what a simulation gave. Panics if something else was kept.
-    fn learn(&mut self, key: Key, counts: Counts) {
+    pub(crate) fn learn(&mut self, key: Key, counts: Counts) {
         if let Some(known) = self.known.get(&key) {
             assert_eq!(*known, counts, "the kept simulation of {key:?}");
         }
         self.recalled.remove(&key);
         self.known.insert(key, counts);
+    }
+
+    /// A known simulation, which is noted as used.
+    pub(crate) fn used(&mut self, key: Key) -> Counts {
+        let found = self.known[&key];
+        self.used.insert(key, found);
+        found
+    }
+
+    /// The simulations that were used since the last call, as CSV.
+    pub(crate) fn take_used(&mut self) -> String {
+        Self::csv(&std::mem::take(&mut self.used))
     }
 
     fn csv(simulations: &BTreeMap<Key, Counts>) -> String {
@@ -110,56 +111,9 @@ impl KeptSimulations {
     }
 }
 
-impl Lab {
-    /// Runs policies at several memory sizes on a trace or on a change of it, by policy, then by
-    /// size. What is known is not run again.
-    pub(crate) fn simulations(
-        &self,
-        program: &str,
-        trace: &Trace,
-        change: Option<Change>,
-        policies: &[&str],
-        frames: &[usize],
-    ) -> Result<Vec<Vec<Counts>>, Error> {
-        let checksum = trace.header().checksum;
-        let changed = change.map_or("-", |change| change.name);
-        let mut wanted = Vec::new();
-        for policy in policies {
-            let spec = Spec::parse(policy).map_err(SweepError::from)?;
-            for &frames in frames {
-                let key = (program.to_string(), changed.to_string(), spec.to_string(), frames, checksum);
-                wanted.push((key, Cell { spec: spec.clone(), frames }));
-            }
-        }
-        let mut kept = self.simulations.lock().unwrap_or_else(PoisonError::into_inner);
-        let (keys, cells): (Vec<_>, Vec<_>) =
-            wanted.iter().filter(|(key, _)| kept.wants(key)).cloned().unzip();
-        if !cells.is_empty() {
-            let changed = change.map(|change| (change.make)(trace)).transpose()?;
-            let outcomes = self.run_cells(changed.as_ref().unwrap_or(trace), cells)?;
-            for (key, outcome) in keys.into_iter().zip(&outcomes) {
-                kept.learn(key, Counts::of(outcome));
-            }
-        }
-        let mut counts = Vec::new();
-        for (key, _) in wanted {
-            let found = kept.known[&key];
-            kept.used.insert(key, found);
-            counts.push(found);
-        }
-        Ok(counts.chunks(frames.len().max(1)).map(<[Counts]>::to_vec).collect())
-    }
-
-    /// The simulations that were used since the last call, as CSV.
-    pub(crate) fn take_simulations(&self) -> String {
-        let mut kept = self.simulations.lock().unwrap_or_else(PoisonError::into_inner);
-        KeptSimulations::csv(&std::mem::take(&mut kept.used))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::Lab;
     use crate::workload::string;
 
     fn faults(lab: &Lab) -> u64 {

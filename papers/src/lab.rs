@@ -1,6 +1,6 @@
 //! Tools that experiments share: finding traces, and running policies on them.
 
-use crate::kept::KeptSimulations;
+use crate::kept::{self, KeptSimulations};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
@@ -101,6 +101,13 @@ pub(crate) type Counts = HashMap<String, String>;
 /// What is simulated, the records of the trace that are done, and all of them.
 type Progress = dyn Fn(&str, u64, u64) + Send + Sync;
 
+/// What is done to a trace before policies see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) name: &'static str,
+    pub(crate) make: fn(&Trace) -> Result<Trace, Error>,
+}
+
 /// The place where experiments run. It remembers what it has read and simulated, so that items can
 /// share it.
 #[derive(Default)]
@@ -156,9 +163,9 @@ impl Lab {
         Self { sweephand: Some(sweephand), ..self }
     }
 
-    /// The same, which takes runs of the machine and simulations that a folder keeps (`*.cells.csv`)
-    /// for known. It runs one in `check_one_in` again (0: none), and panics if that gives another
-    /// outcome.
+    /// The same, which takes runs of the machine and simulations that a folder keeps
+    /// (`*.cells.csv`) for known. It runs one in `check_one_in` again (0: none), and panics if that
+    /// gives another outcome.
     #[must_use]
     pub fn recalling(self, folder: &Path, check_one_in: u64) -> Self {
         let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -417,6 +424,47 @@ impl Lab {
             |(outcome, _): &(Outcome, Trajectory)| 100.0 * (1.0 - outcome.faults as f64 / references);
         let results = self.collapsed(trace, policies, frames, 0)?;
         Ok(results.iter().map(|by_size| by_size.iter().map(percent).collect()).collect())
+    }
+}
+
+impl Lab {
+    /// Runs policies at several memory sizes on a trace or on a change of it, by policy, then by
+    /// size. What is known is not run again.
+    pub(crate) fn simulations(
+        &self,
+        program: &str,
+        trace: &Trace,
+        change: Option<Change>,
+        policies: &[&str],
+        frames: &[usize],
+    ) -> Result<Vec<Vec<kept::Counts>>, Error> {
+        let checksum = trace.header().checksum;
+        let changed = change.map_or("-", |change| change.name);
+        let mut wanted = Vec::new();
+        for policy in policies {
+            let spec = Spec::parse(policy).map_err(SweepError::from)?;
+            for &frames in frames {
+                let key = (program.to_string(), changed.to_string(), spec.to_string(), frames, checksum);
+                wanted.push((key, Cell { spec: spec.clone(), frames }));
+            }
+        }
+        let mut known = self.simulations.lock().unwrap_or_else(PoisonError::into_inner);
+        let (keys, cells): (Vec<_>, Vec<_>) =
+            wanted.iter().filter(|(key, _)| known.wants(key)).cloned().unzip();
+        if !cells.is_empty() {
+            let changed = change.map(|change| (change.make)(trace)).transpose()?;
+            let outcomes = self.run_cells(changed.as_ref().unwrap_or(trace), cells)?;
+            for (key, outcome) in keys.into_iter().zip(&outcomes) {
+                known.learn(key, kept::Counts::of(outcome));
+            }
+        }
+        let counts: Vec<_> = wanted.into_iter().map(|(key, _)| known.used(key)).collect();
+        Ok(counts.chunks(frames.len().max(1)).map(<[_]>::to_vec).collect())
+    }
+
+    /// The simulations that were used since the last call, as CSV.
+    pub(crate) fn take_simulations(&self) -> String {
+        self.simulations.lock().unwrap_or_else(PoisonError::into_inner).take_used()
     }
 }
 

@@ -42,8 +42,8 @@
 //! Choices where the thesis is silent. `papers/apr-2020/README.md` says what each gives on
 //! SPLASH-3.
 //! - A page that the fallback named and that stays resident keeps its place in the stack. That
-//!   follows from section 3.2: a fetch puts a page on top, a use only sets its bit. When the pointer
-//!   comes to the page again and the page has not been used, the page leaves the stack
+//!   follows from section 3.2: a fetch puts a page on top, a use only sets its bit. When the
+//!   pointer comes to the page again and the page has not been used, the page leaves the stack
 //!   (`named=pass`). A later use puts it behind the pointer, with its bit set. So a search looks at
 //!   a named page once more at most. If named pages stayed for good (`named=stay`), they would
 //!   collect where each search begins: 40 to 80 of them on fft. In the ring named pages stay,
