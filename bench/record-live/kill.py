@@ -88,11 +88,11 @@ def once(sweephand, program, victim, after, folder) -> str:
     lines = printed.read_text().split()
     if victim != "program" and lines[-1:] != ["right"]:
         sys.exit(f"{program.name}, {victim} killed after {after:.3f} s: it printed {lines}, and {said}")
-    if victim == "writer" and recorder.returncode != 2:
-        # The program may have ended just then.
-        return "writer killed at the end" if recorder.returncode == 0 else sys.exit(f"{said}")
-    if "writer" in victim:
-        return "no trace" if not trace.exists() else sys.exit("a trace without a writer")
+    if not trace.exists():
+        if "writer" not in victim or (victim == "writer" and recorder.returncode != 2):
+            sys.exit(f"{program.name}, {victim} killed after {after:.3f} s: there is no trace, and {said}")
+        return "no trace"
+    # Even without its writer: that may have been about to end.
     info = subprocess.run([sweephand, "info", "--format", "json", trace], capture_output=True, check=True)
     return "trace" if json.loads(info.stdout)["totals"]["records"] > 0 else "empty trace"
 

@@ -23,7 +23,7 @@ PROJECT = HERE.parent.parent
 # Each variant with the options of the recording.
 VARIANTS = {
     "5%": ["--overhead", "5%"],
-    "5% awake": ["--overhead", "5%", "--awake"],
+    "20%": ["--overhead", "20%"],
 }
 POLICIES = ["lru", "opt", "fifo", "clock", "clock-pro", "lirs", "arc", "car", "2q", "s3-fifo", "mglru"]
 # Memory sizes, in per cent of the pages.
@@ -86,7 +86,7 @@ def workloads(folder: Path, is_long: bool) -> dict:
     sort = ["sort", "-n", "--parallel=1", "-S", "40M", "-T", folder]
     found = {
         "loop": [work, "scan", "64", many(600, 10)],
-        "random": [work, "random", "64", many(100, 16)],
+        "random": [work, "random", "64", many(20, 80)],
         "python": [sys.executable, folder / "dict.py"],
         "sort": [*sort, "-o", folder / "sorted.txt", folder / "many.txt"],
     }

@@ -27,6 +27,8 @@ CGROUP = next(tree for tree in TREES if (tree / "cgroup.procs").exists()) / "swe
 MIB = 1 << 20
 PORT = "18716"
 VALUES = 200_000
+# How long the watch goes on whose screen is kept.
+SCREEN_SECONDS = 10
 # The clients use a tenth of the keys.
 KEYS = VALUES // 10
 
@@ -45,7 +47,7 @@ class Server:
         elif name == "go":
             command = [go, "serve", f"unix:{socket}", str(VALUES)]
         else:
-            command = ["java", "-Xms400m", "-Xmx400m", "-cp", folder, "Server", PORT, str(VALUES)]
+            command = ["java", "-Xms400m", "-Xmx400m", "-Dsun.net.httpserver.nodelay=true", "-cp", folder, "Server", PORT, str(VALUES)]
             self.ask = [go, "ask", f"tcp:127.0.0.1:{PORT}", str(KEYS)]
         join = lambda: (CGROUP / "cgroup.procs").write_text(str(os.getpid()))
         self.process = subprocess.Popen(
@@ -143,8 +145,8 @@ def main() -> None:
                 for turn in turns if round_ % 2 == 0 else reversed(turns):
                     turn()
                 ratios.append(watched[-1] / plain[-1])
-            load = server.load(14, rate)
-            output.with_name(f"{output.stem}-{name}.txt").write_text(screen(options.sweephand, pid, 12))
+            load = server.load(SCREEN_SECONDS + 2, rate)
+            output.with_name(f"{output.stem}-{name}.txt").write_text(screen(options.sweephand, pid, SCREEN_SECONDS))
             load.wait()
             counted = memory()
             server.end()

@@ -173,7 +173,8 @@ fn a_killed_recorder_leaves_a_trace_and_a_program_that_goes_on() {
         let mut recorder = record(&path, &["--", path_of(&order), "1000", "20000", "5"]);
         recorder.stdout(fs::File::create(&printed).unwrap()).stderr(Stdio::null());
         let mut recorder = spawn(&mut recorder);
-        std::thread::sleep(Duration::from_millis(100 + 60 * round));
+        starts(&recorder, "order");
+        std::thread::sleep(Duration::from_millis(60 * round));
         recorder.kill().unwrap();
         recorder.wait().unwrap();
         eventually(|| fs::read_to_string(&printed).is_ok_and(|printed| printed == "right\n"));
@@ -182,6 +183,37 @@ fn a_killed_recorder_leaves_a_trace_and_a_program_that_goes_on() {
         let metadata = &trace.header().metadata;
         assert_eq!((metadata.complete, metadata.ended.as_str()), (false, "the recorder was killed"));
     }
+}
+
+/// Its children need nothing of the recorder: what it kept on the disk is gone.
+#[test]
+fn a_program_that_forks_goes_on_when_its_recorder_is_killed() {
+    if !can_record() {
+        return;
+    }
+    let (folder, forks) = (tempfile::tempdir().unwrap(), program("forks"));
+    for round in 0..3 {
+        let path = folder.path().join(format!("{round}.swt"));
+        let printed = folder.path().join(format!("{round}.txt"));
+        let mut recorder = record(&path, &["--", path_of(&forks), "32", "3", "2"]);
+        recorder.stdout(fs::File::create(&printed).unwrap()).stderr(Stdio::null());
+        let mut recorder = spawn(&mut recorder);
+        starts(&recorder, "forks");
+        std::thread::sleep(Duration::from_millis(100 * round));
+        recorder.kill().unwrap();
+        recorder.wait().unwrap();
+        eventually(|| !fs::read_to_string(&printed).unwrap().is_empty());
+        assert_eq!(fs::read_to_string(&printed).unwrap().lines().last(), Some("right"));
+    }
+}
+
+/// Waits until a recorder has started its program.
+fn starts(recorder: &Running, name: &str) {
+    let is_it = |pid: u32| {
+        let called = fs::read_to_string(format!("/proc/{pid}/comm"));
+        called.is_ok_and(|called| called.trim_end() == name)
+    };
+    eventually(|| descendants(recorder.id()).into_iter().any(is_it));
 }
 
 fn eventually(mut is_so: impl FnMut() -> bool) {

@@ -332,13 +332,14 @@ fn processes_in_namespaces_and_with_very_many_mappings_are_watched() {
     let mut watch = Watch::start(&["--every", "300ms"], inside[0]);
     watch.next_of("epoch");
     let used = subject.use_every(2).len() as u64;
-    let mut most = 0;
+    // The end of an epoch may come between the uses.
+    let mut seen = 0;
     let mut epoch = watch.next_of("epoch");
     for _ in 0..3 {
-        most = most.max(epoch["used_pages"].as_u64().unwrap());
+        seen += epoch["used_pages"].as_u64().unwrap();
         epoch = watch.next_of("epoch");
     }
-    assert!((used - 50..used + 500).contains(&most), "{most} of {used}");
+    assert!((used - 50..used + 1000).contains(&seen), "{seen} of {used}");
     assert!(epoch["mappings"].as_array().unwrap().len() > 14_000);
     subject.ends_right();
     watch.next_of("end");

@@ -7,7 +7,7 @@
 
 mod price;
 
-pub use price::fault_ns;
+pub use price::{NoFaults, check};
 pub use sweephand_pager_interface::recording::Item;
 
 use crate::enclosure::{CgroupLimit, Enclosure};
@@ -15,7 +15,7 @@ use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
 use crate::program;
 use crate::run::{allow_sanitizers, file_bytes, pid_namespace};
-use crate::usage;
+use crate::{tidy, usage};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -45,8 +45,6 @@ pub struct RecordingOptions {
     pub least_pages: u32,
     /// Whether processes that the program starts are recorded as well.
     pub children: bool,
-    /// What a fault costs that an agent answers, in nanoseconds: see [`fault_ns`].
-    pub fault_ns: u32,
 }
 
 /// A program that a process runs: the process, and how many programs it was before.
@@ -65,6 +63,7 @@ pub struct Recording {
     block: ControlBlock,
     enclosure: Enclosure,
     files: BTreeMap<Image, Records>,
+    fault_ns: u32,
 }
 
 /// The file of an agent.
@@ -127,6 +126,9 @@ impl Recording {
         let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         let program = program::find(name)?;
         let enclosure = Enclosure::around(LIMIT_PAGES * crate::PAGE_BYTES, CgroupLimit::Unlimited)?;
+        tidy::wait_for_polling();
+        let fault_ns = price::fault_ns()
+            .map_err(|error| system("live recording".to_string())(io::Error::other(error)))?;
         let order = Order {
             magic: MAGIC,
             secret: Secret::default(),
@@ -153,7 +155,7 @@ impl Recording {
                 least_pages: options.least_pages,
                 // More than fits is `UNLIMITED`.
                 overhead_millionths: (options.overhead * 1e6) as u32,
-                fault_ns: options.fault_ns,
+                fault_ns,
             },
         };
         let mut start = Command::new(name);
@@ -162,7 +164,12 @@ impl Recording {
         let block = Library::new(enclosure.directory())?.equip(&mut start, order)?;
         prepare(&mut start);
         let child = start.spawn().map_err(system(format!("{}: cannot be started", program.display())))?;
-        Ok(Self { program, child, block, enclosure, files: BTreeMap::new() })
+        Ok(Self { program, child, block, enclosure, files: BTreeMap::new(), fault_ns })
+    }
+
+    /// What a fault costs a thread of the program that an agent answers, in nanoseconds.
+    pub fn fault_ns(&self) -> u32 {
+        self.fault_ns
     }
 
     /// The program's process.

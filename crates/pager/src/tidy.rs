@@ -16,10 +16,13 @@
 use crate::cgroup::Cgroup;
 use crate::run_directory::RunDirectory;
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// For how long idle processors of this virtual machine look out for work before they halt.
 const HALT_POLL: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
@@ -80,6 +83,24 @@ else
 fi
 [ ! -d "$1" ] && { [ -z "$3" ] || [ ! -e "$3" ]; } && { [ -n "$left" ] || [ ! -d "$4" ]; }
 "#;
+
+/// Waits until the process that has just been started has idle processors look out for work, if it
+/// may: until then, to wake one takes longer than during the run.
+pub(crate) fn wait_for_polling() {
+    const PATIENCE: Duration = Duration::from_millis(50);
+    let wanted: u64 = HALT_POLL_NS.parse().unwrap_or_default();
+    let halts = || {
+        let set_up = fs::read_to_string(HALT_POLL).ok().and_then(|ns| ns.trim().parse().ok());
+        set_up.is_some_and(|ns: u64| ns < wanted)
+    };
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let began = Instant::now();
+    while halts() && began.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// The process that removes a cgroup, a swap file and a run's directory, once this one has ended or
 /// does not need them any more.

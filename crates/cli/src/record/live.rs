@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ExitCode, ExitStatus};
 use sweephand_output::{make_folder, named_by};
 use sweephand_pager::RunError;
-use sweephand_pager::recording::{Image, Item, Recording, RecordingOptions, fault_ns};
+use sweephand_pager::recording::{Image, Item, Recording, RecordingOptions, check};
 use sweephand_program::{Signals, exit_code};
 use sweephand_results::{bytes, grouped};
 use sweephand_trace::Trace;
@@ -117,9 +117,8 @@ pub(super) fn run(args: &Args, home: &Home) -> anyhow::Result<ExitCode> {
     if least_pages < LEAST_WINDOW {
         bail!("--live --window {least_pages}: an epoch has at least {LEAST_WINDOW} pages");
     }
-    // What a fault costs depends on it.
     let _awake = args.awake.then(Awake::hold).transpose()?;
-    let fault_ns = fault_ns()
+    check()
         .with_context(|| format!("record --live cannot work here; {OTHERWISE} (watch needs root and BPF)"))?;
     let program = sweephand_program::locate(&args.command[0])?;
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -145,7 +144,6 @@ pub(super) fn run(args: &Args, home: &Home) -> anyhow::Result<ExitCode> {
         overhead: args.overhead,
         least_pages: least_pages.into(),
         children: args.children,
-        fault_ns,
     };
     let signals = Signals::catch().context("signals cannot be caught")?;
     let mut recording = Recording::start(&args.command, &options, |_| {}).map_err(|error| match error {
@@ -161,6 +159,7 @@ pub(super) fn run(args: &Args, home: &Home) -> anyhow::Result<ExitCode> {
         recording.stop();
     }
     let status = recording.wait()?;
+    let fault_ns = recording.fault_ns();
     let (paths, kept) = traces.end(main, &how_it_ended(status));
     let finished = recording.finish(status);
     kept?;

@@ -43,7 +43,7 @@ use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
 use sweephand_pager_interface::readahead::ReadAhead;
 use sweephand_pager_interface::readaround::ReadAround;
@@ -233,8 +233,9 @@ pub(crate) fn open_store(control: &Control) -> OwnedFd {
         let mode = Mode::RUSR | Mode::WUSR;
         let open = || match control.order.is_recording() {
             false => open_direct(directory, flags, mode),
-            // Nothing is written to it.
-            true => kernel::openat(directory, c".", flags, mode),
+            // Nothing is written to it. The directory is gone if the command was killed.
+            true => kernel::openat(directory, c".", flags, mode)
+                .or_else(|_| memfd_create(c"nothing", MemfdFlags::CLOEXEC)),
         };
         rlimits::without(Raised::Descriptors, open)
     });

@@ -151,5 +151,13 @@ fn open_supervisor(control: &Control) -> Option<OwnedFd> {
     if control.is_released() {
         return None;
     }
-    Some(opened.unwrap_or_else(|| give_up(format_args!("sweephand run is gone"))))
+    match opened {
+        // The program goes on unrecorded.
+        None if control.order.is_recording() => {
+            control.end_recording();
+            None
+        }
+        None => give_up(format_args!("sweephand run is gone")),
+        opened => opened,
+    }
 }

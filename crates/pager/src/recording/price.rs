@@ -39,14 +39,23 @@ pub enum NoFaults {
     System(#[from] io::Error),
 }
 
-/// What a fault takes a thread of a program, in nanoseconds, that another thread answers by moving
-/// the page to its place again.
-pub fn fault_ns() -> Result<u32, NoFaults> {
-    let uffd = Userfaultfd::open(sweephand_uffd::MOVE).map_err(|error| match error {
+fn open() -> Result<Userfaultfd, NoFaults> {
+    Userfaultfd::open(sweephand_uffd::MOVE).map_err(|error| match error {
         OpenError::NotPermitted => NoFaults::NotPermitted,
         OpenError::NotSupported => NoFaults::NotSupported,
         OpenError::Other(error) => NoFaults::System(error.into()),
-    })?;
+    })
+}
+
+/// Whether programs can be recorded here.
+pub fn check() -> Result<(), NoFaults> {
+    open().map(drop)
+}
+
+/// What a fault takes a thread of a program, in nanoseconds, that another thread answers by moving
+/// the page to its place again.
+pub(super) fn fault_ns() -> Result<u32, NoFaults> {
+    let uffd = open()?;
     // The pages, as many places for them while they are unmapped, and what new ones are filled with.
     let bytes = (2 * FAULTS + 1) * PAGE;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
