@@ -56,7 +56,8 @@ pub fn check() -> Result<(), NoFaults> {
 /// the page to its place again.
 pub(super) fn fault_ns() -> Result<u32, NoFaults> {
     let uffd = open()?;
-    // The pages, as many places for them while they are unmapped, and what new ones are filled with.
+    // The pages, as many places for them while they are unmapped, and what new ones are filled
+    // with.
     let bytes = (2 * FAULTS + 1) * PAGE;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping.

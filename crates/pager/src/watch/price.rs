@@ -75,8 +75,8 @@ impl Price {
         Ok(Self { read_ns, clear_ns: clear_ns + read_ns, touch_ns })
     }
 
-    /// What a look costs at most, if all of so many pages are looked at, and the program uses all of
-    /// them in every epoch.
+    /// What a look costs at most, if all of so many pages are looked at, and the program uses all
+    /// of them in every epoch.
     pub fn most(&self, resident_pages: u64) -> Duration {
         self.of(self.reading(resident_pages), resident_pages)
             + Duration::from_nanos((resident_pages as f64 * self.clear_ns) as u64)
