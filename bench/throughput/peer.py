@@ -36,7 +36,8 @@ def decode(path, count, drop_events=False):
             if decoded >= count:
                 break
             payload, raw_length, _ = CHUNK_HEAD.unpack(file.read(CHUNK_HEAD.size))
-            raw = decompressor.decompress(file.read(payload), max_output_size=raw_length)
+            raw = decompressor.stream_reader(file.read(payload), read_across_frames=True).readall()
+            assert len(raw) == raw_length
             length, at = varint(raw, 0)
             flags = raw[at]
             _, at = varint(raw, at + 1)  # pages first used in this chunk

@@ -61,16 +61,26 @@ pub(crate) struct Encoder {
     trial: Compressor<'static>,
     planes: Vec<u8>,
     compressed: Vec<u8>,
+    /// Where the columns of the last chunk end, but for the last of them.
+    ends: Vec<usize>,
 }
 
 impl Encoder {
     pub(crate) fn new() -> io::Result<Self> {
         let trial = Compressor::new(TRIAL_LEVEL)?;
-        Ok(Self { codes: Vec::new(), trial, planes: Vec::new(), compressed: Vec::new() })
+        let (codes, planes, compressed, ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { codes, trial, planes, compressed, ends })
     }
 
-    /// Appends the raw form of `chunk` to `raw`.
+    /// Where the columns of the chunk encoded last end, but for the last of them: its head, and
+    /// each of its byte planes.
+    pub(crate) fn ends(&self) -> &[usize] {
+        &self.ends
+    }
+
+    /// Replaces `raw` by the raw form of `chunk`.
     pub(crate) fn encode(&mut self, chunk: &Chunk, raw: &mut Vec<u8>) {
+        raw.clear();
         let references = &chunk.references;
         let written = references.iter().any(|r| r.is_write());
         let absolute = self.prefers_absolute(references);
@@ -84,6 +94,8 @@ impl Encoder {
         raw.push(planes | flag(absolute, ABSOLUTE) | flag(written, WRITES) | has_code);
         put(raw, chunk.new_pages.len() as u64);
         put(raw, chunk.events.len() as u64);
+        self.ends.clear();
+        self.ends.extend((0..=usize::from(planes)).map(|plane| raw.len() + plane * references.len()));
         split(&self.codes, planes, raw);
         if written {
             raw.extend(references.chunks(8).map(|eight| {

@@ -45,13 +45,13 @@ pub enum Error {
         found: String,
     },
     /// It was written by a later version.
-    #[error("{}byte 8: format version {found}; this program reads version {known}", named(path))]
+    #[error("{}byte 8: format version {found}; this program reads versions up to {known}", named(path))]
     Version {
         /// The file.
         path: PathBuf,
         /// The version in it.
         found: u32,
-        /// The version there is to read.
+        /// The latest version there is to read.
         known: u32,
     },
     /// Its writer died before it was done.

@@ -14,7 +14,7 @@
 //!
 //! ```text
 //! header     208 bytes, see `FixedHeader`; patched in when the writer finishes
-//! chunks     each: u32 payload length, u32 raw length, u64 xxh3-64 of the raw bytes, payload (one zstd frame)
+//! chunks     each: u32 payload length, u32 raw length, u64 xxh3-64 of the raw bytes, payload (zstd frames)
 //! index      48 bytes a chunk, see `IndexEntry`
 //! metadata   JSON, see `Metadata`; last because how a recording ended is known last. Fields that a
 //!            reader does not know are ignored. Older readers ignore places so.
@@ -70,8 +70,12 @@
 //! references to a small set).
 //!
 //! # Versions
-//! 1. The first.
-//! 2. Chunks may have a column of code. Written only if one has; the content checksum leaves it out.
+//! 1. The first. The payload of a chunk is one zstd frame.
+//! 2. The payload of a chunk may be several zstd frames, one after another. All of them together
+//!    are the raw chunk. And a chunk may have a column of code; the content checksum leaves it out.
+//!
+//! A file has the first version that says all that is in it, so that older readers refuse only what
+//! they cannot read.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -80,13 +84,11 @@ use crate::{Error, Totals};
 /// First bytes of every file. Like PNG's, they show what a text-mode transfer did to the rest.
 pub const MAGIC: [u8; 8] = *b"\x89SWT\r\n\x1a\n";
 
-/// The newest version of the format. All of them can be read.
+/// The latest version of the format. Files of all versions are read.
 pub const VERSION: u32 = 2;
 
-/// The oldest version that a reader of a trace must know.
-pub(crate) const fn version(has_code: bool) -> u32 {
-    if has_code { 2 } else { 1 }
-}
+/// The version of a file that needs no later one.
+pub(crate) const FIRST_VERSION: u32 = 1;
 
 /// Most references in a chunk.
 pub const CHUNK_REFERENCES: usize = 1 << 18;
@@ -130,7 +132,7 @@ impl FixedHeader {
     /// What stands at the front of a file that is still being written.
     pub(crate) fn unfinished() -> Self {
         Self {
-            version: 1,
+            version: FIRST_VERSION,
             finished: false,
             totals: Totals::default(),
             index_offset: 0,
@@ -194,7 +196,7 @@ impl FixedHeader {
             return Err(Error::truncated(bytes.len() as u64, "inside the header"));
         };
         let version = u32_at(bytes, 8);
-        if version == 0 || version > VERSION {
+        if !(FIRST_VERSION..=VERSION).contains(&version) {
             return Err(Error::version(version, VERSION));
         }
         if u32_at(bytes, 12) != Self::LENGTH as u32 || u32_at(bytes, 20) != 0 {
@@ -205,7 +207,7 @@ impl FixedHeader {
         }
         let flags = u32_at(bytes, 16);
         if flags & !FLAG_FINISHED != 0 {
-            return Err(Error::damaged(16, "the header has flags version 1 does not know"));
+            return Err(Error::damaged(16, "the header has flags that no version has"));
         }
         let word = |i: usize| u64_at(bytes, 24 + 8 * i);
         let page_ids = u32::try_from(word(5))

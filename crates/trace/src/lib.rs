@@ -60,6 +60,7 @@ pub mod objects;
 mod open;
 pub mod oracle_general;
 mod pages;
+mod payload;
 pub mod pgtr;
 pub mod picture;
 pub mod places;

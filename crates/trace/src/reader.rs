@@ -194,7 +194,10 @@ impl Trace {
             _ => panic!("chunk {index} of {}", self.chunks()),
         };
         let wrong = |reason: &str| Error::damaged(entry.offset, format!("chunk {index}: {reason}"));
+        // All references are overwritten: they need not be made anew.
+        let references = std::mem::take(&mut chunk.references);
         chunk.restart(entry.first_record, entry.pages);
+        chunk.references = references;
         let Scratch { mut stored, mut raw, mut decompressor } = std::mem::take(&mut chunk.scratch);
         let result = (|| {
             // `check_index` has seen to it that this is a sensible length.

@@ -9,8 +9,11 @@ use zstd::bulk::Compressor;
 
 use crate::codec::Encoder;
 use crate::content::Content;
-use crate::format::{self, CHUNK_EVENTS, CHUNK_REFERENCES, ChunkHead, FixedHeader, IndexEntry};
+use crate::format::{
+    self, CHUNK_EVENTS, CHUNK_REFERENCES, ChunkHead, FIRST_VERSION, FixedHeader, IndexEntry, VERSION,
+};
 use crate::pages::{Pages, Touch};
+use crate::payload::pack;
 use crate::{AllocKind, Chunk, Error, Event, Header, Metadata, PackedReference, Totals};
 
 /// Whatever takes what a program did, in order. [`Writer`] does; so does
@@ -100,6 +103,8 @@ pub struct Writer<W: Write + Seek> {
     metadata: Metadata,
     compressor: Compressor<'static>,
     pages: Pages,
+    /// The first version of the format that has all that was written so far.
+    version: u32,
     /// The chunk being filled.
     chunk: Chunk,
     /// Bytes written since `base`.
@@ -114,8 +119,6 @@ pub struct Writer<W: Write + Seek> {
     objects: Objects,
     /// The place of the code that makes the references; `None` until one is told.
     code: Option<u32>,
-    /// Whether a chunk has code.
-    has_code: bool,
     /// The page of the reference before; `None` at first.
     last_page: Option<u64>,
     raw: Vec<u8>,
@@ -158,6 +161,7 @@ impl<W: Write + Seek> Writer<W> {
             metadata,
             compressor: Compressor::new(level)?,
             pages: Pages::new(),
+            version: FIRST_VERSION,
             chunk: Chunk::new(),
             offset: FixedHeader::LENGTH as u64,
             index: Vec::new(),
@@ -167,7 +171,6 @@ impl<W: Write + Seek> Writer<W> {
             totals: Totals::default(),
             objects: Objects::default(),
             code: None,
-            has_code: false,
             last_page: None,
             raw: Vec::new(),
             encoder: Encoder::new()?,
@@ -298,14 +301,14 @@ impl<W: Write + Seek> Writer<W> {
         if self.chunk.code.last().is_some_and(|(at, _)| *at as usize == self.chunk.references.len()) {
             self.chunk.code.pop(); // the next chunk begins with it
         }
-        self.has_code |= !self.chunk.code.is_empty();
         self.content.chunk(&self.chunk);
-        self.raw.clear();
         self.encoder.encode(&self.chunk, &mut self.raw);
         let hash = xxh3_64(&self.raw);
         self.payload.clear();
-        self.payload.reserve(zstd::zstd_safe::compress_bound(self.raw.len()));
-        self.compressor.compress_to_buffer(&self.raw, &mut self.payload).map_err(Error::write)?;
+        let packed = pack(&mut self.compressor, &self.raw, self.encoder.ends(), &mut self.payload);
+        if packed.map_err(Error::write)? || !self.chunk.code.is_empty() {
+            self.version = VERSION;
+        }
         let head = ChunkHead { payload: self.payload.len() as u32, raw: self.raw.len() as u32, hash };
         self.out.write_all(&head.encode()).map_err(Error::write)?;
         self.out.write_all(&self.payload).map_err(Error::write)?;
@@ -353,7 +356,7 @@ impl<W: Write + Seek> Writer<W> {
         let metadata = fitting(&mut self.metadata);
         let checksum = self.content.identity();
         let header = FixedHeader {
-            version: format::version(self.has_code),
+            version: self.version,
             finished: true,
             totals: totals.clone(),
             index_offset: self.offset,
@@ -369,7 +372,7 @@ impl<W: Write + Seek> Writer<W> {
         self.out.write_all(&header.encode()).map_err(Error::write)?;
         self.out.seek(SeekFrom::End(0)).map_err(Error::write)?;
         self.out.flush().map_err(Error::write)?;
-        Ok((self.out, Header { version: header.version, checksum, totals, metadata: self.metadata }))
+        Ok((self.out, Header { version: self.version, checksum, totals, metadata: self.metadata }))
     }
 }
 
