@@ -46,6 +46,12 @@ pub struct Reference {
 pub trait Mmu {
     /// Returns the reference bit of a resident page and clears it.
     fn test_and_clear_referenced(&mut self, page: PageId) -> bool;
+
+    /// A hint: the bit of a page will be asked for soon, or the page will go. It changes nothing.
+    #[inline]
+    fn prefetch(&self, page: PageId) {
+        let _ = page;
+    }
 }
 
 /// What a policy needs to see of the reference string. Only [`VmModel`], [`ExactModel`] and
@@ -149,6 +155,14 @@ pub trait Policy {
     #[inline]
     fn hit(&mut self, reference: Reference) {
         let _ = reference;
+    }
+
+    /// A hint: a reference to `page` is near, so what it will look at may be fetched into the
+    /// processor's cache. Drivers that know the next references call it a few of them ahead, and
+    /// others never. It changes nothing.
+    #[inline]
+    fn prefetch(&self, page: PageId) {
+        let _ = page;
     }
 
     /// Forgets a page, resident or remembered or unknown: its contents are gone (unmapped, freed).

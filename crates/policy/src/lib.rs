@@ -27,7 +27,7 @@
 //!
 //! The crate has no dependencies and needs only `alloc`.
 #![cfg_attr(not(any(test, feature = "conformance", feature = "registration")), no_std)]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 extern crate alloc;
 
@@ -41,6 +41,8 @@ mod math;
 mod near;
 pub mod plugin;
 pub mod policies;
+#[allow(unsafe_code)]
+mod prefetch;
 mod random;
 mod registered;
 pub mod registry;
@@ -58,6 +60,7 @@ pub use interface::{
     Violation, VmModel,
 };
 pub use policies::tasks::{CleaningClock, Shared};
+pub use prefetch::prefetch;
 pub use random::SplitMix64;
 pub use settled::Settled;
 pub use tasks::{Claim, ExactMmu, LoadControl, Reclaim, TaskId, TaskMmu, TaskPolicy, VirtualTime};

@@ -78,7 +78,7 @@ impl Window {
     }
 
     /// Clears the bits of the pages that are due.
-    #[inline]
+    #[inline(always)]
     fn settle<M: Mmu>(&mut self, mmu: &mut M) {
         while let Some(&(page, time)) = self.queue.front()
             && time + self.faults <= self.now
@@ -160,6 +160,11 @@ impl<P: Policy<Model = VmModel>> Policy for Settled<P> {
             self.window.begin(reference.page);
         }
         self.policy.insert(reference, mmu)
+    }
+
+    #[inline]
+    fn prefetch(&self, page: PageId) {
+        self.policy.prefetch(page);
     }
 
     fn remove(&mut self, page: PageId) {

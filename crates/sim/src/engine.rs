@@ -11,7 +11,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use sweephand_policy::plugin::Plugin;
 use sweephand_policy::registry::{Registered, Spec, Visitor};
-use sweephand_policy::{ArgumentError, Mmu, Model, NEVER, PageId, Policy, Reference};
+use sweephand_policy::{ArgumentError, Mmu, Model, NEVER, PageId, Policy, Reference, prefetch};
 use sweephand_trace::{Chunk, Event, PackedReference};
 
 /// A simulation that takes a trace chunk by chunk.
@@ -106,6 +106,12 @@ const TOUCHED: u8 = 1;
 const RESIDENT: u8 = 2;
 const REFERENCED: u8 = 4;
 
+/// The references between one and that for which the state of its page is fetched meanwhile.
+/// `bench/throughput` has the times for other distances.
+const AHEAD: usize = 24;
+/// Up to so many pages, all state is near the processor anyway.
+const NEAR_PAGES: usize = 1 << 17;
+
 /// The resident set and its reference bits.
 #[derive(Debug, Default)]
 struct PageTable {
@@ -119,6 +125,13 @@ impl Mmu for PageTable {
         let referenced = *flags & REFERENCED != 0;
         *flags &= !REFERENCED;
         referenced
+    }
+
+    #[inline]
+    fn prefetch(&self, page: PageId) {
+        if let Some(flags) = self.flags.get(page.index()) {
+            prefetch(flags);
+        }
     }
 }
 
@@ -172,7 +185,13 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         let sees_writes = self.observer.sees_writes();
         let first_record = self.counts.records;
         self.counts.records += references.len() as u64;
+        let looks_ahead = self.table.flags.len() > NEAR_PAGES;
         for (time, reference) in references.iter().enumerate() {
+            if looks_ahead && let Some(ahead) = references.get(time + AHEAD) {
+                let page = PageId(ahead.page());
+                self.table.prefetch(page);
+                self.policy.prefetch(page);
+            }
             let page = reference.page();
             if COLLAPSE {
                 if page == self.last {

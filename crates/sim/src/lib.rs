@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Trace -- decoded once, a batch of chunks at a time --> Sweep --> a Simulation a (policy, memory size) --> Outcome
-//!                                                          \----> LruStack, OptStack: all sizes in one pass
+//!                                                          \----> LruStack, MruStack, OptStack: all sizes in one pass
 //! ```
 //!
 //! - [`Engine`] runs one policy with one memory size. It dispatches statically for each reference
@@ -24,12 +24,14 @@ mod future;
 mod live_objects;
 mod lru_stack;
 mod memory;
+mod mru_stack;
 mod opt_stack;
 mod outcome;
 mod partition;
 mod refault;
 mod sampling;
 mod sized;
+mod stack_counts;
 mod stretches;
 mod sweep;
 mod what_if;
@@ -40,6 +42,7 @@ pub use engine::{Engine, Observer, Simulation, observed, simulation};
 pub use future::{Future, TooLong};
 pub use lru_stack::LruStack;
 pub use memory::{MemorySize, MemorySizeError};
+pub use mru_stack::MruStack;
 pub use opt_stack::OptStack;
 pub use outcome::{Outcome, PagingTime, RefaultDistances};
 pub use partition::{PartitionError, Tenancy, TenantShare, divide};

@@ -19,6 +19,7 @@
 
 use crate::Outcome;
 use crate::engine::for_each_segment;
+use crate::stack_counts::StackCounts;
 use std::ops::Range;
 use sweephand_policy::collections::BitTree;
 use sweephand_trace::{Chunk, Event};
@@ -40,13 +41,7 @@ pub struct LruStack {
     page: Vec<u32>,
     /// Slots that are holes.
     holes: BitTree,
-    /// How many references came at each finite distance.
-    distances: Vec<u64>,
-    /// References to pages not on the stack.
-    first_touch_faults: u64,
-    /// By memory size: how many more faults find a free frame than at the size below, modulo 2^64.
-    warmup_change: Vec<u64>,
-    records: u64,
+    counts: StackCounts,
 }
 
 impl Default for LruStack {
@@ -63,10 +58,7 @@ impl LruStack {
             slot: Vec::new(),
             page: Vec::new(),
             holes: BitTree::new(),
-            distances: Vec::new(),
-            first_touch_faults: 0,
-            warmup_change: Vec::new(),
-            records: 0,
+            counts: StackCounts::default(),
         }
     }
 
@@ -77,7 +69,7 @@ impl LruStack {
             self.slot.resize(chunk.pages as usize, NONE);
         }
         for_each_segment(chunk, range, |segment, event| {
-            self.records += segment.len() as u64;
+            self.counts.records += segment.len() as u64;
             for reference in &chunk.references[segment] {
                 self.reference(reference.page());
             }
@@ -91,30 +83,13 @@ impl LruStack {
 
     /// What LRU counts at some memory sizes, in pages, in their order.
     pub fn outcomes(&self, frames: &[usize]) -> Vec<Outcome> {
-        // By memory size: references deeper than it, and faults that found a free frame.
-        let deeper: u64 = self.distances.iter().sum();
-        let hits = running_sums(&self.distances);
-        let warmups = running_sums(&self.warmup_change);
-        let at = |sums: &[u64], frames: usize| sums.get(frames).or(sums.last()).copied().unwrap_or_default();
-        let outcome = |&frames: &usize| {
-            let faults = self.first_touch_faults + deeper - at(&hits, frames);
-            let warmup_faults = at(&warmups, frames);
-            Outcome {
-                records: self.records,
-                faults,
-                first_touch_faults: self.first_touch_faults,
-                warmup_faults,
-                evictions: faults - warmup_faults,
-                ..Outcome::default()
-            }
-        };
-        frames.iter().map(outcome).collect()
+        self.counts.outcomes(frames)
     }
 
     /// How many references came at each finite stack distance (the index), and how many at an
     /// infinite one.
     pub fn distances(&self) -> (&[u64], u64) {
-        (&self.distances, self.first_touch_faults)
+        self.counts.distances()
     }
 
     /// A reference to a page.
@@ -122,7 +97,7 @@ impl LruStack {
         if self.slot.len() <= page as usize {
             self.slot.resize(page as usize + 1, NONE);
         }
-        self.records += 1;
+        self.counts.records += 1;
         self.reference(page);
     }
 
@@ -130,23 +105,14 @@ impl LruStack {
     fn reference(&mut self, page: u32) {
         let slot = self.slot[page as usize];
         if slot != NONE && slot + 1 == self.page.len() as u32 {
-            count(&mut self.distances, 1, 1);
+            self.counts.count(Some(1), 1);
             return;
         }
         let depth = self.time_line.occupied + 1;
         let distance = if slot == NONE { depth } else { self.time_line.occupied_from(slot as usize) };
         let hole = self.holes.max();
         let nearest_free = hole.map_or(depth, |hole| self.time_line.occupied_from(hole as usize));
-        if slot == NONE {
-            self.first_touch_faults += 1;
-            count(&mut self.warmup_change, nearest_free, 1);
-        } else {
-            count(&mut self.distances, distance, 1);
-            if nearest_free < distance {
-                count(&mut self.warmup_change, nearest_free, 1);
-                count(&mut self.warmup_change, distance, u64::MAX);
-            }
-        }
+        self.counts.count((slot != NONE).then_some(distance), nearest_free);
         match hole {
             Some(hole) if slot == NONE || nearest_free < distance => {
                 self.holes.remove(hole);
@@ -202,23 +168,6 @@ impl LruStack {
             }
         }
     }
-}
-
-fn running_sums(changes: &[u64]) -> Vec<u64> {
-    let add = |sum: &mut u64, change: &u64| {
-        *sum = sum.wrapping_add(*change);
-        Some(*sum)
-    };
-    changes.iter().scan(0, add).collect()
-}
-
-/// `counts[index] += change` in a table that grows; `change` may be -1 modulo 2^64.
-#[inline]
-fn count(counts: &mut Vec<u64>, index: usize, change: u64) {
-    if index >= counts.len() {
-        counts.resize(index + 1, 0);
-    }
-    counts[index] = counts[index].wrapping_add(change);
 }
 
 /// Bits with fast counts of those from a place on.

@@ -343,7 +343,7 @@ fn reduced(
 ) -> Result<Trace, SweepError> {
     let mut writer = SampleWriter::new(trace)?;
     let mut batch: Vec<Chunk> = Vec::new();
-    batch.resize_with(BATCH, Chunk::new);
+    batch.resize_with(2 * BATCH, Chunk::new);
     let mut repeats = Repeats::default();
     for first in (0..trace.chunks()).step_by(batch.len()) {
         if interrupt.is_raised() {

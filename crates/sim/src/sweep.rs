@@ -1,13 +1,13 @@
 //! Many simulations of one trace at once.
 //!
 //! A sweep decodes the trace a few chunks at a time and gives each batch to all of its simulations
-//! in parallel. So the trace is decoded once, whatever the number of policies and sizes, and memory
-//! holds a batch instead of the trace.
+//! in parallel, while the next batch is decoded. So the trace is decoded once, whatever the number
+//! of policies and sizes, and memory holds two batches instead of the trace.
 
 use crate::engine::{observed, simulation};
 use crate::{
-    Future, LruStack, MemorySize, MemorySizeError, Observer, OptStack, Outcome, RefaultObserver, Simulation,
-    TooLong,
+    Future, LruStack, MemorySize, MemorySizeError, MruStack, Observer, OptStack, Outcome, RefaultObserver,
+    Simulation, TooLong,
 };
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -23,15 +23,18 @@ pub const DEFAULT_POLICIES: &str = "opt,lru,clock,car,lirs,clock-pro";
 pub const DEFAULT_SIZES: &str = "10%,20%,30%,40%,50%,60%,70%,80%,90%";
 
 /// Chunks decoded together where several simulations share processors: enough for one to work on
-/// before the next takes its cache. A lone simulation takes one at a time, fresh from the decoder.
-pub(crate) const BATCH: usize = 8;
+/// before the next takes its cache. A lone simulation takes one at a time. There can be two batches
+/// at once: that which is simulated, and that which is decoded.
+pub(crate) const BATCH: usize = 4;
 /// From so many sizes on, one pass for all is cheaper than a simulation of each.
 const STACK_SIZES: usize = 4;
 /// More bytes of page table than this are refused: `all` sizes are for policies that take them in
 /// one pass.
 const MOST_STATE_BYTES: u64 = 4 << 30;
+/// Policies that a reduced trace gives exactly from its window on.
+const EXACT_IF_REDUCED: [&str; 2] = ["lru", "opt"];
 /// Policies that one pass can simulate at all sizes.
-const ONE_PASS: [&str; 2] = ["lru", "opt"];
+const ONE_PASS: [&str; 3] = ["lru", "mru", "opt"];
 
 /// A policy with a memory size.
 #[derive(Clone, Debug)]
@@ -88,7 +91,7 @@ pub enum SweepError {
     },
     /// More simulations at once than there is memory for.
     #[error(
-        "{simulations} simulations of {pages} pages; only lru, and opt where nothing is unmapped, take all sizes in one pass"
+        "{simulations} simulations of {pages} pages; only lru and mru, and opt where nothing is unmapped, take all sizes in one pass"
     )]
     TooManySizes {
         /// Simulations with a page table of their own.
@@ -150,7 +153,7 @@ impl Sweep {
         let (least, least_others) = (metadata.exact_pages(), metadata.nearly_exact_pages());
         let too_small = |cell: &Cell| {
             let frames = cell.frames as u64;
-            frames < least || (frames < least_others && !ONE_PASS.contains(&cell.spec.name()))
+            frames < least || (frames < least_others && !EXACT_IF_REDUCED.contains(&cell.spec.name()))
         };
         let name = trace.name().display();
         let some_are = self.cells.iter().any(too_small);
@@ -209,18 +212,21 @@ impl Sweep {
 
     /// The simulations to make: one a cell, or one for all sizes of a policy.
     fn runs(&self, trace: &Trace) -> Result<Vec<Run>, SweepError> {
-        let [lru, opt] = if self.refault_distances {
-            <[Vec<usize>; 2]>::default()
+        let [lru, mru, opt] = if self.refault_distances {
+            <[Vec<usize>; 3]>::default()
         } else {
             ONE_PASS.map(|policy| in_one_pass(&self.cells, policy))
         };
         let time = if self.refault_distances { Some(Arc::new(VirtualTime::of(trace)?)) } else { None };
         let page_bytes = trace.header().metadata.page_size;
         let mut alone = vec![true; self.cells.len()];
-        lru.iter().chain(&opt).for_each(|&cell| alone[cell] = false);
+        lru.iter().chain(&mru).chain(&opt).for_each(|&cell| alone[cell] = false);
         let mut runs = Vec::new();
         if !lru.is_empty() {
             runs.push(Run::LruStack { cells: lru, stack: Box::new(LruStack::new()) });
+        }
+        if !mru.is_empty() {
+            runs.push(Run::MruStack { cells: mru, stack: Box::new(MruStack::new()) });
         }
         if !opt.is_empty() {
             let mut frames: Vec<_> = opt.iter().map(|&cell| self.cells[cell].frames).collect();
@@ -275,28 +281,42 @@ pub(crate) fn feed<R: Send>(
     interrupt: &Interrupt,
 ) -> Result<(), SweepError> {
     let future = if needs_future { Some(future_of(trace, interrupt)?) } else { None };
-    let mut batch: Vec<Chunk> = Vec::new();
-    batch.resize_with(if runs.len() == 1 { 1 } else { BATCH }, Chunk::new);
-    for first in (0..trace.chunks()).step_by(batch.len()) {
-        let available = batch.len().min(trace.chunks() - first);
-        let chunks = &mut batch[..available];
-        let decoded = chunks.par_iter_mut().enumerate();
-        decoded.try_for_each(|(offset, chunk)| trace.read_chunk(first + offset, chunk))?;
+    let chunks = if runs.len() == 1 { 1 } else { BATCH };
+    let decode = |first: usize, batch: &mut Vec<Chunk>| {
+        batch.resize_with(chunks.min(trace.chunks().saturating_sub(first)), Chunk::new);
+        let each = batch.par_iter_mut().enumerate();
+        each.try_for_each(|(offset, chunk)| trace.read_chunk(first + offset, chunk))
+    };
+    let mut advance_all = |batch: &[Chunk]| {
         // One at a time, so that a slow run does not take others along to its processor.
         runs.par_iter_mut().with_max_len(1).for_each(|run| {
-            for chunk in &*chunks {
-                if interrupt.is_raised() {
-                    return;
-                }
+            for chunk in batch.iter().take_while(|_| !interrupt.is_raised()) {
                 let next_uses = future.as_ref().map_or(&[][..], |future| future.of_chunk(chunk));
                 advance(run, chunk, next_uses);
             }
         });
+    };
+    // Another thread decodes what comes next meanwhile. A thread alone takes each batch fresh from
+    // the decoder.
+    let decodes_ahead = rayon::current_num_threads() > 1;
+    let (mut batch, mut ahead) = (Vec::new(), Vec::new());
+    decode(0, &mut batch)?;
+    let mut first = 0;
+    while let Some(last) = batch.last() {
+        let done = last.first_record + last.references.len() as u64;
+        first += batch.len();
+        if decodes_ahead {
+            let (decoded, ()) = rayon::join(|| decode(first, &mut ahead), || advance_all(&batch));
+            decoded?;
+            std::mem::swap(&mut batch, &mut ahead);
+        } else {
+            advance_all(&batch);
+            decode(first, &mut batch)?;
+        }
         if interrupt.is_raised() {
             return Err(SweepError::Interrupted);
         }
-        let last = chunks.last().expect("a batch has a chunk");
-        progress(last.first_record + last.references.len() as u64);
+        progress(done);
     }
     Ok(())
 }
@@ -312,6 +332,10 @@ enum Run {
         cells: Vec<usize>,
         stack: Box<LruStack>,
     },
+    MruStack {
+        cells: Vec<usize>,
+        stack: Box<MruStack>,
+    },
     OptStack {
         cells: Vec<usize>,
         stack: Box<OptStack>,
@@ -324,7 +348,7 @@ impl Run {
     fn needs_future(&self) -> bool {
         match self {
             Run::Policy { simulation, .. } => simulation.needs_future(),
-            Run::LruStack { .. } => false,
+            Run::LruStack { .. } | Run::MruStack { .. } => false,
             Run::OptStack { .. } => true,
         }
     }
@@ -333,6 +357,7 @@ impl Run {
         let len = chunk.references.len();
         match self {
             Run::LruStack { stack, .. } => stack.advance(chunk, 0..len),
+            Run::MruStack { stack, .. } => stack.advance(chunk, 0..len),
             Run::OptStack { stack, .. } => stack.advance(chunk, 0..len, next_uses),
             Run::Policy { simulation, points, .. } => {
                 let mut start = 0;
@@ -359,10 +384,10 @@ impl Run {
                 results[cell] = (simulation.outcome(), Trajectory { points });
             }
             Run::LruStack { cells: own, stack } => {
-                let frames: Vec<_> = own.iter().map(|&cell| cells[cell].frames).collect();
-                for (cell, outcome) in own.into_iter().zip(stack.outcomes(&frames)) {
-                    results[cell].0 = outcome;
-                }
+                report_sizes(own, |frames| stack.outcomes(frames), cells, results);
+            }
+            Run::MruStack { cells: own, stack } => {
+                report_sizes(own, |frames| stack.outcomes(frames), cells, results);
             }
             Run::OptStack { cells: own, stack, frames } => {
                 let outcomes: Vec<_> = stack.outcomes().collect();
@@ -372,6 +397,19 @@ impl Run {
                 }
             }
         }
+    }
+}
+
+/// Puts the outcomes of some sizes where their cells are.
+fn report_sizes(
+    own: Vec<usize>,
+    outcomes: impl Fn(&[usize]) -> Vec<Outcome>,
+    cells: &[Cell],
+    results: &mut [(Outcome, Trajectory)],
+) {
+    let frames: Vec<_> = own.iter().map(|&cell| cells[cell].frames).collect();
+    for (cell, outcome) in own.into_iter().zip(outcomes(&frames)) {
+        results[cell].0 = outcome;
     }
 }
 

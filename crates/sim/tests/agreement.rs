@@ -105,6 +105,19 @@ fn stack_distances_give_lru_at_every_size_with_and_without_unmaps() {
 }
 
 #[test]
+fn exchanges_of_two_pages_give_mru_at_every_size_with_and_without_unmaps() {
+    let mut random = SplitMix64::new(9);
+    for round in 0..40 {
+        let pages = 2 + random.below(60);
+        let trace = random_trace(&mut random, 3000, pages, round % 2 == 0);
+        let frames: Vec<usize> = (1..=pages as usize + 3).collect();
+        for policy in ["mru", "mru:collapse=on"] {
+            assert_eq!(outcomes(&trace, policy, &frames), one_by_one(&trace, policy, &frames), "{round}");
+        }
+    }
+}
+
+#[test]
 fn stack_distances_survive_moving_the_time_line_together() {
     // The time line starts with 32,768 slots; this takes several of them, with holes in it.
     let trace = random_trace(&mut SplitMix64::new(5), 200_000, 40_000, true);

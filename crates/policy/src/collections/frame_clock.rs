@@ -3,6 +3,9 @@
 use super::FrameTable;
 use crate::{PageId, Violation};
 
+/// The frames between the hand and that whose page is fetched meanwhile.
+const AHEAD: usize = 16;
+
 /// The frames of memory in a circle, with a hand that looks for a victim.
 ///
 /// ```text
@@ -41,7 +44,7 @@ impl FrameClock {
     /// The page at which the hand stops: the first that is not spared, or after `looks` frames any.
     /// `is_spared(page, can_be)` is asked once for each page that the hand comes to; at the end
     /// `can_be` is false. `None` if no frame is occupied.
-    #[inline]
+    #[inline(always)]
     pub fn find(
         &mut self,
         mut looks: usize,
@@ -62,8 +65,14 @@ impl FrameClock {
         }
     }
 
-    /// Empties the frame under the hand, which is the victim's. The hand goes on.
+    /// A page that the hand comes to soon, if it is still there.
     #[inline]
+    pub fn soon(&self) -> Option<PageId> {
+        self.frames.page(self.hand + AHEAD)
+    }
+
+    /// Empties the frame under the hand, which is the victim's. The hand goes on.
+    #[inline(always)]
     pub fn evict(&mut self, page: PageId) {
         // The hand rests on the victim, so its frame need not be looked up.
         debug_assert_eq!(self.frames.page(self.hand), Some(page));
@@ -72,7 +81,7 @@ impl FrameClock {
     }
 
     /// Puts a page into a vacant frame: that of the latest victim, if it is the only one.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, page: PageId) {
         self.frames.occupy(page);
     }

@@ -155,6 +155,13 @@ impl<const N: usize> Lists<N> {
         }
     }
 
+    /// Asks for what will be looked at of a page soon.
+    #[inline]
+    pub fn prefetch(&self, page: PageId) {
+        self.links.prefetch(page);
+        self.list.prefetch(page);
+    }
+
     /// A list's pages from the old end to the recent one.
     pub fn iter(&self, list: usize) -> impl Iterator<Item = PageId> + '_ {
         core::iter::successors(self.front(list), move |&current| page(self.links[current].next))

@@ -1,6 +1,6 @@
 //! A value for every page id. The value is the default until it is set.
 
-use crate::PageId;
+use crate::{PageId, prefetch};
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
@@ -34,6 +34,14 @@ impl<T: Copy + Default> PageMap<T> {
     pub fn cover(&mut self, page: PageId) {
         if page.index() >= self.values.len() {
             self.grow(page.index() + 1);
+        }
+    }
+
+    /// Asks for the value of a page that will be looked at soon.
+    #[inline]
+    pub fn prefetch(&self, page: PageId) {
+        if let Some(value) = self.values.get(page.index()) {
+            prefetch(value);
         }
     }
 

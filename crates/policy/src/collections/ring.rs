@@ -75,6 +75,12 @@ impl Ring {
         self.len -= 1;
     }
 
+    /// Asks for the links of a page that will be looked at soon.
+    #[inline]
+    pub fn prefetch(&self, page: PageId) {
+        self.links.prefetch(page);
+    }
+
     /// Once round, beginning at `start`.
     pub fn iter_from(&self, start: PageId) -> impl Iterator<Item = PageId> + '_ {
         core::iter::successors(Some(start), move |&page| Some(self.next(page))).take(self.len)

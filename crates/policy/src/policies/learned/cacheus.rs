@@ -27,7 +27,7 @@
 //! evicted. If memory has frames to spare and Q is empty, SR-LRU gives up the front of S. With one
 //! frame there is no S.
 //!
-//! Cost: hit and fault O(log M). 33 bytes a page seen, and tree nodes for the resident pages.
+//! Cost: hit O(1), fault amortised O(log M). 41 bytes a page seen and 24 a resident page.
 //!
 //! ```text
 //!                  hit                        front, S too long: demoted
@@ -39,7 +39,7 @@
 //! ```
 
 use crate::arguments::Parameter;
-use crate::collections::{Lists, PageMap};
+use crate::collections::{Lists, PageMap, RisingKey, RisingQueue};
 use crate::interface::ensure;
 use crate::math::{exp, pow};
 use crate::policies::recency::random::{SEED, generator};
@@ -47,8 +47,6 @@ use crate::registered::Registered;
 use crate::{
     ArgumentError, Arguments, ExactModel, Info, Mmu, PageId, Policy, Reference, SplitMix64, Violation,
 };
-use alloc::collections::BTreeSet;
-use core::cmp::Reverse;
 
 /// Resident pages used again, the least recently used in front.
 const S: usize = 0;
@@ -80,6 +78,13 @@ struct Entry {
     new: bool,
     /// In Q because S was too long.
     demoted: bool,
+}
+
+impl Entry {
+    /// What CR-LFU goes by. It rises with every reference to a page.
+    fn key(self) -> RisingKey {
+        (self.count, u64::MAX - self.time)
+    }
 }
 
 /// The learning rate, and what it goes by.
@@ -175,7 +180,7 @@ pub struct Cacheus {
     lists: Lists<5>,
     entries: PageMap<Entry>,
     /// Resident pages by count, those with equal counts the last used first.
-    by_count: BTreeSet<(u64, Reverse<u64>, PageId)>,
+    by_count: RisingQueue,
     /// The frames meant for S.
     most_in_s: usize,
     /// Pages in Q that are demoted.
@@ -218,7 +223,7 @@ impl Registered for Cacheus {
             frames,
             lists: Lists::new(),
             entries: PageMap::new(),
-            by_count: BTreeSet::new(),
+            by_count: RisingQueue::new(),
             most_in_s: frames.saturating_sub(for_new).max(1).min(frames - 1),
             demoted: 0,
             new: 0,
@@ -241,11 +246,6 @@ fn gain(dividend: usize, divisor: usize) -> usize {
 }
 
 impl Cacheus {
-    fn key(&self, page: PageId) -> (u64, Reverse<u64>, PageId) {
-        let Entry { count, time, .. } = self.entries[page];
-        (count, Reverse(time), page)
-    }
-
     fn resident(&self) -> usize {
         self.lists.len(S) + self.lists.len(Q)
     }
@@ -253,13 +253,18 @@ impl Cacheus {
     /// Puts a page at the back of a list, or in none, which forgets it. The only place where pages
     /// move between lists, and where those that are new or demoted are counted.
     fn move_to(&mut self, list: Option<usize>, page: PageId) {
-        match self.lists.remove(page) {
+        let before = self.lists.remove(page);
+        match before {
             Some(S | Q) => {
-                self.by_count.remove(&self.key(page));
                 self.demoted -= usize::from(self.entries[page].demoted);
                 self.entries[page].demoted = false;
             }
             Some(LRU_HISTORY) => self.new -= usize::from(self.entries[page].new),
+            _ => {}
+        }
+        match (matches!(before, Some(S | Q)), matches!(list, Some(S | Q))) {
+            (true, false) => self.by_count.remove(page),
+            (false, true) => self.by_count.insert(page, self.entries[page].key()),
             _ => {}
         }
         let Some(list) = list else {
@@ -267,12 +272,8 @@ impl Cacheus {
             return;
         };
         self.lists.push_back(list, page);
-        match list {
-            S | Q => {
-                self.by_count.insert(self.key(page));
-            }
-            LRU_HISTORY => self.new += usize::from(self.entries[page].new),
-            _ => {}
+        if list == LRU_HISTORY {
+            self.new += usize::from(self.entries[page].new);
         }
     }
 
@@ -333,7 +334,7 @@ impl Policy for Cacheus {
 
     fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
         let lru = self.lists.front(Q).or_else(|| self.lists.front(S))?;
-        let &(.., lfu) = self.by_count.first()?;
+        let lfu = self.by_count.first(|page| self.entries[page].key())?;
         let draw = *self.draw.get_or_insert_with(|| self.random.unit());
         let (history, victim) = if draw < self.weights[0] { (LRU_HISTORY, lru) } else { (LFU_HISTORY, lfu) };
         self.history = (lru != lfu).then_some(history);
@@ -385,8 +386,6 @@ impl Policy for Cacheus {
             let s = self.most_in_s + gain(self.new, self.demoted);
             self.most_in_s = s.min(self.frames - 1);
         }
-        // Taken out first: its place among the counts changes.
-        self.move_to(Some(RETURNING), page);
         self.entries[page].count += 1;
         self.entries[page].time = self.time;
         if in_q && self.lists.len(S) >= self.most_in_s {
@@ -415,8 +414,9 @@ impl Policy for Cacheus {
         let rate = self.learning.rate;
         ensure!(rate > 0.0 && rate < 1.2, "the learning rate is {rate}");
         ensure!(self.by_count.len() == in_s + in_q, "{} pages filed", self.by_count.len());
+        self.by_count.check(|page| self.entries[page].key())?;
         for page in self.lists.iter(S).chain(self.lists.iter(Q)) {
-            ensure!(self.by_count.contains(&self.key(page)), "page {page} is not in its place");
+            ensure!(self.by_count.contains(page), "page {page} is not filed");
         }
         let demoted = self.entries.iter().filter(|(_, entry)| entry.demoted).count();
         let in_q = self.lists.iter(Q).filter(|&page| self.entries[page].demoted).count();

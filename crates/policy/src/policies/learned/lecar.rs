@@ -16,7 +16,7 @@
 //! discount 0.005^(1/M). One number is drawn for each replacement, even when the experts agree, and
 //! stays until a page has been evicted.
 //!
-//! Cost: hit and fault O(log M). 25 bytes a page seen, and tree nodes for the resident pages.
+//! Cost: hit O(1), fault amortised O(log M). 33 bytes a page seen and 24 a resident page.
 //!
 //! ```text
 //!                      w_LRU +--> LRU's page --> ( H_LRU ) -- fault: w_LFU grows
@@ -25,7 +25,7 @@
 //! ```
 
 use crate::arguments::Parameter;
-use crate::collections::{Lists, PageMap};
+use crate::collections::{Lists, PageMap, RisingKey, RisingQueue};
 use crate::interface::ensure;
 use crate::math::{exp, pow};
 use crate::policies::recency::random::{SEED, generator};
@@ -33,7 +33,6 @@ use crate::registered::Registered;
 use crate::{
     ArgumentError, Arguments, ExactModel, Info, Mmu, PageId, Policy, Reference, SplitMix64, Violation,
 };
-use alloc::collections::BTreeSet;
 
 /// Resident pages, the least recently used in front.
 const RESIDENT: usize = 0;
@@ -53,6 +52,13 @@ struct Entry {
     time: u64,
 }
 
+impl Entry {
+    /// What LFU goes by. It rises with every reference to a page.
+    fn key(self) -> RisingKey {
+        (self.count, self.time)
+    }
+}
+
 /// Learning cache replacement.
 #[derive(Debug)]
 pub struct LeCar {
@@ -60,7 +66,7 @@ pub struct LeCar {
     lists: Lists<4>,
     entries: PageMap<Entry>,
     /// Resident pages by count and last reference.
-    by_count: BTreeSet<(u64, u64, PageId)>,
+    by_count: RisingQueue,
     /// w_LRU and w_LFU, which sum to 1 but for rounding. Both are kept: a weight below 1e-16 still
     /// counts.
     weights: [f64; 2],
@@ -107,7 +113,7 @@ impl Registered for LeCar {
             frames,
             lists: Lists::new(),
             entries: PageMap::new(),
-            by_count: BTreeSet::new(),
+            by_count: RisingQueue::new(),
             weights: [0.5; 2],
             rate,
             discount: pow(discount, 1.0 / frames as f64),
@@ -120,18 +126,12 @@ impl Registered for LeCar {
 }
 
 impl LeCar {
-    fn key(&self, page: PageId) -> (u64, u64, PageId) {
-        let Entry { count, time } = self.entries[page];
-        (count, time, page)
-    }
-
     /// Puts a page into a list, or into none, which forgets it. The only place where pages move
     /// between lists.
     fn move_to(&mut self, list: Option<usize>, page: PageId) {
-        if self.lists.list_of(page) == Some(RESIDENT) {
-            self.by_count.remove(&self.key(page));
+        if self.lists.remove(page) == Some(RESIDENT) {
+            self.by_count.remove(page);
         }
-        self.lists.remove(page);
         let Some(list) = list else {
             self.entries[page] = Entry::default();
             return;
@@ -142,7 +142,7 @@ impl LeCar {
         }
         if list == RESIDENT {
             self.entries[page].count += 1;
-            self.by_count.insert(self.key(page));
+            self.by_count.insert(page, self.entries[page].key());
         }
     }
 
@@ -169,7 +169,7 @@ impl Policy for LeCar {
 
     fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
         let lru = self.lists.front(RESIDENT)?;
-        let &(.., lfu) = self.by_count.first()?;
+        let lfu = self.by_count.first(|page| self.entries[page].key())?;
         let draw = *self.draw.get_or_insert_with(|| self.random.unit());
         let (history, victim) = if draw < self.weights[0] { (LRU_HISTORY, lru) } else { (LFU_HISTORY, lfu) };
         self.history = (lru != lfu).then_some(history);
@@ -196,7 +196,9 @@ impl Policy for LeCar {
 
     fn hit(&mut self, reference: Reference) {
         self.time += 1;
-        self.move_to(Some(RESIDENT), reference.page);
+        self.lists.move_to_back(RESIDENT, reference.page);
+        let entry = &mut self.entries[reference.page];
+        *entry = Entry { count: entry.count + 1, time: self.time };
     }
 
     fn remove(&mut self, page: PageId) {
@@ -213,8 +215,9 @@ impl Policy for LeCar {
         let is_one = (lru + lfu - 1.0).abs() < 1e-9;
         ensure!(lru >= 0.0 && lfu >= 0.0 && is_one, "w_LRU = {lru}, w_LFU = {lfu}");
         ensure!(self.by_count.len() == resident, "{} of {resident} pages filed", self.by_count.len());
+        self.by_count.check(|page| self.entries[page].key())?;
         for page in self.lists.iter(RESIDENT) {
-            ensure!(self.by_count.contains(&self.key(page)), "page {page} is not in its place");
+            ensure!(self.by_count.contains(page), "page {page} is not filed");
         }
         for (page, entry) in self.entries.iter() {
             ensure!((entry.count > 0) == self.lists.list_of(page).is_some(), "page {page}: {entry:?}");

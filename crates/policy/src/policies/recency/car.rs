@@ -135,6 +135,11 @@ impl Policy for Car {
         false
     }
 
+    #[inline]
+    fn prefetch(&self, page: PageId) {
+        self.lists.prefetch(page);
+    }
+
     fn remove(&mut self, page: PageId) {
         self.lists.remove(page);
     }

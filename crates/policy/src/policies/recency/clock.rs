@@ -59,19 +59,22 @@ impl Registered for Clock {
 impl Policy for Clock {
     type Model = VmModel;
 
-    #[inline]
+    #[inline(always)]
     fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
+        if let Some(page) = self.clock.soon() {
+            mmu.prefetch(page);
+        }
         // One turn clears every bit, so the next page is a victim, unless bits are set behind the
         // hand meanwhile: then the page where the second turn ends goes, as in FIFO.
         self.clock.find(2 * self.clock.used(), |page, _| mmu.test_and_clear_referenced(page))
     }
 
-    #[inline]
+    #[inline(always)]
     fn evict(&mut self, page: PageId) {
         self.clock.evict(page);
     }
 
-    #[inline]
+    #[inline(always)]
     fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
         let filling = self.clock.is_filling();
         self.clock.insert(reference.page);

@@ -10,19 +10,17 @@
 //! insert -> [ back ... front ] -> evict
 //! ```
 
-use crate::collections::Lists;
+use crate::collections::ArrivalQueue;
 use crate::interface::ensure;
 use crate::registered::Registered;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
-
-const QUEUE: usize = 0;
 
 /// First in, first out.
 #[derive(Debug)]
 pub struct Fifo {
     frames: usize,
     /// Resident pages, oldest in front.
-    resident: Lists<1>,
+    resident: ArrivalQueue,
 }
 
 impl Registered for Fifo {
@@ -35,23 +33,26 @@ impl Registered for Fifo {
     };
 
     fn configure(frames: usize, _: &Arguments) -> Result<Self, ArgumentError> {
-        Ok(Self { frames, resident: Lists::new() })
+        Ok(Self { frames, resident: ArrivalQueue::new() })
     }
 }
 
 impl Policy for Fifo {
     type Model = VmModel;
 
+    #[inline]
     fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
-        self.resident.front(QUEUE)
+        self.resident.front()
     }
 
+    #[inline]
     fn evict(&mut self, page: PageId) {
         self.resident.remove(page);
     }
 
+    #[inline]
     fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
-        self.resident.push_back(QUEUE, reference.page);
+        self.resident.push_back(reference.page);
         false
     }
 
@@ -60,7 +61,7 @@ impl Policy for Fifo {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        ensure!(self.resident.len(QUEUE) <= self.frames, "{} pages resident", self.resident.len(QUEUE));
+        ensure!(self.resident.len() <= self.frames, "{} pages resident", self.resident.len());
         self.resident.check()
     }
 }

@@ -5,25 +5,24 @@
 //! hierarchies", IBM Systems Journal 9(2), 1970). So one pass gives the faults at every size; the
 //! simulator's stack distances do that.
 //!
-//! Cost: hit one list move; fault O(1).
+//! Cost: hit and fault amortised O(1); a hit writes an entry of a log and looks at no other page.
+//! 4 bytes a page seen, 10 to 22 more for a resident page.
 //!
 //! ```text
-//! insert, hit -> [ back ... front ] -> evict
+//! insert, hit -> [ newest ... oldest ] -> evict
 //! ```
 
-use crate::collections::Lists;
+use crate::collections::RecencyOrder;
 use crate::interface::ensure;
 use crate::registered::Registered;
 use crate::{ArgumentError, Arguments, ExactModel, Info, Mmu, PageId, Policy, Reference, Violation};
-
-const STACK: usize = 0;
 
 /// Least recently used.
 #[derive(Debug)]
 pub struct Lru {
     frames: usize,
-    /// Resident pages, the least recently used in front.
-    resident: Lists<1>,
+    /// Resident pages by their last use.
+    resident: RecencyOrder,
 }
 
 impl Registered for Lru {
@@ -36,29 +35,38 @@ impl Registered for Lru {
     };
 
     fn configure(frames: usize, _: &Arguments) -> Result<Self, ArgumentError> {
-        Ok(Self { frames, resident: Lists::new() })
+        Ok(Self { frames, resident: RecencyOrder::new() })
     }
 }
 
 impl Policy for Lru {
     type Model = ExactModel;
 
-    fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
-        self.resident.front(STACK)
+    #[inline]
+    fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
+        mmu.prefetch(self.resident.soon_oldest());
+        self.resident.oldest()
     }
 
+    #[inline]
     fn evict(&mut self, page: PageId) {
         self.resident.remove(page);
     }
 
+    #[inline]
     fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
-        self.resident.push_back(STACK, reference.page);
+        self.resident.touch(reference.page);
         false
     }
 
     #[inline]
     fn hit(&mut self, reference: Reference) {
-        self.resident.move_to_back(STACK, reference.page);
+        self.resident.touch(reference.page);
+    }
+
+    #[inline]
+    fn prefetch(&self, page: PageId) {
+        self.resident.prefetch(page);
     }
 
     fn remove(&mut self, page: PageId) {
@@ -66,7 +74,7 @@ impl Policy for Lru {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        ensure!(self.resident.len(STACK) <= self.frames, "{} pages resident", self.resident.len(STACK));
+        ensure!(self.resident.len() <= self.frames, "{} pages resident", self.resident.len());
         self.resident.check()
     }
 }

@@ -4,26 +4,30 @@
 //! systems", VLDB 1985, use it for loops: on a loop longer than memory the page just used is the
 //! one needed last.
 //!
-//! Cost: hit one list move; fault O(1).
+//! MRU is a stack policy: the pages resident with M frames are among those resident with M + 1 (R.
+//! L. Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2),
+//! 1970). The order by last use is the same in every memory. So the simulator takes all sizes in
+//! one pass.
+//!
+//! Cost: hit and fault amortised O(1); a hit writes an entry of a log and looks at no other page.
+//! 4 bytes a page seen, 10 to 22 more for a resident page.
 //!
 //! ```text
-//! insert, hit -> [ back ... front ]
+//! insert, hit -> [ newest ... oldest ]
 //!       evict <-
 //! ```
 
-use crate::collections::Lists;
+use crate::collections::RecencyOrder;
 use crate::interface::ensure;
 use crate::registered::Registered;
 use crate::{ArgumentError, Arguments, ExactModel, Info, Mmu, PageId, Policy, Reference, Violation};
-
-const STACK: usize = 0;
 
 /// Most recently used.
 #[derive(Debug)]
 pub struct Mru {
     frames: usize,
-    /// Resident pages, the least recently used in front.
-    resident: Lists<1>,
+    /// Resident pages by their last use.
+    resident: RecencyOrder,
 }
 
 impl Registered for Mru {
@@ -36,7 +40,7 @@ impl Registered for Mru {
     };
 
     fn configure(frames: usize, _: &Arguments) -> Result<Self, ArgumentError> {
-        Ok(Self { frames, resident: Lists::new() })
+        Ok(Self { frames, resident: RecencyOrder::new() })
     }
 }
 
@@ -46,22 +50,30 @@ impl Policy for Mru {
     const NOT_SAMPLED: Option<&'static str> =
         Some("the frame used last decides, and one frame of a sample's memory stands for many");
 
+    #[inline]
     fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
-        self.resident.back(STACK)
+        self.resident.newest()
     }
 
+    #[inline]
     fn evict(&mut self, page: PageId) {
         self.resident.remove(page);
     }
 
+    #[inline]
     fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
-        self.resident.push_back(STACK, reference.page);
+        self.resident.touch(reference.page);
         false
     }
 
     #[inline]
     fn hit(&mut self, reference: Reference) {
-        self.resident.move_to_back(STACK, reference.page);
+        self.resident.touch(reference.page);
+    }
+
+    #[inline]
+    fn prefetch(&self, page: PageId) {
+        self.resident.prefetch(page);
     }
 
     fn remove(&mut self, page: PageId) {
@@ -69,7 +81,7 @@ impl Policy for Mru {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        ensure!(self.resident.len(STACK) <= self.frames, "{} pages resident", self.resident.len(STACK));
+        ensure!(self.resident.len() <= self.frames, "{} pages resident", self.resident.len());
         self.resident.check()
     }
 }

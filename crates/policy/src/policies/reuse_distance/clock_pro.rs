@@ -404,6 +404,7 @@ impl<A: Adaptation> ClockPro<A> {
             let page = self.hand_test;
             self.hand_steps += 1;
             self.hand_test = self.ring.next(page);
+            self.prefetch(self.hand_test);
             self.end_test(page);
         }
     }
@@ -507,6 +508,12 @@ impl<A: Adaptation> Policy for ClockPro<A> {
             self.add(page, Status::ColdInTest);
         }
         false
+    }
+
+    #[inline]
+    fn prefetch(&self, page: PageId) {
+        self.status.prefetch(page);
+        self.ring.prefetch(page);
     }
 
     fn remove(&mut self, page: PageId) {

@@ -56,6 +56,17 @@ impl LfuList {
         &self.order
     }
 
+    /// See [`RankedList::rank`].
+    pub(super) fn rank(&mut self, page: PageId) -> Option<usize> {
+        self.order.rank(page)
+    }
+
+    /// See [`RankedList::least_rank`].
+    #[inline]
+    pub(super) fn least_rank(&mut self, page: PageId) -> Option<usize> {
+        self.order.least_rank(page)
+    }
+
     /// Counts ranks: see [`RankedList::count`].
     pub(super) fn count(&mut self) {
         self.order.count();

@@ -24,11 +24,12 @@
 //! ```
 //!
 //! Cost: hit O(1). A fault would have to look at all M pages, because every reference moves ranks
-//! and weights. Instead, pages are grouped in blocks of up to 64 that were used in succession. A
-//! block remembers, for each cache, a lower bound of its pages' ranks, and a lower bound of the sum
-//! of ranks. How far ranks can have fallen since then is known. This bounds the score of every page
-//! in the block, so a fault looks only into blocks that could beat the best score found. A fault
-//! looks at M / 64 blocks and into few of them; O(M) at worst. About 64 bytes a page seen.
+//! and weights. Instead, pages are grouped in blocks of up to 32 that were used in succession, and
+//! blocks in groups of up to 32. A block remembers, for each cache, a lower bound of its pages'
+//! ranks, and a lower bound of the sum of ranks. How far ranks can have fallen since then is known.
+//! This bounds the score of every page in the block, so a fault looks only into blocks that could
+//! beat the best score found. The same holds for a group. A fault looks at the groups, at the
+//! blocks of few of them, and into few of those; O(M) at worst. About 70 bytes a page seen.
 
 mod lfu_list;
 mod ranked_list;
@@ -62,10 +63,32 @@ struct Floors {
     sum: u64,
 }
 
-/// What is remembered of a block of resident pages.
+impl Floors {
+    /// Those of no page.
+    const NONE: Self = Self { ranks: [u64::MAX; EXPERTS], sum: u64::MAX };
+
+    /// Those of the pages of both.
+    #[inline]
+    fn least(self, other: Self) -> Self {
+        Self {
+            ranks: core::array::from_fn(|expert| self.ranks[expert].min(other.ranks[expert])),
+            sum: self.sum.min(other.sum),
+        }
+    }
+}
+
+/// Sets an element of a table that grows.
+fn store(summaries: &mut Vec<Option<Summary>>, index: usize, summary: Summary) {
+    if index >= summaries.len() {
+        summaries.resize(index + 1, None);
+    }
+    summaries[index] = Some(summary);
+}
+
+/// What is remembered of a block of resident pages, or of a group of blocks.
 #[derive(Clone, Copy, Debug)]
 struct Summary {
-    /// The version of the block that this is about: it has taken in no page since.
+    /// The version of the block or group that this is about: it has taken in no page since.
     version: u64,
     /// The floors, plus how far ranks could have fallen until they were found.
     floors: Floors,
@@ -85,6 +108,8 @@ pub struct Acme {
     resident: RankedList,
     /// By block of `resident`.
     summaries: Vec<Option<Summary>>,
+    /// By group of `resident`.
+    group_summaries: Vec<Option<Summary>>,
     /// The block of the page chosen last.
     latest: usize,
     /// How far the rank of a page can have fallen in each virtual cache since the start, while the
@@ -131,6 +156,7 @@ impl Registered for Acme {
             mru: RankedList::new(),
             resident: RankedList::new(),
             summaries: Vec::new(),
+            group_summaries: Vec::new(),
             latest: 0,
             falls: [0; EXPERTS],
             weights: [1.0 / EXPERTS as f64; EXPERTS],
@@ -225,17 +251,17 @@ impl Acme {
     }
 
     /// A page's rank in each virtual cache that holds it.
-    fn ranks(&self, page: PageId) -> [Option<usize>; EXPERTS] {
+    fn ranks(&mut self, page: PageId) -> [Option<usize>; EXPERTS] {
         let from_back = self.mru.rank(page).map(|rank| self.mru.len() - 1 - rank);
-        [self.lru.rank(page), self.lfu.order().rank(page), self.fifo.rank(page), from_back]
+        [self.lru.rank(page), self.lfu.rank(page), self.fifo.rank(page), from_back]
     }
 
     /// Ranks that those of a page are not below, by the blocks that it is in.
     #[inline]
-    fn least_ranks(&self, page: PageId) -> [u64; EXPERTS] {
+    fn least_ranks(&mut self, page: PageId) -> [u64; EXPERTS] {
         let ranks = [
             self.lru.least_rank(page),
-            self.lfu.order().least_rank(page),
+            self.lfu.least_rank(page),
             self.fifo.least_rank(page),
             self.mru.least_rank_from_back(page),
         ];
@@ -244,7 +270,7 @@ impl Acme {
 
     /// The weighted sum over the virtual caches of 1 - rank / size, a page that a cache does not
     /// hold having rank 0.
-    fn score(&self, page: PageId) -> f64 {
+    fn score(&mut self, page: PageId) -> f64 {
         let ranks = self.ranks(page);
         let mut sum = 0.0;
         for ((weight, size), rank) in self.weights.iter().zip(self.sizes()).zip(ranks) {
@@ -254,10 +280,10 @@ impl Acme {
         sum
     }
 
-    /// The floors of a block, as far as they are remembered.
+    /// The floors of a block or group, as far as they are remembered.
     #[inline]
-    fn remembered(&self, block: usize, version: u64) -> Floors {
-        match self.summaries.get(block) {
+    fn remembered(&self, summary: Option<&Option<Summary>>, version: u64) -> Floors {
+        match summary {
             Some(Some(Summary { version: known, floors })) if *known == version => Floors {
                 ranks: core::array::from_fn(|expert| floors.ranks[expert].saturating_sub(self.falls[expert])),
                 sum: floors.sum.saturating_sub(self.falls.iter().sum()),
@@ -267,12 +293,20 @@ impl Acme {
     }
 
     fn remember(&mut self, block: usize, version: u64, floors: Floors) {
-        if block >= self.summaries.len() {
-            self.summaries.resize(block + 1, None);
-        }
         let ranks = core::array::from_fn(|expert| floors.ranks[expert] + self.falls[expert]);
         let floors = Floors { ranks, sum: floors.sum + self.falls.iter().sum::<u64>() };
-        self.summaries[block] = Some(Summary { version, floors });
+        store(&mut self.summaries, block, Summary { version, floors });
+    }
+
+    /// Remembers of a group what is remembered of its blocks, all of which have been looked at.
+    fn remember_group(&mut self, group: usize, version: u64) {
+        let mut floors = Floors::NONE;
+        for &block in self.resident.blocks_of(group) {
+            if let Some(Some(summary)) = self.summaries.get(block as usize) {
+                floors = floors.least(summary.floors);
+            }
+        }
+        store(&mut self.group_summaries, group, Summary { version, floors });
     }
 
     /// The page with the largest score; the least recently used of several.
@@ -292,32 +326,41 @@ impl Acme {
         };
         // The best page is often near the one before it. What scores less than some page there need
         // not be looked at.
-        let near = self.resident.pages_of(self.latest).iter().map(|&page| self.score(page));
-        let enough = near.fold(0.0, f64::max);
+        let mut enough = 0.0_f64;
+        for index in 0..self.resident.pages_of(self.latest).len() {
+            enough = enough.max(self.score(self.resident.pages_of(self.latest)[index]));
+        }
         let mut best = None;
         let mut most = 0.0;
-        let mut next = self.resident.first_block();
-        while let Some(block) = next {
-            next = self.resident.next_block(block);
-            let version = self.resident.version_of(block);
-            if bound(self.remembered(block, version)) < enough.max(most) {
+        for place in 0..self.resident.groups() {
+            let (group, group_version) = self.resident.group(place);
+            let floors = self.remembered(self.group_summaries.get(group), group_version);
+            if bound(floors) < enough.max(most) {
                 continue;
             }
-            let mut floors = Floors { ranks: [u64::MAX; EXPERTS], sum: u64::MAX };
-            for &page in self.resident.pages_of(block) {
-                let ranks = self.least_ranks(page);
-                let sum = ranks.iter().sum();
-                floors.ranks = core::array::from_fn(|expert| floors.ranks[expert].min(ranks[expert]));
-                floors.sum = floors.sum.min(sum);
-                if bound(Floors { ranks, sum }) >= enough.max(most) {
-                    let score = self.score(page);
-                    if best.is_none() || score > most {
-                        (best, most) = (Some(page), score);
-                        self.latest = block;
+            for index in 0..self.resident.blocks_of(group).len() {
+                let block = self.resident.blocks_of(group)[index] as usize;
+                let version = self.resident.version_of(block);
+                if bound(self.remembered(self.summaries.get(block), version)) < enough.max(most) {
+                    continue;
+                }
+                let mut floors = Floors::NONE;
+                for index in 0..self.resident.pages_of(block).len() {
+                    let page = self.resident.pages_of(block)[index];
+                    let ranks = self.least_ranks(page);
+                    let own = Floors { ranks, sum: ranks.iter().sum() };
+                    floors = floors.least(own);
+                    if bound(own) >= enough.max(most) {
+                        let score = self.score(page);
+                        if best.is_none() || score > most {
+                            (best, most) = (Some(page), score);
+                            self.latest = block;
+                        }
                     }
                 }
+                self.remember(block, version, floors);
             }
-            self.remember(block, version, floors);
+            self.remember_group(group, group_version);
         }
         best
     }
@@ -345,6 +388,13 @@ impl Policy for Acme {
         // Also if it is the last: its block takes it in again, with other ranks.
         self.resident.remove(reference.page);
         self.resident.push_back(reference.page);
+    }
+
+    #[inline]
+    fn prefetch(&self, page: PageId) {
+        for list in [&self.lru, self.lfu.order(), &self.fifo, &self.mru, &self.resident] {
+            list.prefetch(page);
+        }
     }
 
     fn remove(&mut self, page: PageId) {
@@ -378,8 +428,14 @@ impl Policy for Acme {
             ranks(&mut mru.into_iter()),
         ];
         for (block, pages, version) in self.resident.blocks() {
-            let floors = self.remembered(block, version);
-            for &page in pages {
+            let (group, group_version) = self.resident.group_of(block);
+            for (floors, &page) in [
+                self.remembered(self.summaries.get(block), version),
+                self.remembered(self.group_summaries.get(group), group_version),
+            ]
+            .into_iter()
+            .flat_map(|floors| pages.iter().map(move |page| (floors, page)))
+            {
                 let of_page: [u64; EXPERTS] = core::array::from_fn(|expert| ranks[expert].get(page));
                 let holds = of_page.iter().zip(floors.ranks).all(|(rank, floor)| *rank >= floor);
                 ensure!(holds, "block {block}: page {page} has ranks {of_page:?}, below {floors:?}");
@@ -399,8 +455,9 @@ mod tests {
     fn state(machine: &Machine<Acme>) -> String {
         let mut acme = machine.policy().clone();
         acme.count();
+        let resident: Vec<_> = acme.resident.iter().collect();
         let pages: Vec<_> =
-            acme.resident.iter().map(|page| format!("{page}:{:.3}", acme.score(page))).collect();
+            resident.into_iter().map(|page| format!("{page}:{:.3}", acme.score(page))).collect();
         format!("{} ; {:.4?}", pages.join(" "), acme.weights)
     }
 

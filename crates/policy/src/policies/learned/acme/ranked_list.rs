@@ -6,7 +6,9 @@ use crate::{PageId, Violation};
 use alloc::vec::Vec;
 
 /// Most pages of a block.
-const BLOCK_PAGES: usize = 64;
+const BLOCK_PAGES: usize = 32;
+/// Most blocks of a group.
+const GROUP_BLOCKS: usize = 32;
 const NIL: u32 = u32::MAX;
 
 /// Pages that follow one another in the list.
@@ -15,27 +17,51 @@ struct Block {
     pages: Vec<PageId>,
     previous: u32,
     next: u32,
-    /// Pages before the block, as of the last [`RankedList::count`].
+    /// The group that the block is in.
+    group: u32,
+    /// Pages before the block, if its group has been counted.
     rank: usize,
     /// How often the block has taken pages in.
     version: u64,
 }
 
-/// A list in blocks of up to 64 pages, linked in order.
+/// Blocks that follow one another in the list.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    blocks: Vec<u32>,
+    /// Pages of the blocks.
+    pages: usize,
+    /// Pages before the group, as of the last [`RankedList::count`].
+    rank: usize,
+    /// The last count for which the ranks of its blocks have been found.
+    counted: u64,
+    /// How often its blocks have taken pages in, or the group a block.
+    version: u64,
+}
+
+/// A list in blocks of up to 32 pages, which are linked in order, and groups of up to 32 blocks.
 ///
 /// Insertion and removal cost a search and a move within one block; a block that empties joins the
-/// next one. Ranks are counted block by block when they are wanted ([`count`](Self::count)), and
-/// hold until the list changes. About 12 bytes a page.
+/// next one. Ranks are counted group by group when they are wanted ([`count`](Self::count)), and
+/// within a group when a page of it is asked for. They hold until the list changes. About 13 bytes
+/// a page.
 #[derive(Clone, Debug)]
 pub(super) struct RankedList {
     blocks: Vec<Block>,
     /// Blocks without pages, for reuse.
     unused: Vec<u32>,
+    groups: Vec<Group>,
+    /// Groups without blocks, for reuse.
+    unused_groups: Vec<u32>,
+    /// The groups in order.
+    order: Vec<u32>,
     /// 1 + the block of each page, 0 for a page that is not in the list.
     block: PageMap<u32>,
     first: u32,
     last: u32,
     len: usize,
+    /// How often ranks have been counted.
+    counts: u64,
 }
 
 impl Default for RankedList {
@@ -47,7 +73,18 @@ impl Default for RankedList {
 impl RankedList {
     /// An empty list.
     pub(super) const fn new() -> Self {
-        Self { blocks: Vec::new(), unused: Vec::new(), block: PageMap::new(), first: NIL, last: NIL, len: 0 }
+        Self {
+            blocks: Vec::new(),
+            unused: Vec::new(),
+            groups: Vec::new(),
+            unused_groups: Vec::new(),
+            order: Vec::new(),
+            block: PageMap::new(),
+            first: NIL,
+            last: NIL,
+            len: 0,
+            counts: 0,
+        }
     }
 
     /// Pages in the list.
@@ -66,6 +103,12 @@ impl RankedList {
     #[inline]
     pub(super) fn contains(&self, page: PageId) -> bool {
         self.block.get(page) != 0
+    }
+
+    /// Asks for what says where a page is.
+    #[inline]
+    pub(super) fn prefetch(&self, page: PageId) {
+        self.block.prefetch(page);
     }
 
     /// The first page.
@@ -128,6 +171,7 @@ impl RankedList {
         let block = &mut self.blocks[index];
         block.pages.remove(position);
         let (left, next) = (block.pages.len(), block.next);
+        self.groups[block.group as usize].pages -= 1;
         self.block[page] = 0;
         self.len -= 1;
         if left == 0 {
@@ -146,55 +190,87 @@ impl RankedList {
         }
     }
 
-    /// Counts the pages before each block. O(blocks).
+    /// Counts the pages before each group. O(groups).
     pub(super) fn count(&mut self) {
+        self.counts += 1;
         let mut rank = 0;
-        let mut next = self.first;
-        while let Some(block) = self.blocks.get_mut(next as usize) {
-            block.rank = rank;
-            rank += block.pages.len();
-            next = block.next;
+        for &group in &self.order {
+            let group = &mut self.groups[group as usize];
+            group.rank = rank;
+            rank += group.pages;
         }
+    }
+
+    /// Pages before a block, as of the last count.
+    #[inline]
+    fn rank_of_block(&mut self, block: usize) -> usize {
+        let group = &mut self.groups[self.blocks[block].group as usize];
+        if group.counted != self.counts {
+            group.counted = self.counts;
+            let mut rank = group.rank;
+            for &block in &group.blocks {
+                let block = &mut self.blocks[block as usize];
+                block.rank = rank;
+                rank += block.pages.len();
+            }
+        }
+        self.blocks[block].rank
     }
 
     /// Pages before a page of the list that are in other blocks: its rank is at least this. As of
     /// the last count.
     #[inline]
-    pub(super) fn least_rank(&self, page: PageId) -> Option<usize> {
-        self.block_of(page).map(|block| self.blocks[block].rank)
+    pub(super) fn least_rank(&mut self, page: PageId) -> Option<usize> {
+        self.block_of(page).map(|block| self.rank_of_block(block))
     }
 
     /// Pages before a page of the list. As of the last count.
     #[inline]
-    pub(super) fn rank(&self, page: PageId) -> Option<usize> {
-        self.place_of(page).map(|(block, index)| self.blocks[block].rank + index)
+    pub(super) fn rank(&mut self, page: PageId) -> Option<usize> {
+        self.place_of(page).map(|(block, index)| self.rank_of_block(block) + index)
     }
 
     /// Pages behind a page of the list that are in other blocks. As of the last count.
     #[inline]
-    pub(super) fn least_rank_from_back(&self, page: PageId) -> Option<usize> {
-        let block = &self.blocks[self.block_of(page)?];
-        Some(self.len - block.rank - block.pages.len())
+    pub(super) fn least_rank_from_back(&mut self, page: PageId) -> Option<usize> {
+        let block = self.block_of(page)?;
+        Some(self.len - self.rank_of_block(block) - self.blocks[block].pages.len())
     }
 
     /// The blocks from the first to the last: number, pages, and how often the block has taken
     /// pages in.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (usize, &[PageId], u64)> + '_ {
-        core::iter::successors(self.first_block(), |&block| self.next_block(block))
-            .map(|block| (block, &self.blocks[block].pages[..], self.blocks[block].version))
+        let next = |&block: &u32| Some(self.blocks[block as usize].next).filter(|next| *next != NIL);
+        core::iter::successors((self.first != NIL).then_some(self.first), next).map(|block| {
+            let Block { pages, version, .. } = &self.blocks[block as usize];
+            (block as usize, &pages[..], *version)
+        })
     }
 
-    /// The block with the first pages.
+    /// Groups of blocks.
     #[inline]
-    pub(super) fn first_block(&self) -> Option<usize> {
-        (self.first != NIL).then_some(self.first as usize)
+    pub(super) fn groups(&self) -> usize {
+        self.order.len()
     }
 
-    /// The block behind one.
+    /// The number of the group in a place of the order, and how often it has taken in a page or a
+    /// block.
     #[inline]
-    pub(super) fn next_block(&self, block: usize) -> Option<usize> {
-        let next = self.blocks[block].next;
-        (next != NIL).then_some(next as usize)
+    pub(super) fn group(&self, place: usize) -> (usize, u64) {
+        let group = self.order[place] as usize;
+        (group, self.groups[group].version)
+    }
+
+    /// The group of a block; see [`RankedList::group`].
+    pub(super) fn group_of(&self, block: usize) -> (usize, u64) {
+        let group = self.blocks[block].group as usize;
+        (group, self.groups[group].version)
+    }
+
+    /// The blocks of a group, in order.
+    #[inline]
+    pub(super) fn blocks_of(&self, group: usize) -> &[u32] {
+        &self.groups[group].blocks
     }
 
     /// How often a block has taken pages in.
@@ -214,20 +290,33 @@ impl RankedList {
         self.blocks().flat_map(|(_, pages, _)| pages.iter().copied())
     }
 
-    /// Checks links, lengths and the block of every page.
+    /// Checks links, lengths, groups and the block of every page.
     pub(super) fn check(&self) -> Result<(), Violation> {
         let mut len = 0;
         let mut previous = NIL;
+        let mut grouped =
+            self.order.iter().flat_map(|&group| self.groups[group as usize].blocks.iter().copied());
         for (number, pages, _) in self.blocks() {
             ensure!((1..=BLOCK_PAGES).contains(&pages.len()), "block {number} has {} pages", pages.len());
             ensure!(self.blocks[number].previous == previous, "block {number}: broken back link");
+            ensure!(grouped.next() == Some(number as u32), "block {number} is not next in its group");
             let stray = pages.iter().find(|page| self.block_of(**page) != Some(number));
             ensure!(stray.is_none(), "{stray:?} is not marked as in block {number}");
             previous = number as u32;
             len += pages.len();
             ensure!(len <= self.len, "the list is longer than its length {}", self.len);
         }
-        ensure!(previous == self.last, "wrong last block");
+        ensure!(previous == self.last && grouped.next().is_none(), "wrong last block");
+        for &number in &self.order {
+            let group = &self.groups[number as usize];
+            ensure!((1..=GROUP_BLOCKS).contains(&group.blocks.len()), "{} blocks", group.blocks.len());
+            let mut pages = 0;
+            for &block in &group.blocks {
+                ensure!(self.blocks[block as usize].group == number, "block {block} is in another group");
+                pages += self.blocks[block as usize].pages.len();
+            }
+            ensure!(pages == group.pages, "group {number}: {pages} pages, counted {}", group.pages);
+        }
         let members = self.block.iter().filter(|(_, block)| *block != 0).count();
         ensure!(len == self.len && members == len, "{len} pages, {members} marked, length {}", self.len);
         Ok(())
@@ -236,9 +325,12 @@ impl RankedList {
     #[inline]
     fn place_of(&self, page: PageId) -> Option<(usize, usize)> {
         let block = self.block_of(page)?;
-        // From the back: recent pages are asked for most.
-        let index = self.blocks[block].pages.iter().rposition(|other| *other == page);
-        Some((block, index.expect("the page is in its block")))
+        // Without a branch for each page: nobody knows where it is. It is there once.
+        let pages = &self.blocks[block].pages;
+        let index =
+            pages.iter().zip(0..).fold(0_u32, |found, (other, at)| if *other == page { at } else { found });
+        debug_assert_eq!(pages[index as usize], page);
+        Some((block, index as usize))
     }
 
     #[inline]
@@ -246,13 +338,16 @@ impl RankedList {
         let target = &mut self.blocks[block as usize];
         target.pages.insert(index, page);
         target.version += 1;
+        let group = &mut self.groups[target.group as usize];
+        group.pages += 1;
+        group.version += 1;
         self.block.cover(page);
         debug_assert_eq!(self.block[page], 0, "page {page} is in the list already");
         self.block[page] = block + 1;
         self.len += 1;
     }
 
-    /// A new block behind one (`NIL`: in front).
+    /// A new block behind one (`NIL`: in front), without pages yet.
     fn link_after(&mut self, previous: u32) -> u32 {
         let block = self.unused.pop().unwrap_or_else(|| {
             self.blocks.push(Block { pages: Vec::with_capacity(BLOCK_PAGES), ..Block::default() });
@@ -268,11 +363,58 @@ impl RankedList {
         }
         self.blocks[block as usize].previous = previous;
         self.blocks[block as usize].next = next;
+        self.join_group(block, previous);
         block
     }
 
+    /// Puts a block into the group of the one before it, which is divided if it is full, or (`NIL`)
+    /// into the first.
+    fn join_group(&mut self, block: u32, previous: u32) {
+        let first = self.order.first().copied();
+        let (mut group, mut index) = match (previous, first) {
+            (NIL, Some(first)) => (first, 0),
+            (NIL, None) => (self.new_group(0), 0),
+            (previous, _) => {
+                let group = self.blocks[previous as usize].group;
+                let blocks = &self.groups[group as usize].blocks;
+                let index = blocks.iter().rposition(|other| *other == previous);
+                (group, index.expect("the block is in its group") + 1)
+            }
+        };
+        if self.groups[group as usize].blocks.len() == GROUP_BLOCKS {
+            let place = self.order.iter().rposition(|other| *other == group);
+            let behind = self.new_group(place.expect("the group is in order") + 1);
+            // At the end of a group nothing has to move.
+            let keep = if index == GROUP_BLOCKS { GROUP_BLOCKS } else { GROUP_BLOCKS / 2 };
+            let moved = self.groups[group as usize].blocks.split_off(keep);
+            let pages = moved.iter().map(|&block| self.blocks[block as usize].pages.len()).sum::<usize>();
+            moved.iter().for_each(|&block| self.blocks[block as usize].group = behind);
+            self.groups[group as usize].pages -= pages;
+            let target = &mut self.groups[behind as usize];
+            (target.blocks, target.pages) = (moved, pages);
+            if index >= keep {
+                (group, index) = (behind, index - keep);
+            }
+        }
+        let target = &mut self.groups[group as usize];
+        target.blocks.insert(index, block);
+        target.version += 1;
+        self.blocks[block as usize].group = group;
+    }
+
+    /// A group without blocks at a place of the order.
+    fn new_group(&mut self, place: usize) -> u32 {
+        let group = self.unused_groups.pop().unwrap_or_else(|| {
+            self.groups.push(Group::default());
+            self.groups.len() as u32 - 1
+        });
+        self.groups[group as usize].version += 1;
+        self.order.insert(place, group);
+        group
+    }
+
     fn unlink(&mut self, block: u32) {
-        let Block { previous, next, .. } = self.blocks[block as usize];
+        let Block { previous, next, group, .. } = self.blocks[block as usize];
         match previous {
             NIL => self.first = next,
             previous => self.blocks[previous as usize].next = next,
@@ -282,6 +424,12 @@ impl RankedList {
             next => self.blocks[next as usize].previous = previous,
         }
         self.unused.push(block);
+        let blocks = &mut self.groups[group as usize].blocks;
+        blocks.retain(|other| *other != block);
+        if blocks.is_empty() {
+            self.order.retain(|other| *other != group);
+            self.unused_groups.push(group);
+        }
     }
 
     /// Moves the pages of a block from `keep` on to a new one behind it.
@@ -291,6 +439,8 @@ impl RankedList {
         to.pages.extend(from.pages.drain(keep..));
         to.version += 1;
         to.pages.iter().for_each(|&page| self.block[page] = next + 1);
+        let (moved, from, to) = (to.pages.len(), from.group, to.group);
+        self.move_between_groups(moved, from, to);
         next
     }
 
@@ -299,10 +449,20 @@ impl RankedList {
         let [to, from] = self.blocks.get_disjoint_mut([block as usize, next as usize]).expect("two blocks");
         if to.pages.len() + from.pages.len() <= BLOCK_PAGES * 3 / 4 {
             from.pages.iter().for_each(|&page| self.block[page] = block + 1);
+            let moved = from.pages.len();
             to.pages.append(&mut from.pages);
             to.version += 1;
+            let (from, to) = (from.group, to.group);
+            self.move_between_groups(moved, from, to);
             self.unlink(next);
         }
+    }
+
+    fn move_between_groups(&mut self, pages: usize, from: u32, to: u32) {
+        self.groups[from as usize].pages -= pages;
+        let to = &mut self.groups[to as usize];
+        to.pages += pages;
+        to.version += 1;
     }
 }
 
