@@ -32,7 +32,7 @@ LOOK_S = 0.005
 
 POLICIES = ["fifo", "clock", "lru", "car", "clock-pro", "lirs", "opt"]
 # Million references a CPU second, trace decoding included.
-SPEED_BARS = {"clock": 80.0, "lru": 40.0, "clock-pro": 12.0, "lirs": 8.0, "opt": 10.0}
+SPEED_BARS = {"fifo": 100.0, "clock": 120.0, "lru": 80.0, "clock-pro": 55.0, "lirs": 35.0, "opt": 25.0}
 # Bytes a distinct page, beside the trace.
 MEMORY_BARS = {"clock": 16.0, "clock-pro": 48.0}
 
@@ -311,15 +311,24 @@ def benchmark(options, folder, results):
             _, on_prefix = simulate(sweephand, text, list(theirs), FRAMES)
         text.unlink()
     ours = {policy: Series(policy, "sweephand") for policy in options.policies}
+    olds, old_trace = {}, folder / "before.swt"
+    if options.before:
+        # Its own file of the same string: formats may differ.
+        versions["before"] = measure([options.before, "--version"]).output.split()[-1]
+        generate(options.before, ["mixed"], references, old_trace)
+        olds = {policy: Series(policy, "before") for policy in options.policies}
 
     distinct_pages = 0
     for turn in range(rounds):
         for policy in options.policies:
             say(f"round {turn + 1} of {rounds}: {policy}")
-            for mine in (True, False) if turn % 2 == 0 else (False, True):
-                if mine:
+            sides = ["ours", "before", "theirs"]
+            for side in sides if turn % 2 == 0 else reversed(sides):
+                if side == "ours":
                     distinct_pages = run_sweephand(sweephand, trace, ours[policy])
-                elif policy in theirs:
+                elif side == "before" and policy in olds:
+                    run_sweephand(options.before, old_trace, olds[policy])
+                elif side == "theirs" and policy in theirs:
                     run_peer(binary, options.peer_hash_power, theirs[policy])
 
     few = folder / "few-pages.swt"
@@ -332,7 +341,7 @@ def benchmark(options, folder, results):
         more_kib = statistics.median(series.peaks_kib) - statistics.median(bases)
         series.bytes_per_page = more_kib * 1024 / distinct_pages
 
-    rows = [side[policy] for policy in options.policies for side in (ours, theirs) if policy in side]
+    rows = [side[policy] for policy in options.policies for side in (ours, olds, theirs) if policy in side]
     made = options.trace.name if options.trace else f"mixed seed {SEED}"
     trace_name = f"{made}: {distinct_pages} pages, content {content_checksum(trace)}"
     write_csv(results, rows, versions, trace_name)
@@ -340,6 +349,7 @@ def benchmark(options, folder, results):
     print(f"{processor()}, {os.cpu_count()} cores; {programs}\n{trace_name}")
     print_table(rows)
     wrong = compare_faults(on_prefix, theirs) if theirs else []
+    wrong += [policy for policy, old in olds.items() if old.faults != ours[policy].faults]
     findings = [f"{policy}: faults disagree" for policy in wrong] + missed_bars(rows)
     if findings:
         print("\nmissed:\n" + "\n".join(findings))
@@ -366,6 +376,7 @@ def main():
     add("--references", type=int, default=50_000_000, metavar="N", help="in the trace [default: 50 million]")
     add("--trace", type=Path, metavar="FILE", help="a trace made before, instead of making one")
     add("--policies", type=lambda text: text.split(","), default=POLICIES, metavar="LIST", help="[default: all]")
+    add("--before", type=Path, metavar="PATH", help="another build, measured by turns with the first")
     add("--no-peer", action="store_true", help="without libCacheSim")
     add("--peer-references", type=int, default=10_000_000, metavar="N",
         help="libCacheSim runs the first N of the trace [default: 10 million]")  # fmt: skip
@@ -378,6 +389,8 @@ def main():
     for policy in options.policies + [options.profile or "lru"]:
         if policy not in POLICIES:
             parser.error(f"policy '{policy}': choose from {', '.join(POLICIES)}")
+    if options.trace and options.before:
+        parser.error("--before makes the trace of each build itself, so that --trace cannot be given")
     if min(options.rounds, options.references, options.peer_references) < 1:
         parser.error("--rounds, --references and --peer-references are at least 1")
 
