@@ -9,14 +9,16 @@
  * that are deeper count as the last of them.
  *
  * If a program has very many paths without Python code, those that come after MOST_PATHS keep one
- * caller, and after twice as many none. After MOST there are no new ones: context 0 stands for
- * those, too.
+ * caller, and after twice as many none. After MOST_CALLERS paths with Python code, such code has no
+ * callers. After MOST there are no new paths: UNKNOWN stands for those.
  */
 #include "recorder.h"
 
 enum {
-   MOST = 3 << 17,
+   MOST = 1 << 19,
    MOST_PATHS = 1 << 16,
+   MOST_CALLERS = 1 << 16,
+   UNKNOWN = 1, /* code 0 */
    TABLE_BITS = 20, /* room for some contexts that others lead back to */
    TABLE = 1 << TABLE_BITS,
 };
@@ -27,7 +29,7 @@ typedef struct {
 } Entry;
 
 static Context *contexts;
-static UInt n_contexts = 1; /* the empty path */
+static UInt n_contexts = UNKNOWN + 1; /* the empty path is there, and that of what has no room */
 static UInt n_native;       /* those without Python code */
 static Entry *table;
 static UInt entries;
@@ -36,6 +38,7 @@ void contexts_open(void)
 {
    contexts = VG_(calloc)("sweephand.contexts", MOST, sizeof *contexts);
    table = VG_(calloc)("sweephand.contexts", TABLE, sizeof *table);
+   contexts[UNKNOWN].depth = 1;
 }
 
 const Context *context(UInt n) { return &contexts[n]; }
@@ -72,7 +75,13 @@ UInt context_inside(UInt caller, UInt kind, UInt code)
          return context_inside(context_inside(0, NATIVE, by->code), NATIVE, code);
    }
    if (n_contexts >= MOST || entries >= TABLE / 4 * 3)
-      return 0;
+      return UNKNOWN;
+   if (n_contexts - n_native >= MOST_CALLERS && caller != 0 && by->python) {
+      if (kind == PYTHON)
+         return context_inside(0, PYTHON, code);
+      if (by->kind == PYTHON && by->depth > 1)
+         return context_inside(context_inside(0, PYTHON, by->code), NATIVE, code);
+   }
    UInt n = by->depth == MAX_DEPTH ? caller : turn_before(caller, kind, code);
    if (n == 0) {
       n = n_contexts++;

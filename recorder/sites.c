@@ -37,7 +37,7 @@ void sites_open(void)
    known = VG_(calloc)("sweephand.sites", TABLE, sizeof *known);
    texts = VG_(calloc)("sweephand.sites", MOST, sizeof *texts);
    by_text = VG_(calloc)("sweephand.sites", 4 * MOST, sizeof *by_text);
-   texts[0] = "???\t\t0\n";
+   texts[0] = "[too many places]\t\t0\n";
 }
 
 const HChar *site_text(UInt site) { return texts[site]; }

@@ -91,6 +91,21 @@ impl CodeStudy {
         &self.lines
     }
 
+    /// The line of a place, if it is known.
+    pub fn line_of(&self, place: u32) -> Option<String> {
+        self.places.stack(place).place().map(label)
+    }
+
+    /// The line with the most faults under the first policy on these objects.
+    pub fn busiest_on(&self, objects: &[usize]) -> Option<String> {
+        let on = |line: &StudiedLine| -> u64 {
+            let counted = line.objects.iter().filter(|(object, _)| objects.contains(object));
+            counted.map(|(_, faults)| faults).sum()
+        };
+        let busiest = self.lines.iter().max_by_key(|line| on(line)).filter(|line| on(line) > 0)?;
+        Some(busiest.code.clone())
+    }
+
     /// What the reader should know of code without debug information, if it has many faults.
     pub fn note(&self) -> Option<String> {
         let mut modules: BTreeMap<String, u64> = BTreeMap::new();
@@ -132,7 +147,7 @@ impl CodeStudy {
     pub fn folded(&self, policy: usize) -> String {
         let mut folded: BTreeMap<String, u64> = BTreeMap::new();
         for (frames, faults) in self.stacks(policy) {
-            let names: Vec<_> = frames.iter().map(|frame| frame.to_string().replace(';', ":")).collect();
+            let names: Vec<_> = frames.iter().map(|frame| label(frame).replace(';', ":")).collect();
             let stack = if names.is_empty() { UNKNOWN.to_owned() } else { names.join(";") };
             *folded.entry(stack).or_default() += faults;
         }
@@ -145,8 +160,8 @@ impl CodeStudy {
         let mut frames: Vec<Value> = Vec::new();
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let mut number = |frame: &Frame| {
-            *numbers.entry(frame.to_string()).or_insert_with(|| {
-                let mut told = json!({ "name": frame.to_string() });
+            *numbers.entry(label(frame)).or_insert_with(|| {
+                let mut told = json!({ "name": label(frame) });
                 if let Some((file, line)) = &frame.line {
                     told["file"] = json!(file);
                     told["line"] = json!(line);
@@ -188,7 +203,7 @@ impl CodeStudy {
     pub fn flame(&self, policy: usize, least: f64) -> Flame {
         let mut all = Flame { name: "all faults".to_owned(), ..Flame::default() };
         for (frames, faults) in self.stacks(policy) {
-            all.add(frames.iter().map(Frame::to_string), faults);
+            all.add(frames.iter().map(label), faults);
         }
         let least = (all.faults as f64 * least) as u64;
         all.tidy(least);
@@ -235,6 +250,16 @@ fn add(sums: &mut Vec<u64>, faults: &[u64]) {
     sums.iter_mut().zip(faults).for_each(|(sum, faults)| *sum += faults);
 }
 
+/// A line; without debug information the function and its module, whatever the offset in it.
+fn label(frame: &Frame) -> String {
+    match (&frame.line, &frame.function) {
+        (None, Some(function)) => {
+            format!("{function} in {}", frame.module.rsplit('/').next().unwrap_or_default())
+        }
+        _ => frame.to_string(),
+    }
+}
+
 /// What a place is called, and the function inside, if it is another.
 fn name(places: &Places, place: Option<u32>) -> (String, Option<String>) {
     let stack = place.map(|place| places.stack(place)).unwrap_or_default();
@@ -244,5 +269,5 @@ fn name(places: &Places, place: Option<u32>) -> (String, Option<String>) {
         let module = innermost.module.rsplit('/').next().unwrap_or_default();
         innermost.function.clone().unwrap_or_else(|| module.to_owned())
     });
-    (frame.to_string(), inside)
+    (label(frame), inside)
 }

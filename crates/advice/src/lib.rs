@@ -10,18 +10,22 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod by_object;
 mod code;
 mod conclusion;
 mod request;
+mod seconds;
 mod slowdown;
 mod study;
 
 pub use advice::Advice;
+pub use by_object::{Action, ObjectAdvice, advice_by_object};
 pub use code::{CodeStudy, Flame, StudiedLine};
 pub use conclusion::{
     Comparison, Conclusion, Curve, Curves, Enough, NEARLY_ALL, SLACK, Sentences, WORTH_IT, percent,
 };
 pub use request::{POLICIES, RequestError, SIZES, check, sizes};
+pub use seconds::DeviceSeconds;
 pub use slowdown::{LeastMemory, Slowdown};
 pub use study::{
     CurveStudy, Distances, ObjectStudy, StudiedObject, StudiedPlace, Study, launcher, short_name,

@@ -1,9 +1,12 @@
 //! The data of a report on one trace. A few passes over the trace compute it, each for as much as
 //! it can.
 
+use crate::DeviceSeconds;
+use crate::by_object::{ObjectAdvice, advice_by_object};
 use crate::code::CodeStudy;
 use crate::conclusion::{Conclusion, Curve, Curves};
 use rayon::join;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use sweephand_policy::NEVER;
 use sweephand_policy::registry::Spec;
@@ -59,6 +62,10 @@ pub struct Study {
     pub picture: Picture,
     /// Faults by object.
     pub objects: ObjectStudy,
+    /// What could be done about single objects.
+    pub advice: Vec<ObjectAdvice>,
+    /// Predicted seconds on each device that was asked for; see [`DeviceSeconds::of`].
+    pub seconds: Vec<DeviceSeconds>,
 }
 
 /// The faults of some policies by object, at one memory size.
@@ -314,9 +321,51 @@ impl Study {
             return Err(SweepError::Interrupted);
         }
         curves.notes.extend(objects.code.note());
+        // What the recorder had to say, such as why Python's lines are not known.
+        curves.notes.extend(trace.header().metadata.notes.iter().map(|note| format!("{note}.")));
+        let advice = advice_by_object(trace, &curves, &objects, &|share| progress(0.9 + 0.07 * share))?;
         let picture = pictures(trace, &mut objects)?;
         progress(1.0);
-        Ok(Self { curves, distances: distances?, picture, objects })
+        Ok(Self { curves, distances: distances?, picture, objects, advice, seconds: Vec::new() })
+    }
+
+    /// The tables of the report, for programs: faults by line, by object, and the advice.
+    pub fn tables(&self) -> Value {
+        let ObjectStudy { size, policies, objects, code } = &self.objects;
+        let names: Vec<&str> =
+            policies.iter().map(|policy| &self.curves.curves.curves[*policy].policy[..]).collect();
+        let by_policy = |faults: &mut dyn Iterator<Item = u64>| -> Value {
+            names.iter().zip(faults).map(|(name, faults)| ((*name).to_owned(), json!(faults))).collect()
+        };
+        let lines: Vec<Value> = code
+            .lines()
+            .iter()
+            .map(|line| {
+                json!({
+                    "line": line.code, "inside": line.inside, "references": line.records,
+                    "faults": by_policy(&mut line.faults.iter().copied()),
+                })
+            })
+            .collect();
+        let objects: Vec<Value> = objects
+            .iter()
+            .map(|StudiedObject { number, object, counts, .. }| {
+                let place = object.as_ref().and_then(|object| object.made_at.as_ref()?.place());
+                json!({
+                    "object": number,
+                    "made_at": place.map(ToString::to_string),
+                    "kind": object.as_ref().map(|object| object.kind.name()),
+                    "address": object.as_ref().map(|object| object.address),
+                    "length_bytes": object.as_ref().map(|object| object.length_bytes),
+                    "pages": counts.pages, "references": counts.records,
+                    "faults": by_policy(&mut counts.faults.iter().map(|faults| faults.faults)),
+                })
+            })
+            .collect();
+        json!({
+            "trace": self.curves.trace.trace, "memory_pages": self.curves.curves.memory_pages[*size],
+            "policies": names, "lines": lines, "objects": objects, "advice": self.advice,
+        })
     }
 }
 

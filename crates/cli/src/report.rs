@@ -2,6 +2,7 @@
 
 use crate::progress;
 use crate::record;
+use crate::time::TimeOptions;
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use std::ffi::OsString;
@@ -9,11 +10,12 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use sweephand_advice::{POLICIES, SIZES, Study, check, sizes};
+use sweephand_advice::{DeviceSeconds, POLICIES, SIZES, Study, check, sizes};
 use sweephand_output::{Output, named_by};
 use sweephand_policy::registry::Spec;
 use sweephand_report::HtmlReport;
 use sweephand_sim::MemorySize;
+use sweephand_time::{Device, Paging, TimeModel};
 use sweephand_trace::{Interrupt, Trace};
 
 #[derive(clap::Args)]
@@ -26,14 +28,42 @@ pub(crate) struct Args {
     /// Page to write; - is standard output
     #[arg(short, long, value_name = "FILE.html")]
     output: PathBuf,
-    /// Also write the faults at the size of the page's tables, under the first policy of the
-    /// tables, by the call stack that made the object: a file in the folded format, from which
-    /// flame graphs are drawn. The stacks of several traces begin with the trace
-    #[arg(long, value_name = "FILE")]
-    folded: Option<PathBuf>,
+    /// Also write the faults at the size of the page's tables by call stack, for flame graphs
+    #[arg(long, value_name = "FILE", visible_alias = "folded")]
+    stacks: Option<PathBuf>,
+    /// Whose call stacks: the code whose references met the faults, or what made the objects that
+    /// they were on [default: code, if the trace has it]
+    #[arg(long, value_name = "WHOSE", requires = "stacks")]
+    stacks_of: Option<StacksOf>,
+    /// How: folded has the faults under the first policy of the tables, and the stacks of several
+    /// traces begin with the trace; speedscope has a profile for each policy of the tables, of code
+    /// only
+    #[arg(long, value_name = "FORMAT", default_value = "folded", requires = "stacks")]
+    format: StacksFormat,
+    /// Also predict seconds, on these devices, comma list: as in `simulate --device`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    device: Vec<String>,
+    /// Seconds that the program takes with all memory [default: its instructions, 3 billion a
+    /// second]
+    #[arg(long, value_name = "SECONDS", requires = "device")]
+    native: Option<f64>,
     /// A program and its arguments, to be recorded as `sweephand record` does it, into PROGRAM.swt
     #[arg(last = true, value_name = "PROGRAM ARG")]
     command: Vec<OsString>,
+}
+
+/// Whose call stacks are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum StacksOf {
+    Code,
+    Objects,
+}
+
+/// Formats of call stacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum StacksFormat {
+    Folded,
+    Speedscope,
 }
 
 /// What to simulate.
@@ -56,11 +86,16 @@ impl Options {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (specs, sizes) = args.options.parse()?;
+    let devices = args
+        .device
+        .iter()
+        .map(|name| TimeOptions { device: Some(name.clone()), native: args.native }.device())
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let mut in_use = named_by(&args.command);
     in_use.extend(args.traces.iter().map(PathBuf::as_path));
     let mut out = Output::create(&args.output, &in_use)?;
     in_use.push(&args.output);
-    let folded = args.folded.as_deref().map(|path| Output::create(path, &in_use)).transpose()?;
+    let stacks = args.stacks.as_deref().map(|path| Output::create(path, &in_use)).transpose()?;
     let (traces, status) = if args.command.is_empty() {
         (args.traces, ExitCode::SUCCESS)
     } else {
@@ -73,18 +108,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let bar = bar(&trace);
         let study =
             Study::of(&trace, specs.clone(), &sizes, &|share| show(&bar, share), &Interrupt::default())?;
+        let study = Study { seconds: seconds(&trace, &study, &devices, args.native)?, ..study };
         bar.finish_and_clear();
         studies.push(study);
     }
-    if let Some(mut output) = folded {
-        for study in &studies {
-            for line in study.objects.folded().lines() {
-                match &studies[..] {
-                    [_] => writeln!(output, "{line}")?,
-                    _ => writeln!(output, "{};{line}", study.curves.name.replace(';', ":"))?,
-                }
-            }
-        }
+    if let Some(mut output) = stacks {
+        write_stacks(&mut output, &studies, args.stacks_of, args.format)?;
         output.commit()?;
     }
     let page = HtmlReport::new(studies, args.options.policy, args.options.memory).render();
@@ -92,6 +121,60 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     out.commit()?;
     // What is recorded passes on its program's status, as with `record`.
     Ok(status)
+}
+
+/// Predicted seconds on each of the devices.
+fn seconds(
+    trace: &Trace,
+    study: &Study,
+    devices: &[Option<Device>],
+    native: Option<f64>,
+) -> anyhow::Result<Vec<DeviceSeconds>> {
+    let mut tables = Vec::new();
+    let mut model: Option<TimeModel> = None;
+    for device in devices.iter().flatten() {
+        let of_device = match &model {
+            Some(known) => known.with(device.clone(), Paging::Run),
+            None => TimeModel::of(trace, device.clone(), Paging::Run, native)?,
+        };
+        tables.push(DeviceSeconds::of(trace, &study.curves, &of_device, &Interrupt::default())?);
+        model = Some(of_device);
+    }
+    Ok(tables)
+}
+
+fn write_stacks(
+    output: &mut impl Write,
+    studies: &[Study],
+    of: Option<StacksOf>,
+    format: StacksFormat,
+) -> anyhow::Result<()> {
+    if format == StacksFormat::Speedscope {
+        let [study] = studies else { bail!("--format speedscope: one trace at a time") };
+        let StacksOf::Code = of.unwrap_or(StacksOf::Code) else {
+            bail!("--format speedscope: only with --stacks-of code")
+        };
+        if study.objects.code.is_empty() {
+            bail!("{}: the trace does not say which code touches pages: record it again", study.curves.name);
+        }
+        let names: Vec<String> =
+            study.objects.policies.iter().map(|at| study.curves.curves.curves[*at].policy.clone()).collect();
+        writeln!(output, "{}", study.objects.code.speedscope(&study.curves.name, &names))?;
+        return Ok(());
+    }
+    for study in studies {
+        let code = &study.objects.code;
+        let has_code = !code.is_empty();
+        let of = of.unwrap_or(if has_code { StacksOf::Code } else { StacksOf::Objects });
+        let folded = if of == StacksOf::Code { code.folded(0) } else { study.objects.folded() };
+        for line in folded.lines() {
+            match studies {
+                [_] => writeln!(output, "{line}")?,
+                _ => writeln!(output, "{};{line}", study.curves.name.replace(';', ":"))?,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where a program prints that is recorded on the way to a result: to standard error, if the result

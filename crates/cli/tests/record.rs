@@ -307,8 +307,11 @@ fn a_report_tells_faults_by_the_place_that_made_the_object() {
         let mut compiler = Command::new("cc");
         compiler.args(["-O1", option, "-o", "arrays", "arrays.c"]).current_dir(sandbox.path("."));
         assert!(compiler.status().unwrap().success());
-        let output =
-            run(&sandbox, "report -p opt,clock -m 25%,50% -o r.html --folded r.folded", &["./arrays"]);
+        let output = run(
+            &sandbox,
+            "report -p opt,clock -m 25%,50% -o r.html --stacks r.folded --stacks-of objects",
+            &["./arrays"],
+        );
         assert!(output.status.success(), "{}", text(&output.stderr));
         let page = fs::read_to_string(sandbox.path("r.html")).unwrap();
         let table = &page[page.find("Faults by place that made it").expect(option)..];
@@ -322,6 +325,15 @@ fn a_report_tells_faults_by_the_place_that_made_the_object() {
             !stacks.is_empty() && stacks[0].rsplit(' ').next().unwrap().parse::<u64>().unwrap() > 0,
             "{folded}"
         );
+        // The line that touches the pages, and the flame graph of it.
+        let lines = &page[page.find("Faults by line").expect(option)..];
+        let line = if option == "-g" { "arrays.c:19 in main" } else { "arrays+0x" };
+        assert!(lines.split("<tr>").nth(2).is_some_and(|row| row.contains(line)), "{option}: {lines}");
+        assert!(page.contains("class=\"flame\""), "{option}");
+        assert_eq!(page.contains("without debug information takes"), option == "-s");
+        let speedscope =
+            sandbox.stdout("report arrays.swt -p opt,clock -m 25% -o s.html --stacks - --format speedscope");
+        assert!(speedscope.contains(line) && speedscope.contains("page faults under opt"), "{speedscope}");
         let list = sandbox.stdout("info arrays.swt");
         assert!(places.iter().all(|place| list.contains(place)), "{option}: {list}");
         fs::remove_file(sandbox.path("arrays.swt")).unwrap();

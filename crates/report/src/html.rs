@@ -13,7 +13,8 @@ use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
 use sweephand_advice::{
-    Flame, SLACK, Sentences, StudiedLine, StudiedObject, StudiedPlace, Study, WORTH_IT, percent,
+    DeviceSeconds, Flame, SLACK, Sentences, StudiedLine, StudiedObject, StudiedPlace, Study, WORTH_IT,
+    percent,
 };
 use sweephand_results::{bytes, grouped};
 use sweephand_trace::objects::Object;
@@ -72,6 +73,10 @@ struct Section {
     parts: Vec<Map>,
     /// Faults by line and by the place that made the object, if these are known, and by object.
     tables: Vec<FaultTable>,
+    /// Predicted seconds, a table for each device.
+    seconds: Vec<SecondsTable>,
+    /// What could be done about single objects.
+    advice: Vec<String>,
     /// The faults of the first policy of the tables by call stack.
     flame: Option<FlameGraph>,
     /// The memory size of these tables.
@@ -105,6 +110,17 @@ struct FaultTable {
     /// The heading of the column with the faults that OPT would save, if there is such a column.
     gain: Option<String>,
     rows: Vec<FaultRow>,
+}
+
+/// Predicted seconds on a device.
+#[derive(Serialize)]
+struct SecondsTable {
+    device: String,
+    native: String,
+    is_assumed: bool,
+    columns: Vec<String>,
+    /// The memory size, and for each column seconds and how many times as long as with all memory.
+    rows: Vec<(String, Vec<(String, String)>)>,
 }
 
 /// The boxes of a flame graph.
@@ -250,6 +266,8 @@ fn section(study: &Study) -> Section {
         map: map(String::new(), &study.picture),
         parts: with_pictures.into_iter().map(part).collect(),
         tables: fault_tables(study),
+        seconds: study.seconds.iter().map(|of| seconds_table(study, of)).collect(),
+        advice: study.advice.iter().map(|advice| advice.text.clone()).collect(),
         flame: flame_graph(study),
         at: heading(curves, study.objects.size).trim_start_matches("faults at ").to_string(),
         distances: variants(distance_chart, distance_chart::table(&study.distances, page_bytes)),
@@ -377,6 +395,24 @@ fn counted_line(line: &StudiedLine, made: &dyn Fn(usize) -> String) -> Counted {
         pages: line.records,
         last: inside.into_iter().chain(on).collect::<Vec<_>>().join(", "),
         faults: line.faults.clone(),
+    }
+}
+
+fn seconds_table(study: &Study, of: &DeviceSeconds) -> SecondsTable {
+    let curves = &study.curves.curves;
+    let rows = curves.memory_pages.iter().enumerate().map(|(at, pages)| {
+        let cell = |seconds: &Vec<f64>| {
+            let times = seconds[at] / of.native_seconds.max(1e-9);
+            (format!("{:.2}", seconds[at]), format!("{times:.2}"))
+        };
+        (bytes(pages * curves.page_bytes), of.seconds.iter().map(cell).collect())
+    });
+    SecondsTable {
+        device: of.device.clone(),
+        native: format!("{:.2}", of.native_seconds),
+        is_assumed: of.is_assumed,
+        columns: of.columns.clone(),
+        rows: rows.collect(),
     }
 }
 

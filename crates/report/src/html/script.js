@@ -137,3 +137,13 @@ for (const tables of document.querySelectorAll('.tables')) {
     }
   }
 }
+
+// Of the tables of seconds, the one of the device that is chosen.
+for (const seconds of document.querySelectorAll('.seconds')) {
+  const select = seconds.querySelector('select');
+  const tables = [...seconds.querySelectorAll('.scroll')];
+  const show = () => tables.forEach((table, at) => { table.hidden = at !== select.selectedIndex; });
+  select.addEventListener('change', show);
+  seconds.querySelector('.device').hidden = tables.length < 2;
+  show();
+}
