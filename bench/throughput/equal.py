@@ -31,8 +31,8 @@ def rows(binary, trace, kept):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("before", type=Path)
-    parser.add_argument("after", type=Path)
+    parser.add_argument("before", type=lambda path: Path(path).resolve())
+    parser.add_argument("after", type=lambda path: Path(path).resolve())
     parser.add_argument("traces", type=Path, nargs="*", help="[default: all that ship with the project]")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where the rows of BEFORE are kept")
     options = parser.parse_args()
