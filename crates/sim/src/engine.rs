@@ -147,8 +147,8 @@ pub struct Engine<P, O = ()> {
     page_numbers: Vec<u64>,
     /// Empty unless the policy needs objects.
     objects: LiveObjects,
-    /// The pages that have contents, by page number; empty unless the policy needs objects.
-    by_number: BTreeMap<u64, PageId>,
+    /// The pages that have contents, by page number; from the first event on that asks for them.
+    by_number: Option<BTreeMap<u64, PageId>>,
     /// Whether a reference that repeats the one before it is hidden from the policy.
     collapse: bool,
     /// The page referenced last, while it counts as repeated.
@@ -172,7 +172,7 @@ impl<P: Policy, O: Observer> Engine<P, O> {
             table: PageTable::default(),
             page_numbers: Vec::new(),
             objects: LiveObjects::new(page_bytes),
-            by_number: BTreeMap::new(),
+            by_number: None,
             collapse,
             last: NONE,
             counts: Outcome::default(),
@@ -244,8 +244,11 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         }
         let flags = &mut self.table.flags[page.index()];
         self.counts.first_touch_faults += u64::from(*flags & TOUCHED == 0);
-        if P::NEEDS_OBJECTS && *flags & TOUCHED == 0 {
-            self.by_number.insert(reference.page_number, page);
+        if P::NEEDS_OBJECTS
+            && *flags & TOUCHED == 0
+            && let Some(by_number) = &mut self.by_number
+        {
+            by_number.insert(reference.page_number, page);
         }
         *flags = TOUCHED | RESIDENT;
         if self.policy.insert(reference, &mut self.table) {
@@ -283,9 +286,20 @@ impl<P: Policy, O: Observer> Engine<P, O> {
         }
     }
 
+    /// The pages that have contents, by page number. Few traces have objects whose pages must be
+    /// found, so they are sorted when that is asked for the first time.
+    fn by_number(&mut self) -> &mut BTreeMap<u64, PageId> {
+        self.by_number.get_or_insert_with(|| {
+            let pages = self.table.flags.iter().zip(&self.page_numbers).zip(0..);
+            let touched = pages.filter(|((flags, _), _)| **flags & TOUCHED != 0);
+            touched.map(|((_, &number), page)| (number, PageId(page))).collect()
+        })
+    }
+
     /// Tells the policy which objects the pages with these numbers belong to.
     fn assign(&mut self, numbers: RangeInclusive<u64>) {
-        for (&number, &page) in self.by_number.range(numbers) {
+        self.by_number();
+        for (&number, &page) in self.by_number.iter().flat_map(|pages| pages.range(numbers.clone())) {
             self.policy.assign(page, self.objects.of(number), &mut self.table);
         }
     }
@@ -299,14 +313,17 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     }
 
     fn move_page(&mut self, page: PageId, to: u64) {
+        if P::NEEDS_OBJECTS {
+            self.by_number();
+        }
         let Some(number) = self.page_numbers.get_mut(page.index()) else { return };
         let from = std::mem::replace(number, to);
         if P::NEEDS_PAGE_NUMBERS {
             self.policy.renumber(page, to);
         }
-        if self.by_number.get(&from) == Some(&page) {
-            self.by_number.remove(&from);
-            self.by_number.insert(to, page);
+        if P::NEEDS_OBJECTS && self.by_number().get(&from) == Some(&page) {
+            self.by_number().remove(&from);
+            self.by_number().insert(to, page);
             self.assign(to..=to);
         }
     }
@@ -314,8 +331,10 @@ impl<P: Policy, O: Observer> Engine<P, O> {
     fn drop_contents(&mut self, page: PageId) {
         let Some(flags) = self.table.flags.get_mut(page.index()) else { return };
         let flags = std::mem::take(flags);
-        if P::NEEDS_OBJECTS && flags & TOUCHED != 0 {
-            self.by_number.remove(&self.page_numbers[page.index()]);
+        if flags & TOUCHED != 0
+            && let Some(by_number) = &mut self.by_number
+        {
+            by_number.remove(&self.page_numbers[page.index()]);
         }
         if flags & RESIDENT != 0 {
             self.resident -= 1;
