@@ -802,8 +802,11 @@ const ROUNDS: u64 = 20;
 /// Memory, in percent of the loop.
 const LOOP_SIZES: [u64; 3] = [50, 70, 90];
 
+/// Makes a reference string: page numbers, in order.
+type Make = fn() -> Vec<u64>;
+
 /// The loops of Table 1.1. Each is a string of page numbers.
-const LOOPS: [(&str, fn() -> Vec<u64>); 4] = [
+const LOOPS: [(&str, Make); 4] = [
     ("sequential", || (0..ROUNDS * LOOP_PAGES).map(|step| step % LOOP_PAGES).collect()),
     ("non-sequential", || {
         let (mut order, mut random): (Vec<u64>, _) = ((0..LOOP_PAGES).collect(), SplitMix64::new(1));
