@@ -203,7 +203,7 @@ mod tests {
     fn no_change_is_what_a_sweep_counts() {
         let trace = trace();
         let cells = vec![Cell { spec: Spec::parse("clock").unwrap(), frames: 6 }];
-        let outcome = what_if(&trace, &cells[0], &[Change::Nothing], &|_| {}).unwrap()[0].outcome.clone();
+        let outcome = what_if(&trace, &cells[0], &[Change::Nothing], &|_| {}).unwrap()[0].outcome;
         let swept = crate::Sweep { cells, ..Default::default() }.run(&trace, &|_| {}).unwrap();
         assert_eq!(outcome, swept[0].0);
     }
