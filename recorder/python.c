@@ -8,8 +8,8 @@
  * in the stream says why.
  *
  * The interpreter stores the place of each instruction in the frame before it executes it. The log
- * would be replayed much later. So in the interpreter's loop it is replayed at each jump to the next
- * instruction (instrument.c), when the frame still says what the log is about.
+ * would be replayed much later. So in the interpreter's loop it is replayed at each jump to the
+ * next instruction (instrument.c), when the frame still says what the log is about.
  *
  *     _PyRuntime -> interpreter -> thread (that of this stack) -> frame -> caller's frame -> ...
  *                                                                   |
@@ -38,7 +38,7 @@ typedef struct {
    UInt instructions;       /* of a code object */
    UInt file, name, first_line, lines;
    UInt ascii, compact;     /* of a string: where its characters are */
-   UInt kind_shift;         /* of the state of a string: below are the bits that say it is interned */
+   UInt kind_shift;         /* of a string's state: below are the bits that say it is interned */
 } Offsets;
 
 static const Offsets of_3_10 = {

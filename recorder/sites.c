@@ -3,8 +3,8 @@
  * Sites: lines and functions of the program's code, each once, with its text for the stream. Many
  * instructions are of one line, so there are far fewer sites than addresses.
  *
- * An address is described once and then looked up. If a library goes, its addresses may become those
- * of another; Valgrind counts such changes (the epoch), and the table is kept for one of them.
+ * An address is described once and then looked up. If a library goes, its addresses may become
+ * those of another; Valgrind counts such changes (the epoch), and the table is kept for one of them.
  */
 #include "recorder.h"
 

@@ -8,11 +8,11 @@
  * previous referenced page, which starts at 0). Odd: control, op = v >> 1, then its operands. All
  * integers are LEB128 varints.
  *
- * PLACE is code in the program and how it was reached. It has an operand, 1 + the number of the place
- * that calls it or 0, and a text: varint n, n bytes. The text has a line for the function, and before
- * it one for each function that is inlined there, the innermost first: what Valgrind says of the
- * code, a tab, the file that it is in, a tab, its address in that file (hexadecimal). Of Python code
- * the file is "[python]". The first PLACE of a stream is number 0. MADE follows the
+ * PLACE is code in the program and how it was reached. It has an operand, 1 + the number of the
+ * place that calls it or 0, and a text: varint n, n bytes. The text has a line for the function,
+ * and before it one for each function that is inlined there, the innermost first: what Valgrind
+ * says of the code, a tab, the file that it is in, a tab, its address in that file (hexadecimal).
+ * Of Python code the file is "[python]". The first PLACE of a stream is number 0. MADE follows the
  * ALLOC of an object and has the number of the place at which the object was made. CODE has the
  * number of the place of the code that makes the references that follow it. NOTE has a text, too: a
  * sentence for whoever reads the trace.

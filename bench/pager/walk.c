@@ -1,8 +1,8 @@
 /* Walks over memory and writes to every page it comes to, checking what it finds:
  *     walk loop|random MIB ROUNDS [THREADS]
- * `loop` touches all pages in order; `random` an eighth as many, each chosen afresh. Each thread has
- * an equal part of the pages and of the work. The round that fills memory comes first and is not
- * counted. Prints the seconds of each round; exit status 3 if a byte was wrong. */
+ * `loop` touches all pages in order; `random` an eighth as many, each chosen afresh. Each thread
+ * has an equal part of the pages and of the work. The round that fills memory comes first and is
+ * not counted. Prints the seconds of each round; exit status 3 if a byte was wrong. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 """Arguments as users of NumPy and pandas write them, and nothing accepted in silence."""
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -246,7 +247,11 @@ def test_traces_are_compared_by_checksum_and_say_their_names() -> None:
 def test_traces_are_pickled(numpy_trace: Path) -> None:
     for trace in (Trace.from_numpy(LOOP, LOOP % 2, 77, page_bytes=8192), Trace.open(numpy_trace)):
         again = pickle.loads(pickle.dumps(trace))
-        assert (again, again.name, again.header_json) == (trace, trace.name, trace.header_json)
+        assert (again, again.name) == (trace, trace.name)
+        # A trace of an older file may be written in a later version of the format.
+        header, said = json.loads(again.header_json), json.loads(trace.header_json)
+        assert header.pop("version") >= said.pop("version")
+        assert header == said
 
 
 def test_traces_are_cut_by_records(numpy_trace: Path) -> None:

@@ -317,7 +317,8 @@ class Places(unittest.TestCase):
         for window in 1, 16:
             trace = record(program, window=window).trace
             area = next(r for r in trace.of(Alloc) if r.length == 64 * PAGE)
-            first = area.address // PAGE + 1  # the first and the last page are touched by others, too
+            # The first and the last page are touched by others, too.
+            first = area.address // PAGE + 1
             counts = self.touched(trace, program, range(first, first + 60))
             main = "main (touches.c:%d)"
             self.assertEqual(counts["write (touches.c:9)", main % 30], 60)

@@ -1,7 +1,7 @@
 //! Advice in five lines: `sweephand advise`.
 
 use crate::conclusion::Comparison;
-use crate::study::CurveStudy;
+use crate::curve_study::CurveStudy;
 use serde_json::{Value, json};
 use std::fmt;
 use std::path::Path;

@@ -3,8 +3,9 @@
 //! Objects of one place in the program are taken together. What would be saved is simulated: the
 //! same policy in the same memory, with the program changed. Advice that saves little is left out.
 
-use crate::study::{ObjectStudy, StudiedObject};
-use crate::{CurveStudy, percent};
+use crate::conclusion::percent;
+use crate::curve_study::CurveStudy;
+use crate::object_study::{ObjectStudy, StudiedObject};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use sweephand_results::{bytes, grouped};
@@ -55,8 +56,8 @@ struct Group<'a> {
     pages: u64,
 }
 
-/// The advice on the objects of a trace, in the memory and under the first policy of `objects`; what
-/// saves most comes first.
+/// The advice on the objects of a trace, in the memory and under the first policy of `objects`;
+/// what saves most comes first.
 ///
 /// # Errors
 /// See [`what_if`].

@@ -13,6 +13,8 @@ mod advice;
 mod by_object;
 mod code;
 mod conclusion;
+mod curve_study;
+mod object_study;
 mod request;
 mod seconds;
 mod slowdown;
@@ -24,9 +26,9 @@ pub use code::{CodeStudy, Flame, StudiedLine};
 pub use conclusion::{
     Comparison, Conclusion, Curve, Curves, Enough, NEARLY_ALL, SLACK, Sentences, WORTH_IT, percent,
 };
+pub use curve_study::{CurveStudy, launcher, short_name};
+pub use object_study::{ObjectStudy, StudiedObject, StudiedPlace};
 pub use request::{POLICIES, RequestError, SIZES, check, sizes};
 pub use seconds::DeviceSeconds;
 pub use slowdown::{LeastMemory, Slowdown};
-pub use study::{
-    CurveStudy, Distances, ObjectStudy, StudiedObject, StudiedPlace, Study, launcher, short_name,
-};
+pub use study::{Distances, Study};

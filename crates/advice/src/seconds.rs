@@ -1,6 +1,6 @@
 //! Predicted seconds by memory size, on one device: what a report shows of it.
 
-use crate::CurveStudy;
+use crate::curve_study::CurveStudy;
 use sweephand_policy::registry::Spec;
 use sweephand_sim::{Cell, Sweep, SweepError};
 use sweephand_time::{Paging, TimeModel};
@@ -25,8 +25,8 @@ pub struct DeviceSeconds {
 }
 
 impl DeviceSeconds {
-    /// Those on the device of `model`: under `sweephand run` with CLOCK and with the policy that the
-    /// study advises, if that could run live, and under the kernel.
+    /// Those on the device of `model`: under `sweephand run` with CLOCK and with the policy that
+    /// the study advises, if that could run live, and under the kernel.
     ///
     /// # Errors
     /// See [`Sweep::run`].

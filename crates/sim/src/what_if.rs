@@ -1,7 +1,7 @@
 //! What the faults of a program would be if it treated some of its objects otherwise.
 //!
-//! Each change is a simulation of its own, of the same trace with a few references or events more or
-//! fewer. One pass over the trace serves all of them.
+//! Each change is a simulation of its own, of the same trace with a few references or events more
+//! or fewer. One pass over the trace serves all of them.
 
 use crate::attribution::Owners;
 use crate::{Cell, Outcome, SweepError, simulation};

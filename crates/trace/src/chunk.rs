@@ -4,7 +4,7 @@ use std::fmt;
 
 use zstd::bulk::Decompressor;
 
-use crate::{Event, PackedReference, codec};
+use crate::{Event, PackedReference};
 
 /// A decoded chunk, reused between reads (no allocation once grown).
 #[derive(Default)]
@@ -57,14 +57,6 @@ impl Chunk {
         self.pages = pages;
         self.code.clear();
         self.code_from = None;
-    }
-
-    /// Which code makes the references: each change of it, as the number of references of this
-    /// chunk before it and the [place](crate::places) from there on. Empty if the trace does not
-    /// say. The error says what is wrong with the chunk.
-    pub fn code(&self) -> Result<Vec<(u32, u32)>, &'static str> {
-        let Some(at) = self.code_from else { return Ok(self.code.clone()) };
-        codec::decode_code(&self.scratch.raw, at, self.references.len()).map_err(|malformed| malformed.0)
     }
 }
 

@@ -202,8 +202,18 @@ pub(crate) fn decode_code(raw: &[u8], mut at: usize, references: usize) -> Resul
     Ok(code)
 }
 
-/// Decodes `raw`, but for the column of code: few ask for it. `chunk` has been restarted where the chunk before it ended, or at its index
-/// entry.
+impl Chunk {
+    /// Which code makes the references: each change of it, as the number of references of this
+    /// chunk before it and the [place](crate::places) from there on. Empty if the trace does not
+    /// say. The error says what is wrong with the chunk.
+    pub fn code(&self) -> Result<Vec<(u32, u32)>, &'static str> {
+        let Some(at) = self.code_from else { return Ok(self.code.clone()) };
+        decode_code(&self.scratch.raw, at, self.references.len()).map_err(|malformed| malformed.0)
+    }
+}
+
+/// Decodes `raw`, but for the column of code: few ask for it. `chunk` has been restarted where the
+/// chunk before it ended, or at its index entry.
 pub(crate) fn decode(raw: &[u8], chunk: &mut Chunk) -> Result<()> {
     let mut at = 0;
     let references = count(raw, &mut at, CHUNK_REFERENCES, "too many references")?;

@@ -102,9 +102,9 @@ impl Bucket {
 ///
 /// Entries are in buckets of 4096 successive times. Most are appended to a bucket, and never looked
 /// at again: they end before the bucket is the last. Only in the last bucket the entries are put in
-/// order, if they are more than a few, which takes a bit and a place for each of its times. So every
-/// operation is amortised O(1). 8 bytes an entry, 24 bytes a bucket, and 16 KiB for a bucket that
-/// has been put in order.
+/// order, if they are more than a few, which takes a bit and a place for each of its times. So
+/// every operation is amortised O(1). 8 bytes an entry, 24 bytes a bucket, and 16 KiB for a bucket
+/// that has been put in order.
 #[derive(Clone, Debug, Default)]
 pub struct DueQueue {
     buckets: Vec<Bucket>,
