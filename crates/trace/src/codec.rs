@@ -206,7 +206,7 @@ impl Chunk {
     /// Which code makes the references: each change of it, as the number of references of this
     /// chunk before it and the [place](crate::places) from there on. Empty if the trace does not
     /// say. The error says what is wrong with the chunk.
-    pub fn code(&self) -> Result<Vec<(u32, u32)>, &'static str> {
+    pub fn code(&self) -> std::result::Result<Vec<(u32, u32)>, &'static str> {
         let Some(at) = self.code_from else { return Ok(self.code.clone()) };
         decode_code(&self.scratch.raw, at, self.references.len()).map_err(|malformed| malformed.0)
     }
