@@ -4,7 +4,8 @@
  * instructions are of one line, so there are far fewer sites than addresses.
  *
  * An address is described once and then looked up. If a library goes, its addresses may become
- * those of another; Valgrind counts such changes (the epoch), and the table is kept for one of them.
+ * those of another; Valgrind counts such changes (the epoch), and the table is kept for one of
+ * them.
  */
 #include "recorder.h"
 

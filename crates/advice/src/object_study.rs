@@ -1,4 +1,5 @@
-//! The faults of some policies by object, by the place that made it, and by the code that took them.
+//! The faults of some policies by object, by the place that made it, and by the code that took
+//! them.
 
 use crate::code::CodeStudy;
 use crate::conclusion::Conclusion;

@@ -59,7 +59,13 @@ fn a_report_is_one_page_that_needs_nothing_else() {
     assert_eq!(texts(&page, "h1"), ["loop"]);
     assert_eq!(
         texts(&page, "h2"),
-        ["Page faults by memory size", "Pages against time", "Where the faults are", "Reuse distances"]
+        [
+            "Page faults by memory size",
+            "Pages against time",
+            "Where the faults are",
+            "What could be done",
+            "Reuse distances"
+        ]
     );
     // Nothing is fetched: pictures are in the page, links lead nowhere else.
     for attribute in ["src=\"", "href=\"", "url("] {
