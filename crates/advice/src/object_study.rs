@@ -15,9 +15,9 @@ use sweephand_trace::places::Stack;
 /// The faults of some policies by object, at one memory size.
 #[derive(Clone, Debug)]
 pub struct ObjectStudy {
-    /// The memory size, an index into [`Curves::memory_pages`].
+    /// The memory size, an index into [`Curves::memory_pages`](crate::Curves::memory_pages).
     pub size: usize,
-    /// The policies, indices into [`Curves::curves`].
+    /// The policies, indices into [`Curves::curves`](crate::Curves::curves).
     pub policies: Vec<usize>,
     /// The objects with pages, most faults under the first policy first. One entry
     /// stands for pages that belong to no object.
