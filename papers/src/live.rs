@@ -5,7 +5,7 @@
 //! only when they are named in full, and no test compares them.
 
 use crate::lab::Counts;
-use crate::workload::in_memory;
+use crate::workload::{EachReference, MemoryWriter, in_memory};
 use crate::{Error, Lab, Machine};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 use sweephand_results::bytes;
-use sweephand_trace::{AllocKind, EndTotals, Sink, Trace, Writer};
+use sweephand_trace::{EndTotals, Trace};
 
 /// A count, if it is known.
 pub(crate) fn number(counts: &Counts, name: &str) -> Option<f64> {
@@ -308,41 +308,16 @@ fn file_pages(parent: u32, files: &mut Vec<Range<u64>>) {
 fn without(trace: &Trace, pages: &[Range<u64>]) -> Result<Trace, Error> {
     let instructions = trace.header().totals.instructions;
     in_memory(|writer| {
-        trace.replay(&mut Without { writer, pages }, &mut |_| {})?;
+        let reference = |writer: &mut MemoryWriter, page_number, write| match pages
+            .iter()
+            .any(|range| range.contains(&page_number))
+        {
+            true => Ok(()),
+            false => writer.reference(page_number, write),
+        };
+        trace.replay(&mut EachReference { writer, reference }, &mut |_| {})?;
         Ok(EndTotals { instructions, ..EndTotals::default() })
     })
-}
-
-struct Without<'a> {
-    writer: &'a mut Writer<std::io::Cursor<Vec<u8>>>,
-    pages: &'a [Range<u64>],
-}
-
-impl Sink for Without<'_> {
-    fn reference(&mut self, page_number: u64, write: bool) -> Result<(), sweephand_trace::Error> {
-        if self.pages.iter().any(|range| range.contains(&page_number)) {
-            return Ok(());
-        }
-        self.writer.reference(page_number, write)
-    }
-    fn unmap(&mut self, first_page: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
-        self.writer.unmap(first_page, pages)
-    }
-    fn remap(&mut self, from: u64, to: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
-        self.writer.remap(from, to, pages)
-    }
-    fn alloc(&mut self, address: u64, length: u64, kind: AllocKind) -> Result<(), sweephand_trace::Error> {
-        self.writer.alloc(address, length, kind)
-    }
-    fn free(&mut self, address: u64) -> Result<(), sweephand_trace::Error> {
-        self.writer.free(address)
-    }
-    fn mark(&mut self, instructions: u64, references: u64) -> Result<(), sweephand_trace::Error> {
-        self.writer.mark(instructions, references)
-    }
-    fn map(&mut self, first_page: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
-        self.writer.map(first_page, pages)
-    }
 }
 
 /// The machine and the day, in a line.

@@ -81,19 +81,30 @@ impl Sink for Folded<'_> {
 /// A trace in which each reference comes twice: every page that comes in is used again at once.
 pub(crate) fn twice(trace: &Trace) -> Result<Trace, Error> {
     in_memory(|writer| {
-        trace.replay(&mut Twice { writer }, &mut |_| {})?;
+        let reference = |writer: &mut MemoryWriter, page_number, write| {
+            writer.reference(page_number, write)?;
+            writer.reference(page_number, write)
+        };
+        trace.replay(&mut EachReference { writer, reference }, &mut |_| {})?;
         Ok(EndTotals::default())
     })
 }
 
-struct Twice<'a> {
-    writer: &'a mut Writer<Cursor<Vec<u8>>>,
+/// Writes a trace in memory.
+pub(crate) type MemoryWriter = Writer<Cursor<Vec<u8>>>;
+
+/// Writes references as `reference` says, and everything else as it is.
+pub(crate) struct EachReference<'a, F> {
+    pub(crate) writer: &'a mut MemoryWriter,
+    pub(crate) reference: F,
 }
 
-impl Sink for Twice<'_> {
+impl<F> Sink for EachReference<'_, F>
+where
+    F: FnMut(&mut MemoryWriter, u64, bool) -> Result<(), sweephand_trace::Error>,
+{
     fn reference(&mut self, page_number: u64, write: bool) -> Result<(), sweephand_trace::Error> {
-        self.writer.reference(page_number, write)?;
-        self.writer.reference(page_number, write)
+        (self.reference)(self.writer, page_number, write)
     }
     fn unmap(&mut self, first_page: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
         self.writer.unmap(first_page, pages)
