@@ -87,7 +87,7 @@ def strings(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
-    add("part", choices=["bounds", "pages", "references"])
+    add("part", choices=["bounds", "pages", "references", "draw"], help="draw: the rows that are there")
     add("--sweephand", type=Path, default=ROOT / "target/release/sweephand", metavar="PATH")
     add("--decode", type=Path, default=ROOT / "target/release/examples/decode", metavar="PATH",
         help="the example of crates/trace")  # fmt: skip
@@ -100,6 +100,8 @@ def main():
     add("--work", type=Path, metavar="DIR", help="where temporary files go")
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="CSV to write, or to append to")
     options = parser.parse_args()
+    if options.part == "draw":
+        return draw(options)
     version = measure([options.sweephand, "--version"]).output.split()[-1]
     fixed = {"date": datetime.date.today().isoformat(), "machine": processor(), "version": version}
     begins = not options.output.exists()
@@ -114,6 +116,34 @@ def main():
             for row in rows_of(options, string, pattern, references, frames, policies, Path(folder)):
                 writer.writerow(fixed | row)
                 file.flush()
+
+
+def draw(options):
+    """Three pictures in one: time and memory by the number of pages, time by that of references."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    with open(options.output, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    panels = [
+        ("uniform", "pages", "ns_per_reference", "pages", "ns a reference"),
+        ("uniform", "pages", "bytes_per_page", "pages", "bytes a page"),
+        ("mixed", "references", "ns_per_reference", "references", "ns a reference"),
+    ]
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(12, 4), layout="constrained")
+    for axis, (string, x, y, below, beside) in zip(axes, panels, strict=True):
+        kept = [row for row in rows if row["string"].split()[0] == string and row[y]]
+        for policy in dict.fromkeys(row["policy"] for row in kept):
+            points = sorted({(int(row[x]), float(row[y])) for row in kept if row["policy"] == policy})
+            axis.plot(*zip(*points, strict=True), marker="o", markersize=3, label=policy)
+        axis.set(xscale="log", ylim=(0, None), xlabel=below, ylabel=beside)
+        axis.grid(alpha=0.3)
+    axes[0].legend(fontsize="small")
+    # The same rows, the same file.
+    pyplot.rcParams["svg.hashsalt"] = "sweephand"
+    figure.savefig(options.output.with_suffix(".svg"), metadata={"Date": None})
 
 
 def numbers(text):

@@ -12,6 +12,8 @@ const NIL: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Group {
     frequency: u64,
+    /// Pages of the run.
+    pages: u32,
     /// The last page of the run.
     last: PageId,
     previous: u32,
@@ -56,6 +58,15 @@ impl LfuList {
         &self.order
     }
 
+    /// How often a page of the list was used; 0 for others.
+    #[inline]
+    pub(super) fn frequency(&self, page: PageId) -> u64 {
+        match self.order.contains(page) {
+            true => self.groups[self.group[page] as usize].frequency,
+            false => 0,
+        }
+    }
+
     /// See [`RankedList::rank`].
     pub(super) fn rank(&mut self, page: PageId) -> Option<usize> {
         self.order.rank(page)
@@ -82,16 +93,15 @@ impl LfuList {
     #[inline]
     pub(super) fn use_once_more(&mut self, page: PageId) {
         let group = self.group[page];
-        let Group { frequency, last, next, .. } = self.groups[group as usize];
+        let Group { frequency, pages, next, .. } = self.groups[group as usize];
         let is_next = self.groups.get(next as usize).is_some_and(|next| next.frequency == frequency + 1);
-        let is_alone = last == page && self.before_in_group(page).is_none();
-        if is_alone && !is_next {
+        if pages == 1 && !is_next {
             // It stays where it is, and so does its group.
             self.groups[group as usize].frequency += 1;
-            return;
+        } else {
+            let previous = self.leave(page);
+            self.append(page, frequency + 1, previous);
         }
-        let previous = self.leave(page);
-        self.append(page, frequency + 1, previous);
     }
 
     /// Takes a page out, if it is in the list.
@@ -114,6 +124,7 @@ impl LfuList {
             let run: Vec<_> =
                 core::iter::from_fn(|| pages.next_if(|page| self.group[*page] == number)).collect();
             ensure!(run.last() == Some(&group.last), "frequency {}: {run:?}, {group:?}", group.frequency);
+            ensure!(run.len() == group.pages as usize, "frequency {}: {run:?}, {group:?}", group.frequency);
             least = group.frequency;
             previous = number;
             number = group.next;
@@ -122,21 +133,20 @@ impl LfuList {
         Ok(())
     }
 
-    fn before_in_group(&self, page: PageId) -> Option<PageId> {
-        self.order.before(page).filter(|before| self.group[*before] == self.group[page])
-    }
-
     /// Takes a page out of the list and of its group, and returns the group that its old frequency
     /// is in or behind.
     fn leave(&mut self, page: PageId) -> u32 {
+        let before = self.order.remove(page);
         let number = self.group[page];
-        let group = self.groups[number as usize];
-        let before = if group.last == page { self.before_in_group(page) } else { Some(group.last) };
-        self.order.remove(page);
-        if let Some(last) = before {
-            self.groups[number as usize].last = last;
+        let group = &mut self.groups[number as usize];
+        group.pages -= 1;
+        if group.pages > 0 {
+            if group.last == page {
+                group.last = before.expect("a page of its run is before it");
+            }
             return number;
         }
+        let group = *group;
         match group.previous {
             NIL => self.first = group.next,
             previous => self.groups[previous as usize].next = group.next,
@@ -156,12 +166,13 @@ impl LfuList {
             Some(group) if group.frequency == frequency => {
                 self.order.insert_after(Some(group.last), page);
                 group.last = page;
+                group.pages += 1;
                 next
             }
             _ => {
                 let anchor = self.groups.get(previous as usize).map(|group| group.last);
                 self.order.insert_after(anchor, page);
-                self.link(Group { frequency, last: page, previous, next })
+                self.link(Group { frequency, pages: 1, last: page, previous, next })
             }
         };
         self.group[page] = number;
@@ -205,7 +216,7 @@ mod tests {
                     continue;
                 }
                 Some((frequency, ..)) => {
-                    assert_eq!(list.groups[list.group[page] as usize].frequency, frequency);
+                    assert_eq!(list.frequency(page), frequency);
                     list.use_once_more(page);
                 }
             }

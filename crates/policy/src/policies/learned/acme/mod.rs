@@ -23,25 +23,33 @@
 //!              MRU   [ next ...... last ]  w = .20   --+
 //! ```
 //!
+//! Three of the orders are orders of last use: that of LRU, that of MRU, and that of the resident
+//! pages, which breaks ties. One log holds all three. A use appends the page to it, and a mark says
+//! whether each of the three holds the page; how many marks come before or after is the rank. FIFO
+//! has such a log of its own.
+//!
 //! Cost: hit O(1). A fault would have to look at all M pages, because every reference moves ranks
-//! and weights. Instead, pages are grouped in blocks of up to 32 that were used in succession, and
-//! blocks in groups of up to 32. A block remembers, for each cache, a lower bound of its pages'
-//! ranks, and a lower bound of the sum of ranks. How far ranks can have fallen since then is known.
-//! This bounds the score of every page in the block, so a fault looks only into blocks that could
-//! beat the best score found. The same holds for a group. A fault looks at the groups, at the
-//! blocks of few of them, and into few of those; O(M) at worst. About 70 bytes a page seen.
+//! and weights. Instead, the log is looked at in blocks of 64 places, and in groups of 8 blocks. As
+//! long as a page is not used, neither its place nor its use count nor its arrival in FIFO changes.
+//! So a summary of a block holds, once the block is full: up to 8 corners, each an arrival and a use
+//! count, one of which is below those of each page. They bound the scores of its pages. A fault
+//! looks only into blocks that could beat the best score found. The same holds for a group. A fault
+//! looks at the groups, at the blocks of few of them, and into few of those; O(M) at worst. About
+//! 60 bytes a page seen.
 
 mod lfu_list;
 mod ranked_list;
+mod ranked_log;
+mod summary;
 
 use crate::arguments::Parameter;
-use crate::collections::PageMap;
 use crate::interface::ensure;
 use crate::registered::Registered;
 use crate::{ArgumentError, Arguments, ExactModel, Info, Mmu, PageId, Policy, Reference, Violation};
 use alloc::vec::Vec;
 use lfu_list::LfuList;
-use ranked_list::RankedList;
+use ranked_log::{BLOCK_PLACES, GROUP_BLOCKS, RankedLog, bits};
+use summary::{Corner, Summary};
 
 /// The virtual caches, by index of their weights.
 const LRU: usize = 0;
@@ -50,71 +58,66 @@ const FIFO: usize = 2;
 const MRU: usize = 3;
 const EXPERTS: usize = 4;
 
+/// The sets of the log of uses: the virtual LRU and MRU caches, and memory.
+const IN_LRU: usize = 0;
+const IN_MRU: usize = 1;
+const RESIDENT: usize = 2;
+/// The set of the log of arrivals: the virtual FIFO cache.
+const IN_FIFO: usize = 0;
+
 /// More than rounding can put between a bound and a score.
 const SLACK: f64 = 1e-9;
 
-/// Ranks that the pages of a block are not below.
-#[derive(Clone, Copy, Debug)]
-struct Floors {
-    /// In each virtual cache.
-    ranks: [u64; EXPERTS],
-    /// What the ranks of a page add up to is not below this: more than the sum of `ranks` if no
-    /// page is low in all.
-    sum: u64,
+/// The search for the page with the largest score.
+struct Search {
+    /// What a rank takes from the score, by virtual cache.
+    slopes: [f64; EXPERTS],
+    /// The score of a page with rank 0 everywhere.
+    total: f64,
+    /// The best page so far, and its place.
+    best: Option<(PageId, usize)>,
+    /// Its score.
+    most: f64,
 }
 
-impl Floors {
-    /// Those of no page.
-    const NONE: Self = Self { ranks: [u64::MAX; EXPERTS], sum: u64::MAX };
-
-    /// Those of the pages of both.
+impl Search {
+    /// What no page with at least these ranks scores more than.
     #[inline]
-    fn least(self, other: Self) -> Self {
-        Self {
-            ranks: core::array::from_fn(|expert| self.ranks[expert].min(other.ranks[expert])),
-            sum: self.sum.min(other.sum),
+    fn bound(&self, ranks: [usize; EXPERTS]) -> f64 {
+        let lost: f64 = ranks.iter().zip(self.slopes).map(|(&rank, slope)| rank as f64 * slope).sum();
+        self.total - lost + SLACK
+    }
+
+    /// Takes a page for the best if its score is the largest, and among equals if its place is the
+    /// first.
+    #[inline]
+    fn offer(&mut self, page: PageId, place: usize, score: f64) {
+        let is_better = match self.best {
+            Some((_, best)) => score > self.most || (score == self.most && place < best),
+            None => true,
+        };
+        if is_better {
+            (self.best, self.most) = (Some((page, place)), score);
         }
     }
-}
-
-/// Sets an element of a table that grows.
-fn store(summaries: &mut Vec<Option<Summary>>, index: usize, summary: Summary) {
-    if index >= summaries.len() {
-        summaries.resize(index + 1, None);
-    }
-    summaries[index] = Some(summary);
-}
-
-/// What is remembered of a block of resident pages, or of a group of blocks.
-#[derive(Clone, Copy, Debug)]
-struct Summary {
-    /// The version of the block or group that this is about: it has taken in no page since.
-    version: u64,
-    /// The floors, plus how far ranks could have fallen until they were found.
-    floors: Floors,
 }
 
 /// Adaptive caching using multiple experts.
 #[derive(Clone, Debug)]
 pub struct Acme {
     frames: usize,
-    /// The pages of the virtual LRU cache, the next to go in front.
-    lru: RankedList,
+    /// Pages by their last use: those of the virtual LRU cache, whose first is the next to go, of
+    /// the virtual MRU cache, whose last is the next to go, and the resident ones.
+    uses: RankedLog<3>,
     lfu: LfuList,
-    fifo: RankedList,
-    /// The pages of the virtual MRU cache, the next to go at the back.
-    mru: RankedList,
-    /// Resident pages, the least recently used in front.
-    resident: RankedList,
-    /// By block of `resident`.
+    /// The pages of the virtual FIFO cache, the next to go in front.
+    arrivals: RankedLog<1>,
+    /// By block of `uses`, as far as one was looked into since it was full.
     summaries: Vec<Option<Summary>>,
-    /// By group of `resident`.
+    /// By group of `uses`, the same.
     group_summaries: Vec<Option<Summary>>,
-    /// The block of the page chosen last.
+    /// The block of `uses` that the page chosen last was in.
     latest: usize,
-    /// How far the rank of a page can have fallen in each virtual cache since the start, while the
-    /// page was not used.
-    falls: [u64; EXPERTS],
     /// Trust in each expert; they sum to 1.
     weights: [f64; EXPERTS],
     /// What a miss leaves of a weight.
@@ -150,15 +153,12 @@ impl Registered for Acme {
         };
         Ok(Self {
             frames,
-            lru: RankedList::new(),
+            uses: RankedLog::new(),
             lfu: LfuList::new(),
-            fifo: RankedList::new(),
-            mru: RankedList::new(),
-            resident: RankedList::new(),
+            arrivals: RankedLog::new(),
             summaries: Vec::new(),
             group_summaries: Vec::new(),
             latest: 0,
-            falls: [0; EXPERTS],
             weights: [1.0 / EXPERTS as f64; EXPERTS],
             beta: share("beta")?,
             alpha: share("alpha")?,
@@ -167,62 +167,94 @@ impl Registered for Acme {
 }
 
 impl Acme {
-    /// Shows a reference to the virtual caches and moves weights.
+    /// Shows a reference to the virtual caches and moves weights. The page is resident from now on.
     fn consult(&mut self, page: PageId) {
         let hit = [
-            self.lru.contains(page),
+            self.uses.contains(page, IN_LRU),
             self.lfu.order().contains(page),
-            self.fifo.contains(page),
-            self.mru.contains(page),
+            self.arrivals.contains(page, IN_FIFO),
+            self.uses.contains(page, IN_MRU),
         ];
-        // A page that leaves its place lets those behind it fall by one. Not so in MRU: what
-        // precedes a page there was used after it, and leaves only when the page that comes in
-        // takes its place.
-        self.falls[LRU] += 1;
-        self.falls[LFU] += 1;
-        self.falls[FIFO] += u64::from(!hit[FIFO]);
         for (expert, hit) in hit.into_iter().enumerate() {
             if !hit && self.sizes()[expert] == self.frames {
                 self.evict_virtually(expert);
             }
         }
-        if hit[LRU] {
-            self.lru.move_to_back(page)
-        } else {
-            self.lru.push_back(page)
-        }
         if hit[LFU] {
-            self.lfu.use_once_more(page)
+            self.lfu.use_once_more(page);
         } else {
-            self.lfu.insert(page)
+            self.lfu.insert(page);
         }
         if !hit[FIFO] {
-            self.fifo.push_back(page);
+            if self.arrivals.is_full() {
+                self.compact_arrivals();
+            }
+            self.arrivals.append(page);
         }
-        if hit[MRU] {
-            self.mru.move_to_back(page)
-        } else {
-            self.mru.push_back(page)
+        if self.uses.is_full() {
+            self.compact_uses();
+        }
+        let place = self.uses.append(page);
+        if place.is_multiple_of(BLOCK_PLACES) {
+            self.summaries.push(None);
+            if (place / BLOCK_PLACES).is_multiple_of(GROUP_BLOCKS) {
+                self.group_summaries.push(None);
+            }
         }
         self.weigh(hit);
     }
 
-    /// Drops the next page of a virtual cache. Its rank was 0, and it counts as of rank 0 from now
-    /// on.
+    /// Drops the next page of a virtual cache.
     fn evict_virtually(&mut self, expert: usize) {
-        let victim = match expert {
-            LRU => self.lru.front(),
-            LFU => self.lfu.order().front(),
-            FIFO => self.fifo.front(),
-            _ => self.mru.back(),
-        };
-        let Some(page) = victim else { return };
         match expert {
-            LRU => self.lru.remove(page),
-            LFU => self.lfu.remove(page),
-            FIFO => self.fifo.remove(page),
-            _ => self.mru.remove(page),
+            LRU => {
+                if let Some((_, page)) = self.uses.first(IN_LRU) {
+                    self.uses.unmark(page, IN_LRU);
+                }
+            }
+            LFU => {
+                if let Some(page) = self.lfu.order().front() {
+                    self.lfu.remove(page);
+                }
+            }
+            FIFO => {
+                if let Some((_, page)) = self.arrivals.first(IN_FIFO) {
+                    self.arrivals.unmark(page, IN_FIFO);
+                }
+            }
+            MRU => {
+                if let Some((place, page)) = self.uses.last(IN_MRU) {
+                    self.uses.unmark(page, IN_MRU);
+                    let block = place / BLOCK_PLACES;
+                    let summaries =
+                        [&mut self.summaries[block], &mut self.group_summaries[block / GROUP_BLOCKS]];
+                    for corner in summaries.into_iter().flatten().flat_map(Summary::corners_mut) {
+                        corner.in_mru = false;
+                    }
+                }
+            }
+            _ => unreachable!("there are four experts"),
         }
+    }
+
+    /// Makes room in the log of arrivals. Places move.
+    fn compact_arrivals(&mut self) {
+        self.arrivals.count();
+        for summary in self.summaries.iter_mut().chain(&mut self.group_summaries).flatten() {
+            for corner in summary.corners_mut() {
+                corner.arrival = self.arrivals.rank(corner.arrival as usize, IN_FIFO) as u32;
+            }
+        }
+        self.arrivals.compact();
+    }
+
+    /// Makes room in the log of uses. All places move.
+    fn compact_uses(&mut self) {
+        self.uses.compact();
+        let blocks = self.uses.places().div_ceil(BLOCK_PLACES);
+        self.summaries = alloc::vec![None; blocks];
+        self.group_summaries = alloc::vec![None; blocks.div_ceil(GROUP_BLOCKS)];
+        self.latest = 0;
     }
 
     /// Moves weights after a reference that some of the virtual caches hit.
@@ -238,131 +270,179 @@ impl Acme {
     }
 
     /// Entries of the virtual caches.
+    #[inline]
     fn sizes(&self) -> [usize; EXPERTS] {
-        [self.lru.len(), self.lfu.order().len(), self.fifo.len(), self.mru.len()]
+        [self.uses.len(IN_LRU), self.lfu.order().len(), self.arrivals.len(IN_FIFO), self.uses.len(IN_MRU)]
     }
 
     /// Counts ranks, for the functions below.
     fn count(&mut self) {
-        self.lru.count();
+        self.uses.count();
         self.lfu.count();
-        self.fifo.count();
-        self.mru.count();
+        self.arrivals.count();
     }
 
     /// A page's rank in each virtual cache that holds it.
-    fn ranks(&mut self, page: PageId) -> [Option<usize>; EXPERTS] {
-        let from_back = self.mru.rank(page).map(|rank| self.mru.len() - 1 - rank);
-        [self.lru.rank(page), self.lfu.rank(page), self.fifo.rank(page), from_back]
-    }
-
-    /// Ranks that those of a page are not below, by the blocks that it is in.
-    #[inline]
-    fn least_ranks(&mut self, page: PageId) -> [u64; EXPERTS] {
-        let ranks = [
-            self.lru.least_rank(page),
-            self.lfu.least_rank(page),
-            self.fifo.least_rank(page),
-            self.mru.least_rank_from_back(page),
-        ];
-        ranks.map(|rank| rank.unwrap_or(0) as u64)
+    fn ranks(&mut self, place: usize, page: PageId) -> [Option<usize>; EXPERTS] {
+        let among = |set| self.uses.contains(page, set).then(|| self.uses.rank(place, set));
+        let from_back = among(IN_MRU).map(|rank| self.uses.len(IN_MRU) - 1 - rank);
+        let arrival = self.arrivals.place_of(page).map(|place| self.arrivals.rank(place, IN_FIFO));
+        [among(IN_LRU), self.lfu.rank(page), arrival, from_back]
     }
 
     /// The weighted sum over the virtual caches of 1 - rank / size, a page that a cache does not
     /// hold having rank 0.
-    fn score(&mut self, page: PageId) -> f64 {
-        let ranks = self.ranks(page);
+    fn score(&self, ranks: [usize; EXPERTS]) -> f64 {
         let mut sum = 0.0;
         for ((weight, size), rank) in self.weights.iter().zip(self.sizes()).zip(ranks) {
             // A cache whose pages have all been unmapped is of size 0.
-            sum += weight * (1.0 - rank.unwrap_or(0) as f64 / size.max(1) as f64);
+            sum += weight * (1.0 - rank as f64 / size.max(1) as f64);
         }
         sum
     }
 
-    /// The floors of a block or group, as far as they are remembered.
+    /// Whether a page of a block or group could be the best, with its summary, if there is one, and
+    /// the marks before it and in it.
+    fn could_win(
+        uses: &RankedLog<3>,
+        arrivals: &RankedLog<1>,
+        lfu: &mut LfuList,
+        summary: Option<&Summary>,
+        [before, within]: [[u32; 3]; 2],
+        search: &Search,
+    ) -> bool {
+        let Some(summary) = summary else { return true };
+        // The virtual LRU cache holds all from its first page on.
+        let lru = before[IN_LRU] as usize;
+        let behind = uses.len(IN_MRU) - (before[IN_MRU] + within[IN_MRU]) as usize;
+        let could = |lfu, fifo, mru| search.bound([lru, lfu, fifo, mru]) >= search.most;
+        could(0, 0, 0)
+            && summary.corners().iter().any(|corner| {
+                let fifo = arrivals.rank(corner.arrival as usize, IN_FIFO);
+                let mru = if corner.in_mru { behind } else { 0 };
+                could(0, fifo, mru) && could(Self::least_rank_in_lfu(uses, lfu, corner), fifo, mru)
+            })
+    }
+
+    /// What the ranks in LFU of all pages that a corner is below are not below.
     #[inline]
-    fn remembered(&self, summary: Option<&Option<Summary>>, version: u64) -> Floors {
-        match summary {
-            Some(Some(Summary { version: known, floors })) if *known == version => Floors {
-                ranks: core::array::from_fn(|expert| floors.ranks[expert].saturating_sub(self.falls[expert])),
-                sum: floors.sum.saturating_sub(self.falls.iter().sum()),
-            },
-            _ => Floors { ranks: [0; EXPERTS], sum: 0 },
+    fn least_rank_in_lfu(uses: &RankedLog<3>, lfu: &mut LfuList, corner: &Corner) -> usize {
+        let place = corner.place as usize;
+        if uses.is_marked(place) {
+            lfu.least_rank(uses.page(place)).unwrap_or(0)
+        } else {
+            0 // The page that stood for the others was used again.
         }
     }
 
-    fn remember(&mut self, block: usize, version: u64, floors: Floors) {
-        let ranks = core::array::from_fn(|expert| floors.ranks[expert] + self.falls[expert]);
-        let floors = Floors { ranks, sum: floors.sum + self.falls.iter().sum::<u64>() };
-        store(&mut self.summaries, block, Summary { version, floors });
-    }
-
-    /// Remembers of a group what is remembered of its blocks, all of which have been looked at.
-    fn remember_group(&mut self, group: usize, version: u64) {
-        let mut floors = Floors::NONE;
-        for &block in self.resident.blocks_of(group) {
-            if let Some(Some(summary)) = self.summaries.get(block as usize) {
-                floors = floors.least(summary.floors);
+    /// Looks for better pages in a block that has so many marks before it, and summarises it.
+    fn look_into(&mut self, block: usize, before: [u32; 3], search: &mut Search) {
+        // A summary is worth something as long as the pages at its corners are resident.
+        let is_resident = |corner: &Corner| self.uses.holds(corner.place as usize, RESIDENT);
+        let holds = |summary: &Summary| summary.corners().iter().all(is_resident);
+        let is_full = (block + 1) * BLOCK_PLACES <= self.uses.places();
+        if is_full && !self.summaries[block].as_ref().is_some_and(holds) {
+            self.summaries[block] = Some(self.summarise(block));
+        }
+        let marks = self.uses.marks(block);
+        for bit in bits(marks[RESIDENT]) {
+            let page = self.uses.page(block * BLOCK_PLACES + bit as usize);
+            let preceding =
+                |set: usize| (before[set] + (marks[set] & !(u64::MAX << bit)).count_ones()) as usize;
+            let holds = |set: usize| marks[set] >> bit & 1 != 0;
+            let lru = if holds(IN_LRU) { preceding(IN_LRU) } else { 0 };
+            let mru = if holds(IN_MRU) { self.uses.len(IN_MRU) - 1 - preceding(IN_MRU) } else { 0 };
+            let fifo = self.arrivals.rank(self.arrivals.last_place_of(page), IN_FIFO);
+            let could = |lfu| search.bound([lru, lfu, fifo, mru]) >= search.most;
+            if could(0) && could(self.lfu.least_rank(page).unwrap_or(0)) {
+                let lfu = self.lfu.rank(page).unwrap_or(0);
+                search.offer(page, block * BLOCK_PLACES + bit as usize, self.score([lru, lfu, fifo, mru]));
             }
         }
-        store(&mut self.group_summaries, group, Summary { version, floors });
+    }
+
+    /// Summarises a block.
+    fn summarise(&self, block: usize) -> Summary {
+        let marks = self.uses.marks(block);
+        let mut summary = Summary::NONE;
+        for bit in bits(marks[RESIDENT]) {
+            let place = block * BLOCK_PLACES + bit as usize;
+            let page = self.uses.page(place);
+            summary.take(Corner {
+                arrival: self.arrivals.last_place_of(page) as u32,
+                place: place as u32,
+                uses: self.lfu.frequency(page),
+                in_mru: marks[IN_MRU] >> bit & 1 != 0,
+            });
+        }
+        summary
+    }
+
+    /// Looks for better pages in a group, and summarises it.
+    fn look_into_group(&mut self, group: usize, search: &mut Search) {
+        let (_, mut before) = self.uses.group(group);
+        for block in self.uses.blocks_of(group) {
+            let marks = self.uses.marks(block);
+            let within = marks.map(u64::count_ones);
+            if marks[RESIDENT] != 0 && block != self.latest {
+                let Self { uses, arrivals, lfu, summaries, .. } = self;
+                let summary = summaries[block].as_ref();
+                if Self::could_win(uses, arrivals, lfu, summary, [before, within], search) {
+                    self.look_into(block, before, search);
+                }
+            }
+            (0..before.len()).for_each(|set| before[set] += within[set]);
+        }
+        let is_resident = |corner: &Corner| self.uses.holds(corner.place as usize, RESIDENT);
+        let holds = |summary: &Summary| summary.corners().iter().all(is_resident);
+        let is_full = self.uses.blocks_of(group + 1).start * BLOCK_PLACES <= self.uses.places();
+        if is_full && !self.group_summaries[group].as_ref().is_some_and(holds) {
+            self.group_summaries[group] = self.summarise_group(group);
+        }
+    }
+
+    /// Summarises a group, if all of its blocks are.
+    fn summarise_group(&self, group: usize) -> Option<Summary> {
+        let mut of_group = Summary::NONE;
+        for block in self.uses.blocks_of(group) {
+            if self.uses.marks(block)[RESIDENT] != 0 {
+                for corner in self.summaries[block].as_ref()?.corners() {
+                    let is_known = self.uses.is_marked(corner.place as usize);
+                    of_group.take(Corner { uses: if is_known { corner.uses } else { 0 }, ..*corner });
+                }
+            }
+        }
+        Some(of_group)
     }
 
     /// The page with the largest score; the least recently used of several.
     fn best(&mut self) -> Option<PageId> {
         self.count();
         let sizes = self.sizes();
-        let slopes: [f64; EXPERTS] =
-            core::array::from_fn(|expert| self.weights[expert] / sizes[expert].max(1) as f64);
-        // What all caches weigh alike goes by the sum of ranks, the rest of their weights by rank.
-        let common = slopes.into_iter().fold(f64::MAX, f64::min);
-        let total: f64 = self.weights.iter().sum();
-        // What no page with these floors scores more than.
-        let bound = |Floors { ranks, sum }: Floors| {
-            let lost: f64 =
-                ranks.iter().zip(slopes).map(|(&rank, slope)| rank as f64 * (slope - common)).sum();
-            total - lost - sum as f64 * common + SLACK
+        let mut search = Search {
+            slopes: core::array::from_fn(|expert| self.weights[expert] / sizes[expert].max(1) as f64),
+            total: self.weights.iter().sum(),
+            best: None,
+            most: 0.0,
         };
-        // The best page is often near the one before it. What scores less than some page there need
-        // not be looked at.
-        let mut enough = 0.0_f64;
-        for index in 0..self.resident.pages_of(self.latest).len() {
-            enough = enough.max(self.score(self.resident.pages_of(self.latest)[index]));
+        // The best page is often near the one before it.
+        if self.latest < self.summaries.len() {
+            let before = core::array::from_fn(|set| self.uses.rank(self.latest * BLOCK_PLACES, set) as u32);
+            self.look_into(self.latest, before, &mut search);
         }
-        let mut best = None;
-        let mut most = 0.0;
-        for place in 0..self.resident.groups() {
-            let (group, group_version) = self.resident.group(place);
-            let floors = self.remembered(self.group_summaries.get(group), group_version);
-            if bound(floors) < enough.max(most) {
-                continue;
-            }
-            for index in 0..self.resident.blocks_of(group).len() {
-                let block = self.resident.blocks_of(group)[index] as usize;
-                let version = self.resident.version_of(block);
-                if bound(self.remembered(self.summaries.get(block), version)) < enough.max(most) {
-                    continue;
+        for group in 0..self.uses.groups() {
+            let (marks, before) = self.uses.group(group);
+            if marks[RESIDENT] != 0 {
+                let Self { uses, arrivals, lfu, group_summaries, .. } = self;
+                let summary = group_summaries[group].as_ref();
+                if Self::could_win(uses, arrivals, lfu, summary, [before, marks], &search) {
+                    self.look_into_group(group, &mut search);
                 }
-                let mut floors = Floors::NONE;
-                for index in 0..self.resident.pages_of(block).len() {
-                    let page = self.resident.pages_of(block)[index];
-                    let ranks = self.least_ranks(page);
-                    let own = Floors { ranks, sum: ranks.iter().sum() };
-                    floors = floors.least(own);
-                    if bound(own) >= enough.max(most) {
-                        let score = self.score(page);
-                        if best.is_none() || score > most {
-                            (best, most) = (Some(page), score);
-                            self.latest = block;
-                        }
-                    }
-                }
-                self.remember(block, version, floors);
             }
-            self.remember_group(group, group_version);
         }
-        best
+        let (page, place) = search.best?;
+        self.latest = place / BLOCK_PLACES;
+        Some(page)
     }
 }
 
@@ -374,72 +454,60 @@ impl Policy for Acme {
     }
 
     fn evict(&mut self, page: PageId) {
-        self.resident.remove(page);
+        self.uses.unmark(page, RESIDENT);
     }
 
     fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
         self.consult(reference.page);
-        self.resident.push_back(reference.page);
         false
     }
 
     fn hit(&mut self, reference: Reference) {
         self.consult(reference.page);
-        // Also if it is the last: its block takes it in again, with other ranks.
-        self.resident.remove(reference.page);
-        self.resident.push_back(reference.page);
     }
 
     #[inline]
     fn prefetch(&self, page: PageId) {
-        for list in [&self.lru, self.lfu.order(), &self.fifo, &self.mru, &self.resident] {
-            list.prefetch(page);
-        }
+        self.uses.prefetch(page);
+        self.lfu.order().prefetch(page);
+        self.arrivals.prefetch(page);
     }
 
     fn remove(&mut self, page: PageId) {
-        self.lru.remove(page);
+        [IN_LRU, IN_MRU, RESIDENT].into_iter().for_each(|set| self.uses.unmark(page, set));
+        self.arrivals.unmark(page, IN_FIFO);
         self.lfu.remove(page);
-        self.fifo.remove(page);
-        self.mru.remove(page);
-        self.resident.remove(page);
-        self.falls = self.falls.map(|falls| falls + 1);
     }
 
     fn check(&self) -> Result<(), Violation> {
-        for list in [&self.lru, self.lfu.order(), &self.fifo, &self.mru, &self.resident] {
-            list.check()?;
-            ensure!(list.len() <= self.frames, "{} entries in {} frames", list.len(), self.frames);
-        }
+        self.uses.check()?;
+        self.arrivals.check()?;
         self.lfu.check()?;
+        let memory = self.uses.len(RESIDENT);
+        ensure!(memory <= self.frames, "{memory} resident pages in {} frames", self.frames);
+        let sizes = self.sizes();
+        ensure!(
+            sizes.iter().all(|size| *size <= self.frames),
+            "{sizes:?} entries for {} frames",
+            self.frames
+        );
         let sum: f64 = self.weights.iter().sum();
         ensure!((1.0 - 1e-9..1.0 + 1e-9).contains(&sum), "weights {:?} sum to {sum}", self.weights);
-        let ranks = |pages: &mut dyn Iterator<Item = PageId>| {
-            let mut ranks = PageMap::<u64>::new();
-            pages.zip(0..).for_each(|(page, rank)| ranks.set(page, rank));
-            ranks
-        };
-        let mut mru: Vec<_> = self.mru.iter().collect();
-        mru.reverse();
-        let ranks = [
-            ranks(&mut self.lru.iter()),
-            ranks(&mut self.lfu.order().iter()),
-            ranks(&mut self.fifo.iter()),
-            ranks(&mut mru.into_iter()),
-        ];
-        for (block, pages, version) in self.resident.blocks() {
-            let (group, group_version) = self.resident.group_of(block);
-            for (floors, &page) in [
-                self.remembered(self.summaries.get(block), version),
-                self.remembered(self.group_summaries.get(group), group_version),
-            ]
-            .into_iter()
-            .flat_map(|floors| pages.iter().map(move |page| (floors, page)))
-            {
-                let of_page: [u64; EXPERTS] = core::array::from_fn(|expert| ranks[expert].get(page));
-                let holds = of_page.iter().zip(floors.ranks).all(|(rank, floor)| *rank >= floor);
-                ensure!(holds, "block {block}: page {page} has ranks {of_page:?}, below {floors:?}");
-                ensure!(of_page.iter().sum::<u64>() >= floors.sum, "block {block}, page {page}: {of_page:?}");
+        let mut counted = self.clone();
+        counted.count();
+        for (place, page) in self.uses.iter(RESIDENT) {
+            let ranks = counted.ranks(place, page);
+            let block = place / BLOCK_PLACES;
+            let summaries = [self.summaries[block], self.group_summaries[block / GROUP_BLOCKS]];
+            for summary in summaries.into_iter().flatten() {
+                let is_below = summary.corners().iter().any(|corner| {
+                    let fifo = counted.arrivals.rank(corner.arrival as usize, IN_FIFO);
+                    fifo <= ranks[FIFO].unwrap_or(0)
+                        && Self::least_rank_in_lfu(&counted.uses, &mut counted.lfu, corner)
+                            <= ranks[LFU].unwrap_or(0)
+                        && corner.in_mru <= ranks[MRU].is_some()
+                });
+                ensure!(is_below, "page {page} has ranks {ranks:?}, below all of {summary:?}");
             }
         }
         Ok(())
@@ -455,9 +523,14 @@ mod tests {
     fn state(machine: &Machine<Acme>) -> String {
         let mut acme = machine.policy().clone();
         acme.count();
-        let resident: Vec<_> = acme.resident.iter().collect();
-        let pages: Vec<_> =
-            resident.into_iter().map(|page| format!("{page}:{:.3}", acme.score(page))).collect();
+        let resident: Vec<_> = acme.uses.iter(RESIDENT).collect();
+        let pages: Vec<_> = resident
+            .into_iter()
+            .map(|(place, page)| {
+                let ranks = acme.ranks(place, page).map(Option::unwrap_or_default);
+                format!("{page}:{:.3}", acme.score(ranks))
+            })
+            .collect();
         format!("{} ; {:.4?}", pages.join(" "), acme.weights)
     }
 
@@ -520,9 +593,9 @@ mod tests {
         assert_eq!(victims, [None, None, Some(1)]);
         machine.unmap(3).unwrap();
         machine.unmap(1).unwrap();
-        assert_eq!(machine.policy().mru.len(), 0);
+        assert_eq!(machine.policy().uses.len(IN_MRU), 0);
         machine.evict_ahead(1).unwrap();
-        assert_eq!(machine.policy().resident.len(), 0);
+        assert_eq!(machine.policy().uses.len(RESIDENT), 0);
     }
 
     /// With `alpha` 1 all experts have the same say for ever.

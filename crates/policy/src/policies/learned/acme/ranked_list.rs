@@ -21,8 +21,6 @@ struct Block {
     group: u32,
     /// Pages before the block, if its group has been counted.
     rank: usize,
-    /// How often the block has taken pages in.
-    version: u64,
 }
 
 /// Blocks that follow one another in the list.
@@ -35,8 +33,6 @@ struct Group {
     rank: usize,
     /// The last count for which the ranks of its blocks have been found.
     counted: u64,
-    /// How often its blocks have taken pages in, or the group a block.
-    version: u64,
 }
 
 /// A list in blocks of up to 32 pages, which are linked in order, and groups of up to 32 blocks.
@@ -116,33 +112,6 @@ impl RankedList {
         self.blocks.get(self.first as usize).and_then(|block| block.pages.first().copied())
     }
 
-    /// The last page.
-    pub(super) fn back(&self) -> Option<PageId> {
-        self.blocks.get(self.last as usize).and_then(|block| block.pages.last().copied())
-    }
-
-    /// The page before one in the list.
-    pub(super) fn before(&self, page: PageId) -> Option<PageId> {
-        let (block, index) = self.place_of(page)?;
-        let Block { pages, previous, .. } = &self.blocks[block];
-        match index.checked_sub(1) {
-            Some(before) => Some(pages[before]),
-            None => self.blocks.get(*previous as usize).and_then(|block| block.pages.last().copied()),
-        }
-    }
-
-    /// Appends a page that is not in the list.
-    #[inline]
-    pub(super) fn push_back(&mut self, page: PageId) {
-        let block = match self.last {
-            NIL => self.link_after(NIL),
-            last if self.blocks[last as usize].pages.len() < BLOCK_PAGES => last,
-            last => self.link_after(last),
-        };
-        let index = self.blocks[block as usize].pages.len();
-        self.insert_at(block, index, page);
-    }
-
     /// Inserts a page that is not in the list behind one that is, or (`None`) at the front.
     pub(super) fn insert_after(&mut self, anchor: Option<PageId>, page: PageId) {
         let (mut block, mut index) = match anchor {
@@ -164,13 +133,18 @@ impl RankedList {
         self.insert_at(block, index, page);
     }
 
-    /// Takes a page out, if it is in the list.
+    /// Takes a page of the list out, and returns the one before it.
     #[inline]
-    pub(super) fn remove(&mut self, page: PageId) {
-        let Some((index, position)) = self.place_of(page) else { return };
+    pub(super) fn remove(&mut self, page: PageId) -> Option<PageId> {
+        let (index, position) = self.place_of(page).expect("the page is in the list");
         let block = &mut self.blocks[index];
         block.pages.remove(position);
-        let (left, next) = (block.pages.len(), block.next);
+        let (left, previous, next) = (block.pages.len(), block.previous, block.next);
+        let before = match position {
+            0 => self.blocks.get(previous as usize).and_then(|block| block.pages.last().copied()),
+            _ => Some(block.pages[position - 1]),
+        };
+        let block = &self.blocks[index];
         self.groups[block.group as usize].pages -= 1;
         self.block[page] = 0;
         self.len -= 1;
@@ -179,15 +153,7 @@ impl RankedList {
         } else if left < BLOCK_PAGES / 4 && next != NIL {
             self.merge(index as u32, next);
         }
-    }
-
-    /// Moves a page of the list to its end.
-    #[inline]
-    pub(super) fn move_to_back(&mut self, page: PageId) {
-        if self.back() != Some(page) {
-            self.remove(page);
-            self.push_back(page);
-        }
+        before
     }
 
     /// Counts the pages before each group. O(groups).
@@ -230,64 +196,16 @@ impl RankedList {
         self.place_of(page).map(|(block, index)| self.rank_of_block(block) + index)
     }
 
-    /// Pages behind a page of the list that are in other blocks. As of the last count.
-    #[inline]
-    pub(super) fn least_rank_from_back(&mut self, page: PageId) -> Option<usize> {
-        let block = self.block_of(page)?;
-        Some(self.len - self.rank_of_block(block) - self.blocks[block].pages.len())
-    }
-
-    /// The blocks from the first to the last: number, pages, and how often the block has taken
-    /// pages in.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = (usize, &[PageId], u64)> + '_ {
+    /// The blocks from the first to the last: number and pages.
+    fn blocks(&self) -> impl Iterator<Item = (usize, &[PageId])> + '_ {
         let next = |&block: &u32| Some(self.blocks[block as usize].next).filter(|next| *next != NIL);
-        core::iter::successors((self.first != NIL).then_some(self.first), next).map(|block| {
-            let Block { pages, version, .. } = &self.blocks[block as usize];
-            (block as usize, &pages[..], *version)
-        })
-    }
-
-    /// Groups of blocks.
-    #[inline]
-    pub(super) fn groups(&self) -> usize {
-        self.order.len()
-    }
-
-    /// The number of the group in a place of the order, and how often it has taken in a page or a
-    /// block.
-    #[inline]
-    pub(super) fn group(&self, place: usize) -> (usize, u64) {
-        let group = self.order[place] as usize;
-        (group, self.groups[group].version)
-    }
-
-    /// The group of a block; see [`RankedList::group`].
-    pub(super) fn group_of(&self, block: usize) -> (usize, u64) {
-        let group = self.blocks[block].group as usize;
-        (group, self.groups[group].version)
-    }
-
-    /// The blocks of a group, in order.
-    #[inline]
-    pub(super) fn blocks_of(&self, group: usize) -> &[u32] {
-        &self.groups[group].blocks
-    }
-
-    /// How often a block has taken pages in.
-    #[inline]
-    pub(super) fn version_of(&self, block: usize) -> u64 {
-        self.blocks[block].version
-    }
-
-    /// The pages of a block; none if there is no such block.
-    #[inline]
-    pub(super) fn pages_of(&self, block: usize) -> &[PageId] {
-        self.blocks.get(block).map_or(&[], |block| &block.pages)
+        core::iter::successors((self.first != NIL).then_some(self.first), next)
+            .map(|block| (block as usize, &self.blocks[block as usize].pages[..]))
     }
 
     /// The pages in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = PageId> + '_ {
-        self.blocks().flat_map(|(_, pages, _)| pages.iter().copied())
+        self.blocks().flat_map(|(_, pages)| pages.iter().copied())
     }
 
     /// Checks links, lengths, groups and the block of every page.
@@ -296,7 +214,7 @@ impl RankedList {
         let mut previous = NIL;
         let mut grouped =
             self.order.iter().flat_map(|&group| self.groups[group as usize].blocks.iter().copied());
-        for (number, pages, _) in self.blocks() {
+        for (number, pages) in self.blocks() {
             ensure!((1..=BLOCK_PAGES).contains(&pages.len()), "block {number} has {} pages", pages.len());
             ensure!(self.blocks[number].previous == previous, "block {number}: broken back link");
             ensure!(grouped.next() == Some(number as u32), "block {number} is not next in its group");
@@ -337,10 +255,8 @@ impl RankedList {
     fn insert_at(&mut self, block: u32, index: usize, page: PageId) {
         let target = &mut self.blocks[block as usize];
         target.pages.insert(index, page);
-        target.version += 1;
         let group = &mut self.groups[target.group as usize];
         group.pages += 1;
-        group.version += 1;
         self.block.cover(page);
         debug_assert_eq!(self.block[page], 0, "page {page} is in the list already");
         self.block[page] = block + 1;
@@ -398,7 +314,6 @@ impl RankedList {
         }
         let target = &mut self.groups[group as usize];
         target.blocks.insert(index, block);
-        target.version += 1;
         self.blocks[block as usize].group = group;
     }
 
@@ -408,7 +323,6 @@ impl RankedList {
             self.groups.push(Group::default());
             self.groups.len() as u32 - 1
         });
-        self.groups[group as usize].version += 1;
         self.order.insert(place, group);
         group
     }
@@ -437,7 +351,6 @@ impl RankedList {
         let next = self.link_after(block);
         let [from, to] = self.blocks.get_disjoint_mut([block as usize, next as usize]).expect("two blocks");
         to.pages.extend(from.pages.drain(keep..));
-        to.version += 1;
         to.pages.iter().for_each(|&page| self.block[page] = next + 1);
         let (moved, from, to) = (to.pages.len(), from.group, to.group);
         self.move_between_groups(moved, from, to);
@@ -451,7 +364,6 @@ impl RankedList {
             from.pages.iter().for_each(|&page| self.block[page] = block + 1);
             let moved = from.pages.len();
             to.pages.append(&mut from.pages);
-            to.version += 1;
             let (from, to) = (from.group, to.group);
             self.move_between_groups(moved, from, to);
             self.unlink(next);
@@ -462,7 +374,6 @@ impl RankedList {
         self.groups[from as usize].pages -= pages;
         let to = &mut self.groups[to as usize];
         to.pages += pages;
-        to.version += 1;
     }
 }
 
@@ -480,28 +391,16 @@ mod tests {
             let page = PageId(random.below(400) as u32);
             let known = plain.contains(&page);
             assert_eq!(list.contains(page), known);
-            match random.below(4) {
-                0 => {
-                    list.remove(page);
-                    plain.retain(|other| *other != page);
-                }
-                1 if known => {
-                    list.move_to_back(page);
-                    plain.retain(|other| *other != page);
-                    plain.push(page);
-                }
-                2 if !known => {
-                    let at = random.below(plain.len() as u64 + 1) as usize;
-                    list.insert_after(at.checked_sub(1).map(|before| plain[before]), page);
-                    plain.insert(at, page);
-                }
-                _ if !known => {
-                    list.push_back(page);
-                    plain.push(page);
-                }
-                _ => {}
+            if known && random.below(3) == 0 {
+                let at = plain.iter().position(|other| *other == page).expect("it is known");
+                assert_eq!(list.remove(page), at.checked_sub(1).map(|before| plain[before]));
+                plain.remove(at);
+            } else if !known {
+                let at = random.below(plain.len() as u64 + 1) as usize;
+                list.insert_after(at.checked_sub(1).map(|before| plain[before]), page);
+                plain.insert(at, page);
             }
-            assert_eq!((list.front(), list.back()), (plain.first().copied(), plain.last().copied()));
+            assert_eq!(list.front(), plain.first().copied());
             if step % 100 == 0 {
                 list.check().unwrap();
                 list.count();
@@ -509,8 +408,6 @@ mod tests {
                 for (rank, &page) in plain.iter().enumerate() {
                     assert_eq!(list.rank(page), Some(rank));
                     assert!(list.least_rank(page).unwrap() <= rank);
-                    assert!(list.least_rank_from_back(page).unwrap() < plain.len() - rank);
-                    assert_eq!(list.before(page), rank.checked_sub(1).map(|before| plain[before]));
                 }
             }
         }
