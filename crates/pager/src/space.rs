@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 use sweephand_uffd::{PRESENT, Region, scan};
 
 /// The end of the addresses that processes have. With five levels of page tables there are more,
@@ -174,6 +175,18 @@ impl Space {
             left.drain(..(complete + usize::from(complete < now.len())).min(left.len()));
         }
         refused
+    }
+
+    /// The processor time of all threads of the process so far.
+    pub(crate) fn processor_time(&self) -> Option<Duration> {
+        let mut clock = 0;
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: both calls write to a local variable.
+        let read = unsafe {
+            libc::clock_getcpuclockid(self.process as libc::pid_t, &mut clock) == 0
+                && libc::clock_gettime(clock, &mut time) == 0
+        };
+        read.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
     }
 
     /// Whether the address space is gone: its process has ended, or has become another program.

@@ -30,7 +30,7 @@ impl Pace {
         let most = price.most(resident_pages);
         let mut pace = Self { every, overhead, price, cost: most, sample: Sample::ALL };
         if most > pace.budget() {
-            pace.set_sample(resident_pages, (price.clear_ns + price.touch_ns) * resident_pages as f64);
+            pace.set_sample(resident_pages, price.most_ns_in_blocks() * resident_pages as f64);
         }
         pace
     }
@@ -96,7 +96,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const PRICE: Price = Price { read_ns: 10.0, clear_ns: 90.0, touch_ns: 500.0 };
+    const PRICE: Price = Price { read_ns: 10.0, clear_ns: 90.0, touch_ns: 500.0, range_ns: 3200.0 };
     const MILLISECOND: Duration = Duration::from_millis(1);
 
     #[test]

@@ -18,8 +18,8 @@ const LEAST_OBJECT_BYTES: u64 = 40 << 10;
 pub struct Options {
     /// The time between looks, unless that costs too much.
     pub every: Duration,
-    /// The part of a processor's time that watching may cost: its own time, and the time that the
-    /// program's next uses of the pages take longer.
+    /// The part of a processor's time that watching may cost: its own time, the time that the
+    /// program's next uses of the pages take longer, and the interrupts of its processors.
     pub overhead: f64,
 }
 
@@ -67,7 +67,7 @@ pub struct Epoch {
     pub look: Look,
     /// Pages used for the first time in the watch.
     pub first_used_pages: u64,
-    /// What the look has cost: processor time, and the program's next uses of the pages.
+    /// What the look has cost: see [`Price::of`].
     pub cost: Duration,
     /// Processes that the process has started since the look before.
     pub new_children: Vec<u32>,
@@ -168,7 +168,7 @@ impl Watching {
             Ok(Seen::Look(look)) => look,
         };
         self.looked = Some(now);
-        let mut cost = self.price.of(look.processor_time, look.cleared_pages);
+        let mut cost = self.price.of(&look);
         let Some(before) = before else { return Ok(Ok(None)) };
         if take(&mut self.is_trial) {
             self.pace.first_has_cost(cost, look.resident_pages);

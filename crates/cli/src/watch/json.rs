@@ -40,6 +40,7 @@ impl Lines {
             "read_ns_per_page": price.read_ns,
             "clear_ns_per_page": price.clear_ns,
             "touch_ns_per_page": price.touch_ns,
+            "ns_per_range": price.range_ns,
             "most_cost_ns": ns(price.most(resident)),
         }))?;
         Ok(Self)

@@ -145,6 +145,13 @@ impl OneProcessor {
         Ok(Self { before })
     }
 
+    /// Has the calling thread, which another one has started on its processor, leave that one alone.
+    pub(crate) fn leave(&self) -> io::Result<()> {
+        let (mut others, one) = (self.before, sched_getaffinity(None)?);
+        (0..CpuSet::MAX_CPU).filter(|&processor| one.is_set(processor)).for_each(|one| others.unset(one));
+        Ok(sched_setaffinity(None, &others)?)
+    }
+
     /// Has every processor that the calling thread may run on move the pages in its list to their
     /// places, so that their bits can be cleared.
     pub(crate) fn empty_all_lists() -> io::Result<()> {
@@ -267,6 +274,14 @@ impl Memory {
     fn advise(&self, advice: Advice) {
         // SAFETY: this changes how the kernel keeps the pages, and not what is in them.
         let _ = unsafe { madvise(self.start as *mut c_void, self.bytes, advice) };
+    }
+
+    /// Clears the accessed bits of some pages.
+    pub(crate) fn cool_pages(&self, address: usize, pages: usize) {
+        let bytes = pages * PAGE_BYTES as usize;
+        assert!(address >= self.start && address + bytes <= self.start + self.bytes);
+        // SAFETY: as above.
+        let _ = unsafe { madvise(address as *mut c_void, bytes, Advice::LinuxCold) };
     }
 
     /// Clears all accessed bits, if the thread has been on [`OneProcessor`] since it mapped this.

@@ -52,7 +52,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sample::Spread;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 /// The end of the addresses that processes have; see `space`.
@@ -61,8 +61,10 @@ const END: u64 = 1 << 47;
 const MOST_FAILURES: u32 = 64;
 /// Used pages between two clearings.
 const PAGES_A_CLEARING: u32 = 4096;
-/// Pages between two used ones, so many at most, have their bits cleared along. See `swap/memory`.
-const CLEARED_ALONG: u64 = 4;
+/// Pages between two used ones, so many at most, have their bits cleared along: a range costs as
+/// much as some hundred pages, as the kernel interrupts other processors for each. A page between
+/// that is first used in just that turn is missed.
+const CLEARED_ALONG: u64 = BLOCK_PAGES;
 
 /// Why a process cannot be watched.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +95,8 @@ pub struct Observer {
     mappings: Mappings,
     looks: u64,
     sample: Sample,
+    /// When the last look was, and the processor time of the process until then.
+    before: Option<(Instant, Duration)>,
 }
 
 /// What is known of the pages of a table.
@@ -150,6 +154,10 @@ pub struct Look {
     pub processor_time: Duration,
     /// Pages whose bits were cleared.
     pub cleared_pages: u64,
+    /// In so many ranges.
+    pub cleared_ranges: u64,
+    /// Processors that have run the process since the look before, on average.
+    pub running: f64,
 }
 
 impl Look {
@@ -193,7 +201,7 @@ impl Observer {
         let space = Space::open(process).map_err(|_| WatchError::NoProcess(process))?;
         let mappings = Mappings::new(process);
         let tables = BTreeMap::new();
-        Ok(Self { process, bits, space, tables, mappings, looks: 0, sample: Sample::ALL })
+        Ok(Self { process, bits, space, tables, mappings, looks: 0, sample: Sample::ALL, before: None })
     }
 
     /// The pages that are looked at.
@@ -254,8 +262,18 @@ impl Observer {
             .iter()
             .map(|(&table, known)| (table, [&known.present, &known.unknown, &known.sampled]));
         self.mappings.count(tables, &look.pages);
+        look.running = self.running();
         look.processor_time = processor_time().saturating_sub(began);
         Ok(Seen::Look(look))
+    }
+
+    /// The processors that have run the process since the look before, on average. 1 where that is
+    /// not known.
+    fn running(&mut self) -> f64 {
+        let now = self.space.processor_time().map(|time| (Instant::now(), time));
+        let before = std::mem::replace(&mut self.before, now);
+        let (Some((now, time)), Some((then, before))) = (now, before) else { return 1.0 };
+        time.saturating_sub(before).as_secs_f64() / (now - then).as_secs_f64().max(1e-9)
     }
 
     /// What has become of the process if its memory cannot be looked at.
@@ -348,6 +366,7 @@ impl Observer {
     fn clear(&mut self, used: &[(u64, Mask)], look: &mut Look) {
         let numbers = used.iter().flat_map(|(table, mask)| pages_of(*table, mask));
         let ranges = ranges(numbers, CLEARED_ALONG);
+        look.cleared_ranges += ranges.len() as u64;
         let refused = self.space.advise(&ranges, Advice::Cold);
         for (number, mask) in used {
             look.cleared_pages += u64::from(count(mask));

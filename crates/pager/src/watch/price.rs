@@ -1,10 +1,11 @@
 //! What watching costs, measured on memory of this process.
 
-use super::processor_time;
+use super::{BLOCK_PAGES, Look, processor_time};
 use crate::PAGE_BYTES;
 use crate::accessed::{Memory, OneProcessor, TABLE_PAGES, TableBits};
-use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use std::{hint, io, thread};
 
 /// Pages that are measured with.
 const PAGES: usize = 16 * TABLE_PAGES;
@@ -27,28 +28,32 @@ pub struct Price {
     /// goes through its memory quickly than for one that waits at each page anyway. It is measured
     /// of two that do so, in order and in no order, and the larger counts.
     pub touch_ns: f64,
+    /// What clearing takes longer for each range of pages. The kernel interrupts the processors
+    /// that run the program and waits for them, so each of them loses about as much.
+    pub range_ns: f64,
 }
 
 impl Price {
     /// Measures.
     pub(super) fn measure(bits: &TableBits) -> io::Result<Self> {
-        let _stay = OneProcessor::here()?;
+        let stay = OneProcessor::here()?;
         let memory = Memory::map(PAGES + TABLE_PAGES)?;
         let start = memory.start.next_multiple_of(TABLE_PAGES * PAGE_BYTES as usize);
+        // Processor time: other programs may take the processor meanwhile.
         let touch = || {
-            let began = Instant::now();
+            let began = processor_time();
             memory.increment(start, PAGES * WORDS);
-            began.elapsed()
+            processor_time() - began
         };
         // Visits all pages: the step has no factor in common with their number.
         let jump = || {
-            let began = Instant::now();
+            let began = processor_time();
             let mut page = 0;
             for _ in 0..PAGES {
                 page = (page + STEP) % PAGES;
                 memory.increment(start + page * PAGE_BYTES as usize, 1);
             }
-            began.elapsed()
+            processor_time() - began
         };
         touch();
         let mut best = [Duration::MAX; 6];
@@ -71,15 +76,23 @@ impl Price {
             best.map(|time| time.as_nanos() as f64 / PAGES as f64);
         // Each is the least of its kind: a difference of two single measurements may be anything.
         let touch_ns = (cold - warm).max(cold_jump - warm_jump).max(0.0);
+        let block_ns = clear_block_ns(&memory, start, &stay);
+        let range_ns = (block_ns - BLOCK_PAGES as f64 * clear_ns).max(0.0);
         // The bits of pages that were used are read once more, to see whether they are cleared.
-        Ok(Self { read_ns, clear_ns: clear_ns + read_ns, touch_ns })
+        Ok(Self { read_ns, clear_ns: clear_ns + read_ns, touch_ns, range_ns })
     }
 
     /// What a look costs at most, if all of so many pages are looked at, and the program uses all
     /// of them in every epoch.
     pub fn most(&self, resident_pages: u64) -> Duration {
-        self.of(self.reading(resident_pages), resident_pages)
-            + Duration::from_nanos((resident_pages as f64 * self.clear_ns) as u64)
+        let used_ns = resident_pages as f64 * (self.clear_ns + self.touch_ns);
+        self.reading(resident_pages) + Duration::from_nanos(used_ns as u64)
+    }
+
+    /// The same if pages are cleared block by block, as those of a sample are, and without the
+    /// reading: nanoseconds a page. One processor runs the program.
+    pub fn most_ns_in_blocks(&self) -> f64 {
+        self.clear_ns + self.touch_ns + 2.0 * self.range_ns / BLOCK_PAGES as f64
     }
 
     /// What it takes to read the bits of so many pages: the part of the cost that a sample does not
@@ -88,8 +101,47 @@ impl Price {
         Duration::from_nanos((resident_pages as f64 * self.read_ns) as u64)
     }
 
-    /// What a look has cost: processor time, and the program's next uses of the pages.
-    pub fn of(&self, processor_time: Duration, cleared_pages: u64) -> Duration {
-        processor_time + Duration::from_nanos((cleared_pages as f64 * self.touch_ns) as u64)
+    /// What a look has cost: its processor time, the program's next uses of the pages, and the
+    /// interrupts of the processors that run the program.
+    pub fn of(&self, look: &Look) -> Duration {
+        let touches_ns = look.cleared_pages as f64 * self.touch_ns;
+        let interrupts_ns = look.cleared_ranges as f64 * self.range_ns * look.running;
+        look.processor_time + Duration::from_nanos((touches_ns + interrupts_ns) as u64)
     }
+}
+
+/// The processor time, in nanoseconds, that it takes to clear the bits of a block of pages while
+/// another processor runs the program. The most of some measurements counts: in the others, that
+/// processor may have done something else.
+fn clear_block_ns(memory: &Memory, start: usize, stay: &OneProcessor) -> f64 {
+    const BLOCK: usize = BLOCK_PAGES as usize;
+    /// Blocks of a measurement: it is short, so that the other processor stays with the program.
+    const BLOCKS: usize = 16;
+    /// The longest time to wait for that processor.
+    const PATIENCE: Duration = Duration::from_millis(5);
+    let (is_over, turns) = (AtomicBool::new(false), AtomicU64::new(0));
+    let at = |page: usize| start + page * PAGE_BYTES as usize;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // With one processor, there is nobody to interrupt.
+            if stay.leave().is_ok() {
+                while !is_over.load(Ordering::Relaxed) {
+                    turns.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        let measure = |first: usize| {
+            (0..BLOCKS * BLOCK).for_each(|page| memory.increment(at(first + page), 1));
+            let (waiting, turn) = (Instant::now(), turns.load(Ordering::Relaxed));
+            while turns.load(Ordering::Relaxed) == turn && waiting.elapsed() < PATIENCE {
+                hint::spin_loop();
+            }
+            let began = processor_time();
+            (0..BLOCKS).for_each(|block| memory.cool_pages(at(first + block * BLOCK), BLOCK));
+            (processor_time() - began).as_nanos() as f64 / BLOCKS as f64
+        };
+        let most = (0..PAGES).step_by(BLOCKS * BLOCK).map(measure).fold(0.0, f64::max);
+        is_over.store(true, Ordering::Relaxed);
+        most
+    })
 }
