@@ -11,10 +11,12 @@ import datetime
 import json
 import os
 import platform
+import re
 import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -24,10 +26,44 @@ PROJECT = HERE.parent.parent
 VARIANTS = {
     "5%": ["--overhead", "5%"],
     "20%": ["--overhead", "20%"],
+    # Nothing but the start and the first touches.
+    "first": ["--overhead", "0.01%"],
+    "20%-awake": ["--overhead", "20%", "--awake"],
 }
 POLICIES = ["lru", "opt", "fifo", "clock", "clock-pro", "lirs", "arc", "car", "2q", "s3-fifo", "mglru"]
 # Memory sizes, in per cent of the pages.
 PARTS = [5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+PAGE = 4096
+# The smallest window of a live recording with `curves` and `causes`. These look all over their
+# memory: with the smallest that there is, a recording takes very long.
+DEFAULT_WINDOW = 64
+WINDOWS = {"gcc": 256, "go": 256, "java": 256, "xz": 256}
+# How often the mappings of a program under Valgrind are looked at.
+LOOK_SECONDS = 0.2
+
+
+def with_short_heap(folder):
+    """An environment in which the heap ends where it ends under Valgrind."""
+    library = folder / "brk.so"
+    if not library.exists():
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, HERE / "brk.c"], check=True)
+    return {"LD_PRELOAD": str(library)}
+
+
+# No AVX-512 for OpenBLAS and for numpy itself: Valgrind has none.
+NO_AVX512 = {
+    "OPENBLAS_CORETYPE": "Haswell",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+}
+# The conditions that `causes` changes, and the programs for which that is of interest. Both
+# recordings are made under the same.
+VARIATIONS = {
+    "short-heap": (with_short_heap, ["sqlite3", "numpy", "gcc", "sort", "python", "xz"]),
+    # Go's collector works beside the program, as quickly as there are processors for it.
+    "no-collector": (lambda _: {"GOGC": "off"}, ["go"]),
+    "no-avx512": (lambda _: NO_AVX512, ["numpy"]),
+    "short-heap-no-avx512": (lambda folder: {**with_short_heap(folder), **NO_AVX512}, ["numpy"]),
+}
 GO = """package main
 
 import "fmt"
@@ -68,10 +104,10 @@ print(sum(len(d[k * 7919 % 300000]) for k in range(TIMES)))
 CODE = "int f{0}(int x) {{ for (int i = 0; i < x; i++) x ^= (x << 3) + i * {0}; return x; }}\n"
 
 
-def workloads(folder: Path, is_long: bool) -> dict:
+def workloads(folder: Path, is_long: bool, longer: int = 1) -> dict:
     """The programs: name, and command. What is not installed is left out. What is long does more
     work."""
-    many = lambda few, times: str(few * times if is_long else few)
+    many = lambda few, times: str(few * times * longer if is_long else few)
     times = 4 if is_long else 1
     write = lambda name, text: (folder / name).write_text(text)
     work = folder / "work"
@@ -98,7 +134,10 @@ def workloads(folder: Path, is_long: bool) -> dict:
     if cc1.returncode == 0:
         found["gcc"] = [cc1.stdout.strip(), "-quiet", "-O2", folder / "code.c", "-o", folder / "code.s"]
     if shutil.which("xz"):
-        found["xz"] = ["xz", "-5", "-k", "-f", "-T1", folder / "numbers.txt"]
+        # It looks all over its memory, so a recording with the smallest window takes very long.
+        short = folder / "short.txt"
+        short.write_text((folder / "numbers.txt").read_text()[: 1 << 17])
+        found["xz"] = ["xz", "-5", "-k", "-f", "-T1", folder / "numbers.txt" if is_long else short]
     if shutil.which("go"):
         write("main.go", GO.replace("STEPS", many(300000, 40)))
         # Programs of Go load the agent if they are linked with the C library.
@@ -112,27 +151,43 @@ def workloads(folder: Path, is_long: bool) -> dict:
     if shutil.which("java"):
         shutil.copy(PROJECT / "crates/cli/tests/programs/Churn.java", folder)
         source = folder / "Churn.java"
-        found["java"] = ["java", "-Xms128m", "-Xmx128m", "-XX:+UseSerialGC", source, "32", many(2, 20)]
+        java = ["java", "-Xms128m", "-Xmx128m", "-XX:+UseSerialGC"]
+        if not is_long and shutil.which("javac"):
+            # Without the compiler of the language in the same process.
+            if not (folder / "Churn.class").exists():
+                subprocess.run(["javac", "-d", folder, source], check=True)
+            found["java"] = [*java, "-cp", folder, "Churn", "32", "2"]
+        else:
+            found["java"] = [*java, source, "32", many(2, 20)]
     return {name: [str(word) for word in command] for name, command in found.items()}
 
 
-def run(command, recorder=()):
+def run(command, recorder=(), environment={}, look=None):
     """Runs a program, perhaps under a recorder. Returns its time, the processor time, with the
-    recorder's, and what it printed."""
+    recorder's, and what it printed on standard error. Meanwhile it looks at the process now and
+    then."""
     began = time.monotonic()
-    process = subprocess.Popen(
-        [*map(str, recorder), *command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    process.stdin.write(b"\n")
-    process.stdin.close()
-    printed = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [*map(str, recorder), *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            env={**os.environ, **environment},
+        )
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        if look is not None:
+            while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                look(process.pid)
+                time.sleep(LOOK_SECONDS)
+        _, status, usage = os.wait4(process.pid, 0)
+        ended = time.monotonic()
+        said.seek(0)
+        printed = said.read()
     if status != 0:
         sys.exit(f"{command} under {list(recorder)} ended with {status}")
-    return time.monotonic() - began, usage.ru_utime + usage.ru_stime, printed
+    return ended - began, usage.ru_utime + usage.ru_stime, printed
 
 
 def header(sweephand, trace):
@@ -168,17 +223,20 @@ def usual_window(info):
 def measure(arguments, sweephand, folder):
     """What recording costs, a line for each program and variant."""
     for name, command in programs(arguments, folder, is_long=True).items():
-        times, traces = {}, {}
+        times, traces, fault_us = {}, {}, {}
+        variants = arguments.budgets.split(",")
         for _ in range(arguments.rounds):
-            for variant in [None, *VARIANTS]:
+            for variant in [None, *variants]:
                 trace = folder / f"{name}-{variant}.swt"
                 recorder = ()
                 if variant:
-                    recorder = [sweephand, "record", "--live", "-q", *VARIANTS[variant], "-o", trace, "--"]
-                wall, processor, _ = run(command, recorder)
+                    recorder = [sweephand, "record", "--live", *VARIANTS[variant], "-o", trace, "--"]
+                wall, processor, said = run(command, recorder)
                 times.setdefault(variant, []).append((wall, processor))
+                told = re.search(r"a fault takes ([0-9.]+) us", said)
+                fault_us.setdefault(variant, []).append(float(told[1]) if told else 0.0)
                 traces[variant] = trace
-        for variant in VARIANTS:
+        for variant in variants:
             ratios = [
                 statistics.median(
                     recorded[index] / native[index]
@@ -189,12 +247,14 @@ def measure(arguments, sweephand, folder):
             info = header(sweephand, traces[variant])
             yield {
                 "program": name,
+                "longer": arguments.longer,
                 "variant": variant,
                 "rounds": arguments.rounds,
                 "native_s": f"{statistics.median(wall for wall, _ in times[None]):.3f}",
                 "live_s": f"{statistics.median(wall for wall, _ in times[variant]):.3f}",
                 "wall_ratio": f"{ratios[0]:.3f}",
                 "processor_ratio": f"{ratios[1]:.3f}",
+                "fault_us": f"{statistics.median(fault_us[variant]):.1f}",
                 "records": find(info, "records"),
                 "pages": find(info, "distinct_pages"),
                 "epochs": find(info, "epochs")["epochs"],
@@ -205,10 +265,10 @@ def measure(arguments, sweephand, folder):
             }
 
 
-def curve(sweephand, trace, sizes):
+def curve(sweephand, trace, sizes, policies=POLICIES):
     """Faults beside first touches, by policy and size."""
     sizes = ",".join(f"{size}p" for size in sizes)
-    command = [sweephand, "simulate", "-p", ",".join(POLICIES), "-m", sizes, "--format", "csv", trace]
+    command = [sweephand, "simulate", "-p", ",".join(policies), "-m", sizes, "--format", "csv", trace]
     said = subprocess.run(command, capture_output=True, text=True)
     # A program that ends before the first look has no epochs.
     rows = csv.DictReader(said.stdout.splitlines())
@@ -216,22 +276,114 @@ def curve(sweephand, trace, sizes):
     return {key(row): int(row["faults"]) - int(row["first_touch_faults"]) for row in rows}
 
 
+def pages_of_files(maps):
+    """The ranges of pages of files in lines of /proc/PID/maps."""
+    ranges = set()
+    for line in maps.splitlines():
+        addresses, *_, inode = line.split()[:5]
+        if inode != "0":
+            ranges.add(tuple(int(address, 16) // PAGE for address in addresses.split("-")))
+    return ranges
+
+
+class Recordings:
+    """The recordings of a program in a folder. What is there already is not recorded again."""
+
+    def __init__(self, arguments, folder, name, command, variant=""):
+        self.sweephand, self.folder, self.command = arguments.sweephand, folder, command
+        self.name = f"{name}-{variant}" if variant else name
+        self.environment = VARIATIONS[variant][0](folder) if variant else {}
+        self.window = WINDOWS.get(name, DEFAULT_WINDOW)
+        live = ["--awake", "--overhead", arguments.overhead, "--window", str(self.window)]
+        watch = ["watch", "--every", "20ms", "--overhead", "100%"]
+        self.recorders = {
+            "native": None,
+            "valgrind": ["record", "-q"],
+            "valgrind-again": ["record", "-q"],
+            "live": ["record", "--live", "-q", *live],
+            "live-again": ["record", "--live", "-q", *live],
+            "epochs": watch,
+        }
+        self.times = folder / f"{self.name}.json"
+
+    def path(self, kind):
+        return self.folder / f"{self.name}-{kind}.swt"
+
+    def time(self, kind):
+        """The processor time of the program, under this recorder. It is recorded if it was not."""
+        times = json.loads(self.times.read_text()) if self.times.exists() else {}
+        if kind not in times:
+            times[kind] = self.record(kind)
+            self.times.write_text(json.dumps(times))
+        return times[kind]
+
+    def record(self, kind):
+        recorder = self.recorders[kind]
+        words = [] if recorder is None else [self.sweephand, *recorder, "-o", self.path(kind), "--"]
+        files = set()
+        look = None
+        if kind.startswith("valgrind"):
+            look = lambda process: files.update(pages_of_files(maps_below(process)))
+        _, processor, _ = run(self.command, words, self.environment, look)
+        if files:
+            lines = "".join(f"{first} {end}\n" for first, end in sorted(files))
+            self.path(kind).with_suffix(".files").write_text(lines)
+        return processor
+
+    def trace(self, kind):
+        self.time(kind)
+        return self.path(kind)
+
+    def as_live(self, window, kind="valgrind"):
+        """Of what was recorded under Valgrind, what a live recording would have: only anonymous
+        memory and, unless the window is 0, only the first touch of a page in an epoch."""
+        trace = self.trace(kind)
+        made = trace.with_suffix(f".{window}.swt")
+        if not made.exists():
+            command = [PROJECT / "target/release/examples/as_live", trace, made, str(window)]
+            subprocess.run([*command, trace.with_suffix(".files")], check=True)
+        return made
+
+
+def maps_below(process):
+    """/proc/PID/maps of the process and of all below it, as far as they are programs of their
+    own."""
+    maps = ""
+    for task in Path(f"/proc/{process}/task").glob("*"):
+        try:
+            children = (task / "children").read_text().split()
+        except OSError:
+            continue
+        for child in children:
+            try:
+                maps += Path(f"/proc/{child}/maps").read_text() + maps_below(child)
+            except OSError:
+                pass
+    return maps
+
+
+def sizes_of(infos):
+    """The memory sizes to compare at."""
+    least = min(find(info, "distinct_pages") for info in infos)
+    return [max(least * part // 100, 1) for part in PARTS]
+
+
+def error(seen, faults, pages):
+    """How far off a number of faults is, as a part of the faults with first touches."""
+    return f"{(seen - faults) / (faults + pages):.4f}"
+
+
 def compare(arguments, sweephand, folder):
     """The curves of a live recording and of epochs beside those of Valgrind's."""
     for name, command in programs(arguments, folder, is_long=False).items():
-        trace = {kind: folder / f"{name}-{kind}.swt" for kind in ("valgrind", "live", "epochs")}
-        _, native, _ = run(command)
-        _, valgrind, _ = run(command, [sweephand, "record", "-q", "-o", trace["valgrind"], "--"])
-        live = ["record", "--live", "-q", "--awake", "--overhead", arguments.overhead]
-        _, recorded, _ = run(command, [sweephand, *live, "-o", trace["live"], "--"])
-        watch = ["watch", "--every", "20ms", "--overhead", "100%", "-o", trace["epochs"], "--"]
-        run(command, [sweephand, *watch])
-        infos = {kind: header(sweephand, path) for kind, path in trace.items()}
+        of = Recordings(arguments, folder, name, command)
+        kinds = ("valgrind", "live", "epochs")
+        infos = {kind: header(sweephand, of.trace(kind)) for kind in kinds}
         pages = {kind: find(info, "distinct_pages") for kind, info in infos.items()}
-        least = min(pages["valgrind"], pages["live"])
-        sizes = [max(least * part // 100, 1) for part in PARTS]
-        curves = {kind: curve(sweephand, path, sizes) for kind, path in trace.items()}
+        sizes = sizes_of([infos["valgrind"], infos["live"]])
+        curves = {kind: curve(sweephand, of.path(kind), sizes) for kind in kinds}
         windows = {kind: find(info, "largest_pages") or 0 for kind, info in infos.items()}
+        native = of.time("native")
         for (policy, size), faults in curves["valgrind"].items():
             row = {
                 "program": name,
@@ -241,40 +393,138 @@ def compare(arguments, sweephand, folder):
             }
             for kind in ("live", "epochs"):
                 seen = curves[kind].get((policy, size))
-                error = "" if seen is None else f"{(seen - faults) / (faults + pages['valgrind']):.4f}"
-                row |= {f"{kind}_faults": seen, f"{kind}_error": error}
+                off = "" if seen is None else error(seen, faults, pages["valgrind"])
+                row |= {f"{kind}_faults": seen, f"{kind}_error": off}
             yield {
                 **row,
                 "live_usual_window": usual_window(infos["live"]),
                 "live_window": windows["live"],
                 "epochs_window": windows["epochs"],
                 **{f"{kind}_pages": count for kind, count in pages.items()},
-                "valgrind_time": f"{valgrind / native:.1f}",
-                "live_time": f"{recorded / native:.2f}",
+                "valgrind_time": f"{of.time('valgrind') / native:.1f}",
+                "live_time": f"{of.time('live') / native:.2f}",
             }
+
+
+def causes(arguments, sweephand, folder):
+    """What the difference between LRU's curves comes from: step by step from the recording under
+    Valgrind to the live one, and each of them beside another of its kind."""
+    for name, command in programs(arguments, folder, is_long=False).items():
+        for variant in arguments.variants.split(","):
+            if variant and name not in VARIATIONS[variant][1]:
+                continue
+            of = Recordings(arguments, folder, name, command, variant)
+            infos = {kind: header(sweephand, of.trace(kind)) for kind in ("valgrind", "live")}
+            sizes, window = sizes_of(infos.values()), find(infos["live"], "largest_pages")
+            traces = {
+                "valgrind": of.trace("valgrind"),
+                "without_files": of.as_live(0),
+                "as_live": of.as_live(of.window),
+                "live": of.trace("live"),
+                "live_again": of.trace("live-again"),
+            }
+            if arguments.again:
+                traces["valgrind_again"] = of.trace("valgrind-again")
+            curves = {kind: curve(sweephand, path, sizes, ["lru"]) for kind, path in traces.items()}
+            pages = find(infos["valgrind"], "distinct_pages")
+            anonymous = find(header(sweephand, traces["without_files"]), "distinct_pages")
+            for size in sizes:
+                faults = {kind: of_kind.get(("lru", size), 0) for kind, of_kind in curves.items()}
+                again = faults.get("valgrind_again")
+                step = lambda to, from_: error(faults[to] - faults[from_] + faults["valgrind"], faults["valgrind"], pages)
+                yield {
+                    "program": name,
+                    "variant": variant,
+                    "frames": size,
+                    "windows": f"{size / window:.1f}",
+                    "valgrind_faults": faults["valgrind"],
+                    "live_faults": faults["live"],
+                    "error": step("live", "valgrind"),
+                    "anonymous_error": error(faults["live"], faults["without_files"], anonymous),
+                    "of_files": step("without_files", "valgrind"),
+                    "of_window": step("as_live", "without_files"),
+                    "of_program": step("live", "as_live"),
+                    "live_again": step("live_again", "live"),
+                    "valgrind_again": "" if again is None else step("valgrind_again", "valgrind"),
+                    "valgrind_pages": pages,
+                    "anonymous_pages": anonymous,
+                    "live_pages": find(infos["live"], "distinct_pages"),
+                    "window": window,
+                }
+
+
+def print_causes(rows):
+    """The parts of LRU's errors as a table in Markdown: of each, the largest from four windows up."""
+    columns = ["error", "of_files", "of_window", "of_program", "anonymous_error", "live_again", "valgrind_again"]
+    print(f"| program | variant | {' | '.join(columns)} |\n|---|---|{'---|' * len(columns)}")
+    by = {}
+    for row in rows:
+        if int(row["frames"]) >= 4 * int(row["window"]):
+            by.setdefault((row["program"], row["variant"]), []).append(row)
+    for (program, variant), of in by.items():
+        most = [max((abs(float(row[column])) for row in of if row[column]), default=None) for column in columns]
+        cells = " | ".join("" if part is None else f"{100 * part:.1f}" for part in most)
+        print(f"| {program} | {variant} | {cells} |")
+
+
+def print_tables(files):
+    """Errors of curves as tables in Markdown: LRU's by program, and the median over the programs of
+    each policy's; or what they come from."""
+    rows = [row for file in files for row in csv.DictReader(open(file))]
+    if "variant" in rows[0]:
+        return print_causes(rows)
+    by = {}
+    for row in rows:
+        by.setdefault((row["program"], row["policy"]), []).append(row)
+    percent = lambda part: f"{round(100 * part, 1) + 0.0:.1f}"
+    head = " | ".join(f"{part} %" for part in PARTS)
+    print(f"| program | window | {head} |\n|---|---|{'---|' * len(PARTS)}")
+    for (program, policy), of in by.items():
+        if policy == "lru":
+            # Below four windows, a live recording is not asked.
+            cells = [
+                percent(float(row["live_error"])) if int(row["frames"]) >= 4 * int(row["live_window"]) else ""
+                for row in of
+            ]
+            print(f"| {program} | {of[0]['live_window']} | {' | '.join(cells)} |")
+    print(f"\n| policy | {head} |\n|---|{'---|' * len(PARTS)}")
+    for policy in POLICIES:
+        all_ = [of for (_, its), of in by.items() if its == policy]
+        medians = [
+            statistics.median(abs(float(of[index]["live_error"])) for of in all_) for index in range(len(PARTS))
+        ]
+        print(f"| `{policy}` | {' | '.join(map(percent, medians))} |")
 
 
 def programs(arguments, folder, is_long):
     """The programs that were asked for."""
-    all_ = workloads(folder, is_long)
+    all_ = workloads(folder, is_long, arguments.longer)
     return {name: all_[name] for name in (arguments.programs or ",".join(all_)).split(",") if name in all_}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["cost", "curves"])
+    parser.add_argument("what", choices=["cost", "curves", "causes", "tables"])
+    parser.add_argument("files", nargs="*", help="with tables: results of curves")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--overhead", default="none", help="with curves: the budget")
+    parser.add_argument("--budgets", default="5%,20%", help="with cost: " + ", ".join(VARIANTS).replace("%", "%%"))
+    parser.add_argument("--longer", type=int, default=1, help="with cost: so many times the work")
     parser.add_argument("--programs", help="only these, separated by commas")
+    parser.add_argument("--variants", default="", help="with causes: conditions, empty for as it is")
+    parser.add_argument("--again", action="store_true", help="with causes: under Valgrind twice")
     parser.add_argument("--sweephand", default=PROJECT / "target/release/sweephand")
     parser.add_argument("--folder", default="/var/tmp/sweephand-record-live")
     parser.add_argument("-o", "--output")
     arguments = parser.parse_args()
+    if arguments.what == "tables":
+        return print_tables(arguments.files)
     folder = Path(arguments.folder)
     folder.mkdir(parents=True, exist_ok=True)
     day = datetime.date.today().isoformat()
     output = arguments.output or HERE / "results" / f"{day}-{arguments.what}.csv"
-    rows = (measure if arguments.what == "cost" else compare)(arguments, arguments.sweephand, folder)
+    kinds = {"cost": measure, "curves": compare, "causes": causes}
+    rows = kinds[arguments.what](arguments, arguments.sweephand, folder)
     writer = None
     with open(output, "w", newline="") as file:
         for row in rows:
