@@ -81,8 +81,9 @@ int main(void)
         is_over = touches = 0;
         if (pthread_create(&thread, 0, touch, 0)) return 1;
         while (!touches) sched_yield();
-        double count = touches_in(&ns), rate = count / ns;
         for (int size = 0; size < 6; size++) {
+            double rate = touches_in(&ns);
+            rate /= ns;
             uint64_t clearing = 0, ranges = 0, began = now(CLOCK_MONOTONIC);
             unsigned long before = touches;
             while (now(CLOCK_MONOTONIC) - began < MEASURED_NS) {
@@ -93,7 +94,12 @@ int main(void)
                     madvise(memory + page * PAGE, (size_t)sizes[size] * PAGE, MADV_COLD);
                 clearing += now(CLOCK_THREAD_CPUTIME_ID) - then;
             }
-            double lost = now(CLOCK_MONOTONIC) - began - (touches - before) / rate;
+            uint64_t took = now(CLOCK_MONOTONIC) - began;
+            unsigned long done = touches - before;
+            /* Its speed is the mean of that before and of that after. */
+            double after = touches_in(&ns);
+            rate = (rate + after / ns) / 2;
+            double lost = took - done / rate;
             printf("%lu,%d,%.2f,%.2f,%lu\n", hot_pages, sizes[size], clearing / 1e3 / ranges,
                    lost / 1e3 / ranges, ranges);
         }

@@ -3,8 +3,8 @@
 //	server serve PLACE VALUES           a value of 1 KiB for each key
 //	server ask PLACE KEYS SECONDS       eight clients ask for values of the first keys
 //
-// PLACE is unix:PATH or tcp:ADDRESS. The clients print the answers a second, and fail if one is
-// wrong.
+// PLACE is unix:PATH or tcp:ADDRESS. The clients print now and then when it is, in nanoseconds, and
+// how many answers they have got, and fail if one is wrong.
 package main
 
 import (
@@ -80,11 +80,23 @@ func ask(network, address string, keys int, duration time.Duration) error {
 			}
 		}(uint64(number + 1))
 	}
-	all.Wait()
+	over := make(chan bool)
+	go func() {
+		all.Wait()
+		close(over)
+	}()
+	for ticks := time.Tick(20 * time.Millisecond); ; {
+		select {
+		case now := <-ticks:
+			fmt.Println(now.UnixNano(), answers.Load())
+			continue
+		case <-over:
+		}
+		break
+	}
 	if err, has := failed.Load().(error); has {
 		return err
 	}
-	fmt.Printf("%.1f\n", float64(answers.Load())/time.Since(began).Seconds())
 	return nil
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`sweephand watch` beside servers under load: what they answer a second with and without it, by
-turns, and the working set that it sees beside what the server's cgroup counts.
+turns, and the working set that it sees beside what the server's cgroup counts. The clients never
+stop. The watch is stopped and goes on every two seconds.
 
 README.md has what is measured, and what the figures mean.
 """
@@ -16,7 +17,9 @@ import signal
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -38,6 +41,8 @@ class Server:
 
     def __init__(self, name: str, folder: Path):
         go, socket = folder / "server", folder / "socket"
+        self.folder = folder
+        self.count = ["redis-cli", "-s", socket, "info", "stats"]
         self.ask = [go, "ask", f"unix:{socket}", str(KEYS)]
         if name == "redis":
             options = ["--port", "0", "--unixsocket", socket, "--save", "", "--dir", folder]
@@ -56,30 +61,28 @@ class Server:
         if name == "redis":
             while not socket.exists():
                 time.sleep(0.05)
-            self.redis(["-t", "set", "-n", str(3 * VALUES), "-r", str(VALUES)])
+            fill = ["-t", "set", "-n", str(3 * VALUES), "-r", str(VALUES)]
+            subprocess.run([*self.benchmark, *fill], capture_output=True, check=True)
         else:
             self.process.stdout.readline()
 
-    def redis(self, options) -> float:
-        said = subprocess.run([*self.benchmark, *options], capture_output=True, text=True, check=True).stdout
-        return float(said.splitlines()[-1].split(",")[1].strip('"'))
-
-    def answers(self, seconds: float, rate: list) -> float:
-        """Answers a second, over so many seconds."""
-        if self.ask is not None:
-            return float(subprocess.run([*self.ask, str(seconds)], capture_output=True, check=True).stdout)
-        # Redis' own benchmark counts requests and not seconds.
-        if not rate:
-            rate.append(self.redis(["-t", "get", "-n", "400000", "-r", str(KEYS)]))
-        return self.redis(["-t", "get", "-n", str(int(rate[0] * seconds)), "-r", str(KEYS)])
-
-    def load(self, seconds: float, rate: list) -> subprocess.Popen:
-        """Clients that ask for so many seconds."""
-        command = [*(self.ask or []), str(seconds)]
+    def load(self, seconds: float) -> subprocess.Popen:
+        """Clients that ask for so many seconds, or until they are ended."""
         if self.ask is None:
-            requests = str(int(rate[0] * seconds))
-            command = [*self.benchmark, "-t", "get", "-n", requests, "-r", str(KEYS)]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            command, stdout = [*self.benchmark, "-t", "get", "-n", "1000000000", "-r", str(KEYS)], subprocess.DEVNULL
+        else:
+            command, stdout = [*self.ask, str(seconds)], (self.folder / "answers").open("w")
+        return subprocess.Popen(command, stdout=stdout)
+
+    def answers(self) -> tuple:
+        """A time in nanoseconds, and the answers until then."""
+        if self.ask is None:
+            said = subprocess.run(self.count, capture_output=True, text=True, check=True).stdout
+            count = next(line for line in said.splitlines() if line.startswith("total_commands_processed"))
+            return time.time_ns(), int(count.split(":")[1])
+        lines = (self.folder / "answers").read_text().split("\n")
+        # The last line may be half of one.
+        return tuple(map(int, lines[-2].split()))
 
     def end(self):
         self.process.terminate()
@@ -112,8 +115,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sweephand", type=Path, default=PROJECT / "target/release/sweephand")
     parser.add_argument("--servers", default="redis,go,java")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=6, help="of a measurement")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=1.9, help="of a turn")
     parser.add_argument("--every", default="1s")
     parser.add_argument("-o", "--output", type=Path, help="the screens are beside it")
     options = parser.parse_args()
@@ -128,25 +131,35 @@ def main() -> None:
         writer = None
         for name in options.servers.split(","):
             server = Server(name, folder)
-            pid, rate, ratios, epochs, plain, watched = server.process.pid, [], [], [], [], []
-            server.answers(options.seconds, rate)
-            for round_ in range(options.rounds):
-                def with_watch():
-                    command = [options.sweephand, "watch", "--json", "--every", options.every, str(pid)]
-                    watch = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-                    watch.stdout.readline()
-                    watched.append(server.answers(options.seconds, rate))
-                    watch.send_signal(signal.SIGINT)
-                    said, _ = watch.communicate()
-                    lines = [json.loads(line) for line in said.splitlines()]
-                    # The first epoch has the end of what was before, the last its own.
-                    epochs.extend([line for line in lines if line["event"] == "epoch"][1:-1])
-                turns = [lambda: plain.append(server.answers(options.seconds, rate)), with_watch]
-                for turn in turns if round_ % 2 == 0 else reversed(turns):
-                    turn()
-                ratios.append(watched[-1] / plain[-1])
-            load = server.load(SCREEN_SECONDS + 2, rate)
+            pid = server.process.pid
+            load = server.load((2 * options.rounds + 1) * options.seconds + SCREEN_SECONDS + 20)
+            time.sleep(2)
+            command = [options.sweephand, "watch", "--json", "--every", options.every, str(pid)]
+            watch = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            lines = []
+            reader = threading.Thread(target=lambda: lines.extend(map(json.loads, watch.stdout)))
+            reader.start()
+            # The first look and the trial of a sample are behind it.
+            time.sleep(5)
+            rates = []
+            for turn in range(2 * options.rounds + 1):
+                watch.send_signal(signal.SIGCONT if turn % 2 else signal.SIGSTOP)
+                began, before = server.answers()
+                time.sleep(options.seconds)
+                ended, after = server.answers()
+                rates.append((after - before) / (ended - began) * 1e9)
+            watch.send_signal(signal.SIGCONT)
+            watch.send_signal(signal.SIGINT)
+            reader.join()
+            watch.wait()
+            # Each turn with a watch beside those before and after it.
+            plain, watched = rates[0::2], rates[1::2]
+            ratios = [
+                rate / statistics.mean(beside) for rate, beside in zip(watched, pairwise(plain), strict=True)
+            ]
+            epochs = [line for line in lines if line["event"] == "epoch"]
             output.with_name(f"{output.stem}-{name}.txt").write_text(screen(options.sweephand, pid, SCREEN_SECONDS))
+            load.terminate()
             load.wait()
             counted = memory()
             server.end()
@@ -158,8 +171,9 @@ def main() -> None:
                 "answers_a_second": f"{statistics.median(plain):.0f}",
                 "watched_answers_a_second": f"{statistics.median(watched):.0f}",
                 "ratio": f"{statistics.median(ratios):.4f}",
-                "least_ratio": f"{min(ratios):.4f}",
-                "most_ratio": f"{max(ratios):.4f}",
+                "mean_ratio": f"{statistics.mean(ratios):.4f}",
+                "standard_error": f"{statistics.stdev(ratios) / len(ratios) ** 0.5:.4f}",
+                "told_cost_ms": f"{statistics.median(epoch['cost_ns'] for epoch in epochs) / 1e6:.1f}",
                 "epochs": len(epochs),
                 "one_page_in": statistics.median(epoch["one_page_in"] for epoch in epochs),
                 "used_mib": f"{pages('used_pages'):.1f}",
