@@ -3,7 +3,7 @@
 
 use crate::Home;
 use anyhow::{Context, bail};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
@@ -55,6 +55,7 @@ impl Keeper {
             .args(in_use)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             // What the terminal sends to the watcher is not for it: it ends when the watcher does.
             .process_group(0)
             .spawn()
@@ -74,11 +75,18 @@ impl Keeper {
 
     /// Waits until the trace is there.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
-        if !self.process.wait().context("the trace")?.success() {
-            // It has said why.
-            bail!("{}: was not written, or not to its end", self.path.display());
+        let mut said = String::new();
+        if let Some(mut stderr) = self.process.stderr.take() {
+            let _ = stderr.read_to_string(&mut said);
         }
-        Ok(())
+        if self.process.wait().context("the trace")?.success() {
+            return Ok(());
+        }
+        // It has said why, unless it was killed.
+        match said.trim_end().strip_prefix("sweephand: ") {
+            Some(why) => bail!("{why}"),
+            None => bail!("{}: was not written: {KEEPER_LOST}", self.path.display()),
+        }
     }
 }
 

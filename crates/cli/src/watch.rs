@@ -263,8 +263,9 @@ fn watch(args: &Args, home: &Home, pid: u32, signals: &OwnedFd, is_ours: bool) -
         let _ = trace.end(words, followed.is_ok());
     }
     let kept = keeper.map_or(Ok(()), Keeper::finish);
-    let end = followed?;
+    // If the process that writes has ended, it has said why.
     kept?;
+    let end = followed?;
     if args.json {
         json::end(&watching, words)?;
     } else {

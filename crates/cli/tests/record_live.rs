@@ -185,6 +185,40 @@ fn a_killed_recorder_leaves_a_trace_and_a_program_that_goes_on() {
     }
 }
 
+/// The trace is on a disk of its own that becomes full. It ends there, and the program goes on.
+#[test]
+fn a_full_disk_ends_the_trace_and_not_the_program() {
+    /// In a mount namespace, so that the disk is gone when the shell is.
+    const SCRIPT: &str = r#"mount -t tmpfs -o size=4200k none "$0" || exit 9
+        "$1" record --live --overhead none --window 8 -o "$0/t.swt" -- "$2" 32 2 200000
+        status=$?; cp "$0/t.swt" "$3"; exit $status"#;
+    if !can_record() || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (folder, disk) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (copy, program) = (folder.path().join("t.swt"), program("threads"));
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", SCRIPT]).arg(disk.path()).args([
+        Path::new(SWEEPHAND),
+        &program,
+        &copy,
+    ]);
+    let output = output(&mut shell);
+    let said = text(&output.stderr);
+    if output.status.code() == Some(9) {
+        eprintln!("NOT TESTED: a full disk: {said}");
+        return;
+    }
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.ends_with("t.swt: the disk is full; the trace ends there"), "{said}");
+    assert_eq!(text(&output.stdout), "right");
+    let trace = Trace::open(&copy).unwrap();
+    let header = trace.header();
+    assert_eq!((header.metadata.complete, header.metadata.ended.as_str()), (false, "the disk was full"));
+    assert!(header.totals.records >= 1 << 16, "{}", header.totals.records);
+    trace.verify(&mut |_| {}).unwrap();
+}
+
 /// Its children need nothing of the recorder: what it kept on the disk is gone.
 #[test]
 fn a_program_that_forks_goes_on_when_its_recorder_is_killed() {

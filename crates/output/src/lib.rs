@@ -16,6 +16,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -105,6 +107,13 @@ impl Output {
         Ok(Self { file: BufWriter::new(file), path: path.to_path_buf(), sink, named })
     }
 
+    /// Room for what is still to be written.
+    pub fn room(&self) -> Result<Room, OutputError> {
+        let file = self.file.get_ref().try_clone();
+        let file = file.map_err(|error| OutputError::NotWritten(self.path.clone(), error))?;
+        Ok(Room { file, path: self.path.clone() })
+    }
+
     /// Gives the file its name, replacing what was there, or copies it to standard output.
     pub fn commit(self) -> Result<(), OutputError> {
         let Self { file, path, sink, named } = self;
@@ -119,6 +128,35 @@ impl Output {
             Some(named) => named.persist(&path).map_err(|error| not_written(error.error)),
             None => give_name(&file, &path).map_err(not_written),
         }
+    }
+}
+
+/// Room on the disk for what is still to be written to an output. It is the output's, even if
+/// others fill the disk.
+#[derive(Debug)]
+pub struct Room {
+    file: File,
+    path: PathBuf,
+}
+
+impl Room {
+    /// Sees to it that so many more bytes can be written. It fails if the disk has fewer. Where the
+    /// file system promises nothing, it only looks how much is free.
+    pub fn ensure(&self, bytes: u64) -> io::Result<()> {
+        let end = self.file.metadata()?.len();
+        match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, end, bytes) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => match available_bytes(&self.path)? < bytes {
+                true => Err(io::ErrorKind::StorageFull.into()),
+                false => Ok(()),
+            },
+            ensured => Ok(ensured?),
+        }
+    }
+
+    /// Gives back what was not needed. All has been written and flushed.
+    pub fn release(&self) -> Result<(), OutputError> {
+        let given_back = self.file.metadata().and_then(|file| self.file.set_len(file.len()));
+        given_back.map_err(|error| OutputError::NotWritten(self.path.clone(), error))
     }
 }
 
@@ -191,7 +229,6 @@ fn directory_of(path: &Path) -> PathBuf {
 /// A file without a name in `directory`; with one that is removed on drop where that cannot be.
 fn nameless(directory: &Path) -> io::Result<(File, Option<tempfile::TempPath>)> {
     use rustix::fs::{Mode, OFlags, openat};
-    use rustix::io::Errno;
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     // It gets its name through /proc, which is not everywhere: a chroot may have none.
     let opened = match Path::new("/proc/self/fd").is_dir() {
@@ -251,6 +288,24 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"after");
         drop(Output::create(&path, &[]).unwrap());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+    }
+
+    #[test]
+    fn room_is_kept_free_and_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let mut out = Output::create(&path, &[]).unwrap();
+        let room = out.room().unwrap();
+        room.ensure(1 << 20).unwrap();
+        assert!(room.ensure(u64::MAX >> 2).is_err(), "no disk has so much");
+        out.write_all(b"all").unwrap();
+        out.flush().unwrap();
+        room.ensure(1 << 20).unwrap();
+        room.release().unwrap();
+        out.commit().unwrap();
+        let file = path.metadata().unwrap();
+        assert_eq!(file.len(), 3);
+        assert!(file.blocks() * 512 < 1 << 20, "{} blocks", file.blocks());
     }
 
     #[test]

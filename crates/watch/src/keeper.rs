@@ -4,7 +4,7 @@ use crate::message::{Message, next};
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use sweephand_output::{Output, OutputError, available_bytes};
+use sweephand_output::{Output, OutputError, Room};
 use sweephand_pager::watch::UsedPage;
 use sweephand_trace::{AllocKind, EndTotals, Epochs, Error, Metadata, Window, Writer};
 
@@ -29,10 +29,11 @@ pub enum KeepError {
     Full(PathBuf),
 }
 
-/// Bytes that stay free on the disk, for the end of the trace.
-const LEAST_FREE_BYTES: u64 = 4 << 20;
-/// Records between two looks at how much is free.
-const RECORDS_A_LOOK: u64 = 1 << 16;
+/// Bytes on the disk that are the trace's before they are needed: enough for what comes between two
+/// looks, and for the end of the trace.
+const ROOM_BYTES: u64 = 4 << 20;
+/// Records and messages between two looks at whether there is room.
+const ITEMS_A_LOOK: u64 = 1 << 16;
 /// Stretches of epochs, whose windows the trace says. Where there are more, two become one.
 const MOST_STRETCHES: usize = 512;
 
@@ -41,6 +42,7 @@ struct Keeping<'a> {
     path: &'a Path,
     in_use: &'a [&'a Path],
     writer: Writer<Output>,
+    room: Room,
     epochs: Epochs,
     began: Instant,
     windows: Vec<Window>,
@@ -54,6 +56,9 @@ struct Keeping<'a> {
 impl<'a> Keeping<'a> {
     fn begin(path: &'a Path, in_use: &'a [&'a Path]) -> Result<Self, KeepError> {
         let out = Output::create(path, in_use)?;
+        let room = out.room()?;
+        // If there is less, a short trace may still be written.
+        let _ = room.ensure(ROOM_BYTES);
         let metadata = Metadata {
             source: "a running process".to_string(),
             producer: concat!("sweephand watch ", env!("CARGO_PKG_VERSION")).to_string(),
@@ -65,6 +70,7 @@ impl<'a> Keeping<'a> {
             path,
             in_use,
             writer: Writer::new(out, metadata).map_err(|error| error.in_output(path))?,
+            room,
             epochs: Epochs::default(),
             began: Instant::now(),
             windows: Vec::new(),
@@ -82,6 +88,7 @@ impl<'a> Keeping<'a> {
                 (metadata.program, metadata.command) = (program, command);
             }
             Message::BeginRecording { program, command } => {
+                self.room.release()?;
                 *self = Self::begin(self.path, self.in_use)?;
                 self.epochs.ordered = true;
                 let metadata = self.writer.metadata_mut();
@@ -160,7 +167,9 @@ impl<'a> Keeping<'a> {
         let metadata = self.writer.metadata_mut();
         (metadata.epochs, metadata.windows) = (Some(self.epochs), self.windows);
         // No instruction was counted.
-        let (out, _) = self.writer.finish(EndTotals::default()).map_err(in_output)?;
+        let (mut out, _) = self.writer.finish(EndTotals::default()).map_err(in_output)?;
+        out.flush().map_err(|error| OutputError::NotWritten(self.path.to_path_buf(), error))?;
+        self.room.release()?;
         Ok(out.commit()?)
     }
 }
@@ -187,13 +196,13 @@ pub fn keep(
     let mut keeping = Keeping::begin(path, in_use)?;
     writeln!(ready, "{READY}")?;
     ready.flush()?;
-    let mut looked = 0;
+    let (mut items, mut looked) = (0, 0);
     while let Some((message, pages)) = next(from)? {
         keeping.take(message, &pages)?;
-        let records = keeping.records + keeping.epoch_records;
-        if records >= looked + RECORDS_A_LOOK {
-            looked = records;
-            if available_bytes(path).is_ok_and(|bytes| bytes < LEAST_FREE_BYTES) {
+        items += 1 + pages.len() as u64;
+        if items >= looked + ITEMS_A_LOOK {
+            looked = items;
+            if keeping.room.ensure(ROOM_BYTES).is_err() {
                 keeping.writer.metadata_mut().ended = "the disk was full".to_string();
                 keeping.finish()?;
                 return Err(KeepError::Full(path.to_path_buf()));

@@ -145,7 +145,7 @@ impl OneProcessor {
         Ok(Self { before })
     }
 
-    /// Has the calling thread, which another one has started on its processor, leave that one alone.
+    /// Has the calling thread, which another one has started on its processor, leave that one.
     pub(crate) fn leave(&self) -> io::Result<()> {
         let (mut others, one) = (self.before, sched_getaffinity(None)?);
         (0..CpuSet::MAX_CPU).filter(|&processor| one.is_set(processor)).for_each(|one| others.unset(one));
