@@ -75,6 +75,9 @@ pub(crate) fn answer(rooms: &mut Rooms, address: usize, is_write: bool) {
             window.add(&mut rooms.memory.pages, page);
         }
         window.touched((start / PAGE_BYTES) as u64, is_write);
+        if is_new {
+            window.new_pages();
+        }
         // New pages behind it, which the program is about to fill.
         for other in window.entries_from(known) {
             if is_new && other != page {

@@ -13,9 +13,11 @@
 //! the budget is not held, and the program never waits for faults that it has no budget for. Where
 //! all pages of the program are mapped, the epoch ends by time alone.
 //!
-//! The first touch of a new page takes a fault as well, which no window avoids. It does not count.
-//! If the program fills new memory in order, one fault brings some pages (`NEW_PAGES_A_FAULT` of
-//! the command), and they are recorded together.
+//! The first touch of a new page takes a fault as well, which no window avoids. These faults are
+//! paid for, too, but an epoch becomes at most twice as long by them: a program that does little
+//! but allocate memory would otherwise have one epoch only. If the program fills new memory in
+//! order, one fault brings some pages (`NEW_PAGES_A_FAULT` of the command), and they are recorded
+//! together.
 
 use crate::clock::now_ns;
 use crate::control::{Control, RecordingOrder};
@@ -140,6 +142,8 @@ pub(crate) struct Window {
     is_sweep_due: bool,
     /// Records of this epoch.
     records: u32,
+    /// Faults of this epoch that brought new pages.
+    new_page_faults: u64,
     began_ns: u64,
     /// From this time on, time counts for the pages of this epoch.
     counts_from_ns: u64,
@@ -159,6 +163,7 @@ impl Window {
             stuck: (Vec::new(), 0),
             is_sweep_due: true,
             records: 0,
+            new_page_faults: 0,
             began_ns: now_ns(),
             counts_from_ns: now_ns(),
             swept_pages: 0,
@@ -189,6 +194,11 @@ impl Window {
         self.records += 1;
     }
 
+    /// A fault has brought new pages.
+    pub(crate) fn new_pages(&mut self) {
+        self.new_page_faults += 1;
+    }
+
     /// How many pages are in the list of those that may be mapped.
     pub(crate) fn entries(&self) -> usize {
         self.mapped.len()
@@ -212,10 +222,12 @@ impl Window {
         ns + ns * 1_000_000 / u64::from(self.order.overhead_millionths.max(1))
     }
 
-    /// When the faults are paid for that the end of the epoch would cost.
+    /// When the faults are paid for that the end of the epoch would cost, and those that brought
+    /// new pages in it.
     fn due_ns(&self) -> u64 {
         let pages = (self.mapped.len() + self.swept_pages) as u64;
-        self.counts_from_ns + self.with_its_share(pages * u64::from(self.order.fault_ns))
+        let faults = pages + self.new_page_faults.min(pages);
+        self.counts_from_ns + self.with_its_share(faults * u64::from(self.order.fault_ns))
     }
 
     fn is_full(&self) -> bool {
@@ -241,7 +253,7 @@ impl Window {
     pub(crate) fn end_epoch(&mut self, pages: &mut Pages) -> Vec<PageId> {
         let now = now_ns();
         self.put(Item::EpochEnded { ns: now - self.began_ns });
-        (self.began_ns, self.records, self.swept_pages) = (now, 0, 0);
+        (self.began_ns, self.records, self.swept_pages, self.new_page_faults) = (now, 0, 0, 0);
         let mut all = core::mem::take(&mut self.mapped);
         if now >= self.stuck.1 {
             all.append(&mut self.stuck.0);
