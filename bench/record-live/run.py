@@ -454,7 +454,8 @@ def causes(arguments, sweephand, folder):
 
 
 def print_causes(rows):
-    """The parts of LRU's errors as a table in Markdown: of each, the largest from four windows up."""
+    """The parts of LRU's errors as a table in Markdown: of each, the largest from four windows
+    up."""
     columns = ["error", "of_files", "of_window", "of_program", "anonymous_error", "live_again", "valgrind_again"]
     print(f"| program | variant | {' | '.join(columns)} |\n|---|---|{'---|' * len(columns)}")
     by = {}
