@@ -37,7 +37,7 @@ PAGE = 4096
 # The smallest window of a live recording with `curves` and `causes`. These look all over their
 # memory: with the smallest that there is, a recording takes very long.
 DEFAULT_WINDOW = 64
-WINDOWS = {"gcc": 256, "go": 256, "java": 256, "xz": 256}
+WINDOWS = {"gcc": 256, "go": 256, "java": 256}
 # How often the mappings of a program under Valgrind are looked at.
 LOOK_SECONDS = 0.2
 
