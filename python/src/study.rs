@@ -66,7 +66,7 @@ pub(crate) fn advise(
     Ok((advice.to_string(), json(&advice.to_json())))
 }
 
-/// The report on some traces, as HTML.
+/// The report on some traces, as HTML, and its tables, as JSON.
 #[pyfunction]
 pub(crate) fn report(
     py: Python<'_>,
@@ -75,7 +75,7 @@ pub(crate) fn report(
     memory: Vec<String>,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<String> {
+) -> PyResult<(String, String)> {
     let watch = Watch { threads, progress, ..Watch::default() };
     let policies = Policies::new(&policies, &watch.interrupt)?;
     let sizes = sizes(&memory.join(",")).map_err(|error| raise_command(&error.into()))?;
@@ -86,7 +86,7 @@ pub(crate) fn report(
     watch.total.store(traces.len() as u64 * STEPS as u64, Ordering::Relaxed);
     let names = policies.specs.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let specs = policies.specs.clone();
-    let page = watch.over(py, || -> Result<String, SweepError> {
+    let page = watch.over(py, || -> Result<(String, String), SweepError> {
         let mut studies = Vec::new();
         for (before, trace) in traces.iter().enumerate() {
             let progress = |share: f64| {
@@ -94,7 +94,8 @@ pub(crate) fn report(
             };
             studies.push(Study::of(trace, specs.clone(), &sizes, &progress, &watch.interrupt)?);
         }
-        Ok(HtmlReport::new(studies, names, memory.join(",")).render())
+        let tables = json(&studies.iter().map(Study::tables).collect::<Vec<_>>());
+        Ok((HtmlReport::new(studies, names, memory.join(",")).render(), tables))
     });
     let page = page.and_then(|page| page.map_err(raise));
     page.map_err(|error| policies.error(&watch, error))

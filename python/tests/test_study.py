@@ -90,6 +90,10 @@ def test_a_report_is_that_of_the_command(zipf: Trace, tmp_path: Path) -> None:
     assert report.html == (tmp_path / "theirs.html").read_text() == (tmp_path / "ours.html").read_text()
     assert report._repr_html_().startswith("<iframe ") and "<script" not in report._repr_html_()
     assert len(repr(report)) < 100
+    # Synthetic references are by no code and in no object.
+    assert (report.lines.num_rows, report.advice.num_rows) == (0, 0)
+    objects = report.objects.to_pylist()
+    assert [row["object"] for row in objects] == [0, 0] and {row["policy"] for row in objects} == {"opt", "clock"}
     assert (tmp_path / "ours.html").stat().st_mode == (tmp_path / "theirs.html").stat().st_mode
     with pytest.raises(SweephandError, match=r"none/ours\.html: cannot be written: No such file"):
         report.save(tmp_path / "none" / "ours.html")

@@ -241,6 +241,17 @@ class Report:
 
     html: str
     """The page."""
+    lines: Table
+    """Faults by line of the program, at the size of the page's tables: `trace`, `memory_pages`, `line`,
+    `inside` (the function that took most of its faults, if it is another), `references`, `policy`,
+    `faults`. Empty if the traces do not say which code touches pages."""
+    objects: Table
+    """Faults by object, in the same way: `trace`, `memory_pages`, `object` (its number in order of
+    allocation from 1; 0 for no object), `made_at`, `kind`, `address`, `length_bytes`, `pages`,
+    `references`, `policy`, `faults`."""
+    advice: Table
+    """What could be done about single objects: `trace`, `memory_pages`, `action`, `objects`, `line`,
+    `faults`, `faults_then`, `text`."""
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes it to a file, which appears when it is whole.
@@ -300,9 +311,63 @@ def report(
     asked, sizes = several_policies(policies), several_sizes(memory)
     processors = thread_count(threads)
     with watched(progress, "step") as show:
-        made = Report(_sweephand.report(opened, asked, sizes, processors, show))
+        html, told = _sweephand.report(opened, asked, sizes, processors, show)
+    tables = json.loads(told)
+    made = Report(html, _faults_by("lines", tables), _faults_by("objects", tables), _advice(tables))
     if output is not None:
         made.save(output)
+    return made
+
+
+_FAULT_COLUMNS = {
+    "lines": {"line": "text", "inside": "text", "references": "count"},
+    "objects": {
+        "object": "count",
+        "made_at": "text",
+        "kind": "text",
+        "address": "count",
+        "length_bytes": "count",
+        "pages": "count",
+        "references": "count",
+    },
+}
+_ADVICE_COLUMNS = {
+    "action": "text",
+    "objects": "text",
+    "line": "text",
+    "faults": "count",
+    "faults_then": "count",
+    "text": "text",
+}
+
+
+def _faults_by(what: str, tables: list[dict[str, Any]]) -> Table:
+    columns = {**_FAULT_COLUMNS[what], "policy": "text", "faults": "count"}
+    rows = [
+        {**row, "policy": policy, "faults": row["faults"][policy]}
+        for table in tables
+        for row in ({**row, **_where(table)} for row in table[what])
+        for policy in table["policies"]
+    ]
+    return _typed(rows, columns)
+
+
+def _advice(tables: list[dict[str, Any]]) -> Table:
+    rows = [{**row, **_where(table)} for table in tables for row in table["advice"]]
+    return _typed(rows, _ADVICE_COLUMNS)
+
+
+def _where(table: dict[str, Any]) -> dict[str, Any]:
+    return {"trace": table["trace"], "memory_pages": table["memory_pages"]}
+
+
+def _typed(rows: list[dict[str, Any]], columns: dict[str, str]) -> Table:
+    import pyarrow as pa
+
+    types = {"text": pa.string(), "count": pa.int64()}
+    all_columns = {"trace": "text", "memory_pages": "count", **columns}
+    schema = pa.schema({name: types[kind] for name, kind in all_columns.items()})
+    made: Table = pa.Table.from_pylist(rows, schema=schema)
     return made
 
 

@@ -181,7 +181,7 @@ def report(
     memory: Sequence[str],
     threads: int | None,
     progress: _Progress | None,
-) -> str: ...
+) -> tuple[str, str]: ...
 def multiprogram(
     configurations: Sequence[str],
     policies: Sequence[str] | None,
