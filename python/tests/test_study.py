@@ -112,3 +112,34 @@ def test_what_cannot_be_studied_is_refused(call: object, zipf: Trace) -> None:
         assert str(error.value).startswith(words)
     with pytest.raises(SweephandError, match=r"has no references to simulate|is empty"):
         call([])  # type: ignore[operator]
+
+
+LOOP = r"""
+#include <stdlib.h>
+int main(void)
+{
+    char *table = malloc(1 << 20);
+    for (int round = 0; round < 8; round++)
+        for (int at = 0; at < 1 << 20; at += 4096)
+            table[at]++;
+    return 0;
+}
+"""
+
+
+def test_a_report_on_a_recorded_program_has_tables_of_its_lines_and_objects(tmp_path: Path) -> None:
+    (tmp_path / "loop.c").write_text(LOOP)
+    subprocess.run(["cc", "-O1", "-g", "-o", "loop", "loop.c"], cwd=tmp_path, check=True)
+    trace = sweephand.record([str(tmp_path / "loop")], tmp_path / "loop.swt")
+    report = sweephand.report(trace, policies="opt,clock", memory="25%,50%")
+    lines = report.lines.to_pylist()
+    first = {row["policy"]: row for row in lines if row["line"] == lines[0]["line"]}
+    assert first["clock"]["line"] == "loop.c:8 in main"
+    assert first["clock"]["faults"] >= 7 * 256 > first["opt"]["faults"]
+    assert {row["trace"] for row in lines} == {str(tmp_path / "loop.swt")}
+    table = next(row for row in report.objects.to_pylist() if row["made_at"])
+    assert (table["made_at"], table["kind"], table["length_bytes"]) == ("loop.c:5 in main", "malloc", 1 << 20)
+    assert table["pages"] in (256, 257)
+    advice = {row["action"]: row for row in report.advice.to_pylist()}
+    block = advice["block"]
+    assert block["line"] == "loop.c:8 in main" and block["faults_then"] < block["faults"] and block["call"] is None

@@ -1,7 +1,8 @@
 //! Advice on single objects, each with what it would save.
 //!
 //! Objects of one place in the program are taken together. What would be saved is simulated: the
-//! same policy in the same memory, with the program changed. Advice that saves little is left out.
+//! same policy in the same memory, with the program changed. (With huge pages it is CLOCK.) Advice
+//! that saves little is left out.
 
 use crate::conclusion::percent;
 use crate::curve_study::CurveStudy;
@@ -9,7 +10,8 @@ use crate::object_study::{ObjectStudy, StudiedObject};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use sweephand_results::{bytes, grouped};
-use sweephand_sim::{Cell, Change, SweepError, what_if};
+use sweephand_sim::{Cell, Change, HugePageFaults, SweepError, WhatIf, what_if, with_huge_pages};
+use sweephand_time::ASSUMED_INSTRUCTIONS_PER_SECOND;
 use sweephand_trace::Trace;
 
 /// Groups of objects that are looked at: those with the most pages.
@@ -19,6 +21,12 @@ const LEAST_SAVED: f64 = 0.02;
 /// How much longer an access to slower memory takes: a round figure for memory behind CXL or on
 /// another socket.
 const SLOWER_NS: f64 = 100.0;
+/// Slower memory is not advised if it slows the program down by a larger share.
+const MOST_SLOWDOWN: f64 = 0.1;
+/// Huge pages pay as long as they have no more read than so many times what small ones have.
+const MOST_READ: f64 = 1.1;
+/// They are advised against if they have more read than so many times that.
+const WASTEFUL: f64 = 2.0;
 
 /// What to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -30,6 +38,23 @@ pub enum Action {
     Block,
     /// Keep the objects in slower memory.
     KeepElsewhere,
+    /// Have them in huge pages: their pages are used together. `madvise(MADV_HUGEPAGE)`.
+    HugePages,
+    /// Keep them out of huge pages: most of each would be brought in in vain.
+    /// `madvise(MADV_NOHUGEPAGE)`.
+    NoHugePages,
+}
+
+impl Action {
+    /// The call that does it, for `length` bytes from `address`; `None` if no `madvise` does.
+    pub fn call(self) -> Option<&'static str> {
+        match self {
+            Self::GiveBack => Some("madvise(address, length, MADV_DONTNEED)"),
+            Self::HugePages => Some("madvise(address, length, MADV_HUGEPAGE)"),
+            Self::NoHugePages => Some("madvise(address, length, MADV_NOHUGEPAGE)"),
+            Self::Block | Self::KeepElsewhere => None,
+        }
+    }
 }
 
 /// One piece of advice.
@@ -43,8 +68,11 @@ pub struct ObjectAdvice {
     pub line: Option<String>,
     /// The program's faults now.
     pub faults: u64,
-    /// Its faults after that; for [`Action::Block`] the least that they could be.
+    /// Its faults after that; for [`Action::Block`] the least that they could be. With huge pages,
+    /// each brings in 2 MiB.
     pub faults_then: u64,
+    /// The call that does it, if a `madvise` does: see [`Action::call`].
+    pub call: Option<&'static str>,
     /// The advice as a sentence.
     pub text: String,
 }
@@ -52,6 +80,8 @@ pub struct ObjectAdvice {
 /// Objects of one place.
 struct Group<'a> {
     name: String,
+    /// The line that made them, if it is known.
+    made_at: Option<String>,
     objects: Vec<&'a StudiedObject>,
     pages: u64,
 }
@@ -67,10 +97,9 @@ pub fn advice_by_object(
     objects: &ObjectStudy,
     progress: &dyn Fn(f64),
 ) -> Result<Vec<ObjectAdvice>, SweepError> {
-    let page_bytes = study.curves.page_bytes;
     let policy = objects.policies[0];
-    let frames = study.curves.memory_pages[objects.size] as usize;
-    let groups = groups(objects, page_bytes);
+    let frames = study.curves.memory_pages[objects.size];
+    let groups = groups(objects, study.curves.page_bytes);
     let last = objects.objects.iter().map(|object| object.number).max().unwrap_or_default();
     let which = |group: &Group<'_>| {
         let mut which = vec![false; last + 1];
@@ -81,72 +110,165 @@ pub fn advice_by_object(
         .chain(groups.iter().map(|group| Change::GiveBack(which(group))))
         .chain(groups.iter().map(|group| Change::KeepElsewhere(which(group))))
         .collect();
-    let cell = Cell { spec: study.specs[policy].clone(), frames };
+    let choices: Vec<Vec<bool>> = std::iter::once(Vec::new()).chain(groups.iter().map(which)).collect();
+    let cell = Cell { spec: study.specs[policy].clone(), frames: frames as usize };
     let records = study.trace.records.max(1) as f64;
-    let told = what_if(trace, &cell, &changes, &|done| progress(done as f64 / records))?;
+    let told = what_if(trace, &cell, &changes, &|done| progress(0.6 * done as f64 / records))?;
+    let huge = with_huge_pages(trace, frames as usize, &choices, &|done| {
+        progress(0.6 + 0.4 * done as f64 / records);
+    })?;
     let now = told[0].outcome.faults;
-    let memory = bytes(frames as u64 * page_bytes);
+    let around = Surroundings { study, objects, frames, now };
     let mut advice = Vec::new();
     for (at, group) in groups.iter().enumerate() {
-        let (given_back, elsewhere) = (&told[1 + at], &told[1 + groups.len() + at]);
-        let saved = |then: u64| grouped(now.saturating_sub(then));
-        let share = |then: u64| percent(now.saturating_sub(then) as f64 / now.max(1) as f64);
-        let then = given_back.outcome.faults;
-        let place = given_back.last_used_by.first();
-        let line = place.and_then(|(place, _)| objects.code.line_of(*place));
-        let after = line.as_ref().map(|line| format!(" behind {line}")).unwrap_or_default();
-        advice.push(ObjectAdvice {
-            action: Action::GiveBack,
+        advice.push(around.give_back(group, &told[1 + at]));
+        advice.extend(around.block(group));
+        advice.extend(around.keep_elsewhere(group, &told[1 + groups.len() + at]));
+        advice.extend(around.huge_pages(group, &huge[0], &huge[1 + at]));
+    }
+    advice.retain(|advice| {
+        let saves = advice.saved() > 0 && advice.saved() as f64 >= LEAST_SAVED * now as f64;
+        saves || advice.action == Action::NoHugePages
+    });
+    advice.sort_by_key(|advice| std::cmp::Reverse(advice.saved()));
+    Ok(advice)
+}
+
+/// What the advice on each group is measured against.
+struct Surroundings<'a> {
+    study: &'a CurveStudy,
+    objects: &'a ObjectStudy,
+    frames: u64,
+    /// Faults now.
+    now: u64,
+}
+
+impl Surroundings<'_> {
+    fn memory(&self) -> String {
+        bytes(self.frames * self.study.curves.page_bytes)
+    }
+
+    /// What is saved if so many faults are left, in words.
+    fn saved(&self, then: u64) -> String {
+        let saved = self.now.saturating_sub(then);
+        let share = percent(saved as f64 / self.now.max(1) as f64);
+        format!("{} of {} faults fewer ({share})", grouped(saved), grouped(self.now))
+    }
+
+    fn advice(
+        &self,
+        action: Action,
+        group: &Group<'_>,
+        line: Option<String>,
+        then: u64,
+        text: String,
+    ) -> ObjectAdvice {
+        ObjectAdvice {
+            action,
             objects: group.name.clone(),
-            faults: now,
-            faults_then: then,
-            text: format!(
-                "{}: give each page back after its last use, with madvise(.., MADV_DONTNEED){after}: {} of {} faults \
-                 fewer ({}) in {memory}",
-                group.name, saved(then), grouped(now), share(then)
-            ),
             line,
-        });
+            faults: self.now,
+            faults_then: then,
+            call: action.call(),
+            text: format!("{}: {text}", group.name),
+        }
+    }
+
+    fn give_back(&self, group: &Group<'_>, given_back: &WhatIf) -> ObjectAdvice {
+        let then = given_back.outcome.faults;
+        let line = given_back.last_used_by.first().and_then(|(place, _)| self.objects.code.line_of(*place));
+        let after = line.as_ref().map(|line| format!(" behind {line}")).unwrap_or_default();
+        let text = format!(
+            "give each page back after its last use, with madvise(.., MADV_DONTNEED){after}: {} in {}",
+            self.saved(then),
+            self.memory()
+        );
+        self.advice(Action::GiveBack, group, line, then, text)
+    }
+
+    fn block(&self, group: &Group<'_>) -> Option<ObjectAdvice> {
         let counted = |of: fn(&sweephand_sim::ObjectFaults) -> u64| -> u64 {
             group.objects.iter().map(|object| of(&object.counts.faults[0])).sum()
         };
         let (faults, first) = (counted(|counts| counts.faults), counted(|counts| counts.first_touch_faults));
-        if group.pages > frames as u64 / 4 && faults > 2 * first {
-            let then = now - (faults - first);
-            let line = objects.code.busiest_on(&group.objects.iter().map(|of| of.number).collect::<Vec<_>>());
-            let there = line.as_ref().map(|line| format!(", most of them at {line}")).unwrap_or_default();
-            advice.push(ObjectAdvice {
-                action: Action::Block,
-                objects: group.name.clone(),
-                faults: now,
-                faults_then: then,
-                text: format!(
-                    "{}: used over and over, {} faults in {memory}{there}: finish a part that fits before going on \
-                     to the next (blocking), at most {} of {} faults fewer ({})",
-                    group.name, grouped(faults), saved(then), grouped(now), share(then)
-                ),
-                line,
-            });
+        if group.pages <= self.frames / 4 || faults <= 2 * first {
+            return None;
         }
+        let then = self.now - (faults - first);
+        let numbers = group.objects.iter().map(|of| of.number).collect();
+        let line = self.objects.code.busiest_on(&numbers);
+        let there = line.as_ref().map(|line| format!(", most of them at {line}")).unwrap_or_default();
+        let text = format!(
+            "used over and over, {} faults in {}{there}: finish a part that fits before going on to the next \
+             (blocking), at most {}",
+            grouped(faults),
+            self.memory(),
+            self.saved(then)
+        );
+        Some(self.advice(Action::Block, group, line, then, text))
+    }
+
+    /// `None` if it would slow the program down by too much.
+    fn keep_elsewhere(&self, group: &Group<'_>, elsewhere: &WhatIf) -> Option<ObjectAdvice> {
         let then = elsewhere.outcome.faults;
         let visits: u64 = group.objects.iter().map(|object| object.counts.records).sum();
-        advice.push(ObjectAdvice {
-            action: Action::KeepElsewhere,
-            objects: group.name.clone(),
-            line: None,
-            faults: now,
-            faults_then: then,
-            text: format!(
-                "{}: keep it in slower memory: {} of {} faults fewer ({}) in {memory} for the rest; its {} stored \
-                 references take at least {:.3} s longer, at {SLOWER_NS} ns each",
-                group.name, saved(then), grouped(now), share(then), grouped(visits),
-                visits as f64 * SLOWER_NS / 1e9
-            ),
-        });
+        let seconds = visits as f64 * SLOWER_NS / 1e9;
+        let native =
+            self.study.trace.instructions.map(|count| count as f64 / ASSUMED_INSTRUCTIONS_PER_SECOND);
+        let slowdown = native.map(|native| seconds / native);
+        if slowdown.is_some_and(|slowdown| slowdown > MOST_SLOWDOWN) {
+            return None;
+        }
+        let slowdown = slowdown
+            .map(|share| format!(", a slowdown of {} at 3 billion instructions a second", percent(share)));
+        let text = format!(
+            "keep it in slower memory: {} in {} for the rest; its {} stored references take at least {seconds:.3} s \
+             longer, at {SLOWER_NS} ns each{}",
+            self.saved(then),
+            self.memory(),
+            grouped(visits),
+            slowdown.unwrap_or_default()
+        );
+        Some(self.advice(Action::KeepElsewhere, group, None, then, text))
     }
-    advice.retain(|advice| advice.saved() as f64 >= LEAST_SAVED * now as f64 && advice.saved() > 0);
-    advice.sort_by_key(|advice| std::cmp::Reverse(advice.saved()));
-    Ok(advice)
+
+    /// For or against huge pages; `None` where no huge page would go again.
+    fn huge_pages(
+        &self,
+        group: &Group<'_>,
+        small: &HugePageFaults,
+        huge: &HugePageFaults,
+    ) -> Option<ObjectAdvice> {
+        let read = huge.pages_read as f64 / small.pages_read.max(1) as f64;
+        let action = match huge.huge_faults {
+            0 => return None,
+            _ if huge.pages_held > 0 && read <= MOST_READ => Action::HugePages,
+            _ if huge.pages_held > 0 && read > WASTEFUL => Action::NoHugePages,
+            _ => return None,
+        };
+        let wasted = 1.0 - huge.pages_used as f64 / huge.pages_held as f64;
+        let memory = self.memory();
+        let reads = |faults: &HugePageFaults| bytes(faults.pages_read * self.study.curves.page_bytes);
+        let told = format!(
+            "{} faults instead of {} under clock in {memory}, which read {} instead of {}; {} of each 2 MiB that comes \
+             in would go again unused",
+            grouped(huge.faults),
+            grouped(small.faults),
+            reads(huge),
+            reads(small),
+            percent(wasted)
+        );
+        let text = match action {
+            Action::HugePages => {
+                format!(
+                    "its pages are used together, so huge pages pay, with madvise(.., MADV_HUGEPAGE): {told}"
+                )
+            }
+            _ => format!("no huge pages where memory is short, with madvise(.., MADV_NOHUGEPAGE): {told}"),
+        };
+        let line = group.made_at.clone();
+        Some(ObjectAdvice { faults: small.faults, ..self.advice(action, group, line, huge.faults, text) })
+    }
 }
 
 impl ObjectAdvice {
@@ -158,24 +280,24 @@ impl ObjectAdvice {
 
 /// The groups with the most pages.
 fn groups(objects: &ObjectStudy, page_bytes: u64) -> Vec<Group<'_>> {
-    let mut groups: BTreeMap<String, Vec<&StudiedObject>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, bool), Vec<&StudiedObject>> = BTreeMap::new();
     for studied in &objects.objects {
         let Some(object) = &studied.object else { continue };
         let place = object.made_at.as_ref().and_then(|stack| stack.place());
         let name =
             place.map_or_else(|| format!("{} at {:#x}", object.kind, object.address), ToString::to_string);
-        groups.entry(name).or_default().push(studied);
+        groups.entry((name, place.is_some())).or_default().push(studied);
     }
     let mut groups: Vec<_> = groups
         .into_iter()
-        .map(|(place, objects)| {
+        .map(|((place, is_line), objects)| {
             let pages = objects.iter().map(|object| object.counts.pages).sum::<u64>();
             let size = bytes(pages * page_bytes);
             let name = match objects.len() {
                 1 => format!("{place} ({size})"),
                 n => format!("{place} ({} objects, {size} together)", grouped(n as u64)),
             };
-            Group { name, objects, pages }
+            Group { name, made_at: is_line.then_some(place), objects, pages }
         })
         .collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.pages));
@@ -225,7 +347,36 @@ mod tests {
         assert_eq!(second.faults_then, 2020, "{second:?}");
         assert_eq!(second.line.as_deref(), Some("a.c:3 in f"));
         assert!(second.text.starts_with("a.c:2 in f (7.8 MiB): give each page back"), "{}", second.text);
+        assert_eq!(second.call, Some("madvise(address, length, MADV_DONTNEED)"));
         let block = study.advice.iter().find(|advice| advice.action == Action::Block).unwrap();
         assert!(block.objects.starts_with("a.c:1 in f") && block.faults_then == 2020, "{block:?}");
+    }
+
+    /// Two objects of 8 MiB: one is gone over in order, of the other every 64th page is used.
+    #[test]
+    fn huge_pages_are_advised_for_what_is_used_together_and_against_for_the_rest() {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+        writer.alloc(0x1000_0000, 8 << 20, AllocKind::Mmap).unwrap();
+        writer.alloc(0x2000_0000, 8 << 20, AllocKind::Mmap).unwrap();
+        for page in (0..6).flat_map(|_| 0..2048) {
+            writer.reference(0x1_0000 + page, false).unwrap();
+            if page % 512 == 0 {
+                (0..2048).step_by(64).for_each(|page| writer.reference(0x2_0000 + page, false).unwrap());
+            }
+        }
+        let bytes = writer.finish(EndTotals::default()).unwrap().0.into_inner();
+        let trace = Trace::from_bytes(bytes).unwrap();
+        let specs = Spec::parse_list("clock,opt").unwrap();
+        let sizes = MemorySize::parse_list("1600p").unwrap();
+        let study = Study::of(&trace, specs, &sizes, &|_| {}, &Interrupt::default()).unwrap();
+        let of = |action| study.advice.iter().filter(move |advice| advice.action == action);
+        let pay: Vec<_> = of(Action::HugePages).map(|advice| &advice.objects[..]).collect();
+        let waste: Vec<_> = of(Action::NoHugePages).map(|advice| &advice.objects[..]).collect();
+        assert_eq!(pay, ["mmap at 0x10000000 (8.0 MiB)"], "{:#?}", study.advice);
+        assert_eq!(waste, ["mmap at 0x20000000 (128 KiB)"], "{:#?}", study.advice);
+        let pay = of(Action::HugePages).next().unwrap();
+        assert!(pay.faults_then < pay.faults / 20 && pay.text.contains("; 0% of each 2 MiB"), "{}", pay.text);
+        let waste = of(Action::NoHugePages).next().unwrap();
+        assert!(waste.text.contains("; 98% of each 2 MiB"), "{}", waste.text);
     }
 }

@@ -1,7 +1,8 @@
 //! Faults by the code that took them: by line, and by call stack for flame graphs.
 
+use crate::pprof::Profile;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use sweephand_sim::{Attribution, CodeCounts};
 use sweephand_trace::places::{Frame, Places, Stack};
 
@@ -97,7 +98,7 @@ impl CodeStudy {
     }
 
     /// The line with the most faults under the first policy on these objects.
-    pub fn busiest_on(&self, objects: &[usize]) -> Option<String> {
+    pub fn busiest_on(&self, objects: &HashSet<usize>) -> Option<String> {
         let on = |line: &StudiedLine| -> u64 {
             let counted = line.objects.iter().filter(|(object, _)| objects.contains(object));
             counted.map(|(_, faults)| faults).sum()
@@ -196,6 +197,18 @@ impl CodeStudy {
             "shared": { "frames": frames },
             "profiles": profiles,
         })
+    }
+
+    /// The faults of these policies by call stack, as a file of pprof: a kind of value for each.
+    pub fn pprof(&self, policies: &[String]) -> Vec<u8> {
+        let kinds: Vec<String> = policies.iter().map(|policy| format!("faults under {policy}")).collect();
+        let mut profile = Profile::new(&kinds, "faults");
+        let unknown = [Frame { module: UNKNOWN.to_owned(), ..Frame::default() }];
+        for (place, faults) in &self.faults {
+            let stack = place.map(|place| self.places.stack(place).0).filter(|stack| !stack.is_empty());
+            profile.sample(stack.as_deref().unwrap_or(&unknown), faults, label);
+        }
+        profile.finish()
     }
 
     /// The faults of a policy as a flame graph. Boxes with less than `least` of all faults are left

@@ -4,6 +4,7 @@
 //! - [`CurveStudy`] simulates policies at memory sizes, and draws the [`Conclusion`] from the fault
 //!   curves.
 //! - [`Advice`] is what that comes to, in five lines.
+//! - [`FaultsInCode`] says at which lines of the program the faults are, and what to change there.
 //! - [`Slowdown`] is the least memory in which the program is hardly slower, with limits to set.
 //! - [`Study`] adds what a report on the trace shows: faults by object and by line ([`CodeStudy`]),
 //!   distances, pictures.
@@ -14,7 +15,9 @@ mod by_object;
 mod code;
 mod conclusion;
 mod curve_study;
+mod faults_in_code;
 mod object_study;
+mod pprof;
 mod request;
 mod seconds;
 mod slowdown;
@@ -27,6 +30,7 @@ pub use conclusion::{
     Comparison, Conclusion, Curve, Curves, Enough, NEARLY_ALL, SLACK, Sentences, WORTH_IT, percent,
 };
 pub use curve_study::{CurveStudy, launcher, short_name};
+pub use faults_in_code::FaultsInCode;
 pub use object_study::{ObjectStudy, StudiedObject, StudiedPlace};
 pub use request::{POLICIES, RequestError, SIZES, check, sizes};
 pub use seconds::DeviceSeconds;

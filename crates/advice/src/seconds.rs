@@ -4,7 +4,7 @@ use crate::curve_study::CurveStudy;
 use sweephand_policy::registry::Spec;
 use sweephand_sim::{Cell, Sweep, SweepError};
 use sweephand_time::{Paging, TimeModel};
-use sweephand_trace::{Interrupt, Trace};
+use sweephand_trace::Interrupt;
 
 /// What stands in for the kernel's replacement.
 const KERNEL_POLICY: &str = "clock";
@@ -25,17 +25,13 @@ pub struct DeviceSeconds {
 }
 
 impl DeviceSeconds {
-    /// Those on the device of `model`: under `sweephand run` with CLOCK and with the policy that
-    /// the study advises, if that could run live, and under the kernel.
+    /// Those on the device of `model`, which is that of the studied trace: under `sweephand run`
+    /// with CLOCK and with the policy that the study advises, if that could run live, and under the
+    /// kernel.
     ///
     /// # Errors
     /// See [`Sweep::run`].
-    pub fn of(
-        trace: &Trace,
-        study: &CurveStudy,
-        model: &TimeModel,
-        interrupt: &Interrupt,
-    ) -> Result<Self, SweepError> {
+    pub fn of(study: &CurveStudy, model: &TimeModel, interrupt: &Interrupt) -> Result<Self, SweepError> {
         let clock = Spec::parse(KERNEL_POLICY).expect("a policy of ours");
         let advised = &study.specs[study.conclusion.policy];
         let mut wanted = vec![(clock.clone(), Paging::Run)];
@@ -49,8 +45,8 @@ impl DeviceSeconds {
             let model = model.with(model.device().clone(), paging);
             let cells = sizes.iter().map(|frames| Cell { spec: spec.clone(), frames: *frames as usize });
             let sweep = Sweep { cells: cells.collect(), interrupt: interrupt.clone(), ..Sweep::default() };
-            let predicted = model.run(trace, &sweep, &|_| {})?;
-            seconds.push(predicted.iter().map(|(_, time)| time.seconds).collect());
+            let predicted = model.predict(&sweep, &|_| {})?;
+            seconds.push(predicted.iter().map(|time| time.seconds).collect());
             columns.push(match paging {
                 Paging::Run => format!("{spec}, by run"),
                 Paging::Kernel => "by the kernel".to_owned(),

@@ -14,7 +14,7 @@ use sweephand_policy::registry::Spec;
 use sweephand_results::bytes;
 use sweephand_sim::{Cell, Sweep, SweepError};
 use sweephand_time::{Paging, TimeModel};
-use sweephand_trace::{Interrupt, Trace};
+use sweephand_trace::Interrupt;
 
 /// Sizes simulated between one that is too slow and one that is not.
 const REFINED_SIZES: u64 = 7;
@@ -54,13 +54,12 @@ pub struct Slowdown {
 }
 
 impl Slowdown {
-    /// The least memory in which the program of `trace` takes at most `factor` times as long, on
-    /// the device of `model`. `study` says at which sizes to look.
+    /// The least memory in which the program takes at most `factor` times as long, on the device of
+    /// `model`, which is that of its trace. `study` says at which sizes to look.
     ///
     /// # Errors
     /// See [`Sweep::run`].
     pub fn of(
-        trace: &Trace,
         study: &CurveStudy,
         model: &TimeModel,
         factor: f64,
@@ -75,7 +74,7 @@ impl Slowdown {
                 let cells = frames.iter().map(|frames| Cell { spec: spec.clone(), frames: *frames as usize });
                 let sweep =
                     Sweep { cells: cells.collect(), interrupt: interrupt.clone(), ..Sweep::default() };
-                Ok(model.run(trace, &sweep, &|_| {})?.iter().map(|(_, time)| time.seconds).collect())
+                Ok(model.predict(&sweep, &|_| {})?.iter().map(|time| time.seconds).collect())
             };
             let most = factor * model.native_seconds();
             let (memory_pages, predicted_seconds) = least(&study.curves.memory_pages, most, &seconds)?;

@@ -1,12 +1,13 @@
 //! The data of a report on one trace. A few passes over the trace compute it, each for as much as
 //! it can.
 
-use crate::by_object::{ObjectAdvice, advice_by_object};
+use crate::by_object::ObjectAdvice;
 use crate::curve_study::CurveStudy;
-use crate::object_study::{ObjectStudy, StudiedObject};
+use crate::faults_in_code::{FaultsInCode, tables};
+use crate::object_study::ObjectStudy;
 use crate::seconds::DeviceSeconds;
 use rayon::join;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sweephand_policy::registry::Spec;
 use sweephand_sim::{LruStack, MemorySize, SweepError};
 use sweephand_trace::picture::{Part, Picture};
@@ -60,18 +61,17 @@ impl Study {
         interrupt: &Interrupt,
     ) -> Result<Self, SweepError> {
         let mut curves = CurveStudy::of(trace, specs, sizes, &|share| progress(0.6 * share), interrupt)?;
-        let (objects, distances) = join(
-            || ObjectStudy::of(trace, &curves, &|share| progress(0.6 + 0.3 * share)),
+        let (in_code, distances) = join(
+            || FaultsInCode::of(trace, &curves, &|share| progress(0.6 + 0.37 * share)),
             || Distances::of(trace),
         );
-        let mut objects = objects?;
+        let FaultsInCode { mut objects, advice } = in_code?;
         if interrupt.is_raised() {
             return Err(SweepError::Interrupted);
         }
         curves.notes.extend(objects.code.note());
         // What the recorder had to say, such as why Python's lines are not known.
         curves.notes.extend(trace.header().metadata.notes.iter().map(|note| format!("{note}.")));
-        let advice = advice_by_object(trace, &curves, &objects, &|share| progress(0.9 + 0.07 * share))?;
         let picture = pictures(trace, &mut objects)?;
         progress(1.0);
         Ok(Self { curves, distances: distances?, picture, objects, advice, seconds: Vec::new() })
@@ -79,41 +79,7 @@ impl Study {
 
     /// The tables of the report, for programs: faults by line, by object, and the advice.
     pub fn tables(&self) -> Value {
-        let ObjectStudy { size, policies, objects, code } = &self.objects;
-        let names: Vec<&str> =
-            policies.iter().map(|policy| &self.curves.curves.curves[*policy].policy[..]).collect();
-        let by_policy = |faults: &mut dyn Iterator<Item = u64>| -> Value {
-            names.iter().zip(faults).map(|(name, faults)| ((*name).to_owned(), json!(faults))).collect()
-        };
-        let lines: Vec<Value> = code
-            .lines()
-            .iter()
-            .map(|line| {
-                json!({
-                    "line": line.code, "inside": line.inside, "references": line.records,
-                    "faults": by_policy(&mut line.faults.iter().copied()),
-                })
-            })
-            .collect();
-        let objects: Vec<Value> = objects
-            .iter()
-            .map(|StudiedObject { number, object, counts, .. }| {
-                let place = object.as_ref().and_then(|object| object.made_at.as_ref()?.place());
-                json!({
-                    "object": number,
-                    "made_at": place.map(ToString::to_string),
-                    "kind": object.as_ref().map(|object| object.kind.name()),
-                    "address": object.as_ref().map(|object| object.address),
-                    "length_bytes": object.as_ref().map(|object| object.length_bytes),
-                    "pages": counts.pages, "references": counts.records,
-                    "faults": by_policy(&mut counts.faults.iter().map(|faults| faults.faults)),
-                })
-            })
-            .collect();
-        json!({
-            "trace": self.curves.trace.trace, "memory_pages": self.curves.curves.memory_pages[*size],
-            "policies": names, "lines": lines, "objects": objects, "advice": self.advice,
-        })
+        tables(&self.curves, &self.objects, &self.advice)
     }
 }
 

@@ -1,5 +1,6 @@
-//! `sweephand advise`: conclusions about a trace, in five lines. Given a program, it records the
-//! program first. Given a process, it watches it for some time and says how much memory is enough.
+//! `sweephand advise`: conclusions about a trace, in five lines, and where in the program its
+//! faults are. Given a program, it records the program first. Given a process, it watches it for
+//! some time and says how much memory is enough.
 
 use crate::report::{self, Options};
 use crate::talk::say;
@@ -11,7 +12,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use sweephand_advice::{Advice, CurveStudy, Slowdown};
+use sweephand_advice::{Advice, CurveStudy, FaultsInCode, Slowdown};
 use sweephand_output::{Output, named_by};
 use sweephand_trace::Interrupt;
 use sweephand_watch::LiveAdvice;
@@ -41,6 +42,10 @@ pub(crate) struct Args {
     slowdown: Option<f64>,
     #[command(flatten)]
     time: TimeOptions,
+    /// If the trace says which code touches pages: also print so many lines of the program with the
+    /// most faults, the places that made the memory, and what to change there. 0: nothing of it
+    #[arg(long, value_name = "N", default_value_t = 5, conflicts_with = "pid")]
+    lines: usize,
     /// How to print it
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -95,6 +100,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let bar = report::bar(&trace);
     let study =
         CurveStudy::of(&trace, specs, &sizes, &|share| report::show(&bar, share), &Interrupt::default())?;
+    let in_code = if args.lines > 0 && trace.header().metadata.places.is_some() {
+        Some(FaultsInCode::of(&trace, &study, &|share| report::show(&bar, share))?)
+    } else {
+        None
+    };
     bar.finish_and_clear();
     let advice = Advice { path: &path, study: &study };
     let slowdown = match device {
@@ -102,12 +112,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(device) => {
             let model = args.time.model(&trace, device, PagedBy::Run)?;
             let factor = args.slowdown.unwrap_or(DEFAULT_SLOWDOWN);
-            Some(Slowdown::of(&trace, &study, &model, factor, &Interrupt::default())?)
+            Some(Slowdown::of(&study, &model, factor, &Interrupt::default())?)
         }
     };
     match args.format {
         Format::Text => {
             write!(out, "{advice}")?;
+            if let Some(in_code) = &in_code {
+                write!(out, "{}", in_code.to_text(&study, args.lines))?;
+            }
             if let Some(slowdown) = &slowdown {
                 writeln!(out, "{:<9} {slowdown}", "time")?;
                 for (name, line) in slowdown.limits(&study.command) {
@@ -117,6 +130,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Format::Json => {
             let mut all = advice.to_json();
+            if let Some(in_code) = &in_code {
+                all["code"] = in_code.to_json(&study);
+            }
             if let Some(slowdown) = &slowdown {
                 all["time"] = slowdown.to_json(&study.command);
             }

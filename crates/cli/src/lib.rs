@@ -79,7 +79,7 @@ enum Command {
     SweepWorker,
     /// Write an HTML report on a trace: curves, pictures, objects, how much memory is enough
     Report(report::Args),
-    /// Say in five lines how much memory is enough and which policy is best
+    /// Say how much memory is enough, which policy is best, and which lines have the faults
     Advise(advise::Args),
     /// Draw one picture of a trace
     Plot(plot::Args),

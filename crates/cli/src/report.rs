@@ -36,8 +36,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHOSE", requires = "stacks")]
     stacks_of: Option<StacksOf>,
     /// How: folded has the faults under the first policy of the tables, and the stacks of several
-    /// traces begin with the trace; speedscope has a profile for each policy of the tables, of code
-    /// only
+    /// traces begin with the trace; speedscope and pprof have those under each policy of the
+    /// tables, of code only
     #[arg(long, value_name = "FORMAT", default_value = "folded", requires = "stacks")]
     format: StacksFormat,
     /// Also predict seconds, on these devices, comma list: as in `simulate --device`
@@ -64,6 +64,7 @@ enum StacksOf {
 enum StacksFormat {
     Folded,
     Speedscope,
+    Pprof,
 }
 
 /// What to simulate.
@@ -137,7 +138,7 @@ fn seconds(
             Some(known) => known.with(device.clone(), Paging::Run),
             None => TimeModel::of(trace, device.clone(), Paging::Run, native)?,
         };
-        tables.push(DeviceSeconds::of(trace, &study.curves, &of_device, &Interrupt::default())?);
+        tables.push(DeviceSeconds::of(&study.curves, &of_device, &Interrupt::default())?);
         model = Some(of_device);
     }
     Ok(tables)
@@ -149,17 +150,21 @@ fn write_stacks(
     of: Option<StacksOf>,
     format: StacksFormat,
 ) -> anyhow::Result<()> {
-    if format == StacksFormat::Speedscope {
-        let [study] = studies else { bail!("--format speedscope: one trace at a time") };
+    if format != StacksFormat::Folded {
+        let name = if format == StacksFormat::Pprof { "pprof" } else { "speedscope" };
+        let [study] = studies else { bail!("--format {name}: one trace at a time") };
         let StacksOf::Code = of.unwrap_or(StacksOf::Code) else {
-            bail!("--format speedscope: only with --stacks-of code")
+            bail!("--format {name}: only with --stacks-of code")
         };
         if study.objects.code.is_empty() {
             bail!("{}: the trace does not say which code touches pages: record it again", study.curves.name);
         }
         let names: Vec<String> =
             study.objects.policies.iter().map(|at| study.curves.curves.curves[*at].policy.clone()).collect();
-        writeln!(output, "{}", study.objects.code.speedscope(&study.curves.name, &names))?;
+        match format {
+            StacksFormat::Pprof => output.write_all(&study.objects.code.pprof(&names))?,
+            _ => writeln!(output, "{}", study.objects.code.speedscope(&study.curves.name, &names))?,
+        }
         return Ok(());
     }
     for study in studies {

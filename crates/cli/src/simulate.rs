@@ -186,7 +186,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         } else if let Some(device) = &device {
             let model = args.time.model(&trace, device.clone(), args.paged_by)?;
-            for (cell, (outcome, time)) in sweep.cells.iter().zip(&model.run(&trace, &sweep, &progress)?) {
+            let outcomes = sweep.run(&trace, &|records| progress(records / 3))?;
+            let predicted = model.predict(&sweep, &|records| progress((totals.records + 2 * records) / 3))?;
+            for ((cell, (outcome, _)), time) in sweep.cells.iter().zip(&outcomes).zip(&predicted) {
                 let row = described.row(&cell.spec, cell.frames, outcome);
                 report.rows.push(row.predicted(time.seconds, &time.paging));
             }

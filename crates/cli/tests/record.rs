@@ -2,8 +2,10 @@
 //! children. Needs Valgrind; where it is missing the tests say so.
 
 mod sandbox;
+mod schema;
 
 use sandbox::{Sandbox, text};
+use schema::keeps_to;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -334,6 +336,20 @@ fn a_report_tells_faults_by_the_place_that_made_the_object() {
         let speedscope =
             sandbox.stdout("report arrays.swt -p opt,clock -m 25% -o s.html --stacks - --format speedscope");
         assert!(speedscope.contains(line) && speedscope.contains("page faults under opt"), "{speedscope}");
+        sandbox.stdout("report arrays.swt -p opt,clock -m 25% -o s.html --stacks s.pb.gz --format pprof");
+        assert!(fs::read(sandbox.path("s.pb.gz")).unwrap().starts_with(b"\x1f\x8b"));
+        let advice = sandbox.stdout("advise arrays.swt -p opt,clock -m 25%,50%");
+        let lines = &advice[advice.find("\nlines     At ").expect(&advice)..];
+        assert!(lines.lines().nth(2).is_some_and(|first| first.contains(line)), "{option}: {advice}");
+        let made = &lines[lines.find("\nmade at   ").expect(lines)..];
+        assert!(made.lines().nth(2).is_some_and(|first| first.contains(places[0])), "{option}: {advice}");
+        assert!(made.contains("(2.0 MiB, 2 objects)"), "{option}: {advice}");
+        assert!(made.contains("\nchange    ") && made.contains("used over and over"), "{option}: {advice}");
+        assert_eq!(sandbox.stdout("advise arrays.swt -p opt,clock -m 25% --lines 0").lines().count(), 5);
+        let json = sandbox.stdout("advise arrays.swt -p opt,clock -m 25% --format json");
+        if let Some(kept) = keeps_to("advise.json", &json, &sandbox.path(".")) {
+            kept.unwrap_or_else(|error| panic!("{error}: {json}"));
+        }
         let list = sandbox.stdout("info arrays.swt");
         assert!(places.iter().all(|place| list.contains(place)), "{option}: {list}");
         fs::remove_file(sandbox.path("arrays.swt")).unwrap();

@@ -205,10 +205,11 @@ fn advice_about_a_program_records_it_first() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(3), "the program's own");
     // What the program prints is not among the advice.
-    assert_eq!(said.lines().count(), 5, "{said}");
     assert!(said.starts_with("program   sh: "), "{said}");
     assert!(String::from_utf8(output.stderr).unwrap().lines().any(|line| line == "said"));
-    assert!(said.ends_with("\nnext      sweephand report sh.swt -o sh.html\n"), "{said}");
+    assert!(said.contains("\nnext      sweephand report sh.swt -o sh.html\n"), "{said}");
+    // What is recorded says which code touches pages.
+    assert_eq!(said.lines().nth(5).map(|line| &line[..9]), Some("lines    "), "{said}");
     assert!(directory.path().join("sh.swt").exists());
 }
 

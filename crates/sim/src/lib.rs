@@ -14,6 +14,8 @@
 //!   [`RefaultObserver`] measures refault distances.
 //! - [`simulate_sized`] simulates caches of whole objects that have different sizes.
 //! - [`Tenancy`] divides a memory among the tenants of a log.
+//! - [`what_if`] and [`with_huge_pages`] count faults as they would be if the program treated some
+//!   of its objects otherwise.
 //! - [`Sampling`] estimates the counts of a sweep from a sample of the pages.
 #![forbid(unsafe_code)]
 
@@ -21,6 +23,7 @@ mod attribution;
 mod classes;
 mod engine;
 mod future;
+mod huge_pages;
 mod live_objects;
 mod lru_stack;
 mod memory;
@@ -40,6 +43,7 @@ pub use attribution::{Attribution, CodeCounts, ObjectCounts, ObjectFaults, attri
 pub use classes::ClassCounts;
 pub use engine::{Engine, Observer, Simulation, observed, simulation};
 pub use future::{Future, TooLong};
+pub use huge_pages::{HUGE_BYTES, HugePageFaults, with_huge_pages};
 pub use lru_stack::LruStack;
 pub use memory::{MemorySize, MemorySizeError};
 pub use mru_stack::MruStack;

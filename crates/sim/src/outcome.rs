@@ -44,6 +44,9 @@ pub struct PagingTime {
     pub pages_read: u64,
     /// Pages that would be written to the device.
     pub pages_written: u64,
+    /// Pages in memory that were read or filled ahead and not used yet: the mean over the faults in
+    /// full memory.
+    pub pages_ahead: u64,
 }
 
 /// The refault distances of a simulation, added up. A

@@ -4,8 +4,8 @@
 //!   from TOML files.
 //! - [`calibrate`] measures the figures of the device that a directory is on.
 //! - [`Paging`] is what moves the pages: Sweephand's pager, or the kernel. Its costs were measured.
-//! - [`TimeModel`] puts these beside a trace. Its observer of a simulation adds up the time for
-//!   which the program would wait; [`Prediction`] is that with the processor time.
+//! - [`TimeModel`] puts these beside a trace. It watches simulations and adds up the time for which
+//!   the program would wait; [`Prediction`] is that with the processor time.
 #![forbid(unsafe_code)]
 
 mod calibrate;
@@ -15,5 +15,5 @@ mod paging;
 
 pub use calibrate::{CalibrationError, calibrate};
 pub use device::{BUILT_IN, Device, DeviceError, Figures, MEASURED, Measurement, measured_path};
-pub use model::{ASSUMED_INSTRUCTIONS_PER_SECOND, ModelError, PagingObserver, Prediction, TimeModel};
+pub use model::{ASSUMED_INSTRUCTIONS_PER_SECOND, ModelError, Prediction, TimeModel};
 pub use paging::Paging;

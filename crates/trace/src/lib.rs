@@ -90,6 +90,6 @@ pub use irim::{Irim, PageState, Transition};
 pub use look::Look;
 pub use reader::Trace;
 pub use record::{AllocKind, Event, MAX_PAGES, PackedReference};
-pub use sample::{PageSample, Repeats, SampleWriter};
+pub use sample::{PageSample, Repeats, SampleWriter, written_pages};
 pub use virtual_time::VirtualTime;
 pub use writer::{EndTotals, Sink, Writer};

@@ -25,6 +25,46 @@ pub struct PageSample {
     bits: Vec<u64>,
     /// How many pages of the set come before each word of `bits`; at the end, how many there are.
     ranks: Vec<u32>,
+    /// Whether marks stay.
+    keeps_marks: bool,
+}
+
+/// A trace without the pages that are never written, and with all marks; `None` if there are none,
+/// or if no reference writes: then the trace may not say it.
+///
+/// Pages that are never written are nearly all pages of files: code and constants, which the kernel
+/// can drop without paging.
+///
+/// # Errors
+/// If the trace cannot be read.
+pub fn written_pages(trace: &Trace) -> Result<Option<Trace>, Error> {
+    let totals = &trace.header().totals;
+    let mut is_written = vec![false; totals.page_ids as usize];
+    let mut chunk = Chunk::new();
+    for index in 0..trace.chunks() {
+        trace.read_chunk(index, &mut chunk)?;
+        let writes = chunk.references.iter().filter(|reference| reference.is_write());
+        writes.for_each(|reference| is_written[reference.page() as usize] = true);
+    }
+    let written = is_written.iter().filter(|is_written| **is_written).count();
+    if written == 0 || written == is_written.len() {
+        return Ok(None);
+    }
+    let pages = PageSample::of(totals.page_ids, |page| is_written[page as usize]);
+    let pages = PageSample { keeps_marks: true, ..pages };
+    let mut writer = SampleWriter::new(trace)?;
+    for index in 0..trace.chunks() {
+        trace.read_chunk(index, &mut chunk)?;
+        pages.reduce(&mut chunk, None);
+        writer.push(&chunk)?;
+    }
+    let SampleWriter { writer, name, .. } = writer;
+    let end = EndTotals {
+        references: Some(totals.references),
+        instructions: totals.instructions,
+        ..EndTotals::default()
+    };
+    Ok(Some(Trace::in_memory(writer.finish(end)?.0.into_inner(), &name)?))
 }
 
 impl PageSample {
@@ -64,7 +104,7 @@ impl PageSample {
             Some(*rank)
         });
         let ranks = std::iter::once(0).chain(counts).collect();
-        Self { bits, ranks }
+        Self { bits, ranks, keeps_marks: false }
     }
 
     /// How many pages are in the set.
@@ -110,6 +150,9 @@ impl PageSample {
                 events += 1;
             }
         }
+        // The code of the references that are left is not kept.
+        chunk.code.clear();
+        chunk.code_from = None;
         chunk.references.truncate(kept);
         for reference in &mut chunk.references {
             *reference = PackedReference::new(self.rank(reference.page()), reference.is_write());
@@ -150,7 +193,8 @@ impl PageSample {
             Event::Move { page, to } => {
                 self.contains(*page).then(|| Event::Move { page: self.rank(*page), to: *to })
             }
-            Event::Alloc { .. } | Event::Free { .. } | Event::Mark { .. } | Event::Map { .. } => None,
+            Event::Mark { .. } => self.keeps_marks.then(|| event.clone()),
+            Event::Alloc { .. } | Event::Free { .. } | Event::Map { .. } => None,
         }
     }
 }
@@ -240,5 +284,34 @@ impl Hash {
             hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
             hash ^ hash >> 16
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages 1 and 3 are written at some time, page 2 never; with code and marks.
+    #[test]
+    fn pages_that_are_never_written_are_left_out_and_marks_stay() {
+        let metadata = Metadata { window: 1, ..Metadata::default() };
+        let mut writer = Writer::new(Cursor::new(Vec::new()), metadata).unwrap();
+        for (page, write) in [(1, false), (2, false), (3, true), (2, false), (1, true)] {
+            writer.code(page as u32);
+            writer.reference(page, write).unwrap();
+            writer.mark(1000, 400).unwrap();
+        }
+        let end = EndTotals { references: Some(2000), ..EndTotals::default() };
+        let trace = Trace::from_bytes(writer.finish(end).unwrap().0.into_inner()).unwrap();
+        let written = written_pages(&trace).unwrap().unwrap();
+        let mut chunk = Chunk::new();
+        written.read_chunk(0, &mut chunk).unwrap();
+        assert_eq!(chunk.new_pages, [1, 3]);
+        let pages: Vec<u32> = chunk.references.iter().map(|reference| reference.page()).collect();
+        assert_eq!(pages, [0, 1, 0]);
+        assert_eq!(chunk.events.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1, 1, 2, 2, 3]);
+        assert_eq!(written.header().totals.references, 2000);
+        // All that is left is written, so there is nothing to leave out.
+        assert!(written_pages(&written).unwrap().is_none());
     }
 }

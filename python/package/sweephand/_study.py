@@ -242,16 +242,17 @@ class Report:
     html: str
     """The page."""
     lines: Table
-    """Faults by line of the program, at the size of the page's tables: `trace`, `memory_pages`, `line`,
-    `inside` (the function that took most of its faults, if it is another), `references`, `policy`,
-    `faults`. Empty if the traces do not say which code touches pages."""
+    """Faults by line of the program, at the size of the page's tables: `trace`, `memory_pages`,
+    `line`, `inside` (the function that took most of its faults, if it is another), `references`,
+    `policy`, `faults`. Empty if the traces do not say which code touches pages."""
     objects: Table
     """Faults by object, in the same way: `trace`, `memory_pages`, `object` (its number in order of
     allocation from 1; 0 for no object), `made_at`, `kind`, `address`, `length_bytes`, `pages`,
     `references`, `policy`, `faults`."""
     advice: Table
-    """What could be done about single objects: `trace`, `memory_pages`, `action`, `objects`, `line`,
-    `faults`, `faults_then`, `text`."""
+    """What could be done about single objects: `trace`, `memory_pages`, `action`, `objects`, `line`
+    (where to do it), `faults`, `faults_then`, `call` (the `madvise` that does it, if one does),
+    `text`."""
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes it to a file, which appears when it is whole.
@@ -337,6 +338,7 @@ _ADVICE_COLUMNS = {
     "line": "text",
     "faults": "count",
     "faults_then": "count",
+    "call": "text",
     "text": "text",
 }
 
