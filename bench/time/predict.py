@@ -1,33 +1,74 @@
 #!/usr/bin/env python3
 """Predicts how long programs take in less memory, runs them so, and prints both.
 
-    sudo bench/time/predict.py SWEEPHAND DEVICE.toml [PROGRAM...] > bench/time/results/DATE.csv
+    sudo bench/time/predict.py record SWEEPHAND FOLDER [PROGRAM...]
+    sudo bench/time/predict.py run SWEEPHAND FOLDER [PROGRAM...]
+    bench/time/predict.py table SWEEPHAND FOLDER DEVICE.toml > bench/time/results/DATE.csv
+    sudo bench/time/predict.py slowdown SWEEPHAND FOLDER DEVICE.toml [PROGRAM...] > bench/time/results/DATE-slowdown.csv
 
-Each program is recorded once with the Valgrind recorder, timed with all memory by the same command,
-and then run at three memory sizes under `sweephand run` and `sweephand run --kernel`, by turns.
-SWEEPHAND is the command. DEVICE.toml is what `SWEEPHAND devices DIR -o DEVICE.toml` has measured,
-with the same DIR as WORK below. Needs root, Debian's sort, sqlite3, python3, perl and gcc, and
-Valgrind.
+`record` makes the programs' input in FOLDER, and records each once with the Valgrind recorder. `run`
+times each with all memory, and runs it in three memory sizes under two policies of `sweephand run`
+and under `sweephand run --kernel`, by turns; what it measures is kept in FOLDER. `table` predicts
+the same from the traces, and prints both. `slowdown` asks `advise --slowdown 1.2` how much memory is
+enough, and runs the programs in it.
+
+SWEEPHAND is the command. DEVICE.toml is what `SWEEPHAND devices FOLDER -o DEVICE.toml` has measured:
+pages go to FOLDER. Needs root, Valgrind, Debian's sort, sqlite3, python3 with numpy, perl, gcc,
+mawk, xz, zstd and git.
 """
 
 import csv
 import json
+import os
 import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 
-WORK = "/var/tmp"
-ROUNDS = 3
-SHARES = (0.5, 0.65, 0.8)
-POLICY = "clock"
+ROUNDS = 2
+SHARES = (0.65, 0.8, 0.9)
+POLICIES = ("clock", "clock-pro")
+KERNEL = "kernel"
+# Of the budget: what the kernel has for the process, as the pager estimates it (docs/run.md), and a
+# page of page tables for 512 pages, twice.
+KERNELS_PAGES = 200
+FACTOR = 1.2
+MOST_SECONDS = 15
 PAGE = 4096
+# The same order in hashes at every run, no threads that were not asked for.
+ENVIRONMENT = {**os.environ, "LC_ALL": "C", "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0", "PERL_PERTURB_KEYS": "0",
+               "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "Haswell"}
 
+STENCIL = """
+import numpy
+side = 800
+old = (numpy.arange(side * side, dtype=numpy.float64) * 7919 % 1009).reshape(side, side)
+new, source, drag, total = old.copy(), old / 1009, 1 - old / 99999, numpy.zeros_like(old)
+work = numpy.zeros_like(old)
+inner = (slice(1, -1), slice(1, -1))
+for _ in range(12):
+    numpy.add(old[:-2, 1:-1], old[2:, 1:-1], out=work[inner])
+    work[inner] += old[1:-1, :-2]
+    numpy.multiply(work[inner], 0.25, out=new[inner])
+    new *= drag
+    new += source
+    total += new
+    old, new = new, old
+print(hex(int(numpy.bitwise_xor.reduce(old.view(numpy.uint64), axis=None))))
+"""
+COUNT = ("BEGIN { x = 1; for (i = 0; i < 200000; i++) { x = (x * 16807) % 2147483647; a[\"k\" x] = i } "
+         "for (i = 0; i < 60000; i++) { x = (x * 16807) % 2147483647; if ((\"k\" x) in a) hits++ } "
+         "x = 1; for (i = 0; i < 60000; i++) { x = (x * 16807) % 2147483647; s = (s * 7 + a[\"k\" x]) % 1000003 } print s, hits + 0 }")
+NUMBERS = "python3 -c \"[print(n * 2654435761 % 1000003) for n in range(600000)]\" > numbers.txt"
 MAKE = {
-    "sort": "python3 -c \"[print(n * 2654435761 % 1000003) for n in range(600000)]\" > numbers.txt",
+    "sort": NUMBERS,
+    "xz": NUMBERS,
+    "zstd": NUMBERS,
     "gcc": "python3 -c \"[print(f'int f{n}(int a,int*b){{for(int i=0;i<a;i++)b[i]+=b[a-i]*{n}+i%({n}+1);return b[a%7];}}')"
-    " for n in range(1500)]\" > many.c",
+    " for n in range(600)]\" > many.c",
+    "git": f"{NUMBERS}; rm -rf versions; git init -q versions; cd versions; for i in 1 2 3 4 5 6; do "
+    "tail -n +${i}000 ../numbers.txt | head -c 2000000 | sed s/7$i/x/ > a; git add a; "
+    "git -c user.name=n -c user.email=e commit -q -m $i --date 2020-01-01T00:00:00; done",
 }
 PROGRAMS = {
     "sort": ["/usr/bin/sort", "-n", "-S", "64M", "--parallel=1", "numbers.txt"],
@@ -38,88 +79,174 @@ PROGRAMS = {
                 "print(sum(t[random.choice(k)][0] for _ in range(60000)))"],
     "perl": ["/usr/bin/perl", "-e", "my %h; $h{$_*7919%200003}=\"v$_\" for 1..150000; my $s=0; "
              "for (sort {$a<=>$b} keys %h) {$s+=length $h{$_}} print $s"],
-    "gcc": ["/usr/lib/gcc/x86_64-linux-gnu/CC1/cc1", "-quiet", "-O1", "many.c", "-o", "/dev/null"],
+    "gcc": ["cc1", "-quiet", "-O1", "many.c", "-o", "/dev/null"],
+    "mawk": ["/usr/bin/mawk", COUNT],
+    "xz": ["/usr/bin/xz", "-4", "-T1", "-k", "-c", "numbers.txt"],
+    "zstd": ["/usr/bin/zstd", "-12", "--long=24", "--single-thread", "-q", "-c", "numbers.txt"],
+    "numpy": [sys.executable, "-c", STENCIL],
+    "git": ["/usr/bin/git", "-C", "versions", "pack-objects", "--all", "--stdout", "-q", "--threads=1"],
 }
-COLUMNS = ["program", "paged_by", "memory_mib", "native_seconds", "predicted_seconds", "measured_seconds", "error_percent",
-           "predicted_pages_read", "pages_read", "predicted_pages_written", "pages_written", "least_seconds", "most_seconds"]
+COLUMNS = ["program", "paged_by", "policy", "memory_mib", "native_seconds", "predicted_seconds", "measured_seconds",
+           "error_percent", "predicted_pages_read", "pages_read", "predicted_pages_written", "pages_written", "least_seconds",
+           "most_seconds"]
+SLOWDOWN_COLUMNS = ["program", "paged_by", "policy", "memory_mib", "share_of_pages_percent", "native_seconds",
+                    "predicted_seconds", "measured_seconds", "slowdown", "least_seconds", "most_seconds"]
 
 
-def frames(memory_pages, paged_by):
-    """What the policy has of the budget: --memory and the kernel's share (memory.rs and
-    division.rs of crates/pager/interface)."""
+def command_of(name):
+    command = list(PROGRAMS[name])
+    if name == "gcc":
+        asked = ["gcc", "-print-prog-name=cc1"]
+        command[0] = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    return command
+
+
+def frames(memory_pages, policy):
+    """What the policy has of the budget: --memory and the kernel's share (memory.rs and division.rs
+    of crates/pager/interface)."""
     budget = memory_pages + 1024 + memory_pages // 64
-    if paged_by == "kernel":
-        return budget
-    batch = min(max(budget // 512, 8), 128)
-    return budget - 9 * batch - 32 - budget * 40 // PAGE
+    kernels = KERNELS_PAGES + 2 * budget // 512
+    if policy == KERNEL:
+        return budget - kernels
+    batch = min(max(memory_pages // 512, 8), 128)
+    return budget - kernels - 9 * batch - 32 - budget * 40 // PAGE
 
 
-def launch(sweephand, paged_by, memory_pages, folder):
-    """The words before a program that run it in so many pages. Its counts go to stats.json."""
-    how = ["--kernel"] if paged_by == "kernel" else ["--policy", POLICY]
-    return [sweephand, "run", *how, "--memory", f"{memory_pages}p", "--swap", WORK,
-            "--stats", str(pathlib.Path(folder, "stats.json")), "--"]
+def launch(sweephand, policy, memory_bytes, folder):
+    """The words before a program that run it in so much memory. Its counts go to stats.json."""
+    how = ["--kernel"] if policy == KERNEL else ["--policy", policy]
+    return [sweephand, "run", *how, "--memory", f"{memory_bytes // PAGE}p", "--swap", str(folder), "--stats",
+            str(folder / "stats.json"), "--"]
 
 
-def counts(command, folder):
-    """Runs a program, and returns what --stats says of it."""
-    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return json.loads(pathlib.Path(folder, "stats.json").read_text())
+def measured(command, folder):
+    """Runs a program, and returns what --stats says of it; None if it was ended."""
+    try:
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env=ENVIRONMENT, timeout=MOST_SECONDS)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        # The kernel ends a program if all that it could take is just being written.
+        print(f"{' '.join(command[1:7])}: {error}"[:300], file=sys.stderr)
+        return None
+    return json.loads((folder / "stats.json").read_text())
 
 
-def predict(sweephand, trace, device, native, paged_by, memory_pages):
-    command = [sweephand, "simulate", trace, "-p", POLICY, "-m", f"{frames(memory_pages, paged_by)}p", "--device", device,
-               "--native", str(native), "--paged-by", paged_by, "--format", "json"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["rows"][0]
+def median_row(runs):
+    """What is kept of some runs."""
+    walls = [run["wall_ns"] / 1e9 for run in runs]
+    middle = {count: statistics.median_low(run[count] or 0 for run in runs) for count in ("pages_read", "pages_written")}
+    return {"seconds": statistics.median(walls), "least": min(walls), "most": max(walls), **middle}
+
+
+def record(sweephand, folder, names):
+    for name in names:
+        if name in MAKE:
+            subprocess.run(MAKE[name], shell=True, cwd=folder, check=True)
+        trace = str(folder / f"{name}.swt")
+        subprocess.run([sweephand, "record", "-o", trace, "--", *command_of(name)], cwd=folder, check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+
+
+def pages_of(sweephand, folder, name):
+    described = subprocess.run([sweephand, "info", folder / f"{name}.swt", "--format", "json"], check=True, capture_output=True)
+    return json.loads(described.stdout)["totals"]["distinct_pages"]
+
+
+def launch_native(sweephand, policy, pages, folder):
+    """The same command with all memory."""
+    return launch(sweephand, policy, (4 * pages + 16384) * PAGE, folder)
+
+
+def run(sweephand, folder, names):
+    for name in names:
+        pages = pages_of(sweephand, folder, name)
+        # With all memory by turns with the others: the machine is not as fast at any time.
+        launches = {(policy, None): launch_native(sweephand, policy, pages, folder) for policy in (POLICIES[0], KERNEL)}
+        for share in SHARES:
+            memory = max(int(share * pages), 1024)
+            launches |= {(policy, memory): launch(sweephand, policy, memory * PAGE, folder) for policy in (*POLICIES, KERNEL)}
+        runs = {cell: [] for cell in launches}
+        for _ in range(ROUNDS):
+            for cell, words in launches.items():
+                runs[cell].append(measured([*words, *command_of(name)], folder))
+        rows = {cell: median_row(found) for cell, runs_of in runs.items() if (found := [one for one in runs_of if one])}
+        kept = {"pages": pages, "native": {policy: row["seconds"] for (policy, memory), row in rows.items() if memory is None},
+                "cells": [{"policy": policy, "memory_pages": memory, **row} for (policy, memory), row in rows.items() if memory]}
+        (folder / f"{name}.json").write_text(json.dumps(kept))
+
+
+def table(sweephand, folder, device):
+    out = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+    out.writeheader()
+    for name in PROGRAMS:
+        if not (folder / f"{name}.json").exists():
+            continue
+        kept = json.loads((folder / f"{name}.json").read_text())
+        for cell in kept["cells"]:
+            policy, memory = cell["policy"], cell["memory_pages"]
+            paged_by = "kernel" if policy == KERNEL else "run"
+            native = kept["native"][KERNEL if policy == KERNEL else POLICIES[0]]
+            # CLOCK stands in for the kernel's replacement.
+            simulated = "clock" if policy == KERNEL else policy
+            command = [sweephand, "simulate", folder / f"{name}.swt", "-p", simulated, "-m", f"{frames(memory, policy)}p",
+                       "--device", device, "--native", str(native), "--paged-by", paged_by, "--format", "json"]
+            row = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["rows"][0]
+            predicted = row["predicted_seconds"]
+            out.writerow({
+                "program": name, "paged_by": paged_by, "policy": simulated, "memory_mib": f"{memory * PAGE / 2**20:.1f}",
+                "native_seconds": f"{native:.3f}", "predicted_seconds": f"{predicted:.3f}",
+                "measured_seconds": f"{cell['seconds']:.3f}", "error_percent": f"{100 * (predicted / cell['seconds'] - 1):.1f}",
+                "predicted_pages_read": row["predicted_pages_read"], "pages_read": cell["pages_read"],
+                "predicted_pages_written": row["predicted_pages_written"], "pages_written": cell["pages_written"],
+                "least_seconds": f"{cell['least']:.3f}", "most_seconds": f"{cell['most']:.3f}",
+            })
+            sys.stdout.flush()
+
+
+def slowdown(sweephand, folder, device, names):
+    out = csv.DictWriter(sys.stdout, SLOWDOWN_COLUMNS, lineterminator="\n")
+    out.writeheader()
+    for name in names:
+        pages = pages_of(sweephand, folder, name)
+        for paged_by in ("run", KERNEL):
+            with_all = [*launch_native(sweephand, KERNEL if paged_by == KERNEL else POLICIES[0], pages, folder), *command_of(name)]
+            seconds = median_row([measured(with_all, folder) for _ in range(ROUNDS)])["seconds"]
+            command = [sweephand, "advise", folder / f"{name}.swt", "--slowdown", str(FACTOR), "--device", device, "--native",
+                       str(seconds), "--format", "json", "--lines", "0"]
+            advised = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["time"][paged_by]
+            policy = KERNEL if paged_by == KERNEL else advised["policy"]
+            memory = advised["limit_bytes"]
+            if paged_by == KERNEL:
+                # `run` adds the kernel's share (memory.rs); a limit of systemd's has it already.
+                memory = (memory - (4 << 20)) * 64 // 65
+            found = [measured([*launch(sweephand, policy, memory, folder), *command_of(name)], folder) for _ in range(ROUNDS)]
+            if found := [one for one in found if one]:
+                row = median_row(found)
+                out.writerow({
+                    "program": name, "paged_by": paged_by, "policy": advised["policy"],
+                    "memory_mib": f"{advised['limit_bytes'] / 2**20:.0f}",
+                    "share_of_pages_percent": f"{100 * advised['memory_pages'] / pages:.0f}",
+                    "native_seconds": f"{seconds:.3f}", "predicted_seconds": f"{advised['predicted_seconds']:.3f}",
+                    "measured_seconds": f"{row['seconds']:.3f}", "slowdown": f"{row['seconds'] / seconds:.2f}",
+                    "least_seconds": f"{row['least']:.3f}", "most_seconds": f"{row['most']:.3f}",
+                })
+                sys.stdout.flush()
 
 
 def main():
-    sweephand, device, *names = sys.argv[1:]
-    out = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
-    out.writeheader()
-    with tempfile.TemporaryDirectory(dir=WORK) as folder:
-        for name in names or PROGRAMS:
-            command = list(PROGRAMS[name])
-            if name == "gcc":
-                command[0] = subprocess.run(["gcc", "-print-prog-name=cc1"], check=True, capture_output=True, text=True).stdout.strip()
-            if name in MAKE:
-                subprocess.run(MAKE[name], shell=True, cwd=folder, check=True)
-            trace = str(pathlib.Path(folder, f"{name}.swt"))
-            subprocess.run([sweephand, "record", "-o", trace, "--", *command], cwd=folder, check=True,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            info = json.loads(subprocess.run([sweephand, "info", trace, "--format", "json"], check=True, capture_output=True).stdout)
-            pages = info["totals"]["distinct_pages"]
-            native = {}
-            for paged_by in ("run", "kernel"):
-                how = launch(sweephand, paged_by, 4 * pages + 16384, folder)
-                native[paged_by] = statistics.median(counts([*how, *command], folder)["wall_ns"] / 1e9 for _ in range(ROUNDS))
-            cells = [(paged_by, max(int(share * pages), 1024)) for share in SHARES for paged_by in ("run", "kernel")]
-            runs = {cell: [] for cell in cells}
-            for _ in range(ROUNDS):
-                for paged_by, memory in cells:
-                    try:
-                        runs[paged_by, memory].append(counts([*launch(sweephand, paged_by, memory, folder), *command], folder))
-                    except subprocess.CalledProcessError as error:
-                        # The kernel ends a program if all that it could take is just being written.
-                        print(f"{name}: {error.args[0]} under {paged_by} in {memory} pages", file=sys.stderr)
-            for (paged_by, memory), found in runs.items():
-                if not found:
-                    continue
-                walls = [run["wall_ns"] / 1e9 for run in found]
-                measured = statistics.median(walls)
-                row = predict(sweephand, trace, device, native[paged_by], paged_by, memory)
-                predicted = row["predicted_seconds"]
-                out.writerow({
-                    "program": name, "paged_by": paged_by, "memory_mib": f"{memory * PAGE / 2**20:.1f}",
-                    "native_seconds": f"{native[paged_by]:.3f}", "predicted_seconds": f"{predicted:.3f}",
-                    "measured_seconds": f"{measured:.3f}", "error_percent": f"{100 * (predicted / measured - 1):.1f}",
-                    "predicted_pages_read": row["predicted_pages_read"],
-                    "pages_read": statistics.median_low(run["pages_read"] or 0 for run in found),
-                    "predicted_pages_written": row["predicted_pages_written"],
-                    "pages_written": statistics.median_low(run["pages_written"] or 0 for run in found),
-                    "least_seconds": f"{min(walls):.3f}", "most_seconds": f"{max(walls):.3f}",
-                })
-                sys.stdout.flush()
+    what, sweephand, folder, *rest = sys.argv[1:]
+    folder = pathlib.Path(folder).resolve()
+    match what:
+        case "record":
+            record(sweephand, folder, rest or PROGRAMS)
+        case "run":
+            run(sweephand, folder, rest or PROGRAMS)
+        case "table":
+            table(sweephand, folder, *rest)
+        case "slowdown":
+            slowdown(sweephand, folder, rest[0], rest[1:] or PROGRAMS)
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":
