@@ -3,18 +3,18 @@
 
     sudo bench/time/predict.py record SWEEPHAND FOLDER [PROGRAM...]
     sudo bench/time/predict.py run SWEEPHAND FOLDER [PROGRAM...]
-    bench/time/predict.py table SWEEPHAND FOLDER DEVICE.toml > bench/time/results/DATE.csv
-    sudo bench/time/predict.py slowdown SWEEPHAND FOLDER DEVICE.toml [PROGRAM...] > bench/time/results/DATE-slowdown.csv
+    bench/time/predict.py table SWEEPHAND FOLDER DEVICE.toml > DATE.csv
+    sudo bench/time/predict.py slowdown SWEEPHAND FOLDER DEVICE.toml [PROGRAM...] > SLOWDOWN.csv
 
-`record` makes the programs' input in FOLDER, and records each once with the Valgrind recorder. `run`
-times each with all memory, and runs it in three memory sizes under two policies of `sweephand run`
-and under `sweephand run --kernel`, by turns; what it measures is kept in FOLDER. `table` predicts
-the same from the traces, and prints both. `slowdown` asks `advise --slowdown 1.2` how much memory is
-enough, and runs the programs in it.
+`record` makes the programs' input in FOLDER, and records each once with the Valgrind recorder.
+`run` times each with all memory, and runs it in three memory sizes under two policies of
+`sweephand run` and under `sweephand run --kernel`, by turns; what it measures is kept in FOLDER.
+`table` predicts the same from the traces, and prints both. `slowdown` asks `advise --slowdown 1.2`
+how much memory is enough, and runs the programs in it.
 
-SWEEPHAND is the command. DEVICE.toml is what `SWEEPHAND devices FOLDER -o DEVICE.toml` has measured:
-pages go to FOLDER. Needs root, Valgrind, Debian's sort, sqlite3, python3 with numpy, perl, gcc,
-mawk, xz, zstd and git.
+SWEEPHAND is the command. DEVICE.toml is what `SWEEPHAND devices FOLDER -o DEVICE.toml` has
+measured: pages go to FOLDER. Needs root, Valgrind, Debian's sort, sqlite3, python3 with numpy,
+perl, gcc, mawk, xz, zstd and git.
 """
 
 import csv
@@ -212,7 +212,7 @@ def slowdown(sweephand, folder, device, names):
             with_all = [*launch_native(sweephand, KERNEL if paged_by == KERNEL else POLICIES[0], pages, folder), *command_of(name)]
             seconds = median_row([measured(with_all, folder) for _ in range(ROUNDS)])["seconds"]
             command = [sweephand, "advise", folder / f"{name}.swt", "--slowdown", str(FACTOR), "--device", device, "--native",
-                       str(seconds), "--format", "json", "--lines", "0"]
+                       str(seconds), "-p", ",".join(POLICIES), "--format", "json", "--lines", "0"]
             advised = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["time"][paged_by]
             policy = KERNEL if paged_by == KERNEL else advised["policy"]
             memory = advised["limit_bytes"]

@@ -1,14 +1,14 @@
 //! What a program's faults would be if some of its objects were in huge pages, of 2 MiB.
 //!
-//! A huge page is one unit: a fault brings in all of it, and all of it goes at once. So it pays where
-//! its pages are used together, and wastes memory and transfers where they are not. Policies of the
-//! registry know pages of one size only. So this is CLOCK over units of two sizes: a queue, from
-//! whose front units go until there is room, and to whose end those go that were referenced.
-//! Without huge pages it is the policy `clock`, but for pages that are given up: `clock` fills their
-//! frames where they are, and here what comes next goes to the end.
+//! A huge page is one unit: a fault brings in all of it, and all of it goes at once. So it pays
+//! where its pages are used together, and wastes memory and transfers where they are not. Policies
+//! of the registry know pages of one size only. So this is CLOCK over units of two sizes: a queue,
+//! from whose front units go until there is room, and to whose end those go that were referenced.
+//! Without huge pages it is the policy `clock`, but for pages that are given up: `clock` fills
+//! their frames where they are, and here what comes next goes to the end.
 //!
-//! A region of 2 MiB is a huge page if it lies wholly in one of the objects, at an address that is a
-//! multiple of 2 MiB, as with Linux. What does not is in small pages.
+//! A region of 2 MiB is a huge page if it lies wholly in one of the objects, at an address that is
+//! a multiple of 2 MiB, as with Linux. What does not is in small pages.
 
 use crate::SweepError;
 use crate::attribution::Owners;
