@@ -517,6 +517,8 @@ impl Observer for PagingObserver {
         }
         if matches!(before.place, Place::Unasked | Place::Filled) {
             self.pages_ahead -= 1;
+            // What it sets off may not take it for one that was never used.
+            self.pages[page.index()].place = Place::Resident;
         }
         match before.place {
             Place::Nowhere => self.fill(&mut now, page),
@@ -675,6 +677,18 @@ mod tests {
         }));
         let prediction = predict(&pairs, device(), Paging::Run, "clock", 600);
         assert!(prediction.paging.pages_ahead > 0, "{prediction:?}");
+    }
+
+    /// A page that is used sets off the next window, for which the oldest pages read ahead have to
+    /// go: it is not one of them any more.
+    #[test]
+    fn a_page_that_is_used_is_not_gone_at_the_same_time() {
+        let page = |time: u64| if time % 50 == 0 { 1 + time / 600 } else { 256 + time % 40 };
+        let small = trace((0..3000).map(|time| (page(time), time % 3 == 0)));
+        for (paging, frames) in [(Paging::Run, 2), (Paging::Run, 22), (Paging::Kernel, 22)] {
+            let prediction = predict(&small, device(), paging, "clock", frames);
+            assert!(prediction.paging.pages_ahead <= 45, "{prediction:?}");
+        }
     }
 
     #[test]
