@@ -25,7 +25,6 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "cargo run --release -p own-policy",
         "a release build; examples/own-policy tests itself",
     ),
-    ("docs/advice.md", "sudo python3 bench/advice/run.py", "compiles, records and runs programs for minutes"),
     ("docs/logs.md", "perf script ", "needs a recording of perf"),
     (
         "docs/papers.md",
