@@ -25,6 +25,9 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "cargo run --release -p own-policy",
         "a release build; examples/own-policy tests itself",
     ),
+    ("docs/advice.md", "mkdir /var/tmp/advice", "is for the next two"),
+    ("docs/advice.md", "python3 bench/advice/run.py record", "compiles and records programs for minutes"),
+    ("docs/advice.md", "python3 bench/advice/run.py count", "needs the recordings of the one before"),
     ("docs/logs.md", "perf script ", "needs a recording of perf"),
     (
         "docs/papers.md",
