@@ -51,7 +51,7 @@ pub fn with_huge_pages(
     let page_bytes = trace.header().metadata.page_size;
     let huge = (HUGE_BYTES / page_bytes).max(1);
     let mut owners = Owners::new(page_bytes);
-    let mut space = Space { huge, numbers: Vec::new(), regions: vec![0..0] };
+    let mut space = Space { huge, numbers: Vec::new(), regions: std::iter::once(0..0).collect() };
     let mut runs: Vec<Run<'_>> = choices.iter().map(|which| Run::new(which, frames as u64, huge)).collect();
     let mut chunk = Chunk::new();
     for index in 0..trace.chunks() {
