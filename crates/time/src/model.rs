@@ -683,7 +683,7 @@ mod tests {
     /// go: it is not one of them any more.
     #[test]
     fn a_page_that_is_used_is_not_gone_at_the_same_time() {
-        let page = |time: u64| if time % 50 == 0 { 1 + time / 600 } else { 256 + time % 40 };
+        let page = |time: u64| if time.is_multiple_of(50) { 1 + time / 600 } else { 256 + time % 40 };
         let small = trace((0..3000).map(|time| (page(time), time % 3 == 0)));
         for (paging, frames) in [(Paging::Run, 2), (Paging::Run, 22), (Paging::Kernel, 22)] {
             let prediction = predict(&small, device(), paging, "clock", frames);
