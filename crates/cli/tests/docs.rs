@@ -143,6 +143,7 @@ fn summary(entries: &[Value]) -> String {
         ("Tutorial", "tutorial.md"),
         ("Glossary", "glossary.md"),
         ("What a report says", "report.md"),
+        ("Advice, followed: three programs", "advice.md"),
         ("Watching a running program", "watch.md"),
         ("Recording at full speed", "record-live.md"),
         ("Seconds: how much slower in less memory", "seconds.md"),
