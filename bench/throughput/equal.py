@@ -26,7 +26,8 @@ def rows(binary, trace, kept):
         text = run.stdout
         if path:
             path.write_text(text, encoding="utf-8")
-    return list(csv.DictReader(io.StringIO(text)))
+    # Not where the trace is: kept rows may be from another folder.
+    return [row | {"trace": trace.name} for row in csv.DictReader(io.StringIO(text))]
 
 
 def main():

@@ -31,11 +31,11 @@
 //! Cost: hit O(1). A fault would have to look at all M pages, because every reference moves ranks
 //! and weights. Instead, the log is looked at in blocks of 64 places, and in groups of 8 blocks. As
 //! long as a page is not used, neither its place nor its use count nor its arrival in FIFO changes.
-//! So a summary of a block holds, once the block is full: up to 8 corners, each an arrival and a use
-//! count, one of which is below those of each page. They bound the scores of its pages. A fault
-//! looks only into blocks that could beat the best score found. The same holds for a group. A fault
-//! looks at the groups, at the blocks of few of them, and into few of those; O(M) at worst. About
-//! 60 bytes a page seen.
+//! Once a block is full, it gets a summary of up to 8 corners. A corner is an arrival and a use
+//! count, and for each page of the block there is a corner that is not above it. So corners bound
+//! the scores of the pages. A fault looks only into blocks that could beat the best score found.
+//! The same holds for a group. A fault looks at the groups, at the blocks of few of them, and into
+//! few of those; O(M) at worst. About 60 bytes a page seen.
 
 mod lfu_list;
 mod ranked_list;

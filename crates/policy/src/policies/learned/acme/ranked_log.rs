@@ -107,8 +107,8 @@ impl<const SETS: usize> RankedLog<SETS> {
         self.marks[place / BLOCK_PLACES][set] >> (place % BLOCK_PLACES) & 1 != 0
     }
 
-    /// The place of a page that is in a set, or was in one since the log was compacted; otherwise the
-    /// first place. A page in no set may have left any place to others.
+    /// The place of a page that is in a set, or was in one since the log was compacted; otherwise
+    /// the first place.
     #[inline]
     pub(super) fn last_place_of(&self, page: PageId) -> usize {
         self.place.get(page).saturating_sub(1) as usize
@@ -230,7 +230,8 @@ impl<const SETS: usize> RankedLog<SETS> {
         }
     }
 
-    /// Pages of a set before a place, or in all if there is no such place yet. As of the last count.
+    /// Pages of a set before a place, or in all if there is no such place yet. As of the last
+    /// count.
     #[inline]
     pub(super) fn rank(&self, place: usize, set: usize) -> usize {
         if place <= self.start[set] {
