@@ -3,6 +3,7 @@
 last fault and hand step. See README.md."""
 
 import argparse
+import collections
 import csv
 import io
 import subprocess
@@ -47,8 +48,10 @@ def main():
         cells += len(before)
         differing += len(wrong)
         policies = len({row["policy"] for row in before})
-        print(f"{trace.name}: {len(before)} cells of {policies} policies, {len(wrong)} differ", flush=True)
-        for old, new in wrong[:5]:
+        by_policy = collections.Counter(old["policy"] for old, _ in wrong)
+        which = "".join(f", {count} of {policy}" for policy, count in by_policy.items())
+        print(f"{trace.name}: {len(before)} cells of {policies} policies, {len(wrong)} differ{which}", flush=True)
+        for old, new in wrong[:2]:
             changed = {name: (old[name], new[name]) for name in old if old[name] != new[name]}
             print(f"  {old['policy']} {old['memory_pages']} pages: {changed}")
     print(f"{len(traces)} traces, {cells} cells, {differing} differ")
