@@ -118,7 +118,7 @@ LOOP = r"""
 #include <stdlib.h>
 int main(void)
 {
-    char *table = malloc(1 << 20);
+    volatile char *table = malloc(1 << 20);
     for (int round = 0; round < 8; round++)
         for (int at = 0; at < 1 << 20; at += 4096)
             table[at]++;
