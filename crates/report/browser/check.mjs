@@ -265,6 +265,15 @@ try {
   const gone = new Promise((done) => browser.on('exit', done));
   browser.kill();
   await gone;
-  rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+  // The browser's other processes may write to the profile for a moment longer.
+  for (let left = 50; ; left--) {
+    try {
+      rmSync(profile, { recursive: true, force: true });
+      break;
+    } catch (error) {
+      if (left === 0 || error.code !== 'ENOTEMPTY') throw error;
+      await new Promise((done) => setTimeout(done, 100));
+    }
+  }
 }
 process.exitCode = failures.length ? 1 : 0;
