@@ -44,6 +44,7 @@
 //! | `mailbox`, `gate` | how the program's threads call the agent; what keeps them from changes |
 //! | `credentials`, `rlimits`, `environment` | the program's rights, limits and environment |
 //! | `last`, `failure` | the end of a process; the end with a message |
+//! | `supervisor` | the command, as a process that begins sees it |
 //! | `moves` | how many pages the kernel has moved |
 //! | `pagemap`, `maps`, `roots` | what the kernel lists, and where the agent opens files |
 //! | `own`, `thread`, `wait`, `clock` | the pager's own memory, threads, waiting, time |
@@ -119,6 +120,7 @@ pub mod staging;
 pub mod start;
 mod stock;
 pub mod store;
+mod supervisor;
 mod symbols;
 mod syscall;
 mod tenant;

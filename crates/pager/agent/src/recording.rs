@@ -12,6 +12,7 @@
 
 use crate::changes::{block_moves, catch_up};
 use crate::clock::now_ns;
+use crate::environment::forget_run;
 use crate::evict::unmap;
 use crate::faults;
 use crate::kernel::PAGE_BYTES;
@@ -20,17 +21,23 @@ use crate::manage::manage_all;
 use crate::pages::{State, page_start};
 use crate::rest::empty_limbo;
 use crate::rooms::Rooms;
+use crate::supervisor::is_elsewhere;
 use crate::window::Window;
 use alloc::vec::Vec;
 use rustix::process::{Pid, getppid};
 use sweephand_policy::PageId;
 
-/// Begins, if the command wants this process recorded and it can be.
+/// Begins, if the command wants this process recorded and it can be. The command may have been
+/// killed just now.
 pub(crate) fn begin(rooms: &mut Rooms) {
     let order = &rooms.control.order;
+    let is_heard = rooms.program.supervisor.is_some() || is_elsewhere(rooms.control);
+    if order.is_recording() && !is_heard {
+        forget_run(rooms.control);
+    }
     // The command starts the program itself, and other programs are started by that.
     let is_first = getppid().map_or(0, Pid::as_raw_pid) == order.supervisor;
-    if order.is_recording() && (is_first || order.recording.children != 0) {
+    if order.is_recording() && is_heard && (is_first || order.recording.children != 0) {
         rooms.window = Window::open(rooms.control).ok();
     }
 }

@@ -251,7 +251,12 @@ pub(crate) fn open_store(control: &Control) -> OwnedFd {
 pub(crate) fn open_roots(control: &Control) {
     let directory = control.order.directory.as_str();
     let path = CString::new(directory).unwrap_or_default();
-    if let Err(error) = roots::begin(&path) {
+    let begun = roots::begin(&path).or_else(|error| match control.order.is_recording() {
+        false => Err(error),
+        // The directory is gone if the command was killed, and nothing is to be written.
+        true => roots::begin(c"/proc"),
+    });
+    if let Err(error) = begun {
         give_up(format_args!("{directory}, or /proc: cannot be opened: {error}"));
     }
 }

@@ -11,9 +11,8 @@ use crate::kernel::{OpenError, PAGE_BYTES, Userfaultfd};
 use crate::mailbox::{Call, MAILBOX};
 use crate::program::features;
 use crate::rlimits::{self, Raised};
-use crate::roots::open_proc;
 use crate::symbols::{is_gnu_library, is_sanitized};
-use crate::{fork, hooks, memfd, own};
+use crate::{fork, hooks, memfd, own, supervisor};
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
 use core::ptr;
@@ -21,7 +20,7 @@ use core::sync::atomic::Ordering;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
+use rustix::process::geteuid;
 
 /// Begins to page the program that this library has been loaded into, if its environment says so.
 /// `library` is where the library is in memory.
@@ -133,31 +132,6 @@ extern "C" fn first_main(control: usize) -> ! {
     agent_thread::close_all();
     // SAFETY: the block that `begin` has mapped.
     let control = unsafe { &*(control as *const Control) };
-    let make = || Agent::new(control, open_supervisor(control));
+    let make = || Agent::new(control, supervisor::open(control));
     agent_thread::keep(rlimits::without(Raised::Descriptors, make)).run()
-}
-
-/// What becomes readable when the command ends; nothing if it has ended in good order. Nothing
-/// either in another namespace of processes than the command's, where its number is that of no
-/// process or of another: a program that begins there is not ended with it.
-fn open_supervisor(control: &Control) -> Option<OwnedFd> {
-    let namespace = open_proc(c"self/ns/pid", OFlags::RDONLY).and_then(|file| fstat(&file));
-    if namespace.is_ok_and(|namespace| namespace.st_ino != control.order.pid_namespace) {
-        return None;
-    }
-    let pid = Pid::from_raw(control.order.supervisor);
-    let opened = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    // In this order: it says so before it ends.
-    if control.is_released() {
-        return None;
-    }
-    match opened {
-        // The program goes on unrecorded.
-        None if control.order.is_recording() => {
-            control.end_recording();
-            None
-        }
-        None => give_up(format_args!("sweephand run is gone")),
-        opened => opened,
-    }
 }
