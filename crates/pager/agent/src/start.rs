@@ -17,7 +17,6 @@ use core::arch::asm;
 use core::ffi::{CStr, c_char};
 use core::ptr;
 use core::sync::atomic::Ordering;
-use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::process::geteuid;
