@@ -336,6 +336,11 @@ impl Cgroup {
         number(&self.read(file)?)
     }
 
+    /// Has the kernel bring its counts up to date, which it does for whoever reads them.
+    pub(crate) fn count(&self) {
+        let _ = self.read("memory.stat");
+    }
+
     /// A count of `memory.stat`.
     pub(crate) fn stat(&self, name: &str) -> Option<u64> {
         field(&self.read("memory.stat")?, name)

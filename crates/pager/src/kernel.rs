@@ -6,6 +6,7 @@
 
 use crate::cgroup::{Cgroup, Swap, field};
 use crate::error::{RunError, system};
+use crate::fresh_counts::FreshCounts;
 use crate::program::ProgramError;
 use crate::run::{Ended, Running, Watched, check_limit, swap_directory};
 use crate::statistics::{Glance, Statistics};
@@ -46,6 +47,8 @@ pub struct KernelRun {
 struct Limited {
     limit_bytes: u64,
     cgroup: Arc<Cgroup>,
+    // Ended before the cgroup is removed.
+    fresh_counts: FreshCounts,
     tidy: Tidy,
     /// Pages swapped in and out on the whole machine before the start.
     before: (Option<u64>, Option<u64>),
@@ -95,7 +98,15 @@ impl Limited {
             .map_err(system("/bin/sh: cannot be started".into()))?;
         swap_file::create(&swap)?;
         let cgroup = Arc::new(cgroup);
-        Ok(Self { limit_bytes, cgroup, tidy, before: (of_machine("pswpin"), of_machine("pswpout")) })
+        let fresh_counts =
+            FreshCounts::keep(Arc::clone(&cgroup)).map_err(system("the cgroup cannot be watched".into()))?;
+        Ok(Self {
+            limit_bytes,
+            cgroup,
+            fresh_counts,
+            tidy,
+            before: (of_machine("pswpin"), of_machine("pswpout")),
+        })
     }
 
     /// Pages moved since the start. The cgroup's own count if the kernel keeps one, otherwise the
@@ -165,6 +176,7 @@ impl KernelRun {
         statistics.major_faults = Some(usage.major_faults);
         if let Some(limited) = self.limited {
             let (kills, limit_bytes) = (limited.cgroup.oom_kills(), limited.cgroup.limit_bytes());
+            drop(limited.fresh_counts);
             limited.tidy.finish();
             if kills > 0 {
                 return Err(RunError::TooLarge { program: self.program, limit_bytes, contents: None });

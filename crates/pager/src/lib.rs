@@ -18,7 +18,8 @@
 //! [`KernelRun`] runs a program under the kernel's own paging, for comparison. [`tasks`] runs
 //! several programs under one limit. Limited programs are in a memory cgroup (`cgroup`,
 //! `enclosure`), whether the pager or the kernel pages them. A thread (`limit_keeper`) adjusts the
-//! cgroup's limit to the processes that are alive.
+//! cgroup's limit to the processes that are alive. Another (`fresh_counts`) has the kernel count in
+//! time what it pages by.
 //!
 //! The files that a run's processes open by name are in a directory that only root or the user can
 //! write to (`run_directory`). A separate process (`tidy`) removes this directory and
@@ -29,6 +30,7 @@ mod cgroup;
 mod enclosure;
 mod error;
 mod family;
+mod fresh_counts;
 mod kernel;
 mod launch;
 mod limit_keeper;

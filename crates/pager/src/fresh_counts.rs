@@ -1,0 +1,48 @@
+//! The counts by which the kernel pages a cgroup, kept fresh.
+//!
+//! Linux decides by a cgroup's statistics whether it looks for pages that are not used any more
+//! (`inactive_is_low` in `mm/vmscan.c`), and brings these statistics up to date every two seconds
+//! only. A program that fills its memory faster runs out of pages that the kernel would take, while
+//! the statistics of some time ago say that there are enough. The kernel then finds nothing to
+//! take and kills the program, although most of its memory could go to swap. Linux 6.18 did so in
+//! five of five runs of a Python program with lists at 80 % of its memory, and in none of five
+//! while somebody read `memory.stat`, for which the kernel brings the statistics up to date.
+
+use crate::cgroup::Cgroup;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often. A time takes some ten microseconds.
+const PERIOD: Duration = Duration::from_millis(10);
+
+/// A thread that has the kernel count, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct FreshCounts {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl FreshCounts {
+    /// Keeps the counts of this cgroup fresh.
+    pub(crate) fn keep(cgroup: Arc<Cgroup>) -> io::Result<Self> {
+        let (stop, stopped) = channel();
+        let thread = thread::Builder::new().name("fresh-counts".to_string()).spawn(move || {
+            while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                cgroup.count();
+            }
+        })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for FreshCounts {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
