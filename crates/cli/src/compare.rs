@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
+use std::time::Duration;
 use sweephand_output::{Output, named_by};
 use sweephand_pager::{
     Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, ReferenceBits,
@@ -298,6 +299,7 @@ impl Variant {
                     swap: args.swap.clone(),
                     prefetch_pages,
                     use_ring: true,
+                    read_delay: Duration::ZERO,
                     backend: Backend::Auto,
                     reference_bits: ReferenceBits::Auto,
                     cgroup_limit: CgroupLimit::Fitting,

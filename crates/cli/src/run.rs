@@ -7,6 +7,7 @@
 use crate::awake::Awake;
 use crate::live::{forget_stats, limit_bytes, note_on_swap, prefetch_pages, show};
 use crate::talk::say;
+use crate::watch::time;
 use anyhow::bail;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rustix::process::{Resource, getrlimit};
@@ -19,6 +20,7 @@ use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
 use sweephand_output::{Output, named_by};
 use sweephand_pager::{
     Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, ReferenceBits,
@@ -81,6 +83,10 @@ pub(crate) struct Args {
     /// system calls
     #[arg(long, value_enum, default_value = "auto")]
     io: InputOutput,
+    /// Have each read of the backing store take so much longer, one after another, as a slower disk
+    /// would: 8ms is a disk of 2005. It does without io_uring, and needs a pager in the program
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["kernel", "tasks", "pid"])]
+    read_delay: Option<Duration>,
     /// Keep the machine's processors from sleeping during the run, also under --kernel. Faults are
     /// then answered sooner, above all on virtual machines, if read-ahead does not help. Takes
     /// power, and processor time of the host. Needs root
@@ -142,6 +148,7 @@ impl Args {
             (self.tasks.is_some(), "--tasks: each task has a pager in it"),
             (self.kernel, "--kernel: there the kernel chooses by itself"),
             (self.io == InputOutput::Sync, "--io: the kernel reads and writes its swap file"),
+            (self.read_delay.is_some(), "--read-delay: the kernel reads its swap file"),
             (self.reference_bits == Bits::Software, "--reference-bits software: nobody unmaps pages there"),
             (self.cgroup_limit.is_some(), "--cgroup-limit: the limit is that of --memory"),
         ];
@@ -153,8 +160,10 @@ impl Args {
 
     /// The backend. Who sets what only an agent has wants an agent.
     fn backend(&self) -> Backend {
-        let is_of_agents =
-            self.io == InputOutput::Sync || self.reference_bits != Bits::Auto || self.cgroup_limit.is_some();
+        let is_of_agents = self.io == InputOutput::Sync
+            || self.read_delay.is_some()
+            || self.reference_bits != Bits::Auto
+            || self.cgroup_limit.is_some();
         if self.backend == Backend::Auto && is_of_agents { Backend::Anon } else { self.backend }
     }
 
@@ -166,6 +175,7 @@ impl Args {
             swap: self.swap.clone(),
             prefetch_pages: self.prefetch_pages()?,
             use_ring: self.use_ring(),
+            read_delay: self.read_delay.unwrap_or_default(),
             backend: self.backend(),
             reference_bits: match self.reference_bits {
                 Bits::Auto => ReferenceBits::Auto,

@@ -72,11 +72,12 @@ fn contents_are_right_under_every_policy() {
 
 #[test]
 fn contents_are_right_without_io_uring_or_read_ahead_and_in_the_least_memory() {
-    let options: [&[&str]; 4] = [
+    let options: [&[&str]; 5] = [
         &["--memory", "16MiB", "--policy", "clock", "--io", "sync"],
         &["--memory", "16MiB", "--policy", "clock", "--prefetch", "off"],
         &["--memory", "4MiB", "--policy", "clock-pro"],
         &["--memory", "1024p", "--policy", "lifo-plus", "--prefetch", "8"],
+        &["--memory", "23MiB", "--policy", "clock", "--read-delay", "0.01ms"],
     ];
     for options in options {
         expect_right(options, "churn", &["24", "4", "2"]);

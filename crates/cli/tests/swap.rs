@@ -601,6 +601,7 @@ fn options_that_mean_nothing_are_refused() {
         refuse(&arguments, &format!("--backend swap does not go with {expected}"));
     };
     with(&["--io", "sync"], "--io");
+    with(&["--read-delay", "8ms"], "--read-delay");
     with(&["--reference-bits", "software"], "--reference-bits software");
     with(&["--cgroup-limit", "none"], "--cgroup-limit");
     with(&["--cgroup-limit", "64MiB"], "--cgroup-limit");

@@ -3,6 +3,7 @@
 use crate::enclosure::CgroupLimit;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 use sweephand_pager_interface::spec::LiveSpec;
 
 /// How pages are taken from a program.
@@ -58,6 +59,9 @@ pub struct Options {
     pub prefetch_pages: u32,
     /// Whether to use io_uring where there is one.
     pub use_ring: bool,
+    /// What each read of the backing store takes in addition, one after another, as of a slower
+    /// disk. With it there is no io_uring.
+    pub read_delay: Duration,
     /// How pages are taken from the program.
     pub backend: Backend,
     /// How to learn which pages are in use.

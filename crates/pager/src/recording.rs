@@ -137,6 +137,7 @@ impl Recording {
             limit_pages: LIMIT_PAGES,
             prefetch_pages: NEW_PAGES_A_FAULT,
             use_ring: 0,
+            read_delay_ns: 0,
             backend: Backend::Anon as u32,
             accessed_bits: 0,
             policy: text("policy", Some("fifo"))?,

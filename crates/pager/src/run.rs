@@ -87,6 +87,7 @@ impl Run {
             limit_pages: options.limit_bytes / PAGE_BYTES,
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
+            read_delay_ns: u64::try_from(options.read_delay.as_nanos()).unwrap_or(u64::MAX),
             backend: agents_backend as u32,
             accessed_bits: door.as_ref().map_or(0, Door::number),
             policy: text("policy", Some(&policy))?,

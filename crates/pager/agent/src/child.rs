@@ -38,7 +38,9 @@ pub(crate) fn take_over(rooms: &mut Rooms, socket: OwnedFd) {
     forget(replace(&mut program.staging_uffd, Userfaultfd::from(next())));
     forget(replace(&mut program.pagemap, Pagemap::open()));
     rooms.account.reopen();
-    forget(replace(&mut rooms.disk.io, Io::new(rooms.control.order.use_ring != 0)));
+    let order = &rooms.control.order;
+    let io = Io::new(order.use_ring != 0, order.read_delay_ns);
+    forget(replace(&mut rooms.disk.io, io));
     forget(program.forking.take());
     program.orphans.drain(..).for_each(forget);
     let store = &mut rooms.disk.store;

@@ -1,7 +1,7 @@
 //! Reads and writes of the backing store while the program runs: through io_uring, or by single
 //! system calls if there is no io_uring.
 
-use crate::kernel::{read_at, write_at};
+use crate::kernel::{read_at, sleep, write_at};
 #[cfg(not(test))]
 use crate::ring::Ring;
 #[cfg(test)]
@@ -17,15 +17,20 @@ pub use crate::ring::{Completion, Direction, Request};
 pub enum Io {
     /// Requests are under way until they are reaped.
     Ring(Ring),
-    /// Requests are done when they are made; their completions wait here.
-    OneByOne(VecDeque<Completion>),
+    /// Requests are done when they are made.
+    OneByOne {
+        /// Completions that wait to be reaped.
+        done: VecDeque<Completion>,
+        /// What each read takes in addition, as of a disk with one arm.
+        read_delay_ns: u64,
+    },
 }
 
 impl Io {
-    /// Through io_uring if that is wanted and there is one.
-    pub fn new(use_ring: bool) -> Self {
-        let ring = if use_ring { Ring::new() } else { None };
-        ring.map_or_else(|| Io::OneByOne(VecDeque::new()), Io::Ring)
+    /// Through io_uring if that is wanted, there is one, and reads are not delayed.
+    pub fn new(use_ring: bool, read_delay_ns: u64) -> Self {
+        let ring = if use_ring && read_delay_ns == 0 { Ring::new() } else { None };
+        ring.map_or_else(|| Io::OneByOne { done: VecDeque::new(), read_delay_ns }, Io::Ring)
     }
 
     /// Asks for a request. It may not be on its way before [`Io::submit`].
@@ -37,7 +42,10 @@ impl Io {
         match self {
             // SAFETY: as the caller promises.
             Io::Ring(ring) => unsafe { ring.push(request) },
-            Io::OneByOne(done) => {
+            Io::OneByOne { done, read_delay_ns } => {
+                if request.direction == Direction::Read && *read_delay_ns > 0 {
+                    sleep(i64::try_from(*read_delay_ns).unwrap_or(i64::MAX));
+                }
                 // SAFETY: as the caller promises.
                 let result = unsafe { transfer(request) };
                 done.push_back(Completion { tag: request.tag, result });
@@ -55,7 +63,7 @@ impl Io {
         let completion = Completion { tag: request.tag, result };
         match self {
             Io::Ring(ring) => ring.put_aside(completion),
-            Io::OneByOne(done) => done.push_back(completion),
+            Io::OneByOne { done, .. } => done.push_back(completion),
         }
     }
 
@@ -69,7 +77,7 @@ impl Io {
     /// The next completion; waits for one with `wait`.
     pub fn reap(&mut self, wait: bool) -> Option<Completion> {
         match self {
-            Io::OneByOne(done) => done.pop_front(),
+            Io::OneByOne { done, .. } => done.pop_front(),
             Io::Ring(ring) => ring.reap(wait),
         }
     }
@@ -77,7 +85,7 @@ impl Io {
     /// Whether there are completions to reap.
     pub fn has_completions(&self) -> bool {
         match self {
-            Io::OneByOne(done) => !done.is_empty(),
+            Io::OneByOne { done, .. } => !done.is_empty(),
             Io::Ring(ring) => ring.has_completions(),
         }
     }
@@ -86,7 +94,7 @@ impl Io {
     pub fn descriptor(&self) -> Option<&OwnedFd> {
         match self {
             Io::Ring(ring) => Some(ring.descriptor()),
-            Io::OneByOne(_) => None,
+            Io::OneByOne { .. } => None,
         }
     }
 }
@@ -126,7 +134,7 @@ mod tests {
     #[test]
     fn without_a_ring_a_request_is_done_when_it_is_made() {
         let file = memfd_create(c"io", MemfdFlags::CLOEXEC).unwrap();
-        let mut io = Io::new(false);
+        let mut io = Io::new(false, 0);
         let mut bytes = [7_u8; 4096];
         let mut request = Request {
             direction: Direction::Write,
@@ -146,6 +154,13 @@ mod tests {
         // SAFETY: as above.
         assert_eq!(unsafe { transfer(&request) }, Ok(4096));
         assert_eq!(bytes, [7; 4096]);
+        // A delayed store takes its time for a read.
+        let mut slow = Io::new(true, 20_000_000);
+        let begun = std::time::Instant::now();
+        // SAFETY: as above.
+        unsafe { slow.request(&request) };
+        assert!(begun.elapsed().as_millis() >= 20, "{:?}", begun.elapsed());
+        assert_eq!(slow.reap(false).unwrap().result, Ok(4096));
         // Behind the end of the file there is nothing.
         request.offset = 8192 + 2048;
         // SAFETY: as above.

@@ -113,7 +113,7 @@ impl Rooms {
             disk: Disk {
                 staging,
                 store: Store::new(open_store(control)),
-                io: Io::new(order.use_ring != 0),
+                io: Io::new(order.use_ring != 0, order.read_delay_ns),
                 ahead: ReadAhead::new((order.prefetch_pages as usize).min(batch_pages)),
                 around: ReadAround::new(0),
                 incoming: 0,

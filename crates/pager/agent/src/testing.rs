@@ -158,7 +158,7 @@ pub(crate) fn rooms() -> (Rooms, Rc<RefCell<World>>) {
         disk: Disk {
             staging,
             store: Store::new(memfd_create(c"store", MemfdFlags::CLOEXEC).unwrap()),
-            io: Io::new(false),
+            io: Io::new(false, 0),
             ahead: ReadAhead::new(0),
             around: ReadAround::new(0),
             incoming: 0,

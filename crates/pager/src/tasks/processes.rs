@@ -249,6 +249,7 @@ impl<'a> Processes<'a> {
             limit_pages: self.frames as u64,
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
+            read_delay_ns: 0,
             backend: Backend::Anon as u32,
             // The policy and its bits are the supervisor's.
             accessed_bits: 0,

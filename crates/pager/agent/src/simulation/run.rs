@@ -151,6 +151,7 @@ impl Setting {
             limit_pages,
             prefetch_pages: prefetch,
             use_ring,
+            read_delay_ns: 0,
             backend: Backend::Anon as u32,
             accessed_bits,
             policy: text(policy),
