@@ -5,7 +5,8 @@
 //! the one before it is a hit that policies do not see. Without this rule neither LIRS nor CAR
 //! gives the published numbers; with it both do, to the digit.
 
-use crate::{Bar, Error, Item, Lab, Limit, Measurement, Published, Report, Scale};
+use crate::{Bar, Error, Figure, Item, Lab, Limit, Measurement, Published, Report, Scale};
+use sweephand_report::{ChartLine, LineChart, plot_lines};
 use sweephand_results::Table;
 use sweephand_sim::Trajectory;
 use sweephand_trace::Trace;
@@ -102,6 +103,7 @@ fn hit_ratio_table(lab: &Lab, workload: &'static str, csv: &str) -> Result<Repor
     for column in 0..COLUMNS.len() {
         report.beside((0, 3 * column + 1), (0, 3 * column + 2), Scale::Points);
     }
+    report.figures.push(hit_ratio_figure(workload, &sizes, &hit_ratios, &measured));
     let mut table = Table::new(std::iter::once("blocks").chain(others));
     for (row, blocks) in sizes.iter().enumerate() {
         let cells = beside.iter().map(|of_policy| one_decimal(of_policy[row]));
@@ -184,6 +186,29 @@ fn hit_ratio_table(lab: &Lab, workload: &'static str, csv: &str) -> Result<Repor
         );
     }
     Ok(report)
+}
+
+/// The published points of a table, and our lines.
+fn hit_ratio_figure(
+    workload: &str,
+    blocks: &[usize],
+    published: &[Vec<f64>],
+    measured: &[Vec<f64>],
+) -> Figure {
+    let of =
+        |ratios: &[f64]| blocks.iter().map(|&blocks| blocks as f64).zip(ratios.iter().copied()).collect();
+    let lines = COLUMNS.iter().zip(published.iter().zip(measured)).map(|((name, _), (theirs, ours))| {
+        ChartLine { name: (*name).into(), points: of(ours), published: of(theirs) }
+    });
+    let name = format!("Hit ratios on workload {workload} against memory size");
+    let chart = LineChart {
+        name: name.clone(),
+        x: format!("{workload}: blocks of memory"),
+        y: "hit ratio in percent".into(),
+        logarithmic: false,
+        lines: lines.collect(),
+    };
+    Figure { file: format!("hit-ratios-{workload}.svg"), name, svg: plot_lines(&chart) + "\n" }
 }
 
 /// How far the hit ratios of policies are from those that Tables 1 and 2 print for CLOCK-Pro: the

@@ -6,9 +6,10 @@
 //! that is walked once, or over and over, pushes out pages that are in constant use.
 
 use crate::workload::{generated, objects, page_numbers};
-use crate::{Bar, Error, Item, Lab, Published, Report, Scale};
+use crate::{Bar, Error, Figure, Item, Lab, Published, Report, Scale};
 use sweephand_policy::PageId;
 use sweephand_policy::registry::POLICIES;
+use sweephand_report::{ChartLine, LineChart, plot_lines};
 use sweephand_results::Table;
 use sweephand_sim::ClassCounts;
 use sweephand_trace::Trace;
@@ -314,6 +315,16 @@ const SHOWN: usize = 1;
 /// LRU-2 with references of a few look-ups taken for one: a look-up makes about 250 records.
 const LRU_2_CORRELATED: &str = "lru-2:crp=2000";
 
+/// The policies that are drawn.
+const DRAWN: [(&str, &str); 6] = [
+    ("OPT", "opt"),
+    ("LRU", "lru"),
+    ("CLOCK", "clock"),
+    ("CLOCK-Pro", "clock-pro"),
+    ("2Q", "2q"),
+    ("APR", "apr"),
+];
+
 /// What pages of the recorded look-ups are.
 const CLASSES: [&str; 4] = ["index leaf", "internal", "record", "program"];
 
@@ -379,6 +390,23 @@ fn recorded_lookups(lab: &Lab) -> Result<Report, Error> {
     report
         .tables
         .push((format!("Leaf hits, and faults a look-up in {shown} frames by what was touched."), table));
+
+    let lines = DRAWN.map(|(name, policy)| ChartLine {
+        name: name.into(),
+        points: (RECORDED_FRAMES.iter().enumerate())
+            .map(|(size, &frames)| (frames as f64, leaf_hits(at(policy), size)))
+            .collect(),
+        published: Vec::new(),
+    });
+    let name = "Leaf hits of sqlite's look-ups against memory size".to_string();
+    let chart = LineChart {
+        name: name.clone(),
+        x: "frames".into(),
+        y: "leaf hits in percent of the look-ups".into(),
+        logarithmic: false,
+        lines: lines.into(),
+    };
+    report.figures.push(Figure { file: "recorded-lookups.svg".into(), name, svg: plot_lines(&chart) + "\n" });
 
     let hits = |policy: &str| leaf_hits(at(policy), SHOWN);
     let lru = hits("lru");

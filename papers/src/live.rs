@@ -239,11 +239,10 @@ impl<'a> Workshop<'a> {
         rows.collect()
     }
 
-    /// Runs the program under a policy: its statistics.
-    pub(crate) fn run(&self, memory: &str, policy: &str, prefetch: &str) -> Result<Counts, Error> {
-        let options =
-            ["run", "--memory", memory, "--policy", policy, "--prefetch", prefetch, "--stats", "s.json"];
-        self.finish(&mut self.start(&options))?;
+    /// Runs the program under a policy, with further options: its statistics.
+    pub(crate) fn run(&self, memory: &str, policy: &str, more: &[&str]) -> Result<Counts, Error> {
+        let options = ["run", "--memory", memory, "--policy", policy, "--stats", "s.json"];
+        self.finish(&mut self.start(&[&options[..], more].concat()))?;
         let unreadable = |error: String| self.failed(error.as_bytes());
         let text = fs::read_to_string(self.path("s.json")).map_err(|error| unreadable(error.to_string()))?;
         let values: HashMap<String, serde_json::Value> =

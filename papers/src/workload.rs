@@ -1,7 +1,7 @@
 //! Workloads that experiments generate, and requirements that they check on a trace.
 
 use crate::Error;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Cursor;
 use sweephand_policy::PageId;
 use sweephand_policy::collections::Lists;
@@ -88,6 +88,55 @@ pub(crate) fn twice(trace: &Trace) -> Result<Trace, Error> {
         trace.replay(&mut EachReference { writer, reference }, &mut |_| {})?;
         Ok(EndTotals::default())
     })
+}
+
+/// A trace without the objects that are smaller than so many KiB: their pages are of no object.
+pub(crate) fn of_large_objects<const KIB: u64>(trace: &Trace) -> Result<Trace, Error> {
+    let totals = &trace.header().totals;
+    in_memory(|writer| {
+        let mut large = LargeObjects { writer, least_bytes: KIB.saturating_mul(1024), live: HashSet::new() };
+        trace.replay(&mut large, &mut |_| {})?;
+        Ok(EndTotals {
+            references: Some(totals.references),
+            instructions: totals.instructions,
+            ..EndTotals::default()
+        })
+    })
+}
+
+struct LargeObjects<'a> {
+    writer: &'a mut MemoryWriter,
+    least_bytes: u64,
+    /// The first addresses of objects that are large enough.
+    live: HashSet<u64>,
+}
+
+impl Sink for LargeObjects<'_> {
+    fn reference(&mut self, page_number: u64, write: bool) -> Result<(), sweephand_trace::Error> {
+        self.writer.reference(page_number, write)
+    }
+    fn unmap(&mut self, first_page: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
+        self.writer.unmap(first_page, pages)
+    }
+    fn remap(&mut self, from: u64, to: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
+        self.writer.remap(from, to, pages)
+    }
+    fn alloc(&mut self, address: u64, length: u64, kind: AllocKind) -> Result<(), sweephand_trace::Error> {
+        if length < self.least_bytes {
+            return Ok(());
+        }
+        self.live.insert(address);
+        self.writer.alloc(address, length, kind)
+    }
+    fn free(&mut self, address: u64) -> Result<(), sweephand_trace::Error> {
+        if self.live.remove(&address) { self.writer.free(address) } else { Ok(()) }
+    }
+    fn mark(&mut self, instructions: u64, references: u64) -> Result<(), sweephand_trace::Error> {
+        self.writer.mark(instructions, references)
+    }
+    fn map(&mut self, first_page: u64, pages: u64) -> Result<(), sweephand_trace::Error> {
+        self.writer.map(first_page, pages)
+    }
 }
 
 /// Writes a trace in memory.
@@ -273,4 +322,30 @@ pub(crate) fn objects(trace: &Trace) -> Result<Vec<Object>, Error> {
         _ => {}
     })?;
     Ok(objects.into_iter().map(|(_, object)| object).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_objects_are_taken_out_with_their_ends() {
+        let trace = in_memory(|writer| {
+            writer.alloc(0x10000, 50 << 10, AllocKind::Malloc)?;
+            writer.alloc(0x40000, 200 << 10, AllocKind::Malloc)?;
+            for page in 0x10..0x80 {
+                writer.reference(page, true)?;
+            }
+            writer.free(0x10000)?;
+            writer.free(0x40000)?;
+            Ok(EndTotals::default())
+        });
+        let trace = trace.unwrap();
+        assert_eq!(objects(&trace).unwrap().len(), 2);
+        let large = of_large_objects::<160>(&trace).unwrap();
+        let left = objects(&large).unwrap();
+        assert_eq!((left.len(), left[0].first_page, left[0].pages), (1, 0x40, 50));
+        assert_eq!(large.header().totals.records, trace.header().totals.records);
+        assert_eq!(objects(&of_large_objects::<{ u64::MAX }>(&trace).unwrap()).unwrap().len(), 0);
+    }
 }

@@ -4,27 +4,38 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use sweephand_papers::{
-    Error, Lab, Report, all_items, claims_page, every_item, items, listed_claims, measured_items, verdicts_in,
+    Error, Lab, Published, Report, all_items, claims_page, every_item, items, listed_claims, measured_items,
+    verdicts_in,
 };
 
-/// The lab of all tests, so that nothing is simulated twice; `None` if the traces are not here.
-static LAB: LazyLock<Option<Lab>> = LazyLock::new(|| {
-    std::env::var_os("SWEEPHAND_TRACES").map(|traces| {
-        // WSCLOCK's runs and APR's simulations are kept with their results. One in sixteen and one
-        // in sixty-four are run again; a full run is `sweephand reproduce wsclock apr`.
-        let [wsclock, apr] = ["wsclock-1981", "apr-2020"]
-            .map(|paper| PathBuf::from(format!("{}/{paper}/results", env!("CARGO_MANIFEST_DIR"))));
-        Lab::new(Some(PathBuf::from(traces))).recalling(&wsclock, 16).recalling(&apr, 64)
-    })
+/// The papers that have a test of their own below, and what share of the runs that are kept with
+/// their results is run again: one in so many. A full run is `sweephand reproduce`.
+const COMMITTED: [(&str, u64); 4] = [
+    ("apr-2020", 64),
+    ("clock-pro-2005", 64),
+    ("linux-mm-advanced-page-replacement", 64),
+    ("wsclock-1981", 16),
+];
+
+/// By paper, the lab of all its tests, so that nothing is simulated twice; `None` if the traces are
+/// not here.
+static LABS: LazyLock<Option<Vec<(&str, Lab)>>> = LazyLock::new(|| {
+    let traces = PathBuf::from(std::env::var_os("SWEEPHAND_TRACES")?);
+    let lab = |(paper, check_one_in)| {
+        let results = PathBuf::from(format!("{}/{paper}/results", env!("CARGO_MANIFEST_DIR")));
+        (paper, Lab::new(Some(traces.clone())).recalling(&results, check_one_in))
+    };
+    Some(COMMITTED.map(lab).into())
 });
 
 /// Runs an item, or says that its traces are not here.
 fn report(id: &str) -> Option<Report> {
-    let Some(lab) = &*LAB else {
+    let Some(labs) = &*LABS else {
         eprintln!("{id}: not checked, SWEEPHAND_TRACES is not set");
         return None;
     };
     let item = items(&[id.to_string()]).unwrap()[0];
+    let (_, lab) = labs.iter().find(|(paper, _)| *paper == item.folder).unwrap();
     Some(item.measure(lab).unwrap())
 }
 
@@ -122,6 +133,29 @@ fn every_claim_has_a_verdict_or_a_reason_why_it_has_none() {
     }
 }
 
+/// The claims that changed their grade lately, with the measurement: `claims-changed.csv`. Their grade
+/// must be that of the page.
+fn changed_grades(claims: &str) -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/claims-changed.csv");
+    let changed = Published::read(&std::fs::read_to_string(path).unwrap());
+    let [ids, before, after, measurements] =
+        ["claim", "before", "after", "measurement"].map(|name| changed.words(name));
+    let mut page = String::from(
+        "## What changed its grade\n\n| claim | before | now | the measurement |\n|---|---|---|---|\n",
+    );
+    for (row, id) in ids.iter().enumerate() {
+        let line = claims.lines().find(|line| line.starts_with(&format!("| {id} |"))).unwrap();
+        let grade = line.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        assert!(
+            grade == after[row] || grade.starts_with(&format!("{}:", after[row])),
+            "{path}: {id} is {grade}, not {}",
+            after[row]
+        );
+        page += &format!("| {id} | {} | {} | {} |\n", before[row], after[row], measurements[row]);
+    }
+    page
+}
+
 /// `SWEEPHAND_WRITE_DOCS=1` writes the page.
 #[test]
 fn the_page_of_claims_is_what_the_committed_results_say() {
@@ -130,7 +164,8 @@ fn the_page_of_claims_is_what_the_committed_results_say() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/CLAIMS.md");
     let page = format!(
         "# Claims of the papers\n\nThe claims of `claims.csv` by grade, from the committed results.\n\
-         [How verdicts are made](../docs/papers.md#verdicts).\n\n{table}"
+         [How verdicts are made](../docs/papers.md#verdicts).\n\n{table}\n{}",
+        changed_grades(&table)
     );
     if std::env::var_os("SWEEPHAND_WRITE_DOCS").is_some() {
         std::fs::write(path, &page).unwrap();
@@ -139,33 +174,29 @@ fn the_page_of_claims_is_what_the_committed_results_say() {
     assert!(committed == page, "{path} is not what the results say: run this with SWEEPHAND_WRITE_DOCS=1");
 }
 
-/// The papers that have a test of their own below.
-const COMMITTED: [&str; 4] =
-    ["apr-2020", "clock-pro-2005", "linux-mm-advanced-page-replacement", "wsclock-1981"];
-
 #[test]
 fn the_committed_results_of_every_paper_are_compared() {
-    assert!(all_items().all(|item| COMMITTED.contains(&item.folder)));
+    assert!(all_items().all(|item| COMMITTED.iter().any(|(paper, _)| *paper == item.folder)));
 }
 
 #[test]
 fn the_committed_results_of_apr_are_what_comes_out() {
-    expect_committed_results(COMMITTED[0]);
+    expect_committed_results(COMMITTED[0].0);
 }
 
 #[test]
 fn the_committed_results_of_clock_pro_are_what_comes_out() {
-    expect_committed_results(COMMITTED[1]);
+    expect_committed_results(COMMITTED[1].0);
 }
 
 #[test]
 fn the_committed_results_of_linux_are_what_comes_out() {
-    expect_committed_results(COMMITTED[2]);
+    expect_committed_results(COMMITTED[2].0);
 }
 
 #[test]
 fn the_committed_results_of_wsclock_are_what_comes_out() {
-    expect_committed_results(COMMITTED[3]);
+    expect_committed_results(COMMITTED[3].0);
 }
 
 /// What is measured depends on the machine and the day, so it is not compared; but it says which
