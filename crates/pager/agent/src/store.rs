@@ -1,12 +1,8 @@
 //! The backing store: which slot of which file holds which page's contents.
 //!
-//! Slots are handed out in runs, so that a batch of evicted pages is one write or a few. A slot is
-//! free again as soon as its page has been read back. If the page is evicted again, it is written
-//! to the current end of the log.
-//!
-//! The file grows so that writes need not be cut into small ones, but within bounds. It is extended
-//! while at least half of it is in use. Up to four times what is in use, the store looks for runs
-//! of at least 8 free slots. Beyond that it takes any slot.
+//! Slots are handed out in runs (`slots.rs` of crates/pager/interface says how), so that a batch of
+//! evicted pages is one write or a few. A slot is free again as soon as its page has been read
+//! back. If the page is evicted again, it is written to the current end of the log.
 //!
 //! A fork freezes the file. Parent and child both read what they had there, and each writes to a
 //! new file of its own. The kernel frees a file's space when the last process has closed it. No
@@ -14,14 +10,12 @@
 
 use alloc::vec::Vec;
 use rustix::fd::OwnedFd;
+use sweephand_pager_interface::slots::Slots;
 
 /// Bits of a slot's number within its file; the file's number is above.
 const SLOT_BITS: u32 = 28;
 /// Files that a process may read from: its own, and those from before each fork.
 pub const MOST_FILES: usize = 16;
-/// Free slots that are worth a write of their own.
-const WORTHY_RUN: usize = 8;
-
 /// Most slots that space is asked for in advance; asking takes as long as several writes do.
 const RESERVED_SLOTS: usize = 4096;
 
@@ -38,83 +32,21 @@ pub fn location(slot: Slot) -> (usize, u64) {
 pub struct StoreFile {
     /// The file, open for direct I/O.
     pub file: OwnedFd,
-    /// A bit a slot: set if in use.
-    used: Vec<u64>,
-    /// Slots that the file has.
-    slots: usize,
+    slots: Slots,
     /// Slots that there is space for on the disk.
     reserved: usize,
-    /// Bits set.
-    in_use: usize,
-    /// The slot at which the log continues.
-    head: usize,
 }
 
 impl StoreFile {
     fn new(file: OwnedFd) -> Self {
-        Self { file, used: Vec::new(), slots: 0, reserved: 0, in_use: 0, head: 0 }
-    }
-
-    fn is_used(&self, slot: usize) -> bool {
-        self.used[slot / 64] >> (slot % 64) & 1 != 0
-    }
-
-    fn flip(&mut self, slot: usize) {
-        self.used[slot / 64] ^= 1 << (slot % 64);
-    }
-
-    /// Takes free slots from the head of the log on, in runs of at least `shortest`, once round at
-    /// most.
-    fn take(&mut self, wanted: usize, shortest: usize, mut taken: impl FnMut(usize)) -> usize {
-        let (mut left, mut looked) = (wanted, 0);
-        while left > 0 && looked < self.slots {
-            if self.head >= self.slots {
-                self.head = 0;
-            }
-            let start = self.head;
-            let mut end = start;
-            while end < self.slots && end - start < left && !self.is_used(end) {
-                end += 1;
-            }
-            if end - start >= shortest.min(left) {
-                for slot in start..end {
-                    self.flip(slot);
-                    taken(slot);
-                }
-                self.in_use += end - start;
-                left -= end - start;
-            }
-            looked += end - start;
-            self.head = end;
-            // Over what is in use, by words where they are full.
-            while self.head < self.slots && self.is_used(self.head) {
-                let step = if self.head.is_multiple_of(64) && self.used[self.head / 64] == u64::MAX {
-                    64
-                } else {
-                    1
-                };
-                self.head += step;
-                looked += step;
-            }
-            looked += 1;
-        }
-        wanted - left
-    }
-
-    fn extend(&mut self, by: usize) {
-        self.slots += by;
-        self.used.resize(self.slots.div_ceil(64), 0);
+        Self { file, slots: Slots::default(), reserved: 0 }
     }
 
     /// What it needs to have space for all of its slots, and an eighth more.
     fn growth(&self, file: usize) -> Option<Growth> {
-        let wished = self.slots + (self.slots / 8).min(RESERVED_SLOTS);
-        (self.slots > self.reserved).then_some(Growth {
-            file,
-            from: self.reserved,
-            least: self.slots,
-            wished,
-        })
+        let least = self.slots.count();
+        let wished = least + (least / 8).min(RESERVED_SLOTS);
+        (least > self.reserved).then_some(Growth { file, from: self.reserved, least, wished })
     }
 }
 
@@ -174,7 +106,7 @@ impl Store {
 
     /// Whether the file written to holds anything.
     pub fn current_is_empty(&self) -> bool {
-        self.files[self.current].as_ref().is_none_or(|file| file.in_use == 0)
+        self.files[self.current].as_ref().is_none_or(|file| file.slots.in_use() == 0)
     }
 
     /// Writes to `file` from now on; what the others hold stays readable. Gives it back if no
@@ -189,7 +121,7 @@ impl Store {
     /// The file, other than the one written to, that holds the fewest pages.
     pub fn emptiest(&self) -> Option<usize> {
         let others = self.files.iter().enumerate().filter(|(number, _)| *number != self.current);
-        let held = |file: &Option<StoreFile>| file.as_ref().map(|file| file.in_use);
+        let held = |file: &Option<StoreFile>| file.as_ref().map(|file| file.slots.in_use());
         others.filter_map(|(number, file)| Some((held(file)?, number))).min().map(|(_, number)| number)
     }
 
@@ -206,26 +138,8 @@ impl Store {
         let current = self.current;
         let number = (current as u32) << SLOT_BITS;
         let file = self.writing();
-        let mut left = pages;
-        let mut taken = |slot: usize| slots.push(number | slot as u32);
-        if file.slots >= 2 * (file.in_use + pages) {
-            left -= file.take(left, WORTHY_RUN, &mut taken);
-        }
-        if left > 0 && file.slots >= 4 * (file.in_use + left) {
-            left -= file.take(left, 1, &mut taken);
-        }
-        if left == 0 {
-            return None;
-        }
-        let end = file.slots;
-        file.extend(left);
-        (end..end + left).for_each(|slot| {
-            file.flip(slot);
-            taken(slot);
-        });
-        file.in_use += left;
-        file.head = file.slots;
-        assert!(file.slots < 1 << SLOT_BITS, "a backing store of 1 TiB is the most there can be");
+        file.slots.allocate(pages, |slot| slots.push(number | slot as u32));
+        assert!(file.slots.count() < 1 << SLOT_BITS, "a backing store of 1 TiB is the most there can be");
         file.growth(current)
     }
 
@@ -233,10 +147,8 @@ impl Store {
     pub fn free(&mut self, slot: Slot) {
         let (number, slot) = location(slot);
         let file = self.files[number].as_mut().expect("slots of a file keep it open");
-        debug_assert!(file.is_used(slot as usize), "slot {slot} is free already");
-        file.flip(slot as usize);
-        file.in_use -= 1;
-        if file.in_use == 0 && number != self.current {
+        file.slots.free(slot as usize);
+        if file.slots.in_use() == 0 && number != self.current {
             self.files[number] = None;
         }
     }

@@ -12,6 +12,7 @@
 //! | `memory` | how much memory a live run has to be given |
 //! | `recording` | the records of a live recording, and the files that they come in |
 //! | `readahead`, `readaround` | windows read along streams; windows read around single faults |
+//! | `slots` | which slots of a backing store are in use, and which are handed out next |
 #![no_std]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -25,4 +26,5 @@ pub mod memory;
 pub mod readahead;
 pub mod readaround;
 pub mod recording;
+pub mod slots;
 pub mod spec;
