@@ -3,7 +3,7 @@
 
     sudo bench/time/predict.py record SWEEPHAND FOLDER [PROGRAM...]
     sudo bench/time/predict.py run SWEEPHAND FOLDER [PROGRAM...]
-    bench/time/predict.py table SWEEPHAND FOLDER DEVICE.toml > DATE.csv
+    bench/time/predict.py table SWEEPHAND FOLDER DEVICE.toml [PROGRAM...] > DATE.csv
     sudo bench/time/predict.py slowdown SWEEPHAND FOLDER DEVICE.toml [PROGRAM...] > SLOWDOWN.csv
 
 `record` makes the programs' input in FOLDER, and records each once with the Valgrind recorder.
@@ -21,11 +21,12 @@ import csv
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
 
-ROUNDS = 2
+ROUNDS = 3
 SHARES = (0.65, 0.8, 0.9)
 POLICIES = ("clock", "clock-pro")
 KERNEL = "kernel"
@@ -33,9 +34,10 @@ KERNEL = "kernel"
 # page of page tables for 512 pages, twice.
 KERNELS_PAGES = 200
 FACTOR = 1.2
-MOST_SECONDS = 15
+MOST_SECONDS = 12
 PAGE = 4096
 # The same order in hashes at every run, no threads that were not asked for.
+COUNTS = ("pages_read", "pages_written", "zero_fill_faults", "refaults", "refaults_in_flight", "unasked_pages", "unused_pages")
 ENVIRONMENT = {**os.environ, "LC_ALL": "C", "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0", "PERL_PERTURB_KEYS": "0",
                "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "Haswell"}
 
@@ -134,7 +136,7 @@ def measured(command, folder):
 def median_row(runs):
     """What is kept of some runs."""
     walls = [run["wall_ns"] / 1e9 for run in runs]
-    middle = {count: statistics.median_low(run[count] or 0 for run in runs) for count in ("pages_read", "pages_written")}
+    middle = {count: statistics.median_low(run[count] or 0 for run in runs) for count in COUNTS}
     return {"seconds": statistics.median(walls), "least": min(walls), "most": max(walls), **middle}
 
 
@@ -168,17 +170,19 @@ def run(sweephand, folder, names):
         runs = {cell: [] for cell in launches}
         for _ in range(ROUNDS):
             for cell, words in launches.items():
-                runs[cell].append(measured([*words, *command_of(name)], folder))
+                # What was ended once would be so again.
+                if None not in runs[cell]:
+                    runs[cell].append(measured([*words, *command_of(name)], folder))
         rows = {cell: median_row(found) for cell, runs_of in runs.items() if (found := [one for one in runs_of if one])}
         kept = {"pages": pages, "native": {policy: row["seconds"] for (policy, memory), row in rows.items() if memory is None},
                 "cells": [{"policy": policy, "memory_pages": memory, **row} for (policy, memory), row in rows.items() if memory]}
         (folder / f"{name}.json").write_text(json.dumps(kept))
 
 
-def table(sweephand, folder, device):
+def table(sweephand, folder, device, *names):
     out = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     out.writeheader()
-    for name in PROGRAMS:
+    for name in names or PROGRAMS:
         if not (folder / f"{name}.json").exists():
             continue
         kept = json.loads((folder / f"{name}.json").read_text())
@@ -235,7 +239,9 @@ def slowdown(sweephand, folder, device, names):
 
 def main():
     what, sweephand, folder, *rest = sys.argv[1:]
-    folder = pathlib.Path(folder).resolve()
+    # Programs run in the folder.
+    sweephand, folder = shutil.which(sweephand) or sweephand, pathlib.Path(folder).resolve()
+    sweephand = str(pathlib.Path(sweephand).resolve())
     match what:
         case "record":
             record(sweephand, folder, rest or PROGRAMS)

@@ -2,7 +2,8 @@
 //!
 //! A file without a name is made in the directory, so nothing is left behind however the
 //! measurement ends. It is filled first, so that reads do not find holes. Then it is read and
-//! written at random places, by direct I/O, one request or several at a time. Half of each page is
+//! written at random places, by direct I/O, one request or several at a time. Last, single pages are
+//! read while another thread writes, as in paging, where for each page that comes another goes. Half of each page is
 //! random and half is zeros, so that a device that compresses has something to do.
 
 use crate::device::{Device, Figures, Measurement};
@@ -34,6 +35,9 @@ const PATTERNS: [(usize, usize); 7] = [
     (512 << 10, 1),
     (512 << 10, 4),
 ];
+
+/// Bytes of a write beside which pages are read: a batch of the pager's in 32 MiB.
+const BESIDE_BYTES: usize = 64 << 10;
 
 /// Why a device cannot be measured.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +108,7 @@ pub fn calibrate(
             return Err(failed(io::ErrorKind::Interrupted.into()));
         }
     }
-    let steps = 2 * PATTERNS.len();
+    let steps = 2 * PATTERNS.len() + 1;
     let each = time / steps as u32;
     let mut measurements = Vec::new();
     for write in [false, true] {
@@ -114,15 +118,48 @@ pub fn calibrate(
             measurements.push(pattern.measure(each, stop).map_err(failed)?);
         }
     }
+    progress(measurements.len() as f64 / steps as f64);
+    let beside = beside_writes(&file, filled, each, stop).map_err(failed)?;
+    let read_beside_writes_us = Some((10.0 * beside.latency_us).round().max(1.0) / 10.0);
     progress(1.0);
     let megabytes = filled >> 20;
     Ok(Device {
         name: "measured".to_string(),
         source: format!("sweephand devices {}, a file of {megabytes} MiB, direct I/O", directory.display()),
         synchronous: false,
+        rotational: is_rotational(&file),
+        read_beside_writes_us,
         read: figures(measurements.iter().filter(|measurement| !measurement.write)),
         write: figures(measurements.iter().filter(|measurement| measurement.write)),
-        measurements,
+        measurements: measurements.into_iter().chain([beside]).collect(),
+    })
+}
+
+/// Whether the kernel takes the block device that holds a file for a disk that turns. Not, if there
+/// is no single one.
+fn is_rotational(file: &File) -> bool {
+    let Ok(status) = rustix::fs::fstat(file) else { return false };
+    let (major, minor) = (rustix::fs::major(status.st_dev), rustix::fs::minor(status.st_dev));
+    // A partition has the queue of its disk.
+    ["queue", "../queue"].iter().any(|queue| {
+        let path = format!("/sys/dev/block/{major}:{minor}/{queue}/rotational");
+        std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+    })
+}
+
+/// Reads single pages, one at a time, while another thread writes without a pause.
+fn beside_writes(file: &File, length: u64, time: Duration, stop: &AtomicBool) -> io::Result<Measurement> {
+    let of = |write, bytes| Pattern { file, length, write, bytes, depth: 1 };
+    // It ends with the reads.
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| of(true, BESIDE_BYTES).measure(Duration::MAX, &ended));
+        let read = of(false, PAGE_BYTES).measure(time, stop);
+        ended.store(true, Ordering::Relaxed);
+        match writer.join().expect("it does not panic") {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(Measurement { beside_writes: true, ..read? }),
+        }
     })
 }
 
@@ -199,6 +236,7 @@ impl Pattern<'_> {
             write: self.write,
             bytes: self.bytes,
             depth: self.depth,
+            beside_writes: false,
             latency_us: busy_ns.into_inner() as f64 / operations / 1e3,
             operations_per_second: operations / seconds,
         })
@@ -241,7 +279,7 @@ mod tests {
 
     fn measured(bytes: usize, depth: usize, latency_us: f64) -> Measurement {
         let operations_per_second = depth as f64 * 1e6 / latency_us;
-        Measurement { write: false, bytes, depth, latency_us, operations_per_second }
+        Measurement { write: false, bytes, depth, beside_writes: false, latency_us, operations_per_second }
     }
 
     /// 100 us for a page and 1 us for each KiB beyond it; at depth 4 twice as much gets done.
@@ -267,7 +305,8 @@ mod tests {
             Err(CalibrationError::NotDirect(_)) => return eprintln!("skipped: /var/tmp has no direct I/O"),
             device => device.unwrap(),
         };
-        assert_eq!(device.measurements.len(), 2 * PATTERNS.len());
+        assert_eq!(device.measurements.len(), 2 * PATTERNS.len() + 1);
+        assert!(device.read_beside_writes_us.unwrap() > 0.0);
         assert!(device.measurements.iter().all(|measurement| measurement.operations_per_second > 0.0));
         assert!(device.read.latency_us > 0.0 && device.write.bytes_per_second > 1.0);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

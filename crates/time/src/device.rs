@@ -36,6 +36,9 @@ pub struct Measurement {
     pub bytes: usize,
     /// Requests at a time.
     pub depth: usize,
+    /// Whether pages were written all the time besides, a batch of 64 KiB after the other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub beside_writes: bool,
     /// Mean time of a request, in microseconds.
     pub latency_us: f64,
     /// Requests completed in a second.
@@ -53,6 +56,14 @@ pub struct Device {
     /// Whether the processor does the work itself, so that whoever writes a page waits for it.
     #[serde(default)]
     pub synchronous: bool,
+    /// Whether the kernel takes it for a disk that turns, which decides how it reads ahead from
+    /// swap. (`queue/rotational` of the block device; virtual disks often say so as well.)
+    #[serde(default)]
+    pub rotational: bool,
+    /// From the request of one page to its completion while something is being written, in
+    /// microseconds. Without it, as if nothing were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_beside_writes_us: Option<f64>,
     /// Reads.
     pub read: Figures,
     /// Writes.
@@ -129,6 +140,10 @@ impl Device {
                 error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
             invalid(format!("line {line}: {}", error.message()))
         })?;
+        if let Some(value) = device.read_beside_writes_us.filter(|value| !value.is_finite() || *value <= 0.0)
+        {
+            return Err(invalid(format!("read_beside_writes_us is {value}; it must be more than 0")));
+        }
         for (direction, figures) in [("read", &device.read), ("write", &device.write)] {
             let Figures { latency_us, operations_per_second, bytes_per_second, stream_bytes_per_second } =
                 *figures;
@@ -174,6 +189,8 @@ mod tests {
         assert!(error("name = 3").starts_with("d.toml: line 1: "), "{}", error("name = 3"));
         let zero = text.replacen("latency_us = ", "latency_us = 0.0 # ", 1);
         assert_eq!(error(&zero), "d.toml: read.latency_us is 0; it must be more than 0");
+        let beside = format!("read_beside_writes_us = -1.0\n{text}");
+        assert_eq!(error(&beside), "d.toml: read_beside_writes_us is -1; it must be more than 0");
         let unknown = format!("colour = 'red'\n{text}");
         assert!(error(&unknown).contains("line 1: unknown field `colour`"), "{}", error(&unknown));
         assert!(matches!(Device::named("floppy"), Err(DeviceError::Unknown(_))));

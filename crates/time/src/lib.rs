@@ -12,6 +12,7 @@ mod calibrate;
 mod device;
 mod model;
 mod paging;
+mod swap_in;
 
 pub use calibrate::{CalibrationError, calibrate};
 pub use device::{BUILT_IN, Device, DeviceError, Figures, MEASURED, Measurement, measured_path};
