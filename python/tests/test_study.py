@@ -92,12 +92,24 @@ def test_a_report_is_that_of_the_command(zipf: Trace, tmp_path: Path) -> None:
     assert len(repr(report)) < 100
     # Synthetic references are by no code and in no object.
     assert (report.lines.num_rows, report.advice.num_rows) == (0, 0)
+    assert report.leaders.num_rows == 0
     objects = report.objects.to_pylist()
     assert [row["object"] for row in objects] == [0, 0] and {row["policy"] for row in objects} == {"opt", "clock"}
     assert (tmp_path / "ours.html").stat().st_mode == (tmp_path / "theirs.html").stat().st_mode
     with pytest.raises(SweephandError, match=r"none/ours\.html: cannot be written: No such file"):
         report.save(tmp_path / "none" / "ours.html")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ours.html", "theirs.html"]
+
+
+def test_the_leaders_of_auto_are_a_table(zipf: Trace) -> None:
+    report = sweephand.report(zipf, policies=["opt", "clock", "auto:experts=clock+lifo-plus"], memory="10%,50%")
+    leaders = report.leaders.to_pylist()
+    assert [row["expert"] for row in leaders[:2]] == ["clock", "lifo-plus"]
+    sizes = {row["memory_pages"] for row in leaders}
+    assert len(sizes) >= 3 and len(leaders) == 2 * len(sizes)
+    for size in sizes:
+        assert abs(sum(row["share"] for row in leaders if row["memory_pages"] == size) - 1) < 1e-9
+    assert 'class="leaders"' in report.html
 
 
 @pytest.mark.parametrize("call", [sweephand.advise, sweephand.report])

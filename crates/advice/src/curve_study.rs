@@ -1,10 +1,11 @@
 //! The fault curves of a trace, with what they come to.
 
 use crate::conclusion::{Conclusion, Curve, Curves};
+use crate::leaders::{Leaders, LeadersAtSize, sample_records};
 use sweephand_policy::NEVER;
 use sweephand_policy::registry::Spec;
 use sweephand_results::{SimulatedTrace, grouped};
-use sweephand_sim::{Cell, MemorySize, Sweep, SweepError};
+use sweephand_sim::{Cell, MemorySize, Outcome, Sweep, SweepError, Trajectory};
 use sweephand_trace::{BECAME_ANOTHER, Header, Interrupt, LargestChild, Metadata, Trace};
 
 /// Sizes simulated between the last that is short and the first that is enough.
@@ -27,6 +28,8 @@ pub struct CurveStudy {
     pub curves: Curves,
     /// What they come to.
     pub conclusion: Conclusion,
+    /// Of each policy that follows others, such as `auto`: which.
+    pub leaders: Vec<Leaders>,
     /// Why nothing is concluded, if the program only launches the one that works; see [`launcher`].
     pub launcher: Option<String>,
     /// What the reader should know before believing it.
@@ -78,8 +81,28 @@ impl CurveStudy {
         }
         let cells =
             specs.iter().flat_map(|spec| frames.iter().map(|&frames| Cell { spec: spec.clone(), frames }));
-        let sweep = Sweep { cells: cells.collect(), interrupt: interrupt.clone(), ..Sweep::default() };
-        let outcomes = sweep.run(trace, &|done| progress(0.75 * done as f64 / records as f64))?;
+        // Where a policy follows others, its leader is looked at on the way.
+        let sweep_of = |cells: Vec<Cell>| Sweep {
+            cells,
+            sample_records: sample_records(&specs, records),
+            interrupt: interrupt.clone(),
+            ..Sweep::default()
+        };
+        let outcomes =
+            sweep_of(cells.collect()).run(trace, &|done| progress(0.75 * done as f64 / records as f64))?;
+        let mut leaders: Vec<Leaders> = specs.iter().filter_map(Leaders::of).collect();
+        let mut note_leaders = |frames: &[usize], outcomes: &[(Outcome, Trajectory)]| {
+            let of_specs = specs.iter().zip(outcomes.chunks(frames.len()));
+            let leading = of_specs.filter(|(spec, _)| spec.expert(0).is_some());
+            for (leaders, (_, outcomes)) in leaders.iter_mut().zip(leading) {
+                for (frames, (_, trajectory)) in frames.iter().zip(outcomes) {
+                    if let Some(seen) = LeadersAtSize::of(*frames as u64, trajectory) {
+                        leaders.insert(seen);
+                    }
+                }
+            }
+        };
+        note_leaders(&frames, &outcomes);
         let mut curves = Curves {
             page_bytes: described.page_bytes,
             distinct_pages: described.distinct_pages,
@@ -109,8 +132,9 @@ impl CurveStudy {
         if !curves.memory_pages.contains(&conclusion.enough.memory_pages) {
             let frames = conclusion.enough.memory_pages;
             let cells = specs.iter().map(|spec| Cell { spec: spec.clone(), frames: frames as usize });
-            let sweep = Sweep { cells: cells.collect(), interrupt: interrupt.clone(), ..Sweep::default() };
-            let outcomes = sweep.run(trace, &|done| progress(0.9 + 0.1 * done as f64 / records as f64))?;
+            let outcomes = sweep_of(cells.collect())
+                .run(trace, &|done| progress(0.9 + 0.1 * done as f64 / records as f64))?;
+            note_leaders(&[frames as usize], &outcomes);
             let faults: Vec<u64> = outcomes.iter().map(|(outcome, _)| outcome.faults).collect();
             conclusion.insert(&mut curves, frames, &faults);
         }
@@ -124,6 +148,7 @@ impl CurveStudy {
             specs,
             curves,
             conclusion,
+            leaders,
             launcher: launcher(trace.header()),
             notes,
         })

@@ -5,6 +5,7 @@
 //!   curves.
 //! - [`Advice`] is what that comes to, in five lines.
 //! - [`FaultsInCode`] says at which lines of the program the faults are, and what to change there.
+//! - [`Leaders`] says which policy `auto` follows at each memory size.
 //! - [`Slowdown`] is the least memory in which the program is hardly slower, with limits to set.
 //! - [`Study`] adds what a report on the trace shows: faults by object and by line ([`CodeStudy`]),
 //!   distances, pictures.
@@ -16,6 +17,7 @@ mod code;
 mod conclusion;
 mod curve_study;
 mod faults_in_code;
+mod leaders;
 mod object_study;
 mod pprof;
 mod request;
@@ -31,6 +33,7 @@ pub use conclusion::{
 };
 pub use curve_study::{CurveStudy, launcher, short_name};
 pub use faults_in_code::FaultsInCode;
+pub use leaders::{Leaders, LeadersAtSize};
 pub use object_study::{ObjectStudy, StudiedObject, StudiedPlace};
 pub use request::{POLICIES, RequestError, SIZES, check, sizes};
 pub use seconds::DeviceSeconds;

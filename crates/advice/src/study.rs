@@ -4,6 +4,7 @@
 use crate::by_object::ObjectAdvice;
 use crate::curve_study::CurveStudy;
 use crate::faults_in_code::{FaultsInCode, tables};
+use crate::leaders::Leaders;
 use crate::object_study::ObjectStudy;
 use crate::seconds::DeviceSeconds;
 use rayon::join;
@@ -77,9 +78,12 @@ impl Study {
         Ok(Self { curves, distances: distances?, picture, objects, advice, seconds: Vec::new() })
     }
 
-    /// The tables of the report, for programs: faults by line, by object, and the advice.
+    /// The tables of the report, for programs: faults by line, by object, the advice, and the
+    /// leaders.
     pub fn tables(&self) -> Value {
-        tables(&self.curves, &self.objects, &self.advice)
+        let mut tables = tables(&self.curves, &self.objects, &self.advice);
+        tables["leaders"] = self.curves.leaders.iter().flat_map(Leaders::to_json).collect();
+        tables
     }
 }
 

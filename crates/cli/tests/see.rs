@@ -321,10 +321,12 @@ fn pages_work_in_a_browser() {
     let path = sandbox.directory.path();
     sandbox.write("tiny.txt", "1\n2\n3\n1\n2\n4\n");
     sandbox.stdout("report loop.pt tiny.txt -o report.html");
+    // With a band of leaders and its table.
+    sandbox.stdout("report loop.pt -p opt,clock,lifo-plus,auto -o leaders.html");
     // With numbers that are published, and items that are not there.
     sandbox.stdout("reproduce linux-mm/indexed-database --page -o reproduced");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../report/browser/check.mjs");
-    for (page, least) in [("report.html", 30), ("reproduced/index.html", 20)] {
+    for (page, least) in [("report.html", 30), ("leaders.html", 32), ("reproduced/index.html", 20)] {
         let output = Command::new("node").arg(&script).arg(path.join(page)).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{page}: {said}{}", String::from_utf8_lossy(&output.stderr));

@@ -211,6 +211,18 @@ try {
     check(first !== second, `values follow the keyboard: ${first}, ${second}`);
     const spoken = await evaluate("document.activeElement.getAttribute('aria-valuetext')");
     check(spoken.startsWith(second) && spoken.includes('opt '), `a screen reader says: ${spoken}`);
+    const follows = () => evaluate("document.querySelector('.faults .leader')?.textContent");
+    const last = await follows();
+    if (last !== undefined) {
+      await key('End', 35);
+      const all = await follows();
+      check(last.includes(' follows ') && all.includes(' follows '), `and of the leader: ${last} | ${all}`);
+      await evaluate("document.querySelector('.leaders').closest('details').querySelector('summary').focus()");
+      await key('Enter', 13);
+      const rows = "document.querySelector('.leaders').getClientRects().length > 0 && document.querySelectorAll('.leaders tbody tr').length";
+      check(await evaluate(rows) > 1, 'the table of leaders opens by keyboard');
+      await evaluate("document.querySelector('.faults input[type=range]').focus()");
+    }
     const outline = await evaluate("getComputedStyle(document.activeElement).outlineStyle");
     check(outline !== 'none', 'the focus is seen');
 

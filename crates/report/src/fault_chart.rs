@@ -1,9 +1,10 @@
 //! Fault curves by memory size, with a legend that shows the values at one size: in an HTML file
-//! the size under the pointer, in a picture the size that shows most.
+//! the size under the pointer, in a picture the size that shows most. Below them, for each policy
+//! that follows others, a band: which it follows at each size, and for how much of the time.
 
 use crate::axis::{Axis, short};
 use crate::ink::{Anchor, Canvas, MUTED, Medium, RULE, Stroke, TEXT, escaped, text_width};
-use sweephand_advice::CurveStudy;
+use sweephand_advice::{CurveStudy, Leaders};
 use sweephand_results::{bytes, grouped};
 
 /// How wide a chart is, how high without a legend below, and the letters on it.
@@ -34,6 +35,8 @@ const LINE_HEIGHT: f64 = 18.0;
 const SWATCH: f64 = 26.0;
 /// Between a legend and whatever is near it.
 const AIR: f64 = 8.0;
+/// The height of a band of leaders.
+const BAND: f64 = 24.0;
 
 /// A rectangle: left, top, width, height.
 type Area = (f64, f64, f64, f64);
@@ -110,7 +113,11 @@ impl FaultChart<'_> {
         let (height, free) = self.legend(&mut canvas, plot, &lines, selected);
         let letters = frame.letters - 1.0;
         canvas.text((free + 4.0, floor - 5.0), letters, Anchor::Start, MUTED, "first touches", "");
-        let places: Vec<_> = (0..curves.memory_pages.len()).map(|size| format!("{:.1}", at(size))).collect();
+        let middles: Vec<f64> = (0..curves.memory_pages.len()).map(at).collect();
+        let height = study.leaders.iter().fold(height, |top, leaders| {
+            self.band(&mut canvas, leaders, (left, top + AIR, right - left), &middles)
+        });
+        let places: Vec<_> = middles.iter().map(|place| format!("{place:.1}")).collect();
         let name = format!("Page faults of {} against memory size", study.name);
         canvas.finish(frame.width, height, &name, &format!(r#"data-x="{}""#, places.join(" ")))
     }
@@ -119,6 +126,57 @@ impl FaultChart<'_> {
         let curves = &self.study.curves.curves;
         let online = curves[..line].iter().filter(|curve| !curve.offline).count();
         Stroke::of_line(online, curves[line].offline)
+    }
+
+    /// Draws whom a policy follows, under the curves: a column for each size, in it a part for each
+    /// expert as high as its share of the time. Returns where it ends.
+    fn band(
+        &self,
+        canvas: &mut Canvas,
+        leaders: &Leaders,
+        (left, top, width): (f64, f64, f64),
+        middles: &[f64],
+    ) -> f64 {
+        let letters = self.frame.letters;
+        let words = format!("{} follows, by share of time", short_policy(&leaders.policy));
+        canvas.text((left, top + 13.0), letters, Anchor::Start, MUTED, &words, "");
+        let (top, right) = (top + 20.0, left + width);
+        // A size's column reaches half-way to its neighbours.
+        let between = |a: f64, b: f64| (a + b) / 2.0;
+        for (size, seen) in leaders.sizes.iter().enumerate() {
+            let from = size.checked_sub(1).map_or(left, |before| between(middles[before], middles[size]));
+            let to = middles.get(size + 1).map_or(right, |next| between(middles[size], *next));
+            let mut y = top;
+            for (expert, share) in seen.shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
+                let height = share * BAND;
+                let colour = self.expert_stroke(leaders, expert).colour();
+                canvas.rect((from, y), ((to - from - 1.0).max(0.5), height), colour, "");
+                y += height;
+            }
+        }
+        let mut place = (left, top + BAND + LINE_HEIGHT);
+        for (expert, name) in leaders.experts.iter().enumerate() {
+            let wide = SWATCH + text_width(name, letters);
+            if place.0 > left && place.0 + wide > right {
+                place = (left, place.1 + LINE_HEIGHT);
+            }
+            canvas.swatch((place.0, place.1 - 4.0), self.expert_stroke(leaders, expert));
+            canvas.text((place.0 + SWATCH, place.1), letters, Anchor::Start, TEXT, name, "");
+            place.0 += wide + 2.0 * AIR;
+        }
+        place.1 + AIR
+    }
+
+    /// How an expert is drawn: as the curve of the same policy, or else as no curve is.
+    fn expert_stroke(&self, leaders: &Leaders, expert: usize) -> Stroke {
+        let curves = &self.study.curves.curves;
+        let curve_of = |name: &String| curves.iter().position(|curve| curve.policy == *name);
+        if let Some(line) = curve_of(&leaders.experts[expert]) {
+            return self.stroke(line);
+        }
+        let online = curves.iter().filter(|curve| !curve.offline).count();
+        let before = leaders.experts[..expert].iter().filter(|name| curve_of(name).is_none()).count();
+        Stroke::of_line(online + before, false)
     }
 
     /// Draws the legend where no line is, or else below the plot; returns the height of the whole,
@@ -189,6 +247,11 @@ impl FaultChart<'_> {
             }
         }
     }
+}
+
+/// A policy without its arguments.
+fn short_policy(policy: &str) -> &str {
+    policy.split(':').next().unwrap_or(policy)
 }
 
 /// What a legend says above its values.

@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
 use sweephand_advice::{
-    DeviceSeconds, Flame, SLACK, Sentences, StudiedLine, StudiedObject, StudiedPlace, Study, WORTH_IT,
-    percent,
+    DeviceSeconds, Flame, Leaders, LeadersAtSize, SLACK, Sentences, StudiedLine, StudiedObject, StudiedPlace,
+    Study, WORTH_IT, percent,
 };
 use sweephand_results::{bytes, grouped};
 use sweephand_trace::objects::Object;
@@ -63,6 +63,8 @@ struct Section {
     notes: Vec<String>,
     faults: HashMap<&'static str, String>,
     values: String,
+    /// Whom policies that follow others follow, a table for each.
+    leaders: Vec<LeadersTable>,
     /// Whether the fault chart is logarithmic at first.
     logarithmic: bool,
     selected: usize,
@@ -110,6 +112,15 @@ struct FaultTable {
     /// The heading of the column with the faults that OPT would save, if there is such a column.
     gain: Option<String>,
     rows: Vec<FaultRow>,
+}
+
+/// Whom a policy follows at each memory size.
+#[derive(Serialize)]
+struct LeadersTable {
+    policy: String,
+    experts: Vec<String>,
+    /// The memory size, the share of each expert, and how often the leader changed.
+    rows: Vec<(String, Vec<String>, String)>,
 }
 
 /// Predicted seconds on a device.
@@ -257,6 +268,7 @@ fn section(study: &Study) -> Section {
         launcher: curves.launcher.clone(),
         notes: curves.notes.clone(),
         faults: variants(fault_chart, fault_chart::table(curves)),
+        leaders: curves.leaders.iter().map(|leaders| leaders_table(leaders, page_bytes)).collect(),
         values: values(study).to_string().replace('<', "\\u003c"),
         logarithmic: most > MOST_LINEAR * curves.curves.first_touch_faults,
         selected: curves.telling_size(),
@@ -282,6 +294,19 @@ fn section(study: &Study) -> Section {
     }
 }
 
+fn leaders_table(leaders: &Leaders, page_bytes: u64) -> LeadersTable {
+    let share = |share: &f64| if *share > 0.0 { percent(*share) } else { String::new() };
+    let row = |LeadersAtSize { memory_pages, shares, changes }: &LeadersAtSize| {
+        let shares = shares.iter().map(share).collect();
+        (bytes(memory_pages * page_bytes), shares, grouped(*changes))
+    };
+    LeadersTable {
+        policy: leaders.policy.clone(),
+        experts: leaders.experts.clone(),
+        rows: leaders.sizes.iter().map(row).collect(),
+    }
+}
+
 /// The values that the script shows under the pointer.
 fn values(study: &Study) -> serde_json::Value {
     let curves = &study.curves.curves;
@@ -294,7 +319,10 @@ fn values(study: &Study) -> serde_json::Value {
         })
         .collect();
     let headings: Vec<_> = (0..curves.memory_pages.len()).map(|size| heading(&study.curves, size)).collect();
-    json!({ "headings": headings, "lines": lines })
+    let leaders: Vec<Vec<String>> = (0..curves.memory_pages.len())
+        .map(|size| study.curves.leaders.iter().filter_map(|leaders| leaders.sentence(size)).collect())
+        .collect();
+    json!({ "headings": headings, "lines": lines, "leaders": leaders })
 }
 
 fn map(name: String, picture: &Picture) -> Map {

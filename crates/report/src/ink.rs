@@ -63,6 +63,11 @@ impl Stroke {
         }
         Self { colour: LINES[line % LINES.len()], dash: DASHES[line / LINES.len() % DASHES.len()] }
     }
+
+    /// Its colour, for areas.
+    pub(crate) fn colour(self) -> Colour {
+        self.colour
+    }
 }
 
 /// How a text stands to the point given.

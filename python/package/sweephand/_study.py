@@ -253,6 +253,10 @@ class Report:
     """What could be done about single objects: `trace`, `memory_pages`, `action`, `objects`, `line`
     (where to do it), `faults`, `faults_then`, `call` (the `madvise` that does it, if one does),
     `text`."""
+    leaders: Table
+    """Whom policies such as `auto` follow, at every size of the curves: `trace`, `memory_pages`,
+    `policy`, `expert`, `share` (of the stored references, from 0 to 1), `changes` (how often the
+    leader changed). Empty if no policy follows others."""
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes it to a file, which appears when it is whole.
@@ -314,7 +318,13 @@ def report(
     with watched(progress, "step") as show:
         html, told = _sweephand.report(opened, asked, sizes, processors, show)
     tables = json.loads(told)
-    made = Report(html, _faults_by("lines", tables), _faults_by("objects", tables), _advice(tables))
+    made = Report(
+        html,
+        _faults_by("lines", tables),
+        _faults_by("objects", tables),
+        _advice(tables),
+        _leaders(tables),
+    )
     if output is not None:
         made.save(output)
     return made
@@ -359,6 +369,14 @@ def _advice(tables: list[dict[str, Any]]) -> Table:
     return _typed(rows, _ADVICE_COLUMNS)
 
 
+_LEADER_COLUMNS = {"policy": "text", "expert": "text", "share": "number", "changes": "count"}
+
+
+def _leaders(tables: list[dict[str, Any]]) -> Table:
+    rows = [{**row, "trace": table["trace"]} for table in tables for row in table["leaders"]]
+    return _typed(rows, _LEADER_COLUMNS)
+
+
 def _where(table: dict[str, Any]) -> dict[str, Any]:
     return {"trace": table["trace"], "memory_pages": table["memory_pages"]}
 
@@ -366,7 +384,7 @@ def _where(table: dict[str, Any]) -> dict[str, Any]:
 def _typed(rows: list[dict[str, Any]], columns: dict[str, str]) -> Table:
     import pyarrow as pa
 
-    types = {"text": pa.string(), "count": pa.int64()}
+    types = {"text": pa.string(), "count": pa.int64(), "number": pa.float64()}
     all_columns = {"trace": "text", "memory_pages": "count", **columns}
     schema = pa.schema({name: types[kind] for name, kind in all_columns.items()})
     made: Table = pa.Table.from_pylist(rows, schema=schema)

@@ -1,8 +1,9 @@
 'use strict';
 // Moves the hand of each fault chart to a memory size: by pointer, or by the slider below it.
 for (const chart of document.querySelectorAll('.chart.faults')) {
-  const { headings, lines } = JSON.parse(chart.querySelector('script').textContent);
+  const { headings, lines, leaders } = JSON.parse(chart.querySelector('script').textContent);
   const slider = chart.querySelector('input[type=range]');
+  const leader = chart.querySelector('.leader');
   const charts = [...chart.querySelectorAll('svg')].map((svg) => ({
     svg,
     x: svg.dataset.x.split(' ').map(Number),
@@ -15,6 +16,7 @@ for (const chart of document.querySelectorAll('.chart.faults')) {
     slider.value = size;
     slider.setAttribute('aria-valuetext',
       headings[size] + ': ' + lines.map((line) => line.policy + ' ' + line.faults[size]).join(', '));
+    if (leader) leader.textContent = leaders[size].join('. ');
     for (const { x, hand, heading, values, dots } of charts) {
       hand.setAttribute('x1', x[size]);
       hand.setAttribute('x2', x[size]);
