@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
-use sweephand_uffd::{PRESENT, Region, scan};
+use sweephand_uffd::{PRESENT, Region, find, scan};
 
 /// The end of the addresses that processes have. With five levels of page tables there are more,
 /// but the kernel gives them only to programs that ask for them by address.
@@ -133,6 +133,13 @@ impl Space {
             from = end;
         }
         blocks
+    }
+
+    /// The address of the first page in memory from an address on. `None`: there is none. Fails
+    /// before Linux 6.7. Memory of devices that the process has mapped is passed over.
+    pub(crate) fn first_present(&self, from: u64) -> io::Result<Option<u64>> {
+        let found = find(&self.pagemap, from as usize, END.max(from as usize), PRESENT)?;
+        Ok(found.map(|address| address as u64))
     }
 
     /// Advises the kernel about ranges of pages. It refuses those of which some is not mapped any

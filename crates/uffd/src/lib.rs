@@ -395,7 +395,7 @@ pub fn scan_present(
     found: &mut [Region],
 ) -> Result<(usize, usize), Errno> {
     let present = PRESENT | u64::from(raw::PAGE_IS_SWAPPED);
-    match scan_but(&pagemap, start, end, present, GUARD, found) {
+    match scan_but(&pagemap, start, end, present, GUARD, 0, found) {
         Err(Errno::INVAL) => scan(pagemap, start, end, present, found),
         result => result,
     }
@@ -410,16 +410,26 @@ pub fn scan(
     categories: u64,
     found: &mut [Region],
 ) -> Result<(usize, usize), Errno> {
-    scan_but(pagemap, start, end, categories, 0, found)
+    scan_but(pagemap, start, end, categories, 0, 0, found)
 }
 
-/// The same, but for pages of all of the categories `excluded`.
+/// The address of the first page in `start..end` that is of any of some categories. `None`: there
+/// is no such page. The kernel passes over what is not mapped without looking at each page.
+pub fn find(pagemap: impl AsFd, start: usize, end: usize, categories: u64) -> Result<Option<usize>, Errno> {
+    let mut found = [Region { start: 0, end: 0, categories: 0 }];
+    let (count, _) = scan_but(pagemap, start, end, categories, 0, 1, &mut found)?;
+    Ok((count > 0).then_some(found[0].start as usize))
+}
+
+/// The same as [`scan`], but for pages of none of the categories `excluded`, and until so many
+/// pages are found. 0: all.
 fn scan_but(
     pagemap: impl AsFd,
     start: usize,
     end: usize,
     categories: u64,
     excluded: u64,
+    most_pages: u64,
     found: &mut [Region],
 ) -> Result<(usize, usize), Errno> {
     struct Scan<'a>(&'a mut raw::pm_scan_arg);
@@ -448,7 +458,7 @@ fn scan_but(
         walk_end: 0,
         vec: found.as_mut_ptr() as u64,
         vec_len: found.len() as u64,
-        max_pages: 0,
+        max_pages: most_pages,
         category_inverted: excluded,
         category_mask: excluded,
         category_anyof_mask: categories,

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   every processor empties its list of new pages     their bits could not be cleared otherwise
-//!   for each part of the page table
+//!   for each part of the page table                   holes are passed over: PAGEMAP_SCAN
 //!       read     accessed, dirty, present             BPF, a table of 512 pages a call
 //!       clear    pages that were used                 process_madvise(MADV_COLD)
 //!       read     again: which bits are still set      used meanwhile, or cannot be cleared
@@ -59,6 +59,9 @@ use std::{fs, io};
 const END: u64 = 1 << 47;
 /// So many tables may be unreadable in a look, because they are freed just then.
 const MOST_FAILURES: u32 = 64;
+/// After so many answers in a row that nothing is mapped, the kernel is asked where the next page
+/// is. One such answer can stand for 2 MiB only, and a hole can have terabytes.
+const STEPS_IN_A_HOLE: u32 = 2;
 /// Used pages between two clearings.
 const PAGES_A_CLEARING: u32 = 4096;
 /// Pages between two used ones, so many at most, have their bits cleared along: a range costs as
@@ -150,6 +153,8 @@ pub struct Look {
     pub unknown_pages: u64,
     /// Pages that some look has reported and whose contents are gone.
     pub dropped: Vec<Range<u64>>,
+    /// Calls of the program that reads the page table.
+    pub calls: u64,
     /// Processor time of this look.
     pub processor_time: Duration,
     /// Pages whose bits were cleared.
@@ -298,9 +303,10 @@ impl Observer {
     fn walk(&mut self, look: &mut Look) -> io::Result<()> {
         let mut address = 0;
         let mut used: Vec<(u64, Mask)> = Vec::new();
-        let (mut used_pages, mut failures) = (0, 0);
+        let (mut used_pages, mut failures, mut steps) = (0, 0, 0);
         let mut spread = Spread::default();
         while address < END {
+            look.calls += 1;
             match self.bits.find(self.space.thread, address) {
                 // Part of the page table has just been freed; or there is none any more.
                 Err(error) if failures == MOST_FAILURES => return Err(error),
@@ -308,8 +314,15 @@ impl Observer {
                     failures += 1;
                     address += TABLE_PAGES as u64 * PAGE_BYTES;
                 }
-                Ok(Found::NothingUpTo(next)) => address = next,
+                Ok(Found::NothingUpTo(next)) => {
+                    (address, steps) = (next, steps + 1);
+                    if steps == STEPS_IN_A_HOLE {
+                        address = self.behind_hole(next);
+                        steps = 0;
+                    }
+                }
                 Ok(Found::Table(table)) => {
+                    steps = 0;
                     let number = address / PAGE_BYTES / TABLE_PAGES as u64;
                     if let Some(accessed) = self.take(number, &table, look, &mut spread) {
                         used.push((number, accessed));
@@ -327,6 +340,12 @@ impl Observer {
         self.clear(&used, look);
         look.used_pages_error = spread.error(look.one_page_in);
         Ok(())
+    }
+
+    /// The address of the next page in memory. Where the kernel does not tell, the walk goes on as
+    /// it did.
+    fn behind_hole(&self, from: u64) -> u64 {
+        self.space.first_present(from).map_or(from, |found| found.unwrap_or(END))
     }
 
     /// Takes what a table says. Returns the pages whose bits are to be cleared.
@@ -400,7 +419,9 @@ impl Observer {
         let mut gone = Vec::new();
         for (&number, known) in &mut self.tables {
             if known.look != self.looks {
-                (known.present, known.sampled) = (Mask::default(), Mask::default());
+                known.present = Mask::default();
+                known.sampled = Mask::default();
+                known.dirty = Mask::default();
             }
             let missing = |word: usize| known.reported[word] & known.before[word] & !known.present[word];
             gone.extend(pages_of(number, &std::array::from_fn(missing)));
@@ -603,6 +624,32 @@ mod tests {
         let second = look(&mut observer);
         assert!(second.unknown_pages > 0);
         assert!(second.pages.len() < 100, "{:?}", second.pages.len());
+    }
+
+    /// A page here and there in 64 GiB: the tables between are there and empty. Whoever went
+    /// through them in steps of 2 MiB would take 32,768.
+    #[test]
+    fn a_walk_passes_over_holes() {
+        const GIB: u64 = 1 << 30;
+        const PLACES: u64 = 64;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let (length, protection) = ((PLACES * GIB) as usize, libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a new mapping.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED, "{}", io::Error::last_os_error());
+        let pages: Vec<u64> =
+            (0..PLACES).map(|place| start as u64 + place * GIB + (place % 3) * 5000).collect();
+        // SAFETY: within the mapping.
+        pages.iter().for_each(|&page| unsafe { std::ptr::write_volatile(page as *mut u8, 1) });
+        let Some(mut observer) = observe(std::process::id()) else { return };
+        let look = look(&mut observer);
+        let seen: std::collections::BTreeSet<u64> = look.pages.iter().map(|page| page.number).collect();
+        // SAFETY: nothing refers to it any more.
+        unsafe { libc::munmap(start, length) };
+        assert!(pages.iter().all(|page| seen.contains(&(page / PAGE_BYTES))));
+        // Tables of other tests are in it, too.
+        let steps = length as u64 >> 21;
+        assert!((PLACES..steps / 4).contains(&look.calls), "{}", look.calls);
     }
 
     #[test]
