@@ -120,6 +120,24 @@ fn lrus_faults_are_within_the_window_of_the_true_ones() {
     }
 }
 
+/// Every third page, and the first two and four of eight: pages between them are not in the trace.
+#[test]
+fn without_a_budget_only_what_is_touched_is_recorded() {
+    if !can_record() {
+        return;
+    }
+    let (folder, sparse) = (tempfile::tempdir().unwrap(), program("sparse"));
+    let path = folder.path().join("t.swt");
+    for [stride, together] in [["3", "1"], ["8", "2"], ["8", "4"]] {
+        let words = [path_of(&sparse), "1000", stride, together];
+        let touched = 1000 * together.parse::<u64>().unwrap();
+        let (trace, said) = recorded(&path, &["--overhead", "none"], &words);
+        assert_eq!(text(&said.stdout), "right");
+        let seen = trace.header().totals.distinct_pages;
+        assert!((touched..touched + OTHER_PAGES).contains(&seen), "{words:?}: {seen}");
+    }
+}
+
 /// What is downstream of a recording takes it, and says from which size counts hold.
 #[test]
 fn a_live_recording_goes_through_the_whole_command() {

@@ -30,8 +30,8 @@ use sweephand_pager_interface::recording as layout;
 
 /// What is put into an order whose limit means nothing: agents that record page nothing.
 const LIMIT_PAGES: u64 = 1 << 16;
-/// Most new pages that a fault brings where a program fills memory in order. They are recorded
-/// together, so this is a part of the smallest window.
+/// Most new pages that a fault brings where a program fills memory in order and there is a budget
+/// to hold. They are recorded together, touched or not, so this is a part of the smallest window.
 const NEW_PAGES_A_FAULT: u32 = 16;
 const WORD: usize = size_of::<u64>();
 
@@ -45,6 +45,13 @@ pub struct RecordingOptions {
     pub least_pages: u32,
     /// Whether processes that the program starts are recorded as well.
     pub children: bool,
+}
+
+impl RecordingOptions {
+    /// Without a budget, each new page takes a fault, so only what is touched is recorded.
+    fn new_pages_a_fault(&self) -> u32 {
+        if self.overhead.is_finite() { NEW_PAGES_A_FAULT } else { 1 }
+    }
 }
 
 /// A program that a process runs: the process, and how many programs it was before.
@@ -63,7 +70,7 @@ pub struct Recording {
     block: ControlBlock,
     enclosure: Enclosure,
     files: BTreeMap<Image, Records>,
-    fault_ns: u32,
+    price: price::Price,
 }
 
 /// The file of an agent.
@@ -127,7 +134,7 @@ impl Recording {
         let program = program::find(name)?;
         let enclosure = Enclosure::around(LIMIT_PAGES * crate::PAGE_BYTES, CgroupLimit::Unlimited)?;
         tidy::wait_for_polling();
-        let fault_ns = price::fault_ns()
+        let price = price::measured()
             .map_err(|error| system("live recording".to_string())(io::Error::other(error)))?;
         let order = Order {
             magic: MAGIC,
@@ -135,7 +142,7 @@ impl Recording {
             supervisor: std::process::id() as i32,
             pid_namespace: pid_namespace(),
             limit_pages: LIMIT_PAGES,
-            prefetch_pages: NEW_PAGES_A_FAULT,
+            prefetch_pages: options.new_pages_a_fault(),
             use_ring: 0,
             read_delay_ns: 0,
             backend: Backend::Anon as u32,
@@ -156,7 +163,8 @@ impl Recording {
                 least_pages: options.least_pages,
                 // More than fits is `UNLIMITED`.
                 overhead_millionths: (options.overhead * 1e6) as u32,
-                fault_ns,
+                fault_ns: price.fault_ns,
+                answer_ns: price.answer_ns,
             },
         };
         let mut start = Command::new(name);
@@ -165,12 +173,22 @@ impl Recording {
         let block = Library::new(enclosure.directory())?.equip(&mut start, order)?;
         prepare(&mut start);
         let child = start.spawn().map_err(system(format!("{}: cannot be started", program.display())))?;
-        Ok(Self { program, child, block, enclosure, files: BTreeMap::new(), fault_ns })
+        Ok(Self { program, child, block, enclosure, files: BTreeMap::new(), price })
     }
 
-    /// What a fault costs a thread of the program that an agent answers, in nanoseconds.
+    /// What a fault costs a thread of the program that an agent answers, in nanoseconds, as
+    /// measured before the program started.
     pub fn fault_ns(&self) -> u32 {
-        self.fault_ns
+        self.price.fault_ns
+    }
+
+    /// The same as measured while the program ran. `None` if there was no such fault.
+    pub fn fault_ns_in_program(&self) -> Option<u32> {
+        let counters = &self.block.control.counters;
+        let answers = counters.answers.load(Relaxed);
+        let answer_ns = counters.answers_ns.load(Relaxed).checked_div(answers)?;
+        let more = (answer_ns.min(u32::MAX.into()) as u32).saturating_sub(self.price.answer_ns);
+        Some(self.price.fault_ns.saturating_add(more))
     }
 
     /// The program's process.

@@ -159,7 +159,7 @@ pub(super) fn run(args: &Args, home: &Home) -> anyhow::Result<ExitCode> {
         recording.stop();
     }
     let status = recording.wait()?;
-    let fault_ns = recording.fault_ns();
+    let (fault_ns, in_program) = (recording.fault_ns(), recording.fault_ns_in_program());
     let (paths, kept) = traces.end(main, &how_it_ended(status));
     let finished = recording.finish(status);
     kept?;
@@ -169,7 +169,9 @@ pub(super) fn run(args: &Args, home: &Home) -> anyhow::Result<ExitCode> {
         error => error.into(),
     })?;
     if !args.quiet {
-        say!("sweephand: a fault takes {:.1} us here", f64::from(fault_ns) / 1e3);
+        let us = |ns: u32| f64::from(ns) / 1e3;
+        let later = in_program.map_or(String::new(), |ns| format!(", {:.1} us in the program", us(ns)));
+        say!("sweephand: a fault takes {:.1} us here{later}", us(fault_ns));
         paths.iter().try_for_each(|path| summarise(path))?;
     }
     Ok(exit_code(status))

@@ -69,6 +69,7 @@ pub(crate) fn answer(rooms: &mut Rooms, address: usize, is_write: bool) {
         return faults::answer(rooms, address);
     }
     end_epoch_if_due(rooms);
+    let began = now_ns();
     let start = page_start(address);
     let before = rooms.memory.pages.state_at(start);
     let known = rooms.window.as_ref().map_or(0, Window::entries);
@@ -90,6 +91,10 @@ pub(crate) fn answer(rooms: &mut Rooms, address: usize, is_write: bool) {
             if is_new && other != page {
                 window.touched((rooms.memory.pages.address(other) / PAGE_BYTES) as u64, is_write);
             }
+        }
+        // To bring new pages takes the kernel long, and the program had to wait for that anyway.
+        if !is_new {
+            window.answered(now_ns() - began);
         }
     }
 }

@@ -13,14 +13,17 @@
 //! the budget is not held, and the program never waits for faults that it has no budget for. Where
 //! all pages of the program are mapped, the epoch ends by time alone.
 //!
+//! What a fault costs is measured before the program starts, on little memory. The agent measures
+//! how long its answers take in the program, and adds what they take longer.
+//!
 //! The first touch of a new page takes a fault as well, which no window avoids. These faults are
 //! paid for, too, but an epoch becomes at most twice as long by them: a program that does little
 //! but allocate memory would otherwise have one epoch only. If the program fills new memory in
 //! order, one fault brings some pages (`NEW_PAGES_A_FAULT` of the command), and they are recorded
-//! together.
+//! together, touched or not. Without a budget each new page takes a fault of its own.
 
 use crate::clock::now_ns;
-use crate::control::{Control, RecordingOrder};
+use crate::control::{Control, RecordingOrder, add};
 use crate::kernel;
 use crate::own::shared_place;
 use crate::pages::{Flag, Pages};
@@ -45,6 +48,11 @@ const MOST_FILES: usize = 10_000;
 const PAUSE_NS: i64 = 500_000;
 /// How long the command may read nothing before it is taken to be gone.
 const MOST_PAUSES: usize = 20_000;
+/// An answer has this part in the mean: one in so many.
+const ANSWERS_OF_MEAN: i64 = 64;
+/// An answer counts for so many times the mean at most. In a longer one, another program had the
+/// processor.
+const MOST_MEANS: u64 = 8;
 /// How often pages are tried again that could not be unmapped.
 const TRIED_AGAIN_NS: u64 = 1_000_000_000;
 
@@ -149,6 +157,8 @@ pub(crate) struct Window {
     counts_from_ns: u64,
     /// Pages that are mapped and not in the list.
     swept_pages: usize,
+    /// How long an answer takes: a mean that follows what is measured, in nanoseconds.
+    answer_ns: u64,
 }
 
 impl Window {
@@ -167,6 +177,7 @@ impl Window {
             began_ns: now_ns(),
             counts_from_ns: now_ns(),
             swept_pages: 0,
+            answer_ns: control.order.recording.answer_ns.into(),
         })
     }
 
@@ -192,6 +203,21 @@ impl Window {
     pub(crate) fn touched(&mut self, page_number: u64, write: bool) {
         self.put(Item::Touched { page: page_number, write });
         self.records += 1;
+    }
+
+    /// A fault on a page that was known was answered, in so long.
+    pub(crate) fn answered(&mut self, ns: u64) {
+        let ns = ns.min(MOST_MEANS * self.answer_ns.max(1));
+        let change = ns.cast_signed() - self.answer_ns.cast_signed();
+        self.answer_ns = self.answer_ns.saturating_add_signed(change / ANSWERS_OF_MEAN);
+        add(&self.control.counters.answers, 1);
+        add(&self.control.counters.answers_ns, ns);
+    }
+
+    /// What a fault costs the program.
+    fn fault_ns(&self) -> u64 {
+        let RecordingOrder { fault_ns, answer_ns, .. } = self.order;
+        u64::from(fault_ns) + self.answer_ns.saturating_sub(answer_ns.into())
     }
 
     /// A fault has brought new pages.
@@ -227,7 +253,7 @@ impl Window {
     fn due_ns(&self) -> u64 {
         let pages = (self.mapped.len() + self.swept_pages) as u64;
         let faults = pages + self.new_page_faults.min(pages);
-        self.counts_from_ns + self.with_its_share(faults * u64::from(self.order.fault_ns))
+        self.counts_from_ns + self.with_its_share(faults * self.fault_ns())
     }
 
     fn is_full(&self) -> bool {

@@ -89,8 +89,11 @@ pub struct RecordingOrder {
     /// The part of the time that recording may take from a program, in millionths, or
     /// `UNLIMITED`.
     pub overhead_millionths: u32,
-    /// What a fault costs a program that an agent answers, in nanoseconds.
+    /// What a fault costs a program that an agent answers, in nanoseconds, as measured before the
+    /// program starts.
     pub fault_ns: u32,
+    /// How much of that is the answer itself, without what it takes to wake threads.
+    pub answer_ns: u32,
 }
 
 /// What the command asks for. It is written before the program starts and only read afterwards.
@@ -164,6 +167,11 @@ pub struct Counters {
     /// Faults on pages that the pager unmapped only to see whether they are still in use (the
     /// software reference bit).
     pub rescues: AtomicU64,
+    /// Faults of recordings on pages that were known, and how long the answers took, in
+    /// nanoseconds.
+    pub answers: AtomicU64,
+    /// See [`Self::answers`].
+    pub answers_ns: AtomicU64,
     /// Pages evicted.
     pub evictions: AtomicU64,
     /// Pages read from the store.

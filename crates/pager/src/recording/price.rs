@@ -7,7 +7,7 @@ use rustix::fd::AsFd;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use sweephand_uffd::{Event, Message, OpenError, Userfaultfd};
@@ -52,9 +52,18 @@ pub fn check() -> Result<(), NoFaults> {
     open().map(drop)
 }
 
-/// What a fault takes a thread of a program, in nanoseconds, that another thread answers by moving
-/// the page to its place again.
-pub(super) fn fault_ns() -> Result<u32, NoFaults> {
+/// What a fault takes, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Price {
+    /// A thread of a program that touches the page, which another thread moves to its place again.
+    pub(super) fault_ns: u32,
+    /// Of that, the other thread's move. An agent's answer takes longer, and in a large program
+    /// longer still: agents measure theirs, and correct the price by the difference.
+    pub(super) answer_ns: u32,
+}
+
+/// Measures what a fault takes.
+pub(super) fn measured() -> Result<Price, NoFaults> {
     let uffd = open()?;
     // The pages, as many places for them while they are unmapped, and what new ones are filled
     // with.
@@ -73,22 +82,22 @@ pub(super) fn fault_ns() -> Result<u32, NoFaults> {
     Ok(measured?)
 }
 
-fn measure(uffd: &Userfaultfd, start: usize) -> io::Result<u32> {
-    let is_over = AtomicBool::new(false);
+fn measure(uffd: &Userfaultfd, start: usize) -> io::Result<Price> {
+    let (is_over, latest_ns) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
-        scope.spawn(|| answer(uffd, start, &is_over));
+        scope.spawn(|| answer(uffd, start, &is_over, &latest_ns));
         let touch = |page: usize| {
             let began = Instant::now();
             // SAFETY: within the mapping; the other thread brings the page.
             unsafe { ptr::write_volatile((start + page * PAGE) as *mut u8, 1) };
-            began.elapsed()
+            (began.elapsed(), Duration::from_nanos(latest_ns.load(Ordering::Relaxed)))
         };
         for page in 0..FAULTS {
             touch(page);
         }
         // SAFETY: from pages of the mapping to places of it where pages are missing.
         let progress = unsafe { uffd.move_pages(start + FAULTS * PAGE, start, FAULTS * PAGE) };
-        let mut times: Vec<Duration> = match progress.error {
+        let times: Vec<(Duration, Duration)> = match progress.error {
             Some(_) => Vec::new(),
             None => (0..FAULTS).map(|page| (compute(), touch(page)).1).collect(),
         };
@@ -96,11 +105,17 @@ fn measure(uffd: &Userfaultfd, start: usize) -> io::Result<u32> {
         if let Some(error) = progress.error {
             return Err(error.into());
         }
-        times.sort_unstable();
-        let counted = &times[..FAULTS * COUNTED_PERCENT / 100];
-        let mean = counted.iter().sum::<Duration>() / counted.len() as u32;
-        Ok(mean.as_nanos().min(u32::MAX.into()) as u32)
+        let (faults, answers) = times.into_iter().unzip();
+        Ok(Price { fault_ns: mean_ns(faults), answer_ns: mean_ns(answers) })
     })
+}
+
+/// The mean of the measurements that count.
+fn mean_ns(mut times: Vec<Duration>) -> u32 {
+    times.sort_unstable();
+    let counted = &times[..times.len() * COUNTED_PERCENT / 100];
+    let mean = counted.iter().sum::<Duration>() / counted.len().max(1) as u32;
+    mean.as_nanos().min(u32::MAX.into()) as u32
 }
 
 /// Computes for a while.
@@ -111,8 +126,9 @@ fn compute() {
     }
 }
 
-/// Answers faults until it is over: moves the page back, or fills it if it is new.
-fn answer(uffd: &Userfaultfd, start: usize, is_over: &AtomicBool) {
+/// Answers faults until it is over: moves the page back, or fills it if it is new. Says how long
+/// the answer before took.
+fn answer(uffd: &Userfaultfd, start: usize, is_over: &AtomicBool, latest_ns: &AtomicU64) {
     let soon = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     while !is_over.load(Ordering::Relaxed) {
         let mut waiting = [PollFd::from_borrowed_fd(uffd.as_fd(), PollFlags::IN)];
@@ -121,13 +137,14 @@ fn answer(uffd: &Userfaultfd, start: usize, is_over: &AtomicBool) {
         if uffd.read(&mut message) == Ok(1)
             && let Some(Event::Fault { address }) = message[0].event()
         {
-            let page = address & !(PAGE - 1);
+            let (page, began) = (address & !(PAGE - 1), Instant::now());
             // SAFETY: pages of the mapping, to a page of it that is missing.
             unsafe {
                 if uffd.move_pages(page, page + FAULTS * PAGE, PAGE).bytes == 0 {
                     let _ = uffd.copy(page, start + 2 * FAULTS * PAGE, PAGE);
                 }
             }
+            latest_ns.store(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
         }
     }
 }
@@ -138,8 +155,11 @@ mod tests {
 
     #[test]
     fn a_fault_costs_some_microseconds() {
-        match fault_ns() {
-            Ok(ns) => assert!((500..5_000_000).contains(&ns), "{ns}"),
+        match measured() {
+            Ok(Price { fault_ns, answer_ns }) => {
+                assert!((500..5_000_000).contains(&fault_ns), "{fault_ns}");
+                assert!((100..fault_ns).contains(&answer_ns), "{answer_ns} of {fault_ns}");
+            }
             Err(NoFaults::NotPermitted | NoFaults::NotSupported) => {}
             Err(error) => panic!("{error}"),
         }
