@@ -351,8 +351,8 @@ fn named<'a>(programs: &'a [Measured], name: &str) -> &'a Measured {
     programs.iter().find(|program| program.name == name).expect("a program of ours")
 }
 
-/// The curves of a program that stands for one of the paper's, with the points that the paper prints.
-/// Faults are counted by page, so that programs of other lengths compare.
+/// The curves of a program that stands for one of the paper's, with the points that the paper
+/// prints. Faults are counted by page, so that programs of other lengths compare.
 fn figure_of(program: &Measured, theirs: &str) -> Figure {
     const PAGE_KB: f64 = 4.0;
     let table_3 = Published::read(include_str!("table-3.csv"));
@@ -1235,8 +1235,8 @@ fn as_published(report: &mut Report, as_loop: &Beside, theirs: &[Pair]) {
     }
 }
 
-/// Compares what a program takes alone under CLOCK-Pro, as a share of what it takes under CLOCK, with
-/// the published columns, but for the sizes where it fits: programs of other lengths compare.
+/// Compares what a program takes alone under CLOCK-Pro, as a share of what it takes under CLOCK,
+/// with the published columns, but for the sizes where it fits: programs of other lengths compare.
 fn as_shares_of_clock(report: &mut Report, program: &Beside, theirs: &[Pair]) {
     const WHERE_IT_FITS: usize = 2;
     let shares = |pairs: &[Pair]| -> Vec<f64> {

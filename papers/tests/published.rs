@@ -133,8 +133,8 @@ fn every_claim_has_a_verdict_or_a_reason_why_it_has_none() {
     }
 }
 
-/// The claims that changed their grade lately, with the measurement: `claims-changed.csv`. Their grade
-/// must be that of the page.
+/// The claims that changed their grade lately, with the measurement: `claims-changed.csv`. Their
+/// grade must be that of the page.
 fn changed_grades(claims: &str) -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/claims-changed.csv");
     let changed = Published::read(&std::fs::read_to_string(path).unwrap());

@@ -68,8 +68,8 @@ int main(int argc, char **argv)
                 *at(Z, i, j) =
                     fsdx * (*at(V, i + 1, j) - *at(V, i, j) - *at(U, i, j + 1) + *at(U, i, j)) /
                     (*at(P, i, j) + *at(P, i + 1, j) + *at(P, i + 1, j + 1) + *at(P, i, j + 1));
-                *at(H, i, j) = *at(P, i, j) + 0.25 * (*at(U, i + 1, j) * *at(U, i + 1, j) + *at(U, i, j) * *at(U, i, j) +
-                                                      *at(V, i, j + 1) * *at(V, i, j + 1) + *at(V, i, j) * *at(V, i, j));
+                double u0 = *at(U, i, j), u1 = *at(U, i + 1, j), v0 = *at(V, i, j), v1 = *at(V, i, j + 1);
+                *at(H, i, j) = *at(P, i, j) + 0.25 * (u1 * u1 + u0 * u0 + v1 * v1 + v0 * v0);
             }
         wrap(CU);
         wrap(CV);
@@ -85,7 +85,8 @@ int main(int argc, char **argv)
                                   step / 8.0 * (*at(Z, i + 1, j) + *at(Z, i, j)) *
                                       (*at(CU, i + 1, j) + *at(CU, i, j) + *at(CU, i + 1, j + 1) + *at(CU, i, j + 1)) -
                                   step / dx * (*at(H, i, j + 1) - *at(H, i, j));
-                *at(PNEW, i, j) = *at(POLD, i, j) - step / dx * (*at(CU, i + 1, j) - *at(CU, i, j)) -
+                *at(PNEW, i, j) = *at(POLD, i, j) -
+                                  step / dx * (*at(CU, i + 1, j) - *at(CU, i, j)) -
                                   step / dx * (*at(CV, i, j + 1) - *at(CV, i, j));
             }
         wrap(UNEW);

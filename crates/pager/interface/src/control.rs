@@ -114,8 +114,8 @@ pub struct Order {
     pub prefetch_pages: u32,
     /// 0: no io_uring, even if the kernel has one.
     pub use_ring: u32,
-    /// What each read of the backing store takes in addition, one after another, in nanoseconds; then
-    /// there is no io_uring. 0 for nothing.
+    /// What each read of the backing store takes in addition, one after another, in nanoseconds.
+    /// With it there is no io_uring. 0 for nothing.
     pub read_delay_ns: u64,
     /// How the agent takes pages from the program: a [`Backend`].
     pub backend: u32,
