@@ -28,9 +28,10 @@ const BLOCKS: usize = 1024;
 /// The largest window, in pages.
 const MOST_PAGES: usize = 32;
 /// What a page that is used adds to the balance, and one that is not takes away. So a window pays
-/// as long as a third of it is used: reading eight pages takes less than one and a half times as
-/// long as reading one.
-const USED: i8 = 2;
+/// as long as half of it is used. To read eight pages takes less than one and a half times as long
+/// as to read one, so a third would pay by itself; but each page that is read in vain also drives
+/// another out.
+const USED: i8 = 1;
 const UNUSED: i8 = -1;
 /// The balance at which a window changes.
 const ENOUGH: i8 = 12;
