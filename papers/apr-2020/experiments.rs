@@ -7,7 +7,7 @@
 //! takes less than a hundredth of its most faults do not count, unless stated otherwise. SEQ falls
 //! back on CLOCK, as in the thesis.
 
-use crate::kept::{Counts, with_simulations};
+use crate::kept::Counts;
 use crate::lab::Change;
 use crate::workload::{of_large_objects, string, twice};
 use crate::{Bar, Error, Figure, Item, Lab, Limit, Measurement, Place, Published, Report, Scale};
@@ -32,7 +32,7 @@ pub(crate) const ITEMS: &[Item] = &[
         id: "apr/figure-4.1",
         folder: FOLDER,
         title: "APR 2020, Figure 4.1: page faults against memory size",
-        run: |lab| with_simulations(lab, figure_4_1),
+        run: |lab| lab.with_simulations(figure_4_1),
     },
     Item {
         id: "apr/figure-4.2",
@@ -44,13 +44,13 @@ pub(crate) const ITEMS: &[Item] = &[
         id: "apr/figure-4.3",
         folder: FOLDER,
         title: "APR 2020, Figure 4.3: the decay factor",
-        run: |lab| with_simulations(lab, figure_4_3),
+        run: |lab| lab.with_simulations(figure_4_3),
     },
     Item {
         id: "apr/object-threshold",
         folder: FOLDER,
         title: "APR 2020: from which size on an allocation is an object of its own",
-        run: |lab| with_simulations(lab, object_threshold),
+        run: |lab| lab.with_simulations(object_threshold),
     },
     Item {
         id: "apr/summary",
@@ -62,13 +62,13 @@ pub(crate) const ITEMS: &[Item] = &[
         id: "apr/worst-case",
         folder: FOLDER,
         title: "APR 2020: where APR is worse than CLOCK, and what a fault costs",
-        run: |lab| with_simulations(lab, worst_case),
+        run: |lab| lab.with_simulations(worst_case),
     },
     Item {
         id: "apr/clock-pro",
         folder: FOLDER,
         title: "APR 2020: CLOCK-Pro when every page is used again at once",
-        run: |lab| with_simulations(lab, clock_pro),
+        run: |lab| lab.with_simulations(clock_pro),
     },
     Item {
         id: "apr/window",

@@ -7,7 +7,7 @@
 //! of Debian, and SPLASH-3.
 
 use super::clock_pro_2005::{PRESET, mean_errors};
-use crate::kept::{Counts, with_simulations};
+use crate::kept::Counts;
 use crate::lab::Change;
 use crate::workload::{firsts_of_bursts, generated, stack_distances, streamed_pages, string, with_stream};
 use crate::{Bar, Error, Figure, Item, Lab, Limit, Measurement, Published, Report, Scale};
@@ -26,7 +26,7 @@ pub(crate) const ITEMS: &[Item] = &[
         id: "clock-pro/figure-4",
         folder: FOLDER,
         title: "CLOCK-Pro 2005, Figure 4: page faults of programs of strong, moderate and weak locality",
-        run: |lab| with_simulations(lab, figure_4),
+        run: |lab| lab.with_simulations(figure_4),
     },
     Item {
         id: "clock-pro/table-4",

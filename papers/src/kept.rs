@@ -1,7 +1,6 @@
 //! Simulations that results are made of. They are kept beside the results (`ITEM.cells.csv`), so
 //! that a result can be made again without running them.
 
-use crate::{Error, Lab, Report};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use sweephand_sim::Outcome;
@@ -31,17 +30,6 @@ impl Counts {
     pub(crate) fn when_full(&self) -> u64 {
         self.faults - self.warmup_faults
     }
-}
-
-/// Runs an item, and puts the simulations that it used beside its result.
-pub(crate) fn with_simulations(
-    lab: &Lab,
-    run: impl FnOnce(&Lab) -> Result<Report, Error>,
-) -> Result<Report, Error> {
-    lab.take_simulations();
-    let mut report = run(lab)?;
-    report.cells = lab.take_simulations();
-    Ok(report)
 }
 
 /// Simulations by key.

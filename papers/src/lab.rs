@@ -1,6 +1,7 @@
 //! Tools that experiments share: finding traces, and running policies on them.
 
 use crate::kept::{self, KeptSimulations};
+use crate::report::Report;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
@@ -460,6 +461,17 @@ impl Lab {
         }
         let counts: Vec<_> = wanted.into_iter().map(|(key, _)| known.used(key)).collect();
         Ok(counts.chunks(frames.len().max(1)).map(<[_]>::to_vec).collect())
+    }
+
+    /// Runs an item, and puts the simulations that it used beside its result.
+    pub(crate) fn with_simulations(
+        &self,
+        run: impl FnOnce(&Self) -> Result<Report, Error>,
+    ) -> Result<Report, Error> {
+        self.take_simulations();
+        let mut report = run(self)?;
+        report.cells = self.take_simulations();
+        Ok(report)
     }
 
     /// The simulations that were used since the last call, as CSV.

@@ -61,7 +61,8 @@ impl Leaders {
         self.sizes.insert(at, size);
     }
 
-    /// What was seen at a memory size, in words: `auto follows clock 75%, lifo-plus 25%; 3 changes`.
+    /// What was seen at a memory size, in words: `auto follows clock 75%, lifo-plus 25%; 3
+    /// changes`.
     pub fn sentence(&self, size: usize) -> Option<String> {
         let LeadersAtSize { shares, changes, .. } = self.sizes.get(size)?;
         let mut led: Vec<_> = self.experts.iter().zip(shares).filter(|(_, share)| **share > 0.0).collect();
@@ -91,8 +92,8 @@ mod tests {
     use sweephand_sim::MemorySize;
     use sweephand_trace::{EndTotals, Interrupt, Metadata, Trace, Writer};
 
-    /// A loop that does not fit: CLOCK, the first expert, misses all, and LIFO+ takes the lead. With
-    /// all memory nobody has to.
+    /// A loop that does not fit: CLOCK, the first expert, misses all, and LIFO+ takes the lead.
+    /// With all memory nobody has to.
     #[test]
     fn the_leader_of_a_loop_is_the_one_that_suits_it() {
         let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();

@@ -2,9 +2,10 @@
 //!
 //! A file without a name is made in the directory, so nothing is left behind however the
 //! measurement ends. It is filled first, so that reads do not find holes. Then it is read and
-//! written at random places, by direct I/O, one request or several at a time. Last, single pages are
-//! read while another thread writes, as in paging, where for each page that comes another goes. Half of each page is
-//! random and half is zeros, so that a device that compresses has something to do.
+//! written at random places, by direct I/O, one request or several at a time. Last, single pages
+//! are read while another thread writes, as in paging, where for each page that comes another goes.
+//! Half of each page is random and half is zeros, so that a device that compresses has something to
+//! do.
 
 use crate::device::{Device, Figures, Measurement};
 use rustix::fs::{Mode, OFlags, fstatvfs, open};

@@ -780,8 +780,8 @@ mod tests {
         assert_eq!((run.paging.pages_read, run.paging.pages_written), (864, 1056));
     }
 
-    /// Two pages take turns in one frame. Each is touched again before its batch is full, so nothing
-    /// is read or written.
+    /// Two pages take turns in one frame. Each is touched again before its batch is full, so
+    /// nothing is read or written.
     #[test]
     fn a_page_that_waits_to_be_written_comes_back_without_a_read() {
         let far = trace((0..100).map(|turn| (1 + 5000 * (turn % 2), true)));
@@ -819,7 +819,8 @@ mod tests {
             predict(&far, device, Paging::Run, "fifo", 96).paging.stall_ns
         };
         let (alone, beside) = (stall(None), stall(Some(300.0)));
-        // A fault comes after some 980 microseconds. So each batch of 8 is written beside two reads.
+        // A fault comes after some 980 microseconds. So each batch of 8 is written beside two
+        // reads.
         let later = beside - alone;
         assert!((108 * 200_000..=3 * 132 * 200_000).contains(&later), "{alone} {beside}");
     }

@@ -49,8 +49,8 @@ impl SwapIn {
 mod tests {
     use super::*;
 
-    /// The sizes by the kernel's rules: 1 without hits, 2 next to the last, 4 and more with hits, at
-    /// most half as many as before.
+    /// The sizes by the kernel's rules: 1 without hits, 2 next to the last, 4 and more with hits,
+    /// at most half as many as before.
     #[test]
     fn a_block_grows_with_hits_and_shrinks_by_half() {
         let mut swap_in = SwapIn::new(8);

@@ -86,7 +86,7 @@ int main(int argc, char **argv)
     at = assemble(at, (Instruction){SHR, 6, 9, 0, 10});        /* times the area's KiB */
     at = assemble(at, (Instruction){AND, 5, 5, 13, 0});
     at = assemble(at, (Instruction){MUL, 5, 5, 6, 0});
-    at = assemble(at, (Instruction){SHR, 5, 5, 0, 6});         /* over 16 bits: a place in the area */
+    at = assemble(at, (Instruction){SHR, 5, 5, 0, 6});  /* over 16 bits: a place in the area */
     at = assemble(at, (Instruction){AND, 5, 5, 14, 0});
     at = assemble(at, (Instruction){ADD, 4, 5, 10, 0});
     at = assemble(at, (Instruction){LOAD, 7, 4, 0, 0});
