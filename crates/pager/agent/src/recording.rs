@@ -31,13 +31,15 @@ use sweephand_policy::PageId;
 /// killed just now.
 pub(crate) fn begin(rooms: &mut Rooms) {
     let order = &rooms.control.order;
-    let is_heard = rooms.program.supervisor.is_some() || is_elsewhere(rooms.control);
-    if order.is_recording() && !is_heard {
-        forget_run(rooms.control);
+    if !order.is_recording() {
+        return;
+    }
+    if rooms.program.supervisor.is_none() && !is_elsewhere(rooms.control) {
+        return forget_run(rooms.control);
     }
     // The command starts the program itself, and other programs are started by that.
     let is_first = getppid().map_or(0, Pid::as_raw_pid) == order.supervisor;
-    if order.is_recording() && is_heard && (is_first || order.recording.children != 0) {
+    if is_first || order.recording.children != 0 {
         rooms.window = Window::open(rooms.control).ok();
     }
 }
