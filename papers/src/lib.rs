@@ -26,8 +26,12 @@ mod verdict;
 mod workload;
 #[path = "../wsclock-1981/experiments.rs"]
 mod wsclock_1981;
+#[path = "../wsclock-1981/causes.rs"]
+mod wsclock_1981_causes;
 #[path = "../wsclock-1981/runs.rs"]
 mod wsclock_1981_runs;
+#[path = "../wsclock-1981/speed.rs"]
+mod wsclock_1981_speed;
 
 pub use html::html_page;
 pub use lab::{Error, Input, Lab, checksum};
@@ -86,13 +90,14 @@ const PAPERS: &[&[Item]] = &[
     clock_pro_2005::ITEMS,
     clock_pro_2005_programs::ITEMS,
     wsclock_1981::ITEMS,
+    wsclock_1981_causes::ITEMS,
     apr_2020::ITEMS,
     linux_mm::ITEMS,
 ];
 
 /// Items that run programs live: measured on a machine. Their results are the machine's, and of the
 /// day.
-const MEASURED: &[&[Item]] = &[clock_pro_2005_live::ITEMS];
+const MEASURED: &[&[Item]] = &[clock_pro_2005_live::ITEMS, wsclock_1981_speed::ITEMS];
 
 /// Everything that comes out the same wherever it is run, paper by paper.
 pub fn all_items() -> impl Iterator<Item = &'static Item> {

@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(crate) const NAMES: [&str; 3] = ["A", "B", "C"];
 
 /// Neighbouring pages that are taken for one.
-const FOLD: u64 = 8;
+pub(crate) const FOLD: u64 = 8;
 
 /// Mean virtual time between a task's I/O requests. With it the processor is busy for about 60 % of
 /// the time, and so are the paging devices with reads: as in the paper.
@@ -38,22 +38,23 @@ pub(crate) fn configuration(number: usize) -> Configuration {
     configuration
 }
 
-/// The folded programs, by omega; made once.
-fn programs(omega: u64) -> Result<Vec<Arc<Program>>, Error> {
-    static MADE: Mutex<BTreeMap<u64, Vec<Arc<Program>>>> = Mutex::new(BTreeMap::new());
+/// The folded programs, by fold and omega; made once.
+fn programs(fold: u64, omega: u64) -> Result<Vec<Arc<Program>>, Error> {
+    type Made = BTreeMap<(u64, u64), Vec<Arc<Program>>>;
+    static MADE: Mutex<Made> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(programs) = made.get(&omega) {
+    if let Some(programs) = made.get(&(fold, omega)) {
         return Ok(programs.clone());
     }
     let files = configuration(0).tasks.programs;
     let programs = files.iter().map(|file| {
         let name = file.trace().file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
-        let trace = folded(&Trace::open(file.trace())?, FOLD)?;
+        let trace = folded(&Trace::open(file.trace())?, fold)?;
         let program = Program::from_trace(&trace, &name, omega);
         Ok(Arc::new(program.map_err(sweephand_machine::MachineError::from)?))
     });
     let programs = programs.collect::<Result<Vec<_>, Error>>()?;
-    made.insert(omega, programs.clone());
+    made.insert((fold, omega), programs.clone());
     Ok(programs)
 }
 
@@ -219,6 +220,18 @@ pub(crate) fn lines(
     thetas: &[u64],
     seeds: &[u64],
 ) -> Result<Vec<Line>, Error> {
+    lines_folded(lab, FOLD, configuration, policy, thetas, seeds)
+}
+
+/// The same with so many neighbouring pages of the programs taken for one.
+pub(crate) fn lines_folded(
+    lab: &Lab,
+    fold: u64,
+    configuration: &Configuration,
+    policy: &str,
+    thetas: &[u64],
+    seeds: &[u64],
+) -> Result<Vec<Line>, Error> {
     let spec = TaskSpec::parse(policy).map_err(sweephand_machine::MachineError::from)?;
     let takes_theta = spec.takes_theta();
     // What decides the outcome, but for the programs.
@@ -226,6 +239,10 @@ pub(crate) fn lines(
     shown.tasks.programs.clear();
     (shown.policies, shown.theta, shown.seeds) = (Vec::new(), Vec::new(), Vec::new());
     let shown = serde_json::to_string(&shown).expect("it is plain");
+    let own_io: Vec<_> =
+        configuration.tasks.programs.iter().filter_map(|program| program.io_interval_refs()).collect();
+    let shown = if own_io.is_empty() { shown } else { format!("{shown} I/O {own_io:?}") };
+    let shown = if fold == FOLD { shown } else { format!("{shown} fold {fold}") };
     let mut asked = Vec::new();
     for &theta in thetas {
         for &seed in seeds {
@@ -252,7 +269,7 @@ pub(crate) fn lines(
                 seed: *seed,
             })
             .collect();
-        let workload = Workload::new(configuration.clone(), &programs(configuration.irim)?);
+        let workload = Workload::new(configuration.clone(), &programs(fold, configuration.irim)?);
         for (((key, of), _), (outcome, _)) in to_run.iter().zip(workload.run_all(&cells, 0, &|| {})?) {
             let outcome = Kept::measures(&outcome);
             if let Some((_, known)) = kept.known.get(key) {
@@ -273,7 +290,7 @@ pub(crate) fn lines(
 
 /// References of a run, and its transitions if they are intervals.
 pub(crate) fn lengths(omega: u64) -> Result<(u64, u64), Error> {
-    let workload = Workload::new(configuration(0), &programs(omega)?);
+    let workload = Workload::new(configuration(0), &programs(FOLD, omega)?);
     let transitions = workload.jobs.iter().map(|job| match &job.program.string {
         sweephand_machine::ReferenceString::Intervals { transitions, .. } => transitions.len() as u64,
         sweephand_machine::ReferenceString::Full(references) => references.len() as u64,
@@ -281,10 +298,29 @@ pub(crate) fn lengths(omega: u64) -> Result<(u64, u64), Error> {
     Ok((workload.references(), transitions.sum()))
 }
 
+/// A run with the time that it took.
+pub(crate) struct Timed {
+    pub(crate) references: u64,
+    pub(crate) seconds: f64,
+}
+
+/// Runs a policy on configuration B, over intervals or every reference.
+pub(crate) fn timed(policy: &str, intervals: bool) -> Result<Timed, Error> {
+    let mut configuration = configuration(1);
+    configuration.irim = if intervals { OMEGA } else { 0 };
+    let policy = TaskSpec::parse(policy).map_err(sweephand_machine::MachineError::from)?;
+    let programs = programs(FOLD, configuration.irim)?;
+    let workload = Workload::new(configuration, &programs);
+    let cell = Cell { policy: policy.with_theta(Some(700_000)), seed: 1 };
+    let start = std::time::Instant::now();
+    let (outcome, _) = workload.run(&cell, 0)?;
+    Ok(Timed { references: outcome.references, seconds: start.elapsed().as_secs_f64() })
+}
+
 /// When memory is first full, in references of real time.
 pub(crate) fn first_full(configuration: &Configuration, policy: &str, seed: u64) -> Result<f64, Error> {
     let policy = TaskSpec::parse(policy).map_err(sweephand_machine::MachineError::from)?;
-    let workload = Workload::new(configuration.clone(), &programs(configuration.irim)?);
+    let workload = Workload::new(configuration.clone(), &programs(FOLD, configuration.irim)?);
     let (_, samples) = workload.run(&Cell { policy, seed }, 100_000)?;
     let full = samples.iter().find(|sample| sample.free_frames == 0);
     Ok(full.map_or(f64::INFINITY, |sample| sample.time_refs as f64))

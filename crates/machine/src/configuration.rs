@@ -59,6 +59,16 @@ pub struct Devices {
     /// Whether each device has a queue of its own, with a share of the pages. Otherwise a device
     /// that is free takes the next request of all.
     pub own_queues: bool,
+    /// Whether a dirty page is written only when its frame is taken, by the device that then reads
+    /// into it: one request of two transfers. Otherwise dirty pages are written ahead.
+    #[serde(skip_serializing_if = "is_false")]
+    pub coupled_writes: bool,
+}
+
+/// Entries that came later are left out where they are off: what was kept of earlier runs is found
+/// by the configuration's text.
+fn is_false(switch: &bool) -> bool {
+    !switch
 }
 
 impl Devices {
@@ -90,6 +100,15 @@ pub struct Processor {
     /// Virtual time after which an active task goes to the end of the ready queue. Not given in the
     /// paper; longer than loading takes.
     pub slice_refs: u64,
+    /// Levels of the ready queue. A task begins in the first and goes one down with every slice
+    /// that it uses up; a ready task of a higher level comes first. The paper names a multi-level
+    /// queue and does not describe it.
+    #[serde(skip_serializing_if = "is_one")]
+    pub ready_levels: usize,
+}
+
+fn is_one(levels: &usize) -> bool {
+    *levels == 1
 }
 
 /// I/O of the tasks themselves; it neither needs paging devices nor waits in a queue.
@@ -123,6 +142,10 @@ pub struct LoadControl {
     pub loading_tasks: usize,
     /// Frames that activation has to leave unclaimed (K0).
     pub k0_frames: usize,
+    /// Whether pages that may be replaced are gone at once, as in models that know no reclaim. For
+    /// policies with exact knowledge. Dirty pages stay until they have been written.
+    #[serde(skip_serializing_if = "is_false")]
+    pub no_reclaim: bool,
     /// Most active tasks; 0 for no limit.
     pub most_active: usize,
     /// The feedback controller, for policies that claim no memory. The paper describes one in
@@ -236,13 +259,19 @@ fn default_count() -> usize {
 
 impl Default for Devices {
     fn default() -> Self {
-        Self { count: 1, access_refs: (20_000, 40_000), queue: Discipline::RunFirst, own_queues: false }
+        Self {
+            count: 1,
+            access_refs: (20_000, 40_000),
+            queue: Discipline::RunFirst,
+            own_queues: false,
+            coupled_writes: false,
+        }
     }
 }
 
 impl Default for Processor {
     fn default() -> Self {
-        Self { quantum_refs: 1_000, slice_refs: 500_000 }
+        Self { quantum_refs: 1_000, slice_refs: 500_000, ready_levels: 1 }
     }
 }
 
@@ -261,6 +290,7 @@ impl Default for LoadControl {
             tau_refs: 15_000,
             loading_tasks: 0,
             k0_frames: 0,
+            no_reclaim: false,
             most_active: 0,
             feedback: Feedback::default(),
         }
@@ -446,6 +476,10 @@ impl Configuration {
             (service.0 == 0 || service.0 > service.1, range("io.service_refs", service)),
             (processor.quantum_refs == 0, "processor.quantum_refs = 0: at least one reference a turn".into()),
             (processor.slice_refs == 0, "processor.slice_refs = 0: at least one reference a slice".into()),
+            (
+                processor.ready_levels == 0,
+                "processor.ready_levels = 0: the ready queue has at least one".into(),
+            ),
             (
                 !(0.0 <= feedback.low && feedback.low <= feedback.high) || feedback.period_refs == 0,
                 "load_control.feedback: needs 0 <= low <= high and a period of at least one reference".into(),

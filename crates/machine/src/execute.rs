@@ -209,7 +209,11 @@ impl Position {
                 let last_references = &memory.last_reference[first_page..];
                 let passed = &references[window.rear as usize..rear as usize];
                 for (time, reference) in (window.rear + 1..).zip(passed) {
-                    window.pages -= usize::from(last_references[reference.page() as usize] == time);
+                    let left = last_references[reference.page() as usize] == time;
+                    window.pages -= usize::from(left);
+                    if let Some(pages) = memory.left.as_mut().filter(|_| left) {
+                        pages.push(PageId(self.first_page + reference.page()));
+                    }
                 }
             }
             ReferenceString::Intervals { transitions, .. } => {
@@ -221,6 +225,9 @@ impl Position {
                         && memory.flags[page] & IN_USE == 0
                         && memory.last_reference[page] == passed.time;
                     window.pages -= usize::from(left);
+                    if let Some(pages) = memory.left.as_mut().filter(|_| left) {
+                        pages.push(PageId(page as u32));
+                    }
                     window.next_transition += 1;
                 }
             }

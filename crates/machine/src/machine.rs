@@ -17,7 +17,7 @@
 use crate::configuration::Configuration;
 use crate::execute::Stop;
 use crate::load_control::{Load, LoadController};
-use crate::memory::{AWAITED, CLEANING, Memory, RESIDENT};
+use crate::memory::{AWAITED, CLEANING, DIRTY, Memory, RESIDENT};
 use crate::outcome::{Outcome, Sample};
 use crate::paging::{PagingQueue, Request};
 use crate::program::Program;
@@ -27,7 +27,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use sweephand_policy::load_control::Candidate;
 use sweephand_policy::task_registry::Made;
-use sweephand_policy::{PageId, Reclaim, SplitMix64, VirtualTime};
+use sweephand_policy::{ExactMmu, PageId, Reclaim, SplitMix64, TaskMmu, VirtualTime};
 use sweephand_trace::Interrupt;
 
 /// Streams of random numbers are kept apart, so that one more draw from one does not change the
@@ -75,6 +75,8 @@ pub struct Machine<'a> {
     queues: Vec<PagingQueue>,
     /// What each paging device works on.
     devices: Vec<Option<Request>>,
+    /// Replaced pages that whoever takes their frames has to write first.
+    to_write: u64,
     /// The policy said to wait, and nothing has happened since that could change its mind.
     waits: bool,
     /// A task has given way since the last event.
@@ -109,6 +111,8 @@ impl<'a> Machine<'a> {
     ) -> Self {
         let mut memory = Memory::new(configuration.frames);
         let is_exact = policy.is_exact();
+        memory.coupled_writes = configuration.devices.coupled_writes;
+        memory.left = (is_exact && configuration.load_control.no_reclaim).then(Vec::new);
         let tasks: Vec<_> = jobs
             .iter()
             .enumerate()
@@ -135,6 +139,7 @@ impl<'a> Machine<'a> {
             runnable: VecDeque::new(),
             queues: vec![PagingQueue::new(configuration.devices.queue); configuration.devices.queues()],
             devices: vec![None; configuration.devices.count],
+            to_write: 0,
             waits: false,
             gave_way: false,
             events: BinaryHeap::new(),
@@ -267,6 +272,9 @@ impl<'a> Machine<'a> {
             self.end_loading(number);
         }
         self.give_up_pages(number, now);
+        for page in self.memory.left.as_mut().map(std::mem::take).unwrap_or_default() {
+            self.take_away(page);
+        }
 
         let task = &mut self.tasks[number];
         if let Stop::Fault(page) = stop {
@@ -277,6 +285,7 @@ impl<'a> Machine<'a> {
             self.request_io(number, now);
         } else if now >= slice_end {
             self.counts.slice_ends += 1;
+            task.level = (task.level + 1).min(configuration.processor.ready_levels - 1);
             self.deactivate(number);
         } else if task.quantum_left == 0 {
             task.quantum_left = configuration.processor.quantum_refs;
@@ -294,6 +303,33 @@ impl<'a> Machine<'a> {
             self.tasks[number].next_drop += 1;
             let first_page = self.tasks[number].position.first_page;
             drop.pages.clone().for_each(|page| self.discard(PageId(first_page + page)));
+        }
+    }
+
+    /// Without reclaim: a page outside its working set, or of an inactive task, is gone. A dirty one
+    /// is written before, unless it comes into use again meanwhile.
+    fn take_away(&mut self, page: PageId) {
+        let owner = TaskMmu::owner(&self.memory, page);
+        let (now, active) = (self.memory.virtual_time[owner.index()], self.memory.active[owner.index()]);
+        let is_outside = now - ExactMmu::last_reference(&self.memory, page) >= self.theta || !active;
+        if !self.memory.is(page, RESIDENT) || self.memory.is(page, CLEANING | AWAITED) || !is_outside {
+            return;
+        }
+        if TaskMmu::is_dirty(&self.memory, page) {
+            self.memory.start_cleaning(page);
+            self.queue_writes();
+        } else {
+            self.policy.remove(page);
+            self.evict_from_memory(page);
+            self.memory_changed();
+        }
+    }
+
+    /// Puts the pages that are to be cleaned into the paging queues.
+    fn queue_writes(&mut self) {
+        for page in std::mem::take(&mut self.memory.to_clean) {
+            let queue = self.queue_of(page);
+            self.queues[queue].push(Request::Write { page });
         }
     }
 
@@ -344,7 +380,7 @@ impl<'a> Machine<'a> {
             self.discard(page);
         }
         if self.next_outside < self.tasks.len() {
-            self.ready.push_back(self.next_outside);
+            self.into_ready_queue(self.next_outside);
             self.next_outside += 1;
         }
     }
@@ -374,6 +410,9 @@ impl<'a> Machine<'a> {
                         self.memory.flags[page.index()] &= !CLEANING;
                         self.policy.cleaned(page);
                         self.memory_changed();
+                        if self.memory.left.is_some() {
+                            self.take_away(page);
+                        }
                     }
                     Request::Void => {}
                 }
@@ -454,7 +493,17 @@ impl<'a> Machine<'a> {
         self.tasks[number].claim = self.load_control.claim(number, &*self.policy, &self.memory) + waits;
         let io = self.tasks[number].state == State::Io;
         self.leave_active(number, if io { State::Io } else { State::Ready });
-        self.ready.push_back(number);
+        self.into_ready_queue(number);
+        if self.memory.left.is_some() {
+            self.tasks[number].pages().for_each(|page| self.take_away(page));
+        }
+    }
+
+    /// Puts a task behind the others of its level.
+    fn into_ready_queue(&mut self, number: usize) {
+        let level = self.tasks[number].level;
+        let lower = self.ready.iter().position(|other| self.tasks[*other].level > level);
+        self.ready.insert(lower.unwrap_or(self.ready.len()), number);
     }
 
     fn leave_active(&mut self, number: usize, state: State) {
@@ -566,10 +615,7 @@ impl<'a> Machine<'a> {
             forced = true;
             answer = self.policy.reclaim_anyway(&mut self.memory);
         }
-        for page in std::mem::take(&mut self.memory.to_clean) {
-            let queue = self.queue_of(page);
-            self.queues[queue].push(Request::Write { page });
-        }
+        self.queue_writes();
         match answer {
             Reclaim::Evict(victim) => {
                 self.counts.replacements += 1;
@@ -588,12 +634,17 @@ impl<'a> Machine<'a> {
 
     fn evict(&mut self, victim: PageId) {
         debug_assert!(
-            !self.memory.is(victim, CLEANING | AWAITED | crate::memory::DIRTY),
+            !self.memory.is(victim, CLEANING | AWAITED) && !TaskMmu::is_dirty(&self.memory, victim),
             "victim {victim} is busy or dirty"
         );
         debug_assert!(self.memory.is(victim, RESIDENT));
         self.policy.evict(victim);
-        let owner = sweephand_policy::TaskMmu::owner(&self.memory, victim).index();
+        self.evict_from_memory(victim);
+    }
+
+    fn evict_from_memory(&mut self, victim: PageId) {
+        self.to_write += u64::from(self.memory.is(victim, DIRTY));
+        let owner = TaskMmu::owner(&self.memory, victim).index();
         if self.memory.evict(victim) {
             let task = &mut self.tasks[owner];
             task.position.lost(victim, self.memory.virtual_time[owner], &task.program);
@@ -612,7 +663,12 @@ impl<'a> Machine<'a> {
 
     fn start(&mut self, request: Request, queue: usize) {
         let (least, most) = self.configuration.devices.access_refs;
-        let service = least + self.service.below(most - least + 1);
+        let mut service = least + self.service.below(most - least + 1);
+        if self.to_write > 0 && matches!(request, Request::Read { .. }) {
+            self.to_write -= 1;
+            self.counts.page_writes += 1;
+            service += least + self.service.below(most - least + 1);
+        }
         self.counts.device_busy_refs += service;
         let device = self.idle_device(queue).expect("a device is idle");
         self.devices[device] = Some(request);
@@ -648,12 +704,11 @@ impl<'a> Machine<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::DIRTY;
     use crate::program::ReferenceString;
     use proptest::prelude::*;
     use std::io::Cursor;
     use sweephand_policy::task_registry::TaskSpec;
-    use sweephand_policy::{Claim, ExactMmu, TaskId};
+    use sweephand_policy::{Claim, TaskId};
     use sweephand_trace::{EndTotals, Metadata, Trace, Writer};
 
     fn configuration(frames: usize, quantum: u64) -> Configuration {
@@ -766,7 +821,11 @@ mod tests {
                     // A dirty page leaves only after its write has begun, which takes a step of
                     // its own.
                     let lost = before[page.index()] & RESIDENT != 0 && !machine.memory.is(page, RESIDENT);
-                    assert!(!lost || before[page.index()] & DIRTY == 0, "{name}: page {page} is lost");
+                    let coupled = configuration.devices.coupled_writes;
+                    assert!(
+                        !lost || coupled || before[page.index()] & DIRTY == 0,
+                        "{name}: page {page} is lost"
+                    );
                 }
             }
             if !more {
@@ -777,6 +836,75 @@ mod tests {
             machine.memory.free_frames, configuration.frames,
             "{name}: every task has given its frames back"
         );
+    }
+
+    #[test]
+    fn variants_of_the_model_account_for_frames_too() {
+        let jobs: Vec<_> = (0..6).map(|of| job(string(14, 700, of), 150)).collect();
+        for frames in [3, 17, 30] {
+            let mut coupled = configuration(frames, 7);
+            coupled.devices.coupled_writes = true;
+            let mut no_reclaim = configuration(frames, 7);
+            no_reclaim.load_control.no_reclaim = true;
+            let mut levels = configuration(frames, 7);
+            levels.processor.ready_levels = 3;
+            for name in ["ws:theta=40", "wsclock:theta=40", "global-clock"] {
+                [&coupled, &no_reclaim, &levels].map(|configuration| audit(configuration, &jobs, name));
+            }
+        }
+    }
+
+    fn outcome(configuration: &Configuration, jobs: &[Job], name: &str) -> Outcome {
+        let policy = TaskSpec::parse(name).unwrap().make_exact(configuration.frames).unwrap();
+        Machine::new(configuration, policy, jobs, 1, false).run().0
+    }
+
+    /// One task writes six pages in turn, three times, in three frames.
+    #[test]
+    fn a_coupled_write_makes_its_read_twice_as_long() {
+        let job = job((0..18).map(|time| (time % 6, true)).collect(), 0);
+        let mut configuration = configuration(3, 50);
+        configuration.devices.access_refs = (10, 10);
+        configuration.devices.coupled_writes = true;
+        let coupled = outcome(&configuration, &[job], "fifo");
+        assert_eq!((coupled.page_reads, coupled.page_writes), (18, 15), "all but the first three replace");
+        assert_eq!(coupled.elapsed_refs, 18 + 18 * 10 + 15 * 10);
+    }
+
+    /// A page comes back after more than theta: with reclaim it is still there.
+    #[test]
+    fn without_reclaim_a_page_outside_the_working_set_is_read_again() {
+        let string: Vec<_> = (0..400).map(|time| (u32::from(time % 100 > 0), false)).collect();
+        let mut configuration = configuration(10, 10);
+        configuration.processor.slice_refs = 1000;
+        let faults = |configuration: &Configuration| {
+            outcome(configuration, &[job(string.clone(), 0)], "ws:theta=20").page_faults
+        };
+        assert_eq!(faults(&configuration), 2);
+        configuration.load_control.no_reclaim = true;
+        assert_eq!(faults(&configuration), 2 + 3, "page 0 three times more");
+    }
+
+    #[test]
+    fn a_task_that_used_up_its_slice_goes_behind_those_that_did_not() {
+        let jobs = [1, 2, 3].map(|of| job(string(8, 900, of), 0));
+        let ready = |levels: usize| {
+            let mut configuration = configuration(10, 50);
+            configuration.load_control.most_active = 1;
+            configuration.processor.ready_levels = levels;
+            let policy = TaskSpec::parse("fifo").unwrap().make_exact(10).unwrap();
+            let mut machine = Machine::new(&configuration, policy, &jobs, 1, false);
+            machine.tasks[1].level = levels - 1;
+            while machine.counts.slice_ends == 0 {
+                machine.step();
+            }
+            machine.into_ready_queue(2);
+            machine.ready.iter().copied().collect::<Vec<_>>()
+        };
+        // Task 0 is at its slice's end. Task 2 is put in once more.
+        let (one, two) = (ready(1), ready(2));
+        assert_eq!(one.last(), Some(&2), "{one:?}");
+        assert_ne!(two.last(), Some(&2), "{two:?}");
     }
 
     #[test]

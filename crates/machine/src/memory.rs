@@ -49,6 +49,10 @@ pub struct Memory {
     pub(crate) last_reference: Vec<VirtualTime>,
     /// By task, where exact knowledge is kept.
     pub(crate) windows: Vec<Window>,
+    /// Whether dirty pages can be replaced as they are: whoever takes the frame writes them.
+    pub(crate) coupled_writes: bool,
+    /// Pages that have left their working sets, if somebody wants to know.
+    pub(crate) left: Option<Vec<PageId>>,
 }
 
 /// The working set of a task, counted exactly as its window moves along.
@@ -76,6 +80,8 @@ impl Memory {
             cleared: Vec::new(),
             last_reference: Vec::new(),
             windows: Vec::new(),
+            coupled_writes: false,
+            left: None,
         }
     }
 
@@ -183,7 +189,7 @@ impl TaskMmu for Memory {
     }
 
     fn is_dirty(&self, page: PageId) -> bool {
-        self.is(page, DIRTY)
+        !self.coupled_writes && self.is(page, DIRTY)
     }
 
     fn is_busy(&self, page: PageId) -> bool {

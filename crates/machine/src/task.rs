@@ -30,6 +30,8 @@ pub(crate) struct Task {
     pub(crate) state: State,
     /// Active, and neither tau of virtual time nor an I/O request since its activation.
     pub(crate) loading: bool,
+    /// Its level in the ready queue; 0 is the highest.
+    pub(crate) level: usize,
     /// Virtual time at its latest activation.
     pub(crate) activated_at: VirtualTime,
     /// Its activation by number, counted over all tasks.
@@ -62,6 +64,7 @@ impl Task {
             program,
             state: State::Ready,
             loading: false,
+            level: 0,
             activated_at: 0,
             activation: 0,
             quantum_left: configuration.processor.quantum_refs,

@@ -1,0 +1,279 @@
+//! What the differences from the WSCLOCK paper come from: its machine and its programs, varied.
+//!
+//! Conventions as in `experiments.rs`.
+
+use crate::wsclock_1981::{
+    FOLDER, SEEDS, THETA, THETAS, alternative, alternatives, by_configuration, compared, deactivations,
+    describe, difference, mean_mpl, method, page_faults, peak, with_cells,
+};
+use crate::wsclock_1981_runs::{
+    FOLD, IO_INTERVAL_REFS, Line, NAMES, busy, configuration, lines, lines_folded, travel,
+};
+use crate::{Bar, Error, Item, Lab, Limit, Measurement, Published, Report};
+use sweephand_machine::Configuration;
+use sweephand_machine::configuration::{Discipline, ProgramFile};
+use sweephand_results::Table;
+
+pub(crate) const ITEMS: &[Item] = &[
+    Item {
+        id: "wsclock/model",
+        folder: FOLDER,
+        title: "WSCLOCK 1981: without reclaim, writes coupled to reads, a ready queue of levels, measured I/O",
+        run: |lab| with_cells(lab, model),
+    },
+    Item {
+        id: "wsclock/folding",
+        folder: FOLDER,
+        title: "WSCLOCK 1981: programs of other sizes, and what the differences from Table 2 come from",
+        run: |lab| with_cells(lab, folding),
+    },
+];
+
+/// A time slice that is over several times before a program ends.
+const SHORT_SLICE_REFS: u64 = 500_000;
+
+fn model(lab: &Lab) -> Result<Report, Error> {
+    let measured = Published::read(include_str!("io.csv"));
+    let requests = measured.column("requests");
+    let mut report = Report {
+        method: format!(
+            "{}\nI/O requests as measured: calls of the recorded programs that read, write or open files, counted by `io.sh` ({} in about \
+             five million references each).",
+            method(lab)?,
+            requests.iter().map(|count| format!("{count:.0}")).collect::<Vec<_>>().join(", ")
+        ),
+        seeds: SEEDS.to_vec(),
+        ..Report::default()
+    };
+    let no_reclaim = |configuration: &mut Configuration| configuration.load_control.no_reclaim = true;
+    let coupled = |configuration: &mut Configuration| configuration.devices.coupled_writes = true;
+    let slices = |levels: usize| {
+        move |configuration: &mut Configuration| {
+            configuration.processor.slice_refs = SHORT_SLICE_REFS;
+            configuration.processor.ready_levels = levels;
+        }
+    };
+    // Every program has about so many references, and requests as counted; or these in proportion,
+    // with the mean of the other items.
+    let total: f64 = requests.iter().sum();
+    let own_io = |scaled: bool| {
+        let requests = requests.clone();
+        move |configuration: &mut Configuration| {
+            let programs = std::mem::take(&mut configuration.tasks.programs);
+            let references = 5_100_000.0;
+            let all = references * requests.len() as f64 / IO_INTERVAL_REFS as f64;
+            let factor = if scaled { all / total } else { 1.0 };
+            let with_io = programs.iter().zip(&requests).map(|(program, count)| ProgramFile::WithIo {
+                trace: program.trace().to_owned(),
+                io_interval_refs: (references / (count * factor)).round() as u64,
+            });
+            configuration.tasks.programs = with_io.collect();
+            configuration.name += if scaled { " with I/O in proportion" } else { " with I/O as measured" };
+        }
+    };
+    let rows: Vec<(&str, Vec<Line>)> = vec![
+        ("WS + LT/RT", compared(lab, |_| {}, "ws")?),
+        ("WS + LT/RT without reclaim", compared(lab, no_reclaim, "ws")?),
+        ("WSCLOCK + LT/RT", compared(lab, |_| {}, "wsclock")?),
+        ("WSCLOCK + LT/RT, writes coupled to reads", compared(lab, coupled, "wsclock")?),
+        ("WSCLOCK + LT/RT, slices of 500,000", compared(lab, slices(1), "wsclock")?),
+        ("the same with a ready queue of three levels", compared(lab, slices(3), "wsclock")?),
+        ("WS + LT/RT, slices of 500,000", compared(lab, slices(1), "ws")?),
+        ("the same with a ready queue of three levels", compared(lab, slices(3), "ws")?),
+        ("WSCLOCK + LT/RT, I/O in proportion to the measured", compared(lab, own_io(true), "wsclock")?),
+        ("WS + LT/RT, I/O in proportion to the measured", compared(lab, own_io(true), "ws")?),
+        ("WSCLOCK + LT/RT, I/O as measured", compared(lab, own_io(false), "wsclock")?),
+        ("WS + LT/RT, I/O as measured", compared(lab, own_io(false), "ws")?),
+    ];
+    let mut table = alternatives(
+        "model",
+        &["page faults on A", "on B", "on C", "mean MPL on A", "on B", "on C", "travel on A", "on B", "on C"],
+    );
+    for (name, lines) in &rows {
+        let travels = lines.iter().map(|line| match line.mean(travel) {
+            travel if travel.is_nan() => "-".to_string(),
+            travel => format!("{travel:.1}"),
+        });
+        let others = [by_configuration(lines, page_faults, 0), by_configuration(lines, mean_mpl, 2)].concat();
+        alternative(&mut table, name, lines, others.into_iter().chain(travels));
+    }
+    report.tables.push(("Utilization in percent.".into(), table));
+    let gained = |of: &str, from: usize, to: usize| difference(of, &rows[from].1, &rows[to].1);
+    report.claim("ws27", Bar::Ours).numbers(
+        "a model of WS without reclaim underestimates its utilization: by 1 point or more (in spirit: at all)",
+        Limit::AtLeast(1.0),
+        Some(Limit::AtLeast(0.0)),
+        &[gained("points:", 1, 0)],
+    );
+    report.claim("ws30", Bar::Ours).numbers(
+        "writing dirty pages ahead is better than writing them with the read that needs their frame (in spirit: no worse, within 1 point)",
+        Limit::AtLeast(0.0),
+        Some(Limit::AtLeast(-1.0)),
+        &[gained("points:", 3, 2)],
+    );
+    report.claim("ws02", Bar::Ours).numbers(
+        "with slices, with levels, and with I/O of each program's own WS stays 0 to 2 points above WSCLOCK (in spirit: within 4 points)",
+        Limit::Between(0.0, 2.0),
+        Some(Limit::Between(-4.0, 4.0)),
+        &[
+            gained("slices:", 4, 6),
+            gained("three levels:", 5, 7),
+            gained("I/O in proportion:", 8, 9),
+            gained("I/O as measured:", 10, 11),
+        ],
+    );
+    report.claim("ws03", Bar::Ours).numbers(
+        "with writes coupled to reads WSCLOCK looks at 13 frames for each page fault, within 1 (in spirit: within a factor of 2)",
+        Limit::Between(12.0, 14.0),
+        Some(Limit::Between(6.5, 26.0)),
+        &(0..NAMES.len())
+            .map(|number| Measurement::mean(NAMES[number], &rows[3].1[number].each(travel), 1))
+            .collect::<Vec<_>>(),
+    );
+    report.notes.push(
+        "Without reclaim a page that has left its working set, or whose task is not active, is gone at once; a dirty one when it has been \
+         written, unless it was used again before. Coupled, a request takes two transfers where the frame that it gets was dirty. With \
+         levels a task goes one down with each slice that it uses up, and a ready task of a higher level comes first; the paper names \
+         such a queue and does not describe it."
+            .into(),
+    );
+    Ok(report)
+}
+
+/// Pages taken for one, and the mean time between I/O requests that makes WSCLOCK's utilization
+/// peak near 60 %, if any does.
+const FOLDS: [(u64, u64); 4] = [(4, 9_000), (6, 5_660), (FOLD, IO_INTERVAL_REFS), (12, 2_300)];
+
+/// Seeds of what is varied most.
+const FEWER_SEEDS: &[u64] = SEEDS.split_at(6).0;
+
+fn folding(lab: &Lab) -> Result<Report, Error> {
+    let published = Published::read(include_str!("table-2.csv"));
+    let theirs = |number: usize| published.column(&format!("{}_WSCLOCK", NAMES[number]));
+    let folds = FOLDS.map(|(fold, interval)| format!("{fold} pages, {interval} references")).join("; ");
+    let mut report = Report {
+        method: format!(
+            "{}\nHere so many pages are taken for one, with I/O every so many references: {folds}.\nWSCLOCK + LT/RT at the theta of its \
+             highest utilization, of {} values.",
+            describe(lab)?,
+            THETAS.len()
+        ),
+        seeds: FEWER_SEEDS.to_vec(),
+        ..Report::default()
+    };
+    let headings = [
+        "pages for one",
+        "theta, thousands",
+        "utilization %",
+        "mean MPL",
+        "page faults",
+        "deactivations",
+        "travel per page fault",
+        "devices busy %",
+    ];
+    // By fold, by configuration: MPL and faults to the published ones.
+    let mut ratios = Vec::new();
+    let mut tables = NAMES.map(|_| Table::new(headings));
+    for (fold, interval) in FOLDS {
+        for (number, table) in tables.iter_mut().enumerate() {
+            let mut configuration = configuration(number);
+            configuration.io.interval_refs = interval;
+            let lines = lines_folded(lab, fold, &configuration, "wsclock", &THETAS, FEWER_SEEDS)?;
+            let best = peak(&lines);
+            let (mpl, faults) = (best.mean(mean_mpl), best.mean(page_faults));
+            table.row([
+                fold.to_string(),
+                (best.theta / 1000).to_string(),
+                format!("{:.1}", best.utilization()),
+                format!("{mpl:.2}"),
+                format!("{faults:.0}"),
+                format!("{:.0}", best.mean(deactivations)),
+                format!("{:.1}", best.mean(travel)),
+                format!("{:.0}", best.mean(|run| busy(run, 1))),
+            ]);
+            let theirs = theirs(number);
+            ratios.push((fold, number, mpl / theirs[2], faults / theirs[4]));
+        }
+    }
+    for (number, mut table) in tables.into_iter().enumerate() {
+        let theirs = theirs(number);
+        table.row([
+            "the paper".to_string(),
+            format!("{:.0}", theirs[0]),
+            format!("{:.1}", 100.0 * theirs[1]),
+            format!("{:.2}", theirs[2]),
+            format!("{:.0}", theirs[4]),
+            format!("{:.0}", theirs[3]),
+            format!("{:.1}", theirs[5]),
+            "-".into(),
+        ]);
+        report.tables.push((format!("Configuration {}.", NAMES[number]), table));
+    }
+    let near = |ratio: f64| (0.75..=1.25).contains(&ratio);
+    let shown = |of: &dyn Fn(f64, f64) -> bool| {
+        let all = FOLDS.iter().map(|(fold, _)| {
+            let met = ratios.iter().filter(|(of_fold, _, mpl, faults)| of_fold == fold && of(*mpl, *faults));
+            format!("{fold}: {}", met.count())
+        });
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let both = |mpl: f64, faults: f64| near(mpl) && near(faults);
+    report.claim("ws18", Bar::Ours).exact(
+        "with one of the folds both the active tasks and the page faults are the paper's on all configurations, within a quarter",
+        FOLDS.iter().any(|(fold, _)| {
+            ratios.iter().filter(|(of, ..)| of == fold).all(|(_, _, mpl, faults)| both(*mpl, *faults))
+        }),
+        format!(
+            "configurations of three with the paper's MPL: {}; with its faults: {}; with both: {}",
+            shown(&|mpl, _| near(mpl)),
+            shown(&|_, faults| near(faults)),
+            shown(&both)
+        ),
+    );
+    let fifo = |fold: u64, interval: u64| -> Result<Vec<Measurement>, Error> {
+        (0..NAMES.len())
+            .map(|number| {
+                let mut configuration = configuration(number);
+                configuration.io.interval_refs = interval;
+                configuration.devices.queue = Discipline::Fifo;
+                let theta = [THETA[number]];
+                let line = lines_folded(lab, fold, &configuration, "wsclock", &theta, FEWER_SEEDS)?.remove(0);
+                Ok(Measurement::mean(NAMES[number], &line.each(travel), 1))
+            })
+            .collect()
+    };
+    let (fold, interval) = FOLDS[0];
+    report.claim("ws03", Bar::Ours).numbers(
+        format!(
+            "with {fold} pages for one and a queue in order of time, at the paper's theta, WSCLOCK looks at 13 frames for each page fault, \
+             within 1 (in spirit: within a factor of 2)"
+        ),
+        Limit::Between(12.0, 14.0),
+        Some(Limit::Between(6.5, 26.0)),
+        &fifo(fold, interval)?,
+    );
+    // The smallest I/O time at which the processor is as busy as published, with the paper's
+    // number of tasks forced.
+    let mut table =
+        Table::new(["configuration", "most active", "utilization %", "page faults", "travel per page fault"]);
+    for number in 0..NAMES.len() {
+        for most in [5, 6, 0] {
+            let mut configuration = configuration(number);
+            configuration.load_control.most_active = most;
+            let line = lines(lab, &configuration, "wsclock", &[THETA[number]], FEWER_SEEDS)?.remove(0);
+            let most = if most == 0 { "no limit".to_string() } else { most.to_string() };
+            table.row([
+                NAMES[number].to_string(),
+                most,
+                format!("{:.1}", line.utilization()),
+                format!("{:.0}", line.mean(page_faults)),
+                format!("{:.1}", line.mean(travel)),
+            ]);
+        }
+    }
+    report.tables.push((
+        format!("The paper's number of active tasks, forced: {FOLD} pages for one, the paper's theta."),
+        table,
+    ));
+    Ok(report)
+}
