@@ -7,10 +7,14 @@
 
 #[path = "../apr-2020/experiments.rs"]
 mod apr_2020;
+#[path = "../apr-2020/access_window.rs"]
+mod apr_2020_access_window;
 #[path = "../clock-pro-2005/experiments.rs"]
 mod clock_pro_2005;
 #[path = "../clock-pro-2005/live.rs"]
 mod clock_pro_2005_live;
+#[path = "../clock-pro-2005/others.rs"]
+mod clock_pro_2005_others;
 #[path = "../clock-pro-2005/programs.rs"]
 mod clock_pro_2005_programs;
 mod html;
@@ -18,6 +22,8 @@ mod kept;
 mod lab;
 #[path = "../linux-mm-advanced-page-replacement/experiments.rs"]
 mod linux_mm;
+#[path = "../linux-mm-advanced-page-replacement/live.rs"]
+mod linux_mm_live;
 mod live;
 mod published;
 mod report;
@@ -89,15 +95,17 @@ pub fn paper(folder: &str) -> Option<(&'static str, String)> {
 const PAPERS: &[&[Item]] = &[
     clock_pro_2005::ITEMS,
     clock_pro_2005_programs::ITEMS,
+    clock_pro_2005_others::ITEMS,
     wsclock_1981::ITEMS,
     wsclock_1981_causes::ITEMS,
     apr_2020::ITEMS,
+    apr_2020_access_window::ITEMS,
     linux_mm::ITEMS,
 ];
 
 /// Items that run programs live: measured on a machine. Their results are the machine's, and of the
 /// day.
-const MEASURED: &[&[Item]] = &[clock_pro_2005_live::ITEMS, wsclock_1981_speed::ITEMS];
+const MEASURED: &[&[Item]] = &[clock_pro_2005_live::ITEMS, wsclock_1981_speed::ITEMS, linux_mm_live::ITEMS];
 
 /// Everything that comes out the same wherever it is run, paper by paper.
 pub fn all_items() -> impl Iterator<Item = &'static Item> {

@@ -30,13 +30,14 @@ pub(crate) struct Program {
     pub(crate) name: &'static str,
     /// What it does, for the method.
     pub(crate) what: &'static str,
-    /// The Debian package that it is in.
-    package: &'static str,
-    /// The executable itself: what a script would start cannot be recorded.
-    executable: &'static str,
-    arguments: &'static [&'static str],
+    /// The Debian package that it is in, or the one that it is made with.
+    pub(crate) package: &'static str,
+    /// The executable itself: what a script would start cannot be recorded. Without a full path it
+    /// is made with the inputs.
+    pub(crate) executable: &'static str,
+    pub(crate) arguments: &'static [&'static str],
     /// Makes its inputs in a directory.
-    prepare: fn(&Path) -> std::io::Result<()>,
+    pub(crate) prepare: fn(&Path) -> std::io::Result<()>,
 }
 
 impl Program {
@@ -176,7 +177,8 @@ impl<'a> Workshop<'a> {
     /// Makes the inputs.
     pub(crate) fn new(lab: &'a Lab, program: &'a Program) -> Result<Self, Error> {
         let sweephand = lab.sweephand()?;
-        if !Path::new(program.executable).exists() {
+        let needed = if program.executable.starts_with('/') { program.executable } else { "/usr/bin/gcc" };
+        if !Path::new(needed).exists() {
             return Err(Error::NoProgram { program: program.name, package: program.package });
         }
         let failed = |error: std::io::Error| Error::Live {
@@ -242,7 +244,22 @@ impl<'a> Workshop<'a> {
     /// Runs the program under a policy, with further options: its statistics.
     pub(crate) fn run(&self, memory: &str, policy: &str, more: &[&str]) -> Result<Counts, Error> {
         let options = ["run", "--memory", memory, "--policy", policy, "--stats", "s.json"];
-        self.finish(&mut self.start(&[&options[..], more].concat()))?;
+        self.counted(&[&options[..], more].concat())
+    }
+
+    /// Runs the program under the kernel's own replacement: its statistics.
+    pub(crate) fn run_kernel(&self, memory: &str) -> Result<Counts, Error> {
+        self.counted(&["run", "--memory", memory, "--kernel", "--stats", "s.json"])
+    }
+
+    /// What the program wrote into its file `seconds`: the time of the part that counts.
+    pub(crate) fn seconds(&self) -> Result<f64, Error> {
+        let text = fs::read_to_string(self.path("seconds")).unwrap_or_default();
+        text.trim().parse().map_err(|_| self.failed(b"it has not written its time"))
+    }
+
+    fn counted(&self, arguments: &[&str]) -> Result<Counts, Error> {
+        self.finish(&mut self.start(arguments))?;
         let unreadable = |error: String| self.failed(error.as_bytes());
         let text = fs::read_to_string(self.path("s.json")).map_err(|error| unreadable(error.to_string()))?;
         let values: HashMap<String, serde_json::Value> =

@@ -306,8 +306,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Without reclaim: a page outside its working set, or of an inactive task, is gone. A dirty one
-    /// is written before, unless it comes into use again meanwhile.
+    /// Without reclaim: a page outside its working set, or of an inactive task, is gone. A dirty
+    /// one is written before, unless it comes into use again meanwhile.
     fn take_away(&mut self, page: PageId) {
         let owner = TaskMmu::owner(&self.memory, page);
         let (now, active) = (self.memory.virtual_time[owner.index()], self.memory.active[owner.index()]);
@@ -380,7 +380,7 @@ impl<'a> Machine<'a> {
             self.discard(page);
         }
         if self.next_outside < self.tasks.len() {
-            self.into_ready_queue(self.next_outside);
+            self.make_ready(self.next_outside);
             self.next_outside += 1;
         }
     }
@@ -493,14 +493,14 @@ impl<'a> Machine<'a> {
         self.tasks[number].claim = self.load_control.claim(number, &*self.policy, &self.memory) + waits;
         let io = self.tasks[number].state == State::Io;
         self.leave_active(number, if io { State::Io } else { State::Ready });
-        self.into_ready_queue(number);
+        self.make_ready(number);
         if self.memory.left.is_some() {
             self.tasks[number].pages().for_each(|page| self.take_away(page));
         }
     }
 
     /// Puts a task behind the others of its level.
-    fn into_ready_queue(&mut self, number: usize) {
+    fn make_ready(&mut self, number: usize) {
         let level = self.tasks[number].level;
         let lower = self.ready.iter().position(|other| self.tasks[*other].level > level);
         self.ready.insert(lower.unwrap_or(self.ready.len()), number);
@@ -849,7 +849,9 @@ mod tests {
             let mut levels = configuration(frames, 7);
             levels.processor.ready_levels = 3;
             for name in ["ws:theta=40", "wsclock:theta=40", "global-clock"] {
-                [&coupled, &no_reclaim, &levels].map(|configuration| audit(configuration, &jobs, name));
+                for configuration in [&coupled, &no_reclaim, &levels] {
+                    audit(configuration, &jobs, name);
+                }
             }
         }
     }
@@ -898,7 +900,7 @@ mod tests {
             while machine.counts.slice_ends == 0 {
                 machine.step();
             }
-            machine.into_ready_queue(2);
+            machine.make_ready(2);
             machine.ready.iter().copied().collect::<Vec<_>>()
         };
         // Task 0 is at its slice's end. Task 2 is put in once more.
