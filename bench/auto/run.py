@@ -93,6 +93,14 @@ def table(name, cells, best_of):
     return dict(rows)
 
 
+def plain(name, cells, many, few):
+    """The means of a run without `auto` and its experts. There are no bars then."""
+    print(f"\n{name}: {len(cells)} cells; with ten faults a frame or more {len(many)}; with fewer {len(few)}")
+    for policy in sorted(set.intersection(*map(set, cells))):
+        values = [mean(part, lambda c, p=policy: c[p]) if part else math.nan for part in (cells, many, few)]
+        print("  " + " ".join(f"{value:7.3f}" for value in values) + f"  {policy}")
+
+
 def is_at_most(what, value, bar):
     print(f"  {'reached' if value <= bar else 'MISSED '}  {what}: {value:.3f}, bar {bar}")
     return value <= bar
@@ -153,6 +161,9 @@ def main():
         cells = list(by_place.values())
         many = [c for (_, frames), c in by_place.items() if c["clock"] >= MANY * frames]
         few = [c for (_, frames), c in by_place.items() if c["clock"] < MANY * frames]
+        if not set(best_of) | {"auto"} <= set.intersection(*map(set, cells)):
+            plain(side, cells, many, few)
+            continue
         means = table(side, cells, best_of)
         for name, part in [("ten faults a frame or more", many), ("fewer", few)]:
             if part:
