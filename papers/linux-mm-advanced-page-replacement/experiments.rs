@@ -106,13 +106,25 @@ fn look_ups(
     lookups: u64,
     frames: usize,
 ) -> Result<Vec<[ClassCounts; 2]>, Error> {
+    look_ups_under(lab, &every_policy(), trace, leaves, lookups, frames)
+}
+
+/// The same under some policies.
+fn look_ups_under(
+    lab: &Lab,
+    policies: &[&str],
+    trace: &Trace,
+    leaves: u64,
+    lookups: u64,
+    frames: usize,
+) -> Result<Vec<[ClassCounts; 2]>, Error> {
     let is_leaf: Vec<bool> = page_numbers(trace)?.iter().map(|number| *number < leaves).collect();
     // A look-up is a reference to a leaf and one to a record.
     let class_of = |record: u64, page: PageId| {
         let earlier = if record < lookups { EARLIER } else { 0 };
         earlier + if is_leaf[page.index()] { LEAF } else { RECORD }
     };
-    let results = lab.by_class(trace, &every_policy(), &[frames], 2 * EARLIER, class_of)?;
+    let results = lab.by_class(trace, policies, &[frames], 2 * EARLIER, class_of)?;
     Ok(results
         .into_iter()
         .map(|mut by_size| {
@@ -225,7 +237,38 @@ fn indexed_database(lab: &Lab) -> Result<Report, Error> {
     ));
 
     minidb(lab, &published, &mut report)?;
+    report.figures.push(leaves_figure(lab, &trace, leaves)?);
     Ok(report)
+}
+
+/// Buffers of the figure; the wiki's is among them.
+const BUFFERS: [usize; 8] = [26, 51, 76, BUFFER_PAGES, 151, 201, 301, 401];
+
+/// Leaves that policies keep, against the buffer. `theirs`: what the wiki says of LRU.
+fn leaves_figure(lab: &Lab, trace: &Trace, theirs: f64) -> Result<Figure, Error> {
+    let policies = DRAWN.map(|(_, policy)| policy);
+    let by_buffer = BUFFERS
+        .iter()
+        .map(|buffer| look_ups_under(lab, &policies, trace, LEAF_PAGES, LOOKUPS, *buffer))
+        .collect::<Result<Vec<_>, Error>>()?;
+    let lines = DRAWN.iter().enumerate().map(|(policy, (name, _))| ChartLine {
+        name: (*name).into(),
+        points: BUFFERS
+            .iter()
+            .zip(&by_buffer)
+            .map(|(buffer, counts)| (*buffer as f64, counts[policy][LEAF].hit_percent()))
+            .collect(),
+        published: if *name == "LRU" { vec![(BUFFER_PAGES as f64, theirs)] } else { Vec::new() },
+    });
+    let name = "Leaves of the generated database that are in memory, against its buffer".to_string();
+    let chart = LineChart {
+        name: name.clone(),
+        x: "frames".into(),
+        y: "leaves of 100, on average".into(),
+        logarithmic: false,
+        lines: lines.collect(),
+    };
+    Ok(Figure { file: "indexed-database.svg".into(), name, svg: plot_lines(&chart) + "\n" })
 }
 
 /// What LRU holds when the frames are full, and how many references back that reaches.

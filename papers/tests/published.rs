@@ -156,6 +156,30 @@ fn changed_grades(claims: &str) -> String {
     page
 }
 
+/// For each claim that is contradicted, the experiment that decides and what it rules out:
+/// `claims-decided.csv`. It has the contradicted claims, and no others.
+fn deciding_experiments(claims: &str) -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/claims-decided.csv");
+    let decided = Published::read(&std::fs::read_to_string(path).unwrap());
+    let [ids, experiments, ruled_out] = ["claim", "experiment", "rules out"].map(|name| decided.words(name));
+    let contradicted: Vec<&str> = claims
+        .lines()
+        .filter(|line| {
+            let grade = line.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+            grade.starts_with("contradicted")
+        })
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .collect();
+    assert_eq!(ids, contradicted, "{path} has not the claims that are contradicted");
+    let mut page = String::from(
+        "## What was run on each contradiction\n\n| claim | the experiment | it rules out |\n|---|---|---|\n",
+    );
+    for (row, id) in ids.iter().enumerate() {
+        page += &format!("| {id} | {} | {} |\n", experiments[row], ruled_out[row]);
+    }
+    page
+}
+
 /// `SWEEPHAND_WRITE_DOCS=1` writes the page.
 #[test]
 fn the_page_of_claims_is_what_the_committed_results_say() {
@@ -164,8 +188,9 @@ fn the_page_of_claims_is_what_the_committed_results_say() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/CLAIMS.md");
     let page = format!(
         "# Claims of the papers\n\nThe claims of `claims.csv` by grade, from the committed results.\n\
-         [How verdicts are made](../docs/papers.md#verdicts).\n\n{table}\n{}",
-        changed_grades(&table)
+         [How verdicts are made](../docs/papers.md#verdicts).\n\n{table}\n{}\n{}",
+        changed_grades(&table),
+        deciding_experiments(&table)
     );
     if std::env::var_os("SWEEPHAND_WRITE_DOCS").is_some() {
         std::fs::write(path, &page).unwrap();
