@@ -4,7 +4,7 @@
 use sweephand_uffd::PAGE_BYTES;
 
 /// Batches of the staging area.
-pub const BATCHES: usize = 8;
+pub const BATCHES: usize = 4;
 /// Batches of pages that have come in so recently that the program may not have used them yet. Two
 /// batches are two read-ahead windows.
 const FRESH_BATCHES: usize = 2;
