@@ -20,6 +20,7 @@ use crate::backend::Contents;
 use crate::changes::{catch_up, open_gate, shut_gate};
 use crate::choose::came_in;
 use crate::control::add;
+use crate::disk::Disk;
 use crate::failure::{give_up, leave_message};
 use crate::guards::{before_next_guard, look_for_guards};
 use crate::io::{self, Completion, Direction, Request};
@@ -172,33 +173,39 @@ pub(crate) fn start_write(rooms: &mut Rooms, batch: usize) {
 /// one request.
 fn start(rooms: &mut Rooms, direction: Direction, batch: usize) {
     let slots = core::mem::take(&mut rooms.disk.staging.batches[batch].slots);
-    let is_limited = direction == Direction::Write && rlimits::are_files_limited();
+    let is_now = direction == Direction::Write && rlimits::are_files_limited();
     let mut index = 0;
     for run in slots.chunk_by(|one, other| one + 1 == *other) {
-        let (file, first) = store::location(run[0]);
-        let staging = &mut rooms.disk.staging;
-        let tag = Tag { first: staging.place(batch, index), pages: run.len() as u32 };
-        let request = Request {
-            direction,
-            file: rooms.disk.store.file(file).as_fd(),
-            offset: first * PAGE_BYTES as u64,
-            address: staging.address(batch, index),
-            length: (run.len() * PAGE_BYTES) as u32,
-            tag: tag.pack(),
-        };
-        staging.batches[batch].requests += 1;
-        let io = &mut rooms.disk.io;
-        // SAFETY: the batch keeps these pages for the request until its completion is handled.
-        unsafe {
-            match is_limited {
-                true => rlimits::without(Raised::FileSize, || io.request_now(&request)),
-                false => io.request(&request),
-            }
-        }
+        let tag = Tag { first: rooms.disk.staging.place(batch, index), pages: run.len() as u32 };
+        rooms.disk.staging.batches[batch].requests += 1;
+        request(&mut rooms.disk, direction, tag, run[0], is_now);
         index += run.len();
     }
     rooms.disk.staging.batches[batch].slots = slots;
     rooms.disk.io.submit();
+}
+
+/// Asks for a transfer of neighbouring pages, from or to neighbouring slots. `is_now`: by a system
+/// call, before anything else happens.
+fn request(disk: &mut Disk, direction: Direction, tag: Tag, slot: Slot, is_now: bool) {
+    let (file, first) = store::location(slot);
+    let (batch, index) = disk.staging.batch_of(tag.first);
+    let request = Request {
+        direction,
+        file: disk.store.file(file).as_fd(),
+        offset: first * PAGE_BYTES as u64,
+        address: disk.staging.address(batch, index),
+        length: (tag.pages as usize * PAGE_BYTES) as u32,
+        tag: tag.pack(),
+    };
+    let io = &mut disk.io;
+    // SAFETY: the batch keeps these pages for the request until its completion is handled.
+    unsafe {
+        match is_now {
+            true => rlimits::without(Raised::FileSize, || io.request_now(&request)),
+            false => io.request(&request),
+        }
+    }
 }
 
 /// Reserves disk space for the slots by which the store has grown. So the agent finds a full disk
@@ -231,7 +238,8 @@ fn store_failed(rooms: &Rooms, what: &str, error: Errno) -> ! {
     }
 }
 
-/// Handles the requests that are complete. Ends because handling one starts none.
+/// Handles the requests that are complete. Ends because handling one starts none, or does it at
+/// once, which cannot be cancelled.
 pub(crate) fn reap(rooms: &mut Rooms) {
     while let Some(completion) = rooms.disk.io.reap(false) {
         complete(rooms, completion);
@@ -259,6 +267,9 @@ fn complete(rooms: &mut Rooms, completion: Completion) {
     let tag = Tag::unpack(completion.tag);
     let (batch, _) = rooms.disk.staging.batch_of(tag.first);
     let phase = rooms.disk.staging.batches[batch].phase;
+    if completion.result == Err(Errno::CANCELED) {
+        return request_again(rooms, tag, phase);
+    }
     match tag.failure(phase, completion.result) {
         None => {}
         Some(error) if phase == Phase::Reading => poison(rooms, tag, error),
@@ -273,6 +284,14 @@ fn complete(rooms: &mut Rooms, completion: Completion) {
         Phase::Writing => end_write(rooms, batch),
         Phase::Free => unreachable!("a request of a free batch"),
     }
+}
+
+/// The kernel has given up a request that it had not begun: it cancels those of an io_uring when it
+/// cannot start a thread for them, because memory is short. Without io_uring it needs none.
+fn request_again(rooms: &mut Rooms, tag: Tag, phase: Phase) {
+    let direction = if phase == Phase::Reading { Direction::Read } else { Direction::Write };
+    let slot = rooms.disk.staging.slot_of(tag.first);
+    request(&mut rooms.disk, direction, tag, slot, true);
 }
 
 /// Handles a batch that has been written. Its pages are in the store, except for those that came

@@ -48,6 +48,9 @@ pub(super) struct Disk {
     pub(super) has_failed: bool,
 }
 
+/// One request in so many is cancelled before it begins.
+const ONE_CANCELLED_IN: u64 = 64;
+
 fn happens(random: &mut SplitMix64, one_in: u64) -> bool {
     one_in > 0 && random.below(one_in) == 0
 }
@@ -109,7 +112,10 @@ impl Disk {
     pub(super) fn advance(&mut self, memory: &mut Memory, random: &mut SplitMix64, now_ns: u64) {
         while let Some(index) = self.under_way.iter().position(|transfer| transfer.due_ns <= now_ns) {
             let Transfer { direction, file, first, frames, tag, .. } = self.under_way.swap_remove(index);
-            let result = self.transfer(memory, random, direction, file, first, &frames);
+            let result = match happens(random, ONE_CANCELLED_IN) {
+                true => Err(Errno::CANCELED),
+                false => self.transfer(memory, random, direction, file, first, &frames),
+            };
             for frame in frames {
                 memory.frames[frame].pins -= 1;
                 memory.let_go(frame);
