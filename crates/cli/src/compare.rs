@@ -301,6 +301,7 @@ impl Variant {
                     use_ring: true,
                     read_delay: Duration::ZERO,
                     backend: Backend::Auto,
+                    by_turns: false,
                     reference_bits: ReferenceBits::Auto,
                     cgroup_limit: CgroupLimit::Fitting,
                 };

@@ -41,8 +41,8 @@ pub(crate) struct Args {
     /// for all of their processes together
     #[arg(short, long, value_name = "SIZE", required_unless_present_any = ["tasks", "print_tasks"])]
     pub(crate) memory: Option<String>,
-    /// Which pages go; see `sweephand policies` [default: clock-pro; of tasks: what their file
-    /// says]
+    /// Which pages go; see `sweephand policies` [default: clock-pro, where the kernel's own choice
+    /// is not faster; of tasks: what their file says]
     #[arg(short, long)]
     pub(crate) policy: Option<String>,
     /// Run the programs of a TOML file together, under one limit and one policy, with load control
@@ -96,8 +96,10 @@ pub(crate) struct Args {
     /// GNU C library, linked dynamically. memfd: by an agent too, which makes the memory shared;
     /// unchanged pages are not written again, but a program that forks while it is paged is ended,
     /// and cannot use direct I/O and io_uring. swap: by the kernel, directed from outside; any
-    /// program and all that it starts, under one limit. auto: anon, or swap for a program that can
-    /// have no agent
+    /// program and all that it starts, under one limit. auto: swap if no policy is named and root
+    /// runs the command, anon otherwise, and swap again for a program that can have no agent. Under
+    /// swap without a --policy, the kernel chooses the pages as long as clock-pro is not faster;
+    /// trials during the run show that
     #[arg(long, default_value = "auto", value_parser = backends())]
     backend: Backend,
     /// How the pager learns which pages are in use. hardware reads the processor's accessed bits,
@@ -177,6 +179,8 @@ impl Args {
             use_ring: self.use_ring(),
             read_delay: self.read_delay.unwrap_or_default(),
             backend: self.backend(),
+            // Who names a policy wants to see that one.
+            by_turns: self.policy.is_none(),
             reference_bits: match self.reference_bits {
                 Bits::Auto => ReferenceBits::Auto,
                 Bits::Hardware => ReferenceBits::Hardware,

@@ -340,7 +340,10 @@ fn first_words(text: &str) -> Vec<String> {
 
 /// Whether programs can be paged here; if not, why.
 fn can_page() -> Result<(), String> {
-    let output = command(SWEEPHAND).args(["run", "--memory", "16MiB", "--", "true"]).output().unwrap();
+    let output = command(SWEEPHAND)
+        .args(["run", "--memory", "16MiB", "--policy", "clock", "--", "true"])
+        .output()
+        .unwrap();
     if output.status.success() {
         Ok(())
     } else {

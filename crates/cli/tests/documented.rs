@@ -212,7 +212,8 @@ fn why_not_paged() -> &'static Option<String> {
             .output()
             .unwrap();
         let paged = Command::new(SWEEPHAND)
-            .args(["run", "--memory", "16MiB", "--swap", env!("CARGO_TARGET_TMPDIR"), "--", "true"])
+            .args(["run", "--memory", "16MiB", "--policy", "clock", "--swap", env!("CARGO_TARGET_TMPDIR")])
+            .args(["--", "true"])
             .output()
             .unwrap();
         [output, paged].iter().find(|output| !output.status.success()).map(|output| text(&output.stderr))

@@ -79,11 +79,15 @@ fn nothing_is_left_however_it_ends() {
     }
     let churn = program("churn");
     let churn = churn.to_str().unwrap();
-    let variants: [(&[&str], bool); 3] =
-        [(&["--kernel"], true), (&[], can_page()), (&["--backend", "swap"], can_direct())];
+    let variants: [(&[&str], bool); 4] = [
+        (&["--kernel"], true),
+        (&["--policy", "clock-pro"], can_page()),
+        (&["--policy", "clock-pro", "--backend", "swap"], can_direct()),
+        (&[], can_direct()),
+    ];
     for (variant, _) in variants.into_iter().filter(|(_, can)| *can) {
         for end in ["TERM", "INT", "KILL", "USR1", "exit"] {
-            let mut command = run(&["--memory", "16MiB"]);
+            let mut command = run_as_is(&["--memory", "16MiB"]);
             command.args(variant);
             // A shell, so that there is more than one process; its child outlives it when it exits.
             let script = match end {

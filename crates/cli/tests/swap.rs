@@ -24,9 +24,10 @@ use std::time::{Duration, Instant};
 /// The user who is nobody else here.
 const NOBODY: u32 = 65534;
 
-/// `sweephand run --backend swap` with further options.
+/// `sweephand run --backend swap` with further options, and a policy that always chooses.
 fn directed(options: &[&str]) -> Command {
-    run(&[&["--backend", "swap"], options].concat())
+    let policy: &[&str] = if options.contains(&"--policy") { &[] } else { &["--policy", "clock-pro"] };
+    run(&[&["--backend", "swap"], policy, options].concat())
 }
 
 /// The policies that can direct the kernel.
@@ -121,7 +122,8 @@ fn contents_are_right_under_every_policy() {
     }
 }
 
-/// Nobody has to name the backend for a program that can have no agent. Others have one.
+/// Nobody has to name the backend for a program that can have no agent. Others have one if a policy
+/// is named.
 #[test]
 fn a_program_that_can_have_no_agent_is_directed_by_default() {
     if !can_direct() {
@@ -130,7 +132,7 @@ fn a_program_that_can_have_no_agent_is_directed_by_default() {
     let (fixed, ordinary) = (compiled("churn", &["-static"]), program("churn"));
     for (program, backend) in [(fixed, "swap"), (ordinary, "anon")] {
         let stats = workshop().join("default.json");
-        let mut command = run(&["--memory", "16MiB", "--stats"]);
+        let mut command = run(&["--memory", "16MiB", "--policy", "clock-pro", "--stats"]);
         command.arg(&stats).arg("--").arg(&program).args(["24", "4", "2"]);
         let output = unless_killed(|| output(&mut command));
         assert!(output.status.success() && text(&output.stdout) == "right", "{}", text(&output.stderr));
@@ -141,6 +143,36 @@ fn a_program_that_can_have_no_agent_is_directed_by_default() {
         assert_eq!(said.contains("is statically linked: the kernel pages it"), backend == "swap", "{said}");
         assert_eq!(said.lines().count(), usize::from(backend == "swap"), "{said}");
     }
+}
+
+/// Without a policy's name, the kernel begins, and the policy gets its turn where that promises
+/// something.
+#[test]
+fn without_a_policy_the_kernel_and_the_default_policy_take_turns() {
+    if !can_direct() {
+        return;
+    }
+    let stats = workshop().join("turns.json");
+    let counts = |memory: &str, program: &[&str]| -> Value {
+        let mut command = run_as_is(&["--memory", memory, "--stats"]);
+        command.arg(&stats).arg("--").args(program);
+        let output = unless_killed(|| output(&mut command));
+        let said = text(&output.stderr);
+        assert!(output.status.success() && text(&output.stdout) == "right" && said.is_empty(), "{said}");
+        serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap()
+    };
+    let churn = program("churn");
+    let churn = churn.to_str().unwrap();
+    let fits = counts("64MiB", &[churn, "16", "4", "1"]);
+    assert_eq!((&fits["backend"], &fits["policy"]), (&"swap".into(), &"clock-pro".into()), "{fits}");
+    assert_eq!(count(&fits, "directed_ns"), 0, "{fits}");
+    expect_limit_kept(&fits);
+    let short = counts("16MiB", &[churn, "32", "4", "2"]);
+    assert!(count(&short, "pages_read") > 0, "{short}");
+    // What the policy gave up, it gave up in its turns.
+    assert!(count(&short, "directed_ns") < count(&short, "wall_ns"), "{short}");
+    assert!(count(&short, "directed_ns") > 0 || count(&short, "evictions") == 0, "{short}");
+    expect_limit_kept(&short);
 }
 
 #[test]

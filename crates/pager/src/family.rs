@@ -2,6 +2,7 @@
 
 use crate::PAGE_BYTES;
 use std::fs;
+use std::time::Duration;
 
 /// The processes that a process has started and that are there.
 pub(crate) fn children(process: u32) -> Vec<u32> {
@@ -53,10 +54,22 @@ pub(crate) fn faults(process: u32) -> Option<(u64, u64)> {
     Some((minor, major))
 }
 
+/// User time of a process until now, and of the children that it has waited for, in steps of 10 ms.
+pub(crate) fn user_time(process: u32) -> Duration {
+    const TICK: Duration = Duration::from_millis(10);
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name, in parentheses, may hold anything.
+    let words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let mut numbers = words.skip(11).map(|word| word.parse::<u32>().unwrap_or_default());
+    let (own, of_children) = (numbers.next().unwrap_or_default(), numbers.nth(1).unwrap_or_default());
+    TICK * own.saturating_add(of_children)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
+    use std::time::Instant;
 
     #[test]
     fn a_process_is_known_with_its_threads_children_and_memory() {
@@ -70,5 +83,22 @@ mod tests {
         assert!(threads.contains(&own) && threads.len() > 1, "a test has a thread of its own: {threads:?}");
         assert!(bytes > 100 << 10 && minor > 50, "{bytes} {minor}");
         assert_eq!(faults(child.id()), None);
+    }
+
+    #[test]
+    fn user_time_is_that_of_a_process_and_of_the_children_that_it_has_waited_for() {
+        let began = Instant::now();
+        let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        let waits = format!("sh -c '{busy}'; read line");
+        let mut child = Command::new("sh").args(["-c", &waits]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut user = Duration::ZERO;
+        while user.is_zero() && began.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(10));
+            user = user_time(child.id());
+        }
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(!user.is_zero() && user < began.elapsed(), "{user:?}");
+        assert_eq!(user_time(child.id()), Duration::ZERO, "it has ended");
     }
 }

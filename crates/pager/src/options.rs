@@ -9,7 +9,7 @@ use sweephand_pager_interface::spec::LiveSpec;
 /// How pages are taken from a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
-    /// [`Backend::Anon`] for each program that can have an agent, and [`Backend::Swap`] for others.
+    /// [`Backend::Anon`] or [`Backend::Swap`]: see [`crate::start()`].
     #[default]
     Auto,
     /// An agent inside the program moves pages of its private memory.
@@ -64,6 +64,9 @@ pub struct Options {
     pub read_delay: Duration,
     /// How pages are taken from the program.
     pub backend: Backend,
+    /// No policy is named. So the kernel chooses the pages that go, unless the policy proves
+    /// faster, which trials by turns show. It is for [`Backend::Swap`] and [`Backend::Auto`].
+    pub by_turns: bool,
     /// How to learn which pages are in use.
     pub reference_bits: ReferenceBits,
     /// The limit of the cgroup around the program.

@@ -115,15 +115,16 @@ impl Space {
         entries
     }
 
-    /// The blocks (of so many pages, by number) that have pages in memory, in ascending order.
-    pub(crate) fn present_blocks(&self, block_pages: usize) -> BTreeSet<u64> {
+    /// The blocks (of so many pages, by number) that have pages of any of some categories
+    /// ([`PRESENT`], `SWAPPED`), in ascending order.
+    pub(crate) fn blocks(&self, block_pages: usize, categories: u64) -> BTreeSet<u64> {
         let block_bytes = block_pages as u64 * PAGE_BYTES;
         const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
         let mut blocks = BTreeSet::new();
         let mut regions = [NOTHING; 64];
         let mut from = 0;
         while from < END {
-            let Ok((count, end)) = scan(&self.pagemap, from, END, PRESENT, &mut regions) else { break };
+            let Ok((count, end)) = scan(&self.pagemap, from, END, categories, &mut regions) else { break };
             for region in &regions[..count] {
                 blocks.extend(region.start / block_bytes..=(region.end - 1) / block_bytes);
             }
@@ -269,7 +270,7 @@ mod tests {
         let mut space = Space::open(std::process::id()).unwrap();
         let wanted: Vec<u64> = (first..first + 32).collect();
         assert!(space.entries(&wanted).iter().all(|entry| entry.is_ours() && !entry.is_swapped()));
-        let blocks = space.present_blocks(8);
+        let blocks = space.blocks(8, PRESENT);
         assert!(wanted.iter().all(|number| blocks.contains(&(number / 8))));
         // Code is a file's.
         let code = neighbours_are_one_range as fn() as usize as u64 / PAGE_BYTES;

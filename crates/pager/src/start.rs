@@ -9,12 +9,19 @@ use crate::swap::{self, SwapRun};
 use std::ffi::OsString;
 use std::process::Command;
 
-/// A program that has started. If `auto` chose the kernel's paging: what keeps an agent out of the
-/// program, as the predicate of a sentence.
+/// A program that has started. If it can have no agent, so that `auto` had to choose the kernel's
+/// paging: what keeps an agent out of the program, as the predicate of a sentence.
 pub type Started = (Box<dyn Running>, Option<&'static str>);
 
 /// Starts a program: its name, and its arguments. `prepare` sees to its streams and whatever else
 /// is not paging.
+///
+/// | backend | policy | who pages |
+/// |---|---|---|
+/// | `swap` | | the kernel, directed |
+/// | `auto` | none is named ([`Options::by_turns`]) | the kernel, directed where that is faster; an agent if the kernel cannot be directed here |
+/// | `auto` | named | an agent; the kernel, directed, if the program can have no agent |
+/// | others | | an agent |
 ///
 /// # Errors
 /// Those of [`Run::start`] and [`SwapRun::start`]. If a program can have no agent, and the kernel
@@ -24,16 +31,27 @@ pub fn start(
     options: &Options,
     prepare: impl FnOnce(&mut Command),
 ) -> Result<Started, RunError> {
-    let directed = |prepare| SwapRun::start(command, options, prepare).map(|run| Box::new(run) as Box<_>);
     if options.backend == Backend::Swap {
-        return Ok((directed(prepare)?, None));
+        return Ok((Box::new(SwapRun::start(command, options, prepare)?), None));
     }
-    let name = command.first().map(OsString::as_os_str).unwrap_or_default();
-    if options.backend == Backend::Auto
-        && let Some(nature) = program::find(name).err().and_then(|error| error.nature())
-        && swap::check(&options.policy).is_ok()
-    {
-        return Ok((directed(prepare)?, Some(nature)));
+    let mut prepare = Some(prepare);
+    if options.backend == Backend::Auto {
+        let name = command.first().map(OsString::as_os_str).unwrap_or_default();
+        let nature = program::find(name).err().and_then(|error| error.nature());
+        if (options.by_turns || nature.is_some()) && swap::check(&options.policy).is_ok() {
+            let directed = SwapRun::start(command, options, |command| {
+                if let Some(prepare) = prepare.take() {
+                    prepare(command);
+                }
+            });
+            match directed {
+                Ok(run) => return Ok((Box::new(run), nature)),
+                // It did not get as far as the program: no memory cgroup, no place for a swap file.
+                Err(_) if prepare.is_some() && nature.is_none() => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
+    let prepare = |command: &mut Command| prepare.into_iter().for_each(|prepare| prepare(command));
     Ok((Box::new(Run::start(command, options, prepare)?), None))
 }

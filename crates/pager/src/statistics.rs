@@ -53,6 +53,9 @@ pub struct Statistics {
     /// With the swap backend: pages that the kernel paged out by itself although the policy kept
     /// them, as far as the director has seen.
     pub overruled_pages: Option<u64>,
+    /// With the swap backend: how long the policy has chosen the pages that go. In the rest of the
+    /// time the kernel did, and until memory was nearly full nobody.
+    pub directed_ns: Option<u64>,
     /// Pages read from the backing store.
     pub pages_read: Option<u64>,
     /// Pages that came in although no fault had asked for them: along a stream, or around a fault.

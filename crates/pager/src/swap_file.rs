@@ -3,6 +3,7 @@
 use crate::error::{RunError, system};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -41,6 +42,13 @@ pub(crate) fn create(path: &Path) -> Result<(), RunError> {
         if bytes < LEAST_BYTES {
             return Err(failed(Errno::NOSPC));
         }
+        // Who makes a larger file is ended by a signal.
+        let most =
+            getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX) / crate::PAGE_BYTES * crate::PAGE_BYTES;
+        if most < LEAST_BYTES {
+            return Err(refused("the limit on the size of files (ulimit -f) allows no swap file"));
+        }
+        let bytes = bytes.min(most);
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => break bytes,
             // What it took before there was no more goes back.

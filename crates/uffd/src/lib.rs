@@ -377,6 +377,8 @@ pub type Region = raw::page_region;
 
 /// Mapped now.
 pub const PRESENT: u64 = raw::PAGE_IS_PRESENT as u64;
+/// In the swap file, or on its way there or back.
+pub const SWAPPED: u64 = raw::PAGE_IS_SWAPPED as u64;
 /// Not write-protected: written to, or never put there protected. What was put there protected says
 /// so even when it is not mapped any more, until it is.
 pub const WRITTEN: u64 = raw::PAGE_IS_WRITTEN as u64;
@@ -394,7 +396,7 @@ pub fn scan_present(
     end: usize,
     found: &mut [Region],
 ) -> Result<(usize, usize), Errno> {
-    let present = PRESENT | u64::from(raw::PAGE_IS_SWAPPED);
+    let present = PRESENT | SWAPPED;
     match scan_but(&pagemap, start, end, present, GUARD, 0, found) {
         Err(Errno::INVAL) => scan(pagemap, start, end, present, found),
         result => result,

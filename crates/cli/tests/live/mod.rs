@@ -68,8 +68,17 @@ pub(crate) fn sweephand() -> Command {
     command(SWEEPHAND)
 }
 
-/// `sweephand run` with arguments, its backing store beside the tests.
+/// `sweephand run` with arguments, its backing store beside the tests. An agent pages, under the
+/// default policy, unless the arguments say otherwise.
 pub(crate) fn run(arguments: &[&str]) -> Command {
+    let others = ["--policy", "--backend", "--kernel", "--tasks", "--pid"];
+    let is_said = arguments.iter().any(|argument| others.contains(argument));
+    let policy: &[&str] = if is_said { &[] } else { &["--policy", "clock-pro"] };
+    run_as_is(&[policy, arguments].concat())
+}
+
+/// The same, but who pages is left to the command.
+pub(crate) fn run_as_is(arguments: &[&str]) -> Command {
     let mut command = sweephand();
     command.args(["run", "--swap"]).arg(workshop()).args(arguments);
     command.stdin(Stdio::null());

@@ -10,7 +10,7 @@
 //! When the process has ended, or is let go, the swap file is switched off. The kernel brings all
 //! pages back then, which takes as much memory as the process had before.
 
-use super::{Director, add, check};
+use super::{Director, add, check, no_events};
 use crate::error::{RunError, system};
 use crate::family;
 use crate::kernel::of_machine;
@@ -68,8 +68,7 @@ impl AttachedRun {
         if process == std::process::id() || family::anonymous_bytes(process) == 0 {
             return Err(RunError::NoProcess(process));
         }
-        let refused = |error: std::io::Error| RunError::NoDirection(format!("performance events: {error}"));
-        let faults = Faults::of_processes(&family::members(process)).map_err(refused)?;
+        let faults = Faults::of_processes(&family::members(process)).map_err(no_events)?;
         let directory = swap_directory(&options.swap)?;
         let directory = ownership::sticky_directory(&directory)
             .map_err(|error| RunError::Swap { path: options.swap.clone(), reason: error.to_string() })?;
@@ -84,6 +83,8 @@ impl AttachedRun {
             budget: Budget::of_family(process, options.limit_bytes),
             spec: options.policy.clone(),
             prefetch_pages: options.prefetch_pages,
+            // The process has no limit but the director's.
+            by_turns: false,
             process,
             stop,
             counts,

@@ -3,8 +3,10 @@
 use crate::PAGE_BYTES;
 use crate::cgroup::{Cgroup, Charged};
 use crate::family;
+use crate::swap::trial::Progress;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Part of the limit that is kept for pages on their way, at first, at least and at most. They are
 /// being written, or were read ahead. The kernel takes them back when memory is asked for. If there
@@ -91,6 +93,18 @@ impl Budget {
         match &self.account {
             Account::Cgroup(cgroup) => cgroup.members(),
             Account::Family(process) => family::members(*process),
+        }
+    }
+
+    /// How far the program has come, at so much time by the clock. Without a cgroup, nobody counts
+    /// what it waits for.
+    pub(super) fn progress(&self, clock: Duration) -> Progress {
+        let count = |name| self.cgroup().and_then(|cgroup| cgroup.stat(name)).unwrap_or_default();
+        Progress {
+            clock,
+            user: self.processes().into_iter().map(family::user_time).sum(),
+            waits: count("pgmajfault"),
+            refaults: count("workingset_refault_anon"),
         }
     }
 

@@ -1,8 +1,10 @@
 //! The director: a thread that learns of faults, asks the policy, and advises the kernel.
 //!
-//! It works in turns. A turn takes what has happened, in the order in which it matters least if it
-//! is late: new pages go to the policy, pages are read ahead, pages that the policy gives up are
-//! paged out, and at last accessed bits are cleared.
+//! It works in turns. It may leave the choice to the kernel for a while (`trial`): then it does
+//! nothing but look how far the program comes, and afterwards it begins anew. A turn takes what has
+//! happened, in the order in which it matters least if it is late: new pages go to the policy,
+//! pages are read ahead, pages that the policy gives up are paged out, and at last accessed bits
+//! are cleared.
 //!
 //! Events say what comes into memory; they do not say what the program unmaps, nor what the kernel
 //! takes by itself. Both show when a page is about to be paged out, in its entry of the page table.
@@ -14,6 +16,7 @@ use super::faults::{Event, Faults, wait};
 use super::memory::Memory;
 use super::pages::{BLOCK, SpaceId, State};
 use super::streams::Streams;
+use super::trial::{Chooser, Trials};
 use crate::PAGE_BYTES;
 use crate::space::{Advice, Entry};
 use rustix::fd::{AsFd, OwnedFd};
@@ -24,12 +27,16 @@ use sweephand_pager_interface::spec::LiveSpec;
 use sweephand_policy::plugin::PolicyObject;
 use sweephand_policy::registry::{Registered, VmVisitor};
 use sweephand_policy::{ArgumentError, Arguments, Leader, NEVER, PageId, Policy, Reference, VmModel};
+use sweephand_uffd::{PRESENT, SWAPPED};
 
 /// How often the director looks whether the program still fits.
 const FIT_PERIOD: Duration = Duration::from_millis(1);
 /// The longest turn while something happens, and while nothing does.
 const BUSY_PERIOD: Duration = Duration::from_millis(4);
 const QUIET_PERIOD: Duration = Duration::from_millis(50);
+/// How often the director looks how far the program has come, if the kernel and the policy are
+/// tried by turns.
+const PROGRESS_PERIOD: Duration = Duration::from_millis(10);
 /// How often the frames are counted anew.
 const COUNT_PERIOD: Duration = Duration::from_millis(10);
 /// How often all entries are looked at, and which part of the time that may take at most.
@@ -71,6 +78,8 @@ pub(super) struct Counts {
     pub(super) objects: u64,
     pub(super) hand_steps: u64,
     pub(super) leader: Option<Leader>,
+    /// How long the policy has chosen.
+    pub(super) directed: Duration,
     /// Processor time of the director.
     pub(super) user: Duration,
     pub(super) system: Duration,
@@ -83,6 +92,8 @@ pub(super) struct Parts {
     pub(super) budget: Budget,
     pub(super) spec: LiveSpec,
     pub(super) prefetch_pages: u32,
+    /// Whether the kernel chooses, too, and the faster of the two goes on.
+    pub(super) by_turns: bool,
     /// The first process of the program.
     pub(super) process: u32,
     /// Readable when it is time to end.
@@ -112,6 +123,8 @@ struct Director {
     must_survey: bool,
     /// Since when processes wait for memory.
     short_since: Option<Instant>,
+    /// Since when the policy chooses. None: the kernel does.
+    directs_since: Option<Instant>,
 }
 
 /// Directs the kernel's paging until it is told to stop.
@@ -128,26 +141,73 @@ pub(super) fn direct(parts: Parts) {
     }
     // A policy that cannot be made was refused before the program started.
     let Ok(mut director) = Director::new(parts) else { return };
-    director.survey();
+    let mut turns = Turns::new(&director.parts);
     let mut events = Vec::new();
     let mut period = BUSY_PERIOD;
     while !is_told_to_stop(&director.parts.stop) {
+        // Where processes wait for memory, the kernel has given up.
+        match turns.chooser(&director.parts.budget) {
+            Chooser::Kernel if director.short_since.is_none() => director.let_go(),
+            _ => director.take_over(),
+        }
         let others = [Some(&director.parts.stop), short.as_ref()].into_iter().flatten().map(OwnedFd::as_fd);
-        director.parts.faults.wait(others, period);
-        director.parts.faults.drain(|event| events.push(event));
-        let is_quiet = events.is_empty();
-        period = if is_quiet && director.short_since.is_none() {
-            (2 * period).min(QUIET_PERIOD)
+        if director.directs_since.is_some() {
+            director.parts.faults.wait(others, period);
+            director.parts.faults.drain(|event| events.push(event));
+            let is_quiet = events.is_empty();
+            period = match is_quiet && director.short_since.is_none() {
+                true => (2 * period).min(turns.longest_period()),
+                false => BUSY_PERIOD,
+            };
+            director.turn(&mut events, is_quiet);
         } else {
-            BUSY_PERIOD
-        };
-        director.turn(&mut events, is_quiet);
+            wait(others, PROGRESS_PERIOD);
+        }
         let is_news = short.as_ref().is_some_and(|short| rustix::io::read(short, &mut [0; 8]).is_ok());
         if is_news || director.short_since.is_some() {
+            director.take_over();
             director.relieve();
         }
     }
-    director.publish();
+    director.let_go();
+}
+
+/// Whose turn it is.
+enum Turns {
+    /// The policy's, always.
+    Policys,
+    /// That of the faster one. When the trials began, when the program was last looked at, and who
+    /// was to choose then.
+    Tried { trials: Trials, began: Instant, looked: Instant, chooser: Chooser },
+}
+
+impl Turns {
+    fn new(parts: &Parts) -> Self {
+        let now = Instant::now();
+        let trials = || Trials::new(parts.budget.progress(Duration::ZERO));
+        match parts.by_turns {
+            false => Self::Policys,
+            true => Self::Tried { trials: trials(), began: now, looked: now, chooser: Chooser::Kernel },
+        }
+    }
+
+    fn chooser(&mut self, budget: &Budget) -> Chooser {
+        let Self::Tried { trials, began, looked, chooser } = self else { return Chooser::Policy };
+        let now = Instant::now();
+        if now - *looked >= PROGRESS_PERIOD {
+            *looked = now;
+            *chooser = trials.look(budget.progress(now - *began));
+        }
+        *chooser
+    }
+
+    /// How long a turn may take in which nothing happens.
+    fn longest_period(&self) -> Duration {
+        match self {
+            Self::Policys => QUIET_PERIOD,
+            Self::Tried { .. } => PROGRESS_PERIOD,
+        }
+    }
 }
 
 fn is_told_to_stop(stop: &OwnedFd) -> bool {
@@ -167,6 +227,15 @@ pub(super) fn make(spec: &LiveSpec, frames: usize) -> Option<Result<Made, Argume
     spec.visit(Make(spec.arguments(), frames))
 }
 
+/// Makes the policy for what all processes have mapped now. Returns its frames, too.
+fn make_for_all(parts: &Parts) -> (Result<Made, ArgumentError>, usize) {
+    let own_bytes = parts.faults.bytes();
+    let mapped = parts.budget.look(0, own_bytes).map_or(1, |look| look.mapped);
+    let frames = parts.budget.look(mapped, own_bytes).map_or(mapped, |look| look.frames);
+    let Some(made) = make(&parts.spec, frames) else { unreachable!("it was made before") };
+    (made, frames)
+}
+
 /// A policy.
 pub(super) struct Made {
     policy: Box<dyn PolicyObject>,
@@ -174,15 +243,9 @@ pub(super) struct Made {
 }
 
 impl Director {
-    fn new(mut parts: Parts) -> Result<Self, ArgumentError> {
-        // Without events, the surveys find what comes.
-        let _ = parts.faults.begin();
-        let _ = parts.memory.space_of(parts.process);
-        // What all processes have mapped now is what the policy will have.
-        let own_bytes = parts.faults.bytes();
-        let mapped = parts.budget.look(0, own_bytes).map_or(1, |look| look.mapped);
-        let frames = parts.budget.look(mapped, own_bytes).map_or(mapped, |look| look.frames);
-        let Some(made) = make(&parts.spec, frames) else { unreachable!("it was made before") };
+    /// One that leaves the choice to the kernel.
+    fn new(parts: Parts) -> Result<Self, ArgumentError> {
+        let (made, frames) = make_for_all(&parts);
         let Made { policy, needs_objects } = made?;
         let streams = Streams::new(parts.prefetch_pages);
         let now = Instant::now();
@@ -202,7 +265,39 @@ impl Director {
             survey_took: Duration::ZERO,
             must_survey: false,
             short_since: None,
+            directs_since: None,
         })
+    }
+
+    /// The policy chooses from now on. It begins anew: of what has happened while the kernel chose,
+    /// nothing is known.
+    fn take_over(&mut self) {
+        if self.directs_since.is_some() {
+            return;
+        }
+        // Without events, the surveys find what comes.
+        let _ = self.parts.faults.begin();
+        let _ = self.parts.memory.space_of(self.parts.process);
+        // A policy that cannot be made has been refused before.
+        if let (Ok(made), frames) = make_for_all(&self.parts) {
+            (self.policy, self.policy_frames, self.frames) = (made.policy, frames, frames);
+        }
+        self.streams = Streams::new(self.parts.prefetch_pages);
+        self.directs_since = Some(Instant::now());
+        self.survey(PRESENT | SWAPPED);
+    }
+
+    /// The kernel chooses from now on.
+    fn let_go(&mut self) {
+        let Some(since) = self.directs_since.take() else { return };
+        self.parts.faults.end();
+        self.counts.directed += since.elapsed();
+        self.publish();
+        self.parts.memory.forget_all();
+        self.objects.clear();
+        self.leaving.clear();
+        (self.ahead, self.counts.resident, self.must_survey) = (0, 0, false);
+        self.parts.faults.drain(|_| {});
     }
 
     fn turn(&mut self, events: &mut Vec<Event>, is_quiet: bool) {
@@ -215,7 +310,7 @@ impl Director {
         if self.must_survey && since > (SURVEY_PERIOD / 32).max(self.survey_took * (SURVEY_PART / 4))
             || since > SURVEY_PERIOD.max(self.survey_took * SURVEY_PART)
         {
-            self.survey();
+            self.survey(PRESENT);
         }
     }
 
@@ -357,7 +452,9 @@ impl Director {
         self.counts.hand_steps = self.policy.hand_steps();
         self.counts.leader = self.policy.leader();
         (self.counts.user, self.counts.system) = crate::usage::of_this_thread();
-        *self.parts.counts.lock().unwrap_or_else(|error| error.into_inner()) = self.counts;
+        let mut shown = self.counts;
+        shown.directed += self.directs_since.map_or(Duration::ZERO, |since| since.elapsed());
+        *self.parts.counts.lock().unwrap_or_else(|error| error.into_inner()) = shown;
     }
 
     /// Processes may wait for memory: more pages leave, until there is enough, or none is left.
@@ -451,8 +548,9 @@ impl Director {
     }
 
     /// Compares what is known with what is there, block by block: the program goes on meanwhile,
-    /// and each block's entries are as new as can be.
-    fn survey(&mut self) {
+    /// and each block's entries are as new as can be. `categories`: what makes a block worth a look
+    /// that has no known pages.
+    fn survey(&mut self, categories: u64) {
         let began = Instant::now();
         // Also those without events: a setuid program that another process became, for instance.
         for process in self.parts.budget.processes() {
@@ -460,7 +558,7 @@ impl Director {
         }
         for space in self.parts.memory.spaces() {
             let Some(there) = self.parts.memory.space(space) else { continue };
-            let mut blocks = there.present_blocks(BLOCK);
+            let mut blocks = there.blocks(BLOCK, categories);
             blocks.extend(self.parts.memory.pages.blocks_of(space));
             for block in blocks {
                 let numbers: Vec<u64> = (block * BLOCK as u64..(block + 1) * BLOCK as u64).collect();
@@ -480,6 +578,10 @@ impl Director {
         let Some(id) = self.parts.memory.pages.find(space, number) else {
             if entry.is_ours() {
                 self.arrive(space, number);
+            } else if entry.is_swapped() {
+                // The kernel took it while it had the choice.
+                let id = self.parts.memory.pages.meet(space, number);
+                self.parts.memory.pages[id].state = State::Out;
             }
             return;
         };

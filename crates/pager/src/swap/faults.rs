@@ -123,6 +123,16 @@ impl Faults {
         self.samplers.iter_mut().try_for_each(|sampler| sampler.enable())
     }
 
+    /// Switches the events off.
+    pub(super) fn end(&mut self) {
+        for event in &mut self.others {
+            let _ = event.disable();
+        }
+        for sampler in &mut self.samplers {
+            let _ = sampler.disable();
+        }
+    }
+
     /// Bytes of the rings.
     pub(super) fn bytes(&self) -> usize {
         self.samplers.len() * RING_BYTES

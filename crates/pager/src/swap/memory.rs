@@ -48,6 +48,16 @@ impl Memory {
         }
     }
 
+    /// Nothing is known any more.
+    pub(super) fn forget_all(&mut self) {
+        self.pages = Pages::default();
+        self.spaces.clear();
+        self.by_process.clear();
+        self.looked_at.clear();
+        self.to_clear.clear();
+        self.fresh.clear();
+    }
+
     /// The address space of a process. `None`: the process has ended.
     pub(super) fn space_of(&mut self, process: u32) -> Option<SpaceId> {
         if let Some(&id) = self.by_process.get(&process) {

@@ -18,6 +18,10 @@
 //! stays in the kernel's swap cache until it has been written; then the kernel takes it back when
 //! memory is asked for. That is what the budget keeps a little room for.
 //!
+//! **Who is faster.** The kernel's own choice is often as good as the policy's, and cheaper. With
+//! [`Options::by_turns`], the director leaves the program to the kernel until a trial shows that
+//! the policy is faster (`trial`).
+//!
 //! **Whose pages.** All processes of the program are in one cgroup, have one limit, and their pages
 //! compete under one policy. Pages that processes share after a fork are left to the kernel, until
 //! one process has them alone. So are pages of files and of shared memory.
@@ -41,6 +45,7 @@ mod faults;
 mod memory;
 mod pages;
 mod streams;
+mod trial;
 
 use crate::accessed::ProcessBits;
 use crate::error::{RunError, system};
@@ -128,9 +133,8 @@ impl SwapRun {
             // The program inherits the events, and nothing else is started between.
             faults = Some(Faults::of_children());
         })?;
-        let refused = |error: std::io::Error| RunError::NoDirection(format!("performance events: {error}"));
         let faults =
-            faults.unwrap_or_else(|| Err(std::io::ErrorKind::Unsupported.into())).map_err(refused)?;
+            faults.unwrap_or_else(|| Err(std::io::ErrorKind::Unsupported.into())).map_err(no_events)?;
         let budget = Budget::of_cgroup(run.cgroup().ok_or(RunError::Root)?);
         let director = Director::start(|stop, counts| Parts {
             memory: Memory::new(bits),
@@ -138,12 +142,17 @@ impl SwapRun {
             budget,
             spec: options.policy.clone(),
             prefetch_pages: options.prefetch_pages,
+            by_turns: options.by_turns,
             process: run.child().id(),
             stop,
             counts,
         })?;
         Ok(Self { run, policy, director })
     }
+}
+
+fn no_events(error: std::io::Error) -> RunError {
+    RunError::NoDirection(format!("performance events: {error}"))
 }
 
 /// Whether the kernel can be directed here, by this policy. Returns what reads accessed bits.
@@ -153,7 +162,11 @@ pub(crate) fn check(policy: &LiveSpec) -> Result<ProcessBits, RunError> {
         return Err(RunError::Root);
     }
     match director::make(policy, SOME_FRAMES) {
-        Some(Ok(_)) => ProcessBits::load().map_err(|error| RunError::NoDirection(error.to_string())),
+        Some(Ok(_)) => {
+            // The events are opened anew when the program starts.
+            let _ = Faults::of_children().map_err(no_events)?;
+            ProcessBits::load().map_err(|error| RunError::NoDirection(error.to_string()))
+        }
         Some(Err(error)) => Err(RunError::NoDirection(error.to_string())),
         None => Err(RunError::NoDirection(format!(
             "policy '{policy}' goes by the program's own time, which is not known here; choose another with --policy"
@@ -220,6 +233,7 @@ fn add(statistics: &mut Statistics, policy: &str, counts: Counts) {
     statistics.refaults = Some(counts.refaults);
     statistics.evictions = Some(counts.evictions);
     statistics.overruled_pages = Some(counts.overruled);
+    statistics.directed_ns = Some(counts.directed.as_nanos() as u64);
     statistics.unasked_pages = Some(counts.asked_ahead);
     statistics.unused_pages = Some(counts.unused_ahead);
     statistics.objects = Some(counts.objects);
