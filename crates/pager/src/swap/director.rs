@@ -37,6 +37,8 @@ const QUIET_PERIOD: Duration = Duration::from_millis(50);
 /// How often the director looks how far the program has come, if the kernel and the policy are
 /// tried by turns.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(10);
+/// A look at many processes takes long. Looks take this part of the time at most.
+const PROGRESS_PART: u32 = 50;
 /// How often the frames are counted anew.
 const COUNT_PERIOD: Duration = Duration::from_millis(10);
 /// How often all entries are looked at, and which part of the time that may take at most.
@@ -170,15 +172,22 @@ pub(super) fn direct(parts: Parts) {
         }
     }
     director.let_go();
+    director.publish();
 }
 
 /// Whose turn it is.
 enum Turns {
-    /// The policy's, always.
-    Policys,
-    /// That of the faster one. When the trials began, when the program was last looked at, and who
-    /// was to choose then.
-    Tried { trials: Trials, began: Instant, looked: Instant, chooser: Chooser },
+    /// Always the policy's.
+    Fixed,
+    /// That of the faster one.
+    Tried {
+        trials: Trials,
+        began: Instant,
+        /// When it is time to look at the program again.
+        due: Instant,
+        /// Who was to choose at the last look.
+        chooser: Chooser,
+    },
 }
 
 impl Turns {
@@ -186,17 +195,17 @@ impl Turns {
         let now = Instant::now();
         let trials = || Trials::new(parts.budget.progress(Duration::ZERO));
         match parts.by_turns {
-            false => Self::Policys,
-            true => Self::Tried { trials: trials(), began: now, looked: now, chooser: Chooser::Kernel },
+            false => Self::Fixed,
+            true => Self::Tried { trials: trials(), began: now, due: now, chooser: Chooser::Kernel },
         }
     }
 
     fn chooser(&mut self, budget: &Budget) -> Chooser {
-        let Self::Tried { trials, began, looked, chooser } = self else { return Chooser::Policy };
+        let Self::Tried { trials, began, due, chooser } = self else { return Chooser::Policy };
         let now = Instant::now();
-        if now - *looked >= PROGRESS_PERIOD {
-            *looked = now;
+        if now >= *due {
             *chooser = trials.look(budget.progress(now - *began));
+            *due = now + PROGRESS_PERIOD.max(now.elapsed() * PROGRESS_PART);
         }
         *chooser
     }
@@ -204,7 +213,7 @@ impl Turns {
     /// How long a turn may take in which nothing happens.
     fn longest_period(&self) -> Duration {
         match self {
-            Self::Policys => QUIET_PERIOD,
+            Self::Fixed => QUIET_PERIOD,
             Self::Tried { .. } => PROGRESS_PERIOD,
         }
     }
