@@ -134,8 +134,11 @@ static void mappings(void)
     madvise(a + 10 * PAGE, PAGE, MADV_FREE);
     madvise(a + 11 * PAGE, PAGE, MADV_WILLNEED);
     mmap(a + 12 * PAGE, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    /* So that B cannot grow in place: where HOLE was, or else something lies there already. */
-    mmap(b + 8 * PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    /* So that B cannot grow in place: where HOLE was, or else something lies there already. Then
+     * Valgrind takes the address for a hint, and the page goes elsewhere. */
+    char *blocker = mmap(b + 8 * PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (blocker != MAP_FAILED)
+        say("blocker", blocker);
     b[0] = 7;
     char *c = mremap(b, 8 * PAGE, 40 * PAGE, MREMAP_MAYMOVE);
     say("c", c);
