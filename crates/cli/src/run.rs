@@ -37,12 +37,12 @@ pub(crate) struct Args {
     /// Memory for each process of the program: bytes (64MiB) or pages (16384p). On top come 4 MiB
     /// and a 64th, for page tables and the like; all that counts in a process, the pager's own
     /// included, stays within the sum. Cached files do not count, nor the other processes of the
-    /// program, each of which may have as much. Of tasks, under --kernel and with --backend swap:
-    /// for all of their processes together
+    /// program, each of which may have as much. Of tasks, under --kernel, with --backend swap and
+    /// if root names no policy: for all of their processes together
     #[arg(short, long, value_name = "SIZE", required_unless_present_any = ["tasks", "print_tasks"])]
     pub(crate) memory: Option<String>,
-    /// Which pages go; see `sweephand policies` [default: clock-pro, where the kernel's own choice
-    /// is not faster; of tasks: what their file says]
+    /// Which pages go; see `sweephand policies` [default: clock-pro; if root runs the command, only
+    /// where the kernel's own choice is not faster; of tasks: what their file says]
     #[arg(short, long)]
     pub(crate) policy: Option<String>,
     /// Run the programs of a TOML file together, under one limit and one policy, with load control
@@ -99,7 +99,8 @@ pub(crate) struct Args {
     /// program and all that it starts, under one limit. auto: swap if no policy is named and root
     /// runs the command, anon otherwise, and swap again for a program that can have no agent. Under
     /// swap without a --policy, the kernel chooses the pages as long as clock-pro is not faster;
-    /// trials during the run show that
+    /// trials during the run show that. --io sync, --read-delay, --reference-bits and
+    /// --cgroup-limit mean anon
     #[arg(long, default_value = "auto", value_parser = backends())]
     backend: Backend,
     /// How the pager learns which pages are in use. hardware reads the processor's accessed bits,
@@ -179,7 +180,7 @@ impl Args {
             use_ring: self.use_ring(),
             read_delay: self.read_delay.unwrap_or_default(),
             backend: self.backend(),
-            // Who names a policy wants to see that one.
+            // Whoever names a policy wants to see that one.
             by_turns: self.policy.is_none(),
             reference_bits: match self.reference_bits {
                 Bits::Auto => ReferenceBits::Auto,
@@ -234,9 +235,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let (run, no_agent) = sweephand_pager::start(&args.command, &options, |_| {})?;
         if let Some(nature) = no_agent {
             say!(
-                "sweephand: note: {}: {nature}: the kernel pages it, directed by the policy (--backend swap); --memory \
+                "sweephand: note: {}: {nature}: the kernel pages it, directed by the policy{} (--backend swap); --memory \
                  is for all of its processes together",
-                args.command[0].display()
+                args.command[0].display(),
+                if options.by_turns { " where that is faster" } else { "" },
             );
         }
         run

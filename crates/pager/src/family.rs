@@ -1,6 +1,7 @@
 //! A process and those that it has started, as `/proc` tells.
 
 use crate::PAGE_BYTES;
+use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
@@ -54,15 +55,34 @@ pub(crate) fn faults(process: u32) -> Option<(u64, u64)> {
     Some((minor, major))
 }
 
-/// User time of a process until now, and of the children that it has waited for, in steps of 10 ms.
-pub(crate) fn user_time(process: u32) -> Duration {
+/// User time of a process until now, in steps of 10 ms; 0 if it has ended.
+fn user_time(process: u32) -> Duration {
     const TICK: Duration = Duration::from_millis(10);
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The name, in parentheses, may hold anything.
-    let words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let mut numbers = words.skip(11).map(|word| word.parse::<u32>().unwrap_or_default());
-    let (own, of_children) = (numbers.next().unwrap_or_default(), numbers.nth(1).unwrap_or_default());
-    TICK * own.saturating_add(of_children)
+    let mut words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    TICK * words.nth(11).and_then(|word| word.parse().ok()).unwrap_or_default()
+}
+
+/// User time of many processes. It never becomes less: what a process has had stays in the sum when
+/// it ends. What a process has between the last look and its end is not in it.
+#[derive(Debug, Default)]
+pub(crate) struct UserTimes {
+    latest: HashMap<u32, Duration>,
+    sum: Duration,
+}
+
+impl UserTimes {
+    /// Looks at the processes that are there now. Returns what all have had so far.
+    pub(crate) fn look(&mut self, processes: &[u32]) -> Duration {
+        self.latest.retain(|process, _| processes.contains(process));
+        for &process in processes {
+            let now = user_time(process);
+            let before = self.latest.insert(process, now).unwrap_or_default();
+            self.sum += now.saturating_sub(before);
+        }
+        self.sum
+    }
 }
 
 #[cfg(test)]
@@ -86,19 +106,18 @@ mod tests {
     }
 
     #[test]
-    fn user_time_is_that_of_a_process_and_of_the_children_that_it_has_waited_for() {
-        let began = Instant::now();
-        let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
-        let waits = format!("sh -c '{busy}'; read line");
-        let mut child = Command::new("sh").args(["-c", &waits]).stdin(Stdio::piped()).spawn().unwrap();
+    fn user_time_of_processes_that_have_ended_stays_in_the_sum() {
+        let (began, mut times) = (Instant::now(), UserTimes::default());
+        let waits = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; read line";
+        let mut child = Command::new("sh").args(["-c", waits]).stdin(Stdio::piped()).spawn().unwrap();
         let mut user = Duration::ZERO;
         while user.is_zero() && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(10));
-            user = user_time(child.id());
+            user = times.look(&[child.id()]);
         }
         drop(child.stdin.take());
         child.wait().unwrap();
         assert!(!user.is_zero() && user < began.elapsed(), "{user:?}");
-        assert_eq!(user_time(child.id()), Duration::ZERO, "it has ended");
+        assert!(times.look(&[child.id()]) >= user && times.look(&[]) >= user, "it has ended");
     }
 }

@@ -49,7 +49,8 @@ pub enum ReferenceBits {
 /// How to run a program.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Anonymous memory of each process of the program, the pager's own included.
+    /// Anonymous memory of each process of the program, the pager's own included. If the kernel
+    /// pages: of all its processes together.
     pub limit_bytes: u64,
     /// Which pages go.
     pub policy: LiveSpec,

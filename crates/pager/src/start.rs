@@ -38,7 +38,11 @@ pub fn start(
     if options.backend == Backend::Auto {
         let name = command.first().map(OsString::as_os_str).unwrap_or_default();
         let nature = program::find(name).err().and_then(|error| error.nature());
-        if (options.by_turns || nature.is_some()) && swap::check(&options.policy).is_ok() {
+        let is_wanted = match nature {
+            None => options.by_turns,
+            Some(_) => swap::check(&options.policy).is_ok(),
+        };
+        if is_wanted {
             let directed = SwapRun::start(command, options, |command| {
                 if let Some(prepare) = prepare.take() {
                     prepare(command);

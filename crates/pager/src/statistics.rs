@@ -54,7 +54,7 @@ pub struct Statistics {
     /// them, as far as the director has seen.
     pub overruled_pages: Option<u64>,
     /// With the swap backend: how long the policy has chosen the pages that go. In the rest of the
-    /// time the kernel did, and until memory was nearly full nobody.
+    /// time the kernel did; until memory was nearly full, nobody did.
     pub directed_ns: Option<u64>,
     /// Pages read from the backing store.
     pub pages_read: Option<u64>,

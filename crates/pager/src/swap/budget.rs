@@ -2,7 +2,7 @@
 
 use crate::PAGE_BYTES;
 use crate::cgroup::{Cgroup, Charged};
-use crate::family;
+use crate::family::{self, UserTimes};
 use crate::swap::trial::Progress;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -96,13 +96,13 @@ impl Budget {
         }
     }
 
-    /// How far the program has come, at so much time by the clock. Without a cgroup, nobody counts
-    /// what it waits for.
-    pub(super) fn progress(&self, clock: Duration) -> Progress {
+    /// How far the program has come, at so much time by the clock. `users`: what has been seen of
+    /// its processes. Without a cgroup, nobody counts what they wait for.
+    pub(super) fn progress(&self, clock: Duration, users: &mut UserTimes) -> Progress {
         let count = |name| self.cgroup().and_then(|cgroup| cgroup.stat(name)).unwrap_or_default();
         Progress {
             clock,
-            user: self.processes().into_iter().map(family::user_time).sum(),
+            user: users.look(&self.processes()),
             waits: count("pgmajfault"),
             refaults: count("workingset_refault_anon"),
         }

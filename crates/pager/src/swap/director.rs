@@ -18,6 +18,7 @@ use super::pages::{BLOCK, SpaceId, State};
 use super::streams::Streams;
 use super::trial::{Chooser, Trials};
 use crate::PAGE_BYTES;
+use crate::family::UserTimes;
 use crate::space::{Advice, Entry};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::HashMap;
@@ -127,6 +128,8 @@ struct Director {
     short_since: Option<Instant>,
     /// Since when the policy chooses. None: the kernel does.
     directs_since: Option<Instant>,
+    /// What the policy's hands have looked at in earlier turns.
+    earlier_steps: u64,
 }
 
 /// Directs the kernel's paging until it is told to stop.
@@ -183,6 +186,7 @@ enum Turns {
     Tried {
         trials: Trials,
         began: Instant,
+        users: UserTimes,
         /// When it is time to look at the program again.
         due: Instant,
         /// Who was to choose at the last look.
@@ -193,18 +197,19 @@ enum Turns {
 impl Turns {
     fn new(parts: &Parts) -> Self {
         let now = Instant::now();
-        let trials = || Trials::new(parts.budget.progress(Duration::ZERO));
-        match parts.by_turns {
-            false => Self::Fixed,
-            true => Self::Tried { trials: trials(), began: now, due: now, chooser: Chooser::Kernel },
+        if !parts.by_turns {
+            return Self::Fixed;
         }
+        let mut users = UserTimes::default();
+        let trials = Trials::new(parts.budget.progress(Duration::ZERO, &mut users));
+        Self::Tried { trials, began: now, users, due: now, chooser: Chooser::Kernel }
     }
 
     fn chooser(&mut self, budget: &Budget) -> Chooser {
-        let Self::Tried { trials, began, due, chooser } = self else { return Chooser::Policy };
+        let Self::Tried { trials, began, users, due, chooser } = self else { return Chooser::Policy };
         let now = Instant::now();
         if now >= *due {
-            *chooser = trials.look(budget.progress(now - *began));
+            *chooser = trials.look(budget.progress(now - *began, users));
             *due = now + PROGRESS_PERIOD.max(now.elapsed() * PROGRESS_PART);
         }
         *chooser
@@ -275,6 +280,7 @@ impl Director {
             must_survey: false,
             short_since: None,
             directs_since: None,
+            earlier_steps: 0,
         })
     }
 
@@ -292,8 +298,14 @@ impl Director {
             (self.policy, self.policy_frames, self.frames) = (made.policy, frames, frames);
         }
         self.streams = Streams::new(self.parts.prefetch_pages);
+        let is_first = self.counts.directed.is_zero();
+        let first_touches = self.counts.first_touches;
         self.directs_since = Some(Instant::now());
         self.survey(PRESENT | SWAPPED);
+        if !is_first {
+            // Most of these have been counted in an earlier turn.
+            self.counts.first_touches = first_touches;
+        }
     }
 
     /// The kernel chooses from now on.
@@ -301,6 +313,7 @@ impl Director {
         let Some(since) = self.directs_since.take() else { return };
         self.parts.faults.end();
         self.counts.directed += since.elapsed();
+        self.earlier_steps += self.policy.hand_steps();
         self.publish();
         self.parts.memory.forget_all();
         self.objects.clear();
@@ -458,7 +471,8 @@ impl Director {
 
     /// Shows what has been counted.
     fn publish(&mut self) {
-        self.counts.hand_steps = self.policy.hand_steps();
+        let steps = if self.directs_since.is_some() { self.policy.hand_steps() } else { 0 };
+        self.counts.hand_steps = self.earlier_steps + steps;
         self.counts.leader = self.policy.leader();
         (self.counts.user, self.counts.system) = crate::usage::of_this_thread();
         let mut shown = self.counts;

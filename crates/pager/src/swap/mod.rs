@@ -71,6 +71,7 @@ use sweephand_pager_interface::spec::LiveSpec;
 pub struct SwapRun {
     run: KernelRun,
     policy: String,
+    by_turns: bool,
     director: Director,
 }
 
@@ -147,7 +148,7 @@ impl SwapRun {
             stop,
             counts,
         })?;
-        Ok(Self { run, policy, director })
+        Ok(Self { run, policy, by_turns: options.by_turns, director })
     }
 }
 
@@ -209,18 +210,28 @@ impl Running for SwapRun {
 
     fn statistics(&self) -> Statistics {
         let mut statistics = self.run.statistics();
-        add(&mut statistics, &self.policy, self.director.counts());
+        add_to_kernels(&mut statistics, &self.policy, self.by_turns, self.director.counts());
         statistics
     }
 
     fn wait(self: Box<Self>) -> Result<Ended, RunError> {
-        let Self { run, policy, director } = *self;
+        let Self { run, policy, by_turns, director } = *self;
         let mut ended = run.wait_and(|| director.stop())?;
         let counts = director.counts();
-        add(&mut ended.statistics, &policy, counts);
+        add_to_kernels(&mut ended.statistics, &policy, by_turns, counts);
         ended.statistics.user_ns += counts.user.as_nanos() as u64;
         ended.statistics.sys_ns += counts.system.as_nanos() as u64;
         Ok(ended)
+    }
+}
+
+/// Adds what the director has counted to what the kernel has. In turns, the kernel alone knows all
+/// pages that came back.
+fn add_to_kernels(statistics: &mut Statistics, policy: &str, by_turns: bool, counts: Counts) {
+    let (refaults, most) = (statistics.refaults, statistics.peak_resident_pages);
+    add(statistics, policy, counts);
+    if by_turns {
+        (statistics.refaults, statistics.peak_resident_pages) = (refaults, most);
     }
 }
 

@@ -34,9 +34,10 @@ const SLOW_WARM_UP: f64 = 2.0;
 /// Stretches until a loser is tried for the second time.
 const FIRST_PAUSE: u32 = 8;
 const LONGEST_PAUSE: u32 = 1024;
-/// Stretches that take so many times as long as the winner's first say that the program does
-/// something else now.
+/// Two stretches in a row that take so many times as long as the winner's first say that the
+/// program does something else now.
 const CHANGED: f64 = 1.5;
+const CHANGED_STRETCHES: u32 = 2;
 /// Stretches under the kernel that have to promise something before the first trial.
 const FIRST_STRETCHES: u32 = 2;
 /// With fewer faults than this in a second of the clock that wait for a read, there is nothing to
@@ -96,14 +97,11 @@ impl Progress {
         self.clock.as_secs_f64() / self.user.as_secs_f64().max(1e-3)
     }
 
-    /// Whether it matters who chooses.
-    fn waits_often(self) -> bool {
-        self.waits as f64 >= FEW_WAITS * self.clock.as_secs_f64()
-    }
-
-    /// Whether the program waits much, and for what a policy can foresee.
+    /// Whether the program waits much under the kernel, and for what a policy can foresee.
     fn is_promising(self) -> bool {
-        self.cost() >= SLOW && self.refaults as f64 >= STREAMING * self.waits as f64
+        self.waits as f64 >= FEW_WAITS * self.clock.as_secs_f64()
+            && self.cost() >= SLOW
+            && self.refaults as f64 >= STREAMING * self.waits as f64
     }
 }
 
@@ -126,6 +124,8 @@ pub(super) struct Trials {
     start: Progress,
     /// Cost of the first stretch since the holder has won, or since the last trial.
     first_cost: Option<f64>,
+    /// Stretches in a row that took much longer than that.
+    changed: u32,
     /// Stretches until the next trial, and how many there were at the beginning.
     left: u32,
     pause: u32,
@@ -139,6 +139,7 @@ impl Trials {
             stage: Stage::Holder,
             start: now,
             first_cost: None,
+            changed: 0,
             left: FIRST_STRETCHES,
             pause: FIRST_PAUSE / 2,
         }
@@ -151,7 +152,8 @@ impl Trials {
             Stage::Holder if stretch.user >= STRETCH => self.holder_has_done(stretch, now),
             Stage::Holder => {}
             Stage::Trial { cost, is_warm: false } => {
-                if stretch.clock.as_secs_f64() > SLOW_WARM_UP * cost * WARM_UP.as_secs_f64() {
+                if stretch.clock.as_secs_f64() > SLOW_WARM_UP * cost * stretch.user.max(WARM_UP).as_secs_f64()
+                {
                     self.end_trial(false, now);
                 } else if stretch.user >= WARM_UP {
                     self.stage = Stage::Trial { cost, is_warm: true };
@@ -159,7 +161,7 @@ impl Trials {
                 }
             }
             Stage::Trial { cost, is_warm: true } => {
-                if stretch.clock.as_secs_f64() > WINS_AT * cost * STRETCH.as_secs_f64() {
+                if stretch.clock.as_secs_f64() > WINS_AT * cost * stretch.user.max(STRETCH).as_secs_f64() {
                     self.end_trial(false, now);
                 } else if stretch.user >= STRETCH {
                     self.end_trial(true, now);
@@ -174,13 +176,15 @@ impl Trials {
 
     fn holder_has_done(&mut self, stretch: Progress, now: Progress) {
         self.start = now;
-        if !stretch.waits_often() || self.holder == Chooser::Kernel && !stretch.is_promising() {
+        // The kernel has its turn again even if the program does not wait any more: it costs less.
+        if self.holder == Chooser::Kernel && !stretch.is_promising() {
             return;
         }
         let cost = stretch.cost();
         let first = *self.first_cost.get_or_insert(cost);
         self.left = self.left.saturating_sub(1);
-        if self.left == 0 || cost > CHANGED * first {
+        self.changed = if cost > CHANGED * first { self.changed + 1 } else { 0 };
+        if self.left == 0 || self.changed >= CHANGED_STRETCHES {
             self.stage = Stage::Trial { cost, is_warm: false };
         }
     }
@@ -195,6 +199,7 @@ impl Trials {
         self.stage = Stage::Holder;
         self.left = self.pause;
         self.first_cost = None;
+        self.changed = 0;
         self.start = now;
     }
 }
@@ -255,7 +260,51 @@ mod tests {
         assert_eq!(share(trials(), 60, speeds(0.1, 1.0), (1, 10)), 0.0, "it hardly waits");
         assert_eq!(share(trials(), 60, speeds(0.9, 1.0), STREAM), 0.0, "it waits for a tenth of the time");
         assert_eq!(share(trials(), 60, speeds(0.1, 1.0), (100, 120)), 0.0, "it waits for single pages");
-        assert!(share(trials(), 60, speeds(0.0, 0.0), STREAM).is_nan(), "it computed nothing");
+    }
+
+    #[test]
+    fn a_program_that_computes_nothing_is_the_kernels() {
+        let mut trials = trials();
+        let at = |second| Progress {
+            clock: Duration::from_secs(second),
+            user: Duration::ZERO,
+            waits: second * 10_000,
+            refaults: second * 40_000,
+        };
+        assert!((0..100).all(|second| trials.look(at(second)) == Chooser::Kernel));
+    }
+
+    #[test]
+    fn a_policy_can_win_although_the_program_is_seldom_looked_at() {
+        let (mut trials, mut now, mut chooser) = (trials(), Progress::default(), Chooser::Kernel);
+        let mut by_policy = 0;
+        for _ in 0..100 {
+            let step = Duration::from_millis(500);
+            now.clock += step;
+            now.user += step / if chooser == Chooser::Kernel { 4 } else { 2 };
+            now.waits += 5000;
+            now.refaults += 20_000;
+            chooser = trials.look(now);
+            by_policy += u32::from(chooser == Chooser::Policy);
+        }
+        assert!(by_policy > 75, "{by_policy}");
+    }
+
+    #[test]
+    fn the_kernel_has_the_program_again_when_it_waits_no_more() {
+        let (mut trials, mut now, mut chooser) = (trials(), Progress::default(), Chooser::Kernel);
+        let mut turns = [0, 0];
+        for step in 0..6000 {
+            now.clock += Duration::from_millis(10);
+            let is_short = step < 3000;
+            let slow = if chooser == Chooser::Kernel { 8 } else { 2 };
+            now.user += Duration::from_millis(10) / if is_short { slow } else { 1 };
+            now.waits += if is_short { 100 } else { 0 };
+            now.refaults += if is_short { 400 } else { 0 };
+            chooser = trials.look(now);
+            turns[usize::from(chooser == Chooser::Policy)] += u32::from(!is_short);
+        }
+        assert!(turns[0] > 0, "the policy is no faster now, and the kernel is tried: {turns:?}");
     }
 
     #[test]
