@@ -61,7 +61,7 @@ const fn scan_program(arguments: &'static [&'static str]) -> Program {
         package: "gcc",
         executable: "./scan",
         arguments,
-        prepare: |directory| compile(directory, "scan", include_str!("../../traces/scan.c")),
+        prepare: |directory| compile(directory, "scan", include_str!("programs/scan.c")),
     }
 }
 
