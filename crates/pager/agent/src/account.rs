@@ -27,7 +27,7 @@ const PERIOD_MS: (u64, u64) = (10, 100);
 const THREAD_PAGES: usize = 7;
 /// Pages of the kernel's for a process: files, mappings and the ring; and what is charged ahead on
 /// each of two processors.
-const PROCESS_PAGES: usize = 128;
+const PROCESS_PAGES: usize = 192;
 
 /// What the agent knows of when it looks.
 #[derive(Clone, Copy, Debug, Default)]

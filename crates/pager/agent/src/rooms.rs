@@ -21,7 +21,7 @@ use crate::choice::{Choice, Chooser};
 use crate::clock;
 use crate::control::Control;
 use crate::disk::Disk;
-use crate::division::{Division, FIXED_PAGES, GROWTH_BYTES, Waiting};
+use crate::division::{BATCHES, Division, FIXED_PAGES, GROWTH_BYTES, Waiting};
 use crate::failure::give_up;
 use crate::io::Io;
 use crate::kernel::{self, PAGE_BYTES};
@@ -85,15 +85,14 @@ impl Rooms {
         let anon = Anon::open(control, supervisor.as_ref().filter(|_| !lends));
         // Until memory is paged: see `begin_to_page`.
         let waiting = if lends || order.is_memfd() { Waiting::None } else { Waiting::All };
-        let Division { batches, batch_pages, most, fresh, policy_frames } =
-            Division::of(limit, lends, waiting);
+        let Division { batch_pages, most, fresh, policy_frames } = Division::of(limit, lends, waiting);
         let mut chooser = match lends {
             false => Chooser::Own(make_policy(control, policy_frames)),
             true => Chooser::Lent(Tenant::connect(control, 0)),
         };
         let mut pages = Pages::new();
         pages.board = chooser.tenant().map(|tenant| tenant.board);
-        let staging = Staging::new(batches, batch_pages).unwrap_or_else(|| own::no_room("staging"));
+        let staging = Staging::new(BATCHES, batch_pages).unwrap_or_else(|| own::no_room("staging"));
         let program = Program::open(order.is_memfd(), supervisor);
         program.register_own(&staging);
         Self {

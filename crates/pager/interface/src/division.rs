@@ -3,10 +3,8 @@
 
 use sweephand_uffd::PAGE_BYTES;
 
-/// Batches of the staging area, for a program by itself.
-pub const BATCHES: usize = 4;
-/// The same where several programs share the memory. Batches are smaller there.
-const LENT_BATCHES: usize = 8;
+/// Batches of the staging area.
+pub const BATCHES: usize = 8;
 /// Batches of pages that have come in so recently that the program may not have used them yet. Two
 /// batches are two read-ahead windows.
 const FRESH_BATCHES: usize = 2;
@@ -36,8 +34,6 @@ pub enum Waiting {
 /// How the memory of a process is divided between the pager and the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Division {
-    /// Batches of the staging area.
-    pub batches: usize,
     /// Pages of a batch: what moves to or from the store at once, at most.
     pub batch_pages: usize,
     /// Most pages that are neither staged nor the policy's yet.
@@ -52,8 +48,7 @@ impl Division {
     /// The division of `limit_pages` pages. With `lends`, several programs share the memory.
     pub fn of(limit_pages: usize, lends: bool, waiting: Waiting) -> Self {
         // If several programs share the memory, each has to manage with less.
-        let (batches, least, most, share) =
-            if lends { (LENT_BATCHES, 8, 64, 1024) } else { (BATCHES, 8, 128, 512) };
+        let (least, most, share) = if lends { (8, 64, 1024) } else { (8, 128, 512) };
         let batch_pages = (limit_pages / share).clamp(least, most);
         let watched = (FRESH_BATCHES + 1) * batch_pages;
         let (most, fresh, reserved) = match waiting {
@@ -61,11 +56,11 @@ impl Division {
             Waiting::Unasked => (watched.max(limit_pages / UNASKED_SHARE), 0, 0),
             Waiting::All => (watched, FRESH_BATCHES * batch_pages, watched),
         };
-        let others = (batches + 1) * batch_pages + reserved + FIXED_PAGES;
+        let others = (BATCHES + 1) * batch_pages + reserved + FIXED_PAGES;
         // The agent makes the policy anew when it starts to manage all memory. It then knows how
         // many frames are left for the policy.
         let arrays = limit_pages * GROWTH_BYTES / PAGE_BYTES;
-        Self { batches, batch_pages, most, fresh, policy_frames: limit_pages.saturating_sub(others + arrays) }
+        Self { batch_pages, most, fresh, policy_frames: limit_pages.saturating_sub(others + arrays) }
     }
 }
 
