@@ -34,6 +34,7 @@ pub(crate) const ITEMS: &[Item] = &[
 fn compile(directory: &Path, name: &str, source: &str) -> std::io::Result<()> {
     let file = directory.join(name).with_extension("c");
     std::fs::write(&file, source)?;
+    std::fs::write(directory.join("memory.h"), include_str!("programs/memory.h"))?;
     let arguments = ["-O2", "-pthread", "-o", name];
     let compiled = Command::new("gcc").args(arguments).arg(&file).current_dir(directory).status()?;
     if compiled.success() {

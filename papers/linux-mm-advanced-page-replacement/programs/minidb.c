@@ -7,32 +7,14 @@
  * With `lock` the index is locked in memory. With STREAM_MB another thread goes through so much
  * other memory meanwhile, once, as a copy of files would. Prints the seconds of the look-ups, also
  * into the file `seconds`. */
+#include "memory.h"
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
-enum { PAGE = 4096, MB = 1 << 20, STREAM_PIECES = 100 };
-
-static unsigned char *map(size_t bytes) {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        perror("minidb: mmap");
-        exit(1);
-    }
-    return memory;
-}
-
-/* SplitMix64: the same look-ups on every machine. */
-static uint64_t draw(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
+enum { MB = 1 << 20, STREAM_PIECES = 100 };
 
 static unsigned char *stream;
 static size_t stream_bytes;
