@@ -26,8 +26,7 @@ const NOBODY: u32 = 65534;
 
 /// `sweephand run --backend swap` with further options, and a policy that always chooses.
 fn directed(options: &[&str]) -> Command {
-    let policy: &[&str] = if options.contains(&"--policy") { &[] } else { &["--policy", "clock-pro"] };
-    run(&[&["--backend", "swap"], policy, options].concat())
+    run(&with_policy(&[&["--backend", "swap"], options].concat(), &["--policy"]))
 }
 
 /// The policies that can direct the kernel.

@@ -71,10 +71,14 @@ pub(crate) fn sweephand() -> Command {
 /// `sweephand run` with arguments, its backing store beside the tests. An agent pages, under the
 /// default policy, unless the arguments say otherwise.
 pub(crate) fn run(arguments: &[&str]) -> Command {
-    let others = ["--policy", "--backend", "--kernel", "--tasks", "--pid"];
-    let is_said = arguments.iter().any(|argument| others.contains(argument));
+    run_as_is(&with_policy(arguments, &["--policy", "--backend", "--kernel", "--tasks", "--pid"]))
+}
+
+/// Arguments, and the default policy by its name unless one of some options is among them.
+pub(crate) fn with_policy<'a>(arguments: &[&'a str], unless: &[&str]) -> Vec<&'a str> {
+    let is_said = arguments.iter().any(|argument| unless.contains(argument));
     let policy: &[&str] = if is_said { &[] } else { &["--policy", "clock-pro"] };
-    run_as_is(&[policy, arguments].concat())
+    [policy, arguments].concat()
 }
 
 /// The same, but who pages is left to the command.
