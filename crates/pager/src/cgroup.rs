@@ -343,7 +343,13 @@ impl Cgroup {
 
     /// A count of `memory.stat`.
     pub(crate) fn stat(&self, name: &str) -> Option<u64> {
-        field(&self.read("memory.stat")?, name)
+        self.stats([name])[0]
+    }
+
+    /// Counts of `memory.stat` at one moment.
+    pub(crate) fn stats<const N: usize>(&self, names: [&str; N]) -> [Option<u64>; N] {
+        let text = self.read("memory.stat").unwrap_or_default();
+        names.map(|name| field(&text, name))
     }
 
     fn read(&self, name: &str) -> Option<String> {

@@ -75,12 +75,12 @@ pub(crate) struct UserTimes {
 impl UserTimes {
     /// Looks at the processes that are there now. Returns what all have had so far.
     pub(crate) fn look(&mut self, processes: &[u32]) -> Duration {
-        self.latest.retain(|process, _| processes.contains(process));
-        for &process in processes {
-            let now = user_time(process);
-            let before = self.latest.insert(process, now).unwrap_or_default();
-            self.sum += now.saturating_sub(before);
+        let latest: HashMap<u32, Duration> =
+            processes.iter().map(|&process| (process, user_time(process))).collect();
+        for (process, now) in &latest {
+            self.sum += now.saturating_sub(self.latest.get(process).copied().unwrap_or_default());
         }
+        self.latest = latest;
         self.sum
     }
 }

@@ -5,7 +5,7 @@ use crate::error::RunError;
 use crate::options::{Backend, Options};
 use crate::program;
 use crate::run::{Run, Running};
-use crate::swap::{self, SwapRun};
+use crate::swap::SwapRun;
 use std::ffi::OsString;
 use std::process::Command;
 
@@ -38,11 +38,7 @@ pub fn start(
     if options.backend == Backend::Auto {
         let name = command.first().map(OsString::as_os_str).unwrap_or_default();
         let nature = program::find(name).err().and_then(|error| error.nature());
-        let is_wanted = match nature {
-            None => options.by_turns,
-            Some(_) => swap::check(&options.policy).is_ok(),
-        };
-        if is_wanted {
+        if options.by_turns || nature.is_some() {
             let directed = SwapRun::start(command, options, |command| {
                 if let Some(prepare) = prepare.take() {
                     prepare(command);
@@ -50,8 +46,11 @@ pub fn start(
             });
             match directed {
                 Ok(run) => return Ok((Box::new(run), nature)),
-                // It did not get as far as the program: no memory cgroup, no place for a swap file.
-                Err(_) if prepare.is_some() && nature.is_none() => {}
+                Err(error) if prepare.is_none() => return Err(error),
+                // It did not get as far as the program. An agent may, or says why it cannot.
+                Err(RunError::Root | RunError::NoDirection(_)) => {}
+                // No memory cgroup, no place for a swap file, and the like.
+                Err(_) if nature.is_none() => {}
                 Err(error) => return Err(error),
             }
         }

@@ -99,13 +99,10 @@ impl Budget {
     /// How far the program has come, at so much time by the clock. `users`: what has been seen of
     /// its processes. Without a cgroup, nobody counts what they wait for.
     pub(super) fn progress(&self, clock: Duration, users: &mut UserTimes) -> Progress {
-        let count = |name| self.cgroup().and_then(|cgroup| cgroup.stat(name)).unwrap_or_default();
-        Progress {
-            clock,
-            user: users.look(&self.processes()),
-            waits: count("pgmajfault"),
-            refaults: count("workingset_refault_anon"),
-        }
+        let names = ["pgmajfault", "workingset_refault_anon"];
+        let counts = self.cgroup().map_or([None; 2], |cgroup| cgroup.stats(names));
+        let [waits, refaults] = counts.map(Option::unwrap_or_default);
+        Progress { clock, user: users.look(&self.processes()), waits, refaults }
     }
 
     /// Has processes wait for memory that there is not, instead of being killed: under load, the

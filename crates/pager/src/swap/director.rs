@@ -293,12 +293,13 @@ impl Director {
         // Without events, the surveys find what comes.
         let _ = self.parts.faults.begin();
         let _ = self.parts.memory.space_of(self.parts.process);
+        // The first turn's policy is there already.
+        let is_first = self.counts.directed.is_zero();
         // A policy that cannot be made has been refused before.
-        if let (Ok(made), frames) = make_for_all(&self.parts) {
+        if !is_first && let (Ok(made), frames) = make_for_all(&self.parts) {
             (self.policy, self.policy_frames, self.frames) = (made.policy, frames, frames);
         }
         self.streams = Streams::new(self.parts.prefetch_pages);
-        let is_first = self.counts.directed.is_zero();
         let first_touches = self.counts.first_touches;
         self.directs_since = Some(Instant::now());
         self.survey(PRESENT | SWAPPED);

@@ -157,7 +157,7 @@ fn no_events(error: std::io::Error) -> RunError {
 }
 
 /// Whether the kernel can be directed here, by this policy. Returns what reads accessed bits.
-pub(crate) fn check(policy: &LiveSpec) -> Result<ProcessBits, RunError> {
+fn check(policy: &LiveSpec) -> Result<ProcessBits, RunError> {
     const SOME_FRAMES: usize = 1000;
     if !rustix::process::geteuid().is_root() {
         return Err(RunError::Root);

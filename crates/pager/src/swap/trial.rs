@@ -84,9 +84,9 @@ pub(super) struct Progress {
 impl Progress {
     fn since(self, start: Self) -> Self {
         Self {
-            clock: self.clock.saturating_sub(start.clock),
-            // Of a process that has ended, nothing is known any more.
-            user: self.user.saturating_sub(start.user),
+            clock: self.clock - start.clock,
+            user: self.user - start.user,
+            // A count that cannot be read is 0.
             waits: self.waits.saturating_sub(start.waits),
             refaults: self.refaults.saturating_sub(start.refaults),
         }
@@ -151,20 +151,17 @@ impl Trials {
         match self.stage {
             Stage::Holder if stretch.user >= STRETCH => self.holder_has_done(stretch, now),
             Stage::Holder => {}
-            Stage::Trial { cost, is_warm: false } => {
-                if stretch.clock.as_secs_f64() > SLOW_WARM_UP * cost * stretch.user.max(WARM_UP).as_secs_f64()
-                {
-                    self.end_trial(false, now);
-                } else if stretch.user >= WARM_UP {
-                    self.stage = Stage::Trial { cost, is_warm: true };
-                    self.start = now;
-                }
-            }
-            Stage::Trial { cost, is_warm: true } => {
-                if stretch.clock.as_secs_f64() > WINS_AT * cost * stretch.user.max(STRETCH).as_secs_f64() {
-                    self.end_trial(false, now);
-                } else if stretch.user >= STRETCH {
-                    self.end_trial(true, now);
+            Stage::Trial { cost, is_warm } => {
+                let (length, most) = if is_warm { (STRETCH, WINS_AT) } else { (WARM_UP, SLOW_WARM_UP) };
+                let allowed = most * cost * stretch.user.max(length).as_secs_f64();
+                match (stretch.clock.as_secs_f64() > allowed, stretch.user >= length) {
+                    (true, _) => self.end_trial(false, now),
+                    (false, false) => {}
+                    (false, true) if is_warm => self.end_trial(true, now),
+                    (false, true) => {
+                        self.stage = Stage::Trial { cost, is_warm: true };
+                        self.start = now;
+                    }
                 }
             }
         }
