@@ -174,6 +174,32 @@ fn without_a_policy_the_kernel_and_the_default_policy_take_turns() {
     expect_limit_kept(&short);
 }
 
+/// While the kernel chooses, pages are read ahead that come in the order of an earlier time.
+#[test]
+fn an_order_that_repeats_is_read_ahead() {
+    if !can_direct() {
+        return;
+    }
+    const PAGES: u64 = 32 << 8;
+    const ROUNDS: u64 = 12;
+    let rounds = program("rounds");
+    let stats = workshop().join("rounds.json");
+    let counts = |prefetch: &str| -> Value {
+        let mut command = run_as_is(&["--memory", "16MiB", "--prefetch", prefetch, "--stats"]);
+        command.arg(&stats).arg("--").arg(&rounds).args(["32", &ROUNDS.to_string()]);
+        let output = unless_killed(|| output(&mut command));
+        let said = text(&output.stderr);
+        assert!(output.status.success() && text(&output.stdout) == "right" && said.is_empty(), "{said}");
+        serde_json::from_str(&fs::read_to_string(&stats).unwrap()).unwrap()
+    };
+    let with = counts("128");
+    assert!(count(&with, "unasked_pages") > PAGES * ROUNDS / 4, "{with}");
+    assert!(count(&with, "unused_pages") < count(&with, "unasked_pages") / 2, "{with}");
+    let without = counts("off");
+    assert_eq!(count(&without, "unasked_pages"), 0, "{without}");
+    assert!(count(&with, "major_faults") < count(&without, "major_faults") / 2, "{with} {without}");
+}
+
 #[test]
 fn contents_are_right_without_read_ahead_and_in_the_least_memory() {
     let options: [&[&str]; 4] = [
@@ -512,7 +538,7 @@ fn nothing_of_the_run_is_in_the_program() {
     if !can_direct() {
         return;
     }
-    let script = "env | grep -v '^_='; ls -l /proc/$$/fd | grep -c -v 'pipe:\\|/dev/null\\|^total'; \
+    let script = "env | grep -v '^_='; readlink /proc/$$/fd/* | grep -v 'pipe:\\|/dev/null'; \
                   awk '{print $6}' /proc/$$/maps | sort -u";
     let said = |command: &mut Command| text(&output(command.stdin(Stdio::null())).stdout);
     let alone = said(command("sh").args(["-c", script]));

@@ -219,9 +219,28 @@ impl Cgroup {
     /// If there is nothing to take back yet, the limit stays, and they go on waiting.
     pub(crate) fn have_processes_try(&self, limit_bytes: u64) {
         const LOWERED_BYTES: u64 = 256 << 10;
-        if self.write_limit(limit_bytes.saturating_sub(LOWERED_BYTES)).is_ok() {
-            let _ = self.write_limit(limit_bytes);
+        self.make_room(limit_bytes, LOWERED_BYTES);
+    }
+
+    /// Has the kernel take memory back, in this thread, until so much of the limit is free.
+    pub(crate) fn make_room(&self, limit_bytes: u64, room_bytes: u64) {
+        match self.version {
+            // A limit that cannot be kept is refused, after the kernel has tried.
+            Version::V1 if self.write_limit(limit_bytes.saturating_sub(room_bytes)).is_ok() => {
+                let _ = self.write_limit(limit_bytes);
+            }
+            Version::V1 => {}
+            // Here it would kill processes.
+            Version::V2 => {
+                let _ = self.write("memory.reclaim", room_bytes);
+            }
         }
+    }
+
+    /// Changes the limit. The kernel takes memory back, if need be.
+    pub(crate) fn change_limit(&self, limit_bytes: u64) {
+        // The limit of the start holds if this one cannot be kept.
+        let _ = self.write_limit(limit_bytes);
     }
 
     /// Lets the kernel kill processes again.

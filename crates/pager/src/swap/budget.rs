@@ -24,6 +24,11 @@ const SHRINK_PART: u64 = 128;
 /// While this part of the limit is free, the program fits.
 const NEARLY_FULL_PART: u64 = 8;
 const NEARLY_FULL_BYTES: u64 = 4 << 20;
+/// Memory that is kept free while the kernel chooses: at most, and as part of the limit.
+const MOST_ROOM_BYTES: u64 = 64 * PAGE_BYTES;
+const ROOM_PART: u64 = 256;
+/// Steps in which the limit follows the memory that the director takes.
+const OWN_STEP_BYTES: u64 = 16 << 10;
 /// The policy has at least this many frames, whatever else takes memory.
 const LEAST_FRAMES: usize = 64;
 
@@ -32,6 +37,8 @@ const LEAST_FRAMES: usize = 64;
 pub(super) struct Budget {
     account: Account,
     limit_bytes: u64,
+    /// What the director itself takes of it, in steps.
+    own_bytes: u64,
     way_bytes: u64,
     least_way_bytes: u64,
 }
@@ -54,10 +61,12 @@ pub(super) struct Look {
     pub(super) mapped: usize,
 }
 
-/// Without a director, nobody would make room for processes that wait.
+/// Without a director, nobody would make room for processes that wait, and they have the whole
+/// limit.
 impl Drop for Budget {
     fn drop(&mut self) {
         self.have_processes_end();
+        self.set_own_bytes(0);
     }
 }
 
@@ -78,7 +87,7 @@ impl Budget {
         let least_way_bytes =
             (limit_bytes / LEAST_WAY_PART).max(LEAST_WAY_BYTES) + ADVANCE_PAGES * PAGE_BYTES * processors;
         let way_bytes = (limit_bytes / WAY_PART).max(least_way_bytes);
-        Self { account, limit_bytes, way_bytes, least_way_bytes }
+        Self { account, limit_bytes, own_bytes: 0, way_bytes, least_way_bytes }
     }
 
     fn cgroup(&self) -> Option<&Cgroup> {
@@ -120,7 +129,7 @@ impl Budget {
     /// Has processes that wait try again.
     pub(super) fn have_processes_try(&self) {
         if let Some(cgroup) = self.cgroup() {
-            cgroup.have_processes_try(self.limit_bytes);
+            cgroup.have_processes_try(self.limit_bytes - self.own_bytes);
         }
     }
 
@@ -139,6 +148,33 @@ impl Budget {
         };
         let free = (self.limit_bytes / NEARLY_FULL_PART).max(NEARLY_FULL_BYTES);
         charged + free > self.limit_bytes
+    }
+
+    /// The director itself takes so much memory. The processes have what is left of the limit.
+    pub(super) fn set_own_bytes(&mut self, own_bytes: usize) {
+        let own_bytes = (own_bytes as u64).next_multiple_of(OWN_STEP_BYTES).min(self.limit_bytes / 2);
+        if own_bytes != self.own_bytes
+            && let Some(cgroup) = self.cgroup()
+        {
+            cgroup.change_limit(self.limit_bytes - own_bytes);
+            self.own_bytes = own_bytes;
+        }
+    }
+
+    /// Where the kernel chooses, it takes memory back when a process needs a page, and has the
+    /// process wait for that. Here it does so ahead of need, and the caller waits.
+    pub(super) fn make_room(&self) {
+        let Some(cgroup) = self.cgroup() else { return };
+        let limit_bytes = self.limit_bytes - self.own_bytes;
+        let room_bytes = MOST_ROOM_BYTES.min(limit_bytes / ROOM_PART);
+        if cgroup.usage_bytes().is_some_and(|bytes| bytes + room_bytes / 2 > limit_bytes) {
+            cgroup.make_room(limit_bytes, room_bytes);
+        }
+    }
+
+    /// Pages of the limit.
+    pub(super) fn limit_pages(&self) -> usize {
+        (self.limit_bytes / PAGE_BYTES) as usize
     }
 
     /// Pages that may be on their way at a time.

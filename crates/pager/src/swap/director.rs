@@ -1,10 +1,12 @@
 //! The director: a thread that learns of faults, asks the policy, and advises the kernel.
 //!
-//! It works in turns. It may leave the choice to the kernel for a while (`trial`): then it does
-//! nothing but look how far the program comes, and afterwards it begins anew. A turn takes what has
-//! happened, in the order in which it matters least if it is late: new pages go to the policy,
-//! pages are read ahead, pages that the policy gives up are paged out, and at last accessed bits
-//! are cleared.
+//! It works in turns. A turn takes what has happened, in the order in which it matters least if it
+//! is late: new pages go to the policy, pages are read ahead, pages that the policy gives up are
+//! paged out, and at last accessed bits are cleared.
+//!
+//! It may leave the choice of pages to the kernel for a while (`trial`). Then it reads ahead, as
+//! long as that pays (`payoff`), has the kernel take memory back ahead of need, and looks how far
+//! the program comes. When the policy has its turn again, it begins anew.
 //!
 //! Events say what comes into memory; they do not say what the program unmaps, nor what the kernel
 //! takes by itself. Both show when a page is about to be paged out, in its entry of the page table.
@@ -13,8 +15,10 @@
 
 use super::budget::Budget;
 use super::faults::{Event, Faults, wait};
+use super::history::{History, Window};
 use super::memory::Memory;
 use super::pages::{BLOCK, SpaceId, State};
+use super::payoff::Payoff;
 use super::streams::Streams;
 use super::trial::{Chooser, Trials};
 use crate::PAGE_BYTES;
@@ -59,6 +63,11 @@ const RELIEF_PART: usize = 32;
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// The object of pages that are in none.
 const NO_OBJECT: u32 = 0;
+/// Faults that are remembered for each page of the limit.
+const HISTORY_DEPTH: usize = 3;
+/// Pages that were read ahead count as unused if so many others have been read ahead since, as part
+/// of the limit.
+const AHEAD_PART: usize = 16;
 /// Bytes that a policy takes for a page, about.
 const POLICY_BYTES: usize = 16;
 
@@ -112,6 +121,10 @@ struct Director {
     needs_objects: bool,
     objects: HashMap<(SpaceId, u64), u32>,
     streams: Streams,
+    history: History,
+    payoff: Payoff,
+    /// Whether the faults are looked at.
+    is_watching: bool,
     counts: Counts,
     /// Frames that the policy was made for, and those that it may fill now.
     policy_frames: usize,
@@ -156,18 +169,14 @@ pub(super) fn direct(parts: Parts) {
             _ => director.take_over(),
         }
         let others = [Some(&director.parts.stop), short.as_ref()].into_iter().flatten().map(OwnedFd::as_fd);
-        if director.directs_since.is_some() {
-            director.parts.faults.wait(others, period);
-            director.parts.faults.drain(|event| events.push(event));
-            let is_quiet = events.is_empty();
-            period = match is_quiet && director.short_since.is_none() {
-                true => (2 * period).min(turns.longest_period()),
-                false => BUSY_PERIOD,
-            };
-            director.turn(&mut events, is_quiet);
-        } else {
-            wait(others, PROGRESS_PERIOD);
-        }
+        director.parts.faults.wait(others, period);
+        director.parts.faults.drain(|event| events.push(event));
+        let is_quiet = events.is_empty();
+        period = match is_quiet && director.short_since.is_none() {
+            true => (2 * period).min(turns.longest_period()),
+            false => BUSY_PERIOD,
+        };
+        director.turn(&mut events, is_quiet);
         let is_news = short.as_ref().is_some_and(|short| rustix::io::read(short, &mut [0; 8]).is_ok());
         if is_news || director.short_since.is_some() {
             director.take_over();
@@ -175,6 +184,7 @@ pub(super) fn direct(parts: Parts) {
         }
     }
     director.let_go();
+    director.stop_watching();
     director.publish();
 }
 
@@ -262,13 +272,18 @@ impl Director {
         let (made, frames) = make_for_all(&parts);
         let Made { policy, needs_objects } = made?;
         let streams = Streams::new(parts.prefetch_pages);
+        let history = History::new(HISTORY_DEPTH * parts.budget.limit_pages(), parts.prefetch_pages);
         let now = Instant::now();
+        let payoff = Payoff::new(parts.budget.limit_pages(), now);
         Ok(Self {
             parts,
             policy,
             needs_objects,
             objects: HashMap::new(),
             streams,
+            history,
+            payoff,
+            is_watching: false,
             counts: Counts::default(),
             policy_frames: frames,
             frames,
@@ -290,9 +305,7 @@ impl Director {
         if self.directs_since.is_some() {
             return;
         }
-        // Without events, the surveys find what comes.
-        let _ = self.parts.faults.begin();
-        let _ = self.parts.memory.space_of(self.parts.process);
+        self.watch();
         // The first turn's policy is there already.
         let is_first = self.counts.directed.is_zero();
         // A policy that cannot be made has been refused before.
@@ -309,22 +322,60 @@ impl Director {
         }
     }
 
+    /// Faults are looked at from now on.
+    fn watch(&mut self) {
+        if self.is_watching {
+            return;
+        }
+        self.is_watching = true;
+        // Without events, the surveys find what comes.
+        let _ = self.parts.faults.begin();
+        let _ = self.parts.memory.space_of(self.parts.process);
+        self.recall();
+        self.payoff.restart(self.history.returns(), Instant::now());
+    }
+
+    /// The program is the kernel's alone from now on.
+    fn stop_watching(&mut self) {
+        self.is_watching = false;
+        self.parts.faults.end();
+        self.parts.faults.drain(|_| {});
+        self.parts.memory.forget_all();
+        self.history.forget_all();
+        self.streams = Streams::new(self.parts.prefetch_pages);
+    }
+
     /// The kernel chooses from now on.
     fn let_go(&mut self) {
         let Some(since) = self.directs_since.take() else { return };
-        self.parts.faults.end();
         self.counts.directed += since.elapsed();
         self.earlier_steps += self.policy.hand_steps();
         self.publish();
-        self.parts.memory.forget_all();
+        self.parts.memory.let_go();
         self.objects.clear();
         self.leaving.clear();
         (self.ahead, self.counts.resident, self.must_survey) = (0, 0, false);
-        self.parts.faults.drain(|_| {});
+        self.payoff.restart(self.history.returns(), Instant::now());
+    }
+
+    /// What is in memory before the first event is remembered as if it had come in the order of the
+    /// addresses.
+    fn recall(&mut self) {
+        self.for_each_entry(PRESENT | SWAPPED, |director, space, number, entry| {
+            if entry.is_ours() || entry.is_swapped() {
+                let id = director.parts.memory.pages.meet(space, number);
+                director.history.recall(id);
+            }
+        });
     }
 
     fn turn(&mut self, events: &mut Vec<Event>, is_quiet: bool) {
         self.take_in(events);
+        let lost = self.history.take_lost();
+        if self.directs_since.is_none() {
+            self.turn_beside_the_kernel(lost);
+            return;
+        }
         self.count_frames();
         self.page_out();
         self.parts.memory.end_turn(is_quiet);
@@ -334,6 +385,29 @@ impl Director {
             || since > SURVEY_PERIOD.max(self.survey_took * SURVEY_PART)
         {
             self.survey(PRESENT);
+        }
+    }
+
+    /// What there is to do while the kernel chooses. `lost`: pages that the history has lost.
+    fn turn_beside_the_kernel(&mut self, lost: Vec<PageId>) {
+        for id in lost {
+            let page = self.parts.memory.pages[id];
+            if self.parts.memory.pages.find(page.space, page.number()) == Some(id) {
+                self.parts.memory.pages.forget(id);
+            }
+        }
+        match self.payoff.look(self.history.returns(), Instant::now()) {
+            true => self.watch(),
+            false if self.is_watching => self.stop_watching(),
+            false => {}
+        }
+        if self.is_watching {
+            self.parts.budget.make_room();
+        }
+        if self.counted.elapsed() >= COUNT_PERIOD {
+            self.counted = Instant::now();
+            self.parts.budget.set_own_bytes(self.own_bytes());
+            self.publish();
         }
     }
 
@@ -363,6 +437,17 @@ impl Director {
                 Event::Fault { .. } => {}
             }
         }
+        if self.directs_since.is_none() {
+            for (space, number) in touched {
+                let is_known = self.parts.memory.pages.find(space, number).is_some();
+                let id = self.parts.memory.pages.meet(space, number);
+                if is_known {
+                    self.follow_run(space, number);
+                }
+                self.foresee(id);
+            }
+            return;
+        }
         let mut sorted = touched.clone();
         sorted.sort_unstable();
         sorted.dedup();
@@ -376,12 +461,30 @@ impl Director {
             // What has left again, is a file's or is shared with another process is not the
             // policy's.
             let (space, number) = place;
-            if entries.get(&place).is_some_and(|entry: &Entry| entry.is_ours())
-                && matches!(self.arrive(space, number), State::Out | State::Ahead)
-                && let Some(window) = self.streams.fault(space, number)
-            {
-                self.read_ahead(space, window);
+            if !entries.get(&place).is_some_and(|entry: &Entry| entry.is_ours()) {
+                continue;
             }
+            if matches!(self.arrive(space, number), State::Out | State::Ahead) {
+                self.follow_run(space, number);
+            }
+            if let Some(id) = self.parts.memory.pages.find(space, number) {
+                self.foresee(id);
+            }
+        }
+    }
+
+    /// A page came back. If it belongs to a run, the kernel is to read on.
+    fn follow_run(&mut self, space: SpaceId, number: u64) {
+        let Some(window) = self.streams.fault(space, number) else { return };
+        let pages = &self.parts.memory.pages;
+        let ids = window.filter_map(|number| pages.find(space, number));
+        self.read_ahead(Window::found_otherwise(ids.collect()));
+    }
+
+    /// A page was touched. The kernel is to read what followed it before.
+    fn foresee(&mut self, id: PageId) {
+        if let Some(window) = self.history.fault(id) {
+            self.read_ahead(window);
         }
     }
 
@@ -425,16 +528,36 @@ impl Director {
         object
     }
 
-    /// The kernel is to read those of some pages that are in the swap file.
-    fn read_ahead(&mut self, space: SpaceId, window: std::ops::Range<u64>) {
-        let room = (self.parts.budget.way_pages() / 2).saturating_sub(self.ahead);
-        let pages = &mut self.parts.memory.pages;
-        let ids = window.filter_map(|number| pages.find(space, number));
-        let ids: Vec<PageId> = ids.filter(|&id| pages[id].state == State::Out).take(room).collect();
-        ids.iter().for_each(|&id| pages[id].state = State::Ahead);
-        self.ahead += ids.len();
-        self.counts.asked_ahead += ids.len() as u64;
-        self.parts.memory.advise(ids, State::Ahead, Advice::WillNeed);
+    /// The kernel is to read those pages of a window that are in the swap file.
+    fn read_ahead(&mut self, mut window: Window) {
+        let ids = &mut window.pages;
+        ids.retain(|&id| !self.history.is_ahead(id));
+        let state = if self.directs_since.is_some() {
+            let pages = &mut self.parts.memory.pages;
+            ids.retain(|&id| pages[id].state == State::Out);
+            ids.truncate((self.parts.budget.way_pages() / 2).saturating_sub(self.ahead));
+            ids.iter().for_each(|&id| pages[id].state = State::Ahead);
+            self.ahead += ids.len();
+            State::Ahead
+        } else {
+            self.keep_swapped(&mut window.pages);
+            State::Unknown
+        };
+        self.counts.asked_ahead += window.pages.len() as u64;
+        self.history.asked(&window, self.parts.budget.limit_pages() / AHEAD_PART);
+        self.parts.memory.advise(window.pages, state, Advice::WillNeed);
+    }
+
+    /// Keeps those of some pages that are in the swap file.
+    fn keep_swapped(&mut self, ids: &mut Vec<PageId>) {
+        let mut kept = Vec::with_capacity(ids.len());
+        for (space, numbers) in self.parts.memory.by_space(ids) {
+            let entries = self.parts.memory.space(space).map(|space| space.entries(&numbers));
+            for (number, entry) in numbers.into_iter().zip(entries.unwrap_or_default()) {
+                kept.extend(self.parts.memory.pages.find(space, number).filter(|_| entry.is_swapped()));
+            }
+        }
+        *ids = kept;
     }
 
     /// The policy gives up a page. `false`: it has none.
@@ -454,8 +577,8 @@ impl Director {
             return;
         }
         self.counted = now;
-        let own_bytes =
-            self.parts.memory.bytes() + POLICY_BYTES * self.policy_frames + self.parts.faults.bytes();
+        let own_bytes = self.own_bytes() + POLICY_BYTES * self.policy_frames;
+        self.parts.budget.set_own_bytes(own_bytes);
         // Pages that are about to leave still take memory.
         let resident = self.counts.resident + self.leaving.len();
         if let Some(look) = self.parts.budget.look(resident, own_bytes) {
@@ -470,6 +593,11 @@ impl Director {
         self.publish();
     }
 
+    /// Bytes that the director takes besides the policy, about.
+    fn own_bytes(&self) -> usize {
+        self.parts.memory.bytes() + self.history.bytes() + self.parts.faults.bytes()
+    }
+
     /// Shows what has been counted.
     fn publish(&mut self) {
         let steps = if self.directs_since.is_some() { self.policy.hand_steps() } else { 0 };
@@ -477,6 +605,7 @@ impl Director {
         self.counts.leader = self.policy.leader();
         (self.counts.user, self.counts.system) = crate::usage::of_this_thread();
         let mut shown = self.counts;
+        shown.unused_ahead = self.history.unused();
         shown.directed += self.directs_since.map_or(Duration::ZERO, |since| since.elapsed());
         *self.parts.counts.lock().unwrap_or_else(|error| error.into_inner()) = shown;
     }
@@ -555,7 +684,10 @@ impl Director {
             State::Ahead => self.ahead = self.ahead.saturating_sub(1),
             State::Unknown | State::Out => {}
         }
-        self.policy.remove(id);
+        if self.directs_since.is_some() {
+            self.policy.remove(id);
+        }
+        self.history.forget(id);
         self.parts.memory.pages.forget(id);
     }
 
@@ -571,11 +703,19 @@ impl Director {
         self.objects.retain(|&(other, _), _| other != space);
     }
 
-    /// Compares what is known with what is there, block by block: the program goes on meanwhile,
-    /// and each block's entries are as new as can be. `categories`: what makes a block worth a look
+    /// Compares what is known with what is there. `categories`: what makes a block worth a look
     /// that has no known pages.
     fn survey(&mut self, categories: u64) {
         let began = Instant::now();
+        self.for_each_entry(categories, Self::compare);
+        self.must_survey = false;
+        self.surveyed = Instant::now();
+        self.survey_took = self.surveyed - began;
+    }
+
+    /// Looks at all entries, block by block: the program goes on meanwhile, and each block's
+    /// entries are as new as can be.
+    fn for_each_entry(&mut self, categories: u64, mut look: impl FnMut(&mut Self, SpaceId, u64, Entry)) {
         // Also those without events: a setuid program that another process became, for instance.
         for process in self.parts.budget.processes() {
             let _ = self.parts.memory.space_of(process);
@@ -588,18 +728,17 @@ impl Director {
                 let numbers: Vec<u64> = (block * BLOCK as u64..(block + 1) * BLOCK as u64).collect();
                 let entries = self.parts.memory.space(space).map(|space| space.entries(&numbers));
                 for (number, entry) in numbers.into_iter().zip(entries.unwrap_or_default()) {
-                    self.compare(space, number, entry);
+                    look(self, space, number, entry);
                 }
             }
         }
-        self.must_survey = false;
-        self.surveyed = Instant::now();
-        self.survey_took = self.surveyed - began;
     }
 
     /// Compares a page with its entry.
     fn compare(&mut self, space: SpaceId, number: u64, entry: Entry) {
-        let Some(id) = self.parts.memory.pages.find(space, number) else {
+        let pages = &self.parts.memory.pages;
+        let known = pages.find(space, number).filter(|&id| pages[id].state != State::Unknown);
+        let Some(id) = known else {
             if entry.is_ours() {
                 self.arrive(space, number);
             } else if entry.is_swapped() {
@@ -622,7 +761,6 @@ impl Director {
             State::Ahead if entry.is_swapped() => {
                 self.parts.memory.pages[id].state = State::Out;
                 self.ahead = self.ahead.saturating_sub(1);
-                self.counts.unused_ahead += 1;
             }
             // The policy keeps no page that is not there.
             State::Resident if entry.is_swapped() => {

@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 /// Bytes for the events of a processor that have not been read.
-const RING_BYTES: usize = 64 << 10;
+const RING_BYTES: usize = 32 << 10;
 /// Events of a processor after which the reader is woken.
 const EVENTS_A_WAKE: usize = 16;
 

@@ -50,9 +50,15 @@ impl Memory {
 
     /// Nothing is known any more.
     pub(super) fn forget_all(&mut self) {
+        self.let_go();
         self.pages = Pages::default();
         self.spaces.clear();
         self.by_process.clear();
+    }
+
+    /// The kernel chooses from now on: where pages are is not known any more.
+    pub(super) fn let_go(&mut self) {
+        self.pages.let_go();
         self.looked_at.clear();
         self.to_clear.clear();
         self.fresh.clear();

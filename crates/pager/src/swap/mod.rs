@@ -11,6 +11,7 @@
 //!   memory      accessed bits (BPF), cleared by MADV_COLD          <-> the policy's question
 //!   director    the policy's victims, in batches                   --> MADV_PAGEOUT
 //!   streams     runs of faults                                     --> MADV_WILLNEED
+//!   history     faults in the order of an earlier time             --> MADV_WILLNEED
 //!   budget      what the cgroup has left                           --> the policy's frames
 //! ```
 //!
@@ -19,8 +20,9 @@
 //! memory is asked for. That is what the budget keeps a little room for.
 //!
 //! **Who is faster.** The kernel's own choice is often as good as the policy's, and cheaper. With
-//! [`Options::by_turns`], the director leaves the program to the kernel until a trial shows that
-//! the policy is faster (`trial`).
+//! [`Options::by_turns`], the director leaves the choice to the kernel until a trial shows that the
+//! policy is faster (`trial`). Meanwhile it reads ahead, as long as that pays (`payoff`), and has
+//! the kernel take memory back before the program needs it (`budget`).
 //!
 //! **Whose pages.** All processes of the program are in one cgroup, have one limit, and their pages
 //! compete under one policy. Pages that processes share after a fork are left to the kernel, until
@@ -42,8 +44,10 @@ mod attached;
 mod budget;
 mod director;
 mod faults;
+mod history;
 mod memory;
 mod pages;
+mod payoff;
 mod streams;
 mod trial;
 

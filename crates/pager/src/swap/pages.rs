@@ -11,7 +11,7 @@ pub(super) struct SpaceId(pub(super) u16);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum State {
-    /// The id is free.
+    /// The id is free, or the kernel chooses what is in memory.
     Unknown,
     /// In memory, and with the policy.
     Resident,
@@ -48,6 +48,15 @@ impl Page {
 pub(super) const BLOCK: usize = 512;
 const NONE: u32 = u32::MAX;
 
+/// Makes space for another item. The standard way takes twice as much memory each time, which the
+/// program could use.
+pub(super) fn make_space<T>(items: &mut Vec<T>) {
+    const LEAST: usize = 1024;
+    if items.len() == items.capacity() {
+        items.reserve_exact((items.len() / 8).max(LEAST));
+    }
+}
+
 /// All pages.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
@@ -79,6 +88,7 @@ impl Pages {
                     free
                 }
                 None => {
+                    make_space(&mut self.pages);
                     self.pages.push(page);
                     self.pages.len() as u32 - 1
                 }
@@ -96,6 +106,13 @@ impl Pages {
         }
         self.pages[id.index()].state = State::Unknown;
         self.free.push(id.0);
+    }
+
+    /// Where pages are is not known any more.
+    pub(super) fn let_go(&mut self) {
+        for page in &mut self.pages {
+            (page.state, page.referenced, page.is_fresh) = (State::Unknown, false, false);
+        }
     }
 
     /// The known pages of a space.
