@@ -17,7 +17,7 @@ MEMORY = "20%,40%,60%,80%"
 # The policies that read bits, which are run with settling too.
 BITS = [
     "clock", "clock-page-table", "aging", "linux24", "car", "clock-pro", "clock-pro-fixed", "clock-pro-plus",
-    "seq", "lifo-plus", "apr", "clock2q-plus", "sieve", "mglru",
+    "ee-clock", "seq", "lifo-plus", "apr", "clock2q-plus", "sieve", "mglru",
 ]  # fmt: skip
 # Policies that see every reference, and those that need no bits.
 OTHERS = ["lru", "lirs", "arc", "s3-fifo", "w-tinylfu", "eelru", "random", "fifo"]

@@ -131,6 +131,7 @@ policies! {
     Settled<ClockProFixed>,
     Settled<ClockProPlus>,
     Eelru,
+    Settled<EeClock>,
     Settled<SeqClock>,
     SeqLru,
     Ubm,

@@ -81,7 +81,7 @@ fn bookkeeping_takes_at_most_32_bytes_a_page_under_most_policies() {
         let bytes = bytes_a_page(policy);
         let most = match policy {
             "seq" => 48.0,
-            "auto" => 72.0,
+            "auto" => 64.0,
             _ => 32.0,
         };
         println!("{policy}: {bytes:.1} bytes a page");

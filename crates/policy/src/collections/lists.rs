@@ -1,22 +1,14 @@
 //! Doubly linked lists of pages that share one array of links.
 
-use super::PageMap;
+use super::{Neighbours, PageMap, Wide};
 use crate::interface::ensure;
 use crate::{PageId, Violation};
 
 const NIL: u32 = u32::MAX;
 
-#[derive(Clone, Copy, Debug)]
-struct Link {
-    previous: u32,
-    next: u32,
-}
-
-impl Default for Link {
-    fn default() -> Self {
-        Self { previous: NIL, next: NIL }
-    }
-}
+/// The neighbours of a page, as [`Neighbours`] have them: 1 + the page, or 0 for none.
+const PREVIOUS: usize = 0;
+const NEXT: usize = 1;
 
 #[derive(Clone, Copy, Debug)]
 struct Ends {
@@ -29,31 +21,30 @@ struct Ends {
 ///
 /// Lists are named by number, and a page knows its list, so a policy whose pages move between lists
 /// (T1, T2, B1, B2) keeps no other status. By this crate's habit the front is the old end and the
-/// back the recent one. Every operation is O(1). 9 bytes a page.
+/// back the recent one. Every operation is O(1). 9 bytes a page, and 7 with
+/// [`super::Packed`] neighbours.
 #[derive(Clone, Debug)]
-pub struct Lists<const N: usize> {
-    links: PageMap<Link>,
+pub struct Lists<const N: usize, L = Wide> {
+    links: L,
     /// 1 + the list that the page is in; 0 for none.
     list: PageMap<u8>,
     ends: [Ends; N],
 }
 
-impl<const N: usize> Default for Lists<N> {
+impl<const N: usize, L: Neighbours> Default for Lists<N, L> {
     fn default() -> Self {
-        Self::new()
+        Self { links: L::default(), list: PageMap::new(), ends: [Ends { front: NIL, back: NIL, len: 0 }; N] }
     }
 }
 
 impl<const N: usize> Lists<N> {
     /// `N` empty lists.
-    pub const fn new() -> Self {
-        Self {
-            links: PageMap::new(),
-            list: PageMap::new(),
-            ends: [Ends { front: NIL, back: NIL, len: 0 }; N],
-        }
+    pub fn new() -> Self {
+        Self::default()
     }
+}
 
+impl<const N: usize, L: Neighbours> Lists<N, L> {
     /// The list that a page is in.
     #[inline]
     pub fn list_of(&self, page: PageId) -> Option<usize> {
@@ -87,13 +78,13 @@ impl<const N: usize> Lists<N> {
     /// The page after one that is in a list, towards the recent end.
     #[inline]
     pub fn next(&self, current: PageId) -> Option<PageId> {
-        page(self.links[current].next)
+        page(self.neighbour(current, NEXT))
     }
 
     /// The page before one that is in a list, towards the old end.
     #[inline]
     pub fn previous(&self, current: PageId) -> Option<PageId> {
-        page(self.links[current].previous)
+        page(self.neighbour(current, PREVIOUS))
     }
 
     /// Appends a page that is in no list.
@@ -115,10 +106,11 @@ impl<const N: usize> Lists<N> {
         debug_assert_eq!(self.list[page], 0, "page {page} is in a list already");
         self.list[page] = list as u8 + 1;
         let front = core::mem::replace(&mut self.ends[list].front, page.0);
-        self.links[page] = Link { previous: NIL, next: front };
+        self.join(page.0, PREVIOUS, NIL);
+        self.join(page.0, NEXT, front);
         match front {
             NIL => self.ends[list].back = page.0,
-            front => self.links[PageId(front)].previous = page.0,
+            front => self.join(front, PREVIOUS, page.0),
         }
         self.ends[list].len += 1;
     }
@@ -164,7 +156,7 @@ impl<const N: usize> Lists<N> {
 
     /// A list's pages from the old end to the recent one.
     pub fn iter(&self, list: usize) -> impl Iterator<Item = PageId> + '_ {
-        core::iter::successors(self.front(list), move |&current| page(self.links[current].next))
+        core::iter::successors(self.front(list), move |&current| self.next(current))
     }
 
     /// Checks links, lengths and membership.
@@ -174,7 +166,7 @@ impl<const N: usize> Lists<N> {
             let mut len = 0;
             for current in self.iter(list) {
                 ensure!(
-                    self.links[current].previous == previous,
+                    self.neighbour(current, PREVIOUS) == previous,
                     "list {list}: broken back link at {current}"
                 );
                 ensure!(
@@ -197,24 +189,35 @@ impl<const N: usize> Lists<N> {
     #[inline]
     fn link_back(&mut self, list: usize, page: PageId) {
         let back = core::mem::replace(&mut self.ends[list].back, page.0);
-        self.links[page] = Link { previous: back, next: NIL };
+        self.join(page.0, PREVIOUS, back);
+        self.join(page.0, NEXT, NIL);
         match back {
             NIL => self.ends[list].front = page.0,
-            back => self.links[PageId(back)].next = page.0,
+            back => self.join(back, NEXT, page.0),
         }
     }
 
     #[inline]
     fn unlink(&mut self, list: usize, page: PageId) {
-        let Link { previous, next } = self.links[page];
+        let [previous, next] = [PREVIOUS, NEXT].map(|way| self.neighbour(page, way));
         match previous {
             NIL => self.ends[list].front = next,
-            previous => self.links[PageId(previous)].next = next,
+            previous => self.join(previous, NEXT, next),
         }
         match next {
             NIL => self.ends[list].back = previous,
-            next => self.links[PageId(next)].previous = previous,
+            next => self.join(next, PREVIOUS, previous),
         }
+    }
+
+    #[inline]
+    fn neighbour(&self, page: PageId, way: usize) -> u32 {
+        self.links.get(page, way).wrapping_sub(1)
+    }
+
+    #[inline]
+    fn join(&mut self, page: u32, way: usize, neighbour: u32) {
+        self.links.set(PageId(page), way, neighbour.wrapping_add(1));
     }
 }
 

@@ -22,7 +22,7 @@ pub mod tasks;
 pub use frequency::{Aging, Fbr, GClock, GClockBits, Hyperbolic, Lrfu, Mq, WTinyLfu};
 pub use learned::{Acme, Auto, Cacheus, Dip, LeCar, Lhd, Rrip};
 pub use linux::{Linux24, Mglru};
-pub use loops::{Apr, Eelru, LifoPlus, SeqClock, SeqLru, Ubm};
+pub use loops::{Apr, EeClock, Eelru, LifoPlus, SeqClock, SeqLru, Ubm};
 pub use recency::{
     Arc, Car, Clock, Clock2QPlus, ClockPageTable, Fifo, Lifo, Lru, Mru, Random, S3Fifo, S4Fifo, Sieve, TwoQ,
 };

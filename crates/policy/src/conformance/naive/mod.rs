@@ -28,6 +28,7 @@ mod clock_page_table;
 mod clock_pro;
 mod dip;
 mod dlirs;
+mod ee_clock;
 mod eelru;
 mod fbr;
 mod fifo;
@@ -70,6 +71,7 @@ pub use clock_pro::{ClockProModel, ClockProOptions, ReferencedNotInTest, Warm, c
 pub use clock2q_plus::clock2q_plus;
 pub use dip::{DipVariant, dip};
 pub use dlirs::dlirs;
+pub use ee_clock::ee_clock;
 pub use eelru::{EelruOptions, eelru};
 pub use fbr::{FbrOptions, fbr};
 pub use fifo::fifo;
@@ -160,6 +162,7 @@ pub(super) const MODELS: &[(&str, Model)] = &[
     ("fbr", fbr::model),
     ("lecar", lecar::model),
     ("eelru", eelru::model),
+    ("ee-clock", ee_clock::model),
     ("ubm", ubm::model),
     ("acme", |given, references| acme(references, given.frames, given.factor("beta"), given.factor("alpha"))),
     ("auto", auto::model),

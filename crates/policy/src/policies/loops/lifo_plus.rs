@@ -29,27 +29,22 @@
 //! been fetched, and keeps its bits.
 //!
 //! Cost: hit nothing; fault amortised O(1): a list entry looked at loses a bit or is the choice.
-//! `hand_steps` counts entries of either list looked at. 20 bytes a page seen, 16 bytes an object;
+//! `hand_steps` counts entries of either list looked at. 16 bytes a page seen, 16 bytes an object;
 //! object numbers should be small.
 
 use super::stacks::{Node, Stacks};
-use crate::collections::PageMap;
+use crate::collections::{Links, PageMap};
 use crate::interface::ensure;
 use crate::registered::Registered;
 use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 
-/// What is known of a page. Meaningless, but for that, if it is not resident.
-#[derive(Clone, Copy, Debug, Default)]
-struct Page {
-    is_resident: bool,
-    /// Referenced, as far as its stack knows.
-    local: bool,
-    /// Referenced, as far as CLOCK knows.
-    global: bool,
-    /// The object that it belongs to.
-    object: u32,
-}
+/// A flag of a page; the others mean nothing if it is not resident.
+const RESIDENT: u8 = 1;
+/// Referenced, as far as its stack knows.
+const LOCAL: u8 = 2;
+/// Referenced, as far as CLOCK knows.
+const GLOBAL: u8 = 4;
 
 /// CLOCK's list of the resident pages, linked by their first nodes; the pointer is the hand.
 const CLOCK: u32 = 0;
@@ -63,7 +58,10 @@ fn stack_of(object: u32) -> u32 {
 #[derive(Debug)]
 pub struct LifoPlus {
     frames: usize,
-    pages: PageMap<Page>,
+    /// The flags of each page.
+    flags: PageMap<u8>,
+    /// The object that each resident page belongs to.
+    objects: Links<1>,
     /// CLOCK's list and the stacks.
     lists: Stacks,
     hand_steps: u64,
@@ -79,25 +77,41 @@ impl Registered for LifoPlus {
     };
 
     fn configure(frames: usize, _: &Arguments) -> Result<Self, ArgumentError> {
-        Ok(Self { frames, pages: PageMap::new(), lists: Stacks::new(), hand_steps: 0 })
+        Ok(Self { frames, flags: PageMap::new(), objects: Links::new(), lists: Stacks::new(), hand_steps: 0 })
     }
 }
 
 impl LifoPlus {
+    fn is_resident(&self, page: PageId) -> bool {
+        self.flags.get(page) & RESIDENT != 0
+    }
+
+    /// The object of a page that has been resident.
+    fn object(&self, page: PageId) -> u32 {
+        self.objects.get(page, 0)
+    }
+
+    /// Clears a flag. Returns whether it was set.
+    fn take(&mut self, page: PageId, flag: u8) -> bool {
+        let flags = &mut self.flags[page];
+        let was_set = *flags & flag != 0;
+        *flags &= !flag;
+        was_set
+    }
+
     /// Takes over the reference bit of a resident page.
     fn fold<M: Mmu>(&mut self, page: PageId, mmu: &mut M) {
         if mmu.test_and_clear_referenced(page) {
-            let entry = &mut self.pages[page];
-            (entry.local, entry.global) = (true, true);
+            self.flags[page] |= LOCAL | GLOBAL;
         }
     }
 
     /// Puts a resident page on its object's stack. The page below it starts again without a bit.
     fn push<M: Mmu>(&mut self, page: PageId, mmu: &mut M) {
-        let stack = stack_of(self.pages[page].object);
+        let stack = stack_of(self.object(page));
         if let Some(second) = self.lists.push(stack, Node::second(page)) {
             self.fold(second, mmu);
-            self.pages[second].local = false;
+            self.take(second, LOCAL);
         }
     }
 
@@ -110,9 +124,8 @@ impl LifoPlus {
             self.hand_steps += 1;
             looks -= 1;
             self.fold(page, mmu);
-            let entry = &mut self.pages[page];
-            if !core::mem::take(&mut entry.global) || looks == 0 {
-                return Some(entry.object);
+            if !self.take(page, GLOBAL) || looks == 0 {
+                return Some(self.object(page));
             }
         }
     }
@@ -126,7 +139,7 @@ impl LifoPlus {
             self.hand_steps += 1;
             looks -= 1;
             self.fold(page, mmu);
-            if !core::mem::take(&mut self.pages[page].local) || looks == 0 {
+            if !self.take(page, LOCAL) || looks == 0 {
                 return Some(page);
             }
         }
@@ -141,7 +154,7 @@ impl Policy for LifoPlus {
         Some("an object's stack decides, and of most objects a sample has no page or two");
 
     fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
-        let object = self.pages[self.lists.pointer(CLOCK)?].object;
+        let object = self.object(self.lists.pointer(CLOCK)?);
         let is_alone = self.lists.len(stack_of(object)) == self.lists.len(CLOCK);
         let object = if is_alone { object } else { self.choose_object(mmu)? };
         self.choose_page(object, mmu)
@@ -153,26 +166,26 @@ impl Policy for LifoPlus {
 
     fn insert<M: Mmu>(&mut self, reference: Reference, mmu: &mut M) -> bool {
         let Reference { page, object, .. } = reference;
-        self.pages.set(page, Page { is_resident: true, object, ..Page::default() });
+        self.flags.set(page, RESIDENT);
+        self.objects.cover(page);
+        self.objects.set(page, 0, object);
         self.lists.push_behind_pointer(CLOCK, Node::first(page));
         self.push(page, mmu);
         false
     }
 
     fn remove(&mut self, page: PageId) {
-        let Page { is_resident, object, .. } = self.pages.get(page);
-        if is_resident {
+        if self.is_resident(page) {
             self.lists.remove(CLOCK, Node::first(page));
-            self.lists.remove(stack_of(object), Node::second(page));
-            self.pages[page].is_resident = false;
+            self.lists.remove(stack_of(self.object(page)), Node::second(page));
+            self.take(page, RESIDENT);
         }
     }
 
     fn assign<M: Mmu>(&mut self, page: PageId, object: u32, mmu: &mut M) {
-        let Page { is_resident, object: old, .. } = self.pages.get(page);
-        if is_resident && object != old {
-            self.lists.remove(stack_of(old), Node::second(page));
-            self.pages[page].object = object;
+        if self.is_resident(page) && object != self.object(page) {
+            self.lists.remove(stack_of(self.object(page)), Node::second(page));
+            self.objects.set(page, 0, object);
             self.push(page, mmu);
         }
     }
@@ -186,12 +199,12 @@ impl Policy for LifoPlus {
         ensure!(residents <= self.frames, "{residents} pages resident");
         self.lists.check()?;
         let mut in_clock = self.lists.iter(CLOCK);
-        ensure!(in_clock.all(|page| self.pages[page].is_resident), "a page in CLOCK's list is not resident");
-        let objects = self.pages.iter().map(|(_, page)| page.object + 1).max().unwrap_or(0);
+        ensure!(in_clock.all(|page| self.is_resident(page)), "a page in CLOCK's list is not resident");
+        let objects = self.flags.iter().map(|(page, _)| self.object(page) + 1).max().unwrap_or(0);
         let mut stacked = 0;
         for object in 0..objects {
             let mut stack = self.lists.iter(stack_of(object));
-            let belongs = |page| self.pages[page].is_resident && self.pages[page].object == object;
+            let belongs = |page| self.is_resident(page) && self.object(page) == object;
             ensure!(stack.all(belongs), "a page in the stack of object {object} does not belong there");
             stacked += self.lists.len(stack_of(object));
         }
@@ -210,9 +223,9 @@ mod tests {
     fn worked_example() {
         let mut machine = Machine::<LifoPlus>::new("lifo-plus", 5);
         let states = machine.trace(&[1, 2, 3, 4, 5, 4, 3, 6, 6, 5, 7, 8], |machine| {
-            let LifoPlus { lists, pages, .. } = machine.policy();
+            let LifoPlus { lists, flags, .. } = machine.policy();
             let show = |page: PageId| {
-                let referenced = machine.is_referenced(page) || pages[page].local;
+                let referenced = machine.is_referenced(page) || flags[page] & LOCAL != 0;
                 let marks = [(referenced, "*"), (lists.pointer(stack_of(0)) == Some(page), "<")];
                 let marks = marks.map(|(holds, mark)| if holds { mark } else { "" });
                 format!("{page}{}", marks.concat())

@@ -2,6 +2,7 @@
 //! stack, by addresses, or by the object that a page belongs to.
 
 pub mod apr;
+pub mod ee_clock;
 pub mod eelru;
 mod fading;
 pub mod lifo_plus;
@@ -10,6 +11,7 @@ mod stacks;
 pub mod ubm;
 
 pub use apr::Apr;
+pub use ee_clock::EeClock;
 pub use eelru::Eelru;
 pub use lifo_plus::LifoPlus;
 pub use seq::{SeqClock, SeqLru};

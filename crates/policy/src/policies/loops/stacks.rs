@@ -1,7 +1,7 @@
 //! Circular, numbered lists of pages. Each has a pointer that goes from the top to the bottom and
 //! starts again.
 
-use crate::collections::PageMap;
+use crate::collections::{Links, PageMap};
 use crate::interface::ensure;
 use crate::{PageId, Violation};
 use alloc::vec::Vec;
@@ -43,39 +43,16 @@ const ABOVE: usize = 0;
 /// The node below: for the bottom, the top.
 const BELOW: usize = 1;
 
-/// The two neighbours of each node: in 3 bytes each up to 2^24 nodes, and in 4 from then on.
-#[derive(Clone, Debug, Default)]
-struct Links {
-    low: PageMap<[[[u8; 3]; 2]; 2]>,
-    /// The fourth bytes. Pages that this does not cover have none that is not 0.
-    high: PageMap<[[u8; 2]; 2]>,
+#[inline]
+fn neighbour(links: &Links<4>, node: Node, way: usize) -> Node {
+    Node(links.get(node.page(), 2 * node.side() + way))
 }
 
-impl Links {
-    #[inline]
-    fn get(&self, node: Node, way: usize) -> Node {
-        let [a, b, c] = self.low[node.page()][node.side()][way];
-        let high = self.high.get(node.page())[node.side()][way];
-        Node(u32::from_le_bytes([a, b, c, high]))
-    }
-
-    /// Puts two nodes, of pages that are covered, next to one another.
-    #[inline]
-    fn join(&mut self, above: Node, below: Node) {
-        self.set(above, BELOW, below);
-        self.set(below, ABOVE, above);
-    }
-
-    #[inline]
-    fn set(&mut self, node: Node, way: usize, neighbour: Node) {
-        let (page, side) = (node.page(), node.side());
-        let [a, b, c, high] = neighbour.0.to_le_bytes();
-        self.low[page][side][way] = [a, b, c];
-        if self.high.get(page)[side][way] != high {
-            self.high.cover(page);
-            self.high[page][side][way] = high;
-        }
-    }
+/// Puts two nodes, of pages that are covered, next to one another.
+#[inline]
+fn join(links: &mut Links<4>, above: Node, below: Node) {
+    links.set(above.page(), 2 * above.side() + BELOW, below.0);
+    links.set(below.page(), 2 * below.side() + ABOVE, above.0);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -96,14 +73,15 @@ struct Stack {
 /// from page 2^23 on), 16 a stack.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stacks {
-    links: Links,
+    /// The neighbours of each page's two nodes.
+    links: Links<4>,
     stacks: Vec<Stack>,
 }
 
 impl Stacks {
     /// No stacks.
     pub(super) const fn new() -> Self {
-        Self { links: Links { low: PageMap::new(), high: PageMap::new() }, stacks: Vec::new() }
+        Self { links: Links::new(), stacks: Vec::new() }
     }
 
     /// Pages in a stack.
@@ -115,7 +93,7 @@ impl Stacks {
     /// The page pushed first.
     #[inline]
     pub(super) fn bottom(&self, stack: u32) -> Option<PageId> {
-        self.occupied(stack).map(|stack| self.links.get(stack.top, ABOVE).page())
+        self.occupied(stack).map(|stack| neighbour(&self.links, stack.top, ABOVE).page())
     }
 
     /// The page that the pointer is at.
@@ -129,7 +107,7 @@ impl Stacks {
     pub(super) fn pass(&mut self, stack: u32) -> Option<PageId> {
         let stack = self.stacks.get_mut(stack as usize).filter(|stack| stack.len > 0)?;
         let passed = stack.pointer;
-        stack.pointer = self.links.get(passed, BELOW);
+        stack.pointer = neighbour(&self.links, passed, BELOW);
         Some(passed.page())
     }
 
@@ -163,7 +141,7 @@ impl Stacks {
     /// Takes a node out of the stack that it is in. A pointer at it moves on.
     #[inline]
     pub(super) fn remove(&mut self, stack: u32, node: Node) {
-        let [above, below] = [ABOVE, BELOW].map(|way| self.links.get(node, way));
+        let [above, below] = [ABOVE, BELOW].map(|way| neighbour(&self.links, node, way));
         let stack = &mut self.stacks[stack as usize];
         stack.len -= 1;
         if stack.len == 0 {
@@ -174,7 +152,7 @@ impl Stacks {
                     *place = below;
                 }
             }
-            self.links.join(above, below);
+            join(&mut self.links, above, below);
         }
     }
 
@@ -190,15 +168,18 @@ impl Stacks {
             ensure!((stack.len == 0) == (stack.top == Node::NIL), "stack {number}: {} pages", stack.len);
             let mut is_pointer_here = stack.len == 0;
             for node in self.nodes(number as u32) {
-                let (page, below) = (node.page(), self.links.get(node, BELOW));
-                ensure!(self.links.get(below, ABOVE) == node, "stack {number}: broken link below {page}");
+                let (page, below) = (node.page(), neighbour(&self.links, node, BELOW));
+                ensure!(
+                    neighbour(&self.links, below, ABOVE) == node,
+                    "stack {number}: broken link below {page}"
+                );
                 seen.cover(page);
                 let seen = core::mem::replace(&mut seen[page][node.side()], true);
                 ensure!(!seen, "stack {number}: page {page} is there twice, or elsewhere too");
                 is_pointer_here |= node == stack.pointer;
             }
             let last = self.nodes(number as u32).last();
-            let after = last.map_or(stack.top, |last| self.links.get(last, BELOW));
+            let after = last.map_or(stack.top, |last| neighbour(&self.links, last, BELOW));
             ensure!(after == stack.top, "stack {number} does not close after {} pages", stack.len);
             ensure!(is_pointer_here, "stack {number}: the pointer is elsewhere");
         }
@@ -211,7 +192,7 @@ impl Stacks {
     }
 
     fn nodes(&self, stack: u32) -> impl Iterator<Item = Node> + '_ {
-        let below = |node: &Node| Some(self.links.get(*node, BELOW));
+        let below = |node: &Node| Some(neighbour(&self.links, *node, BELOW));
         let top = self.occupied(stack).map(|stack| stack.top);
         core::iter::successors(top, below).take(self.len(stack))
     }
@@ -223,16 +204,16 @@ impl Stacks {
             let empty = Stack { top: Node::NIL, pointer: Node::NIL, len: 0 };
             self.stacks.resize(number as usize + 1, empty);
         }
-        self.links.low.cover(node.page());
+        self.links.cover(node.page());
         let stack = &mut self.stacks[number as usize];
         stack.len += 1;
         if let Some(below) = below {
-            let above = self.links.get(below, ABOVE);
-            self.links.join(above, node);
-            self.links.join(node, below);
+            let above = neighbour(&self.links, below, ABOVE);
+            join(&mut self.links, above, node);
+            join(&mut self.links, node, below);
         } else {
             (stack.top, stack.pointer) = (node, node);
-            self.links.join(node, node);
+            join(&mut self.links, node, node);
         }
     }
 }
@@ -302,7 +283,6 @@ mod tests {
         let [near, far] = [5, (1 << 23) + 3].map(|page| Node::second(PageId(page)));
         let mut stacks = Stacks::new();
         stacks.push(0, near);
-        assert_eq!(stacks.links.high.iter().count(), 0);
         stacks.push(0, far);
         stacks.check().unwrap();
         assert_eq!((stacks.iter(0).next(), stacks.bottom(0)), (Some(far.page()), Some(near.page())));

@@ -5,7 +5,7 @@
 //! the processor waits there for all stores before it.
 
 use crate::plugin;
-use crate::policies::{Clock, Clock2QPlus, ClockPro, LifoPlus};
+use crate::policies::{Clock, Clock2QPlus, ClockPro, EeClock, LifoPlus};
 use crate::settled::Settled;
 use crate::{Mmu, PageId, Policy, Reference, Violation};
 use alloc::boxed::Box;
@@ -17,6 +17,7 @@ pub(super) enum Runner {
     LifoPlus(Settled<LifoPlus>),
     Clock(Settled<Clock>),
     Clock2QPlus(Settled<Clock2QPlus>),
+    EeClock(Box<Settled<EeClock>>),
     /// Any other.
     Object(Box<dyn plugin::PolicyObject>),
 }
@@ -29,6 +30,7 @@ macro_rules! with_policy {
             Runner::LifoPlus($policy) => $work,
             Runner::Clock($policy) => $work,
             Runner::Clock2QPlus($policy) => $work,
+            Runner::EeClock($policy) => $work,
             Runner::Object($policy) => $work,
         }
     };
@@ -45,6 +47,7 @@ impl Runner {
         let known = known.or_else(|| is(any).map(Self::LifoPlus));
         let known = known.or_else(|| is(any).map(Self::Clock));
         let known = known.or_else(|| is(any).map(Self::Clock2QPlus));
+        let known = known.or_else(|| is(any).map(|policy| Self::EeClock(Box::new(policy))));
         known.unwrap_or_else(|| Self::Object(Box::new(policy.expect("it is of another type"))))
     }
 
