@@ -222,7 +222,8 @@ impl Cgroup {
         self.make_room(limit_bytes, LOWERED_BYTES);
     }
 
-    /// Has the kernel take memory back, in this thread, until so much of the limit is free.
+    /// Has the kernel take memory back, in this thread: until so much of the limit is free, or so
+    /// much under version 2 of cgroups.
     pub(crate) fn make_room(&self, limit_bytes: u64, room_bytes: u64) {
         match self.version {
             // A limit that cannot be kept is refused, after the kernel has tried.
@@ -237,10 +238,20 @@ impl Cgroup {
         }
     }
 
-    /// Changes the limit. The kernel takes memory back, if need be.
-    pub(crate) fn change_limit(&self, limit_bytes: u64) {
-        // The limit of the start holds if this one cannot be kept.
-        let _ = self.write_limit(limit_bytes);
+    /// Changes the limit, for which the kernel takes memory back if need be. Returns whether it
+    /// could.
+    pub(crate) fn change_limit(&self, limit_bytes: u64) -> bool {
+        if self.version == Version::V2 {
+            // A lower limit than what is charged would kill processes.
+            let more = || self.usage_bytes().map_or(u64::MAX, |usage| usage.saturating_sub(limit_bytes));
+            if more() > 0 {
+                let _ = self.write("memory.reclaim", more());
+            }
+            if more() > 0 && self.limit_bytes() > limit_bytes {
+                return false;
+            }
+        }
+        self.write_limit(limit_bytes).is_ok()
     }
 
     /// Lets the kernel kill processes again.

@@ -1,4 +1,5 @@
-//! How many pages the policy may have: what is left of the limit.
+//! How many pages the policy may have: what is left of the limit. The director's own memory is part
+//! of the limit. While the kernel chooses, some of it is kept free.
 
 use crate::PAGE_BYTES;
 use crate::cgroup::{Cgroup, Charged};
@@ -29,6 +30,9 @@ const MOST_ROOM_BYTES: u64 = 64 * PAGE_BYTES;
 const ROOM_PART: u64 = 256;
 /// Steps in which the limit follows the memory that the director takes.
 const OWN_STEP_BYTES: u64 = 16 << 10;
+/// It takes this part of the limit at most. With many processors, the events alone would take more
+/// of a small one.
+const LEAST_OWN_PART: u64 = 8;
 /// The policy has at least this many frames, whatever else takes memory.
 const LEAST_FRAMES: usize = 64;
 
@@ -65,8 +69,8 @@ pub(super) struct Look {
 /// limit.
 impl Drop for Budget {
     fn drop(&mut self) {
-        self.have_processes_end();
         self.set_own_bytes(0);
+        self.have_processes_end();
     }
 }
 
@@ -152,11 +156,12 @@ impl Budget {
 
     /// The director itself takes so much memory. The processes have what is left of the limit.
     pub(super) fn set_own_bytes(&mut self, own_bytes: usize) {
-        let own_bytes = (own_bytes as u64).next_multiple_of(OWN_STEP_BYTES).min(self.limit_bytes / 2);
+        let own_bytes =
+            (own_bytes as u64).next_multiple_of(OWN_STEP_BYTES).min(self.limit_bytes / LEAST_OWN_PART);
+        // If the lower limit cannot be kept, the old one holds, and it is tried again.
         if own_bytes != self.own_bytes
-            && let Some(cgroup) = self.cgroup()
+            && self.cgroup().is_some_and(|cgroup| cgroup.change_limit(self.limit_bytes - own_bytes))
         {
-            cgroup.change_limit(self.limit_bytes - own_bytes);
             self.own_bytes = own_bytes;
         }
     }

@@ -252,8 +252,7 @@ pub(super) fn make(spec: &LiveSpec, frames: usize) -> Option<Result<Made, Argume
 }
 
 /// Makes the policy for what all processes have mapped now. Returns its frames, too.
-fn make_for_all(parts: &Parts) -> (Result<Made, ArgumentError>, usize) {
-    let own_bytes = parts.faults.bytes();
+fn make_for_all(parts: &Parts, own_bytes: usize) -> (Result<Made, ArgumentError>, usize) {
     let mapped = parts.budget.look(0, own_bytes).map_or(1, |look| look.mapped);
     let frames = parts.budget.look(mapped, own_bytes).map_or(mapped, |look| look.frames);
     let Some(made) = make(&parts.spec, frames) else { unreachable!("it was made before") };
@@ -269,7 +268,7 @@ pub(super) struct Made {
 impl Director {
     /// One that leaves the choice to the kernel.
     fn new(parts: Parts) -> Result<Self, ArgumentError> {
-        let (made, frames) = make_for_all(&parts);
+        let (made, frames) = make_for_all(&parts, parts.faults.bytes());
         let Made { policy, needs_objects } = made?;
         let streams = Streams::new(parts.prefetch_pages);
         let history = History::new(HISTORY_DEPTH * parts.budget.limit_pages(), parts.prefetch_pages);
@@ -299,8 +298,8 @@ impl Director {
         })
     }
 
-    /// The policy chooses from now on. It begins anew: of what has happened while the kernel chose,
-    /// nothing is known.
+    /// The policy chooses from now on. It begins anew: which pages were used while the kernel chose
+    /// is not known.
     fn take_over(&mut self) {
         if self.directs_since.is_some() {
             return;
@@ -309,7 +308,7 @@ impl Director {
         // The first turn's policy is there already.
         let is_first = self.counts.directed.is_zero();
         // A policy that cannot be made has been refused before.
-        if !is_first && let (Ok(made), frames) = make_for_all(&self.parts) {
+        if !is_first && let (Ok(made), frames) = make_for_all(&self.parts, self.own_bytes()) {
             (self.policy, self.policy_frames, self.frames) = (made.policy, frames, frames);
         }
         self.streams = Streams::new(self.parts.prefetch_pages);
@@ -352,6 +351,13 @@ impl Director {
         self.earlier_steps += self.policy.hand_steps();
         self.publish();
         self.parts.memory.let_go();
+        for space in self.parts.memory.spaces() {
+            for id in self.parts.memory.pages.of_space(space) {
+                if !self.history.has(id) {
+                    self.forget(id);
+                }
+            }
+        }
         self.objects.clear();
         self.leaving.clear();
         (self.ahead, self.counts.resident, self.must_survey) = (0, 0, false);
@@ -361,11 +367,13 @@ impl Director {
     /// What is in memory before the first event is remembered as if it had come in the order of the
     /// addresses.
     fn recall(&mut self) {
+        let mut has_room = true;
         self.for_each_entry(PRESENT | SWAPPED, |director, space, number, entry| {
-            if entry.is_ours() || entry.is_swapped() {
+            if has_room && (entry.is_ours() || entry.is_swapped()) {
                 let id = director.parts.memory.pages.meet(space, number);
-                director.history.recall(id);
+                has_room = director.history.recall(id);
             }
+            has_room
         });
     }
 
@@ -393,8 +401,11 @@ impl Director {
         for id in lost {
             let page = self.parts.memory.pages[id];
             if self.parts.memory.pages.find(page.space, page.number()) == Some(id) {
-                self.parts.memory.pages.forget(id);
+                self.forget(id);
             }
+        }
+        if std::mem::take(&mut self.must_survey) {
+            self.forget_gone_spaces();
         }
         match self.payoff.look(self.history.returns(), Instant::now()) {
             true => self.watch(),
@@ -437,17 +448,6 @@ impl Director {
                 Event::Fault { .. } => {}
             }
         }
-        if self.directs_since.is_none() {
-            for (space, number) in touched {
-                let is_known = self.parts.memory.pages.find(space, number).is_some();
-                let id = self.parts.memory.pages.meet(space, number);
-                if is_known {
-                    self.follow_run(space, number);
-                }
-                self.foresee(id);
-            }
-            return;
-        }
         let mut sorted = touched.clone();
         sorted.sort_unstable();
         sorted.dedup();
@@ -458,18 +458,26 @@ impl Director {
             entries.extend(of_space.iter().copied().zip(found.unwrap_or_default()));
         }
         for place in touched {
-            // What has left again, is a file's or is shared with another process is not the
-            // policy's.
+            // What is a file's or is shared with another process is not the director's concern, and
+            // what has left again is not the policy's.
             let (space, number) = place;
-            if !entries.get(&place).is_some_and(|entry: &Entry| entry.is_ours()) {
-                continue;
-            }
-            if matches!(self.arrive(space, number), State::Out | State::Ahead) {
+            let entry: Entry = entries.get(&place).copied().unwrap_or_default();
+            let has_come_back = if self.directs_since.is_some() {
+                if !entry.is_ours() {
+                    continue;
+                }
+                matches!(self.arrive(space, number), State::Out | State::Ahead)
+            } else {
+                if !entry.is_ours() && !entry.is_swapped() {
+                    continue;
+                }
+                self.parts.memory.pages.find(space, number).is_some()
+            };
+            let id = self.parts.memory.pages.meet(space, number);
+            if has_come_back {
                 self.follow_run(space, number);
             }
-            if let Some(id) = self.parts.memory.pages.find(space, number) {
-                self.foresee(id);
-            }
+            self.foresee(id);
         }
     }
 
@@ -577,8 +585,11 @@ impl Director {
             return;
         }
         self.counted = now;
-        let own_bytes = self.own_bytes() + POLICY_BYTES * self.policy_frames;
-        self.parts.budget.set_own_bytes(own_bytes);
+        let own_bytes = self.own_bytes();
+        // While processes wait for memory, there is none to take.
+        if self.short_since.is_none() {
+            self.parts.budget.set_own_bytes(own_bytes);
+        }
         // Pages that are about to leave still take memory.
         let resident = self.counts.resident + self.leaving.len();
         if let Some(look) = self.parts.budget.look(resident, own_bytes) {
@@ -593,9 +604,11 @@ impl Director {
         self.publish();
     }
 
-    /// Bytes that the director takes besides the policy, about.
+    /// Bytes that the director takes, about.
     fn own_bytes(&self) -> usize {
-        self.parts.memory.bytes() + self.history.bytes() + self.parts.faults.bytes()
+        let has_policy = self.directs_since.is_some() || !self.counts.directed.is_zero();
+        let policy_bytes = if has_policy { POLICY_BYTES * self.policy_frames } else { 0 };
+        self.parts.memory.bytes() + self.history.bytes() + self.parts.faults.bytes() + policy_bytes
     }
 
     /// Shows what has been counted.
@@ -707,15 +720,32 @@ impl Director {
     /// that has no known pages.
     fn survey(&mut self, categories: u64) {
         let began = Instant::now();
-        self.for_each_entry(categories, Self::compare);
+        self.forget_gone_spaces();
+        self.for_each_entry(categories, |director, space, number, entry| {
+            director.compare(space, number, entry);
+            true
+        });
         self.must_survey = false;
         self.surveyed = Instant::now();
         self.survey_took = self.surveyed - began;
     }
 
-    /// Looks at all entries, block by block: the program goes on meanwhile, and each block's
-    /// entries are as new as can be.
-    fn for_each_entry(&mut self, categories: u64, mut look: impl FnMut(&mut Self, SpaceId, u64, Entry)) {
+    /// Forgets the memory of processes whose end was not heard of.
+    fn forget_gone_spaces(&mut self) {
+        for id in self.parts.memory.spaces() {
+            if self.parts.memory.space(id).is_some_and(|space| space.is_gone()) {
+                self.forget_space(id, &mut Vec::new());
+            }
+        }
+    }
+
+    /// Looks at all entries, block by block, until `look` returns `false`: the program goes on
+    /// meanwhile, and each block's entries are as new as can be.
+    fn for_each_entry(
+        &mut self,
+        categories: u64,
+        mut look: impl FnMut(&mut Self, SpaceId, u64, Entry) -> bool,
+    ) {
         // Also those without events: a setuid program that another process became, for instance.
         for process in self.parts.budget.processes() {
             let _ = self.parts.memory.space_of(process);
@@ -728,7 +758,9 @@ impl Director {
                 let numbers: Vec<u64> = (block * BLOCK as u64..(block + 1) * BLOCK as u64).collect();
                 let entries = self.parts.memory.space(space).map(|space| space.entries(&numbers));
                 for (number, entry) in numbers.into_iter().zip(entries.unwrap_or_default()) {
-                    look(self, space, number, entry);
+                    if !look(self, space, number, entry) {
+                        return;
+                    }
                 }
             }
         }
@@ -737,14 +769,16 @@ impl Director {
     /// Compares a page with its entry.
     fn compare(&mut self, space: SpaceId, number: u64, entry: Entry) {
         let pages = &self.parts.memory.pages;
-        let known = pages.find(space, number).filter(|&id| pages[id].state != State::Unknown);
-        let Some(id) = known else {
+        let found = pages.find(space, number);
+        let Some(id) = found.filter(|&id| pages[id].state != State::Unknown) else {
             if entry.is_ours() {
                 self.arrive(space, number);
             } else if entry.is_swapped() {
                 // The kernel took it while it had the choice.
                 let id = self.parts.memory.pages.meet(space, number);
                 self.parts.memory.pages[id].state = State::Out;
+            } else if let Some(id) = found {
+                self.forget(id);
             }
             return;
         };
@@ -761,6 +795,7 @@ impl Director {
             State::Ahead if entry.is_swapped() => {
                 self.parts.memory.pages[id].state = State::Out;
                 self.ahead = self.ahead.saturating_sub(1);
+                self.history.is_gone(id);
             }
             // The policy keeps no page that is not there.
             State::Resident if entry.is_swapped() => {

@@ -28,19 +28,21 @@ const SKIPPED: usize = 16;
 const BACK: usize = 4;
 /// A page that came so few faults ago has come twice for one use.
 const SAME: usize = 8;
-/// A stream's depth, half of the pages that are read ahead at most: at first, and at least. Below
-/// `LEAST_DEPTH`, nothing is read.
+/// A stream's depth, half of the pages that are read ahead at most: at first, where reading begins,
+/// and at least.
 const FIRST_DEPTH: f32 = 0.45;
-const LEAST_DEPTH: f32 = 0.5;
-const NO_DEPTH: f32 = 0.1;
+const READS_FROM: f32 = 0.5;
+const LEAST_DEPTH: f32 = 0.1;
 /// What a used page does to the depth, and an unused one: a stream of which fewer than 7 in 8 pages
 /// are used becomes ever shallower.
 const GROWTH: f32 = 1.1;
 const GROWTH_STEP: f32 = 0.2;
 const SHRINKAGE: f32 = 0.5;
-/// What a fault adds that comes in turn, until something is read.
+/// What a fault adds that comes in turn, until something is read. It may skip some.
 const TRUST: f32 = 0.05;
 const IN_TURN: usize = 4;
+/// With fewer pages to read ahead at most, nothing is remembered.
+const LEAST_WINDOW: u32 = 2;
 const NONE: u32 = u32::MAX;
 const NO_STREAM: u8 = u8::MAX;
 /// What read a page ahead that no stream did.
@@ -87,7 +89,7 @@ pub(super) struct History {
     time: u64,
     returns: Returns,
     unused: u64,
-    /// Pages that have left the log since the last look.
+    /// Pages that have left the log since they were last taken.
     lost: Vec<PageId>,
 }
 
@@ -118,34 +120,52 @@ impl History {
         }
     }
 
-    /// A page was there before the first fault: it counts as if it had come now.
-    pub(super) fn recall(&mut self, page: PageId) {
+    /// A page was there before the first fault: it counts as if it had come now. Returns whether
+    /// there is room for more.
+    pub(super) fn recall(&mut self, page: PageId) -> bool {
+        if self.most < LEAST_WINDOW || self.is_full() {
+            return false;
+        }
         self.know(page);
         if self.last[page.index()] == NONE {
             self.append(page);
-            self.recalled.end = self.recalled.end.max(self.head);
+            self.recalled.end = self.log.len();
         }
+        true
+    }
+
+    fn is_full(&self) -> bool {
+        self.log.len() == self.capacity
+    }
+
+    /// Whether the log has a page.
+    pub(super) fn has(&self, page: PageId) -> bool {
+        self.last.get(page.index()).is_some_and(|&last| last != NONE)
     }
 
     /// A page came because it was touched. Returns pages that are likely to follow, and that have
     /// not been read ahead. Some of them may be in memory.
     pub(super) fn fault(&mut self, page: PageId) -> Option<Window> {
-        self.know(page);
-        let before = self.last[page.index()];
-        if before != NONE && self.distance(before as usize, self.head) <= SAME {
+        if self.most < LEAST_WINDOW {
             return None;
         }
+        self.know(page);
+        let before = self.last[page.index()];
+        if before != NONE && (1..=SAME).contains(&self.distance(before as usize, self.head)) {
+            self.reader[page.index()] = NO_STREAM;
+            return None;
+        }
+        // A page that the log has lost was not foreseen. Until the log is full, such a page is new.
         // Whether a page is foreseen that was not seen to come says nothing.
-        self.returns.all += u64::from(before != NONE && !self.recalled.contains(&(before as usize)));
-        self.returns.ahead += u64::from(self.is_ahead(page));
+        let is_return =
+            if before == NONE { self.is_full() } else { !self.recalled.contains(&(before as usize)) };
+        self.returns.all += u64::from(is_return);
+        self.returns.ahead += u64::from(is_return && self.is_ahead(page));
         if let Some(stream) = self.streams.get_mut(usize::from(self.reader[page.index()])) {
             stream.depth = (stream.depth * GROWTH + GROWTH_STEP).min(self.most as f32 / 2.0);
         }
         self.append(page);
-        if before == NONE || self.most < 2 {
-            return None;
-        }
-        self.follow(before as usize)
+        if before == NONE { None } else { self.follow(before as usize) }
     }
 
     fn know(&mut self, page: PageId) {
@@ -198,7 +218,7 @@ impl History {
         };
         let mut stream = Stream { at: place, time: self.time, ..self.streams[index] };
         let skipped = self.distance(self.streams[index].at, place);
-        if stream.depth < LEAST_DEPTH && (1..=IN_TURN).contains(&skipped) {
+        if stream.depth < READS_FROM && (1..=IN_TURN).contains(&skipped) {
             stream.depth += TRUST;
         }
         // How many faults of the log there are from this one on, and how many of them have been
@@ -242,9 +262,17 @@ impl History {
         self.reader.get(page.index()).is_some_and(|&reader| reader != NO_STREAM)
     }
 
+    /// A page that was read ahead is not in memory any more.
+    pub(super) fn is_gone(&mut self, page: PageId) {
+        if let Some(reader) = self.reader.get_mut(page.index()) {
+            *reader = NO_STREAM;
+        }
+    }
+
     /// These pages of a window are being read. At most `room` pages may have been read ahead and
     /// not been used: the oldest beyond that count as unused.
     pub(super) fn asked(&mut self, window: &Window, room: usize) {
+        let room = room.max(2 * self.most as usize);
         for &page in &window.pages {
             self.know(page);
             self.reader[page.index()] = window.stream;
@@ -255,7 +283,7 @@ impl History {
             let reader = std::mem::replace(&mut self.reader[oldest.index()], NO_STREAM);
             self.unused += u64::from(reader != NO_STREAM);
             if let Some(stream) = self.streams.get_mut(usize::from(reader)) {
-                stream.depth = (stream.depth * SHRINKAGE).max(NO_DEPTH);
+                stream.depth = (stream.depth * SHRINKAGE).max(LEAST_DEPTH);
             }
         }
     }
@@ -274,7 +302,7 @@ impl History {
         }
     }
 
-    /// Pages that have left the log since the last call, and did not come again.
+    /// Pages that have left the log since they were last taken, and did not come again.
     pub(super) fn take_lost(&mut self) -> Vec<PageId> {
         let mut lost = std::mem::take(&mut self.lost);
         lost.sort_unstable();
@@ -373,12 +401,30 @@ mod tests {
     #[test]
     fn what_was_recalled_is_foreseen_and_says_nothing_of_the_payoff() {
         let mut history = History::new(10_000, 128);
-        (0..4000).for_each(|page| history.recall(PageId(page)));
+        assert!((0..4000).all(|page| history.recall(PageId(page))));
         let (used, _) = run(&mut history, 0..2000);
         assert!(used > 1900 && history.returns().all == 0, "{used}");
         let (used, _) = run(&mut history, 0..2000);
         let returns = history.returns();
-        assert!(used > 1900 && returns.all == 2000 && returns.ahead > 3800, "{returns:?}");
+        assert!(used > 1900 && returns.all == 2000 && returns.ahead > 1900, "{returns:?}");
+    }
+
+    #[test]
+    fn no_more_is_recalled_than_the_log_holds() {
+        let mut history = History::new(1000, 128);
+        assert_eq!((0..3000).filter(|&page| history.recall(PageId(page))).count(), 1000);
+        // What was not recalled was not foreseen, and none of it was seen to come before.
+        run(&mut history, 2000..2600);
+        let returns = history.returns();
+        assert!(returns.all == 600 && returns.ahead == 0, "{returns:?}");
+    }
+
+    #[test]
+    fn nothing_is_remembered_if_nothing_is_read_ahead() {
+        let mut history = History::new(1000, 1);
+        assert!(!history.recall(PageId(0)));
+        assert_eq!(run(&mut history, (0..500).chain(0..500)), (0, 0));
+        assert_eq!(history.bytes(), 0);
     }
 
     #[test]
