@@ -2,8 +2,8 @@
 //!
 //! To foresee pages takes memory: the director has to know what came when. The program has so much
 //! less. If its memory is nearly as large as its working set, a hundredth less can cost a fifth more
-//! reads. So the director goes on only if many of the pages that come back had been read ahead. Otherwise it
-//! frees its memory, and tries again after a pause, which is twice as long each time.
+//! reads. So the director goes on only if many of the pages that come back had been read ahead.
+//! Otherwise it frees its memory, and tries again after a pause, which is twice as long each time.
 
 use std::time::Instant;
 
