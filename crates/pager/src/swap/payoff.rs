@@ -1,9 +1,10 @@
 //! Whether it pays to read ahead for a program that is left to the kernel.
 //!
 //! To foresee pages takes memory: the director has to know what came when. The program has that
-//! much less. If its memory is nearly as large as its working set, a hundredth less can cost a fifth
-//! more reads. So the director goes on only if many of the pages that come back had been read ahead.
-//! Otherwise it frees its memory, and tries again after a pause, which is twice as long each time.
+//! much less. If its memory is nearly as large as its working set, a hundredth less can cost a
+//! fifth more reads. So the director goes on only if many of the pages that come back had been read
+//! ahead. Otherwise it frees its memory, and tries again after a pause, which is twice as long each
+//! time.
 
 use std::time::Instant;
 
