@@ -55,6 +55,19 @@ pub(crate) fn faults(process: u32) -> Option<(u64, u64)> {
     Some((minor, major))
 }
 
+/// Whether a process has the same memory as its parent. `false` if the kernel does not say.
+pub(crate) fn shares_memory_with_parent(process: u32) -> bool {
+    /// Compares address spaces; see `kcmp(2)`.
+    const KCMP_VM: libc::c_long = 1;
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name, in parentheses, may hold anything.
+    let mut words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let Some(parent) = words.nth(1).and_then(|word| word.parse::<u32>().ok()) else { return false };
+    let (one, other) = (libc::c_long::from(process), libc::c_long::from(parent));
+    // SAFETY: no memory is concerned.
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0 }
+}
+
 /// User time of a process until now, in steps of 10 ms; 0 if it has ended.
 fn user_time(process: u32) -> Duration {
     const TICK: Duration = Duration::from_millis(10);
@@ -103,6 +116,37 @@ mod tests {
         assert!(threads.contains(&own) && threads.len() > 1, "a test has a thread of its own: {threads:?}");
         assert!(bytes > 100 << 10 && minor > 50, "{bytes} {minor}");
         assert_eq!(faults(child.id()), None);
+    }
+
+    #[test]
+    fn a_child_has_its_parents_memory_or_its_own() {
+        extern "C" fn wait_for_the_end(_: *mut libc::c_void) -> libc::c_int {
+            // SAFETY: no memory is concerned.
+            unsafe { libc::pause() }
+        }
+        let own = std::process::id();
+        let mut stack = vec![0_u128; 4096];
+        // SAFETY: the child has a stack of its own, does nothing, and is ended below.
+        let sharing = unsafe {
+            let top = stack.as_mut_ptr().add(stack.len()).cast();
+            libc::clone(wait_for_the_end, top, libc::CLONE_VM | libc::SIGCHLD, std::ptr::null_mut())
+        };
+        let shares = shares_memory_with_parent(sharing as u32);
+        // SAFETY: the child is this process's.
+        let ended = unsafe {
+            libc::kill(sharing, libc::SIGKILL);
+            libc::waitpid(sharing, std::ptr::null_mut(), 0)
+        };
+        assert!(sharing > 0 && ended == sharing);
+        let mut child = Command::new("sleep").arg("100").stdout(Stdio::null()).spawn().unwrap();
+        let does_not = !shares_memory_with_parent(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(does_not && !shares_memory_with_parent(own));
+        // A kernel without the call says that nothing is shared.
+        // SAFETY: no memory is concerned.
+        let can_compare = unsafe { libc::syscall(libc::SYS_kcmp, own, own, 1, 0, 0) == 0 };
+        assert_eq!(shares, can_compare);
     }
 
     #[test]

@@ -321,17 +321,15 @@ impl Director {
         }
     }
 
-    /// Faults are looked at from now on.
-    fn watch(&mut self) {
-        if self.is_watching {
-            return;
+    /// Faults are looked at from now on. Returns whether they were not before.
+    fn watch(&mut self) -> bool {
+        if std::mem::replace(&mut self.is_watching, true) {
+            return false;
         }
-        self.is_watching = true;
         // Without events, the surveys find what comes.
         let _ = self.parts.faults.begin();
         let _ = self.parts.memory.space_of(self.parts.process);
-        self.recall();
-        self.payoff.restart(self.history.returns(), Instant::now());
+        true
     }
 
     /// The program is the kernel's alone from now on.
@@ -407,10 +405,13 @@ impl Director {
         if std::mem::take(&mut self.must_survey) {
             self.forget_gone_spaces();
         }
-        match self.payoff.look(self.history.returns(), Instant::now()) {
-            true => self.watch(),
-            false if self.is_watching => self.stop_watching(),
-            false => {}
+        if self.payoff.look(self.history.returns(), Instant::now()) {
+            if self.watch() {
+                self.recall();
+                self.payoff.restart(self.history.returns(), Instant::now());
+            }
+        } else if self.is_watching {
+            self.stop_watching();
         }
         if self.is_watching {
             self.parts.budget.make_room();

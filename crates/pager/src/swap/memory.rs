@@ -4,6 +4,7 @@
 use super::pages::{Page, Pages, SpaceId, State};
 use crate::PAGE_BYTES;
 use crate::accessed::ProcessBits;
+use crate::family;
 use crate::space::{Advice, Space, ranges};
 use std::collections::{HashMap, HashSet, VecDeque};
 use sweephand_pager_interface::accessed::GROUP_PAGES;
@@ -64,10 +65,14 @@ impl Memory {
         self.fresh.clear();
     }
 
-    /// The address space of a process. `None`: the process has ended.
+    /// The address space of a process. `None`: the process has ended, or its memory is its
+    /// parent's, as between a vfork and an exec.
     pub(super) fn space_of(&mut self, process: u32) -> Option<SpaceId> {
         if let Some(&id) = self.by_process.get(&process) {
             return Some(id);
+        }
+        if family::shares_memory_with_parent(process) {
+            return None;
         }
         let space = Space::open(process).ok()?;
         let free = self.spaces.iter().position(Option::is_none).unwrap_or_else(|| {
