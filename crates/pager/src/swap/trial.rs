@@ -13,8 +13,8 @@
 //! tried again after twice as many stretches each time, or when the winner's stretches take much
 //! longer than they did.
 //!
-//! What a program does changes, and with it what a stretch costs. So a challenger has to be clearly
-//! faster.
+//! What a program does changes, and with it what a stretch costs. So the policy has to be clearly
+//! faster, and the kernel has its turn again soon.
 //!
 //! While the kernel chooses, the director reads ahead for it. So the policy is not tried on every
 //! program. Where the program waits for many pages although they are read ahead, it touches single
@@ -27,12 +27,14 @@ use std::time::Duration;
 /// User time of a stretch, and of a warm-up. The kernel counts user time in steps of 10 ms.
 const STRETCH: Duration = Duration::from_millis(100);
 const WARM_UP: Duration = Duration::from_millis(50);
-/// A challenger wins if its stretch takes this part of the time at most.
-const WINS_AT: f64 = 0.8;
+/// A challenger wins if its stretch takes this part of the time at most. The policy has to be
+/// clearly faster. The kernel wins if it is nearly as fast: it takes less of the processor.
+const POLICY_WINS_AT: f64 = 0.8;
+const KERNEL_WINS_AT: f64 = 1.1;
 /// A warm-up may take so many times as long as it would have without the change.
 const SLOW_WARM_UP: f64 = 2.0;
 /// Stretches until a loser is tried for the second time.
-const FIRST_PAUSE: u32 = 8;
+const FIRST_PAUSE: u32 = 4;
 const LONGEST_PAUSE: u32 = 1024;
 /// Two stretches in a row that take so many times as long as the winner's first say that the
 /// program does something else now.
@@ -141,7 +143,7 @@ impl Trials {
             first_cost: None,
             changed: 0,
             left: FIRST_STRETCHES,
-            pause: FIRST_PAUSE / 2,
+            pause: FIRST_PAUSE,
         }
     }
 
@@ -152,7 +154,11 @@ impl Trials {
             Stage::Holder if stretch.user >= STRETCH => self.holder_has_done(stretch, now),
             Stage::Holder => {}
             Stage::Trial { cost, is_warm } => {
-                let (length, most) = if is_warm { (STRETCH, WINS_AT) } else { (WARM_UP, SLOW_WARM_UP) };
+                let wins_at = match self.holder {
+                    Chooser::Kernel => POLICY_WINS_AT,
+                    Chooser::Policy => KERNEL_WINS_AT,
+                };
+                let (length, most) = if is_warm { (STRETCH, wins_at) } else { (WARM_UP, SLOW_WARM_UP) };
                 let allowed = most * cost * stretch.user.max(length).as_secs_f64();
                 match (stretch.clock.as_secs_f64() > allowed, stretch.user >= length) {
                     (true, _) => self.end_trial(false, now),
