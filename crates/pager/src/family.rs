@@ -45,11 +45,19 @@ pub(crate) fn anonymous_bytes(process: u32) -> u64 {
     all.saturating_sub(of_files) * PAGE_BYTES
 }
 
+/// What `/proc/PID/stat` says behind the program's name: its state, its parent and so on. `None`:
+/// the process has ended.
+fn stat(process: u32) -> Option<String> {
+    let mut text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let name_end = text.rfind(')')? + 1;
+    Some(text.split_off(name_end))
+}
+
 /// Minor and major page faults of a process until now. `None`: it has ended.
 pub(crate) fn faults(process: u32) -> Option<(u64, u64)> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
-    let mut words = text[text.rfind(')')? + 1..].split_whitespace();
+    let text = stat(process)?;
+    let mut words = text.split_whitespace();
     let minor = words.nth(7)?.parse().ok()?;
     let major = words.nth(1)?.parse().ok()?;
     Some((minor, major))
@@ -59,10 +67,9 @@ pub(crate) fn faults(process: u32) -> Option<(u64, u64)> {
 pub(crate) fn shares_memory_with_parent(process: u32) -> bool {
     /// Compares address spaces; see `kcmp(2)`.
     const KCMP_VM: libc::c_long = 1;
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name, in parentheses, may hold anything.
-    let mut words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let Some(parent) = words.nth(1).and_then(|word| word.parse::<u32>().ok()) else { return false };
+    let text = stat(process).unwrap_or_default();
+    let parent = text.split_whitespace().nth(1).and_then(|word| word.parse::<u32>().ok());
+    let Some(parent) = parent else { return false };
     let (one, other) = (libc::c_long::from(process), libc::c_long::from(parent));
     // SAFETY: no memory is concerned.
     unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0 }
@@ -71,10 +78,8 @@ pub(crate) fn shares_memory_with_parent(process: u32) -> bool {
 /// User time of a process until now, in steps of 10 ms; 0 if it has ended.
 fn user_time(process: u32) -> Duration {
     const TICK: Duration = Duration::from_millis(10);
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name, in parentheses, may hold anything.
-    let mut words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
-    TICK * words.nth(11).and_then(|word| word.parse().ok()).unwrap_or_default()
+    let text = stat(process).unwrap_or_default();
+    TICK * text.split_whitespace().nth(11).and_then(|word| word.parse().ok()).unwrap_or_default()
 }
 
 /// User time of many processes. It never becomes less: what a process has had stays in the sum when

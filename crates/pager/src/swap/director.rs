@@ -365,13 +365,12 @@ impl Director {
     /// What is in memory before the first event is remembered as if it had come in the order of the
     /// addresses.
     fn recall(&mut self) {
-        let mut has_room = true;
         self.for_each_entry(PRESENT | SWAPPED, |director, space, number, entry| {
-            if has_room && (entry.is_ours() || entry.is_swapped()) {
-                let id = director.parts.memory.pages.meet(space, number);
-                has_room = director.history.recall(id);
+            if !entry.is_ours() && !entry.is_swapped() {
+                return true;
             }
-            has_room
+            let id = director.parts.memory.pages.meet(space, number);
+            director.history.recall(id)
         });
     }
 
