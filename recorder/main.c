@@ -35,6 +35,7 @@ static Int clo_control_fd = -1;
 static Bool clo_children;
 static Bool clo_stacks = True;
 static Bool clo_code = True;
+static Bool clo_anonymous;
 static Int clo_window = DEFAULT_WINDOW;
 static Long clo_min_object = DEFAULT_MIN_OBJECT_BYTES;
 
@@ -119,6 +120,7 @@ static Bool process_option(const HChar *arg)
    else if VG_BOOL_CLO(arg, "--children", clo_children) {}
    else if VG_BOOL_CLO(arg, "--stacks", clo_stacks) {}
    else if VG_BOOL_CLO(arg, "--code", clo_code) {}
+   else if VG_BOOL_CLO(arg, "--anonymous", clo_anonymous) {}
    else if VG_BINT_CLO(arg, "--window", clo_window, 0, MAX_WINDOW) {}
    else if VG_BINT_CLO(arg, "--min-object", clo_min_object, 1, 1LL << 62) {}
    else
@@ -134,6 +136,7 @@ static void print_usage(void)
 "    --children=no|yes         with --control-fd: record children as well [no]\n"
 "    --stacks=no|yes           record where in the program objects are made [yes]\n"
 "    --code=no|yes             record which code touches pages [yes]\n"
+"    --anonymous=no|yes        record anonymous memory only [no]\n"
 "    --window=<pages>          exact for LRU and OPT from this many frames up; 1 keeps every run,\n"
 "                              0 every reference [%d]\n"
 "    --min-object=<bytes>      record allocations from this size on [%d]\n",
@@ -154,7 +157,7 @@ static void open_recording(void)
       follow_open(clo_control_fd, clo_children);
    places_open(clo_stacks, clo_code);
    open_stream("exec");
-   window_open(clo_window, note_unexamined);
+   window_open(clo_window, clo_anonymous, note_unexamined);
    log_open();
    instrument_open();
    memory_open();

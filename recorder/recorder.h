@@ -74,7 +74,8 @@ void stream_flush(void);
 void stream_forget(void); /* close without writing: for a forked child */
 
 /* window.c: runs of references to one page, and which of them are kept. */
-void window_open(UInt pages, void (*before_close)(void)); /* called before an epoch is written */
+/* ANONYMOUS: no records of other memory. BEFORE_CLOSE is called before an epoch is written. */
+void window_open(UInt pages, Bool anonymous, void (*before_close)(void));
 Bool window_is_open(void); /* False: every reference is a record, window_touch() takes it */
 void window_touch(UWord page, UInt write, Addr code);
 void window_close_epoch(void);

@@ -17,12 +17,17 @@
  * With K = 0 there is no window: every reference to a page becomes a record at once. Simulations
  * that count time in references need this.
  *
+ * With --anonymous=yes, references to pages of files and of shared memory are left out where they
+ * would become records. They still count as pages of an epoch.
+ *
  * The pages of the current epoch lie in a small open hash table. While a program stays inside one
  * epoch a run costs a lookup and two stores, without a branch that depends on the data: a run that
  * goes on and a run that begins anew take the same path.
  */
 #include "recorder.h"
 #include "window.h"
+
+#include "pub_tool_aspacemgr.h"
 
 WindowPage window_table[WINDOW_TABLE];
 UWord window_current = NO_PAGE;
@@ -31,12 +36,14 @@ ULong window_epoch = 1;
 static UInt limit = 1;               /* K */
 static UInt order[MAX_WINDOW];       /* places in the table, in order of first appearance */
 static UInt distinct;                /* how many of them: the epoch's pages so far */
+static Bool only_anonymous;
 static void (*bring_times_up_to_date)(void);
 
-void window_open(UInt pages, void (*before_close)(void))
+void window_open(UInt pages, Bool anonymous, void (*before_close)(void))
 {
    tl_assert(pages <= MAX_WINDOW);
    limit = pages;
+   only_anonymous = anonymous;
    bring_times_up_to_date = before_close;
    for (UInt i = 0; i < WINDOW_TABLE; i++)
       window_table[i].page = NO_PAGE;
@@ -60,6 +67,22 @@ static UInt sort_last_runs(UInt *sorted)
    return n;
 }
 
+/* Whether references to the page become records. A page that has just been unmapped counts as
+   anonymous. */
+static Bool is_wanted(UWord page)
+{
+   if (LIKELY_(!only_anonymous))
+      return True;
+   const NSegment *segment = VG_(am_find_nsegment)(page << PAGE_SHIFT);
+   return !segment || (segment->kind != SkFileC && segment->kind != SkShmC);
+}
+
+static void put(UWord page, UInt write)
+{
+   if (is_wanted(page))
+      stream_reference(page, write);
+}
+
 /* Write the kept runs, first and last merged in time order, and empty the table. */
 void window_close_epoch(void)
 {
@@ -70,11 +93,12 @@ void window_close_epoch(void)
       const WindowPage *first = f < distinct ? &window_table[order[f]] : NULL;
       const WindowPage *last = l < n_last ? &window_table[sorted[l]] : NULL;
       if (first && (!last || first->first < last->last)) {
-         stream_code(first->code);
-         stream_reference(first->page, (first->writes & WROTE_FIRST) != 0);
+         if (is_wanted(first->page))
+            stream_code(first->code);
+         put(first->page, (first->writes & WROTE_FIRST) != 0);
          f++;
       } else {
-         stream_reference(last->page, (last->writes & WROTE_LATER) != 0);
+         put(last->page, (last->writes & WROTE_LATER) != 0);
          l++;
       }
    }
@@ -127,9 +151,9 @@ void window_touch(UWord page, UInt write, Addr code)
       WINDOW_TOUCH(page, write, totals.runs, window_current, code);
       return;
    }
-   if (page != window_current)
+   if (page != window_current && is_wanted(page))
       stream_code(place_of_code(code));
    totals.runs += page != window_current;
    window_current = page;
-   stream_reference(page, write);
+   put(page, write);
 }

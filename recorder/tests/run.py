@@ -263,6 +263,17 @@ class Objects(unittest.TestCase):
         self.assertEqual([r for r in result.trace.records if isinstance(r, (Alloc, Free))][1:], [
             Alloc(n["malloc"], 70000, 0), Free(n["malloc"]), Alloc(n["valloc"], 80000, 3), Free(n["valloc"])])
 
+    def test_anonymous(self):
+        result = record(subject(), "scan", options=["--anonymous=yes"])
+        every = record(subject(), "scan")
+        area = result.names["area"] // PAGE
+        pages = {r.page for r in result.trace.references}
+        others = {r.page for r in every.trace.references} - pages
+        self.assertIn(area, pages)
+        # The program's own pages and those of the C library are of files.
+        self.assertGreater(len(others), 20)
+        self.assertFalse(any(0 <= page - area < AREA for page in others))
+
     def test_min_object(self):
         result = record(subject(), "objects", options=["--min-object=60000"])
         self.assertEqual({a.length for a in result.trace.of(Alloc) if a.kind < 4}, {100000, 300000, 65536})

@@ -43,6 +43,10 @@ pub(crate) struct Args {
     /// Record allocations of this size and more as objects
     #[arg(long, default_value = "40KiB", value_name = "SIZE", conflicts_with = "live")]
     min_object: String,
+    /// Record only anonymous memory, which is what a program is paged with under `run`: no pages of
+    /// files, no shared memory
+    #[arg(long, conflicts_with = "live")]
+    anonymous: bool,
     /// Keep only the first and last run of each page in every stretch of K distinct pages: the
     /// faults of LRU and OPT stay exact from K pages of memory up, those of other policies nearly
     /// so from about 8 K up; 1 keeps every run of references to one page, 0 every reference: what
@@ -79,9 +83,9 @@ pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
     let Ok(MemorySize::Bytes(min_object_bytes)) = args.min_object.parse() else {
         bail!("--min-object {}: write bytes as in 40KiB, at least 1B", args.min_object);
     };
-    let Args { command, output, children, window, quiet, .. } = args;
+    let Args { command, output, children, anonymous, window, quiet, .. } = args;
     let window = window.unwrap_or(DEFAULT_WINDOW);
-    let options = Options { command, output, children, min_object_bytes, window };
+    let options = Options { command, output, children, anonymous, min_object_bytes, window };
     let (traces, status) = record(&options, None, quiet)?;
     if !quiet {
         summarise(traces);

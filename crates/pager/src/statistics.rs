@@ -69,6 +69,9 @@ pub struct Statistics {
     /// its memory. If that is all the time, and under the kernel's paging, this is the kernel's own
     /// figure, which includes files.
     pub peak_resident_pages: u64,
+    /// Largest number of pages that the policy of a process had: the frames for a simulation to
+    /// compare with.
+    pub peak_policy_pages: Option<u64>,
     /// Largest number of pages that the pager needed for itself in a process.
     pub peak_pager_pages: Option<u64>,
     /// Largest number of pages of a process and its pager together; 0 while everything fits.
@@ -120,6 +123,7 @@ impl Statistics {
             unasked_pages: Some(counters.unasked_pages.load(Relaxed)),
             unused_pages: Some(counters.unused_pages.load(Relaxed)),
             peak_resident_pages: counters.peak_resident_pages.load(Relaxed),
+            peak_policy_pages: Some(counters.peak_policy_pages.load(Relaxed)),
             peak_pager_pages: Some(counters.peak_own_pages.load(Relaxed)),
             peak_memory_pages: Some(counters.peak_memory_pages.load(Relaxed)),
             objects: Some(counters.objects.load(Relaxed)),

@@ -34,6 +34,8 @@ pub struct Options {
     pub children: bool,
     /// The least allocation that is recorded as an object.
     pub min_object_bytes: u64,
+    /// Whether only anonymous memory is recorded: no pages of files, no shared memory.
+    pub anonymous: bool,
     /// The window that the references are reduced with; 0 keeps every reference.
     pub window: u16,
 }
@@ -45,6 +47,7 @@ impl Options {
             command,
             output: None,
             children: false,
+            anonymous: false,
             min_object_bytes: DEFAULT_MIN_OBJECT_BYTES,
             window: DEFAULT_WINDOW,
         }
@@ -149,6 +152,9 @@ pub fn record(
             metadata.notes.push(format!("process {}, {how} process {}", begin.pid, begin.parent));
         }
         metadata.producer = concat!("sweephand record ", env!("CARGO_PKG_VERSION")).to_string();
+        if options.anonymous {
+            metadata.notes.push("only anonymous memory is recorded".to_string());
+        }
         let status = is_main.then_some(status);
         metadata.ended = how_it_ended(status, metadata.complete, lost.get(&begin.pid).map(PathBuf::as_path));
         if !through.is_empty() {
@@ -255,6 +261,7 @@ fn start(
         .args(["-q", "--command-line-only=yes", "--vgdb=no", "--tool=sweephand", "--trace-children=yes"])
         .arg(format!("--control-fd={}", theirs.as_raw_fd()))
         .arg(format!("--children={}", if options.children { "yes" } else { "no" }))
+        .arg(format!("--anonymous={}", if options.anonymous { "yes" } else { "no" }))
         .arg(format!("--window={}", options.window))
         .arg(format!("--min-object={}", options.min_object_bytes))
         .arg("--")

@@ -240,6 +240,7 @@ impl Agent {
         let resident = pages.resident();
         counters.resident_pages.store(resident as u64, Ordering::Relaxed);
         counters.peak_resident_pages.fetch_max(resident as u64, Ordering::Relaxed);
+        counters.peak_policy_pages.fetch_max(pages.owned() as u64, Ordering::Relaxed);
         counters.peak_own_pages.fetch_max(rooms.own_pages() as u64, Ordering::Relaxed);
         if rooms.memory.managed {
             let all = resident + rooms.apart_pages();

@@ -22,10 +22,13 @@ use sweephand_policy::PageId;
 
 /// Answers a thread that waits for the page at this address.
 pub(crate) fn answer(rooms: &mut Rooms, address: usize) {
-    // The accesses that earlier faults were for have been made. Their bits are cleared when the
-    // read for this one is under way. (Unmapping pages changes what is counted, so it comes first.)
+    // The accesses that earlier faults were for have been made. Their bits are cleared before the
+    // thread goes on, or a touch behind this fault would be lost: while the page is read, or first
+    // if it is not. (Unmapping pages changes what is counted, so it comes first too.)
     let made = rooms.backend.queues().map_or(0, |queues| queues.count(Queue::Awaited));
-    let (before, after) = if rooms.backend.clears_by_unmapping() { (made, 0) } else { (0, made) };
+    let is_read = rooms.memory.pages.is_stored_at(page_start(address));
+    let is_first = !is_read || rooms.backend.clears_by_unmapping();
+    let (before, after) = if is_first { (made, 0) } else { (0, made) };
     let is_count_due = rooms.backend.is_count_due();
     clear_queued(rooms, Queue::Awaited, before);
     if is_count_due {

@@ -180,6 +180,8 @@ pub struct Counters {
     pub pages_written: AtomicU64,
     /// Largest number of resident pages of a process, by the pager's count.
     pub peak_resident_pages: AtomicU64,
+    /// Largest number of pages that the policy of a process had.
+    pub peak_policy_pages: AtomicU64,
     /// Largest number of pages of the pager itself in a process.
     pub peak_own_pages: AtomicU64,
     /// Largest number of pages of a process and its pager together.
