@@ -24,8 +24,8 @@ use super::trial::{Chooser, Trials};
 use crate::PAGE_BYTES;
 use crate::family::UserTimes;
 use crate::space::{Advice, Entry};
+use rustc_hash::FxHashMap;
 use rustix::fd::{AsFd, OwnedFd};
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use sweephand_pager_interface::spec::LiveSpec;
@@ -119,7 +119,7 @@ struct Director {
     policy: Box<dyn PolicyObject>,
     /// Whether the policy goes by objects, and their numbers, by the mapping's first page.
     needs_objects: bool,
-    objects: HashMap<(SpaceId, u64), u32>,
+    objects: FxHashMap<(SpaceId, u64), u32>,
     streams: Streams,
     history: History,
     payoff: Payoff,
@@ -278,7 +278,7 @@ impl Director {
             parts,
             policy,
             needs_objects,
-            objects: HashMap::new(),
+            objects: FxHashMap::default(),
             streams,
             history,
             payoff,
@@ -451,7 +451,7 @@ impl Director {
         let mut sorted = touched.clone();
         sorted.sort_unstable();
         sorted.dedup();
-        let mut entries = HashMap::with_capacity(sorted.len());
+        let mut entries = FxHashMap::default();
         for of_space in sorted.chunk_by(|a, b| a.0 == b.0) {
             let numbers: Vec<u64> = of_space.iter().map(|&(_, number)| number).collect();
             let found = self.parts.memory.space(of_space[0].0).map(|space| space.entries(&numbers));
@@ -648,7 +648,7 @@ impl Director {
         if self.leaving.is_empty() {
             return;
         }
-        let mut tries: HashMap<PageId, u8> = self.leaving.drain(..).collect();
+        let mut tries: FxHashMap<PageId, u8> = self.leaving.drain(..).collect();
         let mut ids: Vec<PageId> = tries.keys().copied().collect();
         let went_before = self.look_at(&mut ids);
         self.counts.overruled += went_before;

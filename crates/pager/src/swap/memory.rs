@@ -6,7 +6,8 @@ use crate::PAGE_BYTES;
 use crate::accessed::ProcessBits;
 use crate::family;
 use crate::space::{Advice, Space, ranges};
-use std::collections::{HashMap, HashSet, VecDeque};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
 use sweephand_pager_interface::accessed::GROUP_PAGES;
 use sweephand_policy::{Mmu, PageId};
 
@@ -26,10 +27,10 @@ const CLEARED_ALONG: u64 = 32;
 pub(super) struct Memory {
     pub(super) pages: Pages,
     spaces: Vec<Option<Space>>,
-    by_process: HashMap<u32, SpaceId>,
+    by_process: FxHashMap<u32, SpaceId>,
     bits: ProcessBits,
     /// Groups of pages whose bits have been read in this turn.
-    looked_at: HashSet<(SpaceId, u64)>,
+    looked_at: FxHashSet<(SpaceId, u64)>,
     /// Pages whose bits are to be cleared.
     to_clear: Vec<PageId>,
     /// Pages that came a moment ago, the oldest first.
@@ -41,9 +42,9 @@ impl Memory {
         Self {
             pages: Pages::default(),
             spaces: Vec::new(),
-            by_process: HashMap::new(),
+            by_process: FxHashMap::default(),
             bits,
-            looked_at: HashSet::new(),
+            looked_at: FxHashSet::default(),
             to_clear: Vec::new(),
             fresh: VecDeque::new(),
         }

@@ -1,6 +1,6 @@
 //! The pages that the director knows, by address space and number, and by id.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use sweephand_policy::PageId;
 
 /// The number of an address space, as long as it exists.
@@ -63,7 +63,7 @@ pub(super) struct Pages {
     pages: Vec<Page>,
     free: Vec<u32>,
     /// Ids by space and block.
-    blocks: HashMap<(SpaceId, u64), Box<[u32; BLOCK]>>,
+    blocks: FxHashMap<(SpaceId, u64), Box<[u32; BLOCK]>>,
 }
 
 impl Pages {
