@@ -123,6 +123,8 @@ struct Director {
     streams: Streams,
     history: History,
     payoff: Payoff,
+    /// Pages that have come back, as the kernel counts them while it chooses.
+    refaults: u64,
     /// Whether the faults are looked at.
     is_watching: bool,
     counts: Counts,
@@ -164,7 +166,9 @@ pub(super) fn direct(parts: Parts) {
     let mut period = BUSY_PERIOD;
     while !is_told_to_stop(&director.parts.stop) {
         // Where processes wait for memory, the kernel has given up.
-        match turns.chooser(&director.parts.budget) {
+        let chooser = turns.chooser(&director.parts.budget);
+        director.refaults = turns.refaults();
+        match chooser {
             Chooser::Kernel if director.short_since.is_none() => director.let_go(),
             _ => director.take_over(),
         }
@@ -194,12 +198,13 @@ enum Turns {
     Fixed,
     /// That of the faster one.
     Tried {
-        trials: Trials,
+        trials: Box<Trials>,
         began: Instant,
         users: UserTimes,
         /// When it is time to look at the program again.
         due: Instant,
-        /// Who was to choose at the last look.
+        /// Pages that had come back at the last look, and who is to choose since.
+        refaults: u64,
         chooser: Chooser,
     },
 }
@@ -211,18 +216,30 @@ impl Turns {
             return Self::Fixed;
         }
         let mut users = UserTimes::default();
-        let trials = Trials::new(parts.budget.progress(Duration::ZERO, &mut users));
-        Self::Tried { trials, began: now, users, due: now, chooser: Chooser::Kernel }
+        let trials = Box::new(Trials::new(parts.budget.progress(Duration::ZERO, &mut users)));
+        Self::Tried { trials, began: now, users, due: now, refaults: 0, chooser: Chooser::Kernel }
     }
 
     fn chooser(&mut self, budget: &Budget) -> Chooser {
-        let Self::Tried { trials, began, users, due, chooser } = self else { return Chooser::Policy };
+        let Self::Tried { trials, began, users, due, refaults, chooser } = self else {
+            return Chooser::Policy;
+        };
         let now = Instant::now();
         if now >= *due {
-            *chooser = trials.look(budget.progress(now - *began, users));
+            let progress = budget.progress(now - *began, users);
+            *refaults = progress.refaults;
+            *chooser = trials.look(progress);
             *due = now + PROGRESS_PERIOD.max(now.elapsed() * PROGRESS_PART);
         }
         *chooser
+    }
+
+    /// Pages that had come back at the last look, if there are looks.
+    fn refaults(&self) -> u64 {
+        match self {
+            Self::Fixed => 0,
+            Self::Tried { refaults, .. } => *refaults,
+        }
     }
 
     /// How long a turn may take in which nothing happens.
@@ -282,6 +299,7 @@ impl Director {
             streams,
             history,
             payoff,
+            refaults: 0,
             is_watching: false,
             counts: Counts::default(),
             policy_frames: frames,
@@ -404,7 +422,7 @@ impl Director {
         if std::mem::take(&mut self.must_survey) {
             self.forget_gone_spaces();
         }
-        if self.payoff.look(self.history.returns(), Instant::now()) {
+        if self.payoff.look(self.refaults, self.history.returns(), Instant::now()) {
             if self.watch() {
                 self.recall();
                 self.payoff.restart(self.history.returns(), Instant::now());
