@@ -10,8 +10,8 @@ use std::time::Instant;
 
 /// Of the pages that come back, so many had to be read ahead: one in so many.
 const USED_PART: u64 = 4;
-/// The share is taken over so many pages that come back, as part of the limit, and at least. So many
-/// have to come back before the director begins.
+/// The share is taken over so many pages that come back, as part of the limit, and at least. Before
+/// the director begins, as many have to come back.
 const SAMPLE_PART: u64 = 8;
 const LEAST_SAMPLE: u64 = 1024;
 /// A pause is so many times as long as what showed that it does not pay, at first and at most.
