@@ -45,9 +45,9 @@ const FIRST_STRETCHES: u32 = 2;
 /// With fewer pages than this that come back in a second of the clock, there is nothing to be
 /// gained.
 const FEW_REFAULTS: f64 = 2000.0;
-/// Nor if a stretch takes less than so many times its user time. Measured: the policy gains on numpy,
-/// whose stretches take eight times as long. On mawk and sort, where they take twice as long, trials
-/// cost more than the policy gains.
+/// Nor if a stretch takes less than so many times its user time. Measured: the policy gains on
+/// numpy, whose stretches take eight times as long. On mawk and sort, where they take twice as
+/// long, trials cost more than the policy gains.
 const SLOW: f64 = 3.0;
 /// Pages that come back for each fault that waits, if nearly all of them are read ahead. Measured
 /// under the kernel: numpy 57, mawk 52, ocean 13, sort 11, radix 5.7, java 4.5, fft 4.0, perl and
