@@ -65,6 +65,8 @@ pub struct Statistics {
     pub unused_pages: Option<u64>,
     /// Pages written to the backing store.
     pub pages_written: Option<u64>,
+    /// Pages evicted without a write, because the backing store has their contents.
+    pub clean_evictions: Option<u64>,
     /// Largest number of resident pages of a process. The pager does not count while a program fits
     /// its memory. If that is all the time, and under the kernel's paging, this is the kernel's own
     /// figure, which includes files.
@@ -120,6 +122,7 @@ impl Statistics {
             evictions: Some(counters.evictions.load(Relaxed)),
             pages_read: Some(counters.pages_read.load(Relaxed)),
             pages_written: Some(counters.pages_written.load(Relaxed)),
+            clean_evictions: Some(counters.clean_evictions.load(Relaxed)),
             unasked_pages: Some(counters.unasked_pages.load(Relaxed)),
             unused_pages: Some(counters.unused_pages.load(Relaxed)),
             peak_resident_pages: counters.peak_resident_pages.load(Relaxed),

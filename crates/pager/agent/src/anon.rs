@@ -14,7 +14,8 @@ use crate::own::Retry;
 use crate::pagemap::Pagemap;
 use crate::pages::{Flag, Pages, State};
 use crate::program::Program;
-use crate::staging::{Staging, drop_pages};
+use crate::staging::{Staging, drop_pages, move_all_own};
+use crate::sums::Sums;
 use crate::syscall::advise;
 use alloc::vec::Vec;
 use linux_raw_sys::general::MADV_COLD;
@@ -29,12 +30,14 @@ pub(crate) struct Anon {
     accessed_bits: AccessedBits,
     /// Pages whose bits are to be cleared.
     queues: Queues,
+    /// Which pages need not be written.
+    sums: Sums,
 }
 
 impl Anon {
     /// Nothing is paged yet. `command` is known if this process has the memory for itself.
     pub(crate) fn open(control: &Control, command: Option<&OwnedFd>) -> Self {
-        Self { accessed_bits: AccessedBits::open(control, command), queues: Queues::default() }
+        Self { accessed_bits: AccessedBits::open(control, command), ..Self::default() }
     }
 }
 
@@ -43,6 +46,43 @@ impl Anon {
 fn clear_bits(start: usize, pages: usize) {
     // SAFETY: this leaves the contents as they are, whatever is mapped there.
     let _ = unsafe { advise(start, pages * PAGE_BYTES, MADV_COLD) };
+}
+
+impl Anon {
+    /// Pages with slots have been moved to the scales. Those that have changed go on to the end of
+    /// a batch. Returns how many have not.
+    fn compare(&mut self, work: &mut Work, pages: &[PageId], batch: usize) -> usize {
+        let scales = work.staging.scales();
+        let is_clean = |(index, &page)| self.sums.is_clean(page, scales + index * PAGE_BYTES);
+        let clean: Vec<bool> = pages.iter().enumerate().map(is_clean).collect();
+        let (mut index, mut left_clean) = (0, 0);
+        for part in clean.chunk_by(|one, other| one == other) {
+            let from = scales + index * PAGE_BYTES;
+            let end = work.staging.batches[batch].pages.len();
+            match part[0] {
+                true => drop_pages(from, part.len()),
+                false => {
+                    let to = work.staging.address(batch, end);
+                    move_all_own(work.program.staging_mover(), to, from, part.len());
+                }
+            }
+            for &page in &pages[index..index + part.len()] {
+                match work.pages.state(page).kept() {
+                    Some(slot) if part[0] => {
+                        left_clean += 1;
+                        work.pages.set(page, State::Stored(slot));
+                        continue;
+                    }
+                    Some(slot) => work.store.free(slot),
+                    None => {}
+                }
+                let place = work.staging.push(batch, page);
+                work.pages.set(page, State::Writing(place));
+            }
+            index += part.len();
+        }
+        left_clean
+    }
 }
 
 impl Backend for Anon {
@@ -87,11 +127,19 @@ impl Backend for Anon {
 
     fn take_out(&mut self, work: &mut Work, victims: &[PageId], batch: usize) -> Taken {
         let Some(from) = address_in_memory(work, victims[0]) else { return Taken::LEFT_ALONE };
+        let has_slot = |work: &Work, page| work.pages.state(page).kept().is_some();
+        let is_compared = has_slot(work, victims[0]);
         let mut run = 1;
-        while run < victims.len() && address_in_memory(work, victims[run]) == Some(from + run * PAGE_BYTES) {
+        while run < victims.len()
+            && has_slot(work, victims[run]) == is_compared
+            && address_in_memory(work, victims[run]) == Some(from + run * PAGE_BYTES)
+        {
             run += 1;
         }
-        let to = work.staging.address(batch, work.staging.batches[batch].pages.len());
+        let to = match is_compared {
+            true => work.staging.scales(),
+            false => work.staging.address(batch, work.staging.batches[batch].pages.len()),
+        };
         let is_mapped = work.pages.is_resident(victims[0]);
         let (mut unshared, mut retry) = (false, Retry::new());
         // Ends: AGAIN lasts only while a fork copies the pager's own areas, and every other error
@@ -115,11 +163,22 @@ impl Backend for Anon {
                 Some(error) => give_up(format_args!("a page in limbo cannot be evicted: {error}")),
             }
         };
+        if is_compared {
+            return Taken::Done { victims: moved, clean: self.compare(work, &victims[..moved], batch) };
+        }
         for &page in &victims[..moved] {
             let place = work.staging.push(batch, page);
             work.pages.set(page, State::Writing(place));
         }
         Taken::Done { victims: moved, clean: 0 }
+    }
+
+    fn keeps_slot(&mut self, page: PageId, contents: usize) -> bool {
+        self.sums.take(page, contents)
+    }
+
+    fn renamed(&mut self, old: PageId, new: PageId) {
+        self.sums.renamed(old, new);
     }
 
     /// The frames were the program's, and the kernel may still use them: see `staging`.
@@ -144,7 +203,7 @@ impl Backend for Anon {
     /// Neighbours are dealt with by one call.
     fn clear_queued(&mut self, pages: &mut Pages, queue: Queue, count: usize) {
         let mut shared = Vec::new();
-        let Self { accessed_bits, queues } = self;
+        let Self { accessed_bits, queues, .. } = self;
         let looks = queues.has_shared_pages;
         queues.drain(pages, (queue, count), |start, count| {
             clear_bits(start, count);

@@ -4,7 +4,8 @@
 //! | | `anon` | `memfd` |
 //! |---|---|---|
 //! | the program's memory | stays private and anonymous | becomes a shared mapping of a file in memory |
-//! | taking a page out | moves its frame to the staging area | copies it there, and only if it was written to |
+//! | taking a page out | moves its frame to the staging area | copies it there, if it was written to |
+//! | what was not written to | has its checksum (`sums`) | is still write-protected |
 //! | reference bits | the processor's (`exact_bits`), or in software, by unmapping pages to limbo (`bits`) | exact: a page that is mapped was referenced |
 //! | a fork | copies the state (`rest`) | ends the program once memory is paged |
 //!
@@ -111,9 +112,15 @@ pub(crate) trait Backend: Any {
     }
 
     /// Whether a page keeps the slot from which it was read, because it is known later whether the
-    /// page was written to.
-    fn keeps_slots(&self) -> bool {
+    /// page was written to. Its contents are at `contents`, in the pager's own memory.
+    fn keeps_slot(&mut self, page: PageId, contents: usize) -> bool {
+        let _ = (page, contents);
         false
+    }
+
+    /// A page that has kept its slot has another id from now on.
+    fn renamed(&mut self, old: PageId, new: PageId) {
+        let _ = (old, new);
     }
 
     /// Whether the program may have guards in its memory.

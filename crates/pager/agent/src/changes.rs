@@ -258,6 +258,9 @@ pub(crate) fn change_id(rooms: &mut Rooms, old: PageId, address: usize) {
         }
         _ => {}
     }
+    if state.kept().is_some() {
+        rooms.backend.renamed(old, new);
+    }
     rooms.choice.remove(old);
     rooms.memory.pages.set(old, State::Absent);
     rooms.memory.pages.set(new, state);

@@ -10,6 +10,9 @@ use sweephand_policy::PageId;
 /// Notes that a page is now in memory. The page that has been longest on its way to the policy gets
 /// there.
 pub(crate) fn arrive(rooms: &mut Rooms, page: PageId) {
+    if rooms.memory.is_kept(page) {
+        free_slot(rooms, page);
+    }
     if rooms.control.order.is_recording() {
         return set_out(rooms, page);
     }
@@ -94,7 +97,17 @@ pub(crate) fn withdraw(rooms: &mut Rooms, page: PageId) {
     rooms.choice.remove(page);
     rooms.memory.pages.mark(page, Flag::Condemned, false);
     rooms.memory.pages.mark(page, Flag::Arriving, false);
+    free_slot(rooms, page);
     rooms.memory.pages.set(page, State::Pinned);
+}
+
+/// A page in memory that is about to stay there has no use for its slot.
+fn free_slot(rooms: &mut Rooms, page: PageId) {
+    let state = rooms.memory.pages.state(page);
+    if let Some(slot) = state.kept() {
+        rooms.disk.store.free(slot);
+        rooms.memory.pages.set(page, state.without_slot());
+    }
 }
 
 /// Hands a page to the policy: first the fault, then the eviction that it needs, then the page. The

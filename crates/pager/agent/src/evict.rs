@@ -59,9 +59,10 @@ pub(crate) fn evict(rooms: &mut Rooms) -> usize {
     let to_write = rooms.disk.staging.batches[batch].pages.len();
     let evicted = to_write + clean;
     rooms.account.moved(evicted);
-    // Both counters change together and before the write, because the program may end at any time.
+    // The counters change together and before the write, because the program may end at any time.
     add(&rooms.control.counters.evictions, evicted as u64);
     add(&rooms.control.counters.pages_written, to_write as u64);
+    add(&rooms.control.counters.clean_evictions, clean as u64);
     match to_write {
         0 => rooms.disk.staging.batches[batch].phase = Phase::Free,
         _ => start_write(rooms, batch),

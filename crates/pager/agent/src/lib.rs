@@ -34,6 +34,7 @@
 //! | `rooms` | the agent's state: `memory`, `choice`, `disk`, `program` |
 //! | `backend`, `anon`, `memfd` | how pages leave memory and come back; the two ways |
 //! | `window` | the window of a recording; the file for its records |
+//! | `sums` | which pages still have the contents that the store has |
 //! | `tenant` | the lease of frames that the command lends |
 //! | `accessed_bits` | how the agent gets the program that reads accessed bits |
 //! | `live`, `bits`, `exact_bits` | the policy; reference bits in software, and exact ones |
@@ -120,6 +121,7 @@ pub mod staging;
 pub mod start;
 mod stock;
 pub mod store;
+mod sums;
 mod supervisor;
 mod symbols;
 mod syscall;

@@ -96,6 +96,15 @@ impl State {
         }
     }
 
+    /// The same state of a page that keeps no slot.
+    pub fn without_slot(self) -> Self {
+        match self {
+            Self::Resident { .. } => Self::RESIDENT,
+            Self::Limbo { .. } => Self::Limbo { kept: None },
+            _ => self,
+        }
+    }
+
     /// The state as a number of three bits and a word.
     fn pack(self) -> (u8, u32) {
         let optional = |slot: Option<Slot>| slot.map_or(0, |slot| slot + 1);

@@ -115,7 +115,12 @@ fn merge_file(rooms: &mut Rooms) {
     let Some(number) = rooms.disk.store.emptiest() else { return };
     for id in 0..rooms.memory.pages.ids() {
         let page = PageId(id);
-        let State::Stored(old) = rooms.memory.pages.state(page) else { continue };
+        let state = rooms.memory.pages.state(page);
+        if let Some(old) = state.kept().filter(|slot| store::location(*slot).0 == number) {
+            rooms.disk.store.free(old);
+            rooms.memory.pages.set(page, state.without_slot());
+        }
+        let State::Stored(old) = state else { continue };
         if store::location(old).0 == number {
             read_slot(rooms, old);
             let mut slots = Vec::with_capacity(1);

@@ -86,6 +86,9 @@ pub struct Staging {
     zeros: usize,
     /// Address of a page for transfers of single pages.
     scratch: usize,
+    /// Address of a batch's size where pages are compared with what the store has. All are missing
+    /// there but during a comparison.
+    scales: usize,
 }
 
 impl Staging {
@@ -108,12 +111,14 @@ impl Staging {
             limbo: vec![],
             zeros: own::map(batch_pages * PAGE_BYTES)?,
             scratch: own::map(PAGE_BYTES)?,
+            scales: own::map(batch_pages * PAGE_BYTES)?,
         })
     }
 
     /// Registers the areas with a userfaultfd for a new process, or after a fork.
     pub fn register(&self, staging: &Userfaultfd) -> Result<(), Errno> {
         staging.register(self.start, self.pages() * PAGE_BYTES)?;
+        staging.register(self.scales, self.batch_pages * PAGE_BYTES)?;
         self.limbo.iter().try_for_each(|&segment| staging.register(segment, SEGMENT_PAGES * PAGE_BYTES))
     }
 
@@ -196,6 +201,11 @@ impl Staging {
         self.scratch
     }
 
+    /// Address of a batch's size for pages that are compared with what the store has.
+    pub fn scales(&self) -> usize {
+        self.scales
+    }
+
     /// The address of a page in limbo.
     pub fn limbo(&mut self, page: PageId, staging: &Userfaultfd) -> usize {
         let segment = page.index() / SEGMENT_PAGES;
@@ -272,18 +282,25 @@ pub(crate) fn copy_own(uffd: &Userfaultfd, to: usize, from: usize) {
     }
 }
 
-/// Moves a page within the pager's own areas. Ends: the kernel asks for another try only while a
-/// fork copies these areas, or while it has the page for a moment itself, or as `Retry` says.
+/// Moves a page within the pager's own areas.
 pub(crate) fn move_own(mover: Mover<'_>, to: usize, from: usize) {
-    let mut retry = own::Retry::new();
-    loop {
-        // SAFETY: this moves a frame of the pager itself to a place where a page is missing.
-        match unsafe { mover.give(to, from, PAGE_BYTES) }.error {
-            None => break,
+    move_all_own(mover, to, from, 1);
+}
+
+/// Moves pages within the pager's own areas. Ends: the kernel asks for another try only while a
+/// fork copies these areas, or while it has a page for a moment itself, or as `Retry` says.
+pub(crate) fn move_all_own(mover: Mover<'_>, to: usize, from: usize, pages: usize) {
+    let (mut done, mut retry) = (0, own::Retry::new());
+    while done < pages * PAGE_BYTES {
+        // SAFETY: this moves frames within the pager's own areas, to where pages are missing.
+        let progress = unsafe { mover.give(to + done, from + done, pages * PAGE_BYTES - done) };
+        done += progress.bytes;
+        match progress.error {
+            None => {}
             Some(Errno::AGAIN | Errno::BUSY) => kernel::sched_yield(),
             // The kernel may need a page table.
             Some(Errno::NOMEM) if retry.wait() => {}
-            Some(error) => give_up(format_args!("a page cannot be moved to limbo: {error}")),
+            Some(error) => give_up(format_args!("a page of the pager's own cannot be moved: {error}")),
         }
     }
 }

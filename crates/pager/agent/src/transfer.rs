@@ -391,8 +391,8 @@ fn install(rooms: &mut Rooms, batch: usize, first: usize) -> usize {
     };
     for index in first..first + installed {
         let entry = &rooms.disk.staging.batches[batch];
-        let (page, slot) = (entry.pages[index], entry.slots[index]);
-        let kept = end_reading(rooms, slot);
+        let page = entry.pages[index];
+        let kept = end_reading(rooms, batch, index);
         rooms.memory.pages.set(page, State::Resident { kept });
         came_in(rooms, page, awaited);
     }
@@ -403,23 +403,25 @@ fn install(rooms: &mut Rooms, batch: usize, first: usize) -> usize {
 /// a thread touches it, the agent reads the next window. A thread that came to the page meanwhile
 /// is woken and faults again.
 fn leave_trigger(rooms: &mut Rooms, batch: usize, index: usize) {
-    let entry = &rooms.disk.staging.batches[batch];
-    let (page, slot, from) =
-        (entry.pages[index], entry.slots[index], rooms.disk.staging.address(batch, index));
+    let page = rooms.disk.staging.batches[batch].pages[index];
+    let from = rooms.disk.staging.address(batch, index);
     let limbo = rooms.limbo(page);
     copy_own(&rooms.program.staging_uffd, limbo, from);
-    let kept = end_reading(rooms, slot);
+    let kept = end_reading(rooms, batch, index);
     rooms.memory.pages.set(page, State::Limbo { kept });
     rooms.memory.pages.mark(page, Flag::Trigger, true);
     came_in(rooms, page, false);
     rooms.program.wake(rooms.memory.pages.address(page));
 }
 
-/// A page has been read. Returns what it keeps of the slot from which it was read. If it is not
-/// known later whether the page was written to, that is nothing, and the slot is freed.
-fn end_reading(rooms: &mut Rooms, slot: Slot) -> Option<Slot> {
+/// A page of a batch has been read. Returns the slot from which it was read if it keeps that. If it
+/// is not known later whether the page was written to, it does not, and the slot is freed.
+fn end_reading(rooms: &mut Rooms, batch: usize, index: usize) -> Option<Slot> {
     rooms.disk.incoming -= 1;
-    let keeps = rooms.backend.keeps_slots();
+    let staging = &rooms.disk.staging;
+    let entry = &staging.batches[batch];
+    let (page, slot) = (entry.pages[index], entry.slots[index]);
+    let keeps = rooms.backend.keeps_slot(page, staging.address(batch, index));
     if !keeps {
         rooms.disk.store.free(slot);
     }

@@ -178,6 +178,8 @@ pub struct Counters {
     pub pages_read: AtomicU64,
     /// Pages written to the store.
     pub pages_written: AtomicU64,
+    /// Pages evicted without a write, because the store has their contents.
+    pub clean_evictions: AtomicU64,
     /// Largest number of resident pages of a process, by the pager's count.
     pub peak_resident_pages: AtomicU64,
     /// Largest number of pages that the policy of a process had.

@@ -10,6 +10,7 @@ use rustix::io::{Errno, pread, pwrite};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{PidfdGetfdFlags, Signal, getpid, kill_process};
+use xxhash_rust::xxh3::xxh3_64_with_secret;
 
 pub use rustix::event::{PollFd, poll};
 pub use rustix::fs::{fallocate, openat};
@@ -151,6 +152,35 @@ pub unsafe fn write_at(
 ) -> Result<usize, Errno> {
     // SAFETY: as the caller promises.
     pwrite(file, unsafe { core::slice::from_raw_parts(address as *const u8, length) }, offset)
+}
+
+/// The keys of a checksum.
+#[derive(Debug)]
+pub struct SumKeys([[u8; 192]; 2]);
+
+impl SumKeys {
+    /// Keys that nobody else has.
+    pub fn random() -> Self {
+        let mut keys = [[0; 192]; 2];
+        for key in &mut keys {
+            let arguments = [key.as_mut_ptr() as usize, key.len(), 0, 0, 0, 0];
+            // SAFETY: the kernel writes to the key.
+            let length = unsafe { call(raw::__NR_getrandom, arguments) };
+            assert_eq!(length, key.len() as isize, "the kernel has random bytes once it has booted");
+        }
+        Self(keys)
+    }
+}
+
+/// The checksum of a page.
+///
+/// # Safety
+/// Nothing may change the page meanwhile.
+pub unsafe fn sum_page(address: usize, keys: &SumKeys) -> u64 {
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, sweephand_uffd::PAGE_BYTES) };
+    let [one, other] = keys.0.each_ref().map(|key| xxh3_64_with_secret(bytes, key));
+    one ^ other
 }
 
 #[cfg(test)]

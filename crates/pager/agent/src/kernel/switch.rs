@@ -211,6 +211,18 @@ pub fn unshare(address: usize) -> Result<(), Errno> {
     }
 }
 
+pub use real::SumKeys;
+
+/// # Safety
+/// As for the real one.
+pub unsafe fn sum_page(address: usize, keys: &SumKeys) -> u64 {
+    match is_on() {
+        true => simulated::sum_page(address),
+        // SAFETY: as the caller promises.
+        false => unsafe { real::sum_page(address, keys) },
+    }
+}
+
 pub fn thread_number() -> u32 {
     match is_on() {
         true => simulated::thread_number(),

@@ -315,7 +315,7 @@ impl Backend for Memfd {
         true
     }
 
-    fn keeps_slots(&self) -> bool {
+    fn keeps_slot(&mut self, _: PageId, _: usize) -> bool {
         true
     }
 

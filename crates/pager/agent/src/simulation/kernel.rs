@@ -524,6 +524,18 @@ pub(crate) fn map_own(bytes: usize) -> usize {
     })
 }
 
+/// The checksum of a page of the pager's own. Different contents have different ones.
+pub(crate) fn sum_page(address: usize) -> u64 {
+    const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
+    with(|world| {
+        let Some(content) = world.memory.peek(world.space(), address) else {
+            world.model.fail("the pager has read a page of its own that is missing");
+            return KEY;
+        };
+        content ^ KEY
+    })
+}
+
 /// Opens a file of `/proc`. There are those that the agent cannot do without.
 pub(crate) fn open_proc(path: &CStr) -> Result<OwnedFd, Errno> {
     match path.to_bytes() {
