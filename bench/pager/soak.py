@@ -34,6 +34,10 @@ for name in sys.argv[1:]:
     suite = unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module("test." + name))
     suite.run(Outcomes())
 """
+# The programs of the tests that do what a pager must survive: threads, forks, moves, drops, guards,
+# signals, strange ends, pages that devices and pipes hold. They check all that they find.
+CHECKED = {"mostly": ["24 20 reads", "24 20 writes"], "threads": ["32 4 20000"], "changes": ["32 400 1"], "moves": ["16 4 500", "16 2 300 100"],
+           "forks": ["32 3 2"], "forklocks": ["32 30"], "signals": ["32 100 20"], "ends": ["48 leader", "48 exec", "48 cancelled"]}
 SUITES = ["test_dict test_list test_set test_tuple test_sort", "test_bytes test_array test_memoryview",
           "test_json test_pickle test_zlib", "test_unicode test_re", "test_heapq test_bisect test_deque test_collections",
           "test_long test_decimal"]
@@ -77,6 +81,9 @@ select key, id from item order by key desc limit 1000;
         "gnuplot": ["gnuplot", "-e", "set terminal svg; plot 'points.dat' using 1:2 with lines, '' using 1:3 with lines"],
         "gap": ["/usr/lib/x86_64-linux-gnu/gap/gap", "-l", "/usr/lib/gap;/usr/share/gap", "-A", "-q", "--nointeract", "groups.g"],
     }
+    for name, cases in CHECKED.items():
+        subprocess.run(["gcc", "-O2", "-pthread", "-o", directory / name, ROOT / f"crates/cli/tests/programs/{name}.c"], check=True)
+        jobs |= {f"{name} {case}": [str(directory / name), *case.split()] for case in cases}
     (directory / "groups.g").write_text("Print(Length(ConjugacyClasses(SymmetricGroup(6))), \"\\n\");\nQUIT;\n")
     missing = [name for name, command in jobs.items() if not shutil.which(command[0])]
     for name in missing:
@@ -109,6 +116,43 @@ def run(command, directory, output, seconds):
             time.sleep(0.02)
 
 
+def kill_one(command, directory, output, seconds, chance):
+    """Starts a run, and kills one of its processes after a while: the command, or one that has its
+    agent, or the process that tidies up. Returns what is left of it ten seconds later, or None if
+    the run had ended by itself before."""
+    with open(output, "wb") as file, open(f"{output}.errors", "wb") as errors:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=errors, cwd=directory, start_new_session=True)
+    time.sleep(seconds)
+    if child.poll() is not None:
+        return None
+    mine, new = session(child.pid), list(pathlib.Path("/run").glob(f"sweephand-{child.pid}-*"))
+    try:
+        os.kill(chance.choice([child.pid, chance.choice(mine)]), signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    end = time.monotonic() + GRACE_SECONDS
+    while time.monotonic() < end and (child.poll() is None or session(child.pid) or any(path.exists() for path in new)):
+        time.sleep(0.1)
+    left = [f"process {process}" for process in session(child.pid)] + [str(path) for path in new if path.exists()]
+    for process in session(child.pid):
+        os.kill(process, signal.SIGKILL)
+    child.wait()
+    return left
+
+
+def session(leader):
+    """The processes of a session that have not ended."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split() if entry.name.isdigit() else []
+        except OSError:
+            continue
+        if fields and int(fields[3]) == leader and fields[0] not in "ZX":
+            found.append(int(entry.name))
+    return found
+
+
 def read_counts(stats):
     """The counts that a run has left, and no more of them."""
     counts = json.loads(stats.read_text()) if stats.exists() else {}
@@ -125,6 +169,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bound", type=float, default=300, help="seconds for a run, if the kernel does not take long itself")
     parser.add_argument("--factor", type=float, default=4, help="a run may take as many times what the kernel takes in as much memory")
+    parser.add_argument("--kills", type=int, default=0, help="kill a process of one run in so many")
     parser.add_argument("--directory", default="/var/tmp", help="a directory on a disk")
     parser.add_argument("--sweephand", default=str(ROOT / "target/release/sweephand"))
     args = parser.parse_args()
@@ -170,6 +215,14 @@ def main():
                        *chance.choice([[], [], ["--prefetch", "off"], ["--prefetch", "8"], ["--io", "sync"]])]
             output = kept / f"output.{number}"
             command = [args.sweephand, "run", *options, "--stats", str(stats), "--", *jobs[name]]
+            if args.kills and chance.randrange(args.kills) == 0:
+                left = kill_one(command, kept, output, chance.uniform(0.05, 3), chance)
+                verdict = "ended before it was killed" if left is None else f"LEFT BEHIND {left}" if left else "killed, nothing left"
+                runs[verdict] += 1
+                print(f"{number:4} {name:55} {verdict}", flush=True)
+                if left:
+                    findings.append(f"cd {kept} && {shlex.join(command)}\n    {verdict}")
+                continue
             start = time.monotonic()
             status, _ = run(command, kept, output, bound[name])
             seconds, counts = time.monotonic() - start, read_counts(stats)
