@@ -768,6 +768,37 @@ fn processors_are_kept_awake_if_that_is_asked_for() {
 }
 
 /// The program checks every word, so any zero that it read would be told.
+/// A process of its own removes what a run needed. If it is killed, the command has another do so.
+#[test]
+fn nothing_is_left_if_the_process_that_tidies_up_is_killed() {
+    if !can_page() {
+        return;
+    }
+    let mut command = run(&["--memory", "16MiB", "--policy", "clock"]);
+    let run = command.args(["--", "sleep", "2"]).stderr(Stdio::piped()).spawn().unwrap();
+    let is_it = |pid: &u32| {
+        let file = |name| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        file("cmdline").contains("sweephand-tidy") && file("stat").contains(&format!(" {} ", run.id()))
+    };
+    let pids = || {
+        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
+    };
+    let end = Instant::now() + Duration::from_secs(1);
+    let tidy =
+        std::iter::repeat_with(|| pids().find(is_it)).find(|pid| pid.is_some() || Instant::now() > end);
+    let tidy: u32 = tidy.flatten().expect("there is one from the start");
+    let kill = Command::new("kill").args(["-KILL", &tidy.to_string()]).status();
+    assert!(kill.unwrap().success());
+    let id = run.id();
+    let output = run.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    let is_left = |place: &str| {
+        let names = fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(&format!("sweephand-{id}-"))).count()
+    };
+    assert_eq!(["/run", "/sys/fs/cgroup/memory", "/sys/fs/cgroup"].map(is_left), [0; 3]);
+}
+
 #[test]
 fn when_the_pager_or_the_command_is_killed_the_program_dies_without_a_wrong_byte() {
     if !can_page() {

@@ -9,9 +9,9 @@
 //! (`Documentation/virt/guest-halt-polling.rst` in Linux); some machines are set up without. A run
 //! under the kernel's own replacement gets the same.
 //!
-//! What is left if this process is killed too: `sweephand-PID-N` among the cgroups (`rmdir`),
-//! `sweephand-PID-N.swap` where the backing store would be (`swapoff`, `rm`),
-//! `sweephand-PID-RANDOM` where `run_directory` says (`rm -r`).
+//! If the process is killed, the command starts another one at its end. What is left if both are
+//! killed: `sweephand-PID-N` among the cgroups (`rmdir`), `sweephand-PID-N.swap` where the backing
+//! store would be (`swapoff`, `rm`), `sweephand-PID-RANDOM` where `run_directory` says (`rm -r`).
 
 use crate::cgroup::Cgroup;
 use crate::run_directory::RunDirectory;
@@ -102,11 +102,30 @@ pub(crate) fn wait_for_polling() {
     }
 }
 
+/// Starts the process that runs `SCRIPT`, which says what its arguments are.
+fn start_shell(arguments: &[OsString]) -> io::Result<Child> {
+    Command::new("/bin/sh")
+        .args(["-c", SCRIPT, "sweephand-tidy"])
+        .args(arguments)
+        // Nothing of the user's environment says how a shell does this.
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .current_dir("/")
+        // So that the terminal's signals do not reach it.
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
 /// The process that removes a cgroup, a swap file and a run's directory, once this one has ended or
 /// does not need them any more.
 #[derive(Debug)]
 pub(crate) struct Tidy {
     shell: Option<Child>,
+    /// What the shell was started with.
+    arguments: Vec<OsString>,
     /// How to remove by hand what it could not.
     by_hand: String,
 }
@@ -119,22 +138,15 @@ impl Tidy {
         directory: Option<&RunDirectory>,
     ) -> io::Result<Self> {
         let path = |path: Option<&Path>| path.map_or_else(OsString::new, OsString::from);
-        let started = Command::new("/bin/sh")
-            .args(["-c", SCRIPT, "sweephand-tidy"])
-            .args([path(cgroup.map(Cgroup::path)), path(cgroup.map(Cgroup::home)), path(swap)])
-            .arg(path(directory.map(RunDirectory::path)))
-            .args([HALT_POLL, HALT_POLL_NS])
-            // Nothing of the user's environment says how a shell does this.
-            .env_clear()
-            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .current_dir("/")
-            // So that the terminal's signals do not reach it.
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let shell = started.inspect_err(|_| {
+        let arguments = vec![
+            path(cgroup.map(Cgroup::path)),
+            path(cgroup.map(Cgroup::home)),
+            path(swap),
+            path(directory.map(RunDirectory::path)),
+            HALT_POLL.into(),
+            HALT_POLL_NS.into(),
+        ];
+        let shell = start_shell(&arguments).inspect_err(|_| {
             // No process is in it yet.
             cgroup.map(|cgroup| std::fs::remove_dir(cgroup.path()));
         })?;
@@ -142,7 +154,7 @@ impl Tidy {
         let cgroup = cgroup.map(|cgroup| format!("rmdir {}", cgroup.path().display()));
         let directory = directory.map(|directory| format!("rm -r {}", directory.path().display()));
         let by_hand: Vec<String> = [swap, cgroup, directory].into_iter().flatten().collect();
-        Ok(Self { shell: Some(shell), by_hand: by_hand.join("; ") })
+        Ok(Self { shell: Some(shell), arguments, by_hand: by_hand.join("; ") })
     }
 
     /// Removes everything now. Processes of the program that are left go on, without a limit.
@@ -151,10 +163,18 @@ impl Tidy {
     }
 
     fn end(&mut self, how: &[u8]) {
-        let Some(mut shell) = self.shell.take() else { return };
-        // The pipe is closed with the child's standard input, here or in `wait`.
-        let sent = shell.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(how));
-        if sent.is_err() || !shell.wait().is_ok_and(|status| status.success()) {
+        let Some(shell) = self.shell.take() else { return };
+        let tell = |mut shell: Child| {
+            // The pipe is closed with the child's standard input, here or in `wait`. A shell that
+            // cannot be told has been killed, which its status says.
+            let _ = shell.stdin.take().map(|mut stdin| stdin.write_all(how));
+            shell.wait()
+        };
+        let mut status = tell(shell);
+        if status.as_ref().is_ok_and(|status| status.code().is_none()) {
+            status = start_shell(&self.arguments).and_then(tell);
+        }
+        if !status.is_ok_and(|status| status.success()) {
             // If standard error cannot be written, the message is lost.
             let _ = writeln!(
                 std::io::stderr(),
