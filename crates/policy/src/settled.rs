@@ -164,6 +164,7 @@ impl<P: Policy<Model = VmModel>> Policy for Settled<P> {
 
     #[inline]
     fn prefetch(&self, page: PageId) {
+        self.window.came_in.prefetch(page);
         self.policy.prefetch(page);
     }
 

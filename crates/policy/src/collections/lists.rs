@@ -199,7 +199,7 @@ impl<const N: usize, L: Neighbours> Lists<N, L> {
 
     #[inline]
     fn unlink(&mut self, list: usize, page: PageId) {
-        let [previous, next] = [PREVIOUS, NEXT].map(|way| self.neighbour(page, way));
+        let (previous, next) = (self.neighbour(page, PREVIOUS), self.neighbour(page, NEXT));
         match previous {
             NIL => self.ends[list].front = next,
             previous => self.join(previous, NEXT, next),

@@ -55,6 +55,13 @@ impl<T: Copy + Default> PageMap<T> {
         self.values.resize(len, T::default());
     }
 
+    /// Changes the values of all covered pages.
+    pub fn change_all(&mut self, mut change: impl FnMut(T) -> T) {
+        for value in &mut self.values {
+            *value = change(*value);
+        }
+    }
+
     /// All covered pages with their values, in id order.
     pub fn iter(&self) -> impl Iterator<Item = (PageId, T)> + '_ {
         self.values.iter().enumerate().map(|(id, &value)| (PageId(id as u32), value))

@@ -47,12 +47,9 @@ struct Model {
     experts: Vec<Expert>,
     memory: BTreeSet<u32>,
     /// The pages in memory that the leader does not hold.
-    given_up: Vec<u32>,
-    /// The place in `given_up` of the page to look at next; 0 if there is none.
-    looked_at: usize,
-    /// The pages in memory that the leader holds and another expert does not, from the next to look
-    /// at on.
-    kept: Vec<u32>,
+    given_up: Watched,
+    /// The pages in memory that the leader holds and another expert does not.
+    kept: Watched,
     leader: usize,
     rest: usize,
     /// Events so far: faults, and looks that found a miss.
@@ -61,34 +58,51 @@ struct Model {
     margin: f64,
 }
 
+/// Pages that are looked at in turn.
+#[derive(Default)]
+struct Watched {
+    pages: Vec<u32>,
+    /// The place of the page to look at next; 0 if there is none.
+    next: usize,
+}
+
+impl Watched {
+    /// Adds a page, or takes it away, if that is not done.
+    fn set(&mut self, page: u32, belongs: bool) {
+        match self.pages.iter().position(|&other| other == page) {
+            None if belongs => self.pages.push(page),
+            Some(place) if !belongs => {
+                self.pages.remove(place);
+                self.next -= usize::from(place < self.next);
+                self.wrap();
+            }
+            _ => {}
+        }
+    }
+
+    fn look(&mut self) -> Option<u32> {
+        let page = self.pages.get(self.next).copied()?;
+        self.next += 1;
+        self.wrap();
+        Some(page)
+    }
+
+    /// Behind the last page comes the first.
+    fn wrap(&mut self) {
+        if self.next == self.pages.len() {
+            self.next = 0;
+        }
+    }
+}
+
 impl Model {
     /// Files a page where it belongs now.
     fn file(&mut self, page: u32) {
         let in_memory = self.memory.contains(&page);
         let held = self.experts[self.leader].holds.contains(&page);
         let by_all = self.experts.iter().all(|expert| expert.holds.contains(&page));
-        if let Some(place) = self.given_up.iter().position(|&other| other == page)
-            && (held || !in_memory)
-        {
-            self.given_up.remove(place);
-            self.looked_at -= usize::from(place < self.looked_at);
-            self.wrap();
-        } else if in_memory && !held && !self.given_up.contains(&page) {
-            self.given_up.push(page);
-        }
-        let kept = in_memory && held && !by_all;
-        if !kept {
-            self.kept.retain(|&other| other != page);
-        } else if !self.kept.contains(&page) {
-            self.kept.push(page);
-        }
-    }
-
-    /// Behind the last page comes the first.
-    fn wrap(&mut self) {
-        if self.looked_at == self.given_up.len() {
-            self.looked_at = 0;
-        }
+        self.given_up.set(page, in_memory && !held);
+        self.kept.set(page, in_memory && held && !by_all);
     }
 
     fn miss(&mut self, number: usize, page: u32) {
@@ -122,7 +136,7 @@ impl Model {
     /// The page given up first that has not been referenced since.
     fn find_victim(&mut self) -> u32 {
         loop {
-            match self.given_up.first().copied() {
+            match self.given_up.pages.first().copied() {
                 Some(page) if self.look_at(page) => {}
                 Some(page) => return page,
                 // The leader holds what memory holds: it gives up a page more.
@@ -148,16 +162,15 @@ impl Model {
             // Of equals the first: sums differ by what rounding does.
             let is_least = |score: &f64| *score - least < 1e-9;
             self.leader = scores.iter().position(is_least).expect("one of them");
-            self.rest = (self.given_up.len() + self.kept.len()) / 16;
-            self.looked_at = 0;
+            self.rest = (self.given_up.pages.len() + self.kept.pages.len()) / 16;
             let holds = &self.experts[self.leader].holds;
             let split = |pages: &[u32]| -> (Vec<u32>, Vec<u32>) {
                 pages.iter().partition(|page| holds.contains(page))
             };
             let ((now_kept, still_given_up), (still_kept, now_given_up)) =
-                (split(&self.given_up), split(&self.kept));
-            self.given_up = [still_given_up, now_given_up].concat();
-            self.kept = [still_kept, now_kept].concat();
+                (split(&self.given_up.pages), split(&self.kept.pages));
+            self.given_up = Watched { pages: [still_given_up, now_given_up].concat(), next: 0 };
+            self.kept = Watched { pages: [still_kept, now_kept].concat(), next: 0 };
         }
     }
 }
@@ -184,9 +197,8 @@ pub fn auto(arguments: &Arguments, frames: usize, references: &[u32], objects: u
     let mut model = Model {
         experts: given.arguments.value("experts").split('+').map(make).collect(),
         memory: BTreeSet::new(),
-        given_up: Vec::new(),
-        looked_at: 0,
-        kept: Vec::new(),
+        given_up: Watched::default(),
+        kept: Watched::default(),
         leader: 0,
         rest: 0,
         time: 0,
@@ -209,13 +221,8 @@ fn access(model: &mut Model, frames: usize, polls: usize, page: u32) -> Step {
         return Step::hit();
     }
     for poll in 0..polls {
-        if poll % 2 == 1 && !model.kept.is_empty() {
-            model.kept.rotate_left(1);
-            model.look_at(*model.kept.last().expect("it is not empty"));
-        } else if poll % 2 == 0 && !model.given_up.is_empty() {
-            let page = model.given_up[model.looked_at];
-            model.looked_at += 1;
-            model.wrap();
+        let watched = if poll % 2 == 0 { &mut model.given_up } else { &mut model.kept };
+        if let Some(page) = watched.look() {
             model.look_at(page);
         }
     }

@@ -174,6 +174,13 @@ impl Policy for LifoPlus {
         false
     }
 
+    #[inline]
+    fn prefetch(&self, page: PageId) {
+        self.flags.prefetch(page);
+        self.objects.prefetch(page);
+        self.lists.prefetch(page);
+    }
+
     fn remove(&mut self, page: PageId) {
         if self.is_resident(page) {
             self.lists.remove(CLOCK, Node::first(page));

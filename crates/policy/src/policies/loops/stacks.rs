@@ -141,7 +141,7 @@ impl Stacks {
     /// Takes a node out of the stack that it is in. A pointer at it moves on.
     #[inline]
     pub(super) fn remove(&mut self, stack: u32, node: Node) {
-        let [above, below] = [ABOVE, BELOW].map(|way| neighbour(&self.links, node, way));
+        let (above, below) = (neighbour(&self.links, node, ABOVE), neighbour(&self.links, node, BELOW));
         let stack = &mut self.stacks[stack as usize];
         stack.len -= 1;
         if stack.len == 0 {
@@ -154,6 +154,12 @@ impl Stacks {
             }
             join(&mut self.links, above, below);
         }
+    }
+
+    /// Asks for the links of a page that will be looked at soon.
+    #[inline]
+    pub(super) fn prefetch(&self, page: PageId) {
+        self.links.prefetch(page);
     }
 
     /// A stack's pages from the top down.

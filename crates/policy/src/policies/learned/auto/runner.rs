@@ -71,6 +71,17 @@ impl Runner {
         with_policy!(self, policy => policy.insert(reference, mmu))
     }
 
+    #[inline(always)]
+    pub(super) fn prefetch(&self, page: PageId) {
+        match self {
+            Runner::ClockPro(policy) => policy.prefetch(page),
+            Runner::LifoPlus(policy) => policy.prefetch(page),
+            Runner::EeClock(policy) => policy.prefetch(page),
+            // The others have nothing to fetch that a page leads to.
+            _ => {}
+        }
+    }
+
     pub(super) fn remove(&mut self, page: PageId) {
         with_policy!(self, policy => policy.remove(page));
     }
