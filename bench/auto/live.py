@@ -4,7 +4,6 @@ pages are read, and how long does it take? Takes the options of ../pager/program
 work, and needs root. `--judge FILE.csv ...` compares `auto` with the best policy of each cell. See
 README.md."""
 
-import csv
 import statistics
 import sys
 from pathlib import Path
@@ -39,11 +38,9 @@ FIVE = [
 def judge(paths):
     """`auto` beside the best policy of each cell, by pages read."""
     cells = {}
-    for path in paths:
-        with open(path, newline="") as file:
-            for row in csv.DictReader(file):
-                if row["variant"] != "native":
-                    cells.setdefault((row["program"], row["part"]), {}).setdefault(row["variant"], []).append(row)
+    for row in programs.read_rows(paths):
+        if row["variant"] != "native":
+            cells.setdefault((row["program"], row["part"]), {}).setdefault(row["variant"], []).append(row)
     print("| program | part | best | its pages | auto | over the best | auto s | its s | clock-pro s |\n|---|---:|---|" + "---:|" * 6)
     good = {}
     for (program, part), of in cells.items():

@@ -201,11 +201,7 @@ def main():
     parser.add_argument("-o", "--output")
     args = parser.parse_args()
     if args.show:
-        rows = []
-        for path in args.show:
-            with open(path, newline="") as file:
-                rows += csv.DictReader(file)
-        return show(rows)
+        return show(programs.read_rows(args.show))
     if os.geteuid():
         sys.exit("run this as root: it reads the processor's reference bits")
     path = args.output or HERE / f"results/live-beside-simulated-{datetime.date.today().isoformat()}.csv"

@@ -611,6 +611,15 @@ def print_table(titles, lines):
                                 for column, (word, width) in enumerate(zip(line, widths, strict=True))) + " |")
 
 
+def read_rows(paths):
+    """The rows of earlier results."""
+    rows = []
+    for path in paths:
+        with open(path, newline="") as file:
+            rows += csv.DictReader(file)
+    return rows
+
+
 def summarise(rows):
     """The tables of README.md: every cell, the means, and where the kernel or a variant failed."""
     variants = list(dict.fromkeys(row["variant"] for row in rows if row["variant"] not in ("native", "kernel")))
@@ -679,11 +688,7 @@ def main():
     parser.add_argument("-o", "--output")
     args = parser.parse_args()
     if args.show:
-        rows = []
-        for name in args.show:
-            with open(name, newline="") as file:
-                rows += csv.DictReader(file)
-        summarise(rows)
+        summarise(read_rows(args.show))
         return
     if os.geteuid():
         sys.exit("run this as root: it makes a memory cgroup and a swap file")
