@@ -58,10 +58,10 @@ def main():
             before = ["taskset", "-c", str(max(os.sched_getaffinity(0)))] if condition == "one" else []
             if variant == "native":
                 return measure([*before, *program]), {}
-            how = ["--kernel"] if variant == "kernel" else ["--policy", variant]
-            backend = [] if variant == "kernel" else ["--backend", args.backend]
+            alone = {"kernel": ["--kernel"], "default": []}
+            how = alone.get(variant) if variant in alone else ["--policy", variant, "--backend", args.backend]
             awake = ["--awake"] if condition == "awake" else []
-            options = ["run", "--memory", f"{memory_mib}MiB", *how, *backend, *awake, "--swap", args.directory,
+            options = ["run", "--memory", f"{memory_mib}MiB", *how, *awake, "--swap", args.directory,
                        "--stats", stats, "--"]
             seconds = measure([*before, sweephand, *options, *program])
             return seconds, json.loads(stats.read_text())
@@ -81,7 +81,7 @@ def main():
                         loops, counts = run(variant, condition, limit, workload, 2 * limit, 4, threads)
                         seconds = statistics.median(loops)
                     # Rows of one file tell backends and conditions apart by the variant.
-                    is_anon = args.backend == "anon" or variant in ("native", "kernel")
+                    is_anon = args.backend == "anon" or variant in ("native", "kernel", "default")
                     name = " ".join([variant, *([] if is_anon else [args.backend]),
                                      *([] if condition == "plain" else [condition])])
                     rows.append({

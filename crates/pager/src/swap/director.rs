@@ -34,6 +34,11 @@ use sweephand_policy::registry::{Registered, VmVisitor};
 use sweephand_policy::{ArgumentError, Arguments, Leader, NEVER, PageId, Policy, Reference, VmModel};
 use sweephand_uffd::{PRESENT, SWAPPED};
 
+/// How the director stands beside other threads while the policy chooses, and while the kernel
+/// does, see `nice(2)`. On a busy machine, programs would take pages faster than it finds victims.
+/// Read-ahead can wait.
+const PRIORITY_DIRECTING: i32 = -15;
+const PRIORITY_BESIDE: i32 = 0;
 /// How often the director looks whether the program still fits.
 const FIT_PERIOD: Duration = Duration::from_millis(1);
 /// The longest turn while something happens, and while nothing does.
@@ -87,6 +92,8 @@ pub(super) struct Counts {
     pub(super) unused_ahead: u64,
     pub(super) resident: usize,
     pub(super) peak_resident: usize,
+    /// Most memory that the director itself has taken, about.
+    pub(super) peak_own_bytes: usize,
     pub(super) objects: u64,
     pub(super) hand_steps: u64,
     pub(super) leader: Option<Leader>,
@@ -251,6 +258,12 @@ impl Turns {
     }
 }
 
+/// Only root may raise the priority. Without that, the limit of a program that was started here
+/// still holds.
+fn set_priority(priority: i32) {
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), priority);
+}
+
 fn is_told_to_stop(stop: &OwnedFd) -> bool {
     rustix::io::read(stop, &mut [0; 8]).is_ok()
 }
@@ -323,6 +336,7 @@ impl Director {
             return;
         }
         self.watch();
+        set_priority(PRIORITY_DIRECTING);
         // The first turn's policy is there already.
         let is_first = self.counts.directed.is_zero();
         // A policy that cannot be made has been refused before.
@@ -363,6 +377,7 @@ impl Director {
     /// The kernel chooses from now on.
     fn let_go(&mut self) {
         let Some(since) = self.directs_since.take() else { return };
+        set_priority(PRIORITY_BESIDE);
         self.counts.directed += since.elapsed();
         self.earlier_steps += self.policy.hand_steps();
         self.publish();
@@ -634,6 +649,7 @@ impl Director {
         let steps = if self.directs_since.is_some() { self.policy.hand_steps() } else { 0 };
         self.counts.hand_steps = self.earlier_steps + steps;
         self.counts.leader = self.policy.leader();
+        self.counts.peak_own_bytes = self.counts.peak_own_bytes.max(self.own_bytes());
         (self.counts.user, self.counts.system) = crate::usage::of_this_thread();
         let mut shown = self.counts;
         shown.unused_ahead = self.history.unused();

@@ -51,6 +51,7 @@ mod payoff;
 mod streams;
 mod trial;
 
+use crate::PAGE_BYTES;
 use crate::accessed::ProcessBits;
 use crate::error::{RunError, system};
 use crate::kernel::{KernelMemory, KernelRun};
@@ -79,9 +80,6 @@ pub struct SwapRun {
     director: Director,
 }
 
-/// How the director's thread stands beside other threads, see `nice(2)`.
-const PRIORITY: i32 = -15;
-
 /// The director's thread.
 struct Director {
     counts: Arc<Mutex<Counts>>,
@@ -96,12 +94,7 @@ impl Director {
         let stop = stop.map_err(|error| system("eventfd".into())(error.into()))?;
         let counts = Arc::new(Mutex::new(Counts::default()));
         let parts = parts(stop.try_clone().map_err(system("eventfd".into()))?, Arc::clone(&counts));
-        let thread = thread::Builder::new().name("director".to_string()).spawn(move || {
-            // On a busy machine, programs would take pages faster than it finds victims. Only
-            // root may do this, and the limit of a program that was started so holds without it.
-            let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), PRIORITY);
-            direct(parts);
-        });
+        let thread = thread::Builder::new().name("director".to_string()).spawn(move || direct(parts));
         let thread = thread.map_err(system("a thread cannot be started".into()))?;
         Ok(Self { counts, stop, thread: Mutex::new(Some(thread)) })
     }
@@ -252,6 +245,7 @@ fn add(statistics: &mut Statistics, policy: &str, counts: Counts) {
     statistics.unasked_pages = Some(counts.asked_ahead);
     statistics.unused_pages = Some(counts.unused_ahead);
     statistics.objects = Some(counts.objects);
+    statistics.peak_pager_pages = Some(counts.peak_own_bytes.div_ceil(PAGE_BYTES as usize) as u64);
     statistics.hand_steps = Some(counts.hand_steps);
     if let Some(leader) = counts.leader {
         statistics.set_leader(policy, leader.expert, leader.changes);
