@@ -109,11 +109,11 @@
 //! - The same at 2 %, and each new leader starts so: 2.378.
 //! - The same at 2 %, and pages of the sample go by what the leader's expert holds: 2.127.
 //!
-//! What it reached with the earlier EE-CLOCK, in warm faults over OPT's (`bench/auto`): on programs
-//! that it was not tuned on, 2.91 in 21 cells; CLOCK-Pro has 3.65 and EELRU, which sees every
-//! reference, 3.01. With Clock2Q+ in place of EE-CLOCK it has 3.08. Where CLOCK takes ten faults a
-//! frame or more (10 cells), it has 1.95, and where there are fewer (11 cells) 4.19: there is less
-//! to learn from.
+//! What it reaches, in warm faults over OPT's (`bench/auto`): on programs that it was not tuned on,
+//! 2.99 in 21 cells; CLOCK-Pro has 3.65 and EELRU, which sees every reference, 3.01. With the
+//! earlier EE-CLOCK it had 2.91, and with Clock2Q+ in place of EE-CLOCK 3.08. Where CLOCK takes ten
+//! faults a frame or more (10 cells), it has 1.94, and where there are fewer (11 cells) 4.42: there
+//! is less to learn from.
 //!
 //! Cost: hit nothing. Fault amortised O(experts + polls), if each expert's faults are O(1); those
 //! of EE-CLOCK look at up to 55 pages. The time goes to memory that is not in the processor's
