@@ -59,7 +59,7 @@ def main():
             if variant == "native":
                 return measure([*before, *program]), {}
             alone = {"kernel": ["--kernel"], "default": []}
-            how = alone.get(variant) if variant in alone else ["--policy", variant, "--backend", args.backend]
+            how = alone.get(variant, ["--policy", variant, "--backend", args.backend])
             awake = ["--awake"] if condition == "awake" else []
             options = ["run", "--memory", f"{memory_mib}MiB", *how, *awake, "--swap", args.directory,
                        "--stats", stats, "--"]
