@@ -62,6 +62,9 @@ fn get_there(rooms: &mut Rooms, page: PageId) {
 
 /// Notes that a page is now in memory at a place where none was. `awaited`: a thread waits for it.
 pub(crate) fn came_in(rooms: &mut Rooms, page: PageId, awaited: bool) {
+    if let Some(queues) = rooms.backend.queues() {
+        queues.look_again_at(rooms.memory.pages.address(page));
+    }
     if awaited {
         forget_access(rooms, page);
     }

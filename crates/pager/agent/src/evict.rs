@@ -77,9 +77,8 @@ pub(crate) fn evict(rooms: &mut Rooms) -> usize {
 /// that can be read. To the policy they come in anew, as they would have if they had been gone
 /// already.
 fn spare_touched(rooms: &mut Rooms, victims: &mut Vec<PageId>) {
-    if rooms.backend.queues().is_none() {
-        return;
-    }
+    let Some(queues) = rooms.backend.queues() else { return };
+    queues.look_again();
     let (backend, pagemap, pages) = (&mut rooms.backend, &rooms.program.pagemap, &rooms.memory.pages);
     let mut is_touched = |page: PageId| {
         pages.has(page, Flag::Condemned)

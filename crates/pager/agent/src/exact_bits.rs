@@ -7,6 +7,11 @@
 //!
 //! To read a bit and to clear it are two steps. In between, the page waits in a queue, and its bit
 //! reads as clear. A queue is emptied before the agent waits for anything.
+//!
+//! One call reads the bits of 64 neighbours, and what it saw is remembered. It is not used any more
+//! once bits are cleared, a page comes in among those neighbours, the agent begins with the next
+//! fault or with pages to move out, or it has waited. So what is remembered is never from before
+//! the page's bit was last cleared, and at most as old as the work between two faults.
 
 use crate::accessed::GROUP_PAGES;
 use crate::kernel::{self, PAGE_BYTES, PRESENT, scan};
@@ -15,6 +20,12 @@ use crate::pages::{Flag, Pages};
 use alloc::vec::Vec;
 use rustix::fd::BorrowedFd;
 use sweephand_policy::PageId;
+
+/// Bytes of the pages that one look is about, at most.
+const GROUP_BYTES: usize = GROUP_PAGES * PAGE_BYTES;
+/// Looks that are remembered. A policy made of several policies has several hands, which go through
+/// memory at different places.
+const REMEMBERED: usize = 128;
 
 /// Where bits are read.
 #[derive(Clone, Copy, Debug)]
@@ -26,18 +37,19 @@ pub(crate) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// Looks at [`GROUP_PAGES`] neighbours or fewer, among them the page at `address`. `in_order`:
-    /// those behind it will be asked about next.
-    fn look(self, address: usize, in_order: bool) -> Seen {
+    /// Looks at the page at `address` and neighbours, all of one group: [`GROUP_PAGES`] pages,
+    /// aligned to as many. `in_order`: those behind it will be asked about next.
+    fn look(self, address: usize, in_order: bool, period: u64) -> Seen {
+        let from = address & !(GROUP_BYTES - 1);
         match self {
             Self::Accessed(program) => {
-                let from = address & !(GROUP_PAGES * PAGE_BYTES - 1);
                 let referenced = kernel::accessed(program, address).ok();
-                Seen { from, count: GROUP_PAGES, referenced }
+                Seen { from, count: GROUP_PAGES, referenced, period }
             }
             Self::Mapped(pagemap) => {
-                let count = if in_order { GROUP_PAGES } else { 1 };
-                Seen { from: address, count, referenced: mapped(pagemap, address, count) }
+                let behind = (from + GROUP_BYTES - address) / PAGE_BYTES;
+                let count = if in_order { behind } else { 1 };
+                Seen { from: address, count, referenced: mapped(pagemap, address, count), period }
             }
         }
     }
@@ -45,7 +57,7 @@ impl Source<'_> {
     /// Those of `count` neighbours that have been referenced since their bits were last cleared, by
     /// address. A page of which the kernel does not tell is not among them.
     pub(crate) fn referenced(self, start: usize, count: usize) -> impl Iterator<Item = usize> {
-        let mut glance = Glance::default();
+        let mut glance = Glance::<1>::default();
         (start..start + count * PAGE_BYTES)
             .step_by(PAGE_BYTES)
             .filter(move |&address| glance.is_referenced(self, address) == Some(true))
@@ -70,6 +82,8 @@ struct Seen {
     /// A bit for each page that was referenced, the first page's lowest. `None` if the kernel does
     /// not tell.
     referenced: Option<u64>,
+    /// In which period of the [`Glance`].
+    period: u64,
 }
 
 impl Seen {
@@ -84,25 +98,54 @@ impl Seen {
     }
 }
 
-/// What was seen last, for as long as it counts as the present: until the agent answers a fault,
-/// wakes, or clears bits.
-#[derive(Clone, Copy, Debug, Default)]
-struct Glance {
-    seen: Seen,
+/// What was seen lately, for as long as it counts as the present. See the head of this file.
+#[derive(Debug)]
+struct Glance<const LOOKS: usize> {
+    /// The last look at one of the groups that share a place.
+    seen: [Seen; LOOKS],
+    /// Rises whenever the present is over. So nothing needs to be written to forget all looks.
+    period: u64,
     /// The page behind the one asked about last. Hands mostly go in the order of addresses, as
     /// pages came in.
     next: usize,
 }
 
-impl Glance {
+impl<const LOOKS: usize> Default for Glance<LOOKS> {
+    fn default() -> Self {
+        Self { seen: [Seen::default(); LOOKS], period: 0, next: 0 }
+    }
+}
+
+impl<const LOOKS: usize> Glance<LOOKS> {
+    /// Where a look at this page's group is remembered.
+    fn place(address: usize) -> usize {
+        address / GROUP_BYTES % LOOKS
+    }
+
+    /// Whether a page was referenced, if that was seen lately.
+    fn of(&self, address: usize) -> Option<bool> {
+        let seen = &self.seen[Self::place(address)];
+        seen.of(address).filter(|_| seen.period == self.period)
+    }
+
+    fn forget(&mut self, address: usize) {
+        self.seen[Self::place(address)] = Seen::default();
+    }
+
+    fn forget_all(&mut self) {
+        self.period += 1;
+        self.next = 0;
+    }
+
     /// Whether a page has been referenced since its bit was last cleared. `None` if the kernel does
     /// not tell.
     fn is_referenced(&mut self, source: Source<'_>, address: usize) -> Option<bool> {
-        if !self.seen.has(address) {
-            self.seen = source.look(address, address == self.next);
+        let seen = &mut self.seen[Self::place(address)];
+        if seen.period != self.period || !seen.has(address) {
+            *seen = source.look(address, address == self.next, self.period);
         }
         self.next = address + PAGE_BYTES;
-        self.seen.of(address)
+        seen.of(address)
     }
 }
 
@@ -160,7 +203,7 @@ pub(crate) enum Queue {
 pub(crate) struct Queues {
     awaited: Vec<u32>,
     cleared: Vec<u32>,
-    glance: Glance,
+    glance: Glance<REMEMBERED>,
     /// Whether there may be pages whose bits cannot be cleared, because another process has them
     /// too. Such a page keeps the flag `Queued` after its turn, so that its bit reads as clear.
     /// Otherwise a hand would find all of them in use, turn after turn. It is tried again when the
@@ -179,7 +222,7 @@ impl Queues {
     /// The same for a page that is to be watched for a touch from now on. If its bit has just been
     /// seen clear, nothing needs to be done.
     pub(crate) fn watch(&mut self, pages: &mut Pages, page: PageId) {
-        if self.glance.seen.of(pages.address(page)) != Some(false) {
+        if self.glance.of(pages.address(page)) != Some(false) {
             self.add(pages, page, Queue::Cleared);
         }
     }
@@ -190,9 +233,14 @@ impl Queues {
         self.glance.is_referenced(source, address) == Some(true)
     }
 
+    /// A page has come in: what was seen at its place is no longer the present.
+    pub(crate) fn look_again_at(&mut self, address: usize) {
+        self.glance.forget(address);
+    }
+
     /// Time has passed: bits are looked at anew.
     pub(crate) fn look_again(&mut self) {
-        self.glance = Glance::default();
+        self.glance.forget_all();
     }
 
     fn of(&mut self, queue: Queue) -> &mut Vec<u32> {
@@ -261,6 +309,32 @@ mod tests {
         assert_eq!(referenced, [false, true, false, false]);
         assert!(!bits.test_and_clear(&mut pages, ids[1]), "it is about to be unmapped");
         assert_eq!(queues.cleared, [ids[1].0]);
+    }
+
+    /// Two hands at two places do not make each other's looks worthless.
+    #[test]
+    fn looks_at_several_places_are_remembered_until_time_has_passed() {
+        let start = own::map(4 * GROUP_BYTES).unwrap().next_multiple_of(GROUP_BYTES);
+        let pagemap = Pagemap::open();
+        let source = Source::Mapped(pagemap.file().as_fd());
+        let mut queues = Queues::default();
+        let [here, there] = [start, start + 2 * GROUP_BYTES];
+        let near = |hand: usize, pages: usize| hand + pages * PAGE_BYTES;
+        // The second question in order looks at all pages behind it.
+        for hand in [here, there] {
+            assert!(!queues.is_touched(source, hand));
+            assert!(!queues.is_touched(source, near(hand, 1)));
+        }
+        for hand in [here, there] {
+            // SAFETY: this is a mapping of the test.
+            unsafe { (near(hand, GROUP_PAGES - 1) as *mut u8).write(1) };
+        }
+        let last = [near(here, GROUP_PAGES - 1), near(there, GROUP_PAGES - 1)];
+        assert_eq!(last.map(|page| queues.is_touched(source, page)), [false; 2]);
+        queues.look_again_at(here);
+        assert_eq!(last.map(|page| queues.is_touched(source, page)), [true, false]);
+        queues.look_again();
+        assert_eq!(last.map(|page| queues.is_touched(source, page)), [true; 2]);
     }
 
     #[test]
