@@ -333,7 +333,7 @@ SPLASH = {
 SPLASH_VOLATILE = r"(?i)time|fraction|^step|^ +0 "
 FIELDS = ["date", "machine", "program", "native_mib", "part", "memory_mib", "variant", "round", "status", "same_output",
           "seconds", "user_ns", "sys_ns", "backend", "directed_ns", "pages_read", "pages_written", "refaults",
-          "unasked_pages", "processes", "said"]
+          "unasked_pages", "processes", "said", "faults", "rescues", "leader", "leader_changes"]
 
 
 def write_lines(path, count, line):
@@ -529,7 +529,8 @@ class Bench:
             counts = {"user_ns": round(result.usage.ru_utime * 1e9), "sys_ns": round(result.usage.ru_stime * 1e9)}
         is_same = expected is None or (result.status, result.digest) == expected
         row |= {field: counts.get(field) for field in ["user_ns", "sys_ns", "backend", "directed_ns", "pages_read",
-                                                        "pages_written", "refaults", "unasked_pages", "processes"]}
+                                                        "pages_written", "refaults", "unasked_pages", "processes", "faults",
+                                                        "rescues", "leader", "leader_changes"]}
         row |= {"date": datetime.date.today().isoformat(), "machine": platform.node(), "program": program.name,
                 "status": result.status, "same_output": int(is_same), "seconds": round(result.seconds, 3),
                 "said": "" if is_same else result.said[:200]}
