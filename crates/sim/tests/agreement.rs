@@ -501,35 +501,42 @@ fn apr_takes_these_faults_on_the_classic_traces() {
 }
 
 /// The classic traces are others' data: `SWEEPHAND_TRACES` says where they are.
-#[test]
-fn on_the_classic_traces_every_policy_counts_what_its_direct_reading_counts() {
+fn every_policy_counts_what_its_direct_reading_counts_on(name: &str) {
     let Some(traces) = std::env::var_os("SWEEPHAND_TRACES") else {
         eprintln!("not checked: SWEEPHAND_TRACES is not set");
         return;
     };
-    for name in ["cpp", "gli", "multi2"] {
-        let path = std::path::Path::new(&traces).join(format!("lirs/{name}.trace.gz"));
-        let trace = Trace::open(&path).unwrap();
-        let mut chunk = Chunk::new();
-        trace.read_chunk(0, &mut chunk).unwrap();
-        let numbers = chunk.new_pages.clone();
-        // By page number: the page-table clock goes by it.
-        let string: Vec<u32> =
-            chunk.references.iter().map(|reference| numbers[reference.page() as usize] as u32).collect();
-        assert_eq!(string.len() as u64, trace.header().totals.records, "a short trace is one chunk");
-        for policy in
-            POLICIES.iter().map(|entry| entry.info.name).chain(["clock:init=1", "clock-pro:history=3"])
-        {
-            let spec = Spec::parse(policy).unwrap();
-            for frames in [20, 150, 800] {
-                let Some(steps) = naive_model(&spec, &string, frames) else { continue };
-                let expected = steps.iter().filter(|step| step.fault).count() as u64;
-                assert_eq!(
-                    outcomes(&trace, policy, &[frames])[0].faults,
-                    expected,
-                    "{name} {policy} {frames}"
-                );
-            }
+    let path = std::path::Path::new(&traces).join(format!("lirs/{name}.trace.gz"));
+    let trace = Trace::open(&path).unwrap();
+    let mut chunk = Chunk::new();
+    trace.read_chunk(0, &mut chunk).unwrap();
+    let numbers = chunk.new_pages.clone();
+    // By page number: the page-table clock goes by it.
+    let string: Vec<u32> =
+        chunk.references.iter().map(|reference| numbers[reference.page() as usize] as u32).collect();
+    assert_eq!(string.len() as u64, trace.header().totals.records, "a short trace is one chunk");
+    for policy in POLICIES.iter().map(|entry| entry.info.name).chain(["clock:init=1", "clock-pro:history=3"])
+    {
+        let spec = Spec::parse(policy).unwrap();
+        for frames in [20, 150, 800] {
+            let Some(steps) = naive_model(&spec, &string, frames) else { continue };
+            let expected = steps.iter().filter(|step| step.fault).count() as u64;
+            assert_eq!(outcomes(&trace, policy, &[frames])[0].faults, expected, "{name} {policy} {frames}");
         }
     }
+}
+
+#[test]
+fn on_cpp_every_policy_counts_what_its_direct_reading_counts() {
+    every_policy_counts_what_its_direct_reading_counts_on("cpp");
+}
+
+#[test]
+fn on_gli_every_policy_counts_what_its_direct_reading_counts() {
+    every_policy_counts_what_its_direct_reading_counts_on("gli");
+}
+
+#[test]
+fn on_multi2_every_policy_counts_what_its_direct_reading_counts() {
+    every_policy_counts_what_its_direct_reading_counts_on("multi2");
 }

@@ -149,9 +149,11 @@ impl Model {
         }
     }
 
+    /// The decayed misses. Those of more than 64 half-lives ago are less than rounding.
     fn score(&self, number: usize) -> f64 {
-        let worth = |&time: &u32| 0.5f64.powf(f64::from(self.time - time) / self.half_life);
-        self.experts[number].misses.iter().map(worth).sum()
+        let half_lives =
+            self.experts[number].misses.iter().rev().map(|time| f64::from(self.time - time) / self.half_life);
+        half_lives.take_while(|&ago| ago < 64.0).map(|ago| 0.5f64.powf(ago)).sum()
     }
 
     fn choose_leader(&mut self) {

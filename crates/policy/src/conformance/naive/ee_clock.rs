@@ -21,7 +21,7 @@ struct Model {
     frames: usize,
     parts: usize,
     beyond: usize,
-    queue: Vec<Entry>, // oldest first; evicted pages too
+    queue: Vec<Entry>, // oldest first, so by generation; evicted pages too
     came: usize,       // in this generation
     starts: Vec<u32>,  // the first generations of those that are taken as one; the last is this one
     cuts: Vec<u32>,    // by region
@@ -40,9 +40,14 @@ impl Model {
         (1..=self.beyond).filter(|&region| generation < self.cuts[region]).count()
     }
 
+    /// Where the pages of this generation and of later ones begin in the queue.
+    fn place_of(&self, generation: u32) -> usize {
+        self.queue.partition_point(|entry| entry.generation < generation)
+    }
+
     /// Pages of this generation and of later ones.
     fn since(&self, generation: u32) -> usize {
-        self.queue.iter().filter(|entry| entry.generation >= generation).count()
+        self.queue.len() - self.place_of(generation)
     }
 
     fn count(&mut self, region: usize) {
@@ -102,9 +107,9 @@ impl Model {
             self.cuts[region] = self.cuts[region].max(newest.copied().unwrap_or(0));
         }
         for (region, &old) in before.iter().enumerate().skip(1) {
-            for place in 0..self.queue.len() {
-                let Entry { page, generation, resident, referenced } = self.queue[place];
-                if resident && referenced && (old..self.cuts[region]).contains(&generation) {
+            for place in self.place_of(old)..self.place_of(self.cuts[region]) {
+                let Entry { page, resident, referenced, .. } = self.queue[place];
+                if resident && referenced {
                     self.queue[place].referenced = false;
                     self.count(region - 1);
                     found.push(page);

@@ -631,18 +631,18 @@ impl Policy for EeClock {
         let held = self.places.iter().filter(|(_, place)| place.is_resident()).count();
         ensure!(held == self.held && held <= self.frames, "{held} pages resident, {} counted", self.held);
         ensure!(self.found.is_empty(), "{} pages wait for the front", self.found.len());
+        let mut pages_of = alloc::vec![0; self.groups.len()];
+        for (_, place) in self.places.iter().filter(|(_, place)| place.is_known()) {
+            let begun = self.groups.partition_point(|group| group.first <= place.generation());
+            ensure!(begun > 0, "generation {} is before all groups", place.generation());
+            pages_of[begun - 1] += 1;
+        }
         let mut entries = 0;
-        for (number, group) in self.groups.iter().enumerate() {
+        for (number, (group, pages)) in self.groups.iter().zip(pages_of).enumerate() {
             let next = self.groups.get(number + 1);
             let behind = next.map_or(u32::MAX, |next| next.first);
-            let is_here = |place: Place| group.first <= place.generation() && place.generation() < behind;
-            let pages = self.places.iter().filter(|&(_, place)| place.is_known() && is_here(place)).count();
             ensure!(group.first < behind, "group {number} begins behind the next");
-            ensure!(
-                pages == group.pages as usize,
-                "{pages} pages in group {number}, counted {}",
-                group.pages
-            );
+            ensure!(pages == group.pages, "{pages} pages in group {number}, counted {}", group.pages);
             let end = next.map_or(self.log.len(), |next| next.entry as usize);
             for entry in group.entry as usize..end {
                 let stretch =
