@@ -104,9 +104,8 @@ def make_workshop(work):
 
 def simulated():
     """Is `auto` behind its experts because of the policy, or because of the live side?"""
-    live_beside_simulated.commands, live_beside_simulated.make_workshop = commands, make_workshop
-    sys.argv[1:2] = ["--policies", ",".join(POLICIES)]
-    return live_beside_simulated.main()
+    del sys.argv[1]
+    return live_beside_simulated.main(commands, make_workshop, POLICIES)
 
 
 def main():
