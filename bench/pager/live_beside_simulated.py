@@ -41,8 +41,9 @@ SMALLER = {
 # compared with a simulation in as many frames fewer.
 AHEAD_PAGES = 16
 FIELDS = ["date", "machine", "program", "policy", "memory_pages", "frames", "refaults", "spared", "simulated", "ratio",
-          "simulated_in_fewer", "ratio_in_fewer", "simulated_unsettled", "first_touches", "simulated_first_touches", "pages", "reference_bits", "in_flight",
-          "peak_resident_pages"]
+          "simulated_in_fewer", "ratio_in_fewer", "simulated_unsettled", "first_touches", "simulated_first_touches", "pages",
+          "reference_bits", "in_flight", "peak_resident_pages"]
+RATIOS = ["ratio", "ratio_in_fewer"]
 
 
 def commands(work):
@@ -177,9 +178,6 @@ def show(rows):
     policies = list(dict.fromkeys(row["policy"] for row in rows))
     print("| program | frames | " + " | ".join(f"{policy}, live | ratio | in {AHEAD_PAGES} fewer" for policy in policies) + " |")
     print("|---|---:|" + "---:|" * 3 * len(policies))
-    ratios = ["ratio", "ratio_in_fewer"]
-    good, cells = dict.fromkeys(ratios, 0), dict.fromkeys(ratios, 0)
-    either = 0
     for name in dict.fromkeys(row["program"] for row in rows):
         of = {row["policy"]: row for row in rows if row["program"] == name}
         line = [name, str(of[policies[0]]["frames"]) if policies[0] in of else "-"]
@@ -189,20 +187,12 @@ def show(rows):
                 line += ["-"] * 3
                 continue
             line.append(str(int(row["refaults"]) + int(row["spared"])))
-            near = False
-            for field in ratios:
-                if not row.get(field):
-                    line.append("-")
-                    continue
-                line.append(f"{float(row[field]):.3f}")
-                is_near = abs(float(row[field]) - 1) <= 0.02
-                cells[field] += 1
-                good[field] += is_near
-                near = near or is_near
-            either += near
+            line += [f"{float(row[field]):.3f}" if row.get(field) else "-" for field in RATIOS]
         print("| " + " | ".join(line) + " |")
-    print(f"\nwithin 2 %: {good['ratio']} of {cells['ratio']} cells, in {AHEAD_PAGES} frames fewer "
-          f"{good['ratio_in_fewer']} of {cells['ratio_in_fewer']}, one of both {either}")
+    # Of each row that has them, whether its ratios are near one.
+    near = [[abs(float(row.get(field) or 0) - 1) <= 0.02 for field in RATIOS] for row in rows if row["ratio"]]
+    first, fewer = (sum(of) for of in zip(*near)) if near else (0, 0)
+    print(f"\nof {len(near)} cells within 2 %: {first}, in {AHEAD_PAGES} frames fewer {fewer}, one of both {sum(map(any, near))}")
 
 
 def main(commands=commands, make_workshop=make_workshop, policies=POLICIES):

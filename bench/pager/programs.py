@@ -331,9 +331,11 @@ SPLASH = {
     "radix": ("kernels/radix", ["-n16777216", "-p1", "-t"]),
 }
 SPLASH_VOLATILE = r"(?i)time|fraction|^step|^ +0 "
+# As `--stats` has them.
+COUNTS = ["user_ns", "sys_ns", "backend", "directed_ns", "pages_read", "pages_written", "refaults", "unasked_pages", "processes",
+          "faults", "rescues", "leader", "leader_changes"]
 FIELDS = ["date", "machine", "program", "native_mib", "part", "memory_mib", "variant", "round", "status", "same_output",
-          "seconds", "user_ns", "sys_ns", "backend", "directed_ns", "pages_read", "pages_written", "refaults",
-          "unasked_pages", "processes", "said", "faults", "rescues", "leader", "leader_changes"]
+          "seconds", *COUNTS, "said"]
 
 
 def write_lines(path, count, line):
@@ -528,9 +530,7 @@ class Bench:
         if options is None:
             counts = {"user_ns": round(result.usage.ru_utime * 1e9), "sys_ns": round(result.usage.ru_stime * 1e9)}
         is_same = expected is None or (result.status, result.digest) == expected
-        row |= {field: counts.get(field) for field in ["user_ns", "sys_ns", "backend", "directed_ns", "pages_read",
-                                                        "pages_written", "refaults", "unasked_pages", "processes", "faults",
-                                                        "rescues", "leader", "leader_changes"]}
+        row |= {field: counts.get(field) for field in COUNTS}
         row |= {"date": datetime.date.today().isoformat(), "machine": platform.node(), "program": program.name,
                 "status": result.status, "same_output": int(is_same), "seconds": round(result.seconds, 3),
                 "said": "" if is_same else result.said[:200]}

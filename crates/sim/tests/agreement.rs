@@ -480,34 +480,32 @@ fn pages_of_a_freed_object_are_evicted_as_pages_of_the_default_object() {
     assert!(faults(false).iter().all(|faults| *faults > 25), "{:?}", faults(false));
 }
 
+/// One of the classic traces. They are others' data: `SWEEPHAND_TRACES` says where they are.
+fn classic_trace(name: &str) -> Option<Trace> {
+    let Some(traces) = std::env::var_os("SWEEPHAND_TRACES") else {
+        eprintln!("not checked: SWEEPHAND_TRACES is not set");
+        return None;
+    };
+    Some(Trace::open(&std::path::Path::new(&traces).join(format!("lirs/{name}.trace.gz"))).unwrap())
+}
+
 /// What APR does on two of the classic traces, in its own reading and where LIFO+ passes the pages
 /// that it named.
 #[test]
 fn apr_takes_these_faults_on_the_classic_traces() {
-    let Some(traces) = std::env::var_os("SWEEPHAND_TRACES") else {
-        eprintln!("not checked: SWEEPHAND_TRACES is not set");
-        return;
-    };
     for (name, frames, apr, named_stay) in [
         ("cpp", [35, 100, 500], [5270, 2372, 1308], [5270, 2372, 1308]),
         ("sprite", [100, 400, 800], [101_548, 41_013, 18_374], [101_728, 41_075, 18_907]),
     ] {
-        let trace =
-            Trace::open(&std::path::Path::new(&traces).join(format!("lirs/{name}.trace.gz"))).unwrap();
+        let Some(trace) = classic_trace(name) else { return };
         let faults =
             outcomes(&trace, "apr,apr:named=stay", &frames).into_iter().map(|outcome| outcome.faults);
         assert_eq!(faults.collect::<Vec<_>>(), [apr, named_stay].concat(), "{name}");
     }
 }
 
-/// The classic traces are others' data: `SWEEPHAND_TRACES` says where they are.
 fn every_policy_counts_what_its_direct_reading_counts_on(name: &str) {
-    let Some(traces) = std::env::var_os("SWEEPHAND_TRACES") else {
-        eprintln!("not checked: SWEEPHAND_TRACES is not set");
-        return;
-    };
-    let path = std::path::Path::new(&traces).join(format!("lirs/{name}.trace.gz"));
-    let trace = Trace::open(&path).unwrap();
+    let Some(trace) = classic_trace(name) else { return };
     let mut chunk = Chunk::new();
     trace.read_chunk(0, &mut chunk).unwrap();
     let numbers = chunk.new_pages.clone();
