@@ -98,14 +98,14 @@ fn next(path: &Path, study: &CurveStudy) -> Option<Vec<String>> {
 /// live. (The policy advised is the best of those, if there is any.) Where nothing short of nearly
 /// all memory is enough a run in less would thrash: there is none.
 fn live(study: &CurveStudy) -> Option<(String, &str)> {
-    let CurveStudy { conclusion, curves, command, .. } = study;
+    let CurveStudy { conclusion, curves, command, specs, .. } = study;
     let policy = &curves.curves[conclusion.policy];
     let whole = curves.distinct_pages * curves.page_bytes;
     if !policy.runs_live || command.is_empty() || conclusion.wants_nearly_all(curves) {
         return None;
     }
     let frames = (conclusion.enough.memory_pages * curves.page_bytes).div_ceil(PAGE_BYTES);
-    let memory = memory_for(frames).div_ceil(1 << 20) << 20;
+    let memory = memory_for(frames, specs[conclusion.policy].entry().bytes_a_page).div_ceil(1 << 20) << 20;
     (memory < whole).then(|| (format!("{}MiB", memory >> 20), &*policy.policy))
 }
 

@@ -80,7 +80,7 @@ impl Slowdown {
             let (memory_pages, predicted_seconds) = least(&study.curves.memory_pages, most, &seconds)?;
             let frames = (memory_pages * study.curves.page_bytes).div_ceil(PAGE_BYTES);
             let limit_bytes = match paging {
-                Paging::Run => memory_for(frames),
+                Paging::Run => memory_for(frames, spec.entry().bytes_a_page),
                 Paging::Kernel => frames * PAGE_BYTES + kernel_share(frames * PAGE_BYTES),
             };
             let limit_bytes = limit_bytes.next_multiple_of(1 << 20);

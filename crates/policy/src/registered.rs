@@ -8,6 +8,9 @@ use alloc::boxed::Box;
 pub trait Registered: Policy + Sized {
     /// Name, paper, parameters.
     const INFO: Info;
+    /// Bytes that the policy keeps for each page that it has seen, at most, while twice as many
+    /// pages are in use as there are frames. A live pager sets this much memory aside.
+    const BYTES_A_PAGE: usize = 10;
 
     /// Makes the policy for `frames` >= 1 page frames.
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError>;

@@ -74,6 +74,8 @@ pub struct Entry {
     /// [`Policy::NOT_SAMPLED`]: why a sample of the pages does not tell how it does on all of them,
     /// if it does not.
     pub not_sampled: Option<&'static str>,
+    /// [`Registered::BYTES_A_PAGE`].
+    pub bytes_a_page: usize,
 }
 
 macro_rules! policies {
@@ -84,6 +86,7 @@ macro_rules! policies {
             model: <<$policy as Policy>::Model as Model>::NAME,
             runs_live: !<<$policy as Policy>::Model as Model>::SEES_HITS,
             not_sampled: <$policy as Policy>::NOT_SAMPLED,
+            bytes_a_page: <$policy as Registered>::BYTES_A_PAGE,
         }),+];
 
         /// Calls the visitor with the type of the policy of that name.
@@ -156,7 +159,13 @@ policies! {
 impl Entry {
     fn of_plugin(plugin: &dyn Plugin) -> Self {
         // The live pager is a library of its own, made of this crate's policies.
-        Self { info: plugin.info(), model: plugin.shown().name(), runs_live: false, not_sampled: None }
+        Self {
+            info: plugin.info(),
+            model: plugin.shown().name(),
+            runs_live: false,
+            not_sampled: None,
+            bytes_a_page: 0,
+        }
     }
 }
 

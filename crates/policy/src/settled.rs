@@ -121,6 +121,7 @@ fn stamp(time: u64) -> u16 {
 
 impl<P: Registered<Model = VmModel>> Registered for Settled<P> {
     const INFO: Info = P::INFO;
+    const BYTES_A_PAGE: usize = P::BYTES_A_PAGE;
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let window = Window::new(settle_faults(frames, arguments)?);

@@ -38,7 +38,7 @@ use crate::swap_in::SwapIn;
 use crate::{Device, Figures, Paging};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use sweephand_pager_interface::division::{BATCHES, Division, Waiting};
+use sweephand_pager_interface::division::{self, BATCHES};
 use sweephand_pager_interface::readahead::{Course, ReadAhead, Run, TRIGGERED_PAGES};
 use sweephand_pager_interface::readaround::ReadAround;
 use sweephand_pager_interface::slots::Slots;
@@ -194,7 +194,7 @@ impl TimeModel {
     fn observer(&self, frames: usize) -> PagingObserver {
         let costs = self.paging.costs();
         let batch_pages = match self.paging {
-            Paging::Run => Division::of(frames, false, Waiting::Unasked).batch_pages,
+            Paging::Run => division::batch_pages(frames, false),
             Paging::Kernel => 32,
         };
         let window = costs.most_window_pages.min(batch_pages);

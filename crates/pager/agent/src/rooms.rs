@@ -21,7 +21,7 @@ use crate::choice::{Choice, Chooser};
 use crate::clock;
 use crate::control::Control;
 use crate::disk::Disk;
-use crate::division::{BATCHES, Division, FIXED_PAGES, GROWTH_BYTES, Waiting};
+use crate::division::{BATCHES, Division, FIXED_PAGES, Waiting, growth_bytes};
 use crate::failure::give_up;
 use crate::io::Io;
 use crate::kernel::{self, PAGE_BYTES};
@@ -47,7 +47,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
 use sweephand_pager_interface::readahead::ReadAhead;
 use sweephand_pager_interface::readaround::ReadAround;
-use sweephand_policy::PageId;
+use sweephand_policy::{ArgumentError, PageId};
 
 /// The program keeps at least one part in this many of the memory, whatever else takes memory.
 const LEAST_ROOM: usize = 8;
@@ -85,9 +85,12 @@ impl Rooms {
         let anon = Anon::open(control, supervisor.as_ref().filter(|_| !lends));
         // Until memory is paged: see `begin_to_page`.
         let waiting = if lends || order.is_memfd() { Waiting::None } else { Waiting::All };
-        let Division { batch_pages, most, fresh, policy_frames } = Division::of(limit, lends, waiting);
+        let division = Division::of(limit, lends, waiting);
+        let Division { batch_pages, most, fresh, .. } = division;
+        let spec = named_policy(control);
+        let policy_frames = division.policy_frames(spec.bytes_a_page());
         let mut chooser = match lends {
-            false => Chooser::Own(make_policy(control, policy_frames)),
+            false => Chooser::Own(make_policy(&spec, policy_frames)),
             true => Chooser::Lent(Tenant::connect(control, 0)),
         };
         let mut pages = Pages::new();
@@ -199,11 +202,12 @@ impl Rooms {
     /// `least`.
     pub(crate) fn renew_policy(&mut self, apart: usize, least: usize) -> usize {
         let budget = self.control.order.budget_pages();
-        let growth = budget * GROWTH_BYTES / PAGE_BYTES;
+        let spec = named_policy(self.control);
+        let growth = budget * growth_bytes(spec.bytes_a_page()) / PAGE_BYTES;
         let (arriving, batch) = (self.choice.arrivals.reserved(), self.disk.staging.batch_pages());
         let frames = budget.saturating_sub(arriving + batch + growth + self.account.others() + apart);
         self.choice.policy_frames = frames.max(least);
-        self.choice.chooser = Chooser::Own(make_policy(self.control, self.choice.policy_frames));
+        self.choice.chooser = Chooser::Own(make_policy(&spec, self.choice.policy_frames));
         frames
     }
 
@@ -219,10 +223,18 @@ impl Rooms {
     }
 }
 
-/// Makes the policy that the order names, with this many frames.
-fn make_policy(control: &Control, frames: usize) -> Box<dyn LivePolicy> {
-    let policy = LiveSpec::parse(control.order.policy.as_str()).and_then(|spec| live::make(&spec, frames));
-    policy.unwrap_or_else(|error| give_up(format_args!("{error}")))
+/// The policy that the order names.
+fn named_policy(control: &Control) -> LiveSpec {
+    or_give_up(LiveSpec::parse(control.order.policy.as_str()))
+}
+
+/// Makes a policy with this many frames.
+fn make_policy(spec: &LiveSpec, frames: usize) -> Box<dyn LivePolicy> {
+    or_give_up(live::make(spec, frames))
+}
+
+fn or_give_up<T>(result: Result<T, ArgumentError>) -> T {
+    result.unwrap_or_else(|error| give_up(format_args!("{error}")))
 }
 
 /// Opens a new backing store file without a name. Its space is free again when the last process has

@@ -12,13 +12,24 @@ const FRESH_BATCHES: usize = 2;
 const UNASKED_SHARE: usize = 16;
 /// Pages that the agent uses besides its arrays and its staging area: its stack and its doorbells.
 pub const FIXED_PAGES: usize = 32;
-/// Bytes by which arrays and page tables may still grow for each page of memory, once all memory is
-/// managed. This allows for as many pages outside of memory as in it.
-pub const GROWTH_BYTES: usize = 40;
 /// The least memory that a program can run in.
 pub const LEAST_PAGES: u64 = 1024;
 /// The fewest frames for which a policy is made.
 pub const LEAST_FRAMES: usize = 64;
+
+/// Bytes by which arrays and page tables may still grow for each page of memory, once all memory is
+/// managed: for as many pages outside of memory as in it. The agent's table takes 8 bytes for each,
+/// the policy `policy_bytes`, and the kernel's table 8 for each page outside.
+pub const fn growth_bytes(policy_bytes: usize) -> usize {
+    2 * (8 + policy_bytes) + 8
+}
+
+/// Most pages that move to or from the store at once, in this many pages of memory. With `lends`,
+/// several programs share the memory, and each has to manage with less.
+pub fn batch_pages(limit_pages: usize, lends: bool) -> usize {
+    let (most, share) = if lends { (64, 1024) } else { (128, 512) };
+    (limit_pages / share).clamp(8, most)
+}
 
 /// Which pages wait after they have come in, before the policy gets them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,22 +45,21 @@ pub enum Waiting {
 /// How the memory of a process is divided between the pager and the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Division {
-    /// Pages of a batch: what moves to or from the store at once, at most.
+    /// Pages of a batch: see [`batch_pages`].
     pub batch_pages: usize,
     /// Most pages that are neither staged nor the policy's yet.
     pub most: usize,
     /// The part of these pages that the program may not have used yet.
     pub fresh: usize,
-    /// What is left for the policy.
-    pub policy_frames: usize,
+    limit_pages: usize,
+    /// Pages that are never the policy's.
+    others: usize,
 }
 
 impl Division {
     /// The division of `limit_pages` pages. With `lends`, several programs share the memory.
     pub fn of(limit_pages: usize, lends: bool, waiting: Waiting) -> Self {
-        // If several programs share the memory, each has to manage with less.
-        let (least, most, share) = if lends { (8, 64, 1024) } else { (8, 128, 512) };
-        let batch_pages = (limit_pages / share).clamp(least, most);
+        let batch_pages = batch_pages(limit_pages, lends);
         let watched = (FRESH_BATCHES + 1) * batch_pages;
         let (most, fresh, reserved) = match waiting {
             Waiting::None => (0, 0, 0),
@@ -57,15 +67,19 @@ impl Division {
             Waiting::All => (watched, FRESH_BATCHES * batch_pages, watched),
         };
         let others = (BATCHES + 1) * batch_pages + reserved + FIXED_PAGES;
-        // The agent makes the policy anew when it starts to manage all memory. It then knows how
-        // many frames are left for the policy.
-        let arrays = limit_pages * GROWTH_BYTES / PAGE_BYTES;
-        Self { batch_pages, most, fresh, policy_frames: limit_pages.saturating_sub(others + arrays) }
+        Self { batch_pages, most, fresh, limit_pages, others }
+    }
+
+    /// What is left for a policy that keeps `policy_bytes` for each page. The agent makes the policy
+    /// anew when it starts to manage all memory. It then knows how many frames are left.
+    pub fn policy_frames(&self, policy_bytes: usize) -> usize {
+        let arrays = self.limit_pages * growth_bytes(policy_bytes) / PAGE_BYTES;
+        self.limit_pages.saturating_sub(self.others + arrays)
     }
 }
 
 /// Frames that the policy of a single program has if the program and the pager together have this
-/// many pages.
-pub fn policy_frames(limit_pages: u64) -> u64 {
-    Division::of(limit_pages as usize, false, Waiting::All).policy_frames as u64
+/// many pages. The policy keeps `policy_bytes` for each page.
+pub fn policy_frames(limit_pages: u64, policy_bytes: usize) -> u64 {
+    Division::of(limit_pages as usize, false, Waiting::All).policy_frames(policy_bytes) as u64
 }

@@ -8,9 +8,10 @@ pub const PAGE_BYTES: u64 = 4096;
 pub const LEAST_BYTES: u64 = LEAST_PAGES * PAGE_BYTES;
 
 /// The least `--memory`, in bytes, in which a policy has this many frames. The pager itself takes
-/// the rest.
-pub fn memory_for(frames: u64) -> u64 {
-    let enough = |pages: &u64| policy_frames(*pages) >= frames;
+/// the rest. The policy keeps `policy_bytes` for each page
+/// ([`Entry::bytes_a_page`](sweephand_policy::registry::Entry::bytes_a_page)).
+pub fn memory_for(frames: u64, policy_bytes: usize) -> u64 {
+    let enough = |pages: &u64| policy_frames(*pages, policy_bytes) >= frames;
     let (mut short, mut pages) = (0, LEAST_PAGES);
     while !enough(&pages) {
         (short, pages) = (pages, 2 * pages);
@@ -38,9 +39,9 @@ mod tests {
 
     #[test]
     fn the_memory_for_some_frames_has_them_and_the_pagers_own() {
-        for frames in [1, 500, 3000, 16_000, 1 << 20] {
-            let bytes = memory_for(frames);
-            let has = |bytes: u64| policy_frames(bytes / PAGE_BYTES);
+        for (frames, policy_bytes) in [(1, 10), (500, 10), (3000, 53), (16_000, 0), (1 << 20, 53)] {
+            let bytes = memory_for(frames, policy_bytes);
+            let has = |bytes: u64| policy_frames(bytes / PAGE_BYTES, policy_bytes);
             assert!(bytes >= LEAST_BYTES && has(bytes) >= frames, "{frames}: {bytes}");
             assert!(
                 bytes == LEAST_BYTES || has(bytes - PAGE_BYTES) < frames,

@@ -69,6 +69,15 @@ impl LiveSpec {
         }
     }
 
+    /// Bytes that the policy keeps for each page, at most; see
+    /// [`Registered::BYTES_A_PAGE`](sweephand_policy::registry::Registered::BYTES_A_PAGE).
+    pub fn bytes_a_page(&self) -> usize {
+        match self {
+            Self::OneTask(_) => WSCLOCK_BYTES,
+            Self::Ordinary(spec) => spec.entry().bytes_a_page,
+        }
+    }
+
     /// The name of an expert that the policy can follow, by its place.
     pub fn expert(&self, place: usize) -> Option<&str> {
         match self {
@@ -97,6 +106,8 @@ impl fmt::Display for LiveSpec {
 /// GCLOCK by name. Its live form differs from the simulated one.
 const GCLOCK: &str = "gclock";
 const WSCLOCK: &str = "wsclock";
+/// [`LiveSpec::bytes_a_page`] of WSCLOCK.
+const WSCLOCK_BYTES: usize = 23;
 
 /// The names of the policies that run live.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {

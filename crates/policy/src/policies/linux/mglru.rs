@@ -123,6 +123,7 @@ impl Registered for Mglru {
         ],
         presets: &[],
     };
+    const BYTES_A_PAGE: usize = 19;
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         Ok(Self {

@@ -75,6 +75,7 @@ impl Registered for LifoPlus {
         parameters: &[SETTLE],
         presets: &[],
     };
+    const BYTES_A_PAGE: usize = 18;
 
     fn configure(frames: usize, _: &Arguments) -> Result<Self, ArgumentError> {
         Ok(Self { frames, flags: PageMap::new(), objects: Links::new(), lists: Stacks::new(), hand_steps: 0 })

@@ -65,6 +65,7 @@ impl Registered for ClockPageTable {
         parameters: &[SETTLE],
         presets: &[],
     };
+    const BYTES_A_PAGE: usize = 22;
 
     fn configure(frames: usize, _: &Arguments) -> Result<Self, ArgumentError> {
         Ok(Self {

@@ -268,6 +268,7 @@ impl Registered for Auto {
         ],
         presets: &[],
     };
+    const BYTES_A_PAGE: usize = 53;
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let names = arguments.value(EXPERTS);

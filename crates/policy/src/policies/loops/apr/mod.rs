@@ -339,6 +339,7 @@ impl Registered for Apr {
         ],
         presets: &[],
     };
+    const BYTES_A_PAGE: usize = 25;
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let decay = arguments.factor("decay")?;

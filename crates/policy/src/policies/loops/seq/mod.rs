@@ -138,6 +138,7 @@ impl Registered for Seq<Clock> {
         parameters: &[LENGTH, FAULTS, DISTANCE, SETTLE],
         presets: &[],
     };
+    const BYTES_A_PAGE: usize = 38;
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         Self::over_default(frames, arguments)
