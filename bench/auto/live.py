@@ -45,8 +45,10 @@ FIVE = [
 
 
 def judge(paths):
-    """`auto` beside the best policy of each cell, by pages read."""
+    """`auto` beside the best policy of each cell, by pages read; and each policy beside the best of
+    all, on the mean. Fifty pages are added to all, because a few pages more or less mean nothing."""
     natives, cells = {}, {}
+    ratios = {name: [] for name in POLICIES}
     for row in programs.read_rows(paths):
         if row["variant"] == "native":
             natives.setdefault(row["program"], []).append(processor(row))
@@ -80,8 +82,14 @@ def judge(paths):
         line = [program, part, *read.values(), best or "-", over, *seconds, overhead("auto"), overhead("clock-pro")]
         print("| " + " | ".join(line) + " |")
         good.setdefault(program, []).append(is_good)
+        if max(pages.values(), default=0) > 0:
+            least = min(pages.values()) + 50
+            for name, of_it in pages.items():
+                ratios[name].append((of_it + 50) / least)
     for program, cells_of in good.items():
         print(f"{program}: auto within 5 % of the best (or 50 pages) in {sum(cells_of)} of {len(cells_of)} cells")
+    for name, of_it in ratios.items():
+        print(f"{name}: {statistics.geometric_mean(of_it):.3f} times the pages of the best, in {len(of_it)} cells that read")
 
 
 def processor(row):

@@ -104,8 +104,9 @@ pub(crate) struct Args {
     #[arg(long, default_value = "auto", value_parser = backends())]
     backend: Backend,
     /// How the pager learns which pages are in use. hardware reads the processor's accessed bits,
-    /// which takes root and a kernel with BPF and BTF. software unmaps pages and waits for a touch.
-    /// auto is hardware where that can be had; --stats says which it was
+    /// which takes root and a kernel with BPF and BTF. rwp has the kernel protect pages against
+    /// reading and writing, and tell which were touched; Linux 7.3 can. software unmaps pages and
+    /// waits for a touch. auto is the first of these that can be had; --stats says which it was
     #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
     reference_bits: Bits,
     /// The limit of the memory cgroup around the program, for all its processes together: bytes,
@@ -129,6 +130,7 @@ enum InputOutput {
 enum Bits {
     Auto,
     Hardware,
+    Rwp,
     Software,
 }
 
@@ -153,6 +155,7 @@ impl Args {
             (self.io == InputOutput::Sync, "--io: the kernel reads and writes its swap file"),
             (self.read_delay.is_some(), "--read-delay: the kernel reads its swap file"),
             (self.reference_bits == Bits::Software, "--reference-bits software: nobody unmaps pages there"),
+            (self.reference_bits == Bits::Rwp, "--reference-bits rwp: nobody protects pages there"),
             (self.cgroup_limit.is_some(), "--cgroup-limit: the limit is that of --memory"),
         ];
         match refused.iter().find(|(is_given, _)| *is_given) {
@@ -185,6 +188,7 @@ impl Args {
             reference_bits: match self.reference_bits {
                 Bits::Auto => ReferenceBits::Auto,
                 Bits::Hardware => ReferenceBits::Hardware,
+                Bits::Rwp => ReferenceBits::Rwp,
                 Bits::Software => ReferenceBits::Software,
             },
             cgroup_limit: cgroup_limit(self.cgroup_limit.as_deref())?,

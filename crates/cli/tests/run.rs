@@ -84,20 +84,29 @@ fn contents_are_right_without_io_uring_or_read_ahead_and_in_the_least_memory() {
     }
 }
 
-/// With the processor's bits, where they can be had, what was read ahead in vain is counted. In
-/// software, pages are unmapped to learn of their use.
+/// What `--reference-bits` can be here. Linux 7.3 and later have read-write protection.
+fn reference_bits() -> &'static [&'static str] {
+    let options = ["run", "--memory", "16MiB", "--reference-bits", "rwp", "--", "true"];
+    match command(SWEEPHAND).args(options).output().unwrap().status.success() {
+        true => &["auto", "software", "rwp"],
+        false => &["auto", "software"],
+    }
+}
+
+/// With bits that can be read, what was read ahead in vain is counted. In software, pages are
+/// unmapped to learn of their use.
 #[test]
 fn contents_are_right_whatever_the_reference_bits() {
     if !can_page() {
         return;
     }
     for policy in ["clock", "clock-pro", "lifo-plus"] {
-        for bits in ["auto", "software"] {
+        for &bits in reference_bits() {
             let options = ["--memory", "16MiB", "--policy", policy, "--reference-bits", bits];
             let counts = counts(&options, "churn", &["32", "4", "4"]);
             let source = counts["reference_bits"].as_str().unwrap();
-            let is_had = source == "hardware" || source.starts_with("software: ");
-            assert!(if bits == "auto" { is_had } else { source == "software" }, "{bits}: {source}");
+            let is_had = ["hardware", "rwp"].contains(&source) || source.starts_with("software: ");
+            assert!(if bits == "auto" { is_had } else { source == bits }, "{bits}: {source}");
             let [unused, unasked] =
                 ["unused_pages", "unasked_pages"].map(|name| counts[name].as_u64().unwrap());
             assert!(unused <= unasked && unasked > 0, "{counts}");
@@ -111,7 +120,7 @@ fn a_program_that_fits_needs_no_reference_bits() {
     if !can_page() {
         return;
     }
-    for bits in ["auto", "software"] {
+    for &bits in reference_bits() {
         let options = ["--memory", "64MiB", "--reference-bits", bits];
         let counts = counts(&options, "churn", &["16", "4", "1"]);
         assert_eq!((&counts["reference_bits"], &counts["faults"]), (&"none".into(), &0.into()), "{counts}");
@@ -120,11 +129,22 @@ fn a_program_that_fits_needs_no_reference_bits() {
 
 #[test]
 fn bits_that_cannot_be_had_are_no_run() {
-    let options = ["run", "--memory", "16MiB", "--backend", "memfd", "--reference-bits", "hardware"];
-    let output = command(SWEEPHAND).args(options).args(["--", "true"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let message = text(&output.stderr);
-    assert!(message.contains("the memfd backend has bits of its own"), "{message}");
+    let refused = |backend: &str, bits: &str| {
+        let options = ["run", "--memory", "16MiB", "--backend", backend, "--reference-bits", bits];
+        let output = command(SWEEPHAND).args(options).args(["--", "true"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
+    };
+    for bits in ["hardware", "rwp"] {
+        let message = refused("memfd", bits);
+        assert!(message.contains("the memfd backend has bits of its own"), "{message}");
+    }
+    if can_page() && !reference_bits().contains(&"rwp") {
+        let message = refused("anon", "rwp");
+        assert!(message.contains("this kernel has no read-write protection"), "{message}");
+    }
+    let message = refused("swap", "rwp");
+    assert!(message.contains("nobody protects pages there"), "{message}");
 }
 
 /// There the agent may not look about for work while the program could go on.
@@ -540,8 +560,9 @@ fn clean_pages_are_right_whatever_the_program_does() {
         return;
     }
     for (arguments, least) in [(["24", "20", "reads"], 300), (["24", "20", "writes"], 1)] {
-        for options in [&ANON[..], &[&ANON[..], &["--reference-bits", "software"]].concat()] {
-            let counts = counts_of(options, "mostly", &arguments);
+        for &bits in reference_bits() {
+            let options = [&ANON[..], &["--reference-bits", bits]].concat();
+            let counts = counts_of(&options, "mostly", &arguments);
             let clean = counts["clean_evictions"].as_u64().unwrap();
             assert!(clean >= least, "{options:?} {arguments:?}: {counts}");
         }

@@ -63,6 +63,9 @@ pub enum RunError {
     /// The processor's accessed bits were asked for and cannot be had.
     #[error("--reference-bits hardware: {0}; leave the option out, and bits are kept in software")]
     NoHardwareBits(String),
+    /// The kernel's read-write protection was asked for and cannot be had.
+    #[error("--reference-bits rwp: {0}; leave the option out, and bits come from where they can be had")]
+    NoRwp(String),
     /// The kernel's paging cannot be directed here.
     #[error("--backend swap: {0}")]
     NoDirection(String),

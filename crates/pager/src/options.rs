@@ -37,11 +37,14 @@ impl FromStr for Backend {
 /// Where the reference bits of the `anon` backend come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReferenceBits {
-    /// From the processor if the command may read its accessed bits, or else software. The command
-    /// finds out when the first process begins to page.
+    /// From the processor if the command may read its accessed bits, or else from the kernel's
+    /// read-write protection, or else software. The command finds out when the first process begins
+    /// to page.
     Auto,
     /// From the processor, or there is no run.
     Hardware,
+    /// From the kernel's read-write protection, or there is no run.
+    Rwp,
     /// Pages are unmapped to see whether they are in use.
     Software,
 }

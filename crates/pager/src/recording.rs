@@ -147,6 +147,7 @@ impl Recording {
             read_delay_ns: 0,
             backend: Backend::Anon as u32,
             accessed_bits: 0,
+            may_track: 0,
             policy: text("policy", Some("fifo"))?,
             directory: text("path of the run's directory", enclosure.directory().path().to_str())?,
             cgroup_limit: Text::default(),

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use sweephand_pager_interface::control::{self, Control, MAGIC, Order, RecordingOrder, Secret, Text};
 use sweephand_pager_interface::memory::kernel_share;
+use sweephand_uffd::{OpenError, TRACKED, Userfaultfd};
 
 /// How a run ended.
 #[derive(Debug)]
@@ -78,6 +79,7 @@ impl Run {
             Backend::Auto | Backend::Anon | Backend::Swap => control::Backend::Anon,
         };
         let door = open_door(agents_backend, options.reference_bits)?;
+        let may_track = may_track(agents_backend, options.reference_bits)?;
         let order = Order {
             magic: MAGIC,
             // There is no socket to call.
@@ -90,6 +92,7 @@ impl Run {
             read_delay_ns: u64::try_from(options.read_delay.as_nanos()).unwrap_or(u64::MAX),
             backend: agents_backend as u32,
             accessed_bits: door.as_ref().map_or(0, Door::number),
+            may_track: u32::from(may_track),
             policy: text("policy", Some(&policy))?,
             directory: text("path of the backing store", directory.to_str())?,
             cgroup_limit: text("path of the cgroup", enclosure.limit_file().to_str())?,
@@ -139,6 +142,7 @@ impl Running for Run {
         statistics.reference_bits = Some(match self.door.as_ref().and_then(Door::refusal) {
             _ if order.is_memfd() => "mapped".to_string(),
             _ if has_some(&counters.hardware_bits) => "hardware".to_string(),
+            _ if has_some(&counters.tracked_bits) => "rwp".to_string(),
             _ if !has_some(&counters.software_bits) => "none".to_string(),
             Some(reason) => format!("software: {reason}"),
             None => "software".to_string(),
@@ -179,7 +183,8 @@ fn open_door(backend: control::Backend, reference_bits: ReferenceBits) -> Result
         (control::Backend::Memfd, ReferenceBits::Hardware) => {
             return Err(RunError::NoHardwareBits("the memfd backend has bits of its own".to_string()));
         }
-        (control::Backend::Memfd, _) | (control::Backend::Anon, ReferenceBits::Software) => return Ok(None),
+        (control::Backend::Memfd, _)
+        | (control::Backend::Anon, ReferenceBits::Software | ReferenceBits::Rwp) => return Ok(None),
         (control::Backend::Anon, ReferenceBits::Auto) => None,
         (control::Backend::Anon, ReferenceBits::Hardware) => {
             Some(AccessedBits::load().map_err(|error| RunError::NoHardwareBits(error.to_string()))?)
@@ -187,6 +192,28 @@ fn open_door(backend: control::Backend, reference_bits: ReferenceBits) -> Result
     };
     let door = Door::open(bits).map_err(system("a socket for the pager cannot be made".to_string()))?;
     Ok(Some(door))
+}
+
+/// Whether reference bits may come from the kernel's read-write protection. If there is no run
+/// without it, this finds out whether the kernel has it.
+fn may_track(backend: control::Backend, reference_bits: ReferenceBits) -> Result<bool, RunError> {
+    match (backend, reference_bits) {
+        (control::Backend::Memfd, ReferenceBits::Rwp) => {
+            Err(RunError::NoRwp("the memfd backend has bits of its own".to_string()))
+        }
+        (control::Backend::Memfd, _) | (_, ReferenceBits::Hardware | ReferenceBits::Software) => Ok(false),
+        (control::Backend::Anon, ReferenceBits::Auto) => Ok(true),
+        (control::Backend::Anon, ReferenceBits::Rwp) => match Userfaultfd::open(TRACKED) {
+            // The agent says what to do if it may have no userfaultfd at all.
+            Ok(_) | Err(OpenError::NotPermitted) => Ok(true),
+            Err(OpenError::NotSupported) => Err(RunError::NoRwp(
+                "this kernel has no read-write protection: Linux 7.3 is needed".to_string(),
+            )),
+            Err(OpenError::Other(error)) => {
+                Err(RunError::NoRwp(format!("userfaultfd cannot be opened: {error}")))
+            }
+        },
+    }
 }
 
 /// A program that is made with AddressSanitizer refuses to start behind a library that it does not

@@ -43,6 +43,22 @@ pub const SHARED: u64 = (raw::UFFD_FEATURE_MISSING_SHMEM
     | raw::UFFD_FEATURE_WP_HUGETLBFS_SHMEM
     | raw::UFFD_FEATURE_WP_ASYNC) as u64;
 
+/// [`Userfaultfd::register_tracked`] works, and the kernel itself lets a thread go on that touches a
+/// page protected by [`Userfaultfd::protect`]: no event, but [`scan`] tells (Linux 7.3, called RWP
+/// for read-write protection there).
+pub const TRACKED: u64 = 1 << 17 | 1 << 18;
+/// `UFFDIO_REGISTER_MODE_RWP`.
+const REGISTER_MODE_RWP: u32 = 1 << 3;
+/// `UFFDIO_RWPROTECT_MODE_RWP`.
+const RWPROTECT_MODE_RWP: u64 = 1;
+
+/// `struct uffdio_rwprotect`.
+#[repr(C)]
+struct ReadWriteProtect {
+    range: raw::uffdio_range,
+    mode: u64,
+}
+
 const GROUP: u8 = 0xAA;
 const API: Opcode = opcode::read_write::<raw::uffdio_api>(GROUP, raw::_UFFDIO_API as u8);
 const REGISTER: Opcode = opcode::read_write::<raw::uffdio_register>(GROUP, raw::_UFFDIO_REGISTER as u8);
@@ -51,6 +67,7 @@ const WAKE: Opcode = opcode::read::<raw::uffdio_range>(GROUP, raw::_UFFDIO_WAKE 
 const COPY: Opcode = opcode::read_write::<raw::uffdio_copy>(GROUP, raw::_UFFDIO_COPY as u8);
 const MOVE_PAGES: Opcode = opcode::read_write::<raw::uffdio_move>(GROUP, raw::_UFFDIO_MOVE as u8);
 const POISON: Opcode = opcode::read_write::<raw::uffdio_poison>(GROUP, raw::_UFFDIO_POISON as u8);
+const RWPROTECT: Opcode = opcode::read_write::<ReadWriteProtect>(GROUP, 0x09);
 const NEW: Opcode = opcode::none(GROUP, 0);
 const PAGEMAP_SCAN: Opcode = opcode::read_write::<raw::pm_scan_arg>(b'f', 16);
 
@@ -263,6 +280,22 @@ impl Userfaultfd {
         self.register_for(start, length, raw::UFFDIO_REGISTER_MODE_MISSING | raw::UFFDIO_REGISTER_MODE_WP)
     }
 
+    /// The same for private memory, whose pages [`Userfaultfd::protect`] can protect besides. Needs
+    /// [`TRACKED`].
+    pub fn register_tracked(&self, start: usize, length: usize) -> Result<(), Errno> {
+        self.register_for(start, length, raw::UFFDIO_REGISTER_MODE_MISSING | REGISTER_MODE_RWP)
+    }
+
+    /// From now on, [`scan`] tells which of the pages of a range are [`ACCESSED`]. They stay where
+    /// they are. The first touch of each takes the kernel a fault. Needs
+    /// [`Userfaultfd::register_tracked`].
+    pub fn protect(&self, start: usize, length: usize) -> Result<(), Errno> {
+        let range = raw::uffdio_range { start: start as u64, len: length as u64 };
+        let mut protect = ReadWriteProtect { range, mode: RWPROTECT_MODE_RWP };
+        // SAFETY: the opcode takes this struct.
+        unsafe { ioctl::ioctl(&self.fd, Updater::<RWPROTECT, _>::new(&mut protect)) }
+    }
+
     fn register_for(&self, start: usize, length: usize, modes: u32) -> Result<(), Errno> {
         let mut register = raw::uffdio_register {
             range: raw::uffdio_range { start: start as u64, len: length as u64 },
@@ -383,6 +416,9 @@ pub const SWAPPED: u64 = raw::PAGE_IS_SWAPPED as u64;
 /// so even when it is not mapped any more, until it is.
 pub const WRITTEN: u64 = raw::PAGE_IS_WRITTEN as u64;
 
+/// Not protected: touched since [`Userfaultfd::protect`], or never protected. Only memory of
+/// [`Userfaultfd::register_tracked`] is listed.
+pub const ACCESSED: u64 = 1 << 9;
 /// A guard is there: a thread that touches it gets a SIGSEGV. Kernels before Linux 6.15 do not list
 /// guards (`EINVAL`).
 pub const GUARD: u64 = raw::PAGE_IS_GUARD as u64;

@@ -1,6 +1,6 @@
 //! How the agent gets the program that reads accessed bits: see [`crate::accessed`].
 
-use crate::control::{Control, add};
+use crate::control::Control;
 use crate::kernel::{self, PollFd};
 use crate::passing::receive_file;
 use crate::rlimits::{self, Raised};
@@ -36,20 +36,18 @@ impl AccessedBits {
     }
 
     /// Asks for the program, once. The process is about to be paged.
-    pub(crate) fn ask(&mut self, control: &Control, command: Option<&OwnedFd>) {
+    pub(crate) fn ask(&mut self, command: Option<&OwnedFd>) {
         let program = match take(self) {
             Self::None => None,
             Self::Unasked(door) => ask(&door, command),
             Self::Had(program) => Some(program),
         };
-        *self = Self::tried(program, control);
+        *self = Self::tried(program);
     }
 
     /// A process may have the program and still not be allowed to run it.
-    fn tried(program: Option<OwnedFd>, control: &Control) -> Self {
+    fn tried(program: Option<OwnedFd>) -> Self {
         let program = program.filter(|program| kernel::accessed(program.as_fd(), 0).is_ok());
-        add(&control.counters.hardware_bits, u64::from(program.is_some()));
-        add(&control.counters.software_bits, u64::from(program.is_none()));
         program.map_or(Self::None, Self::Had)
     }
 
@@ -71,10 +69,10 @@ impl AccessedBits {
 
     /// In a child, whose copy of a descriptor's number is worth nothing: continues with what
     /// [`Self::descriptor`] was in the parent.
-    pub(crate) fn begin_in_child(&mut self, control: &Control, descriptor: Option<OwnedFd>) {
+    pub(crate) fn begin_in_child(&mut self, descriptor: Option<OwnedFd>) {
         let begun = match (&*self, descriptor) {
             (Self::Unasked(_), Some(door)) => Self::Unasked(door),
-            (Self::Had(_), program) => Self::tried(program, control),
+            (Self::Had(_), program) => Self::tried(program),
             _ => Self::None,
         };
         forget(replace(self, begun));

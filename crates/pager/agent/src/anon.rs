@@ -1,13 +1,12 @@
 //! The backend that leaves the program's memory as it is: private and anonymous. Pages are moved
-//! with their frames. Reference bits are the processor's if the command has a program that reads
-//! them (`exact_bits`); otherwise they are kept in software (`bits`).
+//! with their frames. `bit_source` says where reference bits come from.
 
-use crate::accessed_bits::AccessedBits;
 use crate::account::Known;
 use crate::backend::{Backend, Contents, Taken, Work};
+use crate::bit_source::BitSource;
 use crate::control::Control;
 use crate::division::Waiting;
-use crate::exact_bits::{ExactBits, Queue, Queues, Source};
+use crate::exact_bits::{ExactBits, Queue, Queues};
 use crate::failure::give_up;
 use crate::kernel::{self, Copied, PAGE_BYTES, Progress, Userfaultfd};
 use crate::own::Retry;
@@ -16,9 +15,7 @@ use crate::pages::{Flag, Pages, State};
 use crate::program::Program;
 use crate::staging::{Staging, drop_pages, move_all_own};
 use crate::sums::Sums;
-use crate::syscall::advise;
 use alloc::vec::Vec;
-use linux_raw_sys::general::MADV_COLD;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use sweephand_policy::PageId;
@@ -26,8 +23,8 @@ use sweephand_policy::PageId;
 /// Private anonymous memory.
 #[derive(Debug, Default)]
 pub(crate) struct Anon {
-    /// The program that reads accessed bits.
-    accessed_bits: AccessedBits,
+    /// Where reference bits come from.
+    bit_source: BitSource,
     /// Pages whose bits are to be cleared.
     queues: Queues,
     /// Which pages need not be written.
@@ -37,15 +34,8 @@ pub(crate) struct Anon {
 impl Anon {
     /// Nothing is paged yet. `command` is known if this process has the memory for itself.
     pub(crate) fn open(control: &Control, command: Option<&OwnedFd>) -> Self {
-        Self { accessed_bits: AccessedBits::open(control, command), ..Self::default() }
+        Self { bit_source: BitSource::open(control, command), ..Self::default() }
     }
-}
-
-/// Clears the accessed bits of pages. Those that are shared with another process, or locked, keep
-/// theirs.
-fn clear_bits(start: usize, pages: usize) {
-    // SAFETY: this leaves the contents as they are, whatever is mapped there.
-    let _ = unsafe { advise(start, pages * PAGE_BYTES, MADV_COLD) };
 }
 
 impl Anon {
@@ -96,7 +86,7 @@ impl Backend for Anon {
         awaited: bool,
     ) -> Progress {
         let untouched = if awaited { PAGE_BYTES } else { 0 };
-        if self.accessed_bits.program().is_none() || length <= untouched {
+        if !self.bit_source.can_be_read() || length <= untouched {
             // SAFETY: as the caller promises.
             return unsafe { uffd.copy(to, from, length) };
         }
@@ -104,7 +94,7 @@ impl Backend for Anon {
         // SAFETY: as the caller promises.
         let progress = unsafe { uffd.copy_as(to, from, length, Copied { protected: false, asleep: true }) };
         if progress.bytes > untouched {
-            clear_bits(to + untouched, (progress.bytes - untouched) / PAGE_BYTES);
+            self.bit_source.clear(uffd, to + untouched, (progress.bytes - untouched) / PAGE_BYTES);
         }
         if progress.bytes > 0 {
             let _ = uffd.wake(to, progress.bytes);
@@ -186,29 +176,29 @@ impl Backend for Anon {
         drop_pages(staging.address(batch, 0), pages);
     }
 
-    fn bits<'a>(&'a mut self, _: &'a Pagemap) -> Option<ExactBits<'a>> {
-        let program = self.accessed_bits.program()?;
-        Some(ExactBits::new(Source::Accessed(program), &mut self.queues))
+    fn bits<'a>(&'a mut self, pagemap: &'a Pagemap) -> Option<ExactBits<'a>> {
+        let source = self.bit_source.source(pagemap)?;
+        Some(ExactBits::new(source, &mut self.queues))
     }
 
     fn queues(&mut self) -> Option<&mut Queues> {
-        self.accessed_bits.program().is_some().then_some(&mut self.queues)
+        self.bit_source.can_be_read().then_some(&mut self.queues)
     }
 
-    fn is_touched(&mut self, _: &Pagemap, address: usize) -> bool {
-        let Some(program) = self.accessed_bits.program() else { return false };
-        self.queues.is_touched(Source::Accessed(program), address)
+    fn is_touched(&mut self, pagemap: &Pagemap, address: usize) -> bool {
+        let source = self.bit_source.source(pagemap);
+        source.is_some_and(|source| self.queues.is_touched(source, address))
     }
 
     /// Neighbours are dealt with by one call.
-    fn clear_queued(&mut self, pages: &mut Pages, queue: Queue, count: usize) {
+    fn clear_queued(&mut self, program: &Program, pages: &mut Pages, queue: Queue, count: usize) {
         let mut shared = Vec::new();
-        let Self { accessed_bits, queues, .. } = self;
+        let Self { bit_source, queues, .. } = self;
         let looks = queues.has_shared_pages;
         queues.drain(pages, (queue, count), |start, count| {
-            clear_bits(start, count);
-            if let (true, Some(program)) = (looks, accessed_bits.program()) {
-                shared.extend(Source::Accessed(program).referenced(start, count));
+            bit_source.clear(&program.uffd, start, count);
+            if let (true, Some(source)) = (looks, bit_source.source(&program.pagemap)) {
+                shared.extend(source.referenced(start, count));
             }
         });
         for address in shared {
@@ -218,11 +208,11 @@ impl Backend for Anon {
         }
     }
 
-    fn begin_to_page(&mut self, control: &Control, command: Option<&OwnedFd>) -> Waiting {
-        self.accessed_bits.ask(control, command);
-        match self.accessed_bits.program() {
-            Some(_) => Waiting::Unasked,
-            None => Waiting::All,
+    fn begin_to_page(&mut self, control: &Control, program: &Program) -> Waiting {
+        self.bit_source.choose(control, program);
+        match self.bit_source.can_be_read() {
+            true => Waiting::Unasked,
+            false => Waiting::All,
         }
     }
 
@@ -230,13 +220,13 @@ impl Backend for Anon {
         self.queues.has_shared_pages = true;
     }
 
-    fn begin_in_child(&mut self, control: &Control, _: usize, accessed_bits: Option<OwnedFd>) {
-        self.accessed_bits.begin_in_child(control, accessed_bits);
+    fn begin_in_child(&mut self, control: &Control, program: &Program, _: usize, bits: Option<OwnedFd>) {
+        self.bit_source.begin_in_child(control, program, bits);
         self.queues.has_shared_pages = true;
     }
 
     fn accessed_bits(&self) -> Option<BorrowedFd<'_>> {
-        self.accessed_bits.descriptor()
+        self.bit_source.descriptor()
     }
 
     fn known(&self, resident: usize, missing: usize) -> Known {

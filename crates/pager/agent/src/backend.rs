@@ -6,7 +6,7 @@
 //! | the program's memory | stays private and anonymous | becomes a shared mapping of a file in memory |
 //! | taking a page out | moves its frame to the staging area | copies it there, if it was written to |
 //! | what was not written to | has its checksum (`sums`) | is still write-protected |
-//! | reference bits | the processor's (`exact_bits`), or in software, by unmapping pages to limbo (`bits`) | exact: a page that is mapped was referenced |
+//! | reference bits | the processor's, or the kernel's protection (`exact_bits`), or in software, by unmapping pages to limbo (`bits`) | exact: a page that is mapped was referenced |
 //! | a fork | copies the state (`rest`) | ends the program once memory is paged |
 //!
 //! A backend knows pages and frames. It knows neither the policy nor why a page goes.
@@ -163,8 +163,8 @@ pub(crate) trait Backend: Any {
     }
 
     /// Clears the bits of the first pages in a queue, at most `count`. The gate is shut.
-    fn clear_queued(&mut self, pages: &mut Pages, queue: Queue, count: usize) {
-        let _ = (pages, queue, count);
+    fn clear_queued(&mut self, program: &Program, pages: &mut Pages, queue: Queue, count: usize) {
+        let _ = (program, pages, queue, count);
     }
 
     /// A thread has come to a fault. Returns whether it is time to count native memory.
@@ -211,8 +211,8 @@ pub(crate) trait Backend: Any {
 
     /// This process has the memory for itself, and it is about to be paged. Returns which pages
     /// wait for the policy. That depends on where reference bits come from.
-    fn begin_to_page(&mut self, control: &Control, command: Option<&OwnedFd>) -> Waiting {
-        let _ = (control, command);
+    fn begin_to_page(&mut self, control: &Control, program: &Program) -> Waiting {
+        let _ = (control, program);
         Waiting::None
     }
 
@@ -228,7 +228,13 @@ pub(crate) trait Backend: Any {
 
     /// In a child, whose copies of descriptor numbers are worth nothing: begins anew, with what
     /// [`Self::accessed_bits`] was in the parent.
-    fn begin_in_child(&mut self, control: &Control, batch_pages: usize, accessed_bits: Option<OwnedFd>) {
-        let _ = (control, batch_pages, accessed_bits);
+    fn begin_in_child(
+        &mut self,
+        control: &Control,
+        program: &Program,
+        batch_pages: usize,
+        accessed_bits: Option<OwnedFd>,
+    ) {
+        let _ = (control, program, batch_pages, accessed_bits);
     }
 }

@@ -193,7 +193,7 @@ pub(crate) fn clear_queued(rooms: &mut Rooms, queue: Queue, count: usize) {
     queues.look_again();
     if count > 0 && queues.count(queue) > 0 {
         shut_gate(rooms);
-        rooms.backend.clear_queued(&mut rooms.memory.pages, queue, count);
+        rooms.backend.clear_queued(&rooms.program, &mut rooms.memory.pages, queue, count);
         open_gate(rooms);
     }
 }

@@ -3,6 +3,7 @@
 //! | backend | a page was referenced if | cleared by |
 //! |---|---|---|
 //! | `anon`, with the processor's accessed bits | its accessed bit is set | `MADV_COLD` |
+//! | `anon`, with the kernel's read-write protection | it is not protected | protecting it |
 //! | `memfd` | it is mapped | unmapping it |
 //!
 //! To read a bit and to clear it are two steps. In between, the page waits in a queue, and its bit
@@ -14,7 +15,7 @@
 //! the page's bit was last cleared, and at most as old as the work between two faults.
 
 use crate::accessed::GROUP_PAGES;
-use crate::kernel::{self, PAGE_BYTES, PRESENT, scan};
+use crate::kernel::{self, ACCESSED, PAGE_BYTES, PRESENT, scan};
 use crate::pagemap::NOTHING;
 use crate::pages::{Flag, Pages};
 use alloc::vec::Vec;
@@ -34,6 +35,8 @@ pub(crate) enum Source<'a> {
     Mapped(BorrowedFd<'a>),
     /// By the program that reads accessed bits.
     Accessed(BorrowedFd<'a>),
+    /// In the pagemap: a page that is mapped and not protected was referenced.
+    Tracked(BorrowedFd<'a>),
 }
 
 impl Source<'_> {
@@ -46,10 +49,14 @@ impl Source<'_> {
                 let referenced = kernel::accessed(program, address).ok();
                 Seen { from, count: GROUP_PAGES, referenced, period }
             }
+            Self::Tracked(pagemap) => {
+                let referenced = bits_of(pagemap, from, GROUP_PAGES, ACCESSED);
+                Seen { from, count: GROUP_PAGES, referenced, period }
+            }
             Self::Mapped(pagemap) => {
                 let behind = (from + GROUP_BYTES - address) / PAGE_BYTES;
                 let count = if in_order { behind } else { 1 };
-                Seen { from: address, count, referenced: mapped(pagemap, address, count), period }
+                Seen { from: address, count, referenced: bits_of(pagemap, address, count, PRESENT), period }
             }
         }
     }
@@ -64,14 +71,14 @@ impl Source<'_> {
     }
 }
 
-/// Which of at most 64 pages are mapped, a bit each. `None` if the kernel does not tell.
-fn mapped(pagemap: BorrowedFd<'_>, from: usize, count: usize) -> Option<u64> {
+/// Which of at most 64 pages are of a category, a bit each. `None` if the kernel does not tell.
+fn bits_of(pagemap: BorrowedFd<'_>, from: usize, count: usize, category: u64) -> Option<u64> {
     let mut found = [NOTHING; GROUP_PAGES];
     let end = from + count * PAGE_BYTES;
-    let (regions, _) = scan(pagemap, from, end, PRESENT, &mut found).ok()?;
+    let (regions, _) = scan(pagemap, from, end, category, &mut found).ok()?;
     let index = |address: u64| (address as usize - from) / PAGE_BYTES;
     let pages = found[..regions].iter().flat_map(|region| index(region.start)..index(region.end));
-    Some(pages.fold(0, |mapped, page| mapped | 1 << page))
+    Some(pages.fold(0, |bits, page| bits | 1 << page))
 }
 
 /// What was seen of some neighbours.

@@ -36,7 +36,7 @@
 //! | `window` | the window of a recording; the file for its records |
 //! | `sums` | which pages still have the contents that the store has |
 //! | `tenant` | the lease of frames that the command lends |
-//! | `accessed_bits` | how the agent gets the program that reads accessed bits |
+//! | `bit_source`, `accessed_bits` | where reference bits come from; how the agent gets the program that reads the processor's |
 //! | `live`, `bits`, `exact_bits` | the policy; reference bits in software, and exact ones |
 //! | `pages`, `regions`, `objects` | the page table; managed ranges; large allocations |
 //! | `staging`, `store`, `io`, `ring` | pages on their way, files, requests |
@@ -68,6 +68,7 @@ pub mod agent;
 mod agent_thread;
 mod anon;
 mod backend;
+mod bit_source;
 pub mod bits;
 mod borrow;
 mod calls;

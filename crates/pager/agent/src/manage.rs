@@ -145,7 +145,7 @@ fn register_part(rooms: &mut Rooms, start: usize, end: usize, registered: &mut V
     for (start, end) in rooms.memory.regions.gaps(start, end) {
         let mut retry = Retry::new();
         let answer = loop {
-            match rooms.program.uffd.register(start, end - start) {
+            match rooms.program.register(start, end - start) {
                 Err(Errno::NOMEM) if retry.wait() => {}
                 answer => break answer,
             }

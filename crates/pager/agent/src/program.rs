@@ -1,10 +1,11 @@
 //! How the agent hears of the program: the kernel's messages, and the calls of the program's
 //! threads.
 
+use crate::control::Order;
 use crate::failure::give_up;
 use crate::kernel::{
     self, EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, MOVE, Message, OpenError, PAGE_BYTES,
-    SHARED, THREAD, Userfaultfd,
+    SHARED, THREAD, TRACKED, Userfaultfd,
 };
 use crate::mailbox::{MAILBOX, SLOTS};
 use crate::moves::Mover;
@@ -53,6 +54,9 @@ pub(crate) struct Note {
 pub(crate) struct Program {
     /// The userfaultfd of the program's memory, with events.
     pub(crate) uffd: Userfaultfd,
+    /// Whether it can protect the pages that are registered, so that the kernel tells which of them
+    /// are used. [`Userfaultfd::protect`] does that.
+    pub(crate) tracks: bool,
     /// The userfaultfd of the pager's own areas and the doorbells. It reports forks and no other
     /// events.
     pub(crate) staging_uffd: Userfaultfd,
@@ -82,10 +86,14 @@ pub(crate) struct Program {
 
 impl Program {
     /// Opens what the agent hears with.
-    pub(crate) fn open(is_memfd: bool, supervisor: Option<OwnedFd>) -> Self {
+    pub(crate) fn open(order: &Order, supervisor: Option<OwnedFd>) -> Self {
+        let needed = features(order.is_memfd());
+        // Most kernels refuse features that they do not know.
+        let tracking = (order.may_track != 0).then(|| Userfaultfd::open(needed | TRACKED).ok()).flatten();
         let area = |bytes| own::map(bytes).unwrap_or_else(|| own::no_room("doorbells"));
         Self {
-            uffd: open_uffd(features(is_memfd)),
+            tracks: tracking.is_some(),
+            uffd: tracking.unwrap_or_else(|| open_uffd(needed)),
             staging_uffd: open_uffd(MOVE | EVENT_FORK),
             supervisor,
             pagemap: Pagemap::open(),
@@ -104,6 +112,7 @@ impl Program {
     #[cfg(test)]
     pub(crate) fn deaf(open: impl Fn() -> Userfaultfd) -> Self {
         Self {
+            tracks: false,
             uffd: open(),
             staging_uffd: open(),
             supervisor: None,
@@ -116,6 +125,14 @@ impl Program {
             gate_depth: 0,
             doorbells: Doorbells { start: 0x1000, with_page: 0 },
             anchor: 0,
+        }
+    }
+
+    /// Makes missing pages of a range of the program's memory come through the agent.
+    pub(crate) fn register(&self, start: usize, length: usize) -> Result<(), Errno> {
+        match self.tracks {
+            true => self.uffd.register_tracked(start, length),
+            false => self.uffd.register(start, length),
         }
     }
 

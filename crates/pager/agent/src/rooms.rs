@@ -96,7 +96,7 @@ impl Rooms {
         let mut pages = Pages::new();
         pages.board = chooser.tenant().map(|tenant| tenant.board);
         let staging = Staging::new(BATCHES, batch_pages).unwrap_or_else(|| own::no_room("staging"));
-        let program = Program::open(order.is_memfd(), supervisor);
+        let program = Program::open(order, supervisor);
         program.register_own(&staging);
         Self {
             control,
@@ -188,7 +188,7 @@ impl Rooms {
     /// loads the program that reads accessed bits, because most programs fit into their memory.
     pub(crate) fn begin_to_page(&mut self) {
         let order = &self.control.order;
-        let waiting = self.backend.begin_to_page(self.control, self.program.supervisor.as_ref());
+        let waiting = self.backend.begin_to_page(self.control, &self.program);
         if waiting == Waiting::Unasked {
             let Division { batch_pages, most, .. } = Division::of(order.limit_pages as usize, false, waiting);
             self.choice.arrivals = Arrivals::of_unasked(most);

@@ -122,6 +122,8 @@ pub struct Order {
     /// The command's descriptor of the door at which agents ask for the program that reads accessed
     /// bits; 0 if there is no such program. See [`crate::accessed`].
     pub accessed_bits: u32,
+    /// 0: not even if the kernel can, reference bits come from its read-write protection.
+    pub may_track: u32,
     /// The policy and its arguments, as the user typed them.
     pub policy: Text<256>,
     /// The library with the agent, as `LD_PRELOAD` names it.
@@ -215,6 +217,8 @@ pub struct Counters {
     pub leader_changes: AtomicU64,
     /// Processes that were paged with the processor's reference bits.
     pub hardware_bits: AtomicU64,
+    /// Processes that were paged with reference bits from the kernel's read-write protection.
+    pub tracked_bits: AtomicU64,
     /// Processes that began to be paged with reference bits in software.
     pub software_bits: AtomicU64,
     /// Processes that read and write the store through an io_uring.

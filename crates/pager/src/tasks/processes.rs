@@ -253,6 +253,7 @@ impl<'a> Processes<'a> {
             backend: Backend::Anon as u32,
             // The policy and its bits are the supervisor's.
             accessed_bits: 0,
+            may_track: 0,
             policy: text("policy", Some(&options.policy.to_string()))?,
             directory: text("path of the backing store", self.directory.to_str())?,
             file_bytes: file_bytes(),

@@ -20,8 +20,8 @@ mod switch;
 #[cfg(not(test))]
 pub use real::*;
 pub use sweephand_uffd::{
-    Copied, EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, GUARD, MOVE, Message, OpenError,
-    PAGE_BYTES, PRESENT, Progress, Region, SHARED, THREAD, WRITTEN,
+    ACCESSED, Copied, EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, GUARD, MOVE, Message,
+    OpenError, PAGE_BYTES, PRESENT, Progress, Region, SHARED, THREAD, TRACKED, WRITTEN,
 };
 #[cfg(test)]
 pub use switch::*;

@@ -38,7 +38,7 @@ impl From<OwnedFd> for Userfaultfd {
 impl Userfaultfd {
     pub fn open(features: u64) -> Result<Self, OpenError> {
         if is_on() {
-            let (fd, context) = simulated::open_context(features);
+            let (fd, context) = simulated::open_context(features)?;
             return Ok(Self { fd: fd.into(), context: Some(context) });
         }
         real::Userfaultfd::open(features).map(|fd| Self { fd, context: None })
@@ -48,6 +48,20 @@ impl Userfaultfd {
         match self.context {
             Some(context) => simulated::register(context, start, length),
             None => self.fd.register(start, length),
+        }
+    }
+
+    pub fn register_tracked(&self, start: usize, length: usize) -> Result<(), Errno> {
+        match self.context {
+            Some(context) => simulated::register_tracked(context, start, length),
+            None => self.fd.register_tracked(start, length),
+        }
+    }
+
+    pub fn protect(&self, start: usize, length: usize) -> Result<(), Errno> {
+        match self.context {
+            Some(context) => simulated::protect(context, start, length),
+            None => self.fd.protect(start, length),
         }
     }
 

@@ -347,7 +347,7 @@ impl Backend for Memfd {
         true
     }
 
-    fn clear_queued(&mut self, pages: &mut Pages, queue: Queue, count: usize) {
+    fn clear_queued(&mut self, _: &Program, pages: &mut Pages, queue: Queue, count: usize) {
         self.queues.drain(pages, (queue, count), |start, count| zap(start, count * PAGE_BYTES));
     }
 
@@ -403,7 +403,7 @@ impl Backend for Memfd {
     }
 
     /// Nothing is managed yet. Otherwise the fork would have ended the program.
-    fn begin_in_child(&mut self, _: &Control, batch_pages: usize, _: Option<OwnedFd>) {
+    fn begin_in_child(&mut self, _: &Control, _: &Program, batch_pages: usize, _: Option<OwnedFd>) {
         core::mem::forget(core::mem::replace(self, Self::open(batch_pages)));
     }
 }

@@ -10,7 +10,8 @@ use super::schedule::{Until, block, step};
 use super::{Object, World, with};
 use crate::accessed::GROUP_PAGES;
 use crate::kernel::{
-    Copied, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, GUARD, Message, PAGE_BYTES, PRESENT, Progress, Region,
+    ACCESSED, Copied, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, GUARD, Message, OpenError, PAGE_BYTES, PRESENT,
+    Progress, Region, TRACKED,
 };
 use crate::passing::send_file;
 use crate::ring::{Completion, Direction, Request};
@@ -57,12 +58,15 @@ fn file_of(world: &World, file: BorrowedFd<'_>) -> usize {
 
 // ---- userfaultfd
 
-pub(crate) fn open_context(features: u64) -> (OwnedFd, ContextId) {
+pub(crate) fn open_context(features: u64) -> Result<(OwnedFd, ContextId), OpenError> {
     let context = with(|world| {
+        if features & TRACKED != 0 && world.manners.no_tracking {
+            return Err(OpenError::NotSupported);
+        }
         let space = world.space();
-        world.memory.new_context(space, features)
-    });
-    (descriptor(Object::Context(context)), context)
+        Ok(world.memory.new_context(space, features))
+    })?;
+    Ok((descriptor(Object::Context(context)), context))
 }
 
 /// The userfaultfd of a descriptor that was received.
@@ -78,6 +82,22 @@ pub(crate) fn register(context: ContextId, start: usize, length: usize) -> Resul
     with(|world| {
         world.note("register", start, length);
         world.memory.register(context, start, length)
+    })
+}
+
+pub(crate) fn register_tracked(context: ContextId, start: usize, length: usize) -> Result<(), Errno> {
+    step();
+    with(|world| {
+        world.note("register tracked", start, length);
+        world.memory.register_tracked(context, start, length)
+    })
+}
+
+pub(crate) fn protect(context: ContextId, start: usize, length: usize) -> Result<(), Errno> {
+    step();
+    with(|world| match world.memory.contexts[context].changing {
+        0 => world.memory.protect(context, start, length),
+        _ => Err(Errno::AGAIN),
     })
 }
 
@@ -250,7 +270,7 @@ fn next_message(world: &mut World, context: ContextId) -> Option<Next> {
 // ---- what is present
 
 pub(crate) fn scan_present(start: usize, end: usize, found: &mut [Region]) -> (usize, usize) {
-    scan(start, end, found, |entry| matches!(entry, Entry::Present { .. }))
+    scan(start, end, found, |_, _, entry| matches!(entry, Entry::Present { .. }))
 }
 
 pub(crate) fn scan_categories(
@@ -259,20 +279,27 @@ pub(crate) fn scan_categories(
     categories: u64,
     found: &mut [Region],
 ) -> (usize, usize) {
-    scan(start, end, found, |entry| match entry {
-        Entry::Present { .. } => categories & PRESENT != 0,
+    scan(start, end, found, |space, page, entry| match entry {
+        Entry::Present { .. } => {
+            categories & PRESENT != 0 || categories & ACCESSED != 0 && space.is_tracked_and_accessed(page)
+        }
         Entry::Guard => categories & GUARD != 0,
         Entry::Poison => false,
     })
 }
 
-fn scan(start: usize, end: usize, found: &mut [Region], is_meant: impl Fn(Entry) -> bool) -> (usize, usize) {
+fn scan(
+    start: usize,
+    end: usize,
+    found: &mut [Region],
+    is_meant: impl Fn(&Space, usize, Entry) -> bool,
+) -> (usize, usize) {
     step();
     with(|world| {
-        let space = world.space();
+        let space = &world.memory.spaces[world.space()];
         let mut count = 0;
-        for (page, entry) in world.memory.spaces[space].entries(start, end) {
-            if !is_meant(entry) {
+        for (page, entry) in space.entries(start, end) {
+            if !is_meant(space, page, entry) {
                 continue;
             }
             let behind = (page + PAGE_BYTES) as u64;
@@ -518,7 +545,8 @@ pub(crate) fn map_own(bytes: usize) -> usize {
         let space = world.space();
         let place = world.memory.spaces[space].gap_above(OWN, bytes);
         let protection = raw::PROT_READ | raw::PROT_WRITE;
-        let area = Area { end: place + bytes, protection, is_locked: false, context: None };
+        let area =
+            Area { end: place + bytes, protection, is_locked: false, context: None, is_tracked: false };
         world.memory.spaces[space].map(place, area);
         place
     })
@@ -727,7 +755,8 @@ fn mmap(address: usize, length: usize, protection: u32, flags: u32) -> isize {
             true => unmap(memory, model, space, start, start + length),
             false => Vec::new(),
         };
-        let area = Area { end: start + length, protection, is_locked: false, context: None };
+        let area =
+            Area { end: start + length, protection, is_locked: false, context: None, is_tracked: false };
         memory.spaces[space].map(start, area);
         if space == 0 {
             model.forget(start, start + length);

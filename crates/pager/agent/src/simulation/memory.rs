@@ -5,7 +5,7 @@
 //! which let other threads run where the kernel holds no lock.
 
 use super::model::Model;
-use crate::kernel::PAGE_BYTES;
+use crate::kernel::{PAGE_BYTES, TRACKED};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
@@ -48,6 +48,8 @@ pub(super) struct Area {
     pub(super) is_locked: bool,
     /// The userfaultfd to which its missing pages fault.
     pub(super) context: Option<ContextId>,
+    /// Whether that userfaultfd can protect its pages against reading.
+    pub(super) is_tracked: bool,
 }
 
 /// An address space.
@@ -123,6 +125,11 @@ impl Space {
         let first = self.area(start).map_or(start, |(first, _)| first);
         let overlapping = self.areas.range(first..end).filter(|(_, area)| area.end > start);
         overlapping.map(|(&from, &area)| (from.max(start), Area { end: area.end.min(end), ..area })).collect()
+    }
+
+    /// Whether a page that is present is not protected, in memory where that is told.
+    pub(super) fn is_tracked_and_accessed(&self, page: usize) -> bool {
+        self.area(page).is_some_and(|(_, area)| area.is_tracked) && self.accessed.contains(&page)
     }
 
     /// Whether a range is mapped from end to end.
@@ -369,7 +376,11 @@ impl Memory {
             }
             table.remove(&(from + offset));
             table.insert(to + offset, Entry::Present { frame, exclusive });
-            self.spaces[space].accessed.insert(to + offset);
+            // Linux 7.3 moves a page to tracked memory as if it were protected.
+            match target.is_tracked {
+                true => self.spaces[space].accessed.remove(&(to + offset)),
+                false => self.spaces[space].accessed.insert(to + offset),
+            };
         }
         (length, None)
     }
@@ -415,6 +426,36 @@ impl Memory {
             return Err(Errno::BUSY);
         }
         space.change(start, end, |area| Some(Area { context: Some(context), ..area }));
+        Ok(())
+    }
+
+    /// `UFFDIO_REGISTER_MODE_RWP` besides.
+    pub(super) fn register_tracked(
+        &mut self,
+        context: ContextId,
+        start: usize,
+        length: usize,
+    ) -> Result<(), Errno> {
+        if self.contexts[context].features & TRACKED == 0 {
+            return Err(Errno::INVAL);
+        }
+        self.register(context, start, length)?;
+        let space = &mut self.spaces[self.contexts[context].space];
+        space.change(start, start + length, |area| Some(Area { is_tracked: true, ..area }));
+        Ok(())
+    }
+
+    /// `UFFDIO_RWPROTECT`: what is present counts as not accessed.
+    pub(super) fn protect(&mut self, context: ContextId, start: usize, length: usize) -> Result<(), Errno> {
+        let space = &mut self.spaces[self.contexts[context].space];
+        let is_meant = |area: &Area| area.is_tracked && area.context == Some(context);
+        let areas = space.areas_in(start, start + length);
+        if areas.is_empty() || !areas.iter().all(|(_, area)| is_meant(area)) {
+            return Err(Errno::NOENT);
+        }
+        for page in pages(start, start + length) {
+            space.accessed.remove(&page);
+        }
         Ok(())
     }
 

@@ -80,6 +80,8 @@ struct Manners {
     late: u64,
     /// The command cannot load the program that reads accessed bits.
     no_program: bool,
+    /// The kernel cannot protect pages against reading.
+    no_tracking: bool,
     /// A copy puts a page in place of a guard. (Some kernels refuse that.)
     guards_are_overwritten: bool,
     /// Processors that the agent may use.

@@ -88,6 +88,8 @@ impl Setting {
         // Drawn apart: what else a seed makes does not depend on them.
         let accessed_bits = SplitMix64::new(seed ^ 0xacce).below(2) as u32;
         let no_program = SplitMix64::new(seed ^ 0xd00f).below(8) == 0;
+        let may_track = SplitMix64::new(seed ^ 0x2a77).below(2) as u32;
+        let no_tracking = SplitMix64::new(seed ^ 0x01d).below(4) == 0;
         let use_ring = u32::from(below(4) > 0);
         // Room for the program: from a few batches to a comfortable size.
         let room = [24, 40, 64, 100, 160][below(5) as usize];
@@ -105,6 +107,7 @@ impl Setting {
             no_reservation: rarely(&mut below, 3),
             late: [0, 4, 20][below(3) as usize],
             no_program,
+            no_tracking,
             guards_are_overwritten: below(2) == 0,
             processors: 1 + below(2) as usize,
         };
@@ -154,6 +157,7 @@ impl Setting {
             read_delay_ns: 0,
             backend: Backend::Anon as u32,
             accessed_bits,
+            may_track,
             policy: text(policy),
             library: text(""),
             control: text(""),
@@ -167,7 +171,7 @@ impl Setting {
             recording: RecordingOrder::default(),
         };
         let words = format!(
-            "policy {policy}, accessed bits {accessed_bits}, prefetch {prefetch}, ring {use_ring}, room for {room} pages, {manners:?}, {disk:?}, \
+            "policy {policy}, accessed bits {accessed_bits}, tracking {may_track}, prefetch {prefetch}, ring {use_ring}, room for {room} pages, {manners:?}, {disk:?}, \
              {character:?}, one switch in {switches}"
         );
         Self { order, manners, disk, character, native, switches, words }
@@ -203,7 +207,7 @@ pub(super) fn run(seed: u64, with_story: bool) -> Outcome {
     let mut space = Space::default();
     for (start, end) in native {
         let protection = raw::PROT_READ | raw::PROT_WRITE;
-        space.map(start, Area { end, protection, is_locked: false, context: None });
+        space.map(start, Area { end, protection, is_locked: false, context: None, is_tracked: false });
     }
     let mut schedule = Schedule::new(switches);
     (0..=character.threads).for_each(|task| _ = schedule.add(0, task == 0));
