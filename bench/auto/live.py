@@ -45,8 +45,8 @@ FIVE = [
 
 
 def judge(paths):
-    """`auto` beside the best policy of each cell, by pages read; and each policy beside the best of
-    all, on the mean. Fifty pages are added to all, because a few pages more or less mean nothing."""
+    """`auto` beside the best policy of each cell, by pages read; and each policy beside the best
+    of all, on the mean. Fifty pages are added, because a few pages more or less mean nothing."""
     natives, cells = {}, {}
     ratios = {name: [] for name in POLICIES}
     for row in programs.read_rows(paths):
@@ -88,7 +88,7 @@ def judge(paths):
                 ratios[name].append((of_it + 50) / least)
     for program, cells_of in good.items():
         print(f"{program}: auto within 5 % of the best (or 50 pages) in {sum(cells_of)} of {len(cells_of)} cells")
-    for name, of_it in ratios.items():
+    for name, of_it in ((name, of_it) for name, of_it in ratios.items() if of_it):
         print(f"{name}: {statistics.geometric_mean(of_it):.3f} times the pages of the best, in {len(of_it)} cells that read")
 
 

@@ -18,7 +18,10 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 POLICIES = "clock-pro,clock,car,fifo,lifo-plus,apr,linux24,sieve,mglru,aging,seq,random"
 # How a policy is run: by an agent in the program, or over the kernel's swap.
-HOW = [[], ["--prefetch", "off"], ["--prefetch", "8"], ["--io", "sync"], ["--backend", "swap"]]
+HOW = [[], ["--prefetch", "off"], ["--prefetch", "8"], ["--io", "sync"], ["--backend", "swap"],
+       ["--reference-bits", "software"]]
+# One more, if the kernel can: Linux 7.3.
+RWP = ["--reference-bits", "rwp"]
 # The least that a program can be run in.
 LEAST_MIB = 4
 # Half of its memory is too little for this one under any replacement: see README.md.
@@ -199,6 +202,8 @@ def main():
     runs, findings, failcnt = collections.Counter(), [], 0
     try:
         jobs = {name: command for name, command in prepare(kept).items() if args.jobs in name}
+        can_rwp = subprocess.run([args.sweephand, "run", "--memory", "16MiB", *RWP, "--", "true"], capture_output=True).returncode == 0
+        ways = [*HOW, RWP] if can_rwp else HOW
         names, expected, memory, kernel, bound = list(jobs), {}, {}, {}, {}
         stats = kept / "stats.json"
         number = 0
@@ -229,7 +234,7 @@ def main():
                       + ("" if ended else ", did not come to its end"), flush=True)
             policy = policies[number % len(policies)] if number < len(policies) else chance.choice(policies)
             number += 1
-            how = ["--policy", policy, *chance.choice(HOW)] if chance.randrange(4) else []
+            how = ["--policy", policy, *chance.choice(ways)] if chance.randrange(4) else []
             options = ["--memory", f"{memory[name]}MiB", "--swap", args.directory, *how]
             output = kept / f"output.{number}"
             command = [args.sweephand, "run", *options, "--stats", str(stats), "--", *jobs[name]]

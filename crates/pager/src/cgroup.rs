@@ -429,7 +429,11 @@ fn place() -> Result<(Version, PathBuf, PathBuf), CgroupError> {
     let mut above = own.ancestors().take_while(|path| path.starts_with(&mount));
     match above.find(hands_down) {
         Some(parent) => Ok((version, own.clone(), parent.to_path_buf())),
-        None => Err(error(&own, "no cgroup above hands the memory controller down (cgroup.subtree_control)")),
+        None => Err(error(
+            &own,
+            "no cgroup from here up hands the memory controller down; root can have the topmost do so: \
+             echo +memory > cgroup.subtree_control in its directory",
+        )),
     }
 }
 

@@ -43,9 +43,9 @@ pub const SHARED: u64 = (raw::UFFD_FEATURE_MISSING_SHMEM
     | raw::UFFD_FEATURE_WP_HUGETLBFS_SHMEM
     | raw::UFFD_FEATURE_WP_ASYNC) as u64;
 
-/// [`Userfaultfd::register_tracked`] works, and the kernel itself lets a thread go on that touches a
-/// page protected by [`Userfaultfd::protect`]: no event, but [`scan`] tells (Linux 7.3, called RWP
-/// for read-write protection there).
+/// [`Userfaultfd::register_tracked`] works, and the kernel itself lets a thread go on that touches
+/// a page protected by [`Userfaultfd::protect`]: no event, but [`scan`] tells (Linux 7.3, which
+/// calls it RWP, for read-write protection).
 pub const TRACKED: u64 = 1 << 17 | 1 << 18;
 /// `UFFDIO_REGISTER_MODE_RWP`.
 const REGISTER_MODE_RWP: u32 = 1 << 3;

@@ -70,8 +70,8 @@ impl Division {
         Self { batch_pages, most, fresh, limit_pages, others }
     }
 
-    /// What is left for a policy that keeps `policy_bytes` for each page. The agent makes the policy
-    /// anew when it starts to manage all memory. It then knows how many frames are left.
+    /// What is left for a policy that keeps `policy_bytes` for each page. The agent makes the
+    /// policy anew when it starts to manage all memory. It then knows how many frames are left.
     pub fn policy_frames(&self, policy_bytes: usize) -> usize {
         let arrays = self.limit_pages * growth_bytes(policy_bytes) / PAGE_BYTES;
         self.limit_pages.saturating_sub(self.others + arrays)
