@@ -6,6 +6,7 @@
 #
 # Needs root, qemu-system-x86, virtiofsd, busybox-static and e2fsprogs. The kernel must have
 # virtiofs, NVMe disks and ext4 built in, as Debian's cloud kernels do.
+# ACCELERATOR=kvm is faster, where /dev/kvm works.
 set -euo pipefail
 if [ $# -lt 3 ]; then
   echo "on-kernel.sh: VMLINUZ, SECONDS and a COMMAND are needed" >&2
@@ -13,17 +14,22 @@ if [ $# -lt 3 ]; then
 fi
 kernel=$1 seconds=$2
 shift 2
+PATH=$PATH:/usr/lib/qemu:/usr/libexec
+for tool in qemu-system-x86_64 virtiofsd busybox mkfs.ext4; do
+  if ! command -v "$tool" > /dev/null; then
+    echo "on-kernel.sh: $tool is not installed" >&2
+    exit 2
+  fi
+done
 work=$(mktemp -d)
+# What is to run: a file that both see.
+script=$(mktemp "$PWD/.on-kernel.XXXXXX")
 daemon=
-trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true; rm -rf "$work"' EXIT
+trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true; rm -rf "$work" "$script"' EXIT
 
-virtiofsd=$(command -v virtiofsd || ls /usr/lib/qemu/virtiofsd /usr/libexec/virtiofsd 2>/dev/null | head -n 1)
 truncate -s 6G "$work/disk"
 mkfs.ext4 -q -F "$work/disk"
 
-# What is to run, as the guest finds it on its console's command line: a file that both see.
-script=$(mktemp "$PWD/.on-kernel.XXXXXX")
-trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true; rm -rf "$work" "$script"' EXIT
 printf 'cd %q\nexport HOME=/root TMPDIR=/var/tmp\n' "$PWD" > "$script"
 printf '%q ' "$@" >> "$script"
 
@@ -49,14 +55,14 @@ END
 chmod +x "$work/root/init"
 (cd "$work/root" && find . | busybox cpio -o -H newc 2>/dev/null | gzip -1) > "$work/initrd"
 
-"$virtiofsd" --socket-path="$work/socket" -o source=/ -o cache=always -o sandbox=chroot \
+virtiofsd --socket-path="$work/socket" -o source=/ -o cache=always -o sandbox=chroot \
   > "$work/virtiofsd" 2>&1 &
 daemon=$!
 for _ in $(seq 100); do
   [ -S "$work/socket" ] && break
   sleep 0.1
 done
-timeout "$seconds" qemu-system-x86_64 -accel kvm -accel tcg -m 6144 -smp 2 -nographic -no-reboot \
+timeout "$seconds" qemu-system-x86_64 -accel "${ACCELERATOR:-tcg}" -m 6144 -smp 2 -nographic -no-reboot \
   -object memory-backend-memfd,id=memory,size=6144M,share=on -numa node,memdev=memory \
   -chardev socket,id=files,path="$work/socket" -device vhost-user-fs-pci,chardev=files,tag=host \
   -drive file="$work/disk",if=none,id=disk,format=raw,cache=unsafe -device nvme,drive=disk,serial=1 \
