@@ -45,6 +45,9 @@ pub(super) enum End {
     Wrong(String),
 }
 
+/// Counts of an [`Outcome`].
+const COUNTS: usize = 6;
+
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
@@ -57,8 +60,9 @@ pub(super) struct Outcome {
     pub(super) setting: String,
     /// Turns that threads have had.
     pub(super) turns: u64,
-    /// Faults, evictions and rescues that the pager has counted.
-    pub(super) counts: [u64; 3],
+    /// Faults, evictions and rescues that the pager has counted, and processes with reference bits
+    /// of the processor, of the kernel's protection and in software.
+    pub(super) counts: [u64; COUNTS],
 }
 
 /// A mailbox, a gate and a list of the pager's mappings exist once in a process.
@@ -238,7 +242,14 @@ pub(super) fn run(seed: u64, with_story: bool) -> Outcome {
     IS_ON.set(false);
     let World { hash, story, .. } = WORLD.take().expect("it was there");
     let counters = &control.counters;
-    let counts = [&counters.faults, &counters.evictions, &counters.rescues];
+    let counts: [_; COUNTS] = [
+        &counters.faults,
+        &counters.evictions,
+        &counters.rescues,
+        &counters.hardware_bits,
+        &counters.tracked_bits,
+        &counters.software_bits,
+    ];
     let counts = counts.map(|counter| counter.load(Ordering::Relaxed));
     let hash = counts.iter().fold(hash, |hash, count| hash.rotate_left(7) ^ count);
     Outcome { end, hash, story: story.unwrap_or_default(), setting: words, turns, counts }
@@ -428,7 +439,7 @@ mod tests {
         let time = number("SWEEPHAND_SECONDS").map(Duration::from_secs);
         let most = seeds.unwrap_or(if time.is_some() { u64::MAX } else { SEEDS_IN_CI });
         let begun = Instant::now();
-        let (mut given_up, mut turns, mut counts) = (0, 0, [0; 3]);
+        let (mut given_up, mut turns, mut counts) = (0, 0, [0; COUNTS]);
         let mut count = 0;
         for seed in (first..).take(most as usize) {
             if time.is_some_and(|time| begun.elapsed() > time) {
@@ -442,19 +453,21 @@ mod tests {
             }
             count += 1;
             turns += outcome.turns;
-            (0..3).for_each(|index| counts[index] += outcome.counts[index]);
+            (0..COUNTS).for_each(|index| counts[index] += outcome.counts[index]);
             if count % 100_000 == 0 {
                 println!("{count} seeds in {:.0} s", begun.elapsed().as_secs_f64());
             }
         }
-        let [faults, evictions, rescues] = counts;
+        let [faults, evictions, rescues, hardware, tracked, software] = counts;
         println!(
             "{count} seeds from {first} on in {:.1} s: {turns} turns, {faults} faults, {evictions} evictions, \
-             {rescues} rescues; {given_up} ended because the disk had failed",
+             {rescues} rescues; bits of the processor {hardware}, of the kernel {tracked}, in software \
+             {software}; {given_up} ended because the disk had failed",
             begun.elapsed().as_secs_f64()
         );
         // What is not exercised shows nothing.
-        assert!(count < 100 || faults > count && evictions > count && rescues > count);
+        assert!(count < 100 || [faults, evictions, rescues].iter().all(|&of| of > count), "{counts:?}");
+        assert!(count < 100 || [hardware, tracked, software].iter().all(|&of| of > count / 16), "{counts:?}");
     }
 
     const SEEDS_IN_CI: u64 = 3000;
