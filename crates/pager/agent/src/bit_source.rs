@@ -6,9 +6,10 @@
 //! | the kernel's read-write protection | a scan of the pagemap | `UFFDIO_RWPROTECT` | Linux 7.3 |
 //! | software (`bits`) | | | nothing |
 //!
-//! Protected pages stay where they are. The first touch of each takes the kernel a fault of its
-//! own, of which the agent does not hear. So a bit costs this fault, once a page and turn of the
-//! hands, and clearing bits costs what it takes to tell the other processors.
+//! To read a bit and to clear it are two steps in both cases (`exact_bits`). Protected pages stay
+//! where they are. The first touch of each takes the kernel a fault of its own, of which the agent
+//! does not hear. So a bit costs this fault, once a page and turn of the hands, and clearing bits
+//! costs what it takes to tell the other processors.
 
 use crate::accessed_bits::AccessedBits;
 use crate::control::{Control, add};

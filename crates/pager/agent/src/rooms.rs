@@ -87,11 +87,12 @@ impl Rooms {
         let waiting = if lends || order.is_memfd() { Waiting::None } else { Waiting::All };
         let division = Division::of(limit, lends, waiting);
         let Division { batch_pages, most, fresh, .. } = division;
-        let spec = named_policy(control);
-        let policy_frames = division.policy_frames(spec.bytes_a_page());
-        let mut chooser = match lends {
-            false => Chooser::Own(make_policy(&spec, policy_frames)),
-            true => Chooser::Lent(Tenant::connect(control, 0)),
+        // Where frames are lent, the command has the policy, which may be one for many tasks.
+        let spec = (!lends).then(|| named_policy(control));
+        let policy_frames = division.policy_frames(spec.as_ref().map_or(0, LiveSpec::bytes_a_page));
+        let mut chooser = match &spec {
+            Some(spec) => Chooser::Own(make_policy(spec, policy_frames)),
+            None => Chooser::Lent(Tenant::connect(control, 0)),
         };
         let mut pages = Pages::new();
         pages.board = chooser.tenant().map(|tenant| tenant.board);

@@ -23,8 +23,8 @@
 //! third, which reads whole tables, to watch a process (`watch`). They never leave the command.
 //!
 //! Loading takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN, and a kernel with BTF. Running
-//! takes the descriptor alone. Where there is no such program, agents keep reference bits in
-//! software (`bits` in the agent).
+//! takes the descriptor alone. Where there is no such program, agents get reference bits from the
+//! kernel's read-write protection, or keep them in software (`bit_source` in the agent).
 //!
 //! **What can be missed.** To read a bit and to clear it are two steps. A page that is used between
 //! the two loses that reference. The agent clears what it has read as used at the end of the same
