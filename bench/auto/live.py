@@ -88,8 +88,9 @@ def judge(paths):
                 ratios[name].append((of_it + 50) / least)
     for program, cells_of in good.items():
         print(f"{program}: auto within 5 % of the best (or 50 pages) in {sum(cells_of)} of {len(cells_of)} cells")
-    for name, of_it in ((name, of_it) for name, of_it in ratios.items() if of_it):
-        print(f"{name}: {statistics.geometric_mean(of_it):.3f} times the pages of the best, in {len(of_it)} cells that read")
+    for name, of_it in ratios.items():
+        if of_it:
+            print(f"{name}: {statistics.geometric_mean(of_it):.3f} times the pages of the best, in {len(of_it)} cells that read")
 
 
 def processor(row):

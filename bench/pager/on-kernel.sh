@@ -6,7 +6,8 @@
 #
 # Needs root, qemu-system-x86, virtiofsd, busybox-static and e2fsprogs. The kernel must have
 # virtiofs, NVMe disks and ext4 built in, as Debian's cloud kernels do.
-# ACCELERATOR=kvm is faster, where /dev/kvm works.
+# ACCELERATOR=kvm is faster, where /dev/kvm works. The machine has a /tmp of its own, so the current
+# directory must not be below /tmp.
 set -euo pipefail
 if [ $# -lt 3 ]; then
   echo "on-kernel.sh: VMLINUZ, SECONDS and a COMMAND are needed" >&2

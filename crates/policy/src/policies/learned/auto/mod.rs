@@ -124,10 +124,10 @@
 //! what the new leader holds only with its faults. Pages that were read ahead and wait to be used
 //! leave the policy with up to a 16th fewer frames than it was made for. Its leader then gives up
 //! pages that its other experts keep. If such a page is no miss of the leader's when it comes back,
-//! hardly any is, and the leader never changes: 2.01 times the pages of the best on the mean, where
-//! `auto` has 1.65. If no expert may hold more than the leader then, cells are better and worse by
-//! a third, and as before on the mean. With a margin of 0.05 in place of 0.01 the 13 cells read
-//! 0.89 of the pages on the mean, at best 0.50 and at worst 1.18 (measured when the agent made
+//! hardly any is, and the leader hardly ever changes: 2.01 times the pages of the best on the mean,
+//! where `auto` has 1.65. If no expert may hold more than the leader then, cells are better and
+//! worse by a third, and as before on the mean. With a margin of 0.05 in place of 0.01 the 13 cells
+//! read 0.89 of the pages on the mean, at best 0.50 and at worst 1.18 (measured when the agent made
 //! policies for more frames). But simulated on the 21 cells it was not tuned on it has 3.00, which
 //! is 0.823 of CLOCK-Pro's, and 0.82 was wanted. Processor time for each page read is 0.9 to 2.4
 //! times that of CLOCK-Pro, 1.5 in the median, and more for gcc, which reads little.
