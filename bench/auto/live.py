@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "pager"))
 import live_beside_simulated  # noqa: E402
 import programs  # noqa: E402
 
-POLICIES = ["auto", "clock", "clock-pro", "apr", "lifo-plus", "sieve"]
+POLICIES = ["auto", "clock", "clock-pro-strict", "apr", "lifo-plus", "sieve"]
 # What CLOCK-Pro's gnuplot does: it goes over all points again for each curve.
 PLOT = (
     "set terminal svg; set output '/dev/stdout'; "
@@ -55,7 +55,7 @@ def judge(paths):
         else:
             cells.setdefault((row["program"], row["part"]), {}).setdefault(row["variant"], []).append(row)
     print("| program | part |" + "".join(f" {name} |" for name in POLICIES) + " best | auto over the best | "
-          "auto s | its s | clock-pro s | kernel s | auto us a page | clock-pro us |")
+          "auto s | its s | clock-pro-strict s | kernel s | auto us a page | clock-pro-strict us |")
     print("|---|---:|" + "---:|" * len(POLICIES) + "---|" + "---:|" * 7)
     good = {}
     for (program, part), of in cells.items():
@@ -78,8 +78,8 @@ def judge(paths):
             over = f"{pages['auto'] / pages[best]:.2f}" if pages[best] else "-"
             # A program that reads next to nothing needs no choice.
             is_good = pages["auto"] <= max(1.05 * pages[best], pages[best] + 50)
-        seconds = [middle(name, "seconds", ".2f") for name in ["auto", best, "clock-pro", "kernel"]]
-        line = [program, part, *read.values(), best or "-", over, *seconds, overhead("auto"), overhead("clock-pro")]
+        seconds = [middle(name, "seconds", ".2f") for name in ["auto", best, "clock-pro-strict", "kernel"]]
+        line = [program, part, *read.values(), best or "-", over, *seconds, overhead("auto"), overhead("clock-pro-strict")]
         print("| " + " | ".join(line) + " |")
         good.setdefault(program, []).append(is_good)
         if max(pages.values(), default=0) > 0:

@@ -22,7 +22,7 @@ REFERENCES = 254_401_634  # of the 50 tasks of the built-in configurations
 CASES = [
     (f"{policy}, {'every reference' if irim == 0 else 'intervals'}", 1, ["A", "-p", policy, "--theta", "700k", "--irim", str(irim)])
     for irim in (0, 5000)
-    for policy in ("ws", "wsclock", "global-clock", "clock-pro")
+    for policy in ("ws", "wsclock", "global-clock", "clock-pro-strict")
 ] + [
     ("10 theta x 3 policies x 3 configurations, every reference", 90, ["A", "B", "C", "--irim", "0"]),
     ("10 theta x 3 policies x 3 configurations, intervals", 90, ["A", "B", "C"]),

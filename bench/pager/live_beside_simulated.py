@@ -17,7 +17,7 @@ import programs
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-POLICIES = ["fifo", "clock", "clock-pro", "apr", "lifo-plus"]
+POLICIES = ["fifo", "clock", "clock-pro-strict", "apr", "lifo-plus"]
 # Live, the bit of a page is cleared once more at the fault after the one that brought it in.
 SETTLED = {policy: f"{policy}:settle=1" for policy in POLICIES if policy != "fifo"}
 # The same memory from malloc in both runs: blocks of 40 KiB and more are mappings, as the agent has

@@ -676,7 +676,7 @@ def main():
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--only", help="programs, comma list, of all that there are")
     which.add_argument("--all", action="store_true", help="every program instead of the core set")
-    parser.add_argument("--variants", default="kernel,clock-pro,clock,apr",
+    parser.add_argument("--variants", default="kernel,clock-pro-strict,clock,apr",
                         help="kernel, POLICY, BACKEND:POLICY, or default; comma list")
     parser.add_argument("--parts", default="0.6,0.8", help="of the memory that a program takes by itself; comma list")
     parser.add_argument("--memory-mib", type=int, help="so much instead, for all of them")

@@ -35,7 +35,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="times that every variant is run")
     parser.add_argument("--limit-mib", type=int, default=256)
     parser.add_argument("--workloads", default="loop,random,fits")
-    parser.add_argument("--policies", default="fifo,clock,clock-pro,lifo-plus")
+    parser.add_argument("--policies", default="fifo,clock,clock-pro-strict,lifo-plus")
     parser.add_argument("--backend", default="anon", choices=["anon", "memfd"], help="of sweephand run")
     parser.add_argument("--threads", default="1", help="threads of the program, comma list; not for fits")
     parser.add_argument("--conditions", default="plain", help="plain; awake: with --awake; one: on one processor")

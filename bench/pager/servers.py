@@ -19,7 +19,7 @@ VARIANTS = {
     "native": None,
     "kernel": ["--kernel"],
     "default": [],
-    "swap:clock-pro": ["--backend", "swap", "--policy", "clock-pro"],
+    "swap:clock-pro-strict": ["--backend", "swap", "--policy", "clock-pro-strict"],
 }
 # Pairs of a key and a value of 512 bytes. Every value says whose it is.
 PAIRS = 150_000
@@ -282,7 +282,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--share", type=float, default=0.5, help="of the memory that a server takes by itself")
     parser.add_argument("--servers", default="redis,go,java,static")
-    parser.add_argument("--variants", default="kernel,default,swap:clock-pro")
+    parser.add_argument("--variants", default="kernel,default,swap:clock-pro-strict")
     parser.add_argument("--directory", default="/var/tmp", help="a directory on a disk")
     parser.add_argument("--sweephand", default=str(ROOT / "target/release/sweephand"))
     parser.add_argument("-o", "--output")

@@ -16,7 +16,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-POLICIES = "clock-pro,clock,car,fifo,lifo-plus,apr,linux24,sieve,mglru,aging,seq,random"
+POLICIES = "clock-pro-strict,clock,car,fifo,lifo-plus,apr,linux24,sieve,mglru,aging,seq,random"
 # How a policy is run: by an agent in the program, or over the kernel's swap.
 HOW = [[], ["--prefetch", "off"], ["--prefetch", "8"], ["--io", "sync"], ["--backend", "swap"],
        ["--reference-bits", "software"]]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 COMMAND = PROJECT / "target" / "release" / "sweephand"
-POLICIES = "lru,clock,clock-pro,lirs"
+POLICIES = "lru,clock,clock-pro-strict,lirs"
 SIZES = "10%,40%"
 # `simulate` in a process of its own that does nothing else; the time of the call, with the opening
 # of the trace. The package leaves importing pyarrow to the first call of a session.

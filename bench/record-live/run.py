@@ -30,7 +30,7 @@ VARIANTS = {
     "first": ["--overhead", "0.01%"],
     "20%-awake": ["--overhead", "20%", "--awake"],
 }
-POLICIES = ["lru", "opt", "fifo", "clock", "clock-pro", "lirs", "arc", "car", "2q", "s3-fifo", "mglru"]
+POLICIES = ["lru", "opt", "fifo", "clock", "clock-pro-strict", "lirs", "arc", "car", "2q", "s3-fifo", "mglru"]
 # Memory sizes, in per cent of the pages.
 PARTS = [5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
 PAGE = 4096

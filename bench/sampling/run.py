@@ -143,8 +143,8 @@ def speed(sweephand, path, rounds, common):
     for what, options in {
         "the six policies of the table at nine sizes": [],
         "lru at every size that a sample of 1% tells apart": ["--policy", "lru", "--memory", None],
-        "clock-pro at nine sizes": ["--policy", "clock-pro"],
-        "clock-pro at 50%": ["--policy", "clock-pro", "--memory", "50%"],
+        "clock-pro-strict at nine sizes": ["--policy", "clock-pro-strict"],
+        "clock-pro-strict at 50%": ["--policy", "clock-pro-strict", "--memory", "50%"],
         "clock at 50%": ["--policy", "clock", "--memory", "50%"],
     }.items():
         sampled_options = [*options]

@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--sweephand", default="target/release/sweephand", help="the command")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--queries", type=int, default=100_000)
-    parser.add_argument("--policies", default="lru,clock,clock-pro,sieve,s3-fifo,opt")
+    parser.add_argument("--policies", default="lru,clock,clock-pro-strict,sieve,s3-fifo,opt")
     parser.add_argument("-o", "--output", type=Path, help="where the results go (CSV); standard output")
     options = parser.parse_args()
     sqlite = Sqlite()

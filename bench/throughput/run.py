@@ -30,11 +30,11 @@ FEW_PAGES = 1_000
 # Seconds between two looks at a process's memory.
 LOOK_S = 0.005
 
-POLICIES = ["fifo", "clock", "lru", "car", "clock-pro", "lirs", "opt"]
+POLICIES = ["fifo", "clock", "lru", "car", "clock-pro-strict", "lirs", "opt"]
 # Million references a CPU second, trace decoding included.
-SPEED_BARS = {"fifo": 100.0, "clock": 120.0, "lru": 80.0, "clock-pro": 55.0, "lirs": 35.0, "opt": 25.0}
+SPEED_BARS = {"fifo": 100.0, "clock": 120.0, "lru": 80.0, "clock-pro-strict": 55.0, "lirs": 35.0, "opt": 25.0}
 # Bytes a distinct page, beside the trace.
-MEMORY_BARS = {"clock": 16.0, "clock-pro": 48.0}
+MEMORY_BARS = {"clock": 16.0, "clock-pro-strict": 48.0}
 
 # libCacheSim's class for each policy, and whether it is the same policy: then every fault has to
 # agree.
@@ -42,7 +42,7 @@ PEERS = {
     "fifo": ("FIFO", True),
     "clock": ("Clock", True),
     "lru": ("LRU", True),
-    "clock-pro": ("ClockPro", False),
+    "clock-pro-strict": ("ClockPro", False),
     "lirs": ("LIRS", False),
     "opt": ("Belady", True),
 }

@@ -16,7 +16,7 @@ from run import Failure, generate, measure, processor, say, simulate  # noqa: E4
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-POLICIES = ["fifo", "clock", "lru", "clock-pro", "lirs", "opt"]
+POLICIES = ["fifo", "clock", "lru", "clock-pro-strict", "lirs", "opt"]
 COLUMNS = [
     "date", "machine", "version", "string", "policy", "pages", "frames", "references", "cpu_s",
     "ns_per_reference", "peak_rss_kib", "bytes_per_page",

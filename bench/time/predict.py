@@ -28,7 +28,7 @@ import sys
 
 ROUNDS = 3
 SHARES = (0.65, 0.8, 0.9)
-POLICIES = ("clock", "clock-pro")
+POLICIES = ("clock", "clock-pro-strict")
 KERNEL = "kernel"
 # Of the budget: what the kernel has for the process, as the pager estimates it (docs/run.md), and a
 # page of page tables for 512 pages, twice.

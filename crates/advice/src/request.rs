@@ -6,7 +6,7 @@ use sweephand_trace::Trace;
 
 /// Policies to compare unless others are asked for: the bound, the classics, those that could run
 /// live.
-pub const POLICIES: &str = "opt,lru,clock,car,clock-pro,lirs,mglru,sieve";
+pub const POLICIES: &str = "opt,lru,clock,car,clock-pro-strict,lirs,mglru,sieve";
 /// Memory sizes to compare them at; all of the program's pages come besides.
 pub const SIZES: &str = "5%,10%,20%,30%,40%,50%,60%,70%,80%,90%";
 /// More sizes than this make no better chart.

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "LIST")]
     memory: String,
     /// Policies, comma list; see `sweephand policies` for those that run live
-    #[arg(short, long, default_value = "clock,clock-pro", value_name = "LIST")]
+    #[arg(short, long, default_value = "clock,clock-pro-strict", value_name = "LIST")]
     policy: String,
     /// How often to run each
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

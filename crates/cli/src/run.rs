@@ -28,6 +28,9 @@ use sweephand_pager::{
 };
 use sweephand_program::{Signals, exit_code};
 
+/// The policy of a run that names none.
+const DEFAULT_POLICY: &str = "clock-pro-strict";
+
 /// Signals that end a program with a core dump.
 const CORE_SIGNALS: [i32; 10] =
     [SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ];
@@ -41,8 +44,8 @@ pub(crate) struct Args {
     /// if root names no policy: for all of their processes together
     #[arg(short, long, value_name = "SIZE", required_unless_present_any = ["tasks", "print_tasks"])]
     pub(crate) memory: Option<String>,
-    /// Which pages go; see `sweephand policies` [default: clock-pro; if root runs the command, only
-    /// where the kernel's own choice is not faster; of tasks: what their file says]
+    /// Which pages go; see `sweephand policies` [default: clock-pro-strict; if root runs the
+    /// command, only where the kernel's own choice is not faster; of tasks: what their file says]
     #[arg(short, long)]
     pub(crate) policy: Option<String>,
     /// Run the programs of a TOML file together, under one limit and one policy, with load control
@@ -98,8 +101,8 @@ pub(crate) struct Args {
     /// and cannot use direct I/O and io_uring. swap: by the kernel, directed from outside; any
     /// program and all that it starts, under one limit. auto: swap if no policy is named and root
     /// runs the command, anon otherwise, and swap again for a program that can have no agent. Under
-    /// swap without a --policy, the kernel chooses the pages as long as clock-pro is not faster;
-    /// trials during the run show that. --io sync, --read-delay, --reference-bits and
+    /// swap without a --policy, the kernel chooses the pages as long as clock-pro-strict is not
+    /// faster; trials during the run show that. --io sync, --read-delay, --reference-bits and
     /// --cgroup-limit mean anon
     #[arg(long, default_value = "auto", value_parser = backends())]
     backend: Backend,
@@ -177,7 +180,7 @@ impl Args {
     pub(crate) fn options(&self) -> anyhow::Result<Options> {
         Ok(Options {
             limit_bytes: limit_bytes("--memory", self.memory.as_deref().unwrap_or_default())?,
-            policy: LiveSpec::parse(self.policy.as_deref().unwrap_or("clock-pro"))?,
+            policy: LiveSpec::parse(self.policy.as_deref().unwrap_or(DEFAULT_POLICY))?,
             swap: self.swap.clone(),
             prefetch_pages: self.prefetch_pages()?,
             use_ring: self.use_ring(),

@@ -518,8 +518,8 @@ fn policies_say_what_they_need_and_where_they_run() {
     let names: Vec<_> =
         json.as_array().unwrap().iter().map(|policy| policy["name"].as_str().unwrap()).collect();
     let expected = "opt fifo lifo mru random lru clock clock-page-table gclock aging linux24 fbr lru-2 2q lrfu mq lirs dlirs lirs2 arc \
-                    car clock-pro clock-pro-fixed clock-pro-plus eelru ee-clock seq seq-lru ubm lifo-plus apr rrip dip lecar cacheus acme \
-                    hyperbolic lhd s3-fifo s4-fifo clock2q-plus sieve w-tinylfu mglru auto ws vmin pff wsclock global-clock";
+                    car clock-pro clock-pro-fixed clock-pro-plus clock-pro-strict eelru ee-clock seq seq-lru ubm lifo-plus apr rrip dip lecar \
+                    cacheus acme hyperbolic lhd s3-fifo s4-fifo clock2q-plus sieve w-tinylfu mglru auto ws vmin pff wsclock global-clock";
     assert_eq!(names.join(" "), expected);
     let wsclock = sandbox.stdout("policies lru,wsclock");
     assert!(

@@ -80,7 +80,7 @@ fn a_report_is_one_page_that_needs_nothing_else() {
     // Four variants of the chart with a line a policy, which are the columns of the table.
     assert_eq!(page.matches("<polyline").count(), 4 * 8);
     assert_eq!(page.matches("class=\"value\"").count(), 4 * 8);
-    for policy in "opt lru clock car clock-pro lirs mglru sieve".split(' ') {
+    for policy in "opt lru clock car clock-pro-strict lirs mglru sieve".split(' ') {
         assert!(page.contains(&format!("<th scope=\"col\">{policy}</th>")), "{policy}");
     }
     assert!(page.contains("malloc at 0x100000") && page.contains("no object: stack, globals, small blocks"));
@@ -140,18 +140,18 @@ fn advice_is_five_lines_with_the_command_to_run_next() {
     let path = sandbox.directory.path();
     fs::rename(path.join("loop.pt"), path.join("it's a loop.pt")).unwrap();
     let output = sweephand()
-        .args(["advise", "it's a loop.pt", "-p", "opt,clock,clock-pro", "-m", "25%,50%,75%"])
+        .args(["advise", "it's a loop.pt", "-p", "opt,clock,clock-pro-strict", "-m", "25%,50%,75%"])
         .current_dir(path)
         .output()
         .unwrap();
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
         "program   it's a loop: 3,000 references to 45 pages (180 KiB).\n\
-         memory    Nothing short of nearly all its memory is enough: clock-pro comes within 10% of the least faults only at 168 KiB \
+         memory    Nothing short of nearly all its memory is enough: clock-pro-strict comes within 10% of the least faults only at 168 KiB \
          (93% of 180 KiB); its curve is steepest from 136 KiB to 168 KiB, where faults fall from 634 to 45.\n\
-         policy    Of the 2 policies that could run live clock-pro is best: 57% fewer faults than clock on average where memory is \
+         policy    Of the 2 policies that could run live clock-pro-strict is best: 57% fewer faults than clock on average where memory is \
          short, most at 136 KiB: 634 instead of 3,000.\n\
-         headroom  opt, which knows the future, would take 11% fewer faults than clock-pro on average, most at 136 KiB: 513 instead \
+         headroom  opt, which knows the future, would take 11% fewer faults than clock-pro-strict on average, most at 136 KiB: 513 instead \
          of 634.\n\
          next      sweephand report 'it'\\''s a loop.pt' -o 'it'\\''s a loop.html'\n"
     );
@@ -176,12 +176,12 @@ fn advice_names_the_run_of_a_program_whose_command_is_known() {
         let advice: serde_json::Value = serde_json::from_str(&advice).unwrap();
         serde_json::from_value(advice["next"].clone()).unwrap()
     };
-    let words = next("opt,lirs,clock,clock-pro");
+    let words = next("opt,lirs,clock,clock-pro-strict");
     let [sweephand, run, memory, size, policy, name, end, program @ ..] = &words[..] else {
         panic!("{words:?}")
     };
     assert_eq!([sweephand, run, memory, policy, end], ["sweephand", "run", "--memory", "--policy", "--"]);
-    assert_eq!(name, "clock-pro", "the best that can run live");
+    assert_eq!(name, "clock-pro-strict", "the best that can run live");
     let mebibytes: u64 = size.strip_suffix("MiB").unwrap().parse().unwrap();
     assert!((32..65).contains(&mebibytes), "{size} of its 64.5 MiB");
     assert_eq!(program, command);

@@ -163,7 +163,7 @@ fn without_a_policy_the_kernel_and_the_default_policy_take_turns() {
     let churn = program("churn");
     let churn = churn.to_str().unwrap();
     let fits = counts("64MiB", &[churn, "16", "4", "1"]);
-    assert_eq!((&fits["backend"], &fits["policy"]), (&"swap".into(), &"clock-pro".into()), "{fits}");
+    assert_eq!((&fits["backend"], &fits["policy"]), (&"swap".into(), &"clock-pro-strict".into()), "{fits}");
     assert_eq!(count(&fits, "directed_ns"), 0, "{fits}");
     expect_limit_kept(&fits);
     let short = counts("16MiB", &[churn, "32", "4", "2"]);
@@ -765,7 +765,7 @@ fn a_running_process_is_limited_and_let_go() {
         }
         let counts: Value = serde_json::from_str(&document).unwrap();
         assert!(count(&counts, "evictions") > 5_000 && count(&counts, "refaults") > 100, "{counts}");
-        assert_eq!((&counts["backend"], &counts["policy"]), (&"swap".into(), &"clock-pro".into()));
+        assert_eq!((&counts["backend"], &counts["policy"]), (&"swap".into(), &"clock-pro-strict".into()));
     }
 }
 

@@ -133,6 +133,7 @@ policies! {
     Settled<ClockPro>,
     Settled<ClockProFixed>,
     Settled<ClockProPlus>,
+    Settled<ClockProStrict>,
     Eelru,
     Settled<EeClock>,
     Settled<SeqClock>,

@@ -21,7 +21,8 @@
 //!
 //! Choices: time counts in faults, because a kernel sees no other events. The bits of pages that
 //! are due are cleared after a fault and before the victim is chosen. The page that is coming in is
-//! never due. A policy that copies bits (LIFO+, APR) keeps what it has copied before.
+//! never due. A policy that copies bits (LIFO+, APR, and CLOCK-Pro at the end of a test) keeps what
+//! it has copied before.
 //!
 //! Cost: hit nothing; fault O(1): a page comes into the queue, and at most one is due. 2 bytes a
 //! page seen, and 16 bytes a page in the queue, which has at most `settle` pages. Nothing while it

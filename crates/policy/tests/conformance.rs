@@ -94,6 +94,12 @@ fn other_readings_conform() {
         "clock-pro:warm=cold",
         "clock-pro:referenced-cold=evict,history=0",
         "clock-pro:cold=3,cold-min=2,cold-max=50%,history=0.5",
+        "clock-pro:test-end=keep",
+        "clock-pro:test-end=keep,referenced-cold=evict,history=0.5",
+        "clock-pro:test-end=shrink",
+        "clock-pro:test-end=shrink,history=0,warm=cold",
+        "clock-pro-strict:referenced-cold=new-test,history=3",
+        "clock-pro-strict:cold=3,cold-min=2,cold-max=50%,history=0.5",
         "clock-pro-fixed:cold=30%,history=2",
         "eelru:early=0/0.9,late=1.1/4",
         "eelru:early=0.6,late=1.3/1.3/1.2,decay=2",
@@ -198,6 +204,7 @@ fn worked_examples() {
         ("clock-pro", "8:34534 | 9:45454 | 9:45678"),
         ("clock-pro-plus", "8:34534 | 10:451451 | 9:45678"),
         ("clock-pro-plus:cold-max=100%", "8:34513 | 10:451451 | 9:45678"),
+        ("clock-pro-strict", "8:34534 | 9:45454 | 9:45678"),
     ];
     for (spec, expected) in table {
         let outcomes =

@@ -18,7 +18,7 @@ use sweephand_policy::{ArgumentError, ColdAllocation, Leader};
 use sweephand_trace::{Chunk, Interrupt, Trace, VirtualTime};
 
 /// The policies that are simulated unless others are asked for.
-pub const DEFAULT_POLICIES: &str = "opt,lru,clock,car,lirs,clock-pro";
+pub const DEFAULT_POLICIES: &str = "opt,lru,clock,car,lirs,clock-pro,clock-pro-strict";
 /// The memory sizes that they are simulated at.
 pub const DEFAULT_SIZES: &str = "10%,20%,30%,40%,50%,60%,70%,80%,90%";
 

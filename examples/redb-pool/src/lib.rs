@@ -6,9 +6,9 @@
 //! ```
 //! use redb::{Builder, ReadableDatabase, TableDefinition, backends::InMemoryBackend};
 //! use redb_pool::Pooled;
-//! use sweephand_policy::policies::ClockPro;
+//! use sweephand_policy::policies::ClockProStrict;
 //!
-//! let backend = Pooled::<ClockPro, _>::new(InMemoryBackend::new(), 64)?;
+//! let backend = Pooled::<ClockProStrict, _>::new(InMemoryBackend::new(), 64)?;
 //! let database = Builder::new().set_cache_size(0).create_with_backend(backend)?;
 //! const TABLE: TableDefinition<u64, u64> = TableDefinition::new("table");
 //! let write = database.begin_write()?;

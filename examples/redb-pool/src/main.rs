@@ -16,7 +16,7 @@ use redb::backends::FileBackend;
 use redb::{BackendError, Builder, Database, ReadableDatabase, StorageBackend, TableDefinition};
 use redb_pool::Pooled;
 use redb_pool::pool::{BufferPool, PAGE_BYTES, Page, Storage};
-use sweephand_policy::policies::{Clock, ClockPro, Lru, S3Fifo, Sieve};
+use sweephand_policy::policies::{Clock, ClockProStrict, Lru, S3Fifo, Sieve};
 use sweephand_policy::registry::Registered;
 use sweephand_policy::{Arguments, PageId, SplitMix64};
 
@@ -129,7 +129,7 @@ fn engine(entries: u64, rounds: usize) -> Outcome<()> {
     let contestants: [(&str, Open); 6] = [
         ("redb", own),
         ("clock", pooled::<Clock>),
-        ("clock-pro", pooled::<ClockPro>),
+        ("clock-pro-strict", pooled::<ClockProStrict>),
         ("sieve", pooled::<Sieve>),
         ("s3-fifo", pooled::<S3Fifo>),
         ("lru", pooled::<Lru>),
@@ -268,7 +268,7 @@ fn hits(accesses: u64, rounds: usize) -> Outcome<()> {
             };
             row("clock", "none", hit(&pool::<Clock>(), threads, accesses)?);
             row("clock", "mutex", hit(&pool::<Clock>().with_locked_hits(), threads, accesses)?);
-            row("clock-pro", "none", hit(&pool::<ClockPro>(), threads, accesses)?);
+            row("clock-pro-strict", "none", hit(&pool::<ClockProStrict>(), threads, accesses)?);
             row("sieve", "none", hit(&pool::<Sieve>(), threads, accesses)?);
             row("s3-fifo", "mutex", hit(&pool::<S3Fifo>(), threads, accesses)?);
             row("lru", "mutex", hit(&pool::<Lru>(), threads, accesses)?);

@@ -389,7 +389,7 @@ fn reference(page: PageId) -> Reference {
 mod tests {
     use super::*;
     use sweephand_policy::policies::{
-        Car, Clock, ClockPro, Fifo, Lifo, Lru, Random, S3Fifo, SeqClock, Sieve,
+        Car, Clock, ClockProStrict, Fifo, Lifo, Lru, Random, S3Fifo, SeqClock, Sieve,
     };
     use sweephand_policy::registry::Registered;
     use sweephand_policy::{Arguments, SplitMix64};
@@ -515,7 +515,7 @@ mod tests {
     }
     #[test]
     fn no_update_is_lost_under_clock_pro() {
-        many_threads::<ClockPro>();
+        many_threads::<ClockProStrict>();
     }
     #[test]
     fn no_update_is_lost_under_sieve() {

@@ -9,7 +9,7 @@ use redb::backends::FileBackend;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, TableDefinition};
 use redb_pool::Pooled;
 use sweephand_policy::SplitMix64;
-use sweephand_policy::policies::{Clock, ClockPro, Lru, S3Fifo, Sieve};
+use sweephand_policy::policies::{Clock, ClockProStrict, Lru, S3Fifo, Sieve};
 use sweephand_policy::registry::Registered;
 
 const TABLE: TableDefinition<u64, &[u8]> = TableDefinition::new("table");
@@ -73,7 +73,7 @@ fn agrees_with_a_map<P: Registered + Send + 'static>() {
 #[test]
 fn databases_on_the_pool_agree_with_a_map() {
     agrees_with_a_map::<Clock>();
-    agrees_with_a_map::<ClockPro>();
+    agrees_with_a_map::<ClockProStrict>();
     agrees_with_a_map::<Sieve>();
     agrees_with_a_map::<S3Fifo>();
     agrees_with_a_map::<Lru>();

@@ -26,5 +26,7 @@ pub use loops::{Apr, EeClock, Eelru, LifoPlus, SeqClock, SeqLru, Ubm};
 pub use recency::{
     Arc, Car, Clock, Clock2QPlus, ClockPageTable, Fifo, Lifo, Lru, Mru, Random, S3Fifo, S4Fifo, Sieve, TwoQ,
 };
-pub use reuse_distance::{ClockPro, ClockProFixed, ClockProPlus, DLirs, Lirs, Lirs2, Lru2, Opt};
+pub use reuse_distance::{
+    ClockPro, ClockProFixed, ClockProPlus, ClockProStrict, DLirs, Lirs, Lirs2, Lru2, Opt,
+};
 pub use tasks::{CleaningClock, GlobalClock, Pff, Shared, Vmin, WorkingSet, Ws, WsClock};

@@ -20,7 +20,8 @@
 //!   the demotion it walks on to the next hot page, ending the tests it meets. It pushes HAND_test
 //!   along whenever it leaves the entry where both stand, hot or cold.
 //! * A cold page's bit is cleared where the text says so only: HAND_hot and HAND_test leave it
-//!   alone.
+//!   alone. They look at it: a resident page whose bit is set when its test ends was accessed in
+//!   its test (section 4.4).
 //! * `limit` times M is rounded down.
 //! * While pages are filled in hot, `mc0` decides how many; the adaptation cannot act before the
 //!   first eviction.
@@ -55,6 +56,18 @@ pub enum ReferencedNotInTest {
     Evict,
 }
 
+/// What the end of a test does to the allocation if the page is resident and referenced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TestEnd {
+    /// The page was accessed in its test: one more.
+    #[default]
+    Grow,
+    /// Nothing.
+    Keep,
+    /// As any test that ends: one less.
+    Shrink,
+}
+
 /// The parameters of CLOCK-Pro.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClockProOptions {
@@ -75,6 +88,8 @@ pub struct ClockProOptions {
     pub warm: Warm,
     /// The rule for a referenced cold page out of test.
     pub ref_not_in_test: ReferencedNotInTest,
+    /// The rule for the end of a test.
+    pub test_end: TestEnd,
 }
 
 impl Default for ClockProOptions {
@@ -89,6 +104,7 @@ impl Default for ClockProOptions {
             limit: 1.0,
             warm: Warm::Hot,
             ref_not_in_test: ReferencedNotInTest::Keep,
+            test_end: TestEnd::Grow,
         }
     }
 }
@@ -128,6 +144,7 @@ pub struct ClockProModel {
     most_non_resident: usize, // floor(limit * M)
     warm: Warm,
     ref_not_in_test: ReferencedNotInTest,
+    test_end: TestEnd,
     circle: VecDeque<Entry>, // from HAND_hot onwards: the tail first, the head last
     hand_cold: u32,          // the page HAND_cold stands at; undefined while the circle is empty
     hand_test: u32,          // the page HAND_test stands at; likewise
@@ -153,6 +170,7 @@ impl ClockProModel {
             most_non_resident: (options.limit * frames as f64).floor() as usize,
             warm: options.warm,
             ref_not_in_test: options.ref_not_in_test,
+            test_end: options.test_end,
             circle: VecDeque::new(),
             hand_cold: 0,
             hand_test: 0,
@@ -367,12 +385,18 @@ impl ClockProModel {
         }
     }
 
-    /// Ends a cold page's test without a re-access; a non-resident page is removed. Tells whether
-    /// it was.
+    /// Ends a cold page's test; a non-resident page is removed. Tells whether it was. A resident
+    /// page's bit says whether it was re-accessed in its test.
     fn end_test(&mut self, position: usize) -> bool {
-        if self.circle[position].in_test {
-            self.circle[position].in_test = false;
-            self.adapt(-1);
+        let entry = &mut self.circle[position];
+        if entry.in_test {
+            entry.in_test = false;
+            let change = match self.test_end {
+                TestEnd::Grow if entry.referenced => 1,
+                TestEnd::Keep if entry.referenced => 0,
+                _ => -1,
+            };
+            self.adapt(change);
         }
         if self.circle[position].resident {
             return false;
@@ -439,6 +463,14 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
             "new-test" => ReferencedNotInTest::NewTest,
             _ => ReferencedNotInTest::Evict,
         },
+        test_end: match given.name() {
+            "clock-pro" => match given.arguments.value("test-end") {
+                "grow" => TestEnd::Grow,
+                "keep" => TestEnd::Keep,
+                _ => TestEnd::Shrink,
+            },
+            _ => TestEnd::Shrink,
+        },
     };
     clock_pro(references, frames, &options)
 }
@@ -446,7 +478,7 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{E1, E2, SECOND, for_random_strings, outcome, trace, verification_row};
-    use super::{ClockProModel, ClockProOptions, ReferencedNotInTest, Warm, clock_pro};
+    use super::{ClockProModel, ClockProOptions, ReferencedNotInTest, TestEnd, Warm, clock_pro};
 
     /// The trace lines, which put a bar before the state.
     fn clock_pro_trace(references: &[u32], frames: usize, options: &ClockProOptions) -> String {
@@ -532,6 +564,8 @@ mod tests {
                     let options =
                         ClockProOptions { limit, warm, ref_not_in_test, ..ClockProOptions::default() };
                     readings.push(options.clone());
+                    readings.push(ClockProOptions { test_end: TestEnd::Keep, ..options.clone() });
+                    readings.push(ClockProOptions { test_end: TestEnd::Shrink, ..options.clone() });
                     readings.push(ClockProOptions { mc0: 3, lo: 2, hi: Some(5), ..options.clone() });
                     readings.push(ClockProOptions { adaptive: false, mc0: 2, ..options });
                 }

@@ -67,7 +67,7 @@ pub use cacheus::cacheus;
 pub use car::{CarModel, car};
 pub use clock::{ClockModel, clock};
 pub use clock_page_table::{PageTableClockModel, clock_page_table};
-pub use clock_pro::{ClockProModel, ClockProOptions, ReferencedNotInTest, Warm, clock_pro};
+pub use clock_pro::{ClockProModel, ClockProOptions, ReferencedNotInTest, TestEnd, Warm, clock_pro};
 pub use clock2q_plus::clock2q_plus;
 pub use dip::{DipVariant, dip};
 pub use dlirs::dlirs;
@@ -182,6 +182,7 @@ pub(super) const MODELS: &[(&str, Model)] = &[
     ("clock-pro", clock_pro::model),
     ("clock-pro-fixed", clock_pro::model),
     ("clock-pro-plus", clock_pro::model),
+    ("clock-pro-strict", clock_pro::model),
 ];
 
 /// One reference's outcome.

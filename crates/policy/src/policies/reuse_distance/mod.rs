@@ -3,6 +3,7 @@
 pub mod clock_pro;
 pub mod clock_pro_fixed;
 pub mod clock_pro_plus;
+pub mod clock_pro_strict;
 pub mod dlirs;
 pub mod lirs;
 pub mod lirs2;
@@ -12,6 +13,7 @@ pub mod opt;
 pub use clock_pro::ClockPro;
 pub use clock_pro_fixed::ClockProFixed;
 pub use clock_pro_plus::ClockProPlus;
+pub use clock_pro_strict::ClockProStrict;
 pub use dlirs::DLirs;
 pub use lirs::Lirs;
 pub use lirs2::Lirs2;

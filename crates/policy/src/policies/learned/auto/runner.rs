@@ -5,7 +5,7 @@
 //! the processor waits there for all stores before it.
 
 use crate::plugin;
-use crate::policies::{Clock, Clock2QPlus, ClockPro, EeClock, LifoPlus};
+use crate::policies::{Clock, Clock2QPlus, ClockProStrict, EeClock, LifoPlus};
 use crate::settled::Settled;
 use crate::{Mmu, PageId, Policy, Reference, Violation};
 use alloc::boxed::Box;
@@ -13,7 +13,7 @@ use core::any::Any;
 
 /// A policy of the VM model.
 pub(super) enum Runner {
-    ClockPro(Settled<ClockPro>),
+    ClockProStrict(Settled<ClockProStrict>),
     LifoPlus(Settled<LifoPlus>),
     Clock(Settled<Clock>),
     Clock2QPlus(Settled<Clock2QPlus>),
@@ -26,7 +26,7 @@ pub(super) enum Runner {
 macro_rules! with_policy {
     ($runner:expr, $policy:ident => $work:expr) => {
         match $runner {
-            Runner::ClockPro($policy) => $work,
+            Runner::ClockProStrict($policy) => $work,
             Runner::LifoPlus($policy) => $work,
             Runner::Clock($policy) => $work,
             Runner::Clock2QPlus($policy) => $work,
@@ -43,7 +43,7 @@ impl Runner {
         }
         let mut policy = Some(policy);
         let any: &mut dyn Any = &mut policy;
-        let known = is(any).map(Self::ClockPro);
+        let known = is(any).map(Self::ClockProStrict);
         let known = known.or_else(|| is(any).map(Self::LifoPlus));
         let known = known.or_else(|| is(any).map(Self::Clock));
         let known = known.or_else(|| is(any).map(Self::Clock2QPlus));
@@ -74,7 +74,7 @@ impl Runner {
     #[inline(always)]
     pub(super) fn prefetch(&self, page: PageId) {
         match self {
-            Runner::ClockPro(policy) => policy.prefetch(page),
+            Runner::ClockProStrict(policy) => policy.prefetch(page),
             Runner::LifoPlus(policy) => policy.prefetch(page),
             Runner::EeClock(policy) => policy.prefetch(page),
             // The others have nothing to fetch that a page leads to.
