@@ -39,6 +39,8 @@ mod _sweephand {
     use crate::sweep::{Dataset, Hasher, Plan, check_hash, is_url, run_cell, serve};
     #[pymodule_export]
     use crate::trace::Trace;
+    #[pymodule_export]
+    use crate::wait::bounded_threads;
 
     #[pymodule_export]
     const POLICIES: &str = sweephand_sim::DEFAULT_POLICIES;

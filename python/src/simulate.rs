@@ -76,7 +76,7 @@ pub(crate) fn simulate(
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<PyColumn>, String)> {
-    let watch = Watch { threads, progress, ..Watch::default() };
+    let mut watch = Watch { threads, progress, ..Watch::default() };
     let policies = Policies::new(&policies, &watch.interrupt)?;
     let sizes = sizes(&memory)?;
     let size: Option<SampleSize> = sample.map(|size| size.parse().map_err(raise)).transpose()?;
@@ -100,6 +100,8 @@ pub(crate) fn simulate(
     let sweeps = traces.iter().map(|trace| sweep(trace, &policies, &sizes, sampling.as_ref()));
     let sweeps = sweeps.collect::<Result<Vec<_>, _>>().map_err(raise)?;
     watch.total.store(traces.iter().map(|trace| trace.header().totals.records).sum(), Ordering::Relaxed);
+    // Each cell is a piece of work, and one thread decodes the trace ahead of them.
+    watch.work = sweeps.iter().map(|(sweep, _)| sweep.cells.len() + 1).max();
     for (trace, (sweep, _)) in traces.iter().zip(&sweeps) {
         sweep.note_on_small_memories(trace).map_or(Ok(()), |note| warn(py, note))?;
     }

@@ -159,7 +159,6 @@ impl Dataset {
         environment: Vec<(OsString, OsString)>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<(usize, Vec<String>)> {
-        let workers = workers.unwrap_or_else(local::processors);
         let options = Options { workers, retries, command, environment };
         let watch = Watch { threads: Some(1), progress, ..Watch::default() };
         let summary = watch.over(py, || {

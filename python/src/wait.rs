@@ -18,11 +18,19 @@ use sweephand_trace::Interrupt;
 /// Time between two looks at signals and progress.
 const EVERY: Duration = Duration::from_millis(50);
 
+/// How many threads or processes there are for some work, if so many are asked for.
+#[pyfunction]
+pub(crate) fn bounded_threads(asked: Option<usize>, work: usize) -> usize {
+    sweephand_sim::bounded_threads(asked, work)
+}
+
 /// How the work is watched.
 #[derive(Default)]
 pub(crate) struct Watch {
     /// Processors to work on; all of them unless it is said.
     pub(crate) threads: Option<usize>,
+    /// Pieces of work that can be done at the same time, if that is known.
+    pub(crate) work: Option<usize>,
     /// Called with the steps done and the steps there are.
     pub(crate) progress: Option<Py<PyAny>>,
     /// Steps done.
@@ -43,8 +51,9 @@ impl Watch {
     /// had.
     pub(crate) fn over<T: Send>(&self, py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
         let crew = Arc::clone(&self.crew);
+        let asked = self.threads.or_else(sweephand_sim::rayon_threads);
         let pool = ThreadPoolBuilder::new()
-            .num_threads(self.threads.unwrap_or(0))
+            .num_threads(sweephand_sim::bounded_threads(asked, self.work.unwrap_or(usize::MAX)))
             .start_handler(move |_| {
                 // SAFETY: it asks the system for a number, and needs no interpreter.
                 let thread = unsafe { ffi::PyThread_get_thread_ident() };

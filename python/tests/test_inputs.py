@@ -1,6 +1,7 @@
 """Arguments as users of NumPy and pandas write them, and nothing accepted in silence."""
 
 import json
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -177,6 +178,27 @@ def test_what_is_no_number_of_threads_is_refused(threads: Any) -> None:
             call()
         assert str(error.value) == f"threads {threads!r}: give a whole number of 1 or more, or None for one a processor"
     assert sweephand.simulate(LOOP, "lru", 3, threads=np.int64(1)).num_rows == 1
+
+
+@pytest.mark.parametrize("threads", [1, 1_000_000, 10**30])
+def test_there_are_no_more_threads_than_processors(threads: int) -> None:
+    def count() -> int:
+        return len(os.listdir("/proc/self/task"))
+
+    before, seen = count(), []
+
+    def look(done: int, total: int) -> None:
+        seen.append(count() - before)
+
+    for call in (
+        lambda: sweephand.simulate(LOOP, "lru,clock", "1p,2p", threads=threads, progress=look),
+        lambda: sweephand.advise(LOOP, threads=threads, progress=look),
+        lambda: sweephand.multiprogram("A", "wsclock", theta=5000, irim=5000, threads=threads, progress=look),
+    ):
+        seen.clear()
+        call()
+        # One more waits for them.
+        assert seen and max(seen) <= min(threads, len(os.sched_getaffinity(0))) + 1
 
 
 def test_lists_of_other_calls_are_not_empty_either() -> None:

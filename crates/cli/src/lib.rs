@@ -44,6 +44,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use sweephand_sim::{bounded_threads, rayon_threads};
 
 /// Record which pages a program touches, and see how many page faults it takes in less memory.
 #[derive(Parser)]
@@ -122,6 +123,17 @@ impl Home {
     }
 }
 
+/// If `RAYON_NUM_THREADS` asks for more threads than there are processors, there are only as many
+/// as processors.
+fn bound_threads() {
+    let Some(asked) = rayon_threads() else { return };
+    let threads = bounded_threads(Some(asked), usize::MAX);
+    if threads < asked {
+        // It fails only if there are threads already, which there are not.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    }
+}
+
 /// Does what the words of a command line say, the first of which is the command's own name.
 pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
@@ -136,6 +148,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
             return ExitCode::from(error.exit_code() as u8);
         }
     };
+    bound_threads();
     let result = match command {
         Command::Record(args) => record::run(args, home),
         Command::Watch(args) => watch::run(args, home),

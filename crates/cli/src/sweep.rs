@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Directory of the results; cells that are in it already are not computed again
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Processes that compute [default: one a processor]
+    /// Processes that compute, no more than processors [default: one a processor]
     #[arg(long, value_name = "N")]
     workers: Option<NonZero<usize>>,
     /// How often to try a cell again that fails or ends its process
@@ -59,7 +59,7 @@ pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
         signal_hook::flag::register_usize(signal, Arc::clone(&signals), signal as usize)?;
     }
     let options = Options {
-        workers: args.workers.map_or_else(local::processors, NonZero::get),
+        workers: args.workers.map(NonZero::get),
         retries: args.retries,
         command: vec![home.command.clone().into(), "sweep-worker".into()],
         environment: Vec::new(),

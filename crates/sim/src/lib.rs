@@ -37,6 +37,7 @@ mod sized;
 mod stack_counts;
 mod stretches;
 mod sweep;
+mod threads;
 mod what_if;
 
 pub use attribution::{Attribution, CodeCounts, ObjectCounts, ObjectFaults, attribute};
@@ -59,4 +60,5 @@ pub use sized::{
     BOUND, SizedError, SizedOutcome, SizedPolicyName, SizedTotals, simulate_sized, sized_totals,
 };
 pub use sweep::{Cell, DEFAULT_POLICIES, DEFAULT_SIZES, Sweep, SweepError, Trajectory, TrajectoryPoint};
+pub use threads::{bounded_threads, rayon_threads};
 pub use what_if::{Change, WhatIf, what_if};

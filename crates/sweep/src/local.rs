@@ -9,7 +9,6 @@ use crate::{Cell, Cells, Dataset, Error, Failure, VERSION};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
-use std::num::NonZero;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -17,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use sweephand_results::SweepRow;
+use sweephand_sim::bounded_threads;
 
 /// How often the caller is asked whether to go on.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -24,8 +24,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Options of the executor.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Worker processes, at least 1.
-    pub workers: usize,
+    /// Worker processes; by default one a processor. There are never more than processors, nor
+    /// more than cells ([`bounded_threads`]).
+    pub workers: Option<usize>,
     /// How often a cell that failed is tried again, unless it would fail again.
     pub retries: u32,
     /// The program that does [`crate::worker::serve`], and its arguments.
@@ -45,11 +46,6 @@ pub struct Summary {
     pub stopped: bool,
 }
 
-/// As many workers as this process may use processors.
-pub fn processors() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get)
-}
-
 /// Computes the cells at these places. `watch` is called now and then with what has been done so
 /// far; it says whether to go on. Whatever ends this, the rows that came in are in the dataset.
 pub fn run(
@@ -59,7 +55,7 @@ pub fn run(
     options: &Options,
     watch: &mut dyn FnMut(&Summary) -> bool,
 ) -> Result<Summary, Error> {
-    let workers = options.workers.clamp(1, missing.len().max(1));
+    let workers = bounded_threads(options.workers, missing.len());
     let (say, answers) = channel();
     let mut driver = Driver {
         cells,

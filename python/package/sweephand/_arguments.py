@@ -5,6 +5,7 @@ One item may stand for a list, and lists may be lists, arrays, or columns of any
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Number, Real
 from os import PathLike
@@ -116,7 +117,8 @@ def thread_count(threads: int | None, name: str = "threads", least: int = 1) -> 
     if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < least:
         rest = ", or None for one a processor" if least else ""
         raise SweephandError(f"{name} {threads!r}: give a whole number of {least} or more{rest}")
-    return int(threads)
+    # No machine has so many processors.
+    return min(int(threads), sys.maxsize)
 
 
 def whole_numbers(name: str, values: Any) -> list[int]:

@@ -31,7 +31,7 @@ def multiprogram(
         empty list, are the configuration's.
     seeds: results are means over them; likewise.
     irim: simulate intervals of this omega in place of every reference; 0: every reference.
-    threads: processors to use; by default all of them.
+    threads: processors to use; by default all of them, which is also the most.
     progress: see `sweephand.Progress`.
 
     Returns one row for each configuration, policy and theta, in that order. The columns are those

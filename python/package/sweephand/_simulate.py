@@ -56,7 +56,7 @@ def simulate(
     sample: estimate from some of the pages: a share (`1%`, or 0.01) or a number (`8192p`, or 8192).
         Two more columns say how far the estimate may be off.
     sample_seed: another seed takes another sample.
-    threads: processors to use; by default all of them.
+    threads: processors to use; by default all of them, which is also the most.
     progress: see `sweephand.Progress`.
 
     Returns a `pyarrow.Table` with one row for each trace, policy and memory size, in that order.

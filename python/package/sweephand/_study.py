@@ -185,7 +185,7 @@ def advise(
     trace: a `Trace`, the path of one, or an array of page numbers, shape (references,).
     policies, memory: as for `simulate`, 100 sizes at most, and not `all`. OPT and CLOCK are wanted
         for comparison.
-    threads: processors to use; by default all of them.
+    threads: processors to use; by default all of them, which is also the most.
     progress: see `sweephand.Progress`.
 
     Returns an `Advice`, which notebooks show as a table and `print` as five lines. Raises a

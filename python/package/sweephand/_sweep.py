@@ -131,7 +131,8 @@ def sweep(
     executor: `"local"`: worker processes of this machine. `"dask"`: the current client of Dask
         distributed, or a cluster on this machine. A `distributed.Client`. `"ray"`: the Ray that is
         initialised, or one on this machine.
-    workers: the number of processes, if they are started here; by default one for each processor.
+    workers: the number of processes, if they are started here; by default one for each processor,
+        and never more.
     retries: how often a cell is tried again if it ended its worker, or if a disk or a network
         failed. A cell that would fail again, because of its trace or its policy, is tried once.
     prune: remove rows of cells that are not, or no longer, in the plan.
@@ -176,7 +177,8 @@ def sweep(
                 environment = [(ENVIRONMENT, json.dumps([task.cache, task.cache_bytes, task.storage_options]))]
                 computed, records = dataset.run_local(workers, retries, WORKER, environment, show)
             else:
-                batches = _batches(executor, dataset.cell, missing, workers, retries, task)
+                bounded = _sweephand.bounded_threads(workers, missing)
+                batches = _batches(executor, dataset.cell, missing, bounded, retries, task)
                 computed, records = _taken_in(dataset, batches, missing, retries, show)
     failures = [json.loads(record) for record in records]
     if failures:
@@ -291,7 +293,7 @@ class Task:
 
 
 def _batches(
-    executor: Any, cell: Callable[[int], str], missing: int, workers: int | None, retries: int, task: Task
+    executor: Any, cell: Callable[[int], str], missing: int, workers: int, retries: int, task: Task
 ) -> Generator[list[Answer]]:
     if executor == "ray":
         return _on_ray(cell, missing, workers, retries, task)
@@ -306,7 +308,7 @@ def _upto(missing: int, given: int, in_flight: int, processors: int) -> int:
 
 
 def _on_dask(
-    executor: Any, cell: Callable[[int], str], missing: int, workers: int | None, retries: int, task: Task
+    executor: Any, cell: Callable[[int], str], missing: int, workers: int, retries: int, task: Task
 ) -> Generator[list[Answer]]:
     try:
         from distributed import as_completed
@@ -339,7 +341,7 @@ def _on_dask(
 
 
 @contextmanager
-def _dask_client(executor: Any, workers: int | None) -> Iterator[Any]:
+def _dask_client(executor: Any, workers: int) -> Iterator[Any]:
     from distributed import Client, LocalCluster, get_client
 
     if executor != "dask":
@@ -354,7 +356,7 @@ def _dask_client(executor: Any, workers: int | None) -> Iterator[Any]:
         yield client
 
 
-def _on_ray(cell: Callable[[int], str], missing: int, workers: int | None, retries: int, task: Task) -> Generator[list[Answer]]:
+def _on_ray(cell: Callable[[int], str], missing: int, workers: int, retries: int, task: Task) -> Generator[list[Answer]]:
     try:
         import ray
     except ImportError as error:
