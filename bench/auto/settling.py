@@ -19,8 +19,8 @@ from pathlib import Path
 SIZES = ["20%", "40%", "60%", "80%"]
 # Those that read bits. FIFO, LIFO and random read none.
 POLICIES = (
-    "clock clock-page-table aging linux24 car clock-pro clock-pro-fixed clock-pro-plus seq lifo-plus apr "
-    "clock2q-plus sieve mglru"
+    "clock clock-page-table aging linux24 car clock-pro clock-pro-fixed clock-pro-plus clock-pro-strict seq "
+    "lifo-plus apr clock2q-plus sieve mglru"
 ).split()
 
 
