@@ -20,9 +20,14 @@ pub(crate) const NAMES: [&str; 3] = ["A", "B", "C"];
 /// Neighbouring pages that are taken for one.
 pub(crate) const FOLD: u64 = 8;
 
-/// Mean virtual time between a task's I/O requests. With it the processor is busy for about 60 % of
-/// the time, and so are the paging devices with reads: as in the paper.
-pub(crate) const IO_INTERVAL_REFS: u64 = 4_000;
+/// Mean virtual time between a task's I/O requests: a page of I/O for as many instructions as the
+/// page has bits (Amdahl's rule), at the paper's 4 million references for 2 to 2.5 million
+/// instructions, is a request every 52,000 to 66,000 references.
+pub(crate) const IO_INTERVAL_REFS: u64 = 60_000;
+
+/// Mean time of a task's I/O request for each reference between two. With it the processor is busy
+/// for about 60 % of the time, as in the paper.
+pub(crate) const IO_LOAD: f64 = 7.5;
 
 /// Omega of the intervals; 0 for every reference.
 pub(crate) const OMEGA: u64 = 5_000;
@@ -34,8 +39,16 @@ pub(crate) fn configuration(number: usize) -> Configuration {
     let mut configuration = Configuration::built_in(NAMES[number]).expect("it is built in");
     configuration.frames = column[0] as usize;
     configuration.devices.access_refs = (1000 * column[1] as u64, 1000 * column[2] as u64);
-    configuration.io.interval_refs = IO_INTERVAL_REFS;
+    set_io(&mut configuration, IO_INTERVAL_REFS, IO_LOAD);
     configuration
+}
+
+/// Sets the tasks' I/O. `load` is what [`IO_LOAD`] is; a request takes a third less than the mean
+/// to a third more.
+pub(crate) fn set_io(configuration: &mut Configuration, interval_refs: u64, load: f64) {
+    let mean = load * interval_refs as f64;
+    configuration.io.interval_refs = interval_refs;
+    configuration.io.service_refs = ((mean * 2.0 / 3.0) as u64, (mean * 4.0 / 3.0) as u64);
 }
 
 /// The folded programs, by fold and omega; made once.
@@ -179,9 +192,9 @@ pub(crate) fn utilization(run: &Outcome) -> f64 {
     100.0 * run.utilization
 }
 
-/// Pages looked at for each page fault.
+/// Pages looked at for each page replaced.
 pub(crate) fn travel(run: &Outcome) -> f64 {
-    run.hand_steps.map_or(f64::NAN, |steps| steps as f64 / run.page_faults as f64)
+    run.pointer_travel().unwrap_or(f64::NAN)
 }
 
 /// The paging devices at work, in percent of the time; of several the mean.
@@ -336,7 +349,7 @@ mod tests {
             references: 254_000_001,
             elapsed_refs: 400_000_003,
             mean_mpl: 1.0 / 3.0,
-            page_faults: 7,
+            replacements: 7,
             hand_steps: Some(91),
             ..Outcome::default()
         };

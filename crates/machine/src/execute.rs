@@ -198,6 +198,46 @@ impl Position {
         }
     }
 
+    /// `limit`, or the virtual time before it at which a page may leave the working set: it does
+    /// unless it is referenced until then.
+    pub(crate) fn until_one_leaves(
+        &self,
+        program: &Program,
+        memory: &Memory,
+        limit: VirtualTime,
+        theta: VirtualTime,
+    ) -> VirtualTime {
+        let now = memory.virtual_time[self.task];
+        // A page that is referenced from now on stays at least until then.
+        let limit = limit.min(now.saturating_add(theta));
+        let Some(rear) = limit.checked_sub(theta) else { return limit };
+        let window = &memory.windows[self.task];
+        let last_references = &memory.last_reference[self.first_page as usize..];
+        let leaves = match &program.string {
+            ReferenceString::Full(references) => {
+                let passed = references.get(window.rear as usize..rear as usize).unwrap_or_default();
+                let mut times = (window.rear + 1..).zip(passed);
+                times
+                    .find(|(time, reference)| last_references[reference.page() as usize] == *time)
+                    .map(|(time, _)| time)
+            }
+            ReferenceString::Intervals { transitions, .. } => {
+                let mut passed =
+                    transitions[window.next_transition..].iter().take_while(|next| next.time <= rear);
+                passed.find(|next| self.falls_idle(next, memory)).map(|next| next.time)
+            }
+        };
+        leaves.map_or(limit, |time| time + theta)
+    }
+
+    /// Intervals: whether a transition was its page's last and left it idle.
+    fn falls_idle(&self, transition: &Transition, memory: &Memory) -> bool {
+        let page = (self.first_page + transition.page) as usize;
+        transition.state == PageState::Idle
+            && memory.flags[page] & IN_USE == 0
+            && memory.last_reference[page] == transition.time
+    }
+
     /// Lets the rear end of the window follow: pages whose last reference it passes have left the
     /// working set.
     fn move_window(&self, program: &Program, memory: &mut Memory, theta: VirtualTime) {
@@ -217,22 +257,19 @@ impl Position {
                 }
             }
             ReferenceString::Intervals { transitions, .. } => {
-                while let Some(passed) =
-                    transitions.get(window.next_transition).filter(|next| next.time <= rear)
-                {
-                    let page = first_page + passed.page as usize;
-                    let left = passed.state == PageState::Idle
-                        && memory.flags[page] & IN_USE == 0
-                        && memory.last_reference[page] == passed.time;
+                let passed = &transitions[window.next_transition..];
+                for passed in passed.iter().take_while(|next| next.time <= rear) {
+                    let left = self.falls_idle(passed, memory);
+                    let window = &mut memory.windows[self.task];
                     window.pages -= usize::from(left);
                     if let Some(pages) = memory.left.as_mut().filter(|_| left) {
-                        pages.push(PageId(page as u32));
+                        pages.push(PageId(self.first_page + passed.page));
                     }
                     window.next_transition += 1;
                 }
             }
         }
-        window.rear = rear;
+        memory.windows[self.task].rear = rear;
     }
 }
 

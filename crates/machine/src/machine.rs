@@ -249,6 +249,11 @@ impl<'a> Machine<'a> {
             .into_iter()
             .fold(start + task.quantum_left.min(undisturbed), u64::min)
             .max(start);
+        // Without reclaim a page is gone as soon as it leaves its working set.
+        let limit = match &self.memory.left {
+            Some(_) => task.position.until_one_leaves(&task.program, &self.memory, limit, self.theta),
+            None => limit,
+        };
         let mut stop = Stop::Limit;
         if limit > start {
             if let Some((page, _)) = task.position.repeats {
@@ -653,12 +658,11 @@ impl<'a> Machine<'a> {
 
     /// Starts the first write in a queue, if there is one.
     fn start_write(&mut self, queue: usize) -> bool {
-        let write = self.queues[queue].pop_write();
-        if let Some(request) = write {
-            self.counts.page_writes += 1;
-            self.start(request, queue);
-        }
-        write.is_some()
+        let Some(page) = self.queues[queue].pop_write() else { return false };
+        self.memory.begin_write(page);
+        self.counts.page_writes += 1;
+        self.start(Request::Write { page }, queue);
+        true
     }
 
     fn start(&mut self, request: Request, queue: usize) {
@@ -885,6 +889,43 @@ mod tests {
         assert_eq!(faults(&configuration), 2);
         configuration.load_control.no_reclaim = true;
         assert_eq!(faults(&configuration), 2 + 3, "page 0 three times more");
+    }
+
+    /// A page is gone when it leaves its working set, and not at the end of a burst: it may be
+    /// referenced again in between.
+    #[test]
+    fn without_reclaim_the_length_of_a_turn_makes_no_difference_to_a_lone_task() {
+        // A dirty page stays until it has been written. So only the last reference writes.
+        let last = 19_999;
+        let string: Vec<_> =
+            (0..).zip(string(40, 20_000, 5)).map(|(at, (page, _))| (page, at == last)).collect();
+        let trace = trace(&string, usize::MAX);
+        for omega in [0, 5] {
+            let program = Arc::new(Program::from_trace(&trace, "string", omega).unwrap());
+            for theta in [1, 7, 40, 200, 3_000] {
+                let faults = [1, 7, 1_000].map(|quantum| {
+                    let mut configuration = configuration(50, quantum);
+                    configuration.processor.slice_refs = 100_000;
+                    configuration.load_control.no_reclaim = true;
+                    let job = Job { program: program.clone(), io_interval_refs: 0 };
+                    outcome(&configuration, &[job], &format!("ws:theta={theta}")).page_faults
+                });
+                assert_eq!(faults, [faults[0]; 3], "omega {omega}, theta {theta}");
+                if omega == 0 {
+                    assert_eq!(faults[0], without_reclaim(&string, theta), "theta {theta}");
+                }
+            }
+        }
+    }
+
+    /// References to pages outside the working set. A dirty page outside is still there while it is
+    /// written; nothing is written here.
+    fn without_reclaim(string: &[(u32, bool)], theta: u64) -> u64 {
+        let mut last = std::collections::HashMap::new();
+        let outside = (0..).zip(string).filter(|(time, (page, _))| {
+            last.insert(*page, time + 1).is_none_or(|before| time - before >= theta)
+        });
+        outside.count() as u64
     }
 
     #[test]

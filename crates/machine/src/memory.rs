@@ -148,6 +148,17 @@ impl Memory {
         was_resident
     }
 
+    /// A paging device begins to write a page: what is written to the page from now on is not in
+    /// that write.
+    pub(crate) fn begin_write(&mut self, page: PageId) {
+        let flags = &mut self.flags[page.index()];
+        debug_assert_eq!(*flags & (DIRTY | CLEANING), DIRTY | CLEANING, "page {page} is not to be cleaned");
+        *flags &= !DIRTY;
+        if *flags & IN_WRITING != 0 {
+            self.cleared[self.owner[page.index()].index()].push(page);
+        }
+    }
+
     /// Sets the bits of pages in use that have been cleared since the task executed last.
     pub(crate) fn touch_again(&mut self, task: usize) {
         for page in self.cleared[task].drain(..) {
@@ -203,10 +214,7 @@ impl TaskMmu for Memory {
             RESIDENT | DIRTY,
             "page {page} is not to be cleaned"
         );
-        *flags = *flags & !DIRTY | CLEANING;
-        if *flags & IN_WRITING != 0 {
-            self.cleared[self.owner[page.index()].index()].push(page);
-        }
+        *flags |= CLEANING;
         self.to_clean.push(page);
     }
 }
@@ -222,5 +230,26 @@ impl ExactMmu for Memory {
 
     fn working_set_pages(&self, task: TaskId) -> usize {
         self.windows[task.index()].pages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_takes_along_what_was_written_while_it_waited() {
+        let mut memory = Memory::new(1);
+        memory.add_task(1, false);
+        let page = PageId(0);
+        memory.free_frames -= 1;
+        memory.load(page);
+        memory.flags[0] |= DIRTY;
+        memory.start_cleaning(page);
+        assert!(memory.is_dirty(page) && memory.is_busy(page), "it waits for a device");
+        memory.begin_write(page);
+        assert!(!memory.is_dirty(page) && memory.is_busy(page));
+        memory.flags[0] |= DIRTY;
+        assert!(memory.is_dirty(page), "written to since");
     }
 }

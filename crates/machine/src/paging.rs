@@ -48,11 +48,16 @@ impl PagingQueue {
         self.classes.iter_mut().find(|class| !class.is_empty())?.pop_front()
     }
 
-    /// Takes the first write out, whatever stands before it.
-    pub(crate) fn pop_write(&mut self) -> Option<Request> {
+    /// Takes the first write out, whatever stands before it. Returns its page.
+    pub(crate) fn pop_write(&mut self) -> Option<PageId> {
         self.classes.iter_mut().find_map(|class| {
-            let at = class.iter().position(|request| matches!(request, Request::Write { .. }))?;
-            class.remove(at)
+            let found = class.iter().enumerate().find_map(|(at, request)| match request {
+                Request::Write { page } => Some((at, *page)),
+                _ => None,
+            });
+            let (at, page) = found?;
+            class.remove(at);
+            Some(page)
         })
     }
 
@@ -92,7 +97,7 @@ mod tests {
             for request in [write(0), read(1, true), write(2), read(3, false)] {
                 queue.push(request);
             }
-            assert_eq!(queue.clone().pop_write(), Some(write(0)));
+            assert_eq!(queue.clone().pop_write(), Some(PageId(0)));
             let mut order = Vec::new();
             while let Some(first) = queue.first() {
                 assert_eq!(queue.pop(), Some(first));

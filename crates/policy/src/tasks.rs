@@ -44,14 +44,15 @@ pub trait TaskMmu: Mmu {
     /// Whether the task takes part in multiprogramming (running, or waiting for a page or for I/O);
     /// pages of other tasks are replaceable whatever they were used for.
     fn is_active(&self, task: TaskId) -> bool;
-    /// The dirty bit of a resident page: written to since it was loaded or since its last cleaning
-    /// began.
+    /// The dirty bit of a resident page: written to since it was loaded or since a device last
+    /// began to write it.
     fn is_dirty(&self, page: PageId) -> bool;
     /// Whether a resident page cannot be replaced just now: it is being cleaned, or it was loaded
     /// for a reference that its task has still to repeat. This ends without anyone's doing.
     fn is_busy(&self, page: PageId) -> bool;
-    /// Clears the dirty bit and has the page written to the paging device. It is busy until that is
-    /// done; it stays mapped, and may be referenced and dirtied meanwhile.
+    /// Asks for the page to be written to the paging device. It is busy until that is done. It
+    /// stays mapped, and may be referenced and dirtied meanwhile. The driver clears the dirty bit
+    /// when the write begins, not when it is asked for.
     fn start_cleaning(&mut self, page: PageId);
 }
 
