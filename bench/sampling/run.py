@@ -201,6 +201,7 @@ def main():
     parser.add_argument("--limit", type=int, default=120, help="CPU seconds that a policy may take for its full runs of a trace")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of the measurement of speed; 0 for none")
     parser.add_argument("--only", help="traces, a comma list")
+    parser.add_argument("--policies", help="policies, a comma list; what is known of the others is kept")
     parser.add_argument("--full-only", action="store_true", help="make the full runs and stop")
     parser.add_argument("--jobs", type=int, default=2, help="full runs at one time")
     arguments = parser.parse_args()
@@ -212,6 +213,8 @@ def main():
         for entry in json.loads(run([sweephand, "policies", "--format", "json"]).stdout)
     }
     policies = [name for name, text in said.items() if "runs       simulated" in text and "sampled    no" not in text]
+    if arguments.policies:
+        policies = [name for name in policies if name in arguments.policies.split(",")]
     common = {"date": datetime.date.today().isoformat(), "machine": machine()}
     data, speeds = [], []
     chosen = arguments.only.split(",") if arguments.only else None
@@ -242,7 +245,11 @@ def main():
         write(RESULTS / f"{common['date']}-speed.csv", SPEED_COLUMNS, speeds)
     columns = ["policy", "sampled_pages", "mean_absolute_error", "largest_absolute_error", "mean_fault_error",
                "largest_fault_error", "within_2_standard_errors", "cells"]  # fmt: skip
-    write(MEASURED, columns, summary(data))
+    found = list(summary(data))
+    if arguments.policies:
+        found += [row for row in rows(MEASURED.read_text()) if row["policy"] not in policies]
+        found.sort(key=lambda row: (list(said).index(row["policy"]), int(row["sampled_pages"])))
+    write(MEASURED, columns, found)
 
 
 if __name__ == "__main__":

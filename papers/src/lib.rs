@@ -17,6 +17,8 @@ mod clock_pro_2005_live;
 mod clock_pro_2005_others;
 #[path = "../clock-pro-2005/programs.rs"]
 mod clock_pro_2005_programs;
+#[path = "../clock-pro-2005/readings.rs"]
+mod clock_pro_2005_readings;
 mod html;
 mod kept;
 mod lab;
@@ -96,6 +98,7 @@ const PAPERS: &[&[Item]] = &[
     clock_pro_2005::ITEMS,
     clock_pro_2005_programs::ITEMS,
     clock_pro_2005_others::ITEMS,
+    clock_pro_2005_readings::ITEMS,
     wsclock_1981::ITEMS,
     wsclock_1981_causes::ITEMS,
     apr_2020::ITEMS,
