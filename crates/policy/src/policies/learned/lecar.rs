@@ -16,6 +16,10 @@
 //! discount 0.005^(1/M). One number is drawn for each replacement, even when the experts agree, and
 //! stays until a page has been evicted.
 //!
+//! In the authors' code weights stay between 0.01 and 0.99, and each history holds M / 2 pages.
+//! With both, hit ratios on three small classic traces (cpp, gli and multi2, 26 cells) are 0.3
+//! points lower on average, and 5.7 at most.
+//!
 //! Cost: hit O(1), fault amortised O(log M). 33 bytes a page seen and 24 a resident page.
 //!
 //! ```text

@@ -23,6 +23,15 @@
 //! there, so it reaches further back when pages are unmapped. If every page of the small queue is
 //! in the window when one has to go, the oldest leaves the window first.
 //!
+//! The authors' code in libCacheSim differs in five rules: new pages go to the clock while memory
+//! has never been full and the small queue is at its target. A search that begins with the small
+//! queue goes on there until a page leaves from it. Whether a page is a ghost is asked before the
+//! eviction. The window's length is a fraction, which comes to rounding it up. Ghosts are 90 %.
+//! With all five, 27 of 27 cells of three small classic traces (cpp, gli and multi2) equal the
+//! code's counts. The first gains 4.5 points of hit ratio on average, and 25.5 at most; the next
+//! three together change it by 0.01 points on average. With 50 % ghosts it is 0.2 points higher
+//! than with 90 %.
+//!
 //! Cost: hit nothing; fault amortised O(1): each step of a hand takes back a bit or leads to the
 //! eviction, and a page leaves the window once. `hand_steps` counts queue entries looked at to find
 //! a victim. 9 bytes a page seen.
