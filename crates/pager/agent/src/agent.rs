@@ -22,20 +22,23 @@ use crate::environment;
 use crate::evict::{clear_queued, evict_batch};
 use crate::exact_bits::Queue;
 use crate::failure::{give_up, orphaned};
+use crate::hidden;
 use crate::kernel::{self, Event, PAGE_BYTES, PollFd};
 use crate::last;
 use crate::mailbox::MAILBOX;
 use crate::manage;
+use crate::outlive;
 use crate::own;
 use crate::polls::PollHistory;
 use crate::reclaim::make_room;
 use crate::recording;
 use crate::rooms::{Rooms, open_roots};
 use crate::tenant::Tenant;
-use crate::transfer::{is_read_awaited, reap};
+use crate::transfer::{is_read_awaited, reap, reap_all};
 use crate::wait::poll;
 use crate::window::Window;
 use alloc::vec::Vec;
+use core::ptr;
 use core::sync::atomic::Ordering;
 use rustix::event::{PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
@@ -102,13 +105,30 @@ impl Agent {
         add(&rooms.control.counters.agents, 1);
         add(&rooms.control.counters.rings, u64::from(rooms.disk.io.descriptor().is_some()));
         cgroup::widen(rooms.control);
+        hidden::begin(kernel::thread_number());
         MAILBOX.open(rooms.program.doorbells());
+        self.go_on()
+    }
+
+    /// Serves the program from now on.
+    fn go_on(&mut self) -> ! {
         loop {
             self.serve();
+            if outlive::is_asked() {
+                self.move_out();
+            }
             if !self.look_about() {
                 self.sleep();
             }
         }
+    }
+
+    /// Goes on in a process of its own, because another process will share the program's memory.
+    fn move_out(&mut self) -> ! {
+        reap_all(&mut self.rooms);
+        self.rooms.program.sharers.add(kernel::process_number());
+        // SAFETY: the agent is its thread's alone, which does not use it any more.
+        unsafe { outlive::move_out(move_in, ptr::from_mut(self) as usize) }
     }
 
     /// Does all the work that there is.
@@ -227,8 +247,12 @@ impl Agent {
         self.is_rung = is_rung;
         if ready == 0 {
             borrow::report(rooms, true);
-            last::end_if_alone();
-            credentials::follow();
+            if outlive::is_process() {
+                outlive::end_if_over(&mut rooms.program.sharers);
+            } else {
+                last::end_if_alone();
+                credentials::follow();
+            }
         }
     }
 
@@ -259,6 +283,16 @@ impl Agent {
             self.published_leader_changes = leader.changes;
         }
     }
+}
+
+/// The agent goes on in a process of its own.
+extern "C" fn move_in(agent: usize) -> ! {
+    // SAFETY: the thread that was the agent has given it up.
+    let agent = unsafe { &mut *(agent as *mut Agent) };
+    // What the kernel says of the first process, it says no more when that has ended.
+    agent.rooms.account.reopen();
+    outlive::begun();
+    agent.go_on()
 }
 
 /// Carries out the command's orders, and goes no further while the task is not active.

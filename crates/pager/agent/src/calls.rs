@@ -1,14 +1,18 @@
 //! The calls of the program's threads: new memory, objects, advice, forks, limits.
 
+use crate::ceded::{bring_back, cede, resume};
 use crate::changes::catch_up;
 use crate::control::add;
 use crate::credentials;
+use crate::failure::give_up;
 use crate::guards::guard;
 use crate::kernel::PAGE_BYTES;
 use crate::last::program_threads;
+use crate::locks;
 use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
 use crate::manage::{grown, keep_resident, release_resident};
 use crate::memfd::remap::{drop_private, remap};
+use crate::outlive;
 use crate::own;
 use crate::rest::{before_fork, park};
 use crate::rooms::Rooms;
@@ -67,13 +71,30 @@ fn answer(rooms: &mut Rooms, call: Call, arguments: [usize; ARGUMENTS]) -> isize
         Call::KeepResident => keep_resident(rooms, first, first + second),
         Call::ReleaseResident => release_resident(rooms, first, first + second),
         Call::Threads => return program_threads().map_or(-1, |count| count as isize),
+        Call::Mappings => return locks::list(first),
         Call::Guard => return guard(rooms, first, second, third as u32),
+        Call::Cede => cede(rooms, first, first + second),
+        Call::Outlive => outlive(rooms),
+        Call::Sharer => rooms.program.sharers.add(first as i32),
+        Call::BringBack => bring_back(rooms, first, first + second),
+        Call::Resume => resume(rooms, first, first + second),
         Call::CatchUp if rooms.memory.managed => catch_up(rooms),
         Call::CatchUp => {}
         // `park` has waited for this call.
         Call::AfterFork => {}
     }
     0
+}
+
+/// The program is about to have a process that shares its memory.
+fn outlive(rooms: &mut Rooms) {
+    if rooms.backend.takes_over() {
+        give_up(format_args!(
+            "makes a process that shares its memory (CLONE_VM), which a memfd is no match for; run it with --backend \
+             anon"
+        ));
+    }
+    outlive::ask();
 }
 
 /// The program has an object at `start`, a new one or one with another end.

@@ -13,7 +13,7 @@ use crate::rest::{adopt, make_up, moves};
 use crate::rooms::{Rooms, open_store};
 use crate::roots;
 use alloc::vec::Vec;
-use core::mem::{forget, replace};
+use core::mem::{forget, replace, take};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -43,6 +43,7 @@ pub(crate) fn take_over(rooms: &mut Rooms, socket: OwnedFd) {
     forget(replace(&mut rooms.disk.io, io));
     forget(program.forking.take());
     program.orphans.drain(..).for_each(forget);
+    forget(take(&mut program.sharers));
     let store = &mut rooms.disk.store;
     let numbers: Vec<usize> = store.files().map(|(number, _)| number).collect();
     for number in numbers {

@@ -12,6 +12,8 @@
 //!   length stays: programs have counted it, and some refuse a string with a null in it.
 
 use crate::control::{Control, VARIABLE};
+use crate::kernel::PAGE_BYTES;
+use crate::thread::is_readable;
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char};
 use core::ptr;
@@ -63,6 +65,25 @@ unsafe fn entries<'a>(environment: *const *const c_char) -> impl Iterator<Item =
             next = next.add(1);
             (!entry.is_null()).then(|| CStr::from_ptr(entry))
         }
+    })
+}
+
+/// Where the strings are that a process has begun with: arguments and environment, one behind the
+/// other.
+///
+/// # Safety
+/// As for [`entries`], of both lists.
+pub(crate) unsafe fn strings(
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> Option<(usize, usize)> {
+    // SAFETY: as the caller promises.
+    let all = unsafe { entries(arguments).chain(entries(environment)) };
+    all.fold(None, |extent, entry| {
+        let start = entry.as_ptr() as usize;
+        let end = start + entry.to_bytes_with_nul().len();
+        let (least, most) = extent.unwrap_or((start, end));
+        Some((least.min(start), most.max(end)))
     })
 }
 
@@ -155,6 +176,42 @@ fn is_passed_on(control: &Control) -> bool {
     !control.is_released() && !matches!(seen, Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS))
 }
 
+/// Whether there is a list of strings that can be read. Where there is none, or none that can be
+/// read, the kernel says what it says of that.
+fn is_list(environment: usize) -> bool {
+    let mut place = environment;
+    // Ends with the list, or with the memory that can be read.
+    while is_readable(place, size_of::<usize>()) {
+        // SAFETY: it can be read.
+        let entry = unsafe { (place as *const usize).read_unaligned() };
+        if entry == 0 {
+            return true;
+        }
+        if !is_string(entry) {
+            return false;
+        }
+        place += size_of::<usize>();
+    }
+    false
+}
+
+/// Whether a string can be read to its end.
+fn is_string(start: usize) -> bool {
+    const WORD: usize = size_of::<usize>();
+    let mut at = start;
+    // Ends with the string, or with the memory that can be read.
+    loop {
+        if (at == start || at.is_multiple_of(PAGE_BYTES)) && !is_readable(at & !(WORD - 1), WORD) {
+            return false;
+        }
+        // SAFETY: it can be read.
+        if unsafe { (at as *const u8).read() } == 0 {
+            return true;
+        }
+        at += 1;
+    }
+}
+
 /// Makes a call that begins a program with an environment: this one, or one without the run's
 /// names.
 ///
@@ -162,15 +219,14 @@ fn is_passed_on(control: &Control) -> bool {
 /// with a parent that goes on (`vfork`, `posix_spawn`).
 ///
 /// # Safety
-/// As for [`entries`], or null.
+/// The strings do not change meanwhile.
 pub(crate) unsafe fn pass_on<R>(
     control: Option<&Control>,
     environment: *const *const c_char,
     begin: impl FnOnce(*const *const c_char) -> R,
 ) -> R {
-    let Some(control) = control.filter(|control| !environment.is_null() && !is_passed_on(control)) else {
-        return begin(environment);
-    };
+    let is_to_change = |control: &&Control| !is_passed_on(control) && is_list(environment as usize);
+    let Some(control) = control.filter(is_to_change) else { return begin(environment) };
     // SAFETY: as the caller promises.
     let count = unsafe { entries(environment) }.count() + 1;
     let mut few = [ptr::null::<c_char>(); STACK_ENTRIES];

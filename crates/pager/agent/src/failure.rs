@@ -10,10 +10,11 @@ use crate::syscall::call;
 use crate::thread::{EVERY_SIGNAL, set_signal_mask};
 use core::arch::asm;
 use core::fmt::Arguments;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use linux_raw_sys::general::__NR_exit_group;
 use rustix::fs::OFlags;
 use rustix::io::write;
+use rustix::process::{Pid, Signal, kill_process};
 
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -67,12 +68,31 @@ pub fn give_up(words: Arguments<'_>) -> ! {
 /// The exit status of a process that could not be killed, as a shell has it for one that was.
 const STATUS: usize = 128 + 9;
 
-/// Ends the process. A signal that cannot be caught is clearest to others. But the first process of
-/// a pid namespace cannot send one to itself, and a system-call filter may refuse the signal, and
-/// the exit as well. Then only an invalid instruction is left. This thread blocks the signal that
-/// it causes, so the kernel ends the process, whatever handler the program has for that signal. The
-/// loop has no second turn.
+/// Processes that share this one's memory and end with it; 0 in a free entry.
+static OTHERS: [AtomicI32; 32] = [const { AtomicI32::new(0) }; 32];
+
+/// Another process shares the memory: see `outlive`. (If there are more than there is place for,
+/// the one that is over first most likely makes place.)
+pub(crate) fn end_with(process: i32) {
+    let free = |entry: &&AtomicI32| entry.load(Ordering::Relaxed) == 0;
+    let entry = OTHERS.iter().find(free).unwrap_or(&OTHERS[1]);
+    entry.store(process, Ordering::Relaxed);
+}
+
+/// No other process shares the memory.
+pub(crate) fn end_alone() {
+    OTHERS.iter().for_each(|entry| entry.store(0, Ordering::Relaxed));
+}
+
+/// Ends the process, and those that share its memory. A signal that cannot be caught is clearest to
+/// others. But the first process of a pid namespace cannot send one to itself, and a system-call
+/// filter may refuse the signal, and the exit as well. Then only an invalid instruction is left.
+/// This thread blocks the signal that it causes, so the kernel ends the process, whatever handler
+/// the program has for that signal. The loop has no second turn.
 pub(crate) fn end_process() -> ! {
+    for process in OTHERS.iter().filter_map(|entry| Pid::from_raw(entry.load(Ordering::Relaxed))) {
+        let _ = kill_process(process, Signal::KILL);
+    }
     kill_own_process();
     set_signal_mask(EVERY_SIGNAL);
     loop {

@@ -31,7 +31,9 @@ use crate::failure::give_up;
 use crate::gate::GATE;
 use crate::hooks::{Wrapped, redirect_calls};
 use crate::kernel;
+use crate::locks;
 use crate::mailbox::{Call, MAILBOX};
+use crate::outlive;
 use crate::rlimits::{self, Raised};
 use crate::symbols::{c_result, symbol};
 use crate::syscall::refused;
@@ -122,7 +124,10 @@ pub unsafe fn clone(
     // SAFETY: this is the C library's function of that name. Its further arguments may be anything.
     let real: Clone = unsafe { core::mem::transmute(real) };
     if flags as u32 & raw::CLONE_VM != 0 || function == 0 || stack == 0 {
-        return real(function, stack, flags, argument, parents_id, storage, childs_id) as isize;
+        let make = || real(function, stack, flags, argument, parents_id, storage, childs_id) as isize;
+        let is_process =
+            flags as u32 & (raw::CLONE_VM | raw::CLONE_THREAD | raw::CLONE_VFORK) == raw::CLONE_VM;
+        return if is_process && function != 0 && stack != 0 { outlive::sharing(make) } else { make() };
     }
     // SAFETY: the program passed this as a function.
     let function = unsafe { core::mem::transmute::<usize, extern "C" fn(usize) -> c_int>(function) };
@@ -182,14 +187,21 @@ fn before() -> Option<[OwnedFd; 2]> {
     if !MAILBOX.is_open() {
         return None;
     }
-    // Without a free descriptor there is no socket, and the child has no agent (see the module's
-    // text).
     let make = || kernel::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
-    let pair = match make() {
-        Err(Errno::MFILE) => rlimits::without(Raised::Descriptors, make),
-        pair => pair,
+    let mut pair = make();
+    for raised in [Raised::Descriptors, Raised::MoreDescriptors] {
+        if pair.as_ref().is_err_and(|error| *error == Errno::MFILE) {
+            pair = rlimits::without(raised, make);
+        }
+    }
+    let (parents, childs) = match pair {
+        Ok(pair) => pair,
+        // The child needs no agent, as nothing is paged.
+        Err(_) if !MAILBOX.is_managed() => return None,
+        Err(error) => give_up(format_args!(
+            "forks, and its child cannot be paged: there is no socket for the child's pager: {error}"
+        )),
     };
-    let (parents, childs) = pair.ok()?;
     let thread = kernel::thread_number();
     MAILBOX.call(Call::BeforeFork, parents.as_raw_fd() as usize, thread as usize);
     Some([parents, childs])
@@ -205,9 +217,12 @@ fn in_parent(sockets: Option<[OwnedFd; 2]>) {
 fn in_child(sockets: Option<[OwnedFd; 2]>) {
     GATE.forget_others();
     rlimits::in_child();
+    locks::in_child();
+    outlive::in_child();
+    // The parent's agent is not in this process.
+    MAILBOX.close();
     if let Some([parents, childs]) = sockets {
         drop(parents);
-        MAILBOX.close();
         if !agent_thread::start_thread(child_main, childs.as_raw_fd() as usize) {
             give_up(format_args!("a child cannot have a thread for its pager"));
         }

@@ -14,13 +14,15 @@ use crate::environment;
 use crate::failure;
 use crate::gate::GATE;
 use crate::guards::is_about_guards;
+use crate::hidden;
 use crate::kernel::PAGE_BYTES;
+use crate::locks;
 use crate::mailbox::{Call, MAILBOX, NEW};
 use crate::objects::LEAST_BYTES;
 use crate::rlimits;
 use crate::roots::open_proc;
 use crate::symbols::{c_result, symbol};
-use crate::syscall::{advise, call};
+use crate::syscall::{advise, call, refused};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
@@ -54,7 +56,7 @@ pub(crate) fn map_objects() {
 pub(crate) fn install() -> Result<(), &'static CStr> {
     // Only GNU's library has this variable.
     BREAK.store(symbol(c"__curbrk").map_or(ptr::null_mut(), <*mut c_void>::cast), Ordering::Relaxed);
-    let hooks: [(&CStr, *const c_void); 11] = [
+    let hooks: [(&CStr, *const c_void); 14] = [
         (c"munmap", hook_munmap as *const c_void),
         (c"mmap", hook_mmap as *const c_void),
         (c"mmap64", hook_mmap as *const c_void),
@@ -63,6 +65,9 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
         (c"madvise", hook_madvise as *const c_void),
         (c"process_madvise", hook_process_madvise as *const c_void),
         (c"brk", hook_brk as *const c_void),
+        (c"mlockall", locks::hook_mlockall as *const c_void),
+        (c"munlockall", locks::hook_munlockall as *const c_void),
+        (c"getdents64", hidden::hook_getdents64 as *const c_void),
         (c"execve", hook_execve as *const c_void),
         (c"execveat", hook_execveat as *const c_void),
         (c"fexecve", hook_fexecve as *const c_void),
@@ -189,6 +194,10 @@ pub(crate) unsafe fn redirect_calls(function: usize, called: usize, hook: usize)
     Ok(count)
 }
 
+fn whole_pages(bytes: usize) -> usize {
+    bytes.next_multiple_of(PAGE_BYTES)
+}
+
 /// Makes a system call of the program that changes its address space.
 ///
 /// # Safety
@@ -221,7 +230,7 @@ pub(crate) extern "C" fn hook_mmap(
         false => make(),
     };
     if anonymous && result > 0 {
-        let length = length.next_multiple_of(PAGE_BYTES);
+        let length = whole_pages(length);
         if bits & raw::MAP_STACK != 0 {
             // The thread's descriptor is in the last page.
             MAILBOX.call(Call::Stack, result as usize + length - PAGE_BYTES, length);
@@ -229,11 +238,17 @@ pub(crate) extern "C" fn hook_mmap(
         // With a memfd, the kernel keeps stacks, locked memory and code. They are counted.
         let native = GATE.is_in_use()
             && (bits & (raw::MAP_STACK | raw::MAP_GROWSDOWN | raw::MAP_LOCKED) != 0
+                || locks::is_future()
                 || protection as u32 & raw::PROT_EXEC != 0);
         if protection as u32 & raw::PROT_WRITE != 0 && !native {
             MAILBOX.object(Call::Object, result as usize, length);
             MAILBOX.grown(result as usize, length, protection as u32 | NEW);
         }
+    }
+    if result > 0 && locks::lock_new(result as usize, whole_pages(length), protection as u32).is_err() {
+        // SAFETY: the program does not learn of this mapping.
+        let _ = unsafe { change(raw::__NR_munmap, [result as usize, length, 0, 0, 0, 0]) };
+        return c_result(refused(Errno::AGAIN));
     }
     c_result(result)
 }
@@ -276,10 +291,12 @@ pub(crate) extern "C" fn hook_mremap(
         })
     };
     let result = made.unwrap_or_else(make);
-    let (old_length, length) = (old_length.next_multiple_of(PAGE_BYTES), length.next_multiple_of(PAGE_BYTES));
-    if result > 0 && length > old_length {
-        MAILBOX.object(Call::Resized, result as usize, length);
-        MAILBOX.grown(result as usize + old_length, length - old_length, 0);
+    if result > 0 {
+        let [old_length, length] = [old_length, length].map(|bytes| bytes.next_multiple_of(PAGE_BYTES));
+        if length > old_length {
+            MAILBOX.object(Call::Resized, result as usize, length);
+            MAILBOX.grown(result as usize + old_length, length - old_length, 0);
+        }
     }
     c_result(result)
 }
@@ -347,23 +364,23 @@ pub(crate) extern "C" fn hook_mprotect(address: usize, length: usize, protection
 }
 
 pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_int) -> isize {
-    // The agent could not tell whether pages that are to be freed later are still there. The kernel
-    // may free them at once, so this does too.
-    let advice = match advice as u32 {
-        raw::MADV_FREE => raw::MADV_DONTNEED,
-        advice => advice,
-    };
+    let advice = advice as u32;
     let taken_over = match advice {
         advice if is_about_guards(advice) && !GATE.is_in_use() => {
             MAILBOX.ask(Call::Guard, [address, length, advice as usize, 0, 0])
         }
+        // SAFETY: this is the program's own call.
+        raw::MADV_FREE if !GATE.is_in_use() => Some(unsafe { free(address, length) }),
         _ if !GATE.is_in_use() => None,
         // The memory is a shared mapping in place of a private one, so the agent has to drop it.
-        raw::MADV_DONTNEED | raw::MADV_REMOVE => {
+        raw::MADV_DONTNEED | raw::MADV_DONTNEED_LOCKED | raw::MADV_FREE | raw::MADV_REMOVE => {
             MAILBOX.ask(Call::Drop, [address, length, advice as usize, 0, 0])
         }
-        // The pager manages small pages, so this advice has no effect.
-        raw::MADV_HUGEPAGE | raw::MADV_COLLAPSE => Some(0),
+        // The pager manages small pages, so this advice has no effect. The kernel looks at the
+        // range. SAFETY: as shared memory is advised anyway.
+        raw::MADV_HUGEPAGE | raw::MADV_COLLAPSE => {
+            Some(unsafe { advise(address, length, raw::MADV_NOHUGEPAGE) })
+        }
         advice if is_about_guards(advice) => Some(-(Errno::INVAL.raw_os_error() as isize)),
         _ => None,
     };
@@ -381,6 +398,24 @@ pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_i
         }
     }
     c_result(result)
+}
+
+/// `madvise` with `MADV_FREE`, which has the kernel free pages later, unless the program writes to
+/// them. The agent could not tell whether they are still there. The kernel may free them at once,
+/// so this does too. But first the kernel says whether it would free them at all: not those of a
+/// file, nor locked ones.
+///
+/// # Safety
+/// The same as for the system call.
+unsafe fn free(address: usize, length: usize) -> isize {
+    // SAFETY: as the caller promises.
+    let result = unsafe { advise(address, length, raw::MADV_FREE) };
+    // Where part of the range is not mapped, the rest is freed.
+    if result == 0 || result == refused(Errno::NOMEM) {
+        // SAFETY: as the caller promises.
+        unsafe { advise(address, length, raw::MADV_DONTNEED) };
+    }
+    result
 }
 
 /// One of the ranges for `process_madvise`.
@@ -427,6 +462,9 @@ extern "C" fn hook_execveat(
 }
 
 extern "C" fn hook_fexecve(file: c_int, arguments: usize, environment: usize) -> c_int {
+    if file < 0 || arguments == 0 || environment == 0 {
+        return c_result(refused(Errno::INVAL)) as c_int;
+    }
     let path = c"".as_ptr() as usize;
     execveat([file as usize, path, arguments, environment, raw::AT_EMPTY_PATH as usize]) as c_int
 }
@@ -490,6 +528,9 @@ extern "C" fn hook_brk(wanted: usize) -> c_int {
     let (from, to) = (old.next_multiple_of(PAGE_BYTES), now.next_multiple_of(PAGE_BYTES));
     if to > from {
         MAILBOX.grown(from, to - from, raw::PROT_READ | raw::PROT_WRITE);
+        // The kernel would not give back what it has given: the limit of locked memory is left to
+        // it.
+        let _ = locks::lock_new(from, to - from, raw::PROT_READ | raw::PROT_WRITE);
     }
     0
 }

@@ -9,10 +9,14 @@
 //!                                             yes: `system_call`, below
 //! ```
 
+use crate::ceded;
 use crate::fork;
+use crate::hidden;
 use crate::hooks;
+use crate::locks;
 use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
 use crate::rlimits::prlimit;
+use crate::self_mem;
 use crate::symbols::{self, Function};
 use crate::syscall::call;
 use crate::thread;
@@ -29,6 +33,9 @@ static PTHREAD_ATTR_GETSTACK: Function = Function::named(c"pthread_attr_getstack
 
 /// Of `prctl`.
 const PR_SET_SECCOMP: u32 = 22;
+/// Of `seccomp`.
+const SECCOMP_SET_MODE_STRICT: u32 = 0;
+const SECCOMP_SET_MODE_FILTER: u32 = 1;
 /// Numbers of system calls that there may be.
 const NUMBERS: usize = 512;
 
@@ -41,6 +48,8 @@ const fn seen() -> [u64; NUMBERS / 64] {
         raw::__NR_mprotect,
         raw::__NR_mremap,
         raw::__NR_madvise,
+        raw::__NR_mlockall,
+        raw::__NR_munlockall,
         raw::__NR_clone,
         raw::__NR_clone3,
         raw::__NR_fork,
@@ -51,6 +60,16 @@ const fn seen() -> [u64; NUMBERS / 64] {
         raw::__NR_getrlimit,
         raw::__NR_setrlimit,
         raw::__NR_seccomp,
+        raw::__NR_ioctl,
+        raw::__NR_getdents64,
+        raw::__NR_pread64,
+        raw::__NR_pwrite64,
+        raw::__NR_preadv,
+        raw::__NR_pwritev,
+        raw::__NR_read,
+        raw::__NR_write,
+        raw::__NR_readv,
+        raw::__NR_writev,
     ];
     let mut bits = [0; NUMBERS / 64];
     let mut index = 0;
@@ -82,6 +101,15 @@ pub unsafe extern "C" fn system_call(
         raw::__NR_mmap => {
             return hooks::hook_mmap(first, second, third as i32, fourth as i32, fifth as i32, sixth);
         }
+        // SAFETY: as the caller promises.
+        raw::__NR_getdents64 => unsafe { hidden::list(first, second, third) },
+        // SAFETY: as the caller promises.
+        raw::__NR_ioctl => unsafe { ceded::ioctl(first, second, third) },
+        number if self_mem::is_transfer(number) => {
+            self_mem::finish(number, [first, second, third, fourth], plain())
+        }
+        raw::__NR_mlockall => locks::lock_all(first as u32),
+        raw::__NR_munlockall => locks::unlock_all(),
         raw::__NR_mprotect => return hooks::hook_mprotect(first, second, third as i32),
         raw::__NR_mremap => return hooks::hook_mremap(first, second, third, fourth as i32, fifth),
         raw::__NR_madvise => return hooks::hook_madvise(first, second, third as i32),
@@ -90,9 +118,10 @@ pub unsafe extern "C" fn system_call(
         raw::__NR_fork => fork::forking(plain),
         // With a stack of its own a child goes on elsewhere.
         raw::__NR_clone if has_memory_of_its_own(first) && second == 0 => fork::forking(plain),
-        raw::__NR_clone3 if second >= CLONE3_BYTES => {
-            // SAFETY: so many bytes are there, as the caller promises.
-            let words = unsafe { &*(first as *const [usize; CLONE3_BYTES / 8]) };
+        // Where nothing can be read, the kernel says so.
+        raw::__NR_clone3 if second >= CLONE3_BYTES && thread::is_readable(first, CLONE3_BYTES) => {
+            // SAFETY: so many bytes can be read.
+            let words = unsafe { (first as *const [usize; CLONE3_BYTES / 8]).read_unaligned() };
             match has_memory_of_its_own(words[0]) && words[CLONE3_STACK] == 0 {
                 true => fork::forking(plain),
                 false => plain(),
@@ -100,20 +129,22 @@ pub unsafe extern "C" fn system_call(
         }
         // SAFETY: as the caller promises.
         raw::__NR_prlimit64 => unsafe { prlimit(first as u32, second as u32, third, fourth) },
+        // These two need a place; `prlimit64` does not.
         // SAFETY: as the caller promises.
-        raw::__NR_getrlimit => unsafe { prlimit(0, first as u32, 0, second) },
+        raw::__NR_getrlimit if second != 0 => unsafe { prlimit(0, first as u32, 0, second) },
         // SAFETY: as the caller promises.
-        raw::__NR_setrlimit => unsafe { prlimit(0, first as u32, second, 0) },
-        raw::__NR_prctl if first as u32 == PR_SET_SECCOMP => {
-            thread::is_filtered_now();
-            plain()
-        }
-        raw::__NR_seccomp => {
-            thread::is_filtered_now();
-            let flags = second & !for_all_threads(second);
-            // SAFETY: as the caller promises.
-            unsafe { call(number as u32, [first, flags, third, fourth, fifth, sixth]) }
-        }
+        raw::__NR_setrlimit if second != 0 => unsafe { prlimit(0, first as u32, second, 0) },
+        raw::__NR_prctl if first as u32 == PR_SET_SECCOMP => thread::restricting(plain),
+        raw::__NR_seccomp => match first as u32 {
+            SECCOMP_SET_MODE_STRICT => thread::restricting(plain),
+            SECCOMP_SET_MODE_FILTER => thread::restricting(|| {
+                let flags = second & !for_all_threads(second);
+                // SAFETY: as the caller promises.
+                unsafe { call(number as u32, [first, flags, third, fourth, fifth, sixth]) }
+            }),
+            // Questions about filters, and what there is not.
+            _ => plain(),
+        },
         _ => plain(),
     };
     symbols::c_result(result)
@@ -123,13 +154,20 @@ fn has_memory_of_its_own(clone_flags: usize) -> bool {
     clone_flags as u32 & raw::CLONE_VM == 0
 }
 
-/// A filter for all threads would be one for the agent, who cannot do with what the program can.
-/// Returns the flags that say so, if the calling thread is all that there is beside the agent.
+/// A filter for all threads would be one for the agent, which does not manage with what the program
+/// does. Returns the flags that say so, if the calling thread is all that there is beside the
+/// agent.
+///
+/// The kernel refuses a filter for all threads with a listener, unless threads that cannot have it
+/// are an error of its own. Without the flags it would not.
 fn for_all_threads(flags: usize) -> usize {
     const THREADS: usize = 1 << 0;
+    const LISTENER: usize = 1 << 3;
     const THREADS_WITH_ERROR: usize = 1 << 4;
+    let is_refused = flags & LISTENER != 0 && flags & THREADS_WITH_ERROR == 0;
     match flags & THREADS {
         0 => 0,
+        _ if is_refused => 0,
         _ if MAILBOX.ask(Call::Threads, [0; ARGUMENTS]) == Some(1) => THREADS | THREADS_WITH_ERROR,
         _ => 0,
     }
@@ -138,6 +176,45 @@ fn for_all_threads(flags: usize) -> usize {
 /// The result of a system call as C has it: -1 and `errno` for an error.
 pub extern "C" fn c_result(result: isize) -> isize {
     symbols::c_result(result)
+}
+
+/// `ioctl`, if it is about a userfaultfd.
+///
+/// # Safety
+/// As the system call asks for.
+pub unsafe extern "C" fn ioctl(file: usize, request: usize, argument: usize) -> isize {
+    // SAFETY: as the caller promises.
+    symbols::c_result(unsafe { ceded::ioctl(file, request, argument) })
+}
+
+/// A function of the C library's that transfers a file has returned `result`. If it has failed, the
+/// pager may be able to go on with it: see `self_mem`.
+///
+/// # Safety
+/// As the function asks for.
+pub unsafe extern "C" fn after_transfer(
+    file: usize,
+    start: usize,
+    count: usize,
+    place: usize,
+    number: u32,
+    result: isize,
+) -> isize {
+    let failure = if result == -1 { -(symbols::errno() as isize) } else { result };
+    match self_mem::finish(number, [file, start, count, place], failure) {
+        // It has changed nothing, `errno` either.
+        same if same == failure => result,
+        bytes => bytes,
+    }
+}
+
+/// The address of a function of the C library's, by its name.
+///
+/// # Safety
+/// The name must be a string that ends with a zero.
+pub unsafe extern "C" fn find(name: *const core::ffi::c_char) -> usize {
+    // SAFETY: as the caller promises.
+    symbols::symbol(unsafe { core::ffi::CStr::from_ptr(name) }).map_or(0, |function| function as usize)
 }
 
 /// `prctl`.
@@ -247,6 +324,6 @@ mod tests {
     fn what_is_seen_is_a_bit() {
         let is_seen = |number: u32| SEEN[number as usize / 64] >> (number % 64) & 1 != 0;
         assert!(is_seen(raw::__NR_prctl) && is_seen(raw::__NR_seccomp));
-        assert!(!is_seen(raw::__NR_read) && !is_seen(raw::__NR_futex));
+        assert!(!is_seen(raw::__NR_openat) && !is_seen(raw::__NR_futex));
     }
 }

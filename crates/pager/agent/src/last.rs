@@ -5,13 +5,15 @@
 //! it is alone.
 
 use crate::failure::end_process;
+use crate::kernel;
 use crate::roots::open_proc;
 use crate::syscall::call;
+use crate::thread::{EVERY_SIGNAL, set_signal_mask};
 use alloc::ffi::CString;
 use alloc::format;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
-use linux_raw_sys::general::__NR_exit_group;
+use linux_raw_sys::general::{self as raw, __NR_exit_group};
 use rustix::fs::{OFlags, RawDir};
 
 /// What `/proc` says of a thread.
@@ -68,13 +70,32 @@ pub(crate) fn program_threads() -> Option<usize> {
     Some(count)
 }
 
-/// Ends the process if the agent is all that is left of it, with the status of its first thread.
+/// Ends the process if the agent is all that is left of it, as its first thread has ended: with its
+/// status, or by the signal that ended it. (A filter of system calls may end a single thread, with
+/// a signal that no handler sees.)
 pub(crate) fn end_if_alone() {
     let Some(first) = thread(c"self/stat") else { return };
     if first.is_over && program_threads() == Some(0) {
-        // SAFETY: no thread of the program is left.
-        unsafe { call(__NR_exit_group, [first.status >> 8 & 0xff, 0, 0, 0, 0, 0]) };
+        match first.status & 0x7f {
+            // SAFETY: no thread of the program is left.
+            0 => _ = unsafe { call(__NR_exit_group, [first.status >> 8 & 0xff, 0, 0, 0, 0, 0]) },
+            signal => end_by(signal),
+        }
         end_process();
+    }
+}
+
+/// Ends the process by a signal. Returns if the process does not end by that one.
+fn end_by(signal: usize) {
+    // The kernel's form of an action: what to do, flags, a function to return by, a mask.
+    let default = [0_usize; 4];
+    // SAFETY: no thread of the program is left that would miss its handler. The last call is for
+    // this thread.
+    unsafe {
+        call(raw::__NR_rt_sigaction, [signal, (&raw const default) as usize, 0, 8, 0, 0]);
+        set_signal_mask(EVERY_SIGNAL & !(1 << (signal - 1)));
+        let process = call(raw::__NR_getpid, [0; 6]) as usize;
+        call(raw::__NR_tgkill, [process, kernel::thread_number() as usize, signal, 0, 0, 0]);
     }
 }
 

@@ -20,14 +20,18 @@
 //! | `fork` | how a program's thread forks; `agent_thread`: the agent's thread |
 //! | `agent` | the loop; `polls`: whether to look for work before sleeping |
 //! | `calls` | what the program's threads ask for |
+//! | `hidden`, `self_mem` | what the program sees of itself in `/proc` |
+//! | `outlive` | processes that share the program's memory |
 //! | `recording` | a recording: what is touched outside the window, and the end of its epochs |
 //! | `child`, `rest`, `handover` | how a fork copies the state, and a child goes on with it |
 //! | `manage`, `memfd/takeover`, `memfd/remap` | memory comes under management, and is moved |
+//! | `ceded` | memory that the program pages itself |
 //! | `faults` | zero-fill, refault, rescue, read-ahead |
 //! | `stock` | what there is in memory: mappings, present pages |
 //! | `reclaim`, `borrow` | making room for pages: by the policy, or from the command |
 //! | `evict` | victims leave memory; pages are unmapped to see whether they are in use |
 //! | `transfer` | reads, writes, completion, retry, poison |
+//! | `locks` | memory that the program locks all at once |
 //! | `guards` | pages that no thread may touch (`MADV_GUARD_INSTALL`) |
 //! | `changes` | memory that disappears and moves; the argument for order and races |
 //! | `choose` | pages come in, get to the policy, and are condemned |
@@ -72,6 +76,7 @@ mod bit_source;
 pub mod bits;
 mod borrow;
 mod calls;
+pub mod ceded;
 mod cgroup;
 mod changes;
 mod child;
@@ -89,12 +94,14 @@ pub mod fork;
 pub mod gate;
 mod guards;
 mod handover;
+mod hidden;
 mod hooks;
 pub mod interpose;
 pub mod io;
 pub mod kernel;
 mod last;
 pub mod live;
+mod locks;
 pub mod mailbox;
 mod manage;
 pub mod maps;
@@ -102,6 +109,7 @@ pub mod memfd;
 mod memory;
 mod moves;
 pub mod objects;
+mod outlive;
 pub mod own;
 mod pagemap;
 pub mod pages;
@@ -116,6 +124,7 @@ pub mod ring;
 pub mod rlimits;
 mod rooms;
 mod roots;
+mod self_mem;
 #[cfg(test)]
 mod simulation;
 pub mod staging;

@@ -85,6 +85,20 @@ pub enum Call {
     /// An `madvise` about guards, with its arguments. With any other advice, the agent only checks
     /// which guards there are. The answer is that of `madvise`.
     Guard = 17,
+    /// Asks for the program's mappings from an address on: see `locks`. The answer is how many
+    /// there are in the list.
+    Mappings = 18,
+    /// The program is about to register this memory with a userfaultfd of its own: address, bytes.
+    Cede = 19,
+    /// The program does not handle the faults of this memory any more: address, bytes.
+    Resume = 20,
+    /// Brings back what is paged out of this memory: address, bytes.
+    BringBack = 21,
+    /// The caller is about to make a process that shares the program's memory, and may outlive this
+    /// one.
+    Outlive = 22,
+    /// It has made it: its number.
+    Sharer = 23,
 }
 
 /// A bit in a protection that no protection uses: the mapping is new, and what was there before is
@@ -94,7 +108,7 @@ pub const NEW: u32 = 1 << 31;
 pub const ARGUMENTS: usize = 5;
 
 impl Call {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 23] = [
         Self::Grown,
         Self::Stack,
         Self::BeforeFork,
@@ -112,6 +126,12 @@ impl Call {
         Self::ReleaseResident,
         Self::Threads,
         Self::Guard,
+        Self::Mappings,
+        Self::Cede,
+        Self::Resume,
+        Self::BringBack,
+        Self::Outlive,
+        Self::Sharer,
     ];
 
     fn of(number: u32) -> Option<Self> {
@@ -120,7 +140,10 @@ impl Call {
 
     /// Whether the thread needs the answer. If so, its slot is reserved until it has read it.
     fn is_question(self) -> bool {
-        matches!(self, Self::Drop | Self::Remap | Self::Guard | Self::Reserve | Self::Threads)
+        matches!(
+            self,
+            Self::Drop | Self::Remap | Self::Guard | Self::Reserve | Self::Threads | Self::Mappings
+        )
     }
 }
 

@@ -7,7 +7,7 @@ use crate::clock;
 use crate::division::LEAST_FRAMES;
 use crate::guards::look_for_guards;
 use crate::kernel::{self, PAGE_BYTES};
-use crate::mailbox::MAILBOX;
+use crate::mailbox::{MAILBOX, NEW};
 use crate::memfd::takeover;
 use crate::own::Retry;
 use crate::pages::{State, page_start};
@@ -30,6 +30,9 @@ const NEARLY_FULL: usize = 16;
 
 /// The program has more memory.
 pub(crate) fn grown(rooms: &mut Rooms, start: usize, end: usize, protection: u32) {
+    if protection & NEW != 0 {
+        rooms.memory.ceded.remove(start, end);
+    }
     if !rooms.memory.managed {
         count_or_manage(rooms);
     } else if rooms.backend.takes_over() {
@@ -142,7 +145,7 @@ fn register_part(rooms: &mut Rooms, start: usize, end: usize, registered: &mut V
     if start >= end {
         return;
     }
-    for (start, end) in rooms.memory.regions.gaps(start, end) {
+    for (start, end) in rooms.memory.unmanaged(start, end) {
         let mut retry = Retry::new();
         let answer = loop {
             match rooms.program.register(start, end - start) {

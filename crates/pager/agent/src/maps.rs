@@ -29,6 +29,16 @@ pub fn read() -> Option<(Vec<Mapping>, Vec<u8>)> {
     Some((mappings, text))
 }
 
+/// All mappings of this process but the kernel's own, and the buffer, as [`read`].
+pub(crate) fn read_all() -> Option<(Vec<Mapping>, Vec<u8>)> {
+    let mut mappings = Vec::with_capacity(4096);
+    let text = for_each_line(|line| {
+        let is_kernels = line.windows(2).any(|two| two == b"[v");
+        mappings.extend(parse_any(line).filter(|_| !is_kernels).map(|(mapping, _)| mapping));
+    })?;
+    Some((mappings, text))
+}
+
 /// The protection of a range, if it is the same everywhere in the range.
 pub fn protection_of(start: usize, end: usize) -> Option<u32> {
     let (mut from, mut protection) = (start, None);

@@ -16,6 +16,8 @@ pub(crate) struct Memory {
     pub(crate) managed: bool,
     /// The managed ranges.
     pub(crate) regions: Regions,
+    /// Memory that the program pages itself: see `ceded`.
+    pub(crate) ceded: Regions,
     /// Memory that children do not inherit, or inherit wiped.
     pub(crate) not_inherited: Regions,
     /// Large allocations, if the policy tells them apart.
@@ -50,6 +52,12 @@ impl Memory {
         parts.add(start, end);
         self.regions.gaps(start, end).into_iter().for_each(|(start, end)| parts.remove(start, end));
         parts.iter().collect()
+    }
+
+    /// The parts of a range that the agent may manage and does not.
+    pub(crate) fn unmanaged(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
+        let gaps = self.regions.gaps(start, end).into_iter();
+        gaps.flat_map(|(start, end)| self.ceded.gaps(start, end)).collect()
     }
 
     /// There are no guards in a range any more.

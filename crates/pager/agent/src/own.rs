@@ -144,6 +144,8 @@ const AREA_START: usize = 0x6600_0000_0000;
 const AREA_RANDOM_PAGES: u64 = 1 << 28;
 /// Shared mappings, which are not in the list, have a part of their own, which is never used up.
 const SHARED_START: usize = 0x6d00_0000_0000;
+/// The part for shared mappings, start and end.
+pub(crate) const SHARED: (usize, usize) = (SHARED_START, 0x6e00_0000_0000);
 static AREA: AtomicUsize = AtomicUsize::new(0);
 static NEXT_SHARED: AtomicUsize = AtomicUsize::new(SHARED_START);
 

@@ -9,6 +9,7 @@ use crate::kernel::{
 };
 use crate::mailbox::{MAILBOX, SLOTS};
 use crate::moves::Mover;
+use crate::outlive::Sharers;
 use crate::own;
 use crate::pagemap::Pagemap;
 use crate::rlimits::{self, Raised};
@@ -70,6 +71,8 @@ pub(crate) struct Program {
     /// Descriptors of children whose fork was not announced. Such a child must wait at a missing
     /// page instead of reading zeros.
     pub(crate) orphans: Vec<Userfaultfd>,
+    /// Processes that share the program's memory, if the agent has a process of its own.
+    pub(crate) sharers: Sharers,
     /// The fork that is under way, if any.
     pub(crate) forking: Option<Forking>,
     /// Messages that arrived during a fork.
@@ -99,6 +102,7 @@ impl Program {
             pagemap: Pagemap::open(),
             messages: VecDeque::with_capacity(2 * MESSAGES),
             orphans: Vec::new(),
+            sharers: Sharers::default(),
             forking: None,
             parked: Vec::new(),
             notes: Vec::new(),
@@ -119,6 +123,7 @@ impl Program {
             pagemap: Pagemap::open(),
             messages: VecDeque::new(),
             orphans: Vec::new(),
+            sharers: Sharers::default(),
             forking: None,
             parked: Vec::new(),
             notes: Vec::new(),

@@ -3,6 +3,7 @@
 
 use crate::borrow::borrow_room;
 use crate::choose::condemn_some;
+use crate::clock;
 use crate::evict::{evict, unpin};
 use crate::failure::give_up;
 use crate::kernel::{self, PAGE_BYTES};
@@ -10,9 +11,11 @@ use crate::rooms::Rooms;
 use crate::transfer::reap_one;
 
 /// How often to look for a victim in vain before giving up, with a pause before each try. Together
-/// this takes at least a second.
+/// this takes at least a second, or as long as the least number of tries takes.
 const MOST_VAIN_TRIES: usize = 100;
+const LEAST_VAIN_TRIES: usize = 8;
 const PAUSE_NS: i64 = 10_000_000;
+const MOST_VAIN_MS: u64 = 1000;
 
 /// Makes room for this many more pages.
 ///
@@ -22,14 +25,16 @@ pub(crate) fn make_room(rooms: &mut Rooms, pages: usize) {
     if rooms.is_lent() {
         return borrow_room(rooms, pages);
     }
-    let mut vain_tries = 0;
+    let (mut vain_tries, mut vain_since_ms) = (0, 0);
     loop {
         let room = rooms.room();
         let wanted = (rooms.taken() + pages).saturating_sub(room);
         if wanted == 0 {
             return;
         }
-        condemn_some(rooms, wanted.min(rooms.disk.staging.batch_pages()));
+        // In vain, all pages are tried again, and many at a time.
+        let batch = rooms.disk.staging.batch_pages();
+        condemn_some(rooms, if vain_tries > 0 { batch } else { wanted.min(batch) });
         let is_choice_left = !rooms.choice.condemned.is_empty();
         // Pages that turn out to be gone make room too.
         if evict(rooms) > 0 || rooms.taken() + pages < room + wanted {
@@ -39,8 +44,13 @@ pub(crate) fn make_room(rooms: &mut Rooms, pages: usize) {
             continue;
         } else if rooms.disk.incoming > 0 {
             reap_one(rooms);
-        } else if vain_tries < MOST_VAIN_TRIES {
+        } else if vain_tries < LEAST_VAIN_TRIES
+            || vain_tries < MOST_VAIN_TRIES && clock::coarse_ms() < vain_since_ms + MOST_VAIN_MS
+        {
             // None of the pages left could be moved. A device may have finished with some of them.
+            if vain_tries == 0 {
+                vain_since_ms = clock::coarse_ms();
+            }
             vain_tries += 1;
             kernel::sleep(PAUSE_NS);
             unpin(rooms, usize::MAX);

@@ -15,7 +15,8 @@
 
 use crate::mailbox::{Call, MAILBOX};
 use crate::symbols::c_result;
-use crate::syscall::call;
+use crate::syscall::{call, refused};
+use crate::thread::is_readable;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as raw;
 use rustix::io::Errno;
@@ -28,6 +29,8 @@ const DESCRIPTORS: u64 = 256;
 const NO_CORE: u64 = 1;
 /// The capability to raise a hard limit.
 const CAP_SYS_RESOURCE: u32 = 24;
+/// The capability to lock any amount of memory.
+const CAP_IPC_LOCK: u32 = 14;
 
 /// A limit as the kernel has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,14 +112,24 @@ fn kernels(resource: u32, new: Option<Limit>) -> Result<Limit, Errno> {
     if result < 0 { Err(Errno::from_raw_os_error(-result as i32)) } else { Ok(old) }
 }
 
+/// How much memory the program may lock; `None` if there is no limit for it.
+pub(crate) fn lockable_bytes() -> Option<u64> {
+    let limit = kernels(raw::RLIMIT_MEMLOCK, None).ok()?;
+    (!has_capability(CAP_IPC_LOCK)).then_some(limit.soft)
+}
+
 /// Whether the calling thread may raise hard limits.
 fn is_privileged() -> bool {
+    has_capability(CAP_SYS_RESOURCE)
+}
+
+fn has_capability(number: u32) -> bool {
     let header = [0x2008_0522_u32, 0];
     let mut data = [[0_u32; 3]; 2];
     // SAFETY: capget(2) with a header of this version writes so much.
     let result =
         unsafe { call(raw::__NR_capget, [header.as_ptr() as usize, data.as_mut_ptr() as usize, 0, 0, 0, 0]) };
-    result == 0 && data[0][0] >> CAP_SYS_RESOURCE & 1 != 0
+    result == 0 && data[0][0] >> number & 1 != 0
 }
 
 /// The hard limit that is to be in the kernel for one of the program's.
@@ -148,8 +161,10 @@ fn set(kept: &Kept, wanted: Limit) -> Result<(), Errno> {
     let hard = hard_for(Limit { hard: soft.max(wanted.hard), ..wanted }, kernel);
     // Who may not raise the hard limit has what is left.
     let choices = [Limit { soft, hard }, Limit { soft: soft.min(kernel.hard), hard: kernel.hard }];
-    let made = choices.into_iter().find(|&limit| kernels(kept.resource, Some(limit)).is_ok());
-    kept.note(wanted, made.ok_or(Errno::PERM)?);
+    // A hard limit that is raised is as the kernel allows it, or not at all.
+    let choices = &choices[..if wanted.hard > now.hard { 1 } else { 2 }];
+    let made = choices.iter().find(|&&limit| kernels(kept.resource, Some(limit)).is_ok());
+    kept.note(wanted, *made.ok_or(Errno::PERM)?);
     Ok(())
 }
 
@@ -167,17 +182,26 @@ pub(crate) unsafe fn prlimit(pid: u32, resource: u32, new: usize, old: usize) ->
     };
     let before = match kernels(resource, None) {
         Ok(kernel) => kept.view(kernel).unwrap_or(kernel),
-        Err(error) => return -(error.raw_os_error() as isize),
+        Err(error) => return refused(error),
     };
     if new != 0 {
-        // SAFETY: as the caller promises.
+        if !is_readable(new, size_of::<Limit>()) {
+            return refused(Errno::FAULT);
+        }
+        // SAFETY: it can be read.
         let wanted = unsafe { (new as *const Limit).read_unaligned() };
         if let Err(error) = set(kept, wanted) {
-            return -(error.raw_os_error() as isize);
+            return refused(error);
         }
     }
     if old != 0 {
+        // The kernel finds out whether this can be written to.
         // SAFETY: as the caller promises.
+        let written = unsafe { call(raw::__NR_prlimit64, [0, resource as usize, 0, old, 0, 0]) };
+        if written < 0 {
+            return written;
+        }
+        // SAFETY: it has just been written to.
         unsafe { (old as *mut Limit).write_unaligned(before) };
     }
     0
@@ -272,15 +296,17 @@ pub(crate) fn are_files_limited() -> bool {
 /// Does something that the limit of descriptors or of file sizes would be in the way of.
 pub(crate) fn without<R>(what: Raised, work: impl FnOnce() -> R) -> R {
     let kept = match what {
-        Raised::Descriptors => &DESCRIPTORS_OPEN,
+        Raised::Descriptors | Raised::MoreDescriptors => &DESCRIPTORS_OPEN,
         Raised::FileSize => &FILE_SIZE,
     };
     let Ok(before) = kernels(kept.resource, None) else { return work() };
-    let raised = match what {
-        Raised::Descriptors => before.soft.saturating_add(DESCRIPTORS).min(before.hard),
-        Raised::FileSize => before.hard,
+    // Descriptors that the program opened under a higher limit are still there. So the soft limit
+    // goes up all the way.
+    let hard = match what {
+        Raised::MoreDescriptors => before.hard.saturating_add(DESCRIPTORS),
+        Raised::Descriptors | Raised::FileSize => before.hard,
     };
-    let _ = kernels(kept.resource, Some(Limit { soft: raised, ..before }));
+    let _ = kernels(kept.resource, Some(Limit { soft: hard, hard }));
     let result = work();
     // The program may have set another meanwhile.
     let now = match kept.is_set.load(Ordering::Acquire) {
@@ -294,8 +320,10 @@ pub(crate) fn without<R>(what: Raised, work: impl FnOnce() -> R) -> R {
 /// A limit that can be lifted for a moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Raised {
-    /// How many files can be open.
+    /// How many files can be open: as many as the hard limit allows.
     Descriptors,
+    /// The same, and some more, if this process may raise the hard limit.
+    MoreDescriptors,
     /// How large a file can be.
     FileSize,
 }

@@ -4,7 +4,7 @@
 use crate::agent::Agent;
 use crate::agent_thread::{self, start_thread, wait_for_agent};
 use crate::control::{CONTROL_BYTES, Control, MAGIC, ORDER_BYTES, VARIABLE, add};
-use crate::environment::{adopt, variable, withdraw};
+use crate::environment::{adopt, strings, variable, withdraw};
 use crate::failure::{give_up, set_control};
 use crate::gate::GATE;
 use crate::kernel::{OpenError, PAGE_BYTES, Userfaultfd};
@@ -21,13 +21,20 @@ use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::process::geteuid;
 
+/// The most bytes of arguments and environment that are kept in memory.
+const MOST_STRING_BYTES: usize = 1 << 20;
+
 /// Begins to page the program that this library has been loaded into, if its environment says so.
 /// `library` is where the library is in memory.
 ///
 /// # Safety
-/// To be called once, before the program has threads, with the environment of the process. (That is
-/// not looked at if the C library is not GNU's.)
-pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) {
+/// To be called once, before the program has threads, with the arguments and the environment of the
+/// process. (They are not looked at if the C library is not GNU's.)
+pub unsafe fn begin(
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+    library: (usize, usize),
+) {
     // Others pass no environment to a library, and their functions may be too short to be replaced.
     // The command reports it.
     if !is_gnu_library() {
@@ -57,6 +64,8 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
             }
         }
     }
+    // SAFETY: the process's own strings, as the caller promises.
+    let strings = unsafe { strings(arguments, environment) };
     // SAFETY: the process's own environment, as the caller promises.
     unsafe { adopt(environment) };
     add(&control.counters.begun, 1);
@@ -84,8 +93,17 @@ pub unsafe fn begin(environment: *const *const c_char, library: (usize, usize)) 
     // SAFETY: on x86-64 the first word of a thread's descriptor is its own address.
     unsafe { asm!("mov {}, fs:0", out(reg) descriptor, options(nostack, readonly)) };
     MAILBOX.call(Call::Stack, descriptor & !(PAGE_BYTES - 1), 0);
+    strings.into_iter().for_each(keep_strings);
     if control.order.is_memfd() {
         memfd::refuse_unseen();
+    }
+}
+
+/// Keeps arguments and environment in memory: `/proc/PID/cmdline` and `environ` do not wait for a
+/// page.
+fn keep_strings((start, end): (usize, usize)) {
+    if end - start <= MOST_STRING_BYTES {
+        MAILBOX.call(Call::KeepResident, start, end - start);
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn mappings() -> Vec<Mapping> {
 pub(crate) fn native(rooms: &Rooms) -> Vec<(usize, usize)> {
     let mut writable = Regions::new();
     mappings().iter().for_each(|mapping| writable.add(mapping.start, mapping.end));
-    let gaps = writable.iter().flat_map(|(start, end)| rooms.memory.regions.gaps(start, end));
+    let gaps = writable.iter().flat_map(|(start, end)| rooms.memory.unmanaged(start, end));
     gaps.collect()
 }
 

@@ -80,6 +80,13 @@ pub(crate) fn is_sanitized() -> bool {
     MARKS.into_iter().any(has)
 }
 
+/// The C library's `errno` of this thread.
+pub(crate) fn errno() -> c_int {
+    // SAFETY: this is the C library's function of that name, and the variable belongs to the
+    // calling thread.
+    unsafe { sweephand_find_errno().map_or(0, |location| *location()) }
+}
+
 /// Returns the result as C does: -1 for an error, which is in `errno`.
 pub(crate) fn c_result(result: isize) -> isize {
     if !(-4095..0).contains(&result) {

@@ -5,12 +5,16 @@
 //! close the agent's, and the agent does not keep the program's open. It does not share the root
 //! directory and the mounts either. It has no thread-local storage and takes no signals.
 
-use crate::syscall::call;
+use crate::kernel::PAGE_BYTES;
+use crate::syscall::{call, refused};
 use core::arch::asm;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use linux_raw_sys::general as raw;
+use rustix::io::Errno;
 
 const FLAGS: u32 = raw::CLONE_VM | raw::CLONE_SIGHAND | raw::CLONE_THREAD | raw::CLONE_SYSVSEM;
+
+const PROCESS_FLAGS: u32 = raw::CLONE_VM | raw::CLONE_FILES | raw::CLONE_FS | raw::CLONE_SYSVSEM;
 
 /// All signals that can be blocked.
 pub(crate) const EVERY_SIGNAL: u64 = u64::MAX;
@@ -23,18 +27,31 @@ const fn signal(number: u32) -> u64 {
     1 << (number - 1)
 }
 
-/// Whether the program has restricted its system calls by a filter. It may not allow ours.
-static IS_FILTERED: AtomicBool = AtomicBool::new(false);
+/// How often the program has restricted its system calls, or is about to. The restriction may not
+/// allow ours.
+static RESTRICTIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on the program's threads make no system calls for the agent that they need not make.
-pub(crate) fn is_filtered_now() {
-    IS_FILTERED.store(true, Ordering::Release);
+/// Makes a call by which the program restricts its system calls. If it succeeds, the program's
+/// threads make no system calls for the agent from then on that they need not make. Other threads
+/// are restricted before the call returns, so they stop before it is made.
+pub(crate) fn restricting(call: impl FnOnce() -> isize) -> isize {
+    RESTRICTIONS.fetch_add(1, Ordering::AcqRel);
+    let result = call();
+    if result < 0 {
+        RESTRICTIONS.fetch_sub(1, Ordering::AcqRel);
+    }
+    result
+}
+
+/// Whether the program has restricted its system calls.
+pub(crate) fn is_restricted() -> bool {
+    RESTRICTIONS.load(Ordering::Acquire) != 0
 }
 
 /// Does something on a thread of the program that a signal handler must not interrupt, since it may
 /// not come back, or may need the agent, who waits for this.
 pub(crate) fn uninterrupted<R>(work: impl FnOnce() -> R) -> R {
-    if IS_FILTERED.load(Ordering::Acquire) {
+    if is_restricted() {
         return work();
     }
     let mask = set_signal_mask(EVERY_SIGNAL & !OWN_FAULTS);
@@ -58,6 +75,27 @@ pub(crate) fn set_signal_mask(mask: u64) -> u64 {
 /// # Safety
 /// The stack must be the thread's alone, and `argument` what `main` expects.
 pub(crate) unsafe fn start(stack_end: usize, main: extern "C" fn(usize) -> !, argument: usize) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { clone(FLAGS, stack_end, main, argument) > 0 }
+}
+
+/// The same in a process of its own, which shares the memory and the calling thread's descriptors.
+/// No signal tells of its end. Returns its number, or 0 or less.
+///
+/// # Safety
+/// As for [`start`].
+pub(crate) unsafe fn start_process(
+    stack_end: usize,
+    main: extern "C" fn(usize) -> !,
+    argument: usize,
+) -> i64 {
+    // SAFETY: as the caller promises.
+    unsafe { clone(PROCESS_FLAGS, stack_end, main, argument) }
+}
+
+/// # Safety
+/// As for [`start`].
+unsafe fn clone(flags: u32, stack_end: usize, main: extern "C" fn(usize) -> !, argument: usize) -> i64 {
     let old = set_signal_mask(EVERY_SIGNAL);
     let result: i64;
     // SAFETY: clone(flags, stack, ...) returns twice: here with the child's number, and in the
@@ -73,7 +111,7 @@ pub(crate) unsafe fn start(stack_end: usize, main: extern "C" fn(usize) -> !, ar
             "ud2",
             "2:",
             inlateout("rax") raw::__NR_clone as i64 => result,
-            in("rdi") u64::from(FLAGS),
+            in("rdi") u64::from(flags),
             in("rsi") (stack_end & !15) as u64,
             in("rdx") 0_u64,
             in("r10") 0_u64,
@@ -84,5 +122,48 @@ pub(crate) unsafe fn start(stack_end: usize, main: extern "C" fn(usize) -> !, ar
         );
     }
     set_signal_mask(old);
-    result > 0
+    result
+}
+
+/// Whether the kernel could read `bytes` at an address. If not, a system call that is given it
+/// fails with `EFAULT`. A function that stands in place of the call and reads the memory itself
+/// would end the program instead.
+///
+/// `rt_sigprocmask` with an action that there is none of reads a mask and does nothing else.
+pub(crate) fn is_readable(address: usize, bytes: usize) -> bool {
+    const NO_ACTION: usize = 99;
+    const MASK_BYTES: usize = 8;
+    // All of the program's memory is below this address.
+    const END: usize = 1 << 47;
+    let last = address.checked_add(bytes.saturating_sub(MASK_BYTES));
+    let Some(last) = last.filter(|&last| address != 0 && last < END) else { return false };
+    if is_restricted() {
+        return true;
+    }
+    // SAFETY: the call changes nothing.
+    let read = |at| unsafe { call(raw::__NR_rt_sigprocmask, [NO_ACTION, at, 0, MASK_BYTES, 0, 0]) };
+    let is_missing = |at: usize| read(at) == refused(Errno::FAULT);
+    !(address..last).step_by(PAGE_BYTES).chain([last]).any(is_missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::own;
+
+    #[test]
+    fn what_the_kernel_cannot_read_is_told() {
+        let start = own::map(2 * PAGE_BYTES).unwrap();
+        assert!(is_readable(start, 16) && is_readable(start + 2 * PAGE_BYTES - 64, 64));
+        assert!(is_readable(start, 2 * PAGE_BYTES));
+        for (address, bytes) in [(0, 8), (8, 64), (usize::MAX, 8), (usize::MAX - 4, 16), (1 << 47, 8)] {
+            assert!(!is_readable(address, bytes), "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn a_restriction_that_is_refused_is_none() {
+        assert_eq!(restricting(|| -22), -22);
+        assert!(!is_restricted());
+    }
 }

@@ -3,8 +3,9 @@
 #![no_std]
 
 use core::arch::{global_asm, naked_asm};
-use core::ffi::{c_char, c_int};
+use core::ffi::{CStr, c_char, c_int};
 use core::panic::PanicInfo;
+use core::sync::atomic::AtomicUsize;
 use sweephand_agent::own::Arena;
 use sweephand_agent::credentials::changed_by;
 use sweephand_agent::rlimits::prlimit_of_c;
@@ -25,10 +26,14 @@ unsafe extern "C" {
 }
 
 /// Called by the dynamic linker before `main`, as C libraries pass the arguments on.
-extern "C" fn initialize(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+extern "C" fn initialize(
+    _: c_int,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) {
     let library = (&raw const __ehdr_start as usize, &raw const _end as usize);
-    // SAFETY: called once, with the environment, before the program's own code.
-    unsafe { start::begin(environment, library) };
+    // SAFETY: called once, with the process's strings, before the program's own code.
+    unsafe { start::begin(arguments, environment, library) };
 }
 
 #[used]
@@ -107,6 +112,107 @@ pub extern "C" fn syscall() {
         system_call = sym interpose::system_call,
         c_result = sym interpose::c_result,
     );
+}
+
+/// `ioctl`, in place of the C library's. Those about userfaultfds are seen to by the agent.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub extern "C" fn ioctl() {
+    naked_asm!(
+        "mov eax, esi",
+        "cmp ah, 0xaa",
+        "je {of_userfaultfd}",
+        "mov eax, 16",
+        "syscall",
+        "cmp rax, -4095",
+        "jae 3f",
+        "ret",
+        "3:",
+        "mov rdi, rax",
+        "jmp {c_result}",
+        of_userfaultfd = sym interpose::ioctl,
+        c_result = sym interpose::c_result,
+    );
+}
+
+/// A function of the C library's, looked up when it is first called.
+#[repr(C)]
+struct Found {
+    address: AtomicUsize,
+    name: &'static CStr,
+}
+
+/// Functions that transfer files, in place of the C library's: they call those, and hand to the
+/// agent what has failed or stopped early. A thread may be cancelled in such a call, which unwinds
+/// its stack, so the frame is described.
+macro_rules! transfers {
+    ($($name:ident $found:ident $text:literal $number:literal;)*) => {$(
+        static $found: Found = Found { address: AtomicUsize::new(0), name: $text };
+
+        /// Ours, in place of the C library's.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name() {
+            naked_asm!(
+                ".cfi_startproc",
+                "sub rsp, 56",
+                ".cfi_adjust_cfa_offset 56",
+                "mov [rsp], rdi",
+                "mov [rsp + 8], rsi",
+                "mov [rsp + 16], rdx",
+                "mov [rsp + 24], rcx",
+                "mov rax, [rip + {found}]",
+                "test rax, rax",
+                "jnz 2f",
+                "mov [rsp + 32], r8",
+                "mov rdi, [rip + {found} + 8]",
+                "call {find}",
+                "mov [rip + {found}], rax",
+                "mov rdi, [rsp]",
+                "mov rsi, [rsp + 8]",
+                "mov rdx, [rsp + 16]",
+                "mov rcx, [rsp + 24]",
+                "mov r8, [rsp + 32]",
+                "2:",
+                "call rax",
+                "cmp rax, [rsp + 16]",
+                "je 3f",
+                "mov rdi, [rsp]",
+                "mov rsi, [rsp + 8]",
+                "mov rdx, [rsp + 16]",
+                "mov rcx, [rsp + 24]",
+                concat!("mov r8d, ", $number),
+                "mov r9, rax",
+                "call {after_transfer}",
+                "3:",
+                "add rsp, 56",
+                ".cfi_adjust_cfa_offset -56",
+                "ret",
+                ".cfi_endproc",
+                found = sym $found,
+                find = sym interpose::find,
+                after_transfer = sym interpose::after_transfer,
+            );
+        }
+    )*};
+}
+
+transfers! {
+    read READ c"read" 0;
+    write WRITE c"write" 1;
+    pread PREAD c"pread" 17;
+    pread64 PREAD64 c"pread64" 17;
+    pwrite PWRITE c"pwrite" 18;
+    pwrite64 PWRITE64 c"pwrite64" 18;
+    readv READV c"readv" 19;
+    writev WRITEV c"writev" 20;
+    preadv PREADV c"preadv" 295;
+    preadv64 PREADV64 c"preadv64" 295;
+    pwritev PWRITEV c"pwritev" 296;
+    pwritev64 PWRITEV64 c"pwritev64" 296;
+    __read_chk READ_CHK c"__read_chk" 0;
+    __pread_chk PREAD_CHK c"__pread_chk" 17;
+    __pread64_chk PREAD64_CHK c"__pread64_chk" 17;
 }
 
 // The compiler calls these. The C library's would do, but for what they read before they copy:

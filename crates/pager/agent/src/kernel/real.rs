@@ -121,6 +121,11 @@ pub fn thread_number() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
+/// The number of this process.
+pub fn process_number() -> i32 {
+    getpid().as_raw_nonzero().get()
+}
+
 /// Ends this process by a signal that cannot be caught. Returns if the kernel refuses that.
 pub fn kill_own_process() {
     let _ = kill_process(getpid(), Signal::KILL);

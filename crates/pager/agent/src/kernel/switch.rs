@@ -244,6 +244,10 @@ pub fn thread_number() -> u32 {
     }
 }
 
+pub fn process_number() -> i32 {
+    real::process_number()
+}
+
 pub fn kill_own_process() {
     match is_on() {
         true => simulation::give_up(),

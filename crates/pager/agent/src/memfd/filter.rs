@@ -70,13 +70,15 @@ const XDP_UMEM_REG: u32 = 4;
 const RDMA_VERBS_IOCTL: u32 = 0xc018_1b01;
 const VFIO_IOMMU_MAP_DMA: u32 = 0x3b71;
 const IOMMU_IOAS_MAP: u32 = 0x3b85;
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 21] = [
     (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_DONTNEED)), PROGRAMS], Errno::INVAL),
+    (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_DONTNEED_LOCKED)), PROGRAMS], Errno::INVAL),
     (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_FREE)), PROGRAMS], Errno::INVAL),
     (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_REMOVE)), PROGRAMS], Errno::INVAL),
     (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_GUARD_INSTALL)), PROGRAMS], Errno::INVAL),
     (raw::__NR_madvise, &[(2, Test::Is(raw::MADV_GUARD_REMOVE)), PROGRAMS], Errno::INVAL),
     (raw::__NR_process_madvise, &[(3, Test::Is(raw::MADV_DONTNEED))], Errno::INVAL),
+    (raw::__NR_process_madvise, &[(3, Test::Is(raw::MADV_DONTNEED_LOCKED))], Errno::INVAL),
     (raw::__NR_process_madvise, &[(3, Test::Is(raw::MADV_FREE))], Errno::INVAL),
     (raw::__NR_process_madvise, &[(3, Test::Is(raw::MADV_GUARD_INSTALL))], Errno::INVAL),
     (raw::__NR_process_madvise, &[(3, Test::Is(raw::MADV_GUARD_REMOVE))], Errno::INVAL),
@@ -106,7 +108,7 @@ fn step(code: u16, value: u32) -> Instruction {
     Instruction { code, if_true: 0, if_false: 0, value }
 }
 
-/// The most instructions. The filter has 113.
+/// The most instructions. The filter has 125.
 const MOST_INSTRUCTIONS: usize = 128;
 
 /// A filter under construction. It is not on the heap, because the heap belongs to the agent, which

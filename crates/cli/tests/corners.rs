@@ -1,0 +1,111 @@
+//! Programs that do what few programs do: under an agent they answer, print and end as without one.
+//!
+//! Each runs by itself first. What it prints and how it ends is what every pager has to bring
+//! about.
+
+mod live;
+
+use live::*;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The ways of paging.
+const POLICIES: [&str; 2] = ["clock", "clock-pro"];
+
+/// The status as a shell has it, and what was printed.
+fn outcome(output: &Output) -> (i32, String) {
+    let status = output.status.code().or_else(|| output.status.signal().map(|signal| 128 + signal));
+    (status.unwrap_or(-1), text(&output.stdout))
+}
+
+fn expect_as_without(program: &Path, memory: &str, arguments: &[&str]) {
+    let bare = outcome(&output(Command::new(program).args(arguments)));
+    if bare.1.starts_with("cannot: ") {
+        eprintln!("NOT TESTED: {arguments:?}: {}", bare.1);
+        return;
+    }
+    assert!(bare.1.lines().last() == Some("right"), "{arguments:?}: {bare:?}");
+    for policy in POLICIES {
+        let paged = output(run(&["--memory", memory, "--policy", policy, "--"]).arg(program).args(arguments));
+        assert_eq!(outcome(&paged), bare, "{arguments:?} under {policy}: {}", text(&paged.stderr));
+    }
+}
+
+#[test]
+fn calls_that_the_kernel_refuses_are_refused() {
+    if !can_page() {
+        return;
+    }
+    let program = program("refused");
+    expect_as_without(&program, "24MiB", &["40"]);
+    // The same while nothing is paged, and while the program is recorded.
+    expect_as_without(&program, "256MiB", &["40"]);
+    let bare = output(Command::new(&program).arg("40"));
+    let trace = workshop().join("refused.swt");
+    let mut recorded = sweephand();
+    recorded.args(["record", "--live", "-o"]).arg(&trace).arg("--").arg(&program).arg("40");
+    let recorded = output(&mut recorded);
+    assert_eq!(outcome(&recorded), outcome(&bare), "{}", text(&recorded.stderr));
+}
+
+/// Ends by a sandbox, a daemon's ways, locked memory, faults that a program answers itself, threads
+/// that are counted, and memory that is read as a file.
+#[test]
+fn what_few_programs_do_goes_as_without_a_pager() {
+    if !can_page() {
+        return;
+    }
+    let program = program("corners");
+    let kinds = ["strict", "kill-thread", "leave", "daemon", "no-descriptors", "lock", "lock-future"];
+    let more = ["lock-on-fault", "faults", "threads", "memory", "cancelled", "names", "share", "outlive"];
+    for what in kinds.into_iter().chain(more) {
+        expect_as_without(&program, "24MiB", &["40", what]);
+    }
+}
+
+/// Where nothing is paged yet there is an agent all the same.
+#[test]
+fn what_few_programs_do_goes_as_without_a_pager_while_they_fit() {
+    if !can_page() {
+        return;
+    }
+    let program = program("corners");
+    for what in ["strict", "kill-thread", "leave", "lock-future", "faults", "threads", "memory", "outlive"] {
+        expect_as_without(&program, "256MiB", &["16", what]);
+    }
+}
+
+/// What is locked and does not fit is told with its size, and soon.
+#[test]
+fn more_locked_memory_than_there_is_room_for_is_told() {
+    if !can_page() {
+        return;
+    }
+    let program = program("corners");
+    let output = output(run(&["--memory", "16MiB", "--"]).arg(program).args(["512", "lock"]));
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("the limit is too small") && said.contains("MiB"), "{said}");
+}
+
+#[test]
+fn with_a_memfd_what_cannot_be_run_is_refused_by_its_name() {
+    if !can_page() {
+        return;
+    }
+    let program = program("corners");
+    for (what, words) in [("faults", "userfaultfd"), ("outlive", "CLONE_VM"), ("daemon", "has forked")] {
+        let options = ["--backend", "memfd", "--memory", "24MiB", "--"];
+        let output = output(run(&options).arg(&program).args(["40", what]));
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{what}: {said}");
+        assert!(said.contains(words) && said.contains("--backend anon"), "{what}: {said}");
+    }
+    for what in ["kill-thread", "leave", "lock", "lock-future", "threads", "memory", "cancelled"] {
+        let options = ["--backend", "memfd", "--memory", "24MiB", "--"];
+        let bare = outcome(&output(Command::new(&program).args(["40", what])));
+        let paged = output(run(&options).arg(&program).args(["40", what]));
+        assert_eq!(outcome(&paged), bare, "{what}: {}", text(&paged.stderr));
+    }
+}
