@@ -10,8 +10,9 @@
 //!
 //! Choices where the paper is silent: the sections are 25 % (new, rounded down) and 60 % of memory
 //! (old, rounded up, at least 1); middle is the rest. Halving rounds up, so a count is never 0.
-//! Recency breaks ties. The paper limits the search for a victim by queues for small counts; the
-//! tree here makes that unnecessary. While frames are free the sections are filled from the top,
+//! Recency breaks ties. The paper looks for the smallest count up to a limit (C_max) only; if
+//! all counts are larger, the least recently used page goes. The tree here needs no such limit, so
+//! the smallest count decides always. While frames are free the sections are filled from the top,
 //! and the lowest section with pages gives the victim.
 //!
 //! Cost: hit and fault O(log M); halving O(M log M), once in more than M/2 hits. 25 bytes a page

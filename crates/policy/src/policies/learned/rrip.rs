@@ -17,6 +17,9 @@
 //! here samples are pages. PSEL starts at 512, which means brrip. The policy has to see every hit.
 //! If it read bits at a fault, it would have to read all of them to age the right pages.
 //!
+//! ChampSim's DRRIP ages and evicts by the same rule. Its PSEL starts at 0, which means srrip, and
+//! it counts to 32 where one in 32 is drawn here. It was read and not measured.
+//!
 //! Frames with the same prediction are a bit tree, which finds the first at once. When all
 //! predictions grow, the trees change their meaning and nothing moves.
 //!
