@@ -145,6 +145,7 @@ pub(crate) fn reuse_distances<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyArray1<i64>>, u64)> {
     let trace = &trace.trace;
+    trace.check_pages().map_err(raise)?;
     let watch = Watch { progress, ..Watch::default() };
     watch.total.store(trace.header().totals.records, Ordering::Relaxed);
     let stack = watch.over(py, || -> Result<_, Error> {

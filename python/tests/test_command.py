@@ -1,8 +1,12 @@
 """The package carries the command."""
 
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 import sweephand
 
@@ -39,3 +43,22 @@ def test_a_program_runs_in_less_memory() -> None:
     alone = run("/usr/bin/python3", "-c", program)
     paged = run("sweephand", "run", "--memory", "16MiB", "--policy", "clock", "--", "/usr/bin/python3", "-c", program)
     assert (paged.returncode, paged.stdout, paged.stderr) == (0, alone.stdout, "")
+
+
+def test_nothing_counts_the_pages_of_whole_objects(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("a,50000000\nb,50000000\na,50000000\n")
+    path = tmp_path / "whole.swt"
+    columns = ["--columns", "key=1,size=2", "--whole-objects"]
+    assert run("sweephand", "import", tmp_path / "log.csv", *columns, "-o", path).returncode == 0
+    trace = sweephand.Trace.open(path)
+    calls: list[Callable[[sweephand.Trace], object]] = [
+        lambda trace: sweephand.simulate(trace, "lru", "64KiB"),
+        lambda trace: sweephand.simulate(trace, "lru", "1p", sample="50%"),
+        sweephand.reuse_distances,
+        sweephand.advise,
+        sweephand.report,
+    ]
+    for part in (trace, trace[1:3], pickle.loads(pickle.dumps(trace))):
+        for call in calls:
+            with pytest.raises(sweephand.SweephandError, match="is of whole objects"):
+                call(part)

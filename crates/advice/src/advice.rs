@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::Path;
 use sweephand_pager_interface::memory::{PAGE_BYTES, memory_for};
 use sweephand_results::{bytes, grouped};
+use sweephand_trace::shown;
 
 /// What a study comes to.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +59,7 @@ impl fmt::Display for Advice<'_> {
         let Self { path, study } = self;
         let trace = &study.trace;
         let sentences = study.conclusion.sentences(&study.curves);
-        let mut line = |name: &str, text: &str| writeln!(f, "{name:<9} {text}");
+        let mut line = |name: &str, text: &str| writeln!(f, "{name:<9} {}", shown(text));
         line(
             "program",
             &format!(

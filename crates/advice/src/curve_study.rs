@@ -51,6 +51,7 @@ impl CurveStudy {
         progress: &(dyn Fn(f64) + Sync),
         interrupt: &Interrupt,
     ) -> Result<Self, SweepError> {
+        trace.check_pages()?;
         let described = SimulatedTrace::of(trace);
         let records = described.records.max(1);
         let mut notes = Vec::new();

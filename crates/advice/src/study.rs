@@ -115,6 +115,7 @@ fn pictures(trace: &Trace, objects: &mut ObjectStudy) -> Result<Picture, Error> 
 impl Distances {
     /// Those of a trace: one pass.
     pub fn of(trace: &Trace) -> Result<Self, Error> {
+        trace.check_pages()?;
         let mut stack = LruStack::new();
         let mut chunk = Chunk::new();
         for index in 0..trace.chunks() {

@@ -73,6 +73,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut in_use = named_by(&args.command);
     in_use.extend(args.trace.as_deref());
+    let device_file = args.time.file();
+    in_use.extend(device_file.as_deref());
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
     if let Some(pid) = args.pid {
         let watching = watch::observe(pid, &args.how, args.duration)?;

@@ -1,19 +1,23 @@
 //! `sweephand import`: converts a trace of another format, or a log with columns, to ours or, with
 //! `--irim`, to an IRIM string. `--show` shows what an input is.
 
+mod show;
+mod together;
+
 use crate::progress;
 use crate::talk::say;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use sweephand_output::Output;
 use sweephand_results::grouped;
 use sweephand_sim::MemorySize;
-use sweephand_trace::columns::{Columns, KNOWN, KnownLog, PreviewColumn};
-use sweephand_trace::{Error, Format, ImportOptions, Irim, Look, Metadata, Writer, import};
+use sweephand_trace::columns::{Columns, KNOWN, KnownLog};
+use sweephand_trace::{Error, Format, ImportOptions, Irim, Metadata, Writer, import};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -32,24 +36,25 @@ pub(crate) struct Args {
     /// size, op, tenant, time, ttl, and offset=3*512 where sectors are counted. Binary structs:
     /// record=24,key=u64@4,size=u32@12. Or the name of a log, such as twitter. @FILE reads the same
     /// from a file
-    #[arg(long, value_name = "COLUMNS", conflicts_with = "format")]
+    #[arg(long, value_name = "COLUMNS")]
     columns: Option<String>,
     /// The first row of the log has the names of its columns (always so where --columns has names)
-    #[arg(long, requires = "columns")]
+    #[arg(long)]
     header: bool,
     /// What is between the columns of the log: a character, tab or space; found in the first line
     /// unless given
-    #[arg(long, value_name = "CHARACTER", requires = "columns", value_parser = separator)]
+    #[arg(long, value_name = "CHARACTER", value_parser = separator)]
     separator: Option<u8>,
     /// Pages or blocks that the log's sizes and offsets are cut into, such as 64KiB [default: 4KiB]
-    #[arg(long, value_name = "BYTES", requires = "columns", value_parser = page_size)]
+    #[arg(long, value_name = "BYTES", value_parser = page_size)]
     page_size: Option<u64>,
     /// Keep keys and sizes as they are, for simulate --whole-objects: a request is one reference,
     /// whatever its size. Needs columns key and size
-    #[arg(long, requires = "columns", conflicts_with_all = ["page_size", "window"])]
+    #[arg(long)]
     whole_objects: bool,
-    /// Show what the input is, which column may be what, and the first references; import nothing
-    #[arg(long, conflicts_with_all = ["output", "irim", "window"])]
+    /// Show what the input is, which column may be what, the first references, and the command that
+    /// imports it; import nothing
+    #[arg(long)]
     show: bool,
     /// Keep only the first and last run of each page in every stretch of K distinct pages. Faults
     /// of LRU and OPT stay exact from K pages of memory up, those of other policies nearly exact
@@ -59,8 +64,7 @@ pub(crate) struct Args {
     /// Write an IRIM string instead: only the moments at which the use of a page changes. A page is
     /// idle after OMEGA references without it (5000 is usual). Multiprogramming simulations run on
     /// such a string many times faster
-    #[arg(long, value_name = "OMEGA", conflicts_with_all = ["window", "format", "columns"])]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "OMEGA", value_parser = clap::value_parser!(u64).range(1..))]
     irim: Option<u64>,
 }
 
@@ -140,14 +144,40 @@ fn page_size(text: &str) -> Result<u64, String> {
 }
 
 impl Args {
+    /// Whether an option is on the command line.
+    fn has(&self, option: &str) -> bool {
+        match option {
+            "--output" => self.output.is_some(),
+            "--format" => self.format.format().is_some(),
+            "--columns" => self.columns.is_some(),
+            "--header" => self.header,
+            "--separator" => self.separator.is_some(),
+            "--page-size" => self.page_size.is_some(),
+            "--whole-objects" => self.whole_objects,
+            "--show" => self.show,
+            "--window" => self.window > 0,
+            "--irim" => self.irim.is_some(),
+            _ => unreachable!("{option} is not in the table"),
+        }
+    }
+
+    /// The file that the columns are read from, if they are.
+    fn columns_file(&self) -> Option<&Path> {
+        self.columns.as_ref()?.strip_prefix('@').map(Path::new)
+    }
+
     /// The columns of the log, if it is one.
     fn columns(&self) -> anyhow::Result<Option<Columns>> {
         let Some(text) = &self.columns else { return Ok(None) };
-        let (place, text) = match text.strip_prefix('@') {
-            Some(file) => (file, fs::read_to_string(file).with_context(|| file.to_owned())?),
-            None => ("--columns", text.clone()),
+        let (place, text) = match self.columns_file() {
+            Some(file) => {
+                let place = file.display().to_string();
+                let text = fs::read_to_string(file).with_context(|| place.clone())?;
+                (place, Columns::without_comments(&text))
+            }
+            None => ("--columns".to_owned(), text.clone()),
         };
-        let mut columns = match KnownLog::named(&text) {
+        let mut columns = match KnownLog::named(text.trim()) {
             Some(log) => log.columns(),
             None if !text.contains('=') => {
                 let known: Vec<_> = KNOWN.iter().map(|log| log.name).collect();
@@ -157,7 +187,7 @@ impl Args {
                     known.join(" ")
                 );
             }
-            None => text.parse().with_context(|| place.to_owned())?,
+            None => text.parse().context(place)?,
         };
         columns.header |= self.header;
         columns.separator = self.separator;
@@ -166,40 +196,40 @@ impl Args {
         Ok(Some(columns))
     }
 
-    /// The input and its length; 0 if it is a pipe.
-    fn open(&self) -> anyhow::Result<(Box<dyn Read>, u64)> {
-        if self.input == Path::new("-") {
-            return Ok((Box::new(io::stdin().lock()), 0));
-        }
-        let file = File::open(&self.input).with_context(|| self.input.display().to_string())?;
-        let length = file.metadata().map_or(0, |metadata| metadata.len());
-        Ok((Box::new(file), length))
-    }
-
-    fn options(&self, columns: Option<Columns>) -> ImportOptions {
-        let from_stdin = self.input == Path::new("-");
-        ImportOptions {
-            name: if from_stdin { PathBuf::from("standard input") } else { self.input.clone() },
+    /// The input, its length, which is 0 if it is a pipe, and how to read it.
+    fn open(&self, columns: Option<Columns>) -> anyhow::Result<(Box<dyn Read>, u64, ImportOptions)> {
+        let options = ImportOptions {
+            name: self.input.clone(),
             format: self.format.format(),
             columns,
             window: self.window,
-            tolerate_missing_end: false,
+            ..ImportOptions::default()
+        };
+        if self.input == Path::new("-") {
+            let options = ImportOptions { name: PathBuf::from("standard input"), ..options };
+            return Ok((Box::new(io::stdin().lock()), 0, options));
         }
+        let context = || self.input.display().to_string();
+        let file = File::open(&self.input).with_context(context)?;
+        let metadata = file.metadata().with_context(context)?;
+        let places = if metadata.is_file() { Some(file.try_clone().with_context(context)?) } else { None };
+        Ok((Box::new(file), metadata.len(), ImportOptions { file: places.map(Arc::new), ..options }))
     }
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    together::check(|option| args.has(option))?;
     let columns = args.columns()?;
     let Some(output) = &args.output else {
-        return show(&args, columns);
+        return show::run(&args, columns);
     };
-    let out = Output::create(output, &[&args.input])?;
+    let in_use: Vec<&Path> = [Some(&*args.input), args.columns_file()].into_iter().flatten().collect();
+    let out = Output::create(output, &in_use)?;
     if let Some(omega) = args.irim {
         return write_irim(&args.input, output, omega, out);
     }
     let mut writer = Writer::new(out, Metadata::default()).map_err(|error| error.in_output(output))?;
-    let (reader, length) = args.open()?;
-    let options = args.options(columns);
+    let (reader, length, options) = args.open(columns)?;
     // What is done is known in bytes read from the file, whatever they expand to.
     let bar = if length > 0 { progress::bar(length, "bytes") } else { indicatif::ProgressBar::hidden() };
     let finish = |writer: &mut Writer<Output>| import(bar.wrap_read(reader), writer, &options, &mut |_| {});
@@ -219,78 +249,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         say!("{shown}: {note}");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Shows what the input is.
-fn show(args: &Args, columns: Option<Columns>) -> anyhow::Result<ExitCode> {
-    let asked = columns.is_some();
-    let (reader, _) = args.open()?;
-    let look = Look::at(reader, &args.options(columns))?;
-    let mut out = io::stdout().lock();
-    let input = args.input.display();
-    match (&look.preview, look.format) {
-        (Some(preview), _) => {
-            let header = if preview.header { ", the first row has their names" } else { "" };
-            writeln!(out, "{input}: {}{header}", preview.shape)?;
-            write_columns(&mut out, &preview.columns)?;
-        }
-        (None, Some(format)) => {
-            let name = FormatName::of(format).to_possible_value().expect("every format has a name");
-            let help = name.get_help().map(ToString::to_string).unwrap_or_default();
-            writeln!(out, "{input}: {}: {help}", name.get_name())?;
-        }
-        (None, None) if look.known.is_some() => {
-            let log = look.known.expect("it is there");
-            writeln!(out, "{input}: {}: {}: {}", log.name, log.what, log.columns)?;
-        }
-        (None, None) if look.is_native => {
-            writeln!(out, "{input}: a trace; `sweephand info` shows what is in it")?;
-        }
-        (None, None) => writeln!(out, "{input}: binary structs")?,
-    }
-    if !look.references.is_empty() {
-        let pages =
-            look.references.iter().map(|(page, write)| format!("{page}{}", if *write { "w" } else { "" }));
-        writeln!(out, "first references to pages (w: written): {}", pages.collect::<Vec<_>>().join(" "))?;
-    }
-    if let (Some(preview), false) = (&look.preview, asked) {
-        match &preview.guess {
-            Some(guess) => {
-                let header = if preview.header { " --header" } else { "" };
-                writeln!(out, "a guess: sweephand import {input} --columns {guess}{header} -o T.swt")?;
-            }
-            None => writeln!(out, "no guess: name a key or an offset with --columns")?,
-        }
-    }
-    out.flush().context("standard output")?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Characters of a value that are shown.
-const SHOWN: usize = 20;
-
-fn write_columns(out: &mut impl Write, columns: &[PreviewColumn]) -> io::Result<()> {
-    let cut = |text: &str| match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    };
-    let mut rows = vec![["column", "name", "may be", "values", "such as"].map(str::to_owned)];
-    for column in columns {
-        let examples: Vec<_> = column.examples.iter().map(|example| cut(example)).collect();
-        let name = if column.name == column.place { String::new() } else { cut(&column.name) };
-        let role = if column.role.is_empty() { "-" } else { column.role }.to_owned();
-        rows.push([column.place.clone(), name, role, column.distinct.to_string(), examples.join(" ")]);
-    }
-    let width = |index: usize| rows.iter().map(|row| row[index].chars().count()).max().unwrap_or(0);
-    let [place, name, role, values] = [0, 1, 2, 3].map(width);
-    for row in &rows {
-        let line = format!(
-            "{:<place$}  {:<name$}  {:<role$}  {:>values$}  {}",
-            row[0], row[1], row[2], row[3], row[4]
-        );
-        writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
 }
 
 fn write_irim(input: &Path, output: &Path, omega: u64, mut out: Output) -> anyhow::Result<ExitCode> {

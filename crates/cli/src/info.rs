@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_results::{TraceReport, bytes, grouped};
 use sweephand_trace::picture::{Cell, Picture};
-use sweephand_trace::{Header, Irim, PageState, Trace};
+use sweephand_trace::{Header, Irim, PageState, Trace, shown};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -63,10 +63,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             writeln!(out)?;
         }
         Format::Table => {
-            let picture = Picture::of(&trace, COLUMNS, ROWS)?;
             write_summary(&mut out, &report)?;
-            write_objects(&mut out, &report)?;
-            write_picture(&mut out, trace.header(), &picture)?;
+            // Whole objects have no addresses, so there is nothing to draw.
+            if !trace.header().metadata.whole_objects {
+                let picture = Picture::of(&trace, COLUMNS, ROWS)?;
+                write_objects(&mut out, &report)?;
+                write_picture(&mut out, trace.header(), &picture)?;
+            }
         }
     }
     out.flush().context("standard output")?;
@@ -132,7 +135,7 @@ fn show_irim(args: &Args, string: &Irim) -> anyhow::Result<ExitCode> {
         serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
-        let mut line = |name: &str, value: String| writeln!(out, "{name:<20} {value}");
+        let mut line = |name: &str, value: String| writeln!(out, "{name:<20} {}", shown(&value));
         let metadata = &string.metadata;
         line("IRIM string", args.trace.display().to_string())?;
         line("program", metadata.program.clone())?;
@@ -164,7 +167,7 @@ fn show_irim(args: &Args, string: &Irim) -> anyhow::Result<ExitCode> {
 fn write_summary(out: &mut impl Write, report: &TraceReport<'_>) -> io::Result<()> {
     let TraceReport { trace, verified, file_hash, .. } = report;
     let Header { version, checksum, totals, metadata } = trace.header();
-    let mut line = |name: &str, value: String| writeln!(out, "{name:<20} {value}");
+    let mut line = |name: &str, value: String| writeln!(out, "{name:<20} {}", shown(&value));
     line("trace", trace.name().display().to_string())?;
     line("program", metadata.program.clone())?;
     if !metadata.command.is_empty() {
@@ -213,7 +216,11 @@ fn write_summary(out: &mut impl Write, report: &TraceReport<'_>) -> io::Result<(
     line("  stored", grouped(totals.records))?;
     line("instructions", totals.instructions.map_or("unknown".to_owned(), grouped))?;
     let memory = bytes(totals.distinct_pages.saturating_mul(metadata.page_size));
-    line("pages", format!("{} of {} ({memory})", grouped(totals.distinct_pages), bytes(metadata.page_size)))?;
+    let pages = match metadata.whole_objects {
+        true => "none: whole objects, for simulate --whole-objects".to_owned(),
+        false => format!("{} of {} ({memory})", grouped(totals.distinct_pages), bytes(metadata.page_size)),
+    };
+    line("pages", pages)?;
     line("  written", grouped(totals.written_pages))?;
     line("mappings", format!("{} made, {} dropped, {} moved", totals.maps, totals.unmaps, totals.remaps))?;
     let objects = format!(
@@ -253,7 +260,7 @@ fn write_objects(out: &mut impl Write, report: &TraceReport<'_>) -> io::Result<(
             object.to_record.map_or("end".to_owned(), share)
         )?;
         if let Some(frame) = object.made_at.as_ref().and_then(|stack| stack.place()) {
-            writeln!(out, "{:>16}made at {frame}", "")?;
+            writeln!(out, "{:>16}made at {}", "", shown(&frame.to_string()))?;
         }
     }
     if places.is_empty() {
@@ -263,7 +270,7 @@ fn write_objects(out: &mut impl Write, report: &TraceReport<'_>) -> io::Result<(
     writeln!(out, "{:>12} {:>8}  place", "bytes", "objects")?;
     for place in places {
         let (length, objects) = (bytes(place.length_bytes), grouped(place.objects));
-        writeln!(out, "{length:>12} {objects:>8}  {}", place.made_at)?;
+        writeln!(out, "{length:>12} {objects:>8}  {}", shown(&place.made_at))?;
     }
     Ok(())
 }

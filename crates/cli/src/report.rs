@@ -94,6 +94,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut in_use = named_by(&args.command);
     in_use.extend(args.traces.iter().map(PathBuf::as_path));
+    let device_files: Vec<_> = args.device.iter().filter_map(|name| Device::file_of(name)).collect();
+    in_use.extend(device_files.iter().map(PathBuf::as_path));
     let mut out = Output::create(&args.output, &in_use)?;
     in_use.push(&args.output);
     let stacks = args.stacks.as_deref().map(|path| Output::create(path, &in_use)).transpose()?;

@@ -131,7 +131,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if matches!(args.measure, MeasureName::Time) && device.is_none() {
         bail!("--measure time: needs a device: add --device hdd, ssd, nvme, zram or a file");
     }
+    let device_file = args.time.file();
     let mut in_use: Vec<&Path> = args.traces.iter().map(PathBuf::as_path).collect();
+    in_use.extend(device_file.as_deref());
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
     in_use.extend(args.output.as_deref());
     let trajectory = args.trajectory.as_deref().map(|path| Output::create(path, &in_use));

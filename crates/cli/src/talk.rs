@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use sweephand_trace::shown;
 
-/// A line on standard error. If that cannot be written (a full disk, a reader that has left) the
-/// command goes on: its results do not depend on it.
+/// A line on standard error, or several, with nothing in them that a terminal would obey. If they
+/// cannot be written (a full disk, a reader that has left) the command goes on: its results do not
+/// depend on them.
 pub(crate) fn line(words: fmt::Arguments) {
-    let _ = writeln!(io::stderr(), "{words}");
+    for line in words.to_string().split('\n') {
+        let _ = writeln!(io::stderr(), "{}", shown(line));
+    }
 }
 
 /// Formats a line for standard error, as `eprintln` does, which would panic where nothing can be

@@ -2,6 +2,7 @@
 
 use crate::talk::say;
 use anyhow::bail;
+use std::path::PathBuf;
 use sweephand_time::{ASSUMED_INSTRUCTIONS_PER_SECOND, Device, Paging, TimeModel};
 use sweephand_trace::Trace;
 
@@ -50,6 +51,11 @@ impl TimeOptions {
         }
         let device = self.device.as_deref().map(Device::named).transpose();
         device.map_err(|error| anyhow::Error::from(error).context("--device"))
+    }
+
+    /// The file that the device is read from, if it is.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.device.as_deref().and_then(Device::file_of)
     }
 
     /// The model of a trace on that device.

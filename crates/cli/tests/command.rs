@@ -353,6 +353,11 @@ fn no_output_takes_the_place_of_an_input() {
     sandbox.stdout("generate zipf --pages 30 --references 2000 --seed 1 --writes 0.3 -o t.swt");
     sandbox.write("machine.toml", "name = 'm'\nframes = 20\n[tasks]\nprograms = ['t.swt']\ncount = 2\n");
     sandbox.write("three.txt", "1\n2\n3\n");
+    sandbox.write("key.columns", "key = 1 # the page\n");
+    sandbox.write(
+        "disk.toml",
+        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../time/src/devices/hdd.toml")).unwrap(),
+    );
     sandbox.write("tasks.toml", "memory = '64MiB'\n[[task]]\ncommand = ['true']\n");
     sandbox.write("job", "#!/bin/sh\n");
     fs::set_permissions(sandbox.path("job"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -370,6 +375,10 @@ fn no_output_takes_the_place_of_an_input() {
         ("run --memory 64MiB --stats OUT -- ./job", "job"),
         ("run --memory 64MiB --stats OUT -- cat three.txt", "three.txt"),
         ("run --tasks tasks.toml --stats OUT", "tasks.toml"),
+        ("import three.txt --columns @key.columns -o OUT", "key.columns"),
+        ("simulate three.txt -m 2p --device disk.toml -o OUT", "disk.toml"),
+        ("advise three.txt -m 2p --device disk.toml -o OUT", "disk.toml"),
+        ("report three.txt -m 2p --device hdd,disk.toml -o OUT", "disk.toml"),
         ("record -o OUT -- ./job", "job"),
         ("record -o OUT -- cat three.txt", "three.txt"),
     ];

@@ -85,6 +85,7 @@ impl Program {
     pub fn from_trace(trace: &Trace, name: &str, omega: u64) -> Result<Self, ProgramError> {
         let header = trace.header();
         let path = || trace.name().to_owned();
+        trace.check_pages()?;
         if header.totals.records == 0 {
             return Err(ProgramError::Empty { path: path() });
         }

@@ -52,6 +52,9 @@ pub enum OutputError {
     /// It cannot be opened.
     #[error("{}: cannot be created", .0.display())]
     NotCreated(PathBuf, #[source] io::Error),
+    /// What goes to standard output at the end has no place until then.
+    #[error("{}: cannot hold a temporary file (TMPDIR names another folder)", .0.display())]
+    NoTemporary(PathBuf, #[source] io::Error),
     /// A directory cannot be made.
     #[error("{}: cannot be made", .0.display())]
     NotMade(PathBuf, #[source] io::Error),
@@ -102,8 +105,13 @@ impl Output {
         } else {
             None
         };
-        let directory = if sink.is_some() { std::env::temp_dir() } else { directory_of(path) };
-        let (file, named) = nameless(&directory).map_err(not_created)?;
+        let (file, named) = match sink {
+            Some(_) => {
+                let directory = std::env::temp_dir();
+                nameless(&directory).map_err(|error| OutputError::NoTemporary(directory, error))?
+            }
+            None => nameless(&directory_of(path)).map_err(not_created)?,
+        };
         Ok(Self { file: BufWriter::new(file), path: path.to_path_buf(), sink, named })
     }
 

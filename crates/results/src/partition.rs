@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use sweephand_sim::TenantShare;
+use sweephand_trace::shown;
 
 /// One tenant in one memory. The fields are the columns of the CSV, in this order.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -111,7 +112,7 @@ impl PartitionReport {
             writeln!(
                 out,
                 "{}: {size} ({} pages) for {} tenants\n",
-                rows[0].trace,
+                shown(&rows[0].trace),
                 grouped(memory),
                 rows.len()
             )?;

@@ -3,6 +3,7 @@
 use comfy_table::{Cell, CellAlignment, ContentArrangement, presets};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use sweephand_trace::shown;
 
 /// A table with a heading row. The first column is words, the others are numbers and stand to the
 /// right.
@@ -36,7 +37,7 @@ impl Table {
     }
 }
 
-/// Drawn for a terminal: aligned columns, a line under the heading.
+/// Drawn for a terminal: aligned columns, a line under the heading, and nothing that it would obey.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = comfy_table::Table::new();
@@ -45,7 +46,7 @@ impl fmt::Display for Table {
             let align = |column| if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
             row.iter()
                 .enumerate()
-                .map(|(column, text)| Cell::new(text).set_alignment(align(column)))
+                .map(|(column, text)| Cell::new(shown(text)).set_alignment(align(column)))
                 .collect()
         };
         table.set_header(cells(&self.heading));

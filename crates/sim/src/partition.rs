@@ -60,6 +60,7 @@ impl Tenancy {
     /// # Errors
     /// It cannot be read, is empty, or has no tenants.
     pub fn of(trace: &Trace, interrupt: &Interrupt) -> Result<Self, PartitionError> {
+        trace.check_pages().map_err(SweepError::from)?;
         let no_tenants = || PartitionError::NoTenants(trace.name().to_owned());
         let tenants = trace.header().metadata.tenants.as_ref().ok_or_else(no_tenants)?;
         let by_page = tenants.by_page();

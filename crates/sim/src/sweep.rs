@@ -127,6 +127,7 @@ impl Sweep {
     /// number of pages are one.
     pub fn over(trace: &Trace, specs: &[Spec], sizes: &[MemorySize]) -> Result<Self, SweepError> {
         let (totals, page_bytes) = (&trace.header().totals, trace.header().metadata.page_size);
+        trace.check_pages()?;
         if totals.records == 0 {
             return Err(SweepError::Empty { path: trace.name().to_owned() });
         }
@@ -280,6 +281,7 @@ pub(crate) fn feed<R: Send>(
     progress: &dyn Fn(u64),
     interrupt: &Interrupt,
 ) -> Result<(), SweepError> {
+    trace.check_pages()?;
     let future = if needs_future { Some(future_of(trace, interrupt)?) } else { None };
     let chunks = if runs.len() == 1 { 1 } else { BATCH };
     let decode = |first: usize, batch: &mut Vec<Chunk>| {

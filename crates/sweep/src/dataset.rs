@@ -25,6 +25,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use sweephand_results::SweepRow;
+use sweephand_trace::Trace;
 
 /// Rows of a full part, and the most that a journal holds.
 const ROWS_PER_PART: usize = 50_000;
@@ -248,6 +249,10 @@ impl Dataset {
         let identify = |trace: &NamedTrace| {
             let NamedTrace { name, location, hash } = trace.clone();
             let file = |hash| TraceFile { name: name.clone(), location: location.clone(), hash };
+            if !is_url(&location) {
+                // Not after all cells have failed one by one.
+                Trace::check_pages_of(Path::new(&location))?;
+            }
             if let Some(hash) = hash {
                 return Ok((file(hash), None));
             }

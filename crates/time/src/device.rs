@@ -113,6 +113,15 @@ pub fn measured_path() -> Option<PathBuf> {
 }
 
 impl Device {
+    /// The file that [`Device::named`] reads for a name, unless the device is built in.
+    pub fn file_of(name: &str) -> Option<PathBuf> {
+        match name {
+            name if BUILT_IN.iter().any(|(known, _)| *known == name) => None,
+            MEASURED => measured_path(),
+            name => Some(PathBuf::from(name)),
+        }
+    }
+
     /// The device that a user names: a built-in one, [`MEASURED`], or a file.
     ///
     /// # Errors
@@ -121,10 +130,8 @@ impl Device {
         if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
             return Self::parse(text, Path::new(name));
         }
-        let path = match name {
-            MEASURED => measured_path().filter(|path| path.exists()).ok_or(DeviceError::NotMeasured)?,
-            name => PathBuf::from(name),
-        };
+        let path = Self::file_of(name).filter(|path| name != MEASURED || path.exists());
+        let path = path.ok_or(DeviceError::NotMeasured)?;
         if !path.exists() && path.components().count() == 1 && path.extension().is_none() {
             return Err(DeviceError::Unknown(name.to_string()));
         }

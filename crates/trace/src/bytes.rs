@@ -7,6 +7,7 @@
 use std::io::{ErrorKind, Read};
 
 use crate::Error;
+use crate::not_read::NotRead;
 
 const BUFFER: usize = 1 << 18;
 
@@ -94,6 +95,10 @@ impl<R: Read> ByteStream<R> {
 /// What a failed read means: what the system says has a number, what a decompressor says has none
 /// and is about the data.
 pub(crate) fn read_error(error: std::io::Error, offset: u64) -> Error {
+    let not_read = error.get_ref().and_then(|reason| reason.downcast_ref::<NotRead>());
+    if let Some(reason) = not_read {
+        return reason.clone().into();
+    }
     match error.kind() {
         _ if error.raw_os_error().is_some() => error.into(),
         ErrorKind::UnexpectedEof => Error::truncated(offset, "inside compressed data"),

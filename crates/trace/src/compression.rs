@@ -9,10 +9,15 @@ use liblzma::stream::{CONCATENATED, Stream};
 use lz4_flex::frame::FrameDecoder;
 
 use crate::Error;
+use crate::not_read::NotRead;
 use crate::zip::{self, Zip};
 
-/// How much memory an xz file may ask for (its largest preset asks for 65 MiB).
-const XZ_MEMORY: u64 = 256 << 20;
+/// The longest window, as a power of two: 1 GiB. zstd takes 128 MiB unless `--long` says otherwise,
+/// and xz 64 MiB. Only data as long as the window makes all of it real memory.
+const WINDOW: u32 = 30;
+
+/// How much memory an xz file may ask for: the window, and a little.
+const XZ_MEMORY: u64 = (1 << WINDOW) + (1 << 20);
 
 /// A compression, known by its first bytes.
 #[derive(Clone, Copy, Debug)]
@@ -47,13 +52,56 @@ impl Compression {
             Self::Xz => {
                 let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)
                     .map_err(|error| Error::damaged(0, format!("xz: {error}")))?;
-                Box::new(XzDecoder::new_stream(reader, stream))
+                Box::new(Explained(XzDecoder::new_stream(reader, stream)))
             }
-            Self::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(reader)?),
+            Self::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(reader)?;
+                decoder.window_log_max(WINDOW)?;
+                Box::new(Explained(decoder))
+            }
             Self::Bzip2 => Box::new(MultiBzDecoder::new(reader)),
-            Self::Lz4 => Box::new(Lz4(FrameDecoder::new(Watched { reader, ended: false }))),
+            Self::Lz4 => Box::new(Explained(Lz4(FrameDecoder::new(Watched { reader, ended: false })))),
             Self::Zip => Box::new(Zip::new(reader)),
         })
+    }
+}
+
+/// A decompressor that tells damage from what it was not made for.
+struct Explained<R>(R);
+
+impl<R: Read> Read for Explained<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(explained)
+    }
+}
+
+fn explained(error: io::Error) -> io::Error {
+    use liblzma::stream::Error as Xz;
+    use lz4_flex::frame::Error as Lz4;
+    let Some(reason) = error.get_ref() else { return error };
+    match (reason.downcast_ref::<Xz>(), reason.downcast_ref::<Lz4>()) {
+        (Some(Xz::MemLimit), _) => {
+            return NotRead::new("compressed by xz with a window of more than 1 GiB", "xz -dc FILE").into();
+        }
+        (Some(Xz::Options), _) => {
+            return NotRead::new("compressed by xz with a filter of its own", "xz -dc FILE").into();
+        }
+        (Some(Xz::Mem), _) => return ErrorKind::OutOfMemory.into(),
+        (_, Some(Lz4::DictionaryNotSupported)) => {
+            return NotRead::new("compressed by lz4 with a dictionary", "lz4 -dc -D DICTIONARY FILE").into();
+        }
+        _ => {}
+    }
+    // zstd has only its words.
+    let words = reason.to_string();
+    if words.contains("too much memory") {
+        NotRead::new("compressed by zstd with a window of more than 1 GiB", "zstd -dc --long=31 FILE").into()
+    } else if words.contains("Dictionary mismatch") {
+        NotRead::new("compressed by zstd with a dictionary", "zstd -dc -D DICTIONARY FILE").into()
+    } else if words.contains("not enough memory") {
+        ErrorKind::OutOfMemory.into()
+    } else {
+        error
     }
 }
 

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::{in_shell, shown};
+
 /// What can go wrong with a trace. `path` is empty until [`Error::in_file`] fills it in, or for
 /// what was being written, [`Error::in_output`].
 #[derive(Debug, thiserror::Error)]
@@ -150,11 +152,66 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// It is intact, and another program has to make something of it that is read.
+    #[error("{}is {what}, which is not read; with the same options, {}", named(path), piped(filter, path))]
+    NotRead {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: String,
+        /// The command that makes something else of it; `FILE` stands for the file.
+        filter: String,
+    },
+    /// There is no room for a copy of it that can be read at places.
+    #[error(
+        "{}cannot be copied to {}: {reason} (TMPDIR names another folder; a Parquet file itself, not compressed \
+         and not from a pipe, is read where it is)",
+        named(path),
+        shown(&folder.to_string_lossy())
+    )]
+    NoCopy {
+        /// The file.
+        path: PathBuf,
+        /// The folder for temporary files.
+        folder: PathBuf,
+        /// What the system said.
+        reason: io::Error,
+    },
+    /// Its pages stand for whole objects, and what was asked for counts pages.
+    #[error(
+        "{}is of whole objects: `sweephand simulate --whole-objects` counts their misses; to count pages, or to \
+         import with --window, import the log again without --whole-objects",
+        named(path)
+    )]
+    WholeObjects {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 /// What stands before a message: the file, if it is known.
 fn named(path: &Path) -> String {
-    if path.as_os_str().is_empty() { String::new() } else { format!("{}: ", path.display()) }
+    match path.as_os_str().is_empty() {
+        true => String::new(),
+        false => format!("{}: ", shown(&path.to_string_lossy())),
+    }
+}
+
+/// What stands for the file in a filter.
+pub(crate) const FILE: &str = "FILE";
+
+/// The import of what a filter makes of a file.
+fn piped(filter: &str, path: &Path) -> String {
+    let file = match path.as_os_str().is_empty() {
+        false if path.exists() => in_shell(path),
+        _ => FILE.to_owned(),
+    };
+    format!("`{} | sweephand import -` reads it", filter.replace(FILE, &file))
+}
+
+/// What is said about a file may quote it.
+fn escaped(words: impl Into<String>) -> String {
+    shown(&words.into()).into_owned()
 }
 
 impl Error {
@@ -184,7 +241,10 @@ impl Error {
         | Self::Columns { path, .. }
         | Self::NoRoom { path, .. }
         | Self::TooManyPages { path }
-        | Self::NoWrites { path }) = &mut self;
+        | Self::NoWrites { path }
+        | Self::NotRead { path, .. }
+        | Self::NoCopy { path, .. }
+        | Self::WholeObjects { path }) = &mut self;
         if path.as_os_str().is_empty() {
             name.clone_into(path);
         }
@@ -200,7 +260,7 @@ impl Error {
     }
 
     pub(crate) fn unrecognised(found: impl Into<String>) -> Self {
-        Self::Unrecognised { path: PathBuf::new(), found: found.into() }
+        Self::Unrecognised { path: PathBuf::new(), found: escaped(found) }
     }
 
     pub(crate) fn version(found: u32, known: u32) -> Self {
@@ -212,19 +272,19 @@ impl Error {
     }
 
     pub(crate) fn truncated(offset: u64, place: impl Into<String>) -> Self {
-        Self::Truncated { path: PathBuf::new(), offset, place: place.into() }
+        Self::Truncated { path: PathBuf::new(), offset, place: escaped(place) }
     }
 
     pub(crate) fn damaged(offset: u64, reason: impl Into<String>) -> Self {
-        Self::Damaged { path: PathBuf::new(), offset, reason: reason.into() }
+        Self::Damaged { path: PathBuf::new(), offset, reason: escaped(reason) }
     }
 
     pub(crate) fn record(record: u64, offset: u64, reason: impl Into<String>) -> Self {
-        Self::Record { path: PathBuf::new(), record, offset, reason: reason.into() }
+        Self::Record { path: PathBuf::new(), record, offset, reason: escaped(reason) }
     }
 
     pub(crate) fn columns(reason: String) -> Self {
-        Self::Columns { path: PathBuf::new(), reason }
+        Self::Columns { path: PathBuf::new(), reason: escaped(reason) }
     }
 
     pub(crate) fn no_room(page: u64, limit: u64) -> Self {
@@ -233,6 +293,18 @@ impl Error {
 
     pub(crate) fn too_many_pages() -> Self {
         Self::TooManyPages { path: PathBuf::new() }
+    }
+
+    pub(crate) fn not_read(what: impl Into<String>, filter: String) -> Self {
+        Self::NotRead { path: PathBuf::new(), what: escaped(what), filter }
+    }
+
+    pub(crate) fn no_copy(folder: PathBuf, reason: io::Error) -> Self {
+        Self::NoCopy { path: PathBuf::new(), folder, reason }
+    }
+
+    pub(crate) fn whole_objects() -> Self {
+        Self::WholeObjects { path: PathBuf::new() }
     }
 
     pub(crate) fn no_writes() -> Self {

@@ -102,6 +102,11 @@ pub struct Metadata {
     /// Whose the pages are, if the trace was made of a log that says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenants: Option<Tenants>,
+    /// A page stands for an object of any size, which the event has that begins it
+    /// ([`Columns::whole_objects`](crate::columns::Columns::whole_objects)). So pages of such a
+    /// trace say nothing about memory.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub whole_objects: bool,
 }
 
 /// The epochs of a trace that holds each page once for each epoch in which it was used. Behind each
@@ -167,7 +172,16 @@ pub struct LargestChild {
 /// How the trace of a program that became another program begins to say so, in [`Metadata::ended`].
 pub const BECAME_ANOTHER: &str = "became another program";
 
+/// What the sources of logs with columns are called ([`Metadata::source`]).
+const LOGS: [&str; 4] = ["separated columns", "JSON lines", "binary structs", "Parquet"];
+
 impl Metadata {
+    /// Fills in what versions before 0.2 left out: only whole objects make objects of a log.
+    pub(crate) fn completed(mut self, totals: &Totals) -> Self {
+        self.whole_objects |= totals.objects > 0 && LOGS.contains(&self.source.as_str());
+        self
+    }
+
     /// The memory size, in pages, from which on counts are nearly exact under every policy. A trace
     /// that is reduced with a window of K keeps LRU's and OPT's counts from K pages up; reference
     /// bits want some times that. Of a trace of epochs, the size from which on no fault is missing.
@@ -259,6 +273,7 @@ impl Default for Metadata {
             largest_child: None,
             places: None,
             tenants: None,
+            whole_objects: false,
         }
     }
 }

@@ -5,14 +5,19 @@
 //! decides the format. A format without such marks ([`Format::OracleGeneral`]) has to be asked for,
 //! and so have the columns of a log ([`Columns`]).
 
+use std::fs::File;
 use std::io::{BufReader, Chain, Cursor, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::bytes::{ByteStream, read_error};
+#[cfg(feature = "parquet")]
+use crate::columns::Table;
 use crate::columns::{self, Columns, KnownLog};
 use crate::compression::Compression;
 use crate::format::{FixedHeader, MAGIC};
 use crate::imported::{Imported, Progress};
+use crate::not_read;
 use crate::reduce::Reducer;
 use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer};
 use crate::{blkparse, champsim, drmemtrace, fio, irim, lackey, msr, oracle_general, pgtr, spc, text};
@@ -75,6 +80,8 @@ pub struct ImportOptions {
     pub format: Option<Format>,
     /// The input is a log with these columns, whatever `format` says.
     pub columns: Option<Columns>,
+    /// The input as a file, if it is one: a Parquet file is then read where it is.
+    pub file: Option<Arc<File>>,
     /// Reduce to this window ([`crate::reduce`]); 0 does not.
     pub window: u64,
     /// Accept a PGTR stream that ends without END, after a record or inside one. For live pipes:
@@ -112,6 +119,8 @@ pub fn import<W: Write + Seek>(
 pub(crate) struct Input<'a> {
     head: Vec<u8>,
     rest: Box<dyn Read + 'a>,
+    /// It was not compressed.
+    is_plain: bool,
 }
 
 impl<'a> Input<'a> {
@@ -122,7 +131,7 @@ impl<'a> Input<'a> {
             let compression = Compression::of(&input.head);
             let Some(compression) = compression else { break };
             let reader = BufReader::with_capacity(1 << 17, Cursor::new(input.head).chain(input.rest));
-            input = Self::look(compression.open(reader)?)?;
+            input = Self { is_plain: false, ..Self::look(compression.open(reader)?)? };
         }
         Ok(input)
     }
@@ -140,7 +149,7 @@ impl<'a> Input<'a> {
             }
         }
         head.truncate(length);
-        Ok(Self { head, rest })
+        Ok(Self { head, rest, is_plain: true })
     }
 
     /// Our own format?
@@ -168,10 +177,25 @@ impl<'a> Input<'a> {
         Cursor::new(self.head).chain(self.rest)
     }
 
-    /// It is a Parquet file?
+    /// The Parquet file that it is, if it is one. `file` is the input itself, which need not be
+    /// copied then.
     #[cfg(feature = "parquet")]
-    pub(crate) fn is_table(&self) -> bool {
-        self.head.starts_with(columns::Table::MARK)
+    pub(crate) fn table(&mut self, file: Option<&Arc<File>>) -> Result<Option<Table>, Error> {
+        if !self.head.starts_with(Table::MARK) {
+            return Ok(None);
+        }
+        if let Some(file) = file
+            && self.is_plain
+        {
+            return Table::in_file(file.try_clone()?).map(Some);
+        }
+        let rest = std::mem::replace(&mut self.rest, Box::new(std::io::empty()));
+        Table::copy_of(Cursor::new(std::mem::take(&mut self.head)).chain(rest)).map(Some)
+    }
+
+    /// What it is, if other programs have to make something of it that is read.
+    pub(crate) fn check_read(&self) -> Result<(), Error> {
+        not_read::by_head(&self.head).map_or(Ok(()), |reason| Err(reason.into()))
     }
 
     /// The log with a name that it is, if it has a mark.
@@ -220,7 +244,7 @@ impl<'a> Input<'a> {
     }
 
     pub(crate) fn import<W: Write + Seek>(
-        self,
+        mut self,
         writer: &mut Writer<W>,
         options: &ImportOptions,
         progress: &mut dyn FnMut(Progress),
@@ -229,8 +253,14 @@ impl<'a> Input<'a> {
             if options.columns.is_some() {
                 return Err(Error::columns("it is a trace already, and has no columns".into()));
             }
+            if options.format.is_some() {
+                return Err(Error::columns("it is a trace already: leave --format out".into()));
+            }
             let trace = Trace::in_memory(self.native_bytes()?, Path::new(""))?;
             return import_trace(&trace, writer, options.window, progress);
+        }
+        if options.format.is_none() && options.columns.as_ref().is_none_or(Columns::is_text) {
+            self.check_read()?;
         }
         let found = self.known_log().map(KnownLog::columns);
         let source = match (&options.columns, options.format) {
@@ -241,6 +271,19 @@ impl<'a> Input<'a> {
                 Some(columns) => Source::Columns(columns),
                 None => Source::Format(self.detect()?),
             },
+        };
+        if options.window > 0 && options.columns.as_ref().is_some_and(|columns| columns.whole_objects) {
+            return Err(Error::whole_objects());
+        }
+        #[cfg(feature = "parquet")]
+        let table = match source {
+            Source::Columns(columns) if columns.is_text() => self.table(options.file.as_ref())?,
+            _ => None,
+        };
+        #[cfg(feature = "parquet")]
+        let source = match (&table, source) {
+            (Some(table), Source::Columns(columns)) => Source::Table(columns, table),
+            _ => source,
         };
         let stream = ByteStream::new(self.bytes());
         let tolerant = options.tolerate_missing_end;
@@ -265,6 +308,8 @@ impl<'a> Input<'a> {
 pub(crate) enum Source<'a> {
     Format(Format),
     Columns(&'a Columns),
+    #[cfg(feature = "parquet")]
+    Table(&'a Columns, &'a Table),
 }
 
 impl Source<'_> {
@@ -278,6 +323,8 @@ impl Source<'_> {
         match self {
             Self::Format(format) => convert(format, stream, sink, tolerate_missing_end, progress),
             Self::Columns(columns) => columns::read(columns, stream, sink, progress),
+            #[cfg(feature = "parquet")]
+            Self::Table(columns, table) => columns::read_table(columns, table, sink, progress),
         }
     }
 }
@@ -305,6 +352,9 @@ pub(crate) fn convert(
 }
 
 /// Copies a trace, metadata and all, reduced to `window` unless that is 0.
+///
+/// # Errors
+/// [`Error::WholeObjects`] if such a trace is to be reduced, and what reading and writing say.
 pub fn import_trace<W: Write + Seek>(
     trace: &Trace,
     writer: &mut Writer<W>,
@@ -312,6 +362,9 @@ pub fn import_trace<W: Write + Seek>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<EndTotals, Error> {
     let Header { totals, metadata, .. } = trace.header();
+    if window > 0 {
+        trace.check_pages()?;
+    }
     let mut report = |records| progress(Progress { records, ..Progress::default() });
     if window == 0 {
         trace.replay(writer, &mut report)?;

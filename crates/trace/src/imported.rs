@@ -35,6 +35,8 @@ pub(crate) struct Imported {
     pub(crate) places: Option<Places>,
     /// Whose its pages are, if it says so.
     pub(crate) tenants: Option<Tenants>,
+    /// Its pages stand for whole objects.
+    pub(crate) whole_objects: bool,
 }
 
 impl Imported {
@@ -53,6 +55,7 @@ impl Imported {
         metadata.notes.extend_from_slice(&self.notes);
         metadata.places.clone_from(&self.places);
         metadata.tenants.clone_from(&self.tenants);
+        metadata.whole_objects = self.whole_objects;
         if let Some(reason) = self.cut_short {
             metadata.complete = false;
             reason.clone_into(&mut metadata.ended);

@@ -157,7 +157,8 @@ impl Irim {
     /// Makes the string of a trace.
     ///
     /// # Errors
-    /// [`Error::NoWrites`] if the trace has no write flags, and what reading the trace says.
+    /// [`Error::NoWrites`] if the trace has no write flags, [`Error::WholeObjects`] if its pages
+    /// are none, and what reading the trace says.
     pub fn from_trace(trace: &Trace, omega: u64) -> Result<Self, Error> {
         Self::with_progress(trace, omega, &mut |_| {})
     }
@@ -169,6 +170,7 @@ impl Irim {
     /// As [`Irim::from_trace`].
     pub fn with_progress(trace: &Trace, omega: u64, progress: &mut dyn FnMut(u64)) -> Result<Self, Error> {
         let header = trace.header();
+        trace.check_pages()?;
         if header.totals.written_pages == 0 {
             return Err(Error::no_writes().in_file(trace.name()));
         }

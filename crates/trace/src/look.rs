@@ -4,8 +4,8 @@ use std::io::{Cursor, Read};
 
 use crate::bytes::{ByteStream, read_error};
 #[cfg(feature = "parquet")]
-use crate::columns::{self, Columns, Table};
-use crate::columns::{KnownLog, Preview};
+use crate::columns::{self, Table};
+use crate::columns::{Columns, KnownLog, Preview};
 use crate::import::{Input, Source};
 use crate::imported::Imported;
 use crate::{AllocKind, Error, Format, ImportOptions, Sink, text};
@@ -13,11 +13,17 @@ use crate::{AllocKind, Error, Format, ImportOptions, Sink, text};
 /// Bytes that are looked at.
 const SAMPLE: u64 = 1 << 18;
 
+/// So long may the first row be, if it is longer than that.
+const LONGEST_ROW: u64 = 1 << 24;
+
 /// References that are shown.
 const REFERENCES: usize = 8;
 
+/// References after which a guess counts as proved.
+const PROVED: usize = 1 << 20;
+
 /// What the beginning of an input shows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Look {
     /// Its format; `None` for a log with columns and for a trace in our own format.
     pub format: Option<Format>,
@@ -30,6 +36,8 @@ pub struct Look {
     /// The first references that an import would make, pages with whether they are written: with
     /// the columns asked for, or else with those that are guessed.
     pub references: Vec<(u64, bool)>,
+    /// Why the first guess was refused by the reader, if it was.
+    pub refused: Option<String>,
 }
 
 impl Look {
@@ -39,20 +47,21 @@ impl Look {
     }
 
     fn beginning_of(reader: impl Read, options: &ImportOptions) -> Result<Self, Error> {
-        let input = Input::new(reader)?;
-        let mut look =
-            Self { format: None, is_native: false, known: None, preview: None, references: Vec::new() };
+        let mut input = Input::new(reader)?;
+        let mut look = Self::default();
         if input.is_native() {
             return Ok(Self { is_native: true, ..look });
         }
-        #[cfg(feature = "parquet")]
-        if input.is_table() && options.format.is_none() {
-            return look.table(&Table::copy_of(input.bytes())?, options.columns.as_ref());
+        if options.format.is_none() && options.columns.as_ref().is_none_or(Columns::is_text) {
+            #[cfg(feature = "parquet")]
+            if let Some(table) = input.table(options.file.as_ref())? {
+                return look.table(&table, options.columns.as_ref());
+            }
+            input.check_read()?;
         }
         let detected = if options.columns.is_some() { Ok(Format::Text) } else { input.detect() };
         let known = input.known_log();
-        let sample = input.beginning(SAMPLE)?;
-        let whole = (sample.len() as u64) < SAMPLE;
+        let (sample, whole) = input.beginning()?;
         // The rest of the last line is elsewhere.
         let lines = match sample.iter().rposition(|byte| *byte == b'\n') {
             Some(end) if !whole => &sample[..=end],
@@ -72,42 +81,92 @@ impl Look {
             return Ok(look);
         }
         let format = options.format.map_or(detected, Ok)?;
-        let first_line = lines.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let is_row = |line: &&[u8]| !matches!(line.trim_ascii_start().first(), None | Some(b'#'));
+        let first_line = lines.split(|byte| *byte == b'\n').find(is_row).unwrap_or_default();
         if options.format.is_some() || format != Format::Text || text::is(first_line) {
             look.format = Some(format);
             look.references = first_references(Source::Format(format), lines).unwrap_or_default();
             return Ok(look);
         }
-        look.preview = Preview::of(lines);
-        if let Some(columns) = look.preview.as_ref().and_then(Preview::guessed) {
-            look.references = first_references(Source::Columns(&columns), lines).unwrap_or_default();
-        }
+        look.preview = Some(Preview::of(lines).ok_or_else(|| Error::unrecognised("no text with columns"))?);
+        look.prove(|columns, sink| {
+            let stream = ByteStream::new(Cursor::new(lines));
+            Source::Columns(columns).convert(stream, sink, true, &mut |_| {})
+        });
         Ok(look)
+    }
+
+    /// Reads the first rows as is guessed. If the reader refuses that, guesses otherwise.
+    fn prove(&mut self, read: impl Fn(&Columns, &mut First) -> Result<Imported, Error>) {
+        let Some(mut preview) = self.preview.take() else { return };
+        let proved = |preview: &Preview| -> Result<Vec<(u64, bool)>, String> {
+            let columns = preview.guessed().ok_or("there is no guess")?;
+            let mut first = First { shown: REFERENCES, ..First::new(PROVED) };
+            match read(&columns, &mut first) {
+                Err(error) if first.counted < PROVED => Err(error.to_string()),
+                _ => Ok(first.kept),
+            }
+        };
+        while preview.guess().is_some() {
+            let alternatives = preview.alternatives();
+            let candidates = std::iter::once(&preview).chain(&alternatives);
+            let tried = candidates.map(|candidate| (candidate, proved(candidate)));
+            let mut right = None;
+            for (candidate, outcome) in tried {
+                match outcome {
+                    Ok(references) => {
+                        self.references = references;
+                        right = Some(candidate.clone());
+                        break;
+                    }
+                    Err(reason) => {
+                        self.refused.get_or_insert(reason);
+                    }
+                }
+            }
+            if let Some(right) = right {
+                preview = right;
+                break;
+            }
+            preview = match alternatives.into_iter().next() {
+                Some(less) => less,
+                None => preview.without_guess(),
+            };
+        }
+        self.preview = Some(preview);
     }
 
     /// Looks at a Parquet file.
     #[cfg(feature = "parquet")]
     fn table(mut self, table: &Table, asked: Option<&Columns>) -> Result<Self, Error> {
-        let preview = Preview::of_table(table)?;
-        let references =
-            |columns: &Columns| first(|sink| columns::read_table(columns, table, sink, &mut |_| {}));
-        self.references = match (asked, preview.guessed()) {
-            (Some(columns), _) => references(columns)?,
-            (None, Some(columns)) => references(&columns).unwrap_or_default(),
-            (None, None) => Vec::new(),
-        };
-        self.preview = Some(preview);
+        self.preview = Some(Preview::of_table(table)?);
+        match asked {
+            Some(columns) => {
+                self.references = first(|sink| columns::read_table(columns, table, sink, &mut |_| {}))?;
+            }
+            None => self.prove(|columns, sink| columns::read_table(columns, table, sink, &mut |_| {})),
+        }
         Ok(self)
     }
 }
 
 impl Input<'_> {
-    /// The first bytes, so many at most.
-    fn beginning(self, most: u64) -> Result<Vec<u8>, Error> {
+    /// The first bytes, with a whole line if there is one, and whether that is all.
+    fn beginning(self) -> Result<(Vec<u8>, bool), Error> {
         let mut bytes = Vec::new();
-        let read = self.bytes().take(most).read_to_end(&mut bytes);
-        read.map_err(|error| read_error(error, bytes.len() as u64))?;
-        Ok(bytes)
+        let mut input = self.bytes();
+        loop {
+            let before = bytes.len() as u64;
+            let read = (&mut input).take(SAMPLE).read_to_end(&mut bytes);
+            read.map_err(|error| read_error(error, bytes.len() as u64))?;
+            let length = bytes.len() as u64;
+            if length - before < SAMPLE {
+                return Ok((bytes, true));
+            }
+            if length >= LONGEST_ROW || bytes[before as usize..].contains(&b'\n') {
+                return Ok((bytes, false));
+            }
+        }
     }
 }
 
@@ -130,21 +189,29 @@ fn first(read: impl FnOnce(&mut First) -> Result<Imported, Error>) -> Result<Vec
 pub(crate) struct First {
     /// Pages, with whether they are written.
     pub(crate) kept: Vec<(u64, bool)>,
+    /// How many are kept.
+    shown: usize,
+    /// How many there were.
+    counted: usize,
+    /// After so many it stops.
     most: usize,
 }
 
 impl First {
     /// Keeps at most so many.
     pub(crate) fn new(most: usize) -> Self {
-        Self { kept: Vec::new(), most }
+        Self { kept: Vec::new(), shown: most, counted: 0, most }
     }
 }
 
 impl Sink for First {
     fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
-        self.kept.push((page_number, write));
+        self.counted += 1;
+        if self.kept.len() < self.shown {
+            self.kept.push((page_number, write));
+        }
         // Any error will do.
-        if self.kept.len() < self.most { Ok(()) } else { Err(Error::too_many_pages()) }
+        if self.counted < self.most { Ok(()) } else { Err(Error::too_many_pages()) }
     }
     fn alloc(&mut self, _address: u64, _length: u64, _kind: AllocKind) -> Result<(), Error> {
         Ok(())

@@ -47,6 +47,7 @@ pub fn merge(
     stream: impl IntoIterator<Item = Access>,
     sink: &mut impl Sink,
 ) -> Result<EndTotals, Error> {
+    program.check_pages()?;
     let clock = Clock::of(program)?;
     let stream = stream.into_iter().peekable();
     let mut merging = Merging { clock, stream, sink, record: 0, streamed: 0 };

@@ -20,7 +20,7 @@ use crate::lines::{self, Lines, Refused, decimal};
 use crate::{Error, Sink};
 
 /// The names of the columns begin like this, where a file has them.
-const NAMES: &[u8] = b"Timestamp,";
+const NAMES: &[u8] = b"Timestamp,Hostname,";
 
 struct Msr<'a, S> {
     accesses: Accesses<'a, S>,

@@ -30,6 +30,25 @@ impl Trace {
         }
     }
 
+    /// Whether a file in our own format has pages of memory; nothing else is asked of it.
+    ///
+    /// # Errors
+    /// [`Error::WholeObjects`] if its pages stand for objects of any size.
+    pub fn check_pages_of(path: &Path) -> Result<(), Error> {
+        let is_native = |mut file: &File| {
+            let mut head = [0; 4];
+            file.read_exact(&mut head).is_ok() && head == MAGIC[..4]
+        };
+        let file = File::open(path).and_then(|file| Ok((file.metadata()?.is_file(), file)));
+        match file {
+            // What else is wrong with it, whoever reads it is told.
+            Ok((true, file)) if is_native(&file) => {
+                Self::in_file(file, path).map_or(Ok(()), |trace| trace.check_pages())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Reads a whole trace of any format; `name` is what errors call it.
     pub fn from_reader(reader: impl Read, name: &Path) -> Result<Trace, Error> {
         Self::read(reader, name).map_err(|error| error.in_file(name))

@@ -137,8 +137,8 @@ impl Trace {
         let header = Header {
             version: fixed.version,
             checksum: fixed.content_checksum,
+            metadata: metadata.completed(&fixed.totals),
             totals: fixed.totals,
-            metadata,
         };
         Ok(Trace { name: name.to_owned(), source: Arc::new(source), header, index })
     }
@@ -146,6 +146,17 @@ impl Trace {
     /// Totals, metadata, checksum.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Whether its pages are pages of memory, so that faults on them can be counted.
+    ///
+    /// # Errors
+    /// [`Error::WholeObjects`] if they stand for objects of any size.
+    pub fn check_pages(&self) -> Result<(), Error> {
+        match self.header.metadata.whole_objects {
+            true => Err(Error::whole_objects().in_file(&self.name)),
+            false => Ok(()),
+        }
     }
 
     /// What errors call it: the path it was opened by.

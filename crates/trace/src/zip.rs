@@ -10,6 +10,8 @@ use std::io::{self, BufRead, ErrorKind, Read};
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
+use crate::not_read::NotRead;
+
 /// What an archive with a file in it begins with.
 pub(crate) const MAGIC: &[u8; 4] = b"PK\x03\x04";
 
@@ -18,6 +20,10 @@ const ELSEWHERE: u32 = u32::MAX;
 
 /// The extra field with lengths of 64 bits.
 const ZIP64: u16 = 1;
+
+/// Methods of compression that archives have and that are not read.
+const METHODS: [(u16, &str); 6] =
+    [(9, "deflate64"), (12, "bzip2"), (14, "lzma"), (93, "zstd"), (95, "xz"), (98, "PPMd")];
 
 /// An archive, as the contents of its files.
 pub(crate) struct Zip<R> {
@@ -57,6 +63,11 @@ enum Promised {
 
 fn wrong(reason: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("zip: {reason}"))
+}
+
+/// An intact archive that another program reads: one that begins with the directory.
+fn not_read(how: &str) -> io::Error {
+    NotRead::new(format!("a zip archive {how}"), "bsdtar -xOf FILE").into()
 }
 
 fn bytes<const N: usize>(reader: &mut impl Read) -> io::Result<[u8; N]> {
@@ -154,10 +165,10 @@ impl File {
         let large = zip64(&extra);
         let (is_encrypted, is_behind) = (flags & 1 != 0, flags & 8 != 0);
         if is_encrypted {
-            return Err(wrong("a file is encrypted"));
+            return Err(not_read("with an encrypted file"));
         }
         let contents = match method {
-            0 if is_behind => return Err(wrong("a stored file has its length behind it")),
+            0 if is_behind => return Err(not_read("with a stored file whose length stands behind it")),
             0 => {
                 let packed = if packed == ELSEWHERE { large.map(|(_, packed)| packed) } else { None }
                     .unwrap_or(packed.into());
@@ -165,9 +176,9 @@ impl File {
             }
             8 => Contents::Deflated(Box::new(Decompress::new(false))),
             _ => {
-                return Err(wrong(&format!(
-                    "a file is compressed by method {method}, not stored or deflated"
-                )));
+                let of = METHODS.iter().find(|(number, _)| *number == method);
+                let of = of.map_or(format!("method {method}"), |(_, name)| (*name).to_owned());
+                return Err(not_read(&format!("with a file compressed by {of}, not stored or deflated")));
             }
         };
         let promised = if is_behind {

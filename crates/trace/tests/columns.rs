@@ -241,7 +241,7 @@ fn a_look_shows_columns_and_the_first_references() {
     let log = b"id,when\nx,1\ny,2\nx,3\n";
     let look = Look::at(&log[..], &ImportOptions::default()).unwrap();
     let preview = look.preview.unwrap();
-    assert_eq!((preview.guess.as_deref(), preview.header), (Some("key=1,time=2"), true));
+    assert_eq!((preview.guess().as_deref(), preview.header), (Some("key=1,time=2"), true));
     assert_eq!(look.references, [(0, false), (1, false), (0, false)]);
     let look = Look::at(&b"7\n8\n"[..], &ImportOptions::default()).unwrap();
     assert_eq!(look.format, Some(sweephand_trace::Format::Text));
@@ -562,9 +562,10 @@ fn a_parquet_file_is_shown() {
     assert_eq!(shown[2], ("request.op", "op", 2, "set get".to_owned()));
     assert_eq!(shown[5], ("cost", "", 3, "0 -1 -2".to_owned()));
     assert_eq!(shown[6].2, 0);
-    assert_eq!(preview.guess.as_deref(), Some("offset=lba,op=request.op,time=time"));
-    // The first of these places is beyond any disk.
-    assert!(look.references.is_empty());
+    // The first of these places is beyond any disk, so they are names.
+    assert_eq!(preview.guess().as_deref(), Some("key=lba,op=request.op,time=time"));
+    assert!(look.refused.unwrap().contains("not a number in the column of offsets"));
+    assert_eq!(look.references[..3], [(0, true), (1, false), (2, false)]);
     let asked =
         ImportOptions { columns: Some(columns("key=cost,op=request.op")), ..ImportOptions::default() };
     let look = Look::at(PARQUET, &asked).unwrap();

@@ -89,6 +89,9 @@ impl Kind {
     }
 }
 
+/// The types of values in a struct.
+const KINDS: &str = "u8 u16 u32 u64, u16be u32be u64be (big endian), f32 f64, text1 to text4096";
+
 /// The longest text in a struct, in bytes.
 const MOST_TEXT: usize = 4096;
 
@@ -197,6 +200,11 @@ impl Columns {
         if self.of(Role::Key).is_none() && self.of(Role::Offset).is_none() {
             return Err("no column says what is requested: name key or offset".into());
         }
+        if self.record_bytes > 0
+            && let Some((name, kind)) = self.columns.iter().find_map(Column::unknown_kind)
+        {
+            return Err(format!("{name}: there is no type '{kind}'; a struct can have {KINDS}"));
+        }
         if structs == 0 && (self.record_bytes > 0 || self.skip_bytes > 0) {
             return Err("record and skip are for binary structs, with columns like u64@4".into());
         }
@@ -218,6 +226,24 @@ impl Columns {
             }
         }
         Ok(self)
+    }
+
+    /// The text of a file without its comments: what follows `#` at the beginning of a line or
+    /// behind white space, outside of quotes.
+    #[must_use]
+    pub fn without_comments(text: &str) -> String {
+        let line = |line: &str| {
+            let mut quotes = Quotes::default();
+            let mut last = ' ';
+            let comment = line.char_indices().find(|(_, here)| {
+                let begins = *here == '#' && last.is_whitespace() && !quotes.are_open();
+                quotes.pass(*here);
+                last = *here;
+                begins
+            });
+            line[..comment.map_or(line.len(), |(at, _)| at)].to_owned() + "\n"
+        };
+        text.lines().map(line).collect()
     }
 
     fn item(&mut self, item: &str) -> Result<(), String> {
@@ -251,9 +277,100 @@ impl Columns {
     }
 }
 
+/// Whether a name in quotes is open, character by character. Quotes begin behind a `=`; two of them
+/// within quotes are one that belongs to the name.
+#[derive(Default)]
+struct Quotes {
+    open: bool,
+    /// The character before was a quote within quotes: the end, or the first of two.
+    ended: bool,
+    /// The last character that is not white space.
+    last: char,
+}
+
+impl Quotes {
+    fn pass(&mut self, here: char) {
+        let is_quote = here == '"';
+        match (self.open, self.ended) {
+            (true, true) if !is_quote => (self.open, self.ended) = (false, false),
+            (true, ended) => self.ended = is_quote && !ended,
+            (false, _) => self.open = is_quote && self.last == '=',
+        }
+        if !here.is_whitespace() {
+            self.last = here;
+        }
+    }
+
+    fn are_open(&self) -> bool {
+        self.open && !self.ended
+    }
+}
+
+/// The column of that name among those of a file: the one that is equal, or else the one that
+/// differs only in upper and lower case.
+///
+/// # Errors
+/// Several are.
+pub(super) fn column_named(name: &str, names: &[impl AsRef<[u8]>]) -> Result<Option<usize>, String> {
+    let all = |same: &dyn Fn(&[u8]) -> bool| {
+        let places = (0..names.len()).filter(|index| same(names[*index].as_ref()));
+        places.collect::<Vec<_>>()
+    };
+    let mut places = all(&|other| other == name.as_bytes());
+    if places.is_empty() {
+        places = all(&|other| other.eq_ignore_ascii_case(name.as_bytes()));
+    }
+    match places[..] {
+        [] => Ok(None),
+        [one] => Ok(Some(one)),
+        [one, other, ..] => Err(format!(
+            "column '{name}' is there several times, as columns {} and {}: give the number of one",
+            one + 1,
+            other + 1
+        )),
+    }
+}
+
+/// A name as [`Columns`] reads it: in quotes if it would be something else without.
+pub(super) fn written(name: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ' | '$');
+    let is_number = name.parse::<usize>().is_ok();
+    match !name.is_empty() && name.trim() == name && name.chars().all(is_plain) && !is_number {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+/// The name in quotes at the beginning of a value, and what follows it.
+fn quoted(value: &str) -> Option<(String, &str)> {
+    let mut name = String::new();
+    let mut rest = value.strip_prefix('"')?;
+    loop {
+        let end = rest.find('"')?;
+        name += &rest[..end];
+        rest = &rest[end + 1..];
+        match rest.strip_prefix('"') {
+            Some(more) => (name, rest) = (name + "\"", more),
+            None => return Some((name, rest)),
+        }
+    }
+}
+
 impl Column {
+    /// Role and type, of a column that looks like one in a struct and has no type there is.
+    fn unknown_kind(&self) -> Option<(&'static str, &str)> {
+        let Place::Name(name) = &self.place else { return None };
+        let (kind, at) = name.split_once('@')?;
+        at.parse::<usize>().ok().map(|_| (self.role.name(), kind))
+    }
+
     fn parse(role: Role, value: &str) -> Result<Self, String> {
         let wrong = |what: &str| format!("{}={value}: {what}", role.name());
+        let name = quoted(value);
+        if name.is_none() && value.starts_with('"') {
+            return Err(wrong("the quote is not closed"));
+        }
+        let value = name.as_ref().map_or(value, |(_, rest)| rest);
         let (mut rest, mut scale, mut writes) = (value, 1.0, Vec::new());
         match role {
             Role::Op => {
@@ -283,7 +400,12 @@ impl Column {
             return Err(wrong("nothing can be counted in units of 0"));
         }
         let rest = rest.trim();
-        let place = if let Some((kind, at)) =
+        let place = if let Some((name, _)) = name {
+            if !rest.is_empty() {
+                return Err(wrong("something stands behind the name"));
+            }
+            Place::Name(name)
+        } else if let Some((kind, at)) =
             rest.split_once('@').and_then(|(kind, at)| Some((Kind::parse(kind)?, at.parse().ok()?)))
         {
             if at > MOST_RECORD {
@@ -304,7 +426,8 @@ impl Column {
     }
 }
 
-/// Items between commas or in lines of their own; what follows `#` in a line is a comment.
+/// Items between commas or in lines of their own. A name may stand in double quotes, as in
+/// `key="a,b"`. Comments are for files ([`Columns::without_comments`]).
 impl FromStr for Columns {
     type Err = ColumnsError;
 
@@ -318,11 +441,13 @@ impl FromStr for Columns {
             page_bytes: 4096,
             whole_objects: false,
         };
-        for line in text.lines() {
-            let line = line.split('#').next().unwrap_or_default();
-            for item in line.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-                columns.item(item)?;
-            }
+        let mut quotes = Quotes::default();
+        let items = text.split(|c: char| {
+            quotes.pass(c);
+            matches!(c, ',' | '\n') && !quotes.are_open()
+        });
+        for item in items.map(str::trim).filter(|item| !item.is_empty()) {
+            columns.item(item)?;
         }
         Ok(columns.checked()?)
     }
@@ -342,10 +467,32 @@ mod tests {
         assert_eq!(place("key=text8@4,record=12"), Place::Bytes(4, Kind::Text(8)));
         // A name with an @ in it is a name.
         assert_eq!(place("key=user@host"), Place::Name("user@host".into()));
-        let columns = Columns::from_str("offset=lba*512\nsize=2 # bytes\nop=x:SET|ADD,time=t/1000").unwrap();
+        let columns = Columns::from_str("offset=lba*512\nsize=2\nop=x:SET|ADD,time=t/1000").unwrap();
         assert_eq!(columns.columns[0].scale, 512.0);
         assert_eq!(columns.columns[2].writes, ["SET", "ADD"]);
         assert_eq!(columns.columns[3].scale, 0.001);
+    }
+
+    #[test]
+    fn names_in_quotes_may_hold_anything() {
+        let place = |text: &str| Columns::from_str(text).unwrap().columns[0].place.clone();
+        for name in ["a,b", "a=b", "3", "a*b", "a:b", "t/1", "u64@4", "say \"x\"", " a ", "#1", "x\ny", ""] {
+            let text = format!("key={}", written(name));
+            assert_eq!(place(&text), Place::Name(name.into()), "{text}");
+            let text = format!("time={0}/1000,op={0}:SET,size={0}*2,key=1", written(name));
+            assert!(Columns::from_str(&text).is_ok(), "{text}");
+        }
+        for name in ["user#id", "object id", "url.path", "_ts", "näme"] {
+            assert_eq!(written(name).trim_matches('"'), name);
+            assert_eq!(place(&format!("key={}", written(name))), Place::Name(name.into()));
+        }
+        // Only files have comments, and no `#` inside a word begins one.
+        assert_eq!(place("key=user#id"), Place::Name("user#id".into()));
+        let file = "# all\nkey = a#b # the object\n\nsize=\"x # y\"*2\t# bytes\n#op=3\n";
+        let columns = Columns::from_str(&Columns::without_comments(file)).unwrap();
+        assert_eq!(columns.columns.len(), 2);
+        assert_eq!(columns.columns[0].place, Place::Name("a#b".into()));
+        assert_eq!(columns.columns[1].place, Place::Name("x # y".into()));
     }
 
     #[test]
@@ -364,6 +511,13 @@ mod tests {
             ("key=u64@4", "record=BYTES is missing: how long is a struct?"),
             ("key=u64@4,record=11", "key goes beyond a struct of 11 bytes"),
             ("key=u64@4,size=2,record=12", "either all columns are in a struct, like u64@4, or none is"),
+            (
+                "key=i64@4,record=12",
+                "key: there is no type 'i64'; a struct can have u8 u16 u32 u64, u16be u32be u64be (big endian), \
+                 f32 f64, text1 to text4096",
+            ),
+            ("key=\"a", "key=\"a: the quote is not closed"),
+            ("key=\"a\"b", "key=\"a\"b: something stands behind the name"),
             ("key=1,record=12", "record and skip are for binary structs, with columns like u64@4"),
             ("key=u8@0,record=0", "record=0: a struct has from 1 to 65536 bytes"),
             ("key=1,size=2*x", "size=2*x: not a number after *"),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::Read;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::description::{Columns, Place, ROLES};
@@ -30,21 +30,25 @@ pub(super) fn read<R: Read, S: Sink>(
                 "the lines are JSON, whose columns have names: {role}=NAME, or OUTER.NAME"
             )));
         };
-        paths.push((name.split('.').map(str::to_owned).collect(), column.role as usize));
+        paths.push((name.clone(), column.role as usize));
     }
     lines::read(stream, &mut Objects { paths, requests }, progress)
 }
 
-/// The names that lead to a value, from the outermost object inwards, and the value's role.
-type Path = (Vec<String>, usize);
+/// The names that lead to a value, from the outermost object inwards, with dots between, and the
+/// value's role. A name may have dots of its own.
+type Path = (String, usize);
 
 struct Objects<'a, 'b, S> {
     paths: Vec<Path>,
     requests: &'a mut Requests<'b, S>,
 }
 
-/// Values as they stand in the line, by role.
-type Found<'de> = [Option<&'de RawValue>; ROLES];
+/// Values as they stand in the line, by role, each with the number of objects around it.
+type Found<'de> = [Option<(usize, &'de RawValue)>; ROLES];
+
+/// How a name is refused that is there twice.
+const TWICE: &str = "a name that is there twice";
 
 impl<S: Sink> Lines for Objects<'_, '_, S> {
     fn line(&mut self, line: &[u8]) -> Result<(), Refused> {
@@ -53,14 +57,16 @@ impl<S: Sink> Lines for Objects<'_, '_, S> {
         }
         let mut found = [None; ROLES];
         let mut json = serde_json::Deserializer::from_slice(line);
-        let all = (0..self.paths.len()).collect();
-        Wanted { paths: &self.paths, here: all, depth: 0, found: &mut found }
-            .deserialize(&mut json)
-            .and_then(|()| json.end())
-            .map_err(|_| "not a JSON object")?;
+        let all = self.paths.iter().map(|(path, role)| (path.as_str(), *role)).collect();
+        let read = Wanted { here: all, depth: 0, found: &mut found }.deserialize(&mut json);
+        read.and_then(|()| json.end()).map_err(|error| match () {
+            () if str::from_utf8(line).is_err() => "not UTF-8 (iconv converts it)",
+            () if error.to_string().starts_with(TWICE) => TWICE,
+            () => "not a JSON object",
+        })?;
         let mut texts: [Option<Cow<'_, str>>; ROLES] = [const { None }; ROLES];
         for (text, raw) in texts.iter_mut().zip(found) {
-            *text = raw.and_then(scalar);
+            *text = raw.and_then(|(_, raw)| scalar(raw));
         }
         if self.paths.iter().any(|(_, role)| texts[*role].is_none()) {
             return Err("an object without one of the columns that are named".into());
@@ -118,11 +124,25 @@ impl<'de> Deserialize<'de> for Name<'de> {
     }
 }
 
+/// What stands where an object leads on: without one, there is nothing to find.
+struct Inner<'a, 'de>(Wanted<'a, 'de>);
+
+impl<'de> DeserializeSeed<'de> for Inner<'_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let value = <&RawValue>::deserialize(deserializer)?;
+        if !value.get().starts_with('{') {
+            return Ok(());
+        }
+        self.0.deserialize(&mut serde_json::Deserializer::from_str(value.get())).map_err(D::Error::custom)
+    }
+}
+
 /// Takes the wanted values out of an object.
 struct Wanted<'a, 'de> {
-    paths: &'a [Path],
-    /// The paths that lead through this object.
-    here: Vec<usize>,
+    /// The paths that lead through this object: what is left of them, with the role.
+    here: Vec<(&'a str, usize)>,
     depth: usize,
     found: &'a mut Found<'de>,
 }
@@ -135,7 +155,7 @@ impl<'de> DeserializeSeed<'de> for Wanted<'_, 'de> {
     }
 }
 
-impl<'de> Visitor<'de> for Wanted<'_, 'de> {
+impl<'a, 'de> Visitor<'de> for Wanted<'a, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -145,26 +165,29 @@ impl<'de> Visitor<'de> for Wanted<'_, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(name) = map.next_key::<Name<'de>>()? {
             let name = name.0;
-            let leads = |index: &usize| {
-                let (path, _) = &self.paths[*index];
-                path.get(self.depth).is_some_and(|step| *step == name)
-            };
-            let last = |index: &usize| self.paths[*index].0.len() == self.depth + 1;
-            let mut matching = self.here.iter().copied().filter(leads).peekable();
-            match matching.peek() {
-                None => drop(map.next_value::<IgnoredAny>()?),
-                // The usual case: this is a value that is wanted.
-                Some(index) if last(index) => {
-                    let value = map.next_value::<&RawValue>()?;
-                    for index in matching.filter(last) {
-                        self.found[self.paths[index].1] = Some(value);
+            let ends = |(rest, _): &&(&str, usize)| *rest == name;
+            let mut ending = self.here.iter().filter(ends).peekable();
+            // The usual case: this is a value that is wanted.
+            if ending.peek().is_some() {
+                let value = map.next_value::<&RawValue>()?;
+                for (_, role) in ending {
+                    match self.found[*role] {
+                        Some((depth, _)) if depth == self.depth => return Err(A::Error::custom(TWICE)),
+                        // The name as a whole comes before objects within objects.
+                        Some((depth, _)) if depth < self.depth => {}
+                        _ => self.found[*role] = Some((self.depth, value)),
                     }
                 }
-                Some(_) => {
-                    let here = matching.collect();
-                    let inner = Wanted { paths: self.paths, here, depth: self.depth + 1, found: self.found };
-                    map.next_value_seed(inner)?;
-                }
+                continue;
+            }
+            let behind = |(rest, role): &(&'a str, usize)| {
+                Some((rest.strip_prefix(&*name)?.strip_prefix('.')?, *role))
+            };
+            let here: Vec<_> = self.here.iter().filter_map(behind).collect();
+            if here.is_empty() {
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                map.next_value_seed(Inner(Wanted { here, depth: self.depth + 1, found: self.found }))?;
             }
         }
         Ok(())

@@ -22,6 +22,7 @@
 //! same hash with probability 2^-37.
 
 mod description;
+mod guess;
 mod json;
 mod known;
 #[cfg(feature = "parquet")]
@@ -62,12 +63,14 @@ pub(crate) fn read<R: Read>(
     let mut requests = requests(columns, sink)?;
     let source = match columns.shape() {
         Shape::Structs => {
+            refuse_separated(columns, "structs have")?;
             structs::read(stream, columns, &mut requests, progress)?;
             "binary structs"
         }
         Shape::Text => {
             separated::skip_byte_order_mark(&mut stream)?;
             if separated::first_byte(&mut stream)? == Some(b'{') {
+                refuse_separated(columns, "JSON has")?;
                 json::read(stream, columns, &mut requests, progress)?;
                 "JSON lines"
             } else {
@@ -87,9 +90,19 @@ pub(crate) fn read_table(
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
+    refuse_separated(columns, "a Parquet file has")?;
     let mut requests = requests(columns, sink)?;
     table.read(columns, &mut requests, progress)?;
     requests.finish("Parquet")
+}
+
+/// Refuses what only separated text has.
+fn refuse_separated(columns: &Columns, what_has: &str) -> Result<(), Error> {
+    match (columns.header, columns.separator) {
+        (true, _) => Err(Error::columns(format!("{what_has} no row of names: leave --header out"))),
+        (_, Some(_)) => Err(Error::columns(format!("{what_has} no separators: leave --separator out"))),
+        _ => Ok(()),
+    }
 }
 
 fn requests<'a, S: Sink>(columns: &'a Columns, sink: &'a mut S) -> Result<Requests<'a, S>, Error> {

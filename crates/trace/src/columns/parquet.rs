@@ -1,15 +1,15 @@
 //! Parquet: a table whose columns lie one behind the other, with types.
 //!
-//! The directory of such a file stands at its end. So the input is copied to a file without a name
-//! first, as long as it is. Columns have names, with dots between the names of nested ones, or
-//! numbers from 1. Columns of lists are refused, and so are decimal numbers. A time that has a unit
-//! is taken in seconds.
+//! The directory of such a file stands at its end. So a file is read at places, and what comes
+//! through a pipe or a decompressor is copied to a file without a name first. Columns have names,
+//! with dots between the names of nested ones, or numbers from 1. Columns of lists are refused, and
+//! so are decimal numbers. A time that has a unit is taken in seconds.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use parquet::basic::{ConvertedType, LogicalType, TimeUnit};
+use parquet::basic::{Compression, ConvertedType, LogicalType, TimeUnit};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
@@ -17,11 +17,12 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
-use super::description::{Columns, Place, ROLES, Role};
+use super::description::{Columns, Place, ROLES, Role, column_named};
 use super::requests::{Requests, Value};
 use crate::bytes::read_error;
 use crate::imported::Progress;
 use crate::lines::Refused;
+use crate::not_read::by_pyarrow;
 use crate::{Error, Sink};
 
 /// Rows that are decoded at a time.
@@ -31,6 +32,7 @@ const BATCH: usize = 4096;
 enum Cell {
     Absent,
     Number(u64),
+    Single(f32),
     Real(f64),
     Text(ByteArray),
 }
@@ -40,7 +42,8 @@ impl Cell {
         match self {
             Self::Absent => Value::Absent,
             Self::Number(number) => Value::Number(*number),
-            Self::Real(number) => Value::Real(*number),
+            Self::Single(number) => Value::single(*number),
+            Self::Real(number) => Value::double(*number),
             Self::Text(text) => Value::Text(text.data()),
         }
     }
@@ -121,7 +124,7 @@ impl Wanted {
             Of::Int96ColumnReader(reader) => {
                 batch(reader, level, cells, |time| Cell::Real(time.to_nanos() as f64 * 1e-9))
             }
-            Of::FloatColumnReader(reader) => batch(reader, level, cells, |number| Cell::Real(number.into())),
+            Of::FloatColumnReader(reader) => batch(reader, level, cells, Cell::Single),
             Of::DoubleColumnReader(reader) => batch(reader, level, cells, Cell::Real),
             Of::ByteArrayColumnReader(reader) => batch(reader, level, cells, Cell::Text),
             Of::FixedLenByteArrayColumnReader(reader) => {
@@ -172,15 +175,47 @@ impl Table {
 
     /// Copies an input to the disk, and reads its directory.
     pub(crate) fn copy_of(mut input: impl Read) -> Result<Self, Error> {
-        let mut copy = tempfile::tempfile()?;
-        let bytes = io::copy(&mut input, &mut copy).map_err(|error| read_error(error, 0))?;
-        let reader = guarded(|| SerializedFileReader::new(copy)).map_err(|error| {
+        let no_copy = |error| Error::no_copy(std::env::temp_dir(), error);
+        let mut copy = tempfile::tempfile().map_err(no_copy)?;
+        let mut buffer = vec![0; 1 << 17];
+        let mut bytes = 0;
+        loop {
+            match input.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => {
+                    copy.write_all(&buffer[..read]).map_err(no_copy)?;
+                    bytes += read as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(read_error(error, bytes)),
+            }
+        }
+        Self::in_file(copy)
+    }
+
+    /// Reads the directory of a file.
+    pub(crate) fn in_file(file: File) -> Result<Self, Error> {
+        let bytes = file.metadata()?.len();
+        let reader = guarded(|| SerializedFileReader::new(file)).map_err(|error| {
             Error::truncated(
                 bytes,
                 format!("and its directory, the end of a Parquet file, is not whole ({error})"),
             )
         })?;
         Ok(Self { reader, bytes })
+    }
+
+    /// Whether the wanted columns are compressed as this program knows it.
+    fn check_compression(&self, wanted: &[Wanted]) -> Result<(), Error> {
+        let groups = self.reader.metadata().row_groups();
+        let mut columns = groups.iter().flat_map(|group| wanted.iter().map(|one| group.column(one.leaf)));
+        let unknown = columns.find_map(|column| match column.compression() {
+            Compression::BROTLI(_) => Some("brotli"),
+            Compression::LZO => Some("LZO"),
+            _ => None,
+        });
+        let what = |name| format!("a Parquet file compressed by {name}");
+        unknown.map_or(Ok(()), |name| Err(Error::not_read(what(name), by_pyarrow("parquet"))))
     }
 
     /// Its columns, by name.
@@ -193,10 +228,7 @@ impl Table {
         let names = self.names();
         let leaf = match place {
             Place::Number(number) => number.checked_sub(1).filter(|leaf| *leaf < names.len()),
-            Place::Name(name) => names
-                .iter()
-                .position(|known| known == name)
-                .or_else(|| names.iter().position(|known| known.eq_ignore_ascii_case(name))),
+            Place::Name(name) => column_named(name, &names).map_err(Error::columns)?,
             Place::Bytes(..) => None,
         };
         let leaf = leaf.ok_or_else(|| {
@@ -228,6 +260,7 @@ impl Table {
 
     /// Gives the values of the wanted columns to `each`, row by row, until `each` fails.
     fn rows(&self, wanted: &[Wanted], each: &mut EachRow<'_>) -> Result<(), Error> {
+        self.check_compression(wanted)?;
         let mut cells: Vec<Vec<Cell>> = wanted.iter().map(|_| Vec::new()).collect();
         let mut row = 0;
         for group in 0..self.reader.num_row_groups() {

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::Value as Json;
 
-use super::description::{Columns, Role};
-use super::requests::{self, Op};
+use super::description::{Columns, Role, written};
+use super::guess::{Guess, SECTORS, Sampled, guess, named};
+use super::requests;
 use super::separated::{guess_separator, split};
 #[cfg(feature = "parquet")]
 use crate::Error;
@@ -25,8 +26,8 @@ pub struct Preview {
     pub columns: Vec<PreviewColumn>,
     /// The first row seems to have the names of the columns.
     pub header: bool,
-    /// Columns as [`Columns`] reads them, if there is a guess.
-    pub guess: Option<String>,
+    /// What is guessed, as [`Columns`] reads it.
+    guess: Vec<(Role, String)>,
 }
 
 /// A column of a log.
@@ -44,60 +45,15 @@ pub struct PreviewColumn {
     pub role: &'static str,
 }
 
-/// A column and its values.
-struct Sampled {
-    place: String,
-    name: String,
-    values: Vec<String>,
-}
-
-/// Names that columns have in logs, with the role that they tell, the most telling first.
-const NAMES: &[(Role, &[&str])] = &[
-    (
-        Role::Offset,
-        &["offset", "lba", "byteoffset", "sector", "block", "startblock", "address", "addr", "blockaddress"],
-    ),
-    (
-        Role::Key,
-        &[
-            "key", "keyid", "object", "obj", "objectid", "objid", "cachekey", "url", "uri", "page", "pageid",
-            "hash", "item", "itemid", "blockid", "id",
-        ],
-    ),
-    (
-        Role::Size,
-        &[
-            "size",
-            "bytes",
-            "length",
-            "len",
-            "objectsize",
-            "objsize",
-            "valuesize",
-            "sizebytes",
-            "iosize",
-            "requestsize",
-            "nbytes",
-        ],
-    ),
-    (Role::Op, &["op", "operation", "opcode", "rw", "iotype", "type", "method", "command", "verb"]),
-    (Role::Time, &["time", "timestamp", "ts", "seconds", "date"]),
-    (
-        Role::Tenant,
-        &["tenant", "client", "clientid", "namespace", "volume", "disk", "device", "user", "host"],
-    ),
-    (Role::Ttl, &["ttl", "expiry", "timetolive"]),
-];
-
 impl Preview {
     /// Looks at the beginning of a log. `None` if it is no text with columns.
     pub fn of(text: &[u8]) -> Option<Self> {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        let lines: Vec<&[u8]> = text
+        let (comments, lines): (Vec<_>, Vec<_>) = text
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.trim_ascii().is_empty())
             .take(ROWS)
-            .collect();
+            .partition(|line| line.trim_ascii_start().starts_with(b"#"));
         let first = lines.first()?;
         if first.iter().any(|byte| *byte < b' ' && !matches!(byte, b'\t' | b'\r')) {
             return None;
@@ -105,26 +61,70 @@ impl Preview {
         if first.trim_ascii_start().starts_with(b"{") {
             Self::json(&lines)
         } else {
-            Some(Self::separated(&lines))
+            Some(Self::separated(&lines, comments.last().copied().unwrap_or_default()))
         }
     }
 
-    /// The columns that are guessed.
+    /// The columns that are guessed, as [`Columns`] reads them, if there is a guess.
+    pub fn guess(&self) -> Option<String> {
+        let items: Vec<&str> = self.guess.iter().map(|(_, item)| item.as_str()).collect();
+        (!items.is_empty()).then(|| items.join(","))
+    }
+
+    /// The same, read.
     pub(crate) fn guessed(&self) -> Option<Columns> {
-        let mut columns: Columns = self.guess.as_ref()?.parse().ok()?;
+        let mut columns: Columns = self.guess()?.parse().ok()?;
         columns.header = self.header;
         Some(columns)
+    }
+
+    /// Guesses that differ from this one in one column: without it, what matters least first, or
+    /// with the offset as a key. One of them may be right if the reader refuses this one.
+    pub(crate) fn alternatives(&self) -> Vec<Self> {
+        const OPTIONAL: [Role; 6] = [Role::Ttl, Role::Time, Role::Count, Role::Tenant, Role::Op, Role::Size];
+        let has = |role: &Role| self.guess.iter().any(|(guessed, _)| guessed == role);
+        let mut all: Vec<Self> = OPTIONAL.into_iter().filter(has).map(|role| self.with(role, None)).collect();
+        if has(&Role::Offset) && !has(&Role::Key) {
+            all.push(self.with(Role::Offset, Some(Role::Key)));
+        }
+        all
+    }
+
+    /// The same with another role, or none, for the column that has this one.
+    fn with(&self, role: Role, other: Option<Role>) -> Self {
+        let mut changed = self.clone();
+        let index = self.guess.iter().position(|(guessed, _)| *guessed == role).expect("it is guessed");
+        let (_, item) = changed.guess.remove(index);
+        if let Some(other) = other {
+            let place = item.split_once('=').map_or("", |(_, place)| place).trim_end_matches(SECTORS);
+            changed.guess.insert(0, (other, format!("{}={place}", other.name())));
+        }
+        for column in changed.columns.iter_mut().filter(|column| column.role == role.name()) {
+            column.role = other.map_or("", Role::name);
+        }
+        changed
+    }
+
+    /// Without any guess.
+    pub(crate) fn without_guess(mut self) -> Self {
+        self.guess.clear();
+        self.columns.iter_mut().for_each(|column| column.role = "");
+        self
     }
 
     /// Looks at a Parquet file.
     #[cfg(feature = "parquet")]
     pub(crate) fn of_table(table: &super::Table) -> Result<Self, Error> {
-        let columns = table.names().into_iter().zip(table.first_rows(ROWS)?);
-        let sampled = columns.map(|(name, values)| Sampled { place: name.clone(), name, values });
-        Ok(Self::new("Parquet", sampled.collect(), false))
+        let names = table.names();
+        let columns = names.iter().zip(table.first_rows(ROWS)?).enumerate().map(|(index, (name, values))| {
+            let is_one = names.iter().filter(|other| *other == name).count() == 1;
+            let place = if is_one { written(name) } else { (index + 1).to_string() };
+            Sampled { place, name: name.clone(), values }
+        });
+        Ok(Self::new("Parquet", columns.collect(), false))
     }
 
-    fn separated(lines: &[&[u8]]) -> Self {
+    fn separated(lines: &[&[u8]], comment: &[u8]) -> Self {
         let separator = guess_separator(lines[0]);
         let shown = |columns: Vec<Vec<u8>>| -> Vec<String> {
             columns.iter().map(|column| String::from_utf8_lossy(column).into_owned()).collect()
@@ -133,11 +133,12 @@ impl Preview {
         let is_number =
             |text: &String| text.parse::<f64>().is_ok() || requests::number(text.as_bytes()).is_some();
         let first_is_words = rows[0].iter().all(|column| !is_number(column));
-        let tells = rows[0].iter().any(|name| role_of_name(name).is_some());
+        let tells = rows[0].iter().any(|name| named(name).is_some());
         let later_numbers = rows.iter().skip(1).any(|row| row.iter().any(is_number));
         let header = rows.len() > 1 && first_is_words && (tells || later_numbers);
         let names = if header { rows.remove(0) } else { Vec::new() };
         let width = rows.iter().map(Vec::len).max().unwrap_or(0);
+        let names = if header { names } else { names_in(comment, separator, width) };
         let columns = (0..width)
             .map(|index| Sampled {
                 place: (index + 1).to_string(),
@@ -171,13 +172,13 @@ impl Preview {
         }
         let mut columns: Vec<Sampled> = Vec::new();
         for line in lines {
-            let Ok(value) = serde_json::from_slice(line) else { continue };
+            let Ok(value) = serde_json::from_str(&String::from_utf8_lossy(line)) else { continue };
             let mut found = Vec::new();
             walk("", &value, &mut found);
             for (path, text) in found {
-                match columns.iter_mut().find(|column| column.place == path) {
+                match columns.iter_mut().find(|column| column.name == path) {
                     Some(column) => column.values.push(text),
-                    None => columns.push(Sampled { name: path.clone(), place: path, values: vec![text] }),
+                    None => columns.push(Sampled { place: written(&path), name: path, values: vec![text] }),
                 }
             }
         }
@@ -185,16 +186,19 @@ impl Preview {
     }
 
     fn new(shape: &str, columns: Vec<Sampled>, header: bool) -> Self {
-        let roles = guess(&columns);
-        let of = |role| roles.iter().position(|guessed| *guessed == Some(role));
-        let named = of(Role::Key).or(of(Role::Offset)).map(|_| {
-            let items = Role::ALL.iter().filter_map(|(role, name)| {
-                let column = of(*role)?;
-                Some(format!("{name}={}", columns[column].place))
-            });
-            items.collect::<Vec<_>>().join(",")
+        let guesses = guess(&columns);
+        let of = |role| {
+            let named = |guess: &Option<Guess>| guess.is_some_and(|guess| guess.role == role);
+            guesses.iter().position(named)
+        };
+        let items = Role::ALL.iter().filter_map(|(role, name)| {
+            let column = of(*role)?;
+            let unit = guesses[column].map_or("", |guess| guess.unit);
+            Some((*role, format!("{name}={}{unit}", columns[column].place)))
         });
-        let columns = columns.into_iter().zip(&roles).map(|(column, role)| {
+        let requested = of(Role::Key).or(of(Role::Offset));
+        let guess = requested.map(|_| items.collect()).unwrap_or_default();
+        let columns = columns.iter().zip(&guesses).map(|(column, guess)| {
             let mut seen = HashSet::new();
             let mut examples = Vec::new();
             for value in &column.values {
@@ -205,113 +209,27 @@ impl Preview {
             PreviewColumn {
                 distinct: seen.len(),
                 examples,
-                role: role.map_or("", Role::name),
+                role: guess.map_or("", |guess| guess.role.name()),
                 place: column.place.clone(),
                 name: column.name.clone(),
             }
         });
-        let columns = columns.collect();
-        // What it says has to be what the reader takes.
-        let guess = named.filter(|text| text.parse::<Columns>().is_ok());
-        Self { shape: shape.to_owned(), columns, header, guess }
+        Self { shape: shape.to_owned(), columns: columns.collect(), header, guess }
     }
 }
 
-/// The role that a name tells.
-fn role_of_name(name: &str) -> Option<(Role, usize)> {
-    let last = name.rsplit('.').next().unwrap_or_default();
-    let plain: String = last.chars().filter(|c| c.is_ascii_alphanumeric()).collect::<String>().to_lowercase();
-    NAMES
-        .iter()
-        .find_map(|(role, names)| names.iter().position(|known| *known == plain).map(|rank| (*role, rank)))
-}
-
-/// Which column may be what: first by their names, then by their values.
-fn guess(columns: &[Sampled]) -> Vec<Option<Role>> {
-    let mut roles: Vec<Option<Role>> = vec![None; columns.len()];
-    for (role, _) in NAMES {
-        let named = columns.iter().enumerate().filter_map(|(index, column)| {
-            role_of_name(&column.name).filter(|(told, _)| told == role).map(|(_, rank)| (rank, index))
-        });
-        if let Some((_, index)) = named.min() {
-            roles[index] = Some(*role);
-        }
-    }
-    let numbers: Vec<Option<Vec<f64>>> = columns
-        .iter()
-        .map(|column| column.values.iter().map(|value| value.parse().ok()).collect::<Option<Vec<f64>>>())
-        .collect();
-    let has = |roles: &[Option<Role>], role| roles.contains(&Some(role));
-    let free = |roles: &[Option<Role>], index: usize| roles[index].is_none();
-    // Every value is a word for reading, writing or deleting.
-    if let Some(index) = (0..columns.len()).find(|index| {
-        free(&roles, *index)
-            && !columns[*index].values.is_empty()
-            && columns[*index].values.iter().all(|value| Op::of(value.as_bytes()).is_some())
-    }) && !has(&roles, Role::Op)
-    {
-        roles[index] = Some(Role::Op);
-    } else if let Some(op) = roles.iter().position(|role| *role == Some(Role::Op))
-        && !columns[op].values.iter().all(|value| Op::of(value.as_bytes()).is_some())
-    {
-        // Its name says so, but its values need words that only the reader of the log knows.
-        roles[op] = None;
-    }
-    // Times never go back.
-    let ascends =
-        |numbers: &[f64]| numbers.len() > 2 && numbers.is_sorted() && numbers.first() < numbers.last();
-    let is_time = |index: usize| numbers[index].as_deref().is_some_and(ascends);
-    if let Some(time) = roles.iter().position(|role| *role == Some(Role::Time))
-        && numbers[time].is_none()
-    {
-        roles[time] = None;
-    }
-    if !has(&roles, Role::Time)
-        && columns.len() > 1
-        && let Some(index) = (0..columns.len()).find(|index| free(&roles, *index) && is_time(*index))
-    {
-        roles[index] = Some(Role::Time);
-    }
-    // What is requested: many values, some of them again.
-    if has(&roles, Role::Key) && has(&roles, Role::Offset) {
-        let key = roles.iter().position(|role| *role == Some(Role::Key)).expect("there is one");
-        roles[key] = None;
-    }
-    if !has(&roles, Role::Key) && !has(&roles, Role::Offset) {
-        let distinct = |index: usize| columns[index].values.iter().collect::<HashSet<_>>().len();
-        let best = (0..columns.len()).filter(|index| free(&roles, *index)).max_by_key(|index| {
-            // The first of several that are as good.
-            (distinct(*index), std::cmp::Reverse(*index))
-        });
-        if let Some(index) = best {
-            let in_blocks = numbers[index].as_deref().is_some_and(|numbers| {
-                numbers.len() > 2 && numbers.iter().all(|number| number % 512.0 == 0.0)
-            });
-            roles[index] = Some(if in_blocks { Role::Offset } else { Role::Key });
-        }
-    }
-    // Sizes in bytes of disks are whole sectors.
-    if !has(&roles, Role::Size)
-        && let Some(index) = (0..columns.len()).find(|index| {
-            free(&roles, *index)
-                && numbers[*index].as_deref().is_some_and(|numbers| {
-                    !numbers.is_empty()
-                        && numbers.iter().all(|number| *number >= 512.0 && number % 512.0 == 0.0)
-                })
-        })
-    {
-        roles[index] = Some(Role::Size);
-    }
-    // An offset or a size that is no number is none.
-    for (role, values) in roles.iter_mut().zip(columns) {
-        let whole = || values.values.iter().all(|value| requests::number(value.as_bytes()).is_some());
-        match role {
-            Some(Role::Size) if !whole() => *role = None,
-            Some(Role::Offset) if !whole() => *role = Some(Role::Key),
-            _ => {}
-        }
-    }
-    roles
+/// The names of so many columns, if a comment before the rows has them: `#key,size`, or as web
+/// servers write it, `#Fields: date time`.
+fn names_in(comment: &[u8], separator: u8, width: usize) -> Vec<String> {
+    let text = String::from_utf8_lossy(comment);
+    let text = text.trim().trim_start_matches('#');
+    let text = text.strip_prefix("Fields:").unwrap_or(text);
+    let names = |separator| -> Vec<String> {
+        let names = split(text.as_bytes(), separator);
+        names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    };
+    let ways = [names(separator), names(b' ')];
+    ways.into_iter().find(|names| names.len() == width).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -320,7 +238,7 @@ mod tests {
 
     fn guessed(text: &str) -> (Option<String>, bool) {
         let preview = Preview::of(text.as_bytes()).unwrap();
-        (preview.guess, preview.header)
+        (preview.guess(), preview.header)
     }
 
     #[test]
@@ -339,10 +257,74 @@ mod tests {
     }
 
     #[test]
-    fn what_the_reader_would_refuse_is_not_guessed() {
+    fn what_a_name_or_the_values_prove_is_not_guessed_otherwise() {
+        for (log, expected) in [
+            // Sectors, and sizes in sectors beside them.
+            ("time,lba,size,op\n1,8,4096,R\n2,16,4096,W\n3,8,4096,R\n", "offset=2*512,size=3,op=4,time=1"),
+            ("sector,size\n8,8\n16,8\n8,16\n", "offset=1*512,size=2*512"),
+            ("start_lba;num_sectors\n8;8\n16;8\n", "offset=1*512,size=2*512"),
+            // A place in a file, unless the key counts the rows.
+            ("key,offset,size\na,0,4096\nb,0,4096\na,0,4096\n", "key=1,offset=2,size=3"),
+            ("file_name,offset\nx,0\ny,0\n", "key=1,offset=2"),
+            ("inode,file_offset\n7,0\n7,4096\n9,0\n", "key=1,offset=2"),
+            ("id,offset,size\n1,0,4096\n2,0,4096\n3,0,4096\n", "offset=2,size=3"),
+            // Blocks have no known unit, so each is an object.
+            ("block,rw\n5,R\n6,W\n5,R\n", "key=1,op=2"),
+            (
+                "op_time,key,op,size,op_count\n1,a,GET,10,5\n2,b,GET,10,1\n",
+                "key=2,size=4,op=3,time=1,count=5",
+            ),
+            ("key,count\na,5\nb,x\n", "key=1"),
+            ("offset,count\n0,5\n4096,2\n", "offset=1"),
+            // Clients share objects; disks do not share places.
+            ("client,url\na,/x\nb,/x\na,/x\n", "key=2"),
+            ("host,offset\na,0\nb,0\n", "offset=2,tenant=1"),
+            ("user,key\na,x\nb,x\n", "key=2"),
+            // Milliseconds and the like of this century.
+            ("ts,key\n1700000000000,a\n1700000000001,b\n", "key=2,time=1/1000"),
+            ("ts,key\n128166372003061629,a\n128166372003061630,b\n", "key=2,time=1/10000000"),
+        ] {
+            assert_eq!(guessed(log).0.as_deref(), Some(expected), "{log}");
+        }
+    }
+
+    #[test]
+    fn comments_are_skipped_and_may_name_the_columns() {
+        let w3c = "#Version: 1.0\n#Fields: date time cs-uri-stem sc-bytes\n2014-07-21\t01:58:45\t/a\t563\n";
+        let preview = Preview::of(w3c.as_bytes()).unwrap();
+        assert!(preview.shape.contains("tabs"), "{}", preview.shape);
+        assert_eq!(preview.columns[3].name, "sc-bytes");
+        assert_eq!(guessed("# key size\na 10\nb 20\na 10\n"), (Some("key=1,size=2".into()), false));
+        assert_eq!(guessed("#made by x\nk,10\nl,20\n").0.as_deref(), Some("key=1"));
+    }
+
+    #[test]
+    fn a_guess_says_what_the_reader_takes() {
         let log = "op,time,key,size\nx,2024-01-01,a,big\ny,2024-01-02,b,small\n";
         assert_eq!(guessed(log), (Some("key=3".into()), true));
         assert!(Preview::of(b"\0\x01").is_none());
         assert!(Preview::of(b"").is_none());
+        for (json, place) in [
+            ("{\"object id\":\"a\"}", "key=object id"),
+            ("{\"a,b\":\"a\"}", "key=\"a,b\""),
+            ("{\"1\":\"a\"}", "key=\"1\""),
+            ("{\"k=v\":\"a\"}", "key=\"k=v\""),
+            ("{\"url.path\":\"/a\"}", "key=url.path"),
+        ] {
+            let preview = Preview::of(json.as_bytes()).unwrap();
+            assert_eq!(preview.guess().as_deref(), Some(place));
+            assert!(preview.guessed().is_some());
+        }
+        let preview = Preview::of(b"time,lba,size,op\n1,8,4096,R\n2,16,4096,W\n").unwrap();
+        let alternatives = preview.alternatives();
+        let guesses: Vec<_> = alternatives.iter().map(|other| other.guess().unwrap()).collect();
+        let expected = [
+            "offset=2*512,size=3,op=4",
+            "offset=2*512,size=3,time=1",
+            "offset=2*512,op=4,time=1",
+            "key=2,size=3,op=4,time=1",
+        ];
+        assert_eq!(guesses, expected);
+        assert_eq!([alternatives[0].columns[0].role, alternatives[3].columns[1].role], ["", "key"]);
     }
 }

@@ -13,7 +13,7 @@ use crate::tenants::Tenants;
 use crate::{Error, Sink};
 
 /// A row cannot stand for more requests: in a log, a larger count is damage.
-const MOST_COUNT: u64 = 1_000_000;
+pub(super) const MOST_COUNT: u64 = 1_000_000;
 
 /// Addresses that an object has to itself where objects have sizes: as many as a size can say.
 const OBJECT_SHIFT: u32 = 32;
@@ -26,6 +26,28 @@ pub(super) enum Value<'a> {
     Text(&'a [u8]),
     Number(u64),
     Real(f64),
+    /// A floating-point number so large that several whole ones are the same.
+    Rounded(f64),
+}
+
+impl Value<'_> {
+    /// A float. Tables that know no absent whole numbers have NaN in their place.
+    pub(super) fn single(number: f32) -> Self {
+        Self::floating(number.into(), WHOLE_SINGLE)
+    }
+
+    /// A double.
+    pub(super) fn double(number: f64) -> Self {
+        Self::floating(number, WHOLE_DOUBLE)
+    }
+
+    fn floating(number: f64, whole_to: f64) -> Self {
+        match number {
+            number if number.is_nan() => Self::Absent,
+            number if number.abs() > whole_to => Self::Rounded(number),
+            number => Self::Real(number),
+        }
+    }
 }
 
 /// The hash of a key or a tenant: 96 bits. With its number it takes 16 bytes, so that a look-up
@@ -106,6 +128,8 @@ pub(super) struct Requests<'a, S> {
     deletions: u64,
     /// Earliest and latest time, in seconds.
     times: Option<(f64, f64)>,
+    /// A key is a floating-point number that may stand for several whole ones.
+    has_rounded_keys: bool,
 }
 
 impl<'a, S: Sink> Requests<'a, S> {
@@ -135,6 +159,7 @@ impl<'a, S: Sink> Requests<'a, S> {
             requests: 0,
             deletions: 0,
             times: None,
+            has_rounded_keys: false,
         })
     }
 
@@ -183,7 +208,9 @@ impl<'a, S: Sink> Requests<'a, S> {
     fn object(&mut self, row: &Row<'_>, offset: u64, bytes: u64, op: Op) -> Result<(), Refused> {
         let tenant = self.tenant(row)?;
         let seed = tenant.map_or(0, |tenant| tenant + 1);
-        let name = Name::of(row[Role::Key as usize], seed).ok_or("no key")?;
+        let key = row[Role::Key as usize];
+        self.has_rounded_keys |= matches!(key, Value::Rounded(_));
+        let name = Name::of(key, seed).ok_or("no key")?;
         let known = self.objects.len();
         let number = number_of(&mut self.objects, name)?;
         if let Some(tenant) = tenant
@@ -259,7 +286,7 @@ impl<'a, S: Sink> Requests<'a, S> {
                 digits.extend_from_slice(number.to_string().as_bytes());
                 &digits
             }
-            Value::Absent | Value::Real(_) => return Err("no op".into()),
+            Value::Absent | Value::Real(_) | Value::Rounded(_) => return Err("no op".into()),
         };
         if word == self.last_op.0 && self.requests > 1 {
             return Ok(self.last_op.1);
@@ -283,7 +310,7 @@ impl<'a, S: Sink> Requests<'a, S> {
     fn time(&mut self, value: Value<'_>) -> Result<(), Refused> {
         let time = match value {
             Value::Number(number) => Some(number as f64),
-            Value::Real(number) => Some(number),
+            Value::Real(number) | Value::Rounded(number) => Some(number),
             Value::Text(text) => str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok()),
             Value::Absent => None,
         };
@@ -300,7 +327,7 @@ impl<'a, S: Sink> Requests<'a, S> {
     fn whole(&self, row: &Row<'_>, role: Role, reason: &'static str) -> Result<u64, Refused> {
         let number = match row[role as usize] {
             Value::Number(number) => Some(number),
-            Value::Real(number) => whole(number),
+            Value::Real(number) | Value::Rounded(number) => whole(number),
             Value::Text(text) => number(text),
             Value::Absent => None,
         };
@@ -336,6 +363,13 @@ impl<'a, S: Sink> Requests<'a, S> {
         if self.deletions > 0 {
             notes.push(format!("{}: contents dropped", count(self.deletions, "deletion", "deletions")));
         }
+        if self.has_rounded_keys {
+            notes.push(
+                "keys are floating-point numbers beyond those that are exact (2^53 for a double, 2^24 for a \
+                 float): what were different whole numbers may be one object here"
+                    .to_owned(),
+            );
+        }
         if self.has[Role::Ttl as usize] {
             notes.push("times to live are ignored: only a policy evicts".to_owned());
         }
@@ -346,8 +380,9 @@ impl<'a, S: Sink> Requests<'a, S> {
             self.accesses.pages_of_disk()
         };
         let tenants = self.has[Role::Tenant as usize].then_some(Tenants { pages_each, ..self.tenants });
+        let whole_objects = self.sizes.is_some();
         let end = self.accesses.finish("a log")?;
-        Ok(Imported { end, page_size, source, notes, tenants, ..Imported::default() })
+        Ok(Imported { end, page_size, source, notes, tenants, whole_objects, ..Imported::default() })
     }
 }
 
@@ -357,7 +392,7 @@ impl fmt::Display for Value<'_> {
             Self::Absent => Ok(()),
             Self::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
             Self::Number(number) => number.fmt(f),
-            Self::Real(number) => number.fmt(f),
+            Self::Real(number) | Self::Rounded(number) => number.fmt(f),
         }
     }
 }
@@ -370,7 +405,8 @@ impl Name {
             Value::Absent | Value::Text([]) => return None,
             Value::Text(text) => hash(text),
             Value::Number(number) => hash(&number.to_le_bytes()),
-            Value::Real(number) => hash(&number.to_bits().to_le_bytes()),
+            // Both zeros are one.
+            Value::Real(number) | Value::Rounded(number) => hash(&(number + 0.0).to_bits().to_le_bytes()),
         };
         Some(Self([hash as u32, (hash >> 32) as u32, (hash >> 64) as u32]))
     }
@@ -382,10 +418,15 @@ fn number_of(numbers: &mut FxHashMap<Name, u32>, name: Name) -> Result<u64, Refu
     Ok(u64::from(*numbers.entry(name).or_insert(fresh)))
 }
 
+/// 2^53: a double beyond it has lost what tells it from the next whole number.
+const WHOLE_DOUBLE: f64 = 9_007_199_254_740_992.0;
+
+/// 2^24: the same of a float.
+const WHOLE_SINGLE: f64 = 16_777_216.0;
+
 /// A number of no fraction.
 fn whole(number: f64) -> Option<u64> {
-    // 2^53: beyond it a fraction could have been lost.
-    ((0.0..=9_007_199_254_740_992.0).contains(&number) && number.fract() == 0.0).then_some(number as u64)
+    ((0.0..=WHOLE_DOUBLE).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
 /// A whole number: decimal, also with a fraction of zeros, or hexadecimal after 0x.

@@ -8,7 +8,7 @@ use std::io::Read;
 
 use csv_core::{ReadRecordResult, ReaderBuilder, Terminator};
 
-use super::description::{Columns, Place, ROLES};
+use super::description::{Columns, Place, ROLES, column_named};
 use super::requests::{Requests, Row, Value};
 use crate::bytes::ByteStream;
 use crate::imported::Progress;
@@ -136,8 +136,8 @@ fn wanted(columns: &Columns, header: Option<&[Vec<u8>]>) -> Result<Wanted, Strin
             Place::Number(number) => number - 1,
             Place::Name(name) => {
                 let header = header.unwrap_or_default();
-                let same = |column: &Vec<u8>| column.eq_ignore_ascii_case(name.as_bytes());
-                header.iter().position(same).ok_or_else(|| {
+                let found = column_named(name, header).map_err(|reason| format!("line 1: {reason}"))?;
+                found.ok_or_else(|| {
                     let names: Vec<_> = header.iter().map(|name| String::from_utf8_lossy(name)).collect();
                     format!("line 1: no column '{name}' in the header; it has: {}", names.join(", "))
                 })?

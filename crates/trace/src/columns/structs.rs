@@ -71,10 +71,10 @@ fn value(bytes: &[u8], kind: Kind) -> Value<'_> {
         Kind::BigEndian(_) => {
             Value::Number(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
         }
-        Kind::Real(_) => Value::Real(match *bytes {
-            [a, b, c, d] => f32::from_le_bytes([a, b, c, d]).into(),
-            _ => f64::from_le_bytes(bytes.try_into().expect("4 or 8 bytes")),
-        }),
+        Kind::Real(_) => match *bytes {
+            [a, b, c, d] => Value::single(f32::from_le_bytes([a, b, c, d])),
+            _ => Value::double(f64::from_le_bytes(bytes.try_into().expect("4 or 8 bytes"))),
+        },
         Kind::Text(_) => {
             let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
             Value::Text(bytes[..end].trim_ascii())
