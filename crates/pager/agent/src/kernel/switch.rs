@@ -70,7 +70,10 @@ impl Userfaultfd {
     }
 
     pub fn unregister(&self, start: usize, length: usize) -> Result<(), Errno> {
-        self.fd.unregister(start, length)
+        match self.context {
+            Some(context) => simulated::unregister(context, start, length),
+            None => self.fd.unregister(start, length),
+        }
     }
 
     pub fn wake(&self, start: usize, length: usize) -> Result<(), Errno> {

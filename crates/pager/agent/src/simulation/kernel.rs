@@ -101,6 +101,16 @@ pub(crate) fn protect(context: ContextId, start: usize, length: usize) -> Result
     })
 }
 
+pub(crate) fn unregister(context: ContextId, start: usize, length: usize) -> Result<(), Errno> {
+    step();
+    with(|world| {
+        world.note("unregister", start, length);
+        world.memory.unregister(context, start, length);
+        world.wake(context, start, length);
+    });
+    Ok(())
+}
+
 pub(crate) fn wake(context: ContextId, start: usize, length: usize) -> Result<(), Errno> {
     step();
     with(|world| world.wake(context, start, length));

@@ -429,6 +429,12 @@ impl Memory {
         Ok(())
     }
 
+    /// Missing pages of a range are the kernel's again.
+    pub(super) fn unregister(&mut self, context: ContextId, start: usize, length: usize) {
+        let space = &mut self.spaces[self.contexts[context].space];
+        space.change(start, start + length, |area| Some(Area { context: None, is_tracked: false, ..area }));
+    }
+
     /// `UFFDIO_REGISTER_MODE_RWP` besides.
     pub(super) fn register_tracked(
         &mut self,

@@ -12,6 +12,7 @@ use super::schedule::{Until, block};
 use super::{Held, World, with};
 use crate::hooks::{hook_madvise, hook_mmap, hook_mprotect, hook_mremap};
 use crate::kernel::{PAGE_BYTES, call};
+use crate::mailbox::{Call, MAILBOX};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -47,8 +48,9 @@ pub(super) struct Character {
 }
 
 /// Actions: read or write some pages in a row, some at random, map, unmap, move, drop, guard,
-/// protect, transfer by a device, hold in a pipe, lock, touch what others change, fork.
-pub(super) const ACTIONS: usize = 13;
+/// protect, transfer by a device, hold in a pipe, lock, touch what others change, handle faults of
+/// its own, fork.
+pub(super) const ACTIONS: usize = 14;
 /// Ranges that are remembered because a thread has set about to change them.
 const CHANGES_REMEMBERED: usize = 6;
 /// Most children of a program, of which one lives at a time.
@@ -223,6 +225,7 @@ impl Thread {
             9 => self.hold(),
             10 => self.lock(),
             11 => self.meddle(),
+            12 => self.handle_faults(),
             _ => self.fork(),
         }
     }
@@ -527,6 +530,22 @@ impl Thread {
 }
 
 impl Thread {
+    /// Has some of its memory for itself, as for a userfaultfd of its own, and gives it back.
+    fn handle_faults(&mut self) {
+        let Some((start, count)) = self.own_run(6, true) else { return };
+        let is_too_much = self.unmovable() + count > self.character.most_unmovable;
+        if self.own[&start] != Kind::Writable || is_too_much {
+            return;
+        }
+        MAILBOX.call(Call::Cede, start, count * PAGE_BYTES);
+        for page in (start..start + count * PAGE_BYTES).step_by(PAGE_BYTES) {
+            let is_write = self.below(3) == 0;
+            use_page(page, is_write);
+        }
+        MAILBOX.call(Call::Resume, start, count * PAGE_BYTES);
+        self.look(start);
+    }
+
     /// Makes a child, unless another lives. The thread uses its memory while it is being copied.
     fn fork(&mut self) {
         let may_fork = with(|world| {

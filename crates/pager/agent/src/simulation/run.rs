@@ -126,7 +126,7 @@ impl Setting {
         };
         let threads = 1 + below(4) as usize;
         let mut chances = [0; ACTIONS];
-        let base = [30, 30, 8, 6, 8, 8, 4, 4, 2, 3, 1, 12];
+        let base = [30, 30, 8, 6, 8, 8, 4, 4, 2, 3, 1, 12, 2];
         for (chance, base) in chances.iter_mut().zip(base) {
             // Each program has things that it does much, and things that it never does.
             *chance = base * [0, 1, 1, 3][below(4) as usize];
