@@ -558,12 +558,12 @@ fn a_parquet_file_is_shown() {
         .iter()
         .map(|column| (column.place.as_str(), column.role, column.distinct, column.examples.join(" ")))
         .collect();
-    assert_eq!(shown[1], ("request.key", "", 49, "user:0 user:1 user:4".to_owned()));
+    assert_eq!(shown[1], ("request.key", "key", 49, "user:0 user:1 user:4".to_owned()));
     assert_eq!(shown[2], ("request.op", "op", 2, "set get".to_owned()));
     assert_eq!(shown[5], ("cost", "", 3, "0 -1 -2".to_owned()));
     assert_eq!(shown[6].2, 0);
-    // The first of these places is beyond any disk, so they are names.
-    assert_eq!(preview.guess().as_deref(), Some("key=lba,op=request.op,time=time"));
+    // The first of these places is beyond any disk, so they are no places in objects either.
+    assert_eq!(preview.guess().as_deref(), Some("key=request.key,op=request.op,time=time"));
     assert!(look.refused.unwrap().contains("not a number in the column of offsets"));
     assert_eq!(look.references[..3], [(0, true), (1, false), (2, false)]);
     let asked =

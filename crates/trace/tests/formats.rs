@@ -539,7 +539,7 @@ fn archives_of_other_programs_are_read() {
         (changed(second + 6, 8), "with a stored file whose length stands behind it"),
     ] {
         let error = imported(&archive[..], None).unwrap_err().to_string();
-        let filter = "with the same options, `bsdtar -xOf a.trace | sweephand import -` reads it";
+        let filter = "with the same options, `bsdtar -xOf FILE | sweephand import -` reads it";
         assert_eq!(error, format!("a.trace: is a zip archive {expected}, which is not read; {filter}"));
     }
 }

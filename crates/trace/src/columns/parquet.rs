@@ -326,7 +326,7 @@ impl Table {
         let schema = self.reader.metadata().file_metadata().schema_descr();
         let mut texts = vec![Vec::new(); schema.num_columns()];
         let readable: Vec<_> = (0..schema.num_columns())
-            .filter_map(|leaf| Wanted::new(leaf, &schema.column(leaf), false).ok())
+            .filter_map(|leaf| Wanted::new(leaf, &schema.column(leaf), true).ok())
             .collect();
         let mut enough = false;
         let read = self.rows(&readable, &mut |row, cells, index| {

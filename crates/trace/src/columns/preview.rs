@@ -79,13 +79,14 @@ impl Preview {
     }
 
     /// Guesses that differ from this one in one column: without it, what matters least first, or
-    /// with the offset as a key. One of them may be right if the reader refuses this one.
+    /// with the offset as a key if there is none. One of them may be right if the reader refuses this one.
     pub(crate) fn alternatives(&self) -> Vec<Self> {
         const OPTIONAL: [Role; 6] = [Role::Ttl, Role::Time, Role::Count, Role::Tenant, Role::Op, Role::Size];
         let has = |role: &Role| self.guess.iter().any(|(guessed, _)| guessed == role);
         let mut all: Vec<Self> = OPTIONAL.into_iter().filter(has).map(|role| self.with(role, None)).collect();
-        if has(&Role::Offset) && !has(&Role::Key) {
-            all.push(self.with(Role::Offset, Some(Role::Key)));
+        if has(&Role::Offset) {
+            let other = (!has(&Role::Key)).then_some(Role::Key);
+            all.push(self.with(Role::Offset, other));
         }
         all
     }
