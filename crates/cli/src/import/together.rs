@@ -16,7 +16,7 @@ enum Rule {
 use Rule::{Needs, Without};
 
 /// Every rule: an option, how it stands to another, that one, and why.
-const RULES: [(&str, Rule, &str, &str); 15] = [
+const RULES: [(&str, Rule, &str, &str); 13] = [
     ("--columns", Without, "--format", "a format has its columns"),
     ("--header", Needs, "--columns", "formats know their first line"),
     ("--separator", Needs, "--columns", "formats know what separates their columns"),
@@ -30,8 +30,6 @@ const RULES: [(&str, Rule, &str, &str); 15] = [
     ("--irim", Without, "--columns", "import the log first, and then the trace"),
     ("--irim", Without, "--format", "import the trace first, and then that"),
     ("--irim", Without, "--window", "a string holds no references"),
-    ("--irim", Without, "--whole-objects", "whole objects have no pages"),
-    ("--irim", Without, "--page-size", "the pages are those of the trace"),
 ];
 
 /// Refuses options of which one has no effect. `given` says whether an option is on the command
