@@ -89,6 +89,18 @@ impl<'a, S: Sink> Accesses<'a, S> {
         Ok(())
     }
 
+    /// What follows happens at this time, in milliseconds.
+    #[inline]
+    pub(crate) fn time(&mut self, milliseconds: i64) {
+        self.sink.time(milliseconds);
+    }
+
+    /// Objects that are loaded from here on live for so many milliseconds; 0 is for ever.
+    #[inline]
+    pub(crate) fn time_to_live(&mut self, milliseconds: u64) {
+        self.sink.time_to_live(milliseconds);
+    }
+
     /// An object of so many bytes begins at `address`.
     pub(crate) fn begin_object(&mut self, address: u64, bytes: u64) -> Result<(), Error> {
         self.sink.alloc(address, bytes, AllocKind::Malloc)

@@ -16,8 +16,8 @@
 //!
 //! A kind with a W writes, one that begins with a D drops the contents, any other with an R reads;
 //! flushes have no sectors. Sectors have 512 bytes. Every page that a request covers is one
-//! reference. Each device has pages of its own, of 4 KiB. Times are not kept. The summary at the
-//! end is skipped. (blktrace 1.2.0, `blkparse.c` and `blkparse_fmt.c`.)
+//! reference. Each device has pages of its own, of 4 KiB. Times are kept in milliseconds. The
+//! summary at the end is skipped. (blktrace 1.2.0, `blkparse.c` and `blkparse_fmt.c`.)
 
 use std::io::Read;
 
@@ -80,6 +80,7 @@ impl<S: Sink> Lines for Blkparse<'_, S> {
         let offset = sector.checked_mul(SECTOR_BYTES).ok_or("a sector behind the end of any disk")?;
         let bytes = sectors.checked_mul(SECTOR_BYTES).ok_or("a request for 4 GiB or more")?;
         let device = self.devices.number(event.device);
+        self.accesses.time(event.milliseconds);
         match event.kind {
             [b'D', ..] => self.accesses.discard(device, offset, bytes),
             kind if kind.contains(&b'W') => self.accesses.request(device, offset, bytes, true),
@@ -94,6 +95,7 @@ impl<S: Sink> Lines for Blkparse<'_, S> {
 }
 
 struct Event<'a> {
+    milliseconds: i64,
     device: &'a [u8],
     action: &'a [u8],
     kind: &'a [u8],
@@ -111,6 +113,8 @@ impl<'a> Event<'a> {
         let time = words.next()?;
         let point = time.iter().position(|byte| *byte == b'.')?;
         let is_time = decimal(&time[..point]).is_some() && decimal(&time[point + 1..]).is_some();
+        let seconds: f64 = str::from_utf8(time).ok()?.parse().ok()?;
+        let milliseconds = (seconds * 1000.0) as i64;
         decimal(words.next()?)?;
         if !is_device || !is_time || numbers.contains(&None) {
             return None;
@@ -121,6 +125,6 @@ impl<'a> Event<'a> {
             (Some(sector), Some(b"+"), Some(sectors)) => Some((sector, sectors)),
             _ => None,
         };
-        Some(Self { device, action, kind, sectors })
+        Some(Self { milliseconds, device, action, kind, sectors })
     }
 }

@@ -1,6 +1,7 @@
 //! A decoded chunk, from which simulations read references and events.
 
 use std::fmt;
+use std::ops::Range;
 
 use zstd::bulk::Decompressor;
 
@@ -23,6 +24,13 @@ pub struct Chunk {
     pub pages: u32,
     /// While the chunk is written: where the code changes, see [`code`](Self::code).
     pub(crate) code: Vec<(u32, u32)>,
+    /// While the chunk is written: where the time changes, see [`times`](Self::times).
+    pub(crate) times: Vec<(u32, i64)>,
+    /// Likewise, see [`times_to_live`](Self::times_to_live).
+    pub(crate) times_to_live: Vec<(u32, i64)>,
+    /// Of a chunk that was read: where its columns of times and of times to live are in
+    /// `scratch.raw`.
+    pub(crate) times_at: [Option<Range<usize>>; 2],
     /// Of a chunk that was read: where its column of code begins in `scratch.raw`.
     pub(crate) code_from: Option<usize>,
     /// What reading a chunk needs besides.
@@ -57,6 +65,9 @@ impl Chunk {
         self.pages = pages;
         self.code.clear();
         self.code_from = None;
+        self.times.clear();
+        self.times_to_live.clear();
+        self.times_at = [None, None];
     }
 }
 

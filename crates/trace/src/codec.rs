@@ -19,6 +19,8 @@ const PLANES: u8 = 0b0000_0111;
 const ABSOLUTE: u8 = 0b0000_1000;
 const WRITES: u8 = 0b0001_0000;
 const CODE: u8 = 0b0010_0000;
+/// Columns of times and of times to live.
+const TIMES: [u8; 2] = [0b0100_0000, 0b1000_0000];
 
 /// The zstd level samples are tried at.
 const TRIAL_LEVEL: i32 = 1;
@@ -91,7 +93,11 @@ impl Encoder {
         put(raw, references.len() as u64);
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         let has_code = flag(!chunk.code.is_empty(), CODE);
-        raw.push(planes | flag(absolute, ABSOLUTE) | flag(written, WRITES) | has_code);
+        let times = [&chunk.times, &chunk.times_to_live];
+        let [has_times, has_times_to_live] =
+            [0, 1].map(|column| flag(!times[column].is_empty(), TIMES[column]));
+        let has = has_code | has_times | has_times_to_live;
+        raw.push(planes | flag(absolute, ABSOLUTE) | flag(written, WRITES) | has);
         put(raw, chunk.new_pages.len() as u64);
         put(raw, chunk.events.len() as u64);
         self.ends.clear();
@@ -112,6 +118,12 @@ impl Encoder {
             put(raw, u64::from(position - previous));
             previous = *position;
             encode_event(event, raw);
+        }
+        for times in times.into_iter().filter(|times| !times.is_empty()) {
+            let mut column = Vec::new();
+            encode_times(times, &mut column);
+            put(raw, column.len() as u64);
+            raw.extend_from_slice(&column);
         }
         if has_code != 0 {
             encode_code(&chunk.code, raw);
@@ -183,6 +195,37 @@ fn encode_code(code: &[(u32, u32)], raw: &mut Vec<u8>) {
     }
 }
 
+fn encode_times(times: &[(u32, i64)], raw: &mut Vec<u8>) {
+    put(raw, times.len() as u64);
+    let mut previous = (0, 0i64);
+    for (position, time) in times {
+        put(raw, u64::from(position - previous.0));
+        put(raw, zigzag(time.wrapping_sub(previous.1)));
+        previous = (*position, *time);
+    }
+}
+
+/// Decodes a column of times of a chunk with so many references.
+fn decode_times(raw: &[u8], references: usize) -> Result<Vec<(u32, i64)>> {
+    let mut at = 0;
+    let changes = count(raw, &mut at, references, "more changes of time than references")?;
+    let mut times: Vec<(u32, i64)> = Vec::with_capacity(changes);
+    for _ in 0..changes {
+        let step = varint::get_shortest(raw, &mut at)?;
+        let (before, time) = times.last().map_or((0, 0), |(position, time)| (u64::from(*position), *time));
+        let position = before.saturating_add(step);
+        if position >= references as u64 || (step == 0 && !times.is_empty()) {
+            return Err(Malformed("a time of no reference"));
+        }
+        let difference = unzigzag(varint::get_shortest(raw, &mut at)?);
+        times.push((position as u32, time.wrapping_add(difference)));
+    }
+    if times.is_empty() || at != raw.len() {
+        return Err(Malformed("bytes left over behind the times"));
+    }
+    Ok(times)
+}
+
 /// Decodes the column of code, at this place of a raw chunk with so many references.
 pub(crate) fn decode_code(raw: &[u8], mut at: usize, references: usize) -> Result<Vec<(u32, u32)>> {
     let changes = count(raw, &mut at, references, "more changes of code than references")?;
@@ -210,10 +253,41 @@ impl Chunk {
         let Some(at) = self.code_from else { return Ok(self.code.clone()) };
         decode_code(&self.scratch.raw, at, self.references.len()).map_err(|malformed| malformed.0)
     }
+
+    /// When references are made: each change of the time, as the number of references of this chunk
+    /// before it and the milliseconds of the trace's clock from there on. Empty if the trace does
+    /// not say. The error says what is wrong with the chunk.
+    pub fn times(&self) -> std::result::Result<Vec<(u32, i64)>, &'static str> {
+        let times = self.column_of_times(0, &self.times)?;
+        if times.windows(2).any(|pair| pair[0].1 > pair[1].1) {
+            return Err("its times go back");
+        }
+        Ok(times)
+    }
+
+    /// How long an object lives that a reference loads: each change of it, as the number of
+    /// references of this chunk before it and the milliseconds from there on. 0 is for ever. Empty
+    /// if the trace does not say. The error says what is wrong with the chunk.
+    pub fn times_to_live(&self) -> std::result::Result<Vec<(u32, i64)>, &'static str> {
+        let times = self.column_of_times(1, &self.times_to_live)?;
+        if times.iter().any(|(_, time)| *time < 0) {
+            return Err("a time to live is below 0");
+        }
+        Ok(times)
+    }
+
+    fn column_of_times(
+        &self,
+        column: usize,
+        written: &[(u32, i64)],
+    ) -> std::result::Result<Vec<(u32, i64)>, &'static str> {
+        let Some(range) = self.times_at[column].clone() else { return Ok(written.to_vec()) };
+        decode_times(&self.scratch.raw[range], self.references.len()).map_err(|malformed| malformed.0)
+    }
 }
 
-/// Decodes `raw`, but for the column of code: few ask for it. `chunk` has been restarted where the
-/// chunk before it ended, or at its index entry.
+/// Decodes `raw`, but for the columns of code and of times: few ask for them. `chunk` has been
+/// restarted where the chunk before it ended, or at its index entry.
 pub(crate) fn decode(raw: &[u8], chunk: &mut Chunk) -> Result<()> {
     let mut at = 0;
     let references = count(raw, &mut at, CHUNK_REFERENCES, "too many references")?;
@@ -222,8 +296,8 @@ pub(crate) fn decode(raw: &[u8], chunk: &mut Chunk) -> Result<()> {
     let new_pages = count(raw, &mut at, references, "more new pages than references")?;
     let events = count(raw, &mut at, CHUNK_EVENTS, "too many events")?;
     let planes = usize::from(flags & PLANES);
-    if flags & !(PLANES | ABSOLUTE | WRITES | CODE) != 0 || planes > 4 {
-        return Err(Malformed("unknown flags"));
+    if planes > 4 {
+        return Err(Malformed("more byte planes than an id has bytes"));
     }
     let pages = chunk.pages as usize + new_pages;
     if pages > MAX_PAGES as usize {
@@ -257,6 +331,11 @@ pub(crate) fn decode(raw: &[u8], chunk: &mut Chunk) -> Result<()> {
         }
         let event = decode_event(raw, &mut at, chunk.pages)?;
         chunk.events.push((position as u32, event));
+    }
+    for column in (0..TIMES.len()).filter(|column| flags & TIMES[*column] != 0) {
+        let length = count(raw, &mut at, raw.len(), "a column is cut off")?;
+        take(raw, &mut at, length)?;
+        chunk.times_at[column] = Some(at - length..at);
     }
     if flags & CODE != 0 {
         chunk.code_from = Some(at);

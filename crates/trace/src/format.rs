@@ -1,4 +1,4 @@
-//! The `.swt` format, versions 1 and 2: fixed header, chunks, index, metadata.
+//! The `.swt` format, versions 1 to 3: fixed header, chunks, index, metadata.
 //!
 //! # Why not PGTR
 //! PGTR, the recorder's stream, is one chain of differences between page *addresses*. That is right
@@ -47,6 +47,8 @@
 //!            bit 3: page ids are stored as they are, not as differences
 //!            bit 4: there is a column of write flags (there is none if nothing is written)
 //!            bit 5: there is a column of code, from version 2 on
+//!            bit 6: there is a column of times, from version 3 on
+//!            bit 7: there is a column of times to live, from version 3 on
 //! varint     number of pages first used in this chunk
 //! varint     number of events
 //! p * n      page ids: differences to the previous reference's id (0 before the first), zig-zag coded to
@@ -58,6 +60,12 @@
 //!              0 Alloc  address, length, kind      3 Map   first page, pages
 //!              1 Free   address                    4 Drop  first id, number of ids - 1
 //!              2 Mark   instructions, references   5 Move  id, page number
+//! times      if bit 6: varint bytes of the rest of the column; varint number of changes, at least 1; then
+//!            each change: varint references of this chunk before it, less those before the previous
+//!            change; the milliseconds from there on, as a zig-zag difference (0 before the first). Times
+//!            never go back.
+//! lives      if bit 7: the same, with the milliseconds that an object lives if it is loaded by a reference
+//!            from there on; 0: for ever
 //! code       if bit 5: varint number of changes, at least 1; then each change: varint references of this
 //!            chunk before it, less those before the previous change; varint number of the place (see
 //!            `Places` in the metadata) of the code that makes the references from there on. Those
@@ -73,6 +81,8 @@
 //! 1. The first. The payload of a chunk is one zstd frame.
 //! 2. The payload of a chunk may be several zstd frames, one after another. All of them together
 //!    are the raw chunk. And a chunk may have a column of code; the content checksum leaves it out.
+//! 3. A chunk may have columns of times and of times to live, for what depends on them; the content
+//!    checksum leaves them out.
 //!
 //! A file has the first version that says all that is in it, so that older readers refuse only what
 //! they cannot read.
@@ -85,10 +95,16 @@ use crate::{Error, Totals};
 pub const MAGIC: [u8; 8] = *b"\x89SWT\r\n\x1a\n";
 
 /// The latest version of the format. Files of all versions are read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The version of a file that needs no later one.
 pub(crate) const FIRST_VERSION: u32 = 1;
+
+/// The version that has chunks of several frames, and code.
+pub(crate) const CODE_VERSION: u32 = 2;
+
+/// The version that has times.
+pub(crate) const TIMES_VERSION: u32 = 3;
 
 /// Most references in a chunk.
 pub const CHUNK_REFERENCES: usize = 1 << 18;

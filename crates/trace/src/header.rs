@@ -107,6 +107,20 @@ pub struct Metadata {
     /// trace say nothing about memory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub whole_objects: bool,
+    /// When its first and its last reference were made, if it says when references were made
+    /// ([`Chunk::times`](crate::Chunk::times)). The writer fills this in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times: Option<Times>,
+}
+
+/// The times of a trace, in milliseconds of the clock of its source: of a log, what its column of
+/// times says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// The first.
+    pub first_ms: i64,
+    /// The last.
+    pub last_ms: i64,
 }
 
 /// The epochs of a trace that holds each page once for each epoch in which it was used. Behind each
@@ -274,6 +288,7 @@ impl Default for Metadata {
             places: None,
             tenants: None,
             whole_objects: false,
+            times: None,
         }
     }
 }

@@ -130,6 +130,12 @@ impl<I: Iterator<Item = Access>, S: Sink> Sink for Merging<'_, I, S> {
     fn code(&mut self, place: u32) {
         self.sink.code(place);
     }
+    fn time(&mut self, milliseconds: i64) {
+        self.sink.time(milliseconds);
+    }
+    fn time_to_live(&mut self, milliseconds: u64) {
+        self.sink.time_to_live(milliseconds);
+    }
     fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
         if page_number >= STREAM_PAGES {
             return Err(Error::no_room(page_number, STREAM_PAGES));

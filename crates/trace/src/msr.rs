@@ -8,8 +8,8 @@
 //! A line is a request: time (Windows file time), host, disk number, `Read` or `Write`, offset in
 //! bytes, size in bytes, response time. Every page that a request covers is one reference; a
 //! request of no bytes is none. Each disk of each host has pages of its own, of 4 KiB. Times are
-//! not kept. A first line with the names of the columns is skipped. (README of the distribution at
-//! SNIA IOTTA, set 388.)
+//! kept in milliseconds. A first line with the names of the columns is skipped. (README of the
+//! distribution at SNIA IOTTA, set 388.)
 
 use std::io::Read;
 
@@ -51,7 +51,8 @@ impl<S: Sink> Lines for Msr<'_, S> {
         if line.trim_ascii().is_empty() || (self.disks.is_empty() && line.starts_with(NAMES)) {
             return Ok(());
         }
-        let Request { disk, write, offset, bytes } = parse(line)?;
+        let Request { time, disk, write, offset, bytes } = parse(line)?;
+        self.accesses.time((time / 10_000) as i64);
         let number = self.disks.number(disk);
         self.accesses.request(number, offset, bytes, write)
     }
@@ -62,6 +63,8 @@ impl<S: Sink> Lines for Msr<'_, S> {
 }
 
 struct Request<'a> {
+    /// In units of 100 ns.
+    time: u64,
     /// Host and number, with the comma between.
     disk: &'a [u8],
     write: bool,
@@ -77,12 +80,13 @@ fn parse(line: &[u8]) -> Result<Request<'_>, &'static str> {
     if fields.next().is_some() {
         return Err("more than seven fields");
     }
-    decimal(time).ok_or("not a time in the first field")?;
+    let time = decimal(time).ok_or("not a time in the first field")?;
     decimal(disk).ok_or("not the number of a disk in the third field")?;
     decimal(response).ok_or("not a time in the seventh field")?;
     let mut commas = (0..line.len()).filter(|at| line[*at] == b',');
     let [before_host, _, after_disk] = [(); 3].map(|()| commas.next().expect("seven fields"));
     Ok(Request {
+        time,
         disk: &line[before_host + 1..after_disk],
         write: match kind {
             kind if kind.eq_ignore_ascii_case(b"read") => false,

@@ -5,7 +5,7 @@
 //!
 //! | bytes | what | |
 //! |-------|------|-|
-//! | 0..4  | time in seconds | not kept |
+//! | 0..4  | time in seconds | |
 //! | 4..12 | object | any number |
 //! | 12..16 | its size in bytes | |
 //! | 16..24 | number of the request that wants it next, signed | -1 or the largest number: none |
@@ -54,7 +54,7 @@ pub(crate) fn read<R: Read>(
         let left = rest.len();
         for (index, record) in records.iter().enumerate() {
             let offset = stream.offset() + (index * RECORD) as u64;
-            let (object, bytes, next) = decode(record);
+            let (time, object, bytes, next) = decode(record);
             let is_none = next == -1 || next == i64::MAX;
             if !is_none && u64::try_from(next).map_or(true, |next| next < request || next > MOST_REQUESTS) {
                 let place =
@@ -64,6 +64,7 @@ pub(crate) fn read<R: Read>(
                 return Err(Error::record(request, offset, reason));
             }
             let fresh = objects.len() as u64;
+            accesses.time(i64::from(time) * 1000);
             let number = *objects.entry(object).or_insert(fresh);
             accesses.access(number << OBJECT_SHIFT, bytes.max(1).into(), false).map_err(|refused| {
                 match refused {
@@ -89,10 +90,11 @@ pub(crate) fn read<R: Read>(
     }
 }
 
-/// Object, size, next request.
-fn decode(record: &[u8; RECORD]) -> (u64, u32, i64) {
-    let (object, size, next) = (&record[4..12], &record[12..16], &record[16..24]);
+/// Time, object, size, next request.
+fn decode(record: &[u8; RECORD]) -> (u32, u64, u32, i64) {
+    let (time, object, size, next) = (&record[..4], &record[4..12], &record[12..16], &record[16..24]);
     (
+        u32::from_le_bytes(time.try_into().expect("4 bytes")),
         u64::from_le_bytes(object.try_into().expect("8 bytes")),
         u32::from_le_bytes(size.try_into().expect("4 bytes")),
         i64::from_le_bytes(next.try_into().expect("8 bytes")),

@@ -253,10 +253,36 @@ impl Trace {
     /// Which code makes the references of a chunk, which is chunk `index` of this trace: see
     /// [`Chunk::code`].
     pub fn code(&self, index: usize, chunk: &Chunk) -> Result<Vec<(u32, u32)>, Error> {
-        chunk.code().map_err(|reason| {
-            let reason = format!("chunk {index}: {reason}");
-            Error::damaged(self.index[index].offset, reason).in_file(&self.name)
-        })
+        chunk.code().map_err(|reason| self.damaged_chunk(index, reason))
+    }
+
+    fn damaged_chunk(&self, index: usize, reason: &str) -> Error {
+        let reason = format!("chunk {index}: {reason}");
+        Error::damaged(self.index[index].offset, reason).in_file(&self.name)
+    }
+
+    /// When the references of a chunk were made, which is chunk `index` of this trace: see
+    /// [`Chunk::times`].
+    pub fn times(&self, index: usize, chunk: &Chunk) -> Result<Vec<(u32, i64)>, Error> {
+        chunk.times().map_err(|reason| self.damaged_chunk(index, reason))
+    }
+
+    /// How long objects live that the references of a chunk load, which is chunk `index` of this
+    /// trace: see [`Chunk::times_to_live`].
+    pub fn times_to_live(&self, index: usize, chunk: &Chunk) -> Result<Vec<(u32, i64)>, Error> {
+        chunk.times_to_live().map_err(|reason| self.damaged_chunk(index, reason))
+    }
+
+    /// Every change of the time, with the record that it begins at, in order; none if the trace has
+    /// no times. Decodes everything.
+    pub fn for_each_time(&self, each: &mut dyn FnMut(u64, i64)) -> Result<(), Error> {
+        let mut chunk = Chunk::new();
+        for index in (0..self.chunks()).filter(|_| self.header.metadata.times.is_some()) {
+            self.read_chunk(index, &mut chunk)?;
+            let times = self.times(index, &chunk)?;
+            times.iter().for_each(|(at, time)| each(chunk.first_record + u64::from(*at), *time));
+        }
+        Ok(())
     }
 
     /// Repeats what the program did into `sink`. `progress` is called after every chunk with the

@@ -87,6 +87,7 @@ enum Held {
     Free(u64),
     Mark(u64, u64),
     Map(u64, u64),
+    Time(i64),
 }
 
 impl<'a, S: Sink> Reducer<'a, S> {
@@ -155,10 +156,22 @@ impl<'a, S: Sink> Reducer<'a, S> {
         held.try_for_each(|(_, event)| event.hand_on(self.sink))
     }
 
+    /// Holds a time, in the place of another that no run has come after.
+    fn hold_time(&mut self, milliseconds: i64) {
+        let latest = self.time;
+        match self.held.last_mut() {
+            Some((at, Held::Time(time))) if *at == latest => *time = milliseconds,
+            _ => {
+                let now = self.tick();
+                self.held.push((now, Held::Time(milliseconds)));
+            }
+        }
+    }
+
     fn hold(&mut self, event: Held) -> Result<(), Error> {
         let now = self.tick();
         self.held.push((now, event));
-        if self.held.len() == HELD_EVENTS {
+        if self.held.len() >= HELD_EVENTS {
             self.end_run()?;
             self.end_epoch()?;
         }
@@ -173,6 +186,10 @@ impl Held {
             Self::Free(address) => sink.free(address),
             Self::Mark(instructions, references) => sink.mark(instructions, references),
             Self::Map(first_page, pages) => sink.map(first_page, pages),
+            Self::Time(milliseconds) => {
+                sink.time(milliseconds);
+                Ok(())
+            }
         }
     }
 }
@@ -185,8 +202,15 @@ impl<S: Sink> Sink for Reducer<'_, S> {
     fn code(&mut self, place: u32) {
         self.code = Some(place);
     }
+    fn time(&mut self, milliseconds: i64) {
+        self.hold_time(milliseconds);
+    }
     #[inline]
     fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {
+        if self.held.len() >= HELD_EVENTS {
+            self.end_run()?;
+            self.end_epoch()?;
+        }
         self.counts.references += 1;
         match &mut self.run {
             Some(run) if self.joins && run.page == page_number => run.write |= write,

@@ -9,6 +9,24 @@ use crate::{Chunk, Error, Event, Sink};
 use std::iter::Peekable;
 use std::ops::Range;
 
+/// What is true of the references from some place of a chunk on.
+enum Change {
+    Code(u32),
+    Time(i64),
+    TimeToLive(u64),
+}
+
+/// All changes of a chunk, by place.
+fn changes(chunk: &Chunk) -> Result<Vec<(u32, Change)>, &'static str> {
+    let code = chunk.code()?.into_iter().map(|(at, place)| (at, Change::Code(place)));
+    let times = chunk.times()?.into_iter().map(|(at, time)| (at, Change::Time(time)));
+    let lives = chunk.times_to_live()?;
+    let lives = lives.into_iter().map(|(at, time)| (at, Change::TimeToLive(time.max(0) as u64)));
+    let mut changes: Vec<_> = code.chain(times).chain(lives).collect();
+    changes.sort_by_key(|(at, _)| *at);
+    Ok(changes)
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
     /// The page number each page id has now.
@@ -28,28 +46,32 @@ impl Replay {
         // Ids of this chunk that have not been touched yet have a number already: a chunk that
         // names one too early comes out differently, which is for the caller to see.
         self.number.extend_from_slice(&chunk.new_pages);
-        let mut code = chunk.code().map_err(Err)?.into_iter().peekable();
+        let mut changes = changes(chunk).map_err(Err)?.into_iter().peekable();
         let mut done = 0;
         for (at, event) in &chunk.events {
-            self.references(chunk, done..*at as usize, &mut code, sink)?;
+            self.references(chunk, done..*at as usize, &mut changes, sink)?;
             done = *at as usize;
             self.event(event, sink)?;
         }
-        self.references(chunk, done..chunk.references.len(), &mut code, sink)
+        self.references(chunk, done..chunk.references.len(), &mut changes, sink)
     }
 
     fn references(
         &self,
         chunk: &Chunk,
         mut range: Range<usize>,
-        code: &mut Peekable<impl Iterator<Item = (u32, u32)>>,
+        changes: &mut Peekable<impl Iterator<Item = (u32, Change)>>,
         sink: &mut impl Sink,
     ) -> Result<(), Failure> {
         while !range.is_empty() {
-            while let Some((_, place)) = code.next_if(|(at, _)| *at as usize <= range.start) {
-                sink.code(place);
+            while let Some((_, change)) = changes.next_if(|(at, _)| *at as usize <= range.start) {
+                match change {
+                    Change::Code(place) => sink.code(place),
+                    Change::Time(milliseconds) => sink.time(milliseconds),
+                    Change::TimeToLive(milliseconds) => sink.time_to_live(milliseconds),
+                }
             }
-            let end = code.peek().map_or(range.end, |(at, _)| range.end.min(*at as usize));
+            let end = changes.peek().map_or(range.end, |(at, _)| range.end.min(*at as usize));
             for reference in &chunk.references[range.start..end] {
                 sink.reference(self.number[reference.page() as usize], reference.is_write()).map_err(Ok)?;
             }

@@ -8,9 +8,9 @@
 //! A line is a request: application-specific unit (a disk), logical block address, size in bytes,
 //! `R` or `W` in either case, time in seconds; further fields are optional, as is white space
 //! around a field. Blocks have 512 bytes. Every page that a request covers is one reference; a
-//! request of no bytes is none. Each unit has pages of its own, of 4 KiB. Times are not kept. (SPC
-//! Trace File Format Specification, revision 1.0.1, 2002, which leaves the block size to the
-//! trace's description: all those in circulation have 512.)
+//! request of no bytes is none. Each unit has pages of its own, of 4 KiB. Times are kept in
+//! milliseconds. (SPC Trace File Format Specification, revision 1.0.1, 2002, which leaves the block
+//! size to the trace's description: all those in circulation have 512.)
 
 use std::io::Read;
 
@@ -49,8 +49,11 @@ impl<S: Sink> Lines for Spc<'_, S> {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
-        let Request { unit, block, bytes, write } = parse(line)?;
+        let Request { unit, block, bytes, write, seconds } = parse(line)?;
         let offset = block.checked_mul(BLOCK_BYTES).ok_or("a block behind the end of any disk")?;
+        if let Some(seconds) = seconds {
+            self.accesses.time((seconds * 1000.0).round() as i64);
+        }
         self.accesses.request(unit, offset, bytes, write)
     }
 
@@ -64,6 +67,7 @@ struct Request {
     block: u64,
     bytes: u64,
     write: bool,
+    seconds: Option<f64>,
 }
 
 fn parse(line: &[u8]) -> Result<Request, &'static str> {
@@ -83,5 +87,6 @@ fn parse(line: &[u8]) -> Result<Request, &'static str> {
             b"W" | b"w" => true,
             _ => return Err("neither R nor W in the fourth field"),
         },
+        seconds: str::from_utf8(time).ok().and_then(|time| time.parse().ok()),
     })
 }

@@ -10,8 +10,10 @@ use zstd::bulk::Compressor;
 use crate::codec::Encoder;
 use crate::content::Content;
 use crate::format::{
-    self, CHUNK_EVENTS, CHUNK_REFERENCES, ChunkHead, FIRST_VERSION, FixedHeader, IndexEntry, VERSION,
+    self, CHUNK_EVENTS, CHUNK_REFERENCES, CODE_VERSION, ChunkHead, FIRST_VERSION, FixedHeader, IndexEntry,
+    TIMES_VERSION,
 };
+use crate::header::Times;
 use crate::pages::{Pages, Touch};
 use crate::payload::pack;
 use crate::{AllocKind, Chunk, Error, Event, Header, Metadata, PackedReference, Totals};
@@ -26,6 +28,16 @@ pub trait Sink {
     /// What follows is done by the code at this [place](crate::places).
     fn code(&mut self, place: u32) {
         let _ = place;
+    }
+    /// What follows happens at this time or later, in milliseconds of the clock of the source. A
+    /// time before the last one is taken for the last one.
+    fn time(&mut self, milliseconds: i64) {
+        let _ = milliseconds;
+    }
+    /// An object that one of the references that follow loads lives for so many milliseconds; 0 is
+    /// for ever.
+    fn time_to_live(&mut self, milliseconds: u64) {
+        let _ = milliseconds;
     }
     /// A reference to a page number.
     fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error>;
@@ -80,6 +92,15 @@ fn fitting(metadata: &mut Metadata) -> Vec<u8> {
     json
 }
 
+/// Notes a change at a place of a chunk; the last one at a place counts.
+fn change(changes: &mut Vec<(u32, i64)>, place: usize, value: i64) {
+    let now = place as u32;
+    match changes.last_mut() {
+        Some((at, last)) if *at == now => *last = value,
+        _ => changes.push((now, value)),
+    }
+}
+
 /// Those of a trace that is written again.
 impl From<&Totals> for EndTotals {
     fn from(totals: &Totals) -> Self {
@@ -119,6 +140,10 @@ pub struct Writer<W: Write + Seek> {
     objects: Objects,
     /// The place of the code that makes the references; `None` until one is told.
     code: Option<u32>,
+    /// The first time, and that of the next reference.
+    times: Option<(i64, i64)>,
+    /// How long an object lives that the next reference loads; 0 for ever. `None` until one is told.
+    time_to_live: Option<i64>,
     /// The page of the reference before; `None` at first.
     last_page: Option<u64>,
     raw: Vec<u8>,
@@ -171,6 +196,8 @@ impl<W: Write + Seek> Writer<W> {
             totals: Totals::default(),
             objects: Objects::default(),
             code: None,
+            times: None,
+            time_to_live: None,
             last_page: None,
             raw: Vec::new(),
             encoder: Encoder::new()?,
@@ -203,6 +230,24 @@ impl<W: Write + Seek> Writer<W> {
         match self.chunk.code.last_mut() {
             Some((at, last)) if *at == now => *last = place,
             _ => self.chunk.code.push((now, place)),
+        }
+    }
+
+    /// What follows happens at this time or later: see [`Sink::time`].
+    pub fn time(&mut self, milliseconds: i64) {
+        let (first, last) = self.times.unwrap_or((milliseconds, i64::MIN));
+        if milliseconds > last {
+            self.times = Some((first, milliseconds));
+            change(&mut self.chunk.times, self.chunk.references.len(), milliseconds);
+        }
+    }
+
+    /// How long objects live that are loaded from here on: see [`Sink::time_to_live`].
+    pub fn time_to_live(&mut self, milliseconds: u64) {
+        let milliseconds = i64::try_from(milliseconds).unwrap_or(i64::MAX);
+        if milliseconds != self.time_to_live.unwrap_or(0) {
+            self.time_to_live = Some(milliseconds);
+            change(&mut self.chunk.times_to_live, self.chunk.references.len(), milliseconds);
         }
     }
 
@@ -301,13 +346,23 @@ impl<W: Write + Seek> Writer<W> {
         if self.chunk.code.last().is_some_and(|(at, _)| *at as usize == self.chunk.references.len()) {
             self.chunk.code.pop(); // the next chunk begins with it
         }
+        // Likewise; and a chunk that holds only events has no times.
+        let references = self.chunk.references.len();
+        for times in [&mut self.chunk.times, &mut self.chunk.times_to_live] {
+            if times.last().is_some_and(|(at, _)| *at as usize == references) {
+                times.pop();
+            }
+        }
         self.content.chunk(&self.chunk);
         self.encoder.encode(&self.chunk, &mut self.raw);
         let hash = xxh3_64(&self.raw);
         self.payload.clear();
         let packed = pack(&mut self.compressor, &self.raw, self.encoder.ends(), &mut self.payload);
         if packed.map_err(Error::write)? || !self.chunk.code.is_empty() {
-            self.version = VERSION;
+            self.version = self.version.max(CODE_VERSION);
+        }
+        if !self.chunk.times.is_empty() || !self.chunk.times_to_live.is_empty() {
+            self.version = self.version.max(TIMES_VERSION);
         }
         let head = ChunkHead { payload: self.payload.len() as u32, raw: self.raw.len() as u32, hash };
         self.out.write_all(&head.encode()).map_err(Error::write)?;
@@ -325,6 +380,8 @@ impl<W: Write + Seek> Writer<W> {
         self.marked = self.marks;
         self.chunk.restart(self.records(), self.pages.ids());
         self.chunk.code.extend(self.code.map(|place| (0, place)));
+        self.chunk.times.extend(self.times.map(|(_, time)| (0, time)));
+        self.chunk.times_to_live.extend(self.time_to_live.map(|time| (0, time)));
         Ok(())
     }
 
@@ -353,6 +410,7 @@ impl<W: Write + Seek> Writer<W> {
         };
         let mut index = Vec::with_capacity(self.index.len() * IndexEntry::LENGTH);
         self.index.iter().for_each(|entry| entry.encode(&mut index));
+        self.metadata.times = self.times.map(|(first_ms, last_ms)| Times { first_ms, last_ms });
         let metadata = fitting(&mut self.metadata);
         let checksum = self.content.identity();
         let header = FixedHeader {
@@ -389,6 +447,12 @@ impl<W: Write + Seek> fmt::Debug for Writer<W> {
 impl<W: Write + Seek> Sink for Writer<W> {
     fn code(&mut self, place: u32) {
         Writer::code(self, place);
+    }
+    fn time(&mut self, milliseconds: i64) {
+        Writer::time(self, milliseconds);
+    }
+    fn time_to_live(&mut self, milliseconds: u64) {
+        Writer::time_to_live(self, milliseconds);
     }
     #[inline]
     fn reference(&mut self, page_number: u64, write: bool) -> Result<(), Error> {

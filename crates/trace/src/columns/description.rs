@@ -388,13 +388,13 @@ impl Column {
                     (rest, scale) = (place, factor.into());
                 }
             }
-            Role::Time => {
+            Role::Time | Role::Ttl => {
                 if let Some((place, divisor)) = value.rsplit_once('/') {
                     let divisor: u64 = divisor.trim().parse().map_err(|_| wrong("not a number after /"))?;
                     (rest, scale) = (place, 1.0 / divisor as f64);
                 }
             }
-            Role::Key | Role::Tenant | Role::Ttl | Role::Count => {}
+            Role::Key | Role::Tenant | Role::Count => {}
         }
         if scale == 0.0 || !scale.is_finite() {
             return Err(wrong("nothing can be counted in units of 0"));
