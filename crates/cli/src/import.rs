@@ -8,6 +8,7 @@ use crate::progress;
 use crate::talk::say;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -17,14 +18,22 @@ use sweephand_output::Output;
 use sweephand_results::grouped;
 use sweephand_sim::MemorySize;
 use sweephand_trace::columns::{Columns, KNOWN, KnownLog};
-use sweephand_trace::{Error, Format, ImportOptions, Irim, Metadata, Writer, import};
+use sweephand_trace::several::{Order, import_several};
+use sweephand_trace::{Error, Format, Header, ImportOptions, Irim, Metadata, Writer, import};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Trace or log to import, plain or compressed by gzip, xz, zstd, bzip2, lz4 or zip; - is
-    /// standard input
+    /// standard input. Several inputs, or a directory of them, are merged by time
     #[arg(value_name = "IN")]
     input: PathBuf,
+    /// Further inputs
+    #[arg(value_name = "IN")]
+    more: Vec<PathBuf>,
+    /// Read several inputs one after another, in the order in which they are named (those of a
+    /// directory by name), instead of merging them by time
+    #[arg(long)]
+    in_order: bool,
     /// Trace to write
     #[arg(short, long, value_name = "T", required_unless_present = "show")]
     output: Option<PathBuf>,
@@ -155,6 +164,7 @@ impl Args {
             "--page-size" => self.page_size.is_some(),
             "--whole-objects" => self.whole_objects,
             "--show" => self.show,
+            "--in-order" => self.in_order,
             "--window" => self.window > 0,
             "--irim" => self.irim.is_some(),
             _ => unreachable!("{option} is not in the table"),
@@ -196,6 +206,38 @@ impl Args {
         Ok(Some(columns))
     }
 
+    /// The inputs, with the files of directories in their place.
+    fn files(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        for input in [&self.input].into_iter().chain(&self.more) {
+            if !input.is_dir() {
+                files.push(input.clone());
+                continue;
+            }
+            let known = files.len();
+            for entry in fs::read_dir(input).with_context(|| input.display().to_string())? {
+                let path = entry.with_context(|| input.display().to_string())?.path();
+                let name = path.file_name().unwrap_or_default();
+                if path.is_file() && !name.as_encoded_bytes().starts_with(b".") {
+                    files.push(path);
+                }
+            }
+            files[known..].sort();
+            if files.len() == known {
+                bail!("{}: there is no file in this directory", input.display());
+            }
+        }
+        if files.len() > 1 && files.iter().any(|file| file == Path::new("-")) {
+            bail!("-: standard input cannot be one of several inputs; write it to a file first");
+        }
+        let mut seen = HashSet::new();
+        let is_known = |file: &&PathBuf| !seen.insert(file.canonicalize().unwrap_or((*file).clone()));
+        if let Some(twice) = files.iter().find(is_known) {
+            bail!("{}: is named twice", twice.display());
+        }
+        Ok(files)
+    }
+
     /// The input, its length, which is 0 if it is a pipe, and how to read it.
     fn open(&self, columns: Option<Columns>) -> anyhow::Result<(Box<dyn Read>, u64, ImportOptions)> {
         let options = ImportOptions {
@@ -220,15 +262,24 @@ impl Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     together::check(|option| args.has(option))?;
     let columns = args.columns()?;
+    let files = args.files()?;
+    if let (true, [_, ..]) = (args.show || args.irim.is_some(), &files[1..]) {
+        let option = if args.show { "--show" } else { "--irim" };
+        bail!("{option}: is for one input; there are {}", files.len());
+    }
+    let args = Args { input: files[0].clone(), ..args };
     let Some(output) = &args.output else {
         return show::run(&args, columns);
     };
-    let in_use: Vec<&Path> = [Some(&*args.input), args.columns_file()].into_iter().flatten().collect();
+    let in_use: Vec<&Path> = files.iter().map(|file| &**file).chain(args.columns_file()).collect();
     let out = Output::create(output, &in_use)?;
     if let Some(omega) = args.irim {
         return write_irim(&args.input, output, omega, out);
     }
     let mut writer = Writer::new(out, Metadata::default()).map_err(|error| error.in_output(output))?;
+    if files.len() > 1 {
+        return run_several(&args, &files, columns, output, writer);
+    }
     let (reader, length, options) = args.open(columns)?;
     // What is done is known in bytes read from the file, whatever they expand to.
     let bar = if length > 0 { progress::bar(length, "bytes") } else { indicatif::ProgressBar::hidden() };
@@ -237,6 +288,34 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     let (out, header) = imported.map_err(|error: Error| error.in_output(output))?;
     out.commit()?;
+    report(&header, output)
+}
+
+/// Merges several inputs, or reads one after another.
+fn run_several(
+    args: &Args,
+    files: &[PathBuf],
+    columns: Option<Columns>,
+    output: &Path,
+    mut writer: Writer<Output>,
+) -> anyhow::Result<ExitCode> {
+    let name = args.input.clone();
+    let format = args.format.format();
+    let options = ImportOptions { name, format, columns, window: args.window, ..ImportOptions::default() };
+    let length = files.iter().map(|file| fs::metadata(file).map_or(0, |metadata| metadata.len())).sum();
+    let bar = progress::bar(length, "bytes");
+    let order = if args.in_order { Order::OneAfterAnother } else { Order::ByTime };
+    let open = |file: &Path| -> io::Result<Box<dyn Read>> { Ok(Box::new(bar.wrap_read(File::open(file)?))) };
+    let imported = import_several(files, &open, order, &mut writer, &options, &mut |_| {});
+    let imported = imported.and_then(|end| writer.finish(end));
+    bar.finish_and_clear();
+    let (out, header) = imported.map_err(|error: Error| error.in_output(output))?;
+    out.commit()?;
+    report(&header, output)
+}
+
+/// Says what was imported.
+fn report(header: &Header, output: &Path) -> anyhow::Result<ExitCode> {
     let totals = &header.totals;
     let shown = output.display();
     say!(

@@ -13,6 +13,7 @@ mod awake;
 mod compare;
 mod completions;
 mod devices;
+mod export;
 mod generate;
 mod import;
 mod info;
@@ -69,6 +70,8 @@ enum Command {
     Import(import::Args),
     /// Make a synthetic trace
     Generate(generate::Args),
+    /// Write a trace in a format of others
+    Export(export::Args),
     /// Count the page faults of a trace under every policy, at every memory size
     Simulate(simulate::Args),
     /// Count page faults for every trace, policy and memory size of a plan, on all processors
@@ -157,6 +160,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         Command::Import(args) => import::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Simulate(args) if args.whole_objects => simulate_objects::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Simulate(args) => simulate::run(args),
         #[cfg(feature = "parquet")]
         Command::Sweep(args) => sweep::run(args, home),

@@ -119,6 +119,14 @@ pub enum Error {
         /// Which column is not there, and which are.
         reason: String,
     },
+    /// The trace has something that what was asked for cannot have.
+    #[error("{}{reason}", named(path))]
+    Unfit {
+        /// The trace.
+        path: PathBuf,
+        /// What that is, and what to do.
+        reason: String,
+    },
     /// A page number where the pages of another trace are to be.
     #[error(
         "{}touches page {page}: only pages below {limit} leave room for the pages of another trace",
@@ -239,6 +247,7 @@ impl Error {
         | Self::Record { path, .. }
         | Self::Line { path, .. }
         | Self::Columns { path, .. }
+        | Self::Unfit { path, .. }
         | Self::NoRoom { path, .. }
         | Self::TooManyPages { path }
         | Self::NoWrites { path }
@@ -247,6 +256,32 @@ impl Error {
         | Self::WholeObjects { path }) = &mut self;
         if path.as_os_str().is_empty() {
             name.clone_into(path);
+        }
+        self
+    }
+
+    /// Where in its input the error is, in bytes, if it is about a place.
+    pub(crate) fn place(&self) -> Option<u64> {
+        match self {
+            Self::Line { offset, .. }
+            | Self::Damaged { offset, .. }
+            | Self::Record { offset, .. }
+            | Self::Truncated { offset, .. } => Some(*offset),
+            _ => None,
+        }
+    }
+
+    /// The same error, of an input that begins so many lines and bytes into what was read.
+    pub(crate) fn moved_back(mut self, lines: u64, bytes: u64) -> Self {
+        if let Self::Line { line, .. } = &mut self {
+            *line -= lines;
+        }
+        if let Self::Line { offset, .. }
+        | Self::Damaged { offset, .. }
+        | Self::Record { offset, .. }
+        | Self::Truncated { offset, .. } = &mut self
+        {
+            *offset -= bytes;
         }
         self
     }
@@ -285,6 +320,10 @@ impl Error {
 
     pub(crate) fn columns(reason: String) -> Self {
         Self::Columns { path: PathBuf::new(), reason: escaped(reason) }
+    }
+
+    pub(crate) fn unfit(reason: String) -> Self {
+        Self::Unfit { path: PathBuf::new(), reason }
     }
 
     pub(crate) fn no_room(page: u64, limit: u64) -> Self {

@@ -2,6 +2,7 @@
 //!
 //! - [`Trace::open`] opens a trace of any format and gives chunks of references to dense page ids.
 //! - [`Writer`] takes page numbers and writes a trace. [`import()`] feeds it from other formats.
+//! - [`export`] writes traces in formats of others.
 //! - [`columns`] describes logs of requests (CSV, JSON lines, binary structs) so that they can be
 //!   imported.
 //! - [`generate`] makes reference strings. [`reduce`] makes them shorter.
@@ -42,6 +43,7 @@ mod content;
 pub mod drmemtrace;
 mod error;
 mod file_hash;
+pub mod export;
 pub mod fio;
 pub mod format;
 mod fuzz;
@@ -71,6 +73,7 @@ pub mod reduce;
 mod replay;
 pub mod sample;
 mod shown;
+pub mod several;
 pub mod spc;
 pub mod tenants;
 pub mod text;
@@ -84,7 +87,7 @@ pub use error::Error;
 pub use file_hash::{FileHasher, file_hash, read_pieces};
 #[doc(hidden)]
 pub use fuzz::{fuzz_input, fuzz_inputs, fuzz_reader};
-pub use header::{BECAME_ANOTHER, Epochs, Header, LargestChild, Metadata, Totals, Window};
+pub use header::{BECAME_ANOTHER, Epochs, Header, LargestChild, Metadata, Times, Totals, Window};
 pub use import::{Format, ImportOptions, import, import_trace};
 pub use imported::Progress;
 pub use interrupt::Interrupt;

@@ -39,6 +39,12 @@ pub fn pages_of(address: u64, length_bytes: u64, page_bytes: u64) -> RangeInclus
     address / page_bytes..=last_byte / page_bytes
 }
 
+/// Whether a trace is one of whole objects: the log that it was imported from has objects with
+/// sizes, and each reference is a request for all of one.
+pub fn is_of_whole_objects(trace: &Trace) -> bool {
+    trace.header().metadata.whole_objects
+}
+
 /// The objects of a trace in order of allocation. Decodes everything once.
 pub fn objects(trace: &Trace) -> Result<Vec<Object>, Error> {
     let mut objects: Vec<Object> = Vec::new();

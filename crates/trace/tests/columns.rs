@@ -102,7 +102,10 @@ fn times_give_a_rate_and_times_to_live_are_named() {
     let (_, header) = imported(log, columns("time=1/1000,key=2,ttl=3")).unwrap();
     assert_eq!(
         header.metadata.notes,
-        ["3 requests for 2 objects in 2 s, 2 a second", "times to live are ignored: only a policy evicts"]
+        [
+            "3 requests for 2 objects in 2 s, 2 a second",
+            "times to live are ignored: only whole objects expire, in a log with times"
+        ]
     );
 }
 

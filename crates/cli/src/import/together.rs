@@ -16,7 +16,7 @@ enum Rule {
 use Rule::{Needs, Without};
 
 /// Every rule: an option, how it stands to another, that one, and why.
-const RULES: [(&str, Rule, &str, &str); 13] = [
+const RULES: [(&str, Rule, &str, &str); 15] = [
     ("--columns", Without, "--format", "a format has its columns"),
     ("--header", Needs, "--columns", "formats know their first line"),
     ("--separator", Needs, "--columns", "formats know what separates their columns"),
@@ -27,6 +27,8 @@ const RULES: [(&str, Rule, &str, &str); 13] = [
     ("--show", Without, "--output", "it writes no trace"),
     ("--show", Without, "--window", "it shows every reference"),
     ("--show", Without, "--irim", "it writes no string"),
+    ("--in-order", Without, "--show", "it shows one input"),
+    ("--in-order", Without, "--irim", "a string is made of one trace"),
     ("--irim", Without, "--columns", "import the log first, and then the trace"),
     ("--irim", Without, "--format", "import the trace first, and then that"),
     ("--irim", Without, "--window", "a string holds no references"),

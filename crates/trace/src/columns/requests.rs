@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
 use super::description::{Column, Columns, ROLES, Role};
+use super::spool::Spool;
 use crate::accesses::Accesses;
 use crate::imported::Imported;
 use crate::lines::Refused;
@@ -14,6 +15,9 @@ use crate::{Error, Sink};
 
 /// A row cannot stand for more requests: in a log, a larger count is damage.
 pub(super) const MOST_COUNT: u64 = 1_000_000;
+
+/// No object lives longer: some 30,000 years. Further numbers are other things.
+const MOST_SECONDS: f64 = 1e12;
 
 /// Addresses that an object has to itself where objects have sizes: as many as a size can say.
 const OBJECT_SHIFT: u32 = 32;
@@ -130,6 +134,12 @@ pub(super) struct Requests<'a, S> {
     times: Option<(f64, f64)>,
     /// A key is a floating-point number that may stand for several whole ones.
     has_rounded_keys: bool,
+    /// Rows whose time is before that of an earlier row.
+    backward: u64,
+    /// The time of the row.
+    now: f64,
+    /// Where rows are kept.
+    spool: Option<&'a mut Spool>,
 }
 
 impl<'a, S: Sink> Requests<'a, S> {
@@ -160,10 +170,26 @@ impl<'a, S: Sink> Requests<'a, S> {
             deletions: 0,
             times: None,
             has_rounded_keys: false,
+            backward: 0,
+            now: 0.0,
+            spool: None,
         })
     }
 
+    /// Keeps the rows that are taken, for merging; nothing to keep them in otherwise.
+    pub(super) fn keep_in(&mut self, spool: &'a mut Spool) {
+        self.spool = Some(spool);
+    }
+
     pub(super) fn row(&mut self, row: &Row<'_>) -> Result<(), Refused> {
+        self.take(row)?;
+        if let Some(spool) = &mut self.spool {
+            spool.push(self.now, row).map_err(Error::from)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, row: &Row<'_>) -> Result<(), Refused> {
         if self.has[Role::Time as usize] {
             self.time(row[Role::Time as usize])?;
         }
@@ -188,6 +214,9 @@ impl<'a, S: Sink> Requests<'a, S> {
         } else {
             0
         };
+        if self.has[Role::Ttl as usize] && self.keeps_times_to_live() {
+            self.time_to_live(row[Role::Ttl as usize])?;
+        }
         self.requests += count;
         self.deletions += if op == Op::Delete { count } else { 0 };
         for _ in 0..count {
@@ -320,6 +349,35 @@ impl<'a, S: Sink> Requests<'a, S> {
             * self.scales[Role::Time as usize];
         let (first, last) = self.times.unwrap_or((time, time));
         self.times = Some((first.min(time), last.max(time)));
+        self.now = time;
+        self.backward += u64::from(time < last);
+        self.accesses.time((time * 1000.0).round() as i64);
+        Ok(())
+    }
+
+    /// Times to live are kept beside times, for whole objects.
+    fn keeps_times_to_live(&self) -> bool {
+        self.sizes.is_some() && self.has[Role::Time as usize]
+    }
+
+    /// Seconds that an object lives; none and 0 are for ever.
+    fn time_to_live(&mut self, value: Value<'_>) -> Result<(), Refused> {
+        let seconds = match value {
+            Value::Absent => Some(0.0),
+            Value::Number(number) => Some(number as f64),
+            Value::Real(number) | Value::Rounded(number) => Some(number),
+            Value::Text(text) => match text.trim_ascii() {
+                b"" | b"-" => Some(0.0),
+                text => str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok()),
+            },
+        };
+        let seconds = seconds.map(|seconds| seconds * self.scales[Role::Ttl as usize]);
+        let seconds = seconds
+            .filter(|seconds| (0.0..=MOST_SECONDS).contains(seconds))
+            .ok_or("not a number of seconds in the column of times to live")?;
+        // A time that is there does not become none.
+        let milliseconds = (seconds * 1000.0).round() as u64;
+        self.accesses.time_to_live(if seconds > 0.0 { milliseconds.max(1) } else { 0 });
         Ok(())
     }
 
@@ -360,6 +418,12 @@ impl<'a, S: Sink> Requests<'a, S> {
             }
         }
         notes.push(rows);
+        if self.backward > 0 {
+            let rows = count(self.backward, "row is", "rows are");
+            notes.push(format!(
+                "{rows} from before the row in front: their times are taken for the latest so far"
+            ));
+        }
         if self.deletions > 0 {
             notes.push(format!("{}: contents dropped", count(self.deletions, "deletion", "deletions")));
         }
@@ -370,8 +434,9 @@ impl<'a, S: Sink> Requests<'a, S> {
                     .to_owned(),
             );
         }
-        if self.has[Role::Ttl as usize] {
-            notes.push("times to live are ignored: only a policy evicts".to_owned());
+        if self.has[Role::Ttl as usize] && !self.keeps_times_to_live() {
+            notes
+                .push("times to live are ignored: only whole objects expire, in a log with times".to_owned());
         }
         let page_size = self.accesses.page_size();
         let pages_each = if self.has[Role::Key as usize] {

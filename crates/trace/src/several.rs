@@ -1,0 +1,222 @@
+//! Several inputs as one: merged by time, or read one after another.
+
+use crate::bytes::ByteStream;
+use crate::columns::{Columns, KnownLog, Several, have_times};
+use crate::import::{Input, convert};
+use crate::imported::{Imported, Progress};
+use crate::reduce::Reducer;
+use crate::{EndTotals, Error, Format, ImportOptions, Sink, Writer};
+use std::cell::RefCell;
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The order in which the references of several inputs come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// By time. Of references of the same moment, those of the input named first come first.
+    ByTime,
+    /// One input after another.
+    OneAfterAnother,
+}
+
+/// Inputs that a note names; the rest are counted.
+const NAMED: usize = 5;
+
+/// Reads several inputs of one kind into `writer`, as [`import`](crate::import()) reads one.
+/// `inputs` are their names, and `open` opens one.
+///
+/// # Errors
+/// An input cannot be read, is of another kind than the first, or has no times to merge by.
+pub fn import_several<'a, W: Write + Seek>(
+    inputs: &[PathBuf],
+    open: &dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
+    order: Order,
+    writer: &mut Writer<W>,
+    options: &ImportOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<EndTotals, Error> {
+    let mut imported = if options.window == 0 {
+        read(inputs, open, order, writer, options, progress)?
+    } else {
+        let mut reducer = Reducer::new(writer, options.window);
+        let mut imported = read(inputs, open, order, &mut reducer, options, progress)?;
+        let counts = reducer.finish()?;
+        imported.end.references.get_or_insert(counts.references);
+        imported.end.runs.get_or_insert(counts.runs);
+        imported.window = imported.window.max(options.window);
+        imported
+    };
+    let mut names: Vec<_> = inputs.iter().take(NAMED).map(|name| name.display().to_string()).collect();
+    if inputs.len() > NAMED {
+        names.push(format!("{} more", inputs.len() - NAMED));
+    }
+    let how = if order == Order::ByTime { "merged by time" } else { "one after another" };
+    imported.notes.push(format!("{} inputs, {how}: {}", inputs.len(), names.join(", ")));
+    imported.describe(writer.metadata_mut(), &options.name);
+    Ok(imported.end)
+}
+
+/// What all inputs are.
+enum Kind {
+    Columns(Columns),
+    Format(Format),
+}
+
+fn read<'a>(
+    inputs: &[PathBuf],
+    open: &dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
+    order: Order,
+    sink: &mut impl Sink,
+    options: &ImportOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Imported, Error> {
+    let mut kind = None;
+    let mut rows = Several::new()?;
+    for name in inputs {
+        let in_file = |error: Error| error.in_file(name);
+        let input = Input::new(open(name).map_err(|error| in_file(error.into()))?).map_err(in_file)?;
+        let columns = match (kind.take(), kind_of(&input, options).map_err(in_file)?) {
+            (None | Some(Kind::Columns(_)), Kind::Columns(columns)) => columns,
+            (None, Kind::Format(format)) if order == Order::OneAfterAnother => {
+                return chain(inputs, open, format, sink, options, progress);
+            }
+            (None, Kind::Format(_)) => return Err(in_file(no_times())),
+            _ => return Err(in_file(Error::unfit("is of another kind than the input before it".to_owned()))),
+        };
+        if order == Order::ByTime && !have_times(&columns) {
+            return Err(in_file(no_times()));
+        }
+        rows.keep(&columns, ByteStream::new(input.bytes()), progress).map_err(in_file)?;
+        kind = Some(Kind::Columns(columns));
+    }
+    match kind {
+        Some(Kind::Columns(columns)) => rows.merge(&columns, order == Order::ByTime, sink, progress),
+        _ => Err(Error::empty()),
+    }
+}
+
+fn no_times() -> Error {
+    let reason = "several inputs are merged by time, and this one has no column of times: name it, as in --columns \
+                  time=1, or read one input after another with --in-order";
+    Error::unfit(reason.to_owned())
+}
+
+fn kind_of(input: &Input<'_>, options: &ImportOptions) -> Result<Kind, Error> {
+    if input.is_native() {
+        return Err(Error::unfit(
+            "is a trace already; only logs and traces of other formats are merged".to_owned(),
+        ));
+    }
+    if let Some(columns) = &options.columns {
+        return Ok(Kind::Columns(columns.clone()));
+    }
+    if let Some(format) = options.format {
+        return Ok(Kind::Format(format));
+    }
+    match input.known_log().map(KnownLog::columns) {
+        Some(columns) => Ok(Kind::Columns(columns)),
+        None => Ok(Kind::Format(input.detect()?)),
+    }
+}
+
+/// Formats of lines that go on from one file to the next: places, in memory or on disks, mean the
+/// same in all of them.
+const OF_LINES: [Format; 6] =
+    [Format::Text, Format::Lackey, Format::Spc, Format::Msr, Format::Fio, Format::Blkparse];
+
+/// Reads inputs of lines as one stream.
+fn chain<'a>(
+    inputs: &[PathBuf],
+    open: &dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
+    format: Format,
+    sink: &mut impl Sink,
+    options: &ImportOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Imported, Error> {
+    if !OF_LINES.contains(&format) {
+        let reason = "several inputs of this format cannot be read as one; import them one by one";
+        return Err(Error::unfit(reason.to_owned()).in_file(&inputs[0]));
+    }
+    for name in inputs {
+        let in_file = |error: Error| error.in_file(name);
+        let input = Input::new(open(name).map_err(|error| in_file(error.into()))?).map_err(in_file)?;
+        match kind_of(&input, options).map_err(in_file)? {
+            Kind::Format(other) if other == format => {}
+            _ => return Err(in_file(Error::unfit("is of another kind than the first input".to_owned()))),
+        }
+    }
+    let begins = Rc::new(RefCell::new(Vec::new()));
+    let chain =
+        Chain { inputs, open, now: None, begins: Rc::clone(&begins), lines: 0, bytes: 0, last: b'\n' };
+    convert(format, ByteStream::new(chain), sink, false, progress).map_err(|error| {
+        let begins = begins.borrow();
+        let place = error.place();
+        match begins.iter().rev().find(|begin: &&Begin| place.is_none_or(|place| begin.bytes <= place)) {
+            Some(begin) => error.moved_back(begin.lines, begin.bytes).in_file(&inputs[begin.input]),
+            None => error,
+        }
+    })
+}
+
+/// Where an input begins in a chain.
+struct Begin {
+    input: usize,
+    lines: u64,
+    bytes: u64,
+}
+
+/// Inputs behind each other, each from the beginning of a line.
+struct Chain<'a, 'b> {
+    inputs: &'b [PathBuf],
+    open: &'b dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
+    /// What is being read.
+    now: Option<Box<dyn Read + 'a>>,
+    begins: Rc<RefCell<Vec<Begin>>>,
+    /// Lines ended, and bytes given, so far.
+    lines: u64,
+    bytes: u64,
+    last: u8,
+}
+
+impl Read for Chain<'_, '_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let given = match &mut self.now {
+                Some(input) => input.read(buffer)?,
+                None => {
+                    let number = self.begins.borrow().len();
+                    let Some(name) = self.inputs.get(number) else { return Ok(0) };
+                    let input = Input::new((self.open)(name)?)
+                        .map_err(|error| io::Error::other(error.to_string()))?;
+                    self.now = Some(Box::new(input.bytes()));
+                    self.begins.borrow_mut().push(Begin {
+                        input: number,
+                        lines: self.lines,
+                        bytes: self.bytes,
+                    });
+                    continue;
+                }
+            };
+            let given = match given {
+                0 if self.last == b'\n' => {
+                    self.now = None;
+                    continue;
+                }
+                // The last line of an input need not end.
+                0 => {
+                    buffer[0] = b'\n';
+                    1
+                }
+                given => given,
+            };
+            self.lines += buffer[..given].iter().filter(|byte| **byte == b'\n').count() as u64;
+            self.bytes += given as u64;
+            self.last = buffer[given - 1];
+            return Ok(given);
+        }
+    }
+}
