@@ -356,7 +356,7 @@ fn figure_3(lab: &Lab) -> Result<Report, Error> {
         report.notes.push(describe(workload, &trace));
         for policy in ["clock-pro", PRESET] {
             let results = lab.collapsed(&trace, &[policy], &[FIGURE_3_BLOCKS], 1)?;
-            let Trajectory { points } = &results[0][0].1;
+            let Trajectory { points, .. } = &results[0][0].1;
             let percent = |pages: usize| 100.0 * pages as f64 / FIGURE_3_BLOCKS as f64;
             let allocations = || points.iter().filter_map(|point| point.allocation);
             let cold: Vec<f64> =

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use sweephand_results::{Column, Field, SimulatedTrace, SimulationReport, SimulationRow, grouped};
 use sweephand_sim::{
-    DEFAULT_SEED, LruStack, MemorySize, SampleSize, Sampling, SamplingError, Sweep, SweepError,
+    DEFAULT_SEED, LruStack, MemorySize, SampleSize, Sampling, SamplingError, Sweep, SweepError, Warmup,
 };
 use sweephand_trace::{Chunk, Error};
 
@@ -73,6 +73,7 @@ pub(crate) fn simulate(
     collapse: bool,
     sample: Option<String>,
     sample_seed: Option<u64>,
+    warmup: Option<String>,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<PyColumn>, String)> {
@@ -86,6 +87,8 @@ pub(crate) fn simulate(
         ("memory", memory.join(",").into()),
         ("collapse", collapse.into()),
     ];
+    let warmup: Option<Warmup> = warmup.map(|warmup| warmup.parse().map_err(raise)).transpose()?;
+    options.extend(warmup.map(|warmup| ("warmup", warmup.to_string().into())));
     if let Some(Sampling { size, seed }) = &sampling {
         options.extend([("sample", size.to_string().into()), ("sample_seed", (*seed).into())]);
     }
@@ -99,17 +102,21 @@ pub(crate) fn simulate(
     // Everything that can be wrong before the first long run.
     let sweeps = traces.iter().map(|trace| sweep(trace, &policies, &sizes, sampling.as_ref()));
     let sweeps = sweeps.collect::<Result<Vec<_>, _>>().map_err(raise)?;
+    let start = |trace: &Arc<_>| warmup.map(|warmup| warmup.end(trace)).transpose();
+    let starts = traces.iter().map(start).collect::<Result<Vec<_>, _>>().map_err(raise)?;
     watch.total.store(traces.iter().map(|trace| trace.header().totals.records).sum(), Ordering::Relaxed);
     // Each cell is a piece of work, and one thread decodes the trace ahead of them.
     watch.work = sweeps.iter().map(|(sweep, _)| sweep.cells.len() + 1).max();
     for (trace, (sweep, _)) in traces.iter().zip(&sweeps) {
         sweep.note_on_small_memories(trace).map_or(Ok(()), |note| warn(py, note))?;
     }
-    for (trace, (sweep, words)) in traces.iter().zip(sweeps) {
-        let sweep = Sweep { collapse, interrupt: watch.interrupt.clone(), ..sweep };
+    for ((trace, (sweep, words)), start) in traces.iter().zip(sweeps).zip(starts) {
+        let cuts = start.iter().map(|start| start.records).collect();
+        let sweep = Sweep { collapse, cuts, interrupt: watch.interrupt.clone(), ..sweep };
         let before = watch.done.load(Ordering::Relaxed);
         let progress = |records| watch.done.store(before + records, Ordering::Relaxed);
         let mut described = SimulatedTrace::of(trace);
+        start.iter().for_each(|start| described.warmed_up(start));
         let rows = watch.over(py, || -> Result<Vec<SimulationRow>, SamplingError> {
             if let Some(sampling) = &sampling {
                 let estimates = sampling.run(trace, &sweep, &progress)?;
@@ -121,7 +128,11 @@ pub(crate) fn simulate(
             }
             let outcomes = sweep.run(trace, &progress)?;
             let cells = sweep.cells.iter().zip(&outcomes);
-            Ok(cells.map(|(cell, (outcome, _))| described.row(&cell.spec, cell.frames, outcome)).collect())
+            let rows = cells.map(|(cell, (outcome, series))| {
+                let counted = series.at_cuts.first().map_or(*outcome, |before| outcome.since(before));
+                described.row(&cell.spec, cell.frames, &counted)
+            });
+            Ok(rows.collect())
         });
         let rows =
             rows.and_then(|rows| rows.map_err(raise)).map_err(|error| policies.error(&watch, error))?;

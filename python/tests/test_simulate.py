@@ -104,6 +104,30 @@ def test_a_sample_is_that_of_the_command(tmp_path: Path) -> None:
         assert words in str(error.value)
 
 
+def test_a_warm_up_is_that_of_the_command(tmp_path: Path) -> None:
+    trace = sweephand.generate("zipf", pages=2000, references=10_000, output=tmp_path / "zipf.swt")
+    options = ["-p", "lru,clock", "-m", "20%,50%", "--format", "csv", "--warmup"]
+    for words, warmups in [("25%", ["25%", 0.25]), ("2500", [2500, np.int64(2500), "2500"])]:
+        rows = list(csv.DictReader(io.StringIO(command("simulate", trace.name, *options, words).stdout)))
+        for warmup in warmups:
+            table = sweephand.simulate(trace, ["lru", "clock"], [0.2, 0.5], warmup=warmup)
+            for column in ["references", "faults", "first_touch_faults", "warmup_faults", "evictions", "hand_steps"]:
+                assert [str(count) for count in table[column].to_pylist()] == [row[column] for row in rows]
+            assert table["references"].to_pylist() == [7500] * 4
+    origin = json.loads(table.schema.metadata[b"sweephand"])
+    assert origin["sweephand"]["warmup"] == "2500" and origin["traces"][0]["warmup"]["references"] == 2500
+    for arguments, words in [
+        ({"warmup": 10_000}, "leaves nothing to count"),
+        ({"warmup": -1}, "warmup -1: give references"),
+        ({"warmup": 1.5}, "warmup 1.5: give references"),
+        ({"warmup": "x"}, "warm-up 'x': "),
+        ({"warmup": 5, "sample": 0.5}, "warmup: not with a sample"),
+    ]:
+        with pytest.raises(SweephandError) as error:
+            sweephand.simulate(trace, "lru", "50%", **arguments)
+        assert words in str(error.value)
+
+
 def test_what_results_depend_on_goes_along(e1: Trace) -> None:
     table = sweephand.simulate(e1, "lru,clock:init=1", ["3p", "50%"], collapse=True)
     origin = json.loads(table.schema.metadata[b"sweephand"])

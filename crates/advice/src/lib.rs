@@ -7,6 +7,7 @@
 //! - [`FaultsInCode`] says at which lines of the program the faults are, and what to change there.
 //! - [`Leaders`] says which policy `auto` follows at each memory size.
 //! - [`Slowdown`] is the least memory in which the program is hardly slower, with limits to set.
+//! - [`OverTime`] says what is missed in each window of the trace.
 //! - [`Study`] adds what a report on the trace shows: faults by object and by line ([`CodeStudy`]),
 //!   distances, pictures.
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ mod curve_study;
 mod faults_in_code;
 mod leaders;
 mod object_study;
+mod over_time;
 mod pprof;
 mod request;
 mod seconds;
@@ -35,6 +37,7 @@ pub use curve_study::{CurveStudy, launcher, short_name};
 pub use faults_in_code::FaultsInCode;
 pub use leaders::{Leaders, LeadersAtSize};
 pub use object_study::{ObjectStudy, StudiedObject, StudiedPlace};
+pub use over_time::OverTime;
 pub use request::{POLICIES, RequestError, SIZES, check, sizes};
 pub use seconds::DeviceSeconds;
 pub use slowdown::{LeastMemory, Slowdown};

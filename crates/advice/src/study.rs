@@ -6,6 +6,7 @@ use crate::curve_study::CurveStudy;
 use crate::faults_in_code::{FaultsInCode, tables};
 use crate::leaders::Leaders;
 use crate::object_study::ObjectStudy;
+use crate::over_time::OverTime;
 use crate::seconds::DeviceSeconds;
 use rayon::join;
 use serde_json::Value;
@@ -36,6 +37,8 @@ pub struct Study {
     pub objects: ObjectStudy,
     /// What could be done about single objects.
     pub advice: Vec<ObjectAdvice>,
+    /// What is missed over time, at the size of the tables.
+    pub over_time: OverTime,
     /// Predicted seconds on each device that was asked for; see [`DeviceSeconds::of`].
     pub seconds: Vec<DeviceSeconds>,
 }
@@ -70,12 +73,14 @@ impl Study {
         if interrupt.is_raised() {
             return Err(SweepError::Interrupted);
         }
+        let over_time = OverTime::of(trace, &curves, &objects, interrupt)?;
         curves.notes.extend(objects.code.note());
         // What the recorder had to say, such as why Python's lines are not known.
         curves.notes.extend(trace.header().metadata.notes.iter().map(|note| format!("{note}.")));
         let picture = pictures(trace, &mut objects)?;
         progress(1.0);
-        Ok(Self { curves, distances: distances?, picture, objects, advice, seconds: Vec::new() })
+        let (distances, seconds) = (distances?, Vec::new());
+        Ok(Self { curves, distances, picture, objects, advice, over_time, seconds })
     }
 
     /// The tables of the report, for programs: faults by line, by object, the advice, and the
@@ -179,6 +184,20 @@ mod tests {
             "CLOCK loses a loop that does not fit, and so each page outside"
         );
         assert!(conclusion.enough.memory_pages > 40, "{:?}", conclusion.enough);
+    }
+
+    #[test]
+    fn miss_ratios_over_time_come_to_the_faults_of_the_curves() {
+        let study = study();
+        let OverTime { memory_pages, windows, miss_ratios } = &study.over_time;
+        let size = study.curves.curves.memory_pages.iter().position(|pages| pages == memory_pages).unwrap();
+        assert_eq!((windows.len(), miss_ratios.len()), (100, study.objects.policies.len()));
+        for ((_, ratios), policy) in miss_ratios.iter().zip(&study.objects.policies) {
+            let lengths = windows.windows(2).map(|pair| pair[1].references - pair[0].references);
+            let lengths = lengths.chain([2040 - windows[99].references]);
+            let faults: f64 = ratios.iter().zip(lengths).map(|(ratio, length)| ratio * length as f64).sum();
+            assert_eq!(faults.round() as u64, study.curves.curves.curves[*policy].faults[size]);
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod keeper;
 mod live;
 mod man;
 mod multiprogram;
+mod over_time;
 mod partition;
 mod plot;
 mod policies;
@@ -32,6 +33,7 @@ mod run;
 mod run_pid;
 mod run_tasks;
 mod simulate;
+mod simulate_misses;
 mod simulate_objects;
 #[cfg(feature = "parquet")]
 mod sweep;
@@ -68,10 +70,10 @@ enum Command {
     Info(info::Args),
     /// Convert a trace of another format to ours
     Import(import::Args),
-    /// Make a synthetic trace
-    Generate(generate::Args),
     /// Write a trace in a format of others
     Export(export::Args),
+    /// Make a synthetic trace
+    Generate(generate::Args),
     /// Count the page faults of a trace under every policy, at every memory size
     Simulate(simulate::Args),
     /// Count page faults for every trace, policy and memory size of a plan, on all processors
@@ -158,9 +160,9 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         Command::WatchKeeper(args) => keeper::keep_trace(args),
         Command::Info(args) => info::run(args),
         Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(&args),
         Command::Generate(args) => generate::run(args),
         Command::Simulate(args) if args.whole_objects => simulate_objects::run(&args),
-        Command::Export(args) => export::run(&args),
         Command::Simulate(args) => simulate::run(args),
         #[cfg(feature = "parquet")]
         Command::Sweep(args) => sweep::run(args, home),

@@ -1,6 +1,8 @@
 //! `sweephand simulate`: page faults by policy and memory size.
 
+use crate::over_time::OverTime;
 use crate::progress;
+use crate::simulate_misses::{EvictionsName, Misses};
 use crate::talk::say;
 use crate::time::{PagedBy, TimeOptions};
 use anyhow::{Context, anyhow, bail};
@@ -12,7 +14,7 @@ use sweephand_policy::registry::Spec;
 use sweephand_results::{Format, Measure, SimulatedTrace, SimulationReport};
 use sweephand_sim::{
     Cell, DEFAULT_POLICIES, DEFAULT_SEED, DEFAULT_SIZES, MemorySize, SampleSize, Sampling, Sweep, SweepError,
-    Trajectory,
+    Trajectory, Warmup, Windows,
 };
 use sweephand_trace::Trace;
 
@@ -34,6 +36,10 @@ pub(crate) struct Args {
     /// w-tinylfu. bound is below what any policy can reach
     #[arg(long, conflicts_with_all = ["collapse", "sample", "device", "trajectory"])]
     pub(crate) whole_objects: bool,
+    /// Count from there on: after so many references (100000), a share of them (20%), or a time of
+    /// the log that the trace was imported from (2h). What comes before fills memory
+    #[arg(long, value_name = "N|TIME|PERCENT", conflicts_with_all = ["sample", "device"])]
+    pub(crate) warmup: Option<Warmup>,
     /// Hide references that repeat the one before them from the policies (they still count)
     #[arg(long)]
     collapse: bool,
@@ -60,6 +66,21 @@ pub(crate) struct Args {
     /// Write the results to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Write what one policy at one memory size asks of the memory below it as a trace: its misses
+    /// as reads, evictions as writes. Simulate that trace for the second level of a cache
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["whole_objects", "sample", "device", "trajectory", "warmup"])]
+    misses: Option<PathBuf>,
+    /// Which evictions are written
+    #[arg(long, value_enum, value_name = "WHICH", default_value = "written", requires = "misses")]
+    evictions: EvictionsName,
+    /// Write what is missed in each window of the trace to a CSV file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sample", "device", "misses"])]
+    pub(crate) over_time: Option<PathBuf>,
+    /// Windows of --over-time: how many, of as many references each (100), or how long, by the
+    /// times of the log that the trace was imported from (1h)
+    #[arg(long, value_name = "N|TIME", default_value = "100", requires = "over_time")]
+    pub(crate) windows: Windows,
     /// Write the cold allocation of CLOCK-Pro, and which policy `auto` follows, over time to a CSV
     /// file
     #[arg(long, value_name = "FILE", conflicts_with = "device")]
@@ -141,6 +162,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(csv) = &mut trajectory {
         csv.write_record(TRAJECTORY_COLUMNS)?;
     }
+    let mut misses = match &args.misses {
+        Some(path) if args.traces.len() == 1 => Some(Misses::create(path, args.evictions, &in_use)?),
+        Some(_) => bail!("--misses: {} traces, and it is for one", args.traces.len()),
+        None => None,
+    };
+    let mut misses_out = None;
+    in_use.extend(args.misses.as_deref());
+    in_use.extend(args.trajectory.as_deref());
+    let over_time = args.over_time.as_deref();
+    let over_time = over_time.map(|path| OverTime::create(path, args.windows, false, &in_use));
+    let mut over_time = over_time.transpose()?;
     let has_one = |spec: &Spec| spec.name().starts_with("clock-pro") || spec.expert(0).is_some();
     if trajectory.is_some() && !specs.iter().any(has_one) {
         bail!(
@@ -176,7 +208,23 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         if let Some(note) = sweep.note_on_small_memories(&trace) {
             say!("sweephand: note: {note}");
         }
-        let sweep = Sweep { collapse: args.collapse, sample_records, ..sweep };
+        let start = args.warmup.map(|warmup| warmup.end(&trace)).transpose()?;
+        start.iter().for_each(|start| described.warmed_up(start));
+        let windows = over_time.as_ref().map(|over_time| over_time.windows(&trace)).transpose()?;
+        let windows = windows.unwrap_or_default();
+        let warmup = start.map(|start| start.records);
+        let mut cuts: Vec<u64> = windows.iter().map(|window| window.record).chain(warmup).collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let sweep = Sweep { collapse: args.collapse, sample_records, cuts, ..sweep };
+        if let Some(misses) = misses.take() {
+            let (outcome, out) = misses.write(&trace, &sweep)?;
+            let cell = &sweep.cells[0];
+            report.rows.push(described.row(&cell.spec, cell.frames, &outcome));
+            report.traces.push(described);
+            misses_out = Some(out);
+            continue;
+        }
         let bar = progress::bar(totals.records, "references");
         bar.set_message(described.trace.clone());
         let progress = |records| bar.set_position(records);
@@ -196,7 +244,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         } else {
             for (cell, (outcome, points)) in sweep.cells.iter().zip(&sweep.run(&trace, &progress)?) {
-                report.rows.push(described.row(&cell.spec, cell.frames, outcome));
+                let at = |record: u64| points.at_cuts[sweep.cuts.partition_point(|cut| *cut < record)];
+                let counted = warmup.map_or(*outcome, |warmup| outcome.since(&at(warmup)));
+                if let Some(over_time) = &mut over_time {
+                    let at_starts: Vec<_> = windows.iter().map(|window| at(window.record)).collect();
+                    let named = (&described.trace[..], &trace);
+                    over_time.write(named, cell, &windows, &at_starts, outcome)?;
+                }
+                report.rows.push(described.row(&cell.spec, cell.frames, &counted));
                 if let Some(file) = &mut trajectory {
                     write_trajectory(file, &described.trace, cell, points)?;
                 }
@@ -210,6 +265,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         csv.into_inner()
             .map_err(|error| anyhow!("the trajectory cannot be written: {}", error.error()))?
             .commit()?;
+    }
+    if let Some(misses) = misses_out {
+        misses.commit()?;
+    }
+    if let Some(over_time) = over_time {
+        over_time.commit()?;
     }
     out.commit()?;
     Ok(ExitCode::SUCCESS)
@@ -236,6 +297,9 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
         ("memory", json!(args.memory)),
         ("collapse", json!(args.collapse)),
     ];
+    if let Some(warmup) = args.warmup {
+        options.push(("warmup", json!(warmup.to_string())));
+    }
     if let Some(size) = args.sample {
         options.push(("sample", json!(size.to_string())));
         options.push(("sample_seed", json!(args.sample_seed)));

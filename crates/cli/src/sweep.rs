@@ -3,7 +3,7 @@
 
 use crate::talk::say;
 use crate::{Home, progress};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use std::io::{self, Write};
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -27,6 +27,10 @@ pub(crate) struct Args {
     /// How often to try a cell again that fails or ends its process
     #[arg(long, value_name = "N", default_value_t = 2)]
     retries: u32,
+    /// Count from there on in each trace: after so many references (100000), a share of them (20%),
+    /// or a time (2h), as with warmup in the plan
+    #[arg(long, value_name = "N|TIME|PERCENT")]
+    warmup: Option<String>,
     /// Remove results that are not, or no longer, in the plan
     #[arg(long)]
     prune: bool,
@@ -34,6 +38,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
     let plan = Plan::open(&args.plan)?;
+    let plan = plan
+        .with_warmup(args.warmup.as_deref())
+        .map_err(|reason| anyhow!("{}: {reason}", args.plan.display()))?;
     let traces = plan.traces()?;
     if let Some(trace) = traces.iter().find(|trace| is_url(&trace.location)) {
         bail!(

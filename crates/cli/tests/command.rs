@@ -34,6 +34,72 @@ fn csv_has_the_columns_that_other_tools_read() {
     );
 }
 
+/// What is counted behind a warm-up, beside an LRU that is written out here.
+#[test]
+fn a_warm_up_is_not_counted() {
+    let sandbox = Sandbox::new();
+    let mut random = 7u64;
+    let mut next = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random >> 33
+    };
+    let pages: Vec<u64> = (0..5_000).map(|_| next() % (2 << (next() % 8))).collect();
+    sandbox.write("pages.txt", pages.iter().map(|page| format!("{page}\n")).collect::<String>());
+    for (frames, warmup, behind) in [(3, "0", 0), (50, "20%", 1_000), (50, "4999", 4_999), (200, "13", 13)] {
+        let (mut memory, mut touched): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
+        let [mut faults, mut first, mut free, mut evictions] = [0; 4];
+        for (number, page) in pages.iter().enumerate() {
+            let counted = u64::from(number >= behind);
+            if let Some(place) = memory.iter().position(|other| other == page) {
+                memory.remove(place);
+            } else {
+                faults += counted;
+                if !touched.contains(page) {
+                    touched.push(*page);
+                    first += counted;
+                }
+                if memory.len() == frames {
+                    memory.pop();
+                    evictions += counted;
+                } else {
+                    free += counted;
+                }
+            }
+            memory.insert(0, *page);
+        }
+        let references = 5_000 - behind;
+        let ratio = 1.0 - faults as f64 / references as f64;
+        let distinct = touched.len();
+        let expected = format!(
+            "pages.txt,lru,{frames},{references},{distinct},{faults},{first},{free},{evictions},{ratio:.6},,0"
+        );
+        // One size, and several in one pass.
+        for memory in [format!("{frames}p"), format!("{frames}p,7p,8p,9p")] {
+            let csv = sandbox
+                .stdout(&format!("simulate pages.txt -p lru -m {memory} --warmup {warmup} --format csv"));
+            assert_eq!(csv.lines().nth(1).unwrap(), expected, "{warmup} {memory}");
+        }
+    }
+    let table = sandbox.stdout("simulate pages.txt -p lru -m 50p --warmup 20%");
+    assert!(table.contains("\ncounted from reference 1,001 on; those before it fill memory\n"), "{table}");
+    for (options, words) in [
+        ("--warmup 5000", "pages.txt: a warm-up of 5000 leaves nothing to count: there are 5000 references"),
+        ("--warmup 99.999%", "pages.txt: a warm-up of 99.999% leaves nothing to count"),
+        ("--warmup 1h", "pages.txt: a warm-up of 3600s: the trace has no times; give references"),
+        (
+            "--warmup 100%",
+            "error: invalid value '100%' for '--warmup <N|TIME|PERCENT>': warm-up '100%': a share",
+        ),
+        ("--warmup 1 --sample 50%", "error: the argument '--warmup <N|TIME|PERCENT>' cannot be used with"),
+        ("--warmup 1 --device ssd", "error: the argument '--warmup <N|TIME|PERCENT>' cannot be used with"),
+    ] {
+        let output = sandbox.run(&format!("simulate pages.txt -p lru -m 50p {options}"));
+        let error = text(&output.stderr);
+        assert!(error.trim_start_matches("sweephand: ").starts_with(words), "{error}");
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{options}");
+    }
+}
+
 #[test]
 fn a_sample_says_that_it_is_one() {
     let sandbox = Sandbox::new();

@@ -272,6 +272,7 @@ fn json_keeps_to_its_schema() {
     let commands = [
         ("simulate.json", "simulate loop.pt flat.txt -p opt,lru,clock-pro -m 20%,50% --format json"),
         ("simulate.json", "simulate zipf.swt -p opt,lru -m 20%,50% --sample 20% --format json"),
+        ("simulate.json", "simulate loop.pt flat.txt -p opt,lru -m 20%,50% --warmup 50% --format json"),
         ("simulate.json", "simulate loop.pt -p clock -m 50% --device ssd --native 1 --format json"),
         ("advise.json", "advise loop.pt --format json"),
         ("advise.json", "advise loop.pt --device ssd --native 1 --format json"),

@@ -266,6 +266,52 @@ fn a_changed_plan_reuses_what_it_can() {
 }
 
 #[test]
+fn a_warm_up_gives_the_counts_of_simulate_and_is_part_of_a_cell() {
+    let sandbox = Sandbox::new();
+    sandbox.run("generate zipf --pages 2000 --references 20k -o zipf.swt");
+    let plan = |lines: &str| {
+        let text = format!(
+            "traces = ['zipf.swt']\npolicies = ['lru,clock,opt']\nmemory = ['10%', '50%']\n{lines}\n"
+        );
+        sandbox.write("plan.toml", text);
+    };
+    let mut expected = Vec::new();
+    for (lines, option, as_simulated) in [
+        ("", "", ""),
+        ("warmup = '25%'", "", "--warmup 25%"),
+        ("", "--warmup 4000", "--warmup 4000"),
+        ("warmup = '4001'", "--warmup 4001", "--warmup 4001"),
+    ] {
+        plan(lines);
+        let summary = sandbox.stdout(&format!("sweep plan.toml -o out --workers 1 {option}"));
+        assert_eq!(number_before(&summary, "computed"), 6, "{lines} {option}");
+        let csv = sandbox
+            .stdout(&format!("simulate zipf.swt -p lru,clock,opt -m 10%,50% --format csv {as_simulated}"));
+        expected.extend(csv.lines().skip(1).map(str::to_string));
+        let mut lines = sandbox.lines("out");
+        lines.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(lines, expected);
+    }
+    for (lines, option, words) in [
+        ("warmup = '25%'", "--warmup 30%", "plan.toml: warmup: the plan has 25%; change it there"),
+        ("warmup = '100%'", "", "plan.toml: warmup: warm-up '100%': a share is from 0% up"),
+        ("sample = '50%'", "--warmup 30%", "plan.toml: warmup: not with a sample"),
+        ("", "--warmup 1MiB", "plan.toml: warmup: warm-up '1MiB': write references"),
+    ] {
+        plan(lines);
+        let error = sandbox.error(&format!("sweep plan.toml -o out {option}"));
+        assert!(error.starts_with(words), "{error}");
+    }
+    // How many references a trace has is seen when it is opened.
+    plan("warmup = '20000'");
+    let output = sandbox.run("sweep plan.toml -o out --retries 0");
+    let summary = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{summary}");
+    assert!(summary.contains("zipf.swt: a warm-up of 20000 leaves nothing to count"), "{summary}");
+}
+
+#[test]
 fn a_sample_gives_the_estimates_of_simulate_and_is_part_of_a_cell() {
     let sandbox = Sandbox::new();
     sandbox.run("generate zipf --pages 20000 --references 200k -o zipf.swt");

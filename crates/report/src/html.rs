@@ -6,6 +6,7 @@
 use crate::distance_chart::{self, DistanceChart};
 use crate::fault_chart::{self, FaultChart, Frame, heading};
 use crate::ink::{Medium, colours};
+use crate::line_chart::{ChartLine, LineChart, lines};
 use crate::map_chart::{Layers, data_uri};
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
@@ -13,8 +14,8 @@ use serde::Serialize;
 use serde_json::json;
 use std::collections::HashMap;
 use sweephand_advice::{
-    DeviceSeconds, Flame, Leaders, LeadersAtSize, SLACK, Sentences, StudiedLine, StudiedObject, StudiedPlace,
-    Study, WORTH_IT, percent,
+    DeviceSeconds, Flame, Leaders, LeadersAtSize, OverTime, SLACK, Sentences, StudiedLine, StudiedObject,
+    StudiedPlace, Study, WORTH_IT, percent,
 };
 use sweephand_results::{bytes, grouped};
 use sweephand_trace::objects::Object;
@@ -83,6 +84,7 @@ struct Section {
     flame: Option<FlameGraph>,
     /// The memory size of these tables.
     at: String,
+    over_time: HashMap<&'static str, String>,
     distances: HashMap<&'static str, String>,
     /// A note on the references that the reuse distances do not include.
     left_out: Option<String>,
@@ -281,6 +283,7 @@ fn section(study: &Study) -> Section {
         seconds: study.seconds.iter().map(|of| seconds_table(study, of)).collect(),
         advice: study.advice.iter().map(|advice| advice.text.clone()).collect(),
         flame: flame_graph(study),
+        over_time: over_time(study),
         at: heading(curves, study.objects.size).trim_start_matches("faults at ").to_string(),
         distances: variants(distance_chart, distance_chart::table(&study.distances, page_bytes)),
         left_out: (left_out > 0).then(|| {
@@ -292,6 +295,30 @@ fn section(study: &Study) -> Section {
         }),
         origin: format!("{}, checksum {}, {} records", trace.trace, trace.checksum, grouped(trace.records)),
     }
+}
+
+/// Miss ratios over time, at two widths.
+fn over_time(study: &Study) -> HashMap<&'static str, String> {
+    let OverTime { windows, miss_ratios, .. } = &study.over_time;
+    let has_times = windows.iter().all(|window| window.start_ms.is_some());
+    let starts = windows.iter().map(|window| match window.start_ms {
+        Some(start) if has_times => start as f64 / 1000.0,
+        _ => window.references as f64,
+    });
+    let line = |(policy, ratios): &(String, Vec<f64>)| ChartLine {
+        name: policy.clone(),
+        points: starts.clone().zip(ratios).map(|(start, ratio)| (start, 100.0 * ratio)).collect(),
+        published: Vec::new(),
+    };
+    let chart = LineChart {
+        name: format!("miss ratio over time, {}", study.curves.name),
+        x: if has_times { "seconds" } else { "references" }.to_string(),
+        y: "faults, % of the references".to_string(),
+        logarithmic: false,
+        lines: miss_ratios.iter().map(line).collect(),
+    };
+    let draw = |frame| lines(&chart, frame, Medium::Html);
+    HashMap::from([("wide", draw(Frame::WIDE)), ("narrow", draw(Frame::NARROW))])
 }
 
 fn leaders_table(leaders: &Leaders, page_bytes: u64) -> LeadersTable {

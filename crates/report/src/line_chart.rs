@@ -32,7 +32,15 @@ pub struct LineChart {
 
 /// Draws lines as an SVG. Published points are rings in the colour of their line.
 pub fn plot_lines(chart: &LineChart) -> String {
-    let Frame { width, height, letters } = Frame::WIDE;
+    lines(chart, Frame::WIDE, Medium::File)
+}
+
+/// A line with more points than this has no dots on them.
+const MOST_DOTS: usize = 40;
+
+/// The same in a frame, for a medium.
+pub(crate) fn lines(chart: &LineChart, frame: Frame, medium: Medium) -> String {
+    let Frame { width, height, letters } = frame;
     let (top, bottom) = (44.0, height - 40.0);
     let every = || chart.lines.iter().flat_map(|line| line.points.iter().chain(&line.published));
     let least_x = every().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
@@ -50,7 +58,7 @@ pub fn plot_lines(chart: &LineChart) -> String {
     };
     let place = |(at, value): &(f64, f64)| (x.place(*at), y.place(*value));
 
-    let mut canvas = Canvas::new(Medium::File);
+    let mut canvas = Canvas::new(medium);
     for (place, text) in &y_ticks {
         canvas.line((left, *place), (right, *place), RULE, "");
         canvas.text((left - 6.0, place + 4.0), letters, Anchor::End, MUTED, text, "");
@@ -66,7 +74,8 @@ pub fn plot_lines(chart: &LineChart) -> String {
     for (index, line) in chart.lines.iter().enumerate() {
         let stroke = Stroke::of_line(index, false);
         canvas.curve(&line.points.iter().map(place).collect::<Vec<_>>(), stroke, "");
-        line.points.iter().for_each(|point| canvas.dot(place(point), 2.6, stroke, ""));
+        let dots = if line.points.len() <= MOST_DOTS { &line.points[..] } else { &[] };
+        dots.iter().for_each(|point| canvas.dot(place(point), 2.6, stroke, ""));
         for point in &line.published {
             canvas.ring(place(point), 6.5, stroke);
             published = true;

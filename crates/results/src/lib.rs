@@ -44,7 +44,9 @@ pub use multiprogram::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
 pub use objects::{ObjectsFormat, ObjectsReport, ObjectsRow, ObjectsTrace};
 pub use partition::{PartitionFormat, PartitionReport, PartitionRow};
 pub use policies::PolicyListing;
-pub use simulation::{Format, Measure, SimulatedSample, SimulatedTrace, SimulationReport, SimulationRow};
+pub use simulation::{
+    Format, Measure, SimulatedSample, SimulatedTrace, SimulatedWarmup, SimulationReport, SimulationRow,
+};
 #[cfg(feature = "parquet")]
 pub use sweep::{CellColumns, SweepRow};
 pub use table::Table;

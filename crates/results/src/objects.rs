@@ -36,6 +36,10 @@ pub struct ObjectsRow {
     pub passed: Option<u64>,
     /// Objects evicted. `None` for the bound.
     pub evictions: Option<u64>,
+    /// Misses of objects that were in the cache, but whose time to live was over; `Some(None)` for
+    /// the bound, and `None` if no object of the trace has a time to live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expired: Option<Option<u64>>,
 }
 
 impl ObjectsRow {
@@ -53,6 +57,9 @@ impl ObjectsRow {
         ("passed", Field::OptionalCount(|row| row.passed)),
         ("evictions", Field::OptionalCount(|row| row.evictions)),
     ];
+
+    /// The column behind them, if objects have times to live.
+    pub const EXPIRED: Column<Self> = ("expired", Field::OptionalCount(|row| row.expired.flatten()));
 }
 
 /// What the rows on one trace have in common.
@@ -70,11 +77,18 @@ pub struct ObjectsTrace {
     pub objects: u64,
     /// Their bytes, each object counted once.
     pub object_bytes: u64,
+    /// Requests before counting began, if that was not at the beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup_requests: Option<u64>,
+    /// Whether objects have times to live.
+    #[serde(skip)]
+    expire: bool,
 }
 
 impl ObjectsTrace {
-    /// What there is in a trace, under the name that it was given by.
-    pub fn new(name: String, trace: &Trace, totals: &SizedTotals) -> Self {
+    /// What there is in a trace, under the name that it was given by, and how many requests of it
+    /// were a warm-up.
+    pub fn new(name: String, trace: &Trace, totals: &SizedTotals, warmup_requests: Option<u64>) -> Self {
         Self {
             trace: name,
             checksum: format!("{:016x}", trace.header().checksum),
@@ -82,24 +96,28 @@ impl ObjectsTrace {
             requested_bytes: totals.requested_bytes,
             objects: totals.objects,
             object_bytes: totals.object_bytes,
+            warmup_requests,
+            expire: totals.expire,
         }
     }
 
-    /// The row of an outcome.
+    /// The row of an outcome: that of the part that was counted.
     pub fn row(&self, policy: &str, memory_bytes: u64, outcome: &SizedOutcome) -> ObjectsRow {
+        let SizedOutcome { requests, requested_bytes, .. } = *outcome;
         let ratio = |part: u64, of: u64| (part as f64 / of.max(1) as f64 * 1e6).round() / 1e6;
         ObjectsRow {
             trace: self.trace.clone(),
             policy: policy.to_string(),
             memory_bytes,
-            requests: self.requests,
+            requests,
             misses: outcome.misses,
-            miss_ratio: ratio(outcome.misses, self.requests),
-            requested_bytes: self.requested_bytes,
+            miss_ratio: ratio(outcome.misses, requests),
+            requested_bytes,
             missed_bytes: outcome.missed_bytes,
-            byte_miss_ratio: ratio(outcome.missed_bytes, self.requested_bytes),
+            byte_miss_ratio: ratio(outcome.missed_bytes, requested_bytes),
             passed: outcome.passed,
             evictions: outcome.evictions,
+            expired: if self.expire { Some(outcome.expired) } else { None },
         }
     }
 }
@@ -135,13 +153,25 @@ pub enum ObjectsFormat {
 impl ObjectsReport {
     /// What the results depend on besides the traces: version, options, conventions.
     pub fn header(options: impl IntoIterator<Item = (&'static str, Value)>) -> Map<String, Value> {
-        let conventions = json!({
+        let mut conventions = json!({
             "misses": "requests for objects that are not in the cache, first requests among them",
             "missed_bytes": "bytes of the objects that missed, whole",
             "sizes": "an object that is requested with another size is a new object",
             "percentages_of_memory": "of the bytes of all objects, each counted once with its last size",
             "bound": "no policy has fewer misses, and none has fewer missed bytes; one policy may reach neither",
         });
+        let options: Vec<_> = options.into_iter().collect();
+        conventions["expired"] = json!(
+            "misses of objects that were in the cache, but whose time to live was over; it begins when the \
+             object comes in, and anew when a request writes it; an expired object keeps its room until it \
+             is requested again or evicted; missing if no object has a time to live"
+        );
+        if options.iter().any(|(name, _)| *name == "warmup") {
+            conventions["warmup"] = json!(
+                "requests before it fill the cache, and no column counts them; the bound is that of the \
+                 requests behind it, over all states that the cache may be in by then"
+            );
+        }
         header(options, conventions)
     }
 
@@ -150,12 +180,19 @@ impl ObjectsReport {
         match format {
             ObjectsFormat::Table { bytes } => self.write_tables(bytes, out),
             ObjectsFormat::Csv => {
-                write_csv(self.rows.iter().map(|row| named(&ObjectsRow::COLUMNS, row)), out)
+                let columns = self.columns();
+                write_csv(self.rows.iter().map(|row| named(&columns, row)), out)
             }
             ObjectsFormat::Json => write_json(self, out),
             #[cfg(feature = "parquet")]
-            ObjectsFormat::Parquet => crate::parquet::write(&ObjectsRow::COLUMNS, &self.rows, out),
+            ObjectsFormat::Parquet => crate::parquet::write(&self.columns(), &self.rows, out),
         }
+    }
+
+    /// The columns of its rows, in order.
+    fn columns(&self) -> Vec<Column<ObjectsRow>> {
+        let expired = self.rows.iter().any(|row| row.expired.is_some()).then_some(ObjectsRow::EXPIRED);
+        ObjectsRow::COLUMNS.into_iter().chain(expired).collect()
     }
 
     fn write_tables(&self, of_bytes: bool, mut out: impl Write) -> io::Result<()> {
@@ -171,10 +208,27 @@ impl ObjectsReport {
                 grouped(trace.objects),
                 bytes(trace.object_bytes)
             )?;
+            if let Some(warmup) = trace.warmup_requests {
+                writeln!(
+                    out,
+                    "counted from request {} on; those before it fill the cache",
+                    grouped(warmup + 1)
+                )?;
+            }
             let heading =
                 if of_bytes { "bytes missed, % of the bytes requested" } else { "misses, % of the requests" };
             writeln!(out, "{heading}:\n")?;
             write!(out, "{}", self.table(trace, of_bytes))?;
+            let rows = self.rows.iter().filter(|row| row.trace == trace.trace);
+            let expired = rows.filter_map(|row| row.expired.flatten());
+            if let Some((least, most)) = expired.clone().min().zip(expired.max()) {
+                writeln!(
+                    out,
+                    "\n{} to {} of the misses in each cell are of objects that had expired.",
+                    grouped(least),
+                    grouped(most)
+                )?;
+            }
         }
         Ok(())
     }

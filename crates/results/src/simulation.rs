@@ -6,7 +6,7 @@ use crate::{Table, bytes, grouped};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
-use sweephand_sim::{Estimate, Estimates, MeasuredError, Outcome, PagingTime};
+use sweephand_sim::{CountingStart, Estimate, Estimates, MeasuredError, Outcome, PagingTime};
 use sweephand_trace::Trace;
 
 /// One policy with one memory size on one trace. The fields are the columns of the CSV, in this
@@ -120,6 +120,20 @@ pub struct SimulatedTrace {
     /// The sample that was simulated, if not all of it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<SimulatedSample>,
+    /// What came before counting began, if that was not at the beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<SimulatedWarmup>,
+}
+
+/// The part of a trace that filled memory before anything was counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct SimulatedWarmup {
+    /// References kept in it.
+    pub records: u64,
+    /// References that the program made in it.
+    pub references: u64,
+    /// Instructions in it, where known.
+    pub instructions: Option<u64>,
 }
 
 /// The sample of a trace's pages that was simulated.
@@ -148,7 +162,25 @@ impl SimulatedTrace {
             instructions: header.totals.instructions,
             window: header.metadata.window,
             sample: None,
+            warmup: None,
         }
+    }
+
+    /// Notes where counting began.
+    pub fn warmed_up(&mut self, start: &CountingStart) {
+        let CountingStart { records, references, instructions } = *start;
+        self.warmup = Some(SimulatedWarmup { records, references, instructions });
+    }
+
+    /// References that were counted.
+    fn counted_references(&self) -> u64 {
+        self.references.saturating_sub(self.warmup.map_or(0, |warmup| warmup.references))
+    }
+
+    /// Instructions that were counted, where known.
+    fn counted_instructions(&self) -> Option<u64> {
+        let before = self.warmup.map_or(Some(0), |warmup| warmup.instructions)?;
+        Some(self.instructions?.saturating_sub(before))
     }
 
     /// Notes which sample was simulated.
@@ -169,22 +201,22 @@ impl SimulatedTrace {
         }
     }
 
-    /// The row of an outcome.
+    /// The row of an outcome: that of the part that was counted.
     pub fn row(&self, policy: impl ToString, frames: usize, outcome: &Outcome) -> SimulationRow {
         let share = |of: u64| (of > 0).then(|| outcome.faults as f64 / of as f64);
         SimulationRow {
             trace: self.trace.clone(),
             policy: policy.to_string(),
             memory_pages: frames as u64,
-            references: self.references,
+            references: self.counted_references(),
             distinct_pages: self.distinct_pages,
             faults: outcome.faults,
             first_touch_faults: outcome.first_touch_faults,
             warmup_faults: outcome.warmup_faults,
             evictions: outcome.evictions,
-            hit_ratio: share(self.references).map(|share| six_decimals(1.0 - share)),
+            hit_ratio: share(self.counted_references()).map(|share| six_decimals(1.0 - share)),
             faults_per_million_instructions: self
-                .instructions
+                .counted_instructions()
                 .and_then(share)
                 .map(|faults| six_decimals(1e6 * faults)),
             hand_steps: outcome.hand_steps,
@@ -259,6 +291,14 @@ impl SimulationReport {
                  memory is what the policy has, the pager's own not included"
             );
         }
+        if options.iter().any(|(name, _)| *name == "warmup") {
+            conventions["warmup"] = json!(
+                "references before it fill memory, and no column counts them or their faults; a page \
+                 that is touched in it has had its first touch; distinct_pages are those of the whole \
+                 trace; warmup_faults are, as ever, faults taken while a frame was free, here behind \
+                 the warm-up"
+            );
+        }
         if options.iter().any(|(name, _)| *name == "sample") {
             conventions["sample"] = json!(
                 "counts are those of the sampled pages in a memory smaller in proportion, divided by \
@@ -330,6 +370,13 @@ impl SimulationReport {
                     grouped(sample.of_pages),
                     100.0 * sample.pages as f64 / sample.of_pages as f64,
                     grouped(sample.records)
+                )?;
+            }
+            if let Some(warmup) = &trace.warmup {
+                writeln!(
+                    out,
+                    "counted from reference {} on; those before it fill memory",
+                    grouped(warmup.references + 1)
                 )?;
             }
             writeln!(out, "{}:\n", measure.heading())?;

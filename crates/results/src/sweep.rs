@@ -32,6 +32,9 @@ pub struct CellColumns {
     /// Its seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_seed: Option<u64>,
+    /// The warm-up as the plan has it: `20%`; `None` where counting began with the trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<String>,
     /// The hash of the trace's file: `xxh3:…` or `sha256:…`.
     pub trace_hash: String,
     /// The version of Sweephand that computed it.
@@ -44,11 +47,12 @@ pub struct CellColumns {
 
 impl CellColumns {
     /// Its columns, in order.
-    pub const COLUMNS: [Column<Self>; 8] = [
+    pub const COLUMNS: [Column<Self>; 9] = [
         ("memory", Field::Text(|row| &row.memory)),
         ("window", Field::Count(|row| row.window)),
         ("sample", Field::OptionalText(|row| row.sample.as_deref())),
         ("sample_seed", Field::OptionalCount(|row| row.sample_seed)),
+        ("warmup", Field::OptionalText(|row| row.warmup.as_deref())),
         ("trace_hash", Field::Text(|row| &row.trace_hash)),
         ("version", Field::Text(|row| &row.version)),
         ("seconds", Field::Ratio(|row| row.seconds)),
@@ -115,6 +119,7 @@ mod tests {
             window: 13,
             sample: None,
             sample_seed: None,
+            warmup: None,
             trace_hash: "xxh3:14".into(),
             version: "15".into(),
             seconds: 0.1 + 0.2,
@@ -126,6 +131,7 @@ mod tests {
     fn sampled(mut row: SweepRow) -> SweepRow {
         (row.simulation.sampled_pages, row.simulation.hit_ratio_error) = (Some(16), Some(0.17));
         (row.cell.sample, row.cell.sample_seed) = (Some("18%".into()), Some(19));
+        row.cell.warmup = Some("20%".into());
         row
     }
 

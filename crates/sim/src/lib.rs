@@ -9,9 +9,11 @@
 //!   and dynamically for each chunk.
 //! - [`Sweep`] runs many engines in parallel. It can count by class of reference; [`attribute`]
 //!   counts by object.
+//! - [`Warmup`] says where counting begins. [`Windows`] cut a trace for series over time.
 //! - [`Future`] holds the next uses, for offline policies.
 //! - An [`Observer`] watches a simulation. Simulations without one do not pay for it.
 //!   [`RefaultObserver`] measures refault distances.
+//! - [`write_misses`] writes what a memory asks of the memory below it as a trace.
 //! - [`simulate_sized`] simulates caches of whole objects that have different sizes.
 //! - [`Tenancy`] divides a memory among the tenants of a log.
 //! - [`what_if`] and [`with_huge_pages`] count faults as they would be if the program treated some
@@ -27,6 +29,7 @@ mod huge_pages;
 mod live_objects;
 mod lru_stack;
 mod memory;
+mod misses;
 mod mru_stack;
 mod opt_stack;
 mod outcome;
@@ -38,7 +41,9 @@ mod stack_counts;
 mod stretches;
 mod sweep;
 mod threads;
+mod warmup;
 mod what_if;
+mod windows;
 
 pub use attribution::{Attribution, CodeCounts, ObjectCounts, ObjectFaults, attribute};
 pub use classes::ClassCounts;
@@ -47,6 +52,7 @@ pub use future::{Future, TooLong};
 pub use huge_pages::{HUGE_BYTES, HugePageFaults, with_huge_pages};
 pub use lru_stack::LruStack;
 pub use memory::{MemorySize, MemorySizeError};
+pub use misses::{Evictions, write_misses};
 pub use mru_stack::MruStack;
 pub use opt_stack::OptStack;
 pub use outcome::{Outcome, PagingTime, RefaultDistances};
@@ -57,8 +63,10 @@ pub use sampling::{
     SampleSizeError, Sampling, SamplingError,
 };
 pub use sized::{
-    BOUND, SizedError, SizedOutcome, SizedPolicyName, SizedTotals, simulate_sized, sized_totals,
+    BOUND, SizedError, SizedOutcome, SizedPolicyName, SizedRun, SizedTotals, simulate_sized, sized_totals,
 };
 pub use sweep::{Cell, DEFAULT_POLICIES, DEFAULT_SIZES, Sweep, SweepError, Trajectory, TrajectoryPoint};
 pub use threads::{bounded_threads, rayon_threads};
+pub use warmup::{CountingStart, Span, Warmup, WarmupError};
 pub use what_if::{Change, WhatIf, what_if};
+pub use windows::{MOST_WINDOWS, WindowStart, Windows, WindowsError};

@@ -11,6 +11,7 @@ use crate::{
 };
 use rayon::prelude::*;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use sweephand_policy::registry::Spec;
@@ -45,11 +46,14 @@ pub struct Cell {
     pub frames: usize,
 }
 
-/// The cold allocation (Figure 3 of the CLOCK-Pro paper) or the leader over time, sampled.
+/// What a simulation was like over time.
 #[derive(Clone, Debug, Default)]
 pub struct Trajectory {
-    /// The samples, in order of time.
+    /// The cold allocation (Figure 3 of the CLOCK-Pro paper) or the leader, sampled; in order of
+    /// time.
     pub points: Vec<TrajectoryPoint>,
+    /// The counts at each of [`Sweep::cuts`].
+    pub at_cuts: Vec<Outcome>,
 }
 
 /// A sample of a [`Trajectory`].
@@ -117,6 +121,9 @@ pub struct Sweep {
     /// Whether refault distances are measured: slower, and nothing is done for all sizes in one
     /// pass.
     pub refault_distances: bool,
+    /// Records of the trace, ascending and each once, before which the counts are kept
+    /// ([`Trajectory::at_cuts`]). All are below the number of records.
+    pub cuts: Vec<u64>,
     /// Has the sweep given up, between two chunks of the trace: then there are no results, but
     /// [`SweepError::Interrupted`].
     pub interrupt: Interrupt,
@@ -169,15 +176,34 @@ impl Sweep {
         trace: &Trace,
         progress: &dyn Fn(u64),
     ) -> Result<Vec<(Outcome, Trajectory)>, SweepError> {
-        let mut runs = self.runs(trace)?;
-        let needs_future = runs.iter().any(Run::needs_future);
-        let advance = |run: &mut Run, chunk: &Chunk, next_uses: &[u32]| {
-            run.advance(chunk, next_uses, self.sample_records);
+        let mut runs: Vec<_> = self.runs(trace)?.into_iter().map(|run| (run, Vec::new())).collect();
+        let needs_future = runs.iter().any(|(run, _)| run.needs_future());
+        let advance = |(run, at_cuts): &mut (Run, Vec<_>), chunk: &Chunk, next_uses: &[u32]| {
+            let mut start = 0;
+            let end = chunk.first_record + chunk.references.len() as u64;
+            let first = self.cuts.partition_point(|cut| *cut < chunk.first_record);
+            for cut in self.cuts[first..].iter().take_while(|cut| **cut < end) {
+                let cut = (cut - chunk.first_record) as usize;
+                if cut > start {
+                    run.advance(chunk, start..cut, next_uses, self.sample_records);
+                    start = cut;
+                }
+                at_cuts.push(run.outcomes(&self.cells));
+            }
+            run.advance(chunk, start..chunk.references.len(), next_uses, self.sample_records);
         };
         feed(trace, &mut runs, needs_future, &advance, progress, &self.interrupt)?;
         let mut results = vec![<(Outcome, Trajectory)>::default(); self.cells.len()];
-        for run in runs {
-            run.report(&self.cells, &mut results);
+        for (run, at_cuts) in runs {
+            for (cell, outcome) in at_cuts.into_iter().flatten() {
+                results[cell].1.at_cuts.push(outcome);
+            }
+            for (cell, outcome) in run.outcomes(&self.cells) {
+                results[cell].0 = outcome;
+            }
+            if let Run::Policy { cell, points, .. } = run {
+                results[cell].1.points = points;
+            }
         }
         Ok(results)
     }
@@ -355,15 +381,14 @@ impl Run {
         }
     }
 
-    fn advance(&mut self, chunk: &Chunk, next_uses: &[u32], sample_records: u64) {
-        let len = chunk.references.len();
+    fn advance(&mut self, chunk: &Chunk, range: Range<usize>, next_uses: &[u32], sample_records: u64) {
         match self {
-            Run::LruStack { stack, .. } => stack.advance(chunk, 0..len),
-            Run::MruStack { stack, .. } => stack.advance(chunk, 0..len),
-            Run::OptStack { stack, .. } => stack.advance(chunk, 0..len, next_uses),
+            Run::LruStack { stack, .. } => stack.advance(chunk, range),
+            Run::MruStack { stack, .. } => stack.advance(chunk, range),
+            Run::OptStack { stack, .. } => stack.advance(chunk, range, next_uses),
             Run::Policy { simulation, points, .. } => {
-                let mut start = 0;
-                while let Some(end) = next_sample(chunk.first_record, start, sample_records, len) {
+                let mut start = range.start;
+                while let Some(end) = next_sample(chunk.first_record, start, sample_records, range.end) {
                     simulation.advance(chunk, start..end, next_uses);
                     start = end;
                     let Outcome { cold_allocation: allocation, leader, .. } = simulation.outcome();
@@ -373,45 +398,32 @@ impl Run {
                     }
                 }
                 // A sample at the very end has taken the events behind the last reference along.
-                if start < len || len == 0 {
-                    simulation.advance(chunk, start..len, next_uses);
+                if start < range.end || range.is_empty() {
+                    simulation.advance(chunk, start..range.end, next_uses);
                 }
             }
         }
     }
 
-    fn report(self, cells: &[Cell], results: &mut [(Outcome, Trajectory)]) {
+    /// The counts so far, each with its cell.
+    fn outcomes(&self, cells: &[Cell]) -> Vec<(usize, Outcome)> {
+        let of_sizes = |own: &[usize], outcomes: &dyn Fn(&[usize]) -> Vec<Outcome>| {
+            let frames: Vec<_> = own.iter().map(|&cell| cells[cell].frames).collect();
+            own.iter().copied().zip(outcomes(&frames)).collect()
+        };
         match self {
-            Run::Policy { cell, simulation, points } => {
-                results[cell] = (simulation.outcome(), Trajectory { points });
-            }
-            Run::LruStack { cells: own, stack } => {
-                report_sizes(own, |frames| stack.outcomes(frames), cells, results);
-            }
-            Run::MruStack { cells: own, stack } => {
-                report_sizes(own, |frames| stack.outcomes(frames), cells, results);
-            }
+            Run::Policy { cell, simulation, .. } => vec![(*cell, simulation.outcome())],
+            Run::LruStack { cells: own, stack } => of_sizes(own, &|frames| stack.outcomes(frames)),
+            Run::MruStack { cells: own, stack } => of_sizes(own, &|frames| stack.outcomes(frames)),
             Run::OptStack { cells: own, stack, frames } => {
                 let outcomes: Vec<_> = stack.outcomes().collect();
-                for cell in own {
-                    let size = frames.binary_search(&cells[cell].frames).expect("its own sizes");
-                    results[cell].0 = outcomes[size];
-                }
+                let of = |cell: &usize| {
+                    let size = frames.binary_search(&cells[*cell].frames).expect("its own sizes");
+                    (*cell, outcomes[size])
+                };
+                own.iter().map(of).collect()
             }
         }
-    }
-}
-
-/// Puts the outcomes of some sizes where their cells are.
-fn report_sizes(
-    own: Vec<usize>,
-    outcomes: impl Fn(&[usize]) -> Vec<Outcome>,
-    cells: &[Cell],
-    results: &mut [(Outcome, Trajectory)],
-) {
-    let frames: Vec<_> = own.iter().map(|&cell| cells[cell].frames).collect();
-    for (cell, outcome) in own.into_iter().zip(outcomes(&frames)) {
-        results[cell].0 = outcome;
     }
 }
 

@@ -44,6 +44,9 @@ pub struct Cell {
     /// The sample, unless all pages are simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Sample>,
+    /// The warm-up as on the command line, unless counting begins with the trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<String>,
     /// The version of Sweephand that planned it.
     pub version: String,
 }
@@ -63,10 +66,13 @@ impl Cell {
             memory: &'a str,
             #[serde(skip_serializing_if = "Option::is_none")]
             sample: &'a Option<Sample>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            warmup: &'a Option<String>,
             version: &'a str,
         }
-        let Self { trace, policy, memory, sample, version } = self;
-        let identity = Identity { name: &trace.name, hash: &trace.hash, policy, memory, sample, version };
+        let Self { trace, policy, memory, sample, warmup, version } = self;
+        let (name, hash) = (&trace.name, &trace.hash);
+        let identity = Identity { name, hash, policy, memory, sample, warmup, version };
         CellKey(xxh3_128(&serde_json::to_vec(&identity).expect("words only")))
     }
 }
@@ -101,6 +107,7 @@ mod tests {
             policy: "clock:init=1".into(),
             memory: "25%".into(),
             sample: None,
+            warmup: None,
             version: "0.1.0".into(),
         };
         // Written down: keys of datasets that exist must not change.
@@ -109,12 +116,13 @@ mod tests {
         let mut elsewhere = cell.clone();
         elsewhere.trace.location = "s3://b/a.swt".into();
         assert_eq!(elsewhere.key(), cell.key());
-        let changes: [fn(&mut Cell); 6] = [
+        let changes: [fn(&mut Cell); 7] = [
             |cell| cell.trace.name.push('x'),
             |cell| cell.trace.hash = "xxh3:1123456789abcdef".parse().unwrap(),
             |cell| cell.policy.push('x'),
             |cell| cell.memory.push('x'),
             |cell| cell.sample = Some(Sample { size: "1%".into(), seed: 1 }),
+            |cell| cell.warmup = Some("20%".into()),
             |cell| cell.version.push('x'),
         ];
         for change in changes {

@@ -406,6 +406,7 @@ mod tests {
             policies: vec!["lru".into()],
             memory: vec!["3p".into()],
             sample: None,
+            warmup: None,
         }
     }
 
@@ -436,6 +437,7 @@ mod tests {
                 window: 0,
                 sample: None,
                 sample_seed: None,
+                warmup: None,
                 trace_hash: cell.trace.hash.to_string(),
                 version: cell.version.clone(),
                 seconds: 0.1,

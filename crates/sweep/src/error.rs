@@ -34,6 +34,9 @@ pub enum Error {
     /// A word that is not a memory size.
     #[error(transparent)]
     Memory(#[from] sweephand_sim::MemorySizeError),
+    /// A warm-up that cannot be.
+    #[error(transparent)]
+    Warmup(#[from] sweephand_sim::WarmupError),
     /// A trace that is not the one that was planned with: no retry makes it so.
     #[error("{0}")]
     WrongTrace(String),
@@ -53,6 +56,7 @@ impl Error {
             Self::Trace(error) => of_trace(error),
             Self::Simulation(error) => of_sweep(error),
             Self::Sampling(SamplingError::Sweep(error)) => of_sweep(error),
+            Self::Warmup(sweephand_sim::WarmupError::Trace(error)) => of_trace(error),
             _ => false,
         }
     }

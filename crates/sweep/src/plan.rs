@@ -6,6 +6,7 @@
 //! memory = ["10%", "25%", "64MiB"]                      # likewise, but "all"
 //! sample = "1%"                                         # as for simulate --sample; if left out, all pages are simulated
 //! sample_seed = 2                                       # as for --sample-seed
+//! warmup = "20%"                                        # as for simulate --warmup; not with a sample
 //! ```
 
 use crate::error::InFile;
@@ -15,7 +16,7 @@ use serde::Deserialize;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use sweephand_policy::registry::Spec;
-use sweephand_sim::{DEFAULT_SEED, MemorySize, SampleSize, SampleSizeError, Sampling};
+use sweephand_sim::{DEFAULT_SEED, MemorySize, SampleSize, SampleSizeError, Sampling, Warmup, WarmupError};
 
 /// A plan.
 #[derive(Clone, Debug)]
@@ -24,6 +25,7 @@ pub struct Plan {
     policies: Vec<String>,
     memory: Vec<String>,
     sample: Option<Sample>,
+    warmup: Option<String>,
     /// Where relative paths begin.
     folder: PathBuf,
 }
@@ -37,6 +39,7 @@ struct PlanFile {
     memory: Vec<String>,
     sample: Option<String>,
     sample_seed: Option<u64>,
+    warmup: Option<String>,
 }
 
 /// An entry of the list of traces.
@@ -107,7 +110,7 @@ impl Plan {
     }
 
     fn check(plan: PlanFile, folder: &Path) -> Result<Self, String> {
-        let PlanFile { traces, policies, memory, sample, sample_seed } = plan;
+        let PlanFile { traces, policies, memory, sample, sample_seed, warmup } = plan;
         for (list, is_empty) in
             [("traces", traces.is_empty()), ("policies", policies.is_empty()), ("memory", memory.is_empty())]
         {
@@ -133,13 +136,32 @@ impl Plan {
             (None, Some(_)) => return Err("sample_seed: there is no sample; add one, or leave it out".into()),
             (None, None) => None,
         };
-        Ok(Self {
+        Self {
             traces,
             policies: once_each(specs.into_iter().map(|spec| spec.to_string())),
             memory: once_each(sizes.into_iter()),
             sample,
+            warmup: None,
             folder: folder.to_owned(),
-        })
+        }
+        .with_warmup(warmup.as_deref())
+    }
+
+    /// The plan with a warm-up; unchanged without.
+    ///
+    /// # Errors
+    /// It is no warm-up, the plan has another, or it has a sample.
+    pub fn with_warmup(self, warmup: Option<&str>) -> Result<Self, String> {
+        let Some(warmup) = warmup else { return Ok(self) };
+        let parsed: Result<Warmup, WarmupError> = warmup.parse();
+        let warmup = parsed.map_err(|error| format!("warmup: {error}"))?.to_string();
+        if self.sample.is_some() {
+            return Err("warmup: not with a sample; leave one of them out".into());
+        }
+        if let Some(planned) = self.warmup.as_ref().filter(|planned| **planned != warmup) {
+            return Err(format!("warmup: the plan has {planned}; change it there, or leave --warmup out"));
+        }
+        Ok(Self { warmup: Some(warmup), ..self })
     }
 
     /// The traces, patterns of paths filled in, in the plan's order, each once.
@@ -204,8 +226,8 @@ impl Plan {
 
     /// The cells, by trace, policy and memory size.
     pub fn cells(&self, traces: Vec<TraceFile>) -> Cells {
-        let Self { policies, memory, sample, .. } = self;
-        Cells { traces, policies: policies.clone(), memory: memory.clone(), sample: sample.clone() }
+        let Self { policies, memory, sample, warmup, .. } = self.clone();
+        Cells { traces, policies, memory, sample, warmup }
     }
 }
 
@@ -217,6 +239,7 @@ pub struct Cells {
     pub(crate) policies: Vec<String>,
     pub(crate) memory: Vec<String>,
     pub(crate) sample: Option<Sample>,
+    pub(crate) warmup: Option<String>,
 }
 
 impl Cells {
@@ -242,6 +265,7 @@ impl Cells {
             policy: self.policies[policy].clone(),
             memory: self.memory[memory].clone(),
             sample: self.sample.clone(),
+            warmup: self.warmup.clone(),
             version: VERSION.to_string(),
         }
     }

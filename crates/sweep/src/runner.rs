@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 use sweephand_policy::registry::Spec;
 use sweephand_results::{CellColumns, SimulatedTrace, SimulationRow, SweepRow};
-use sweephand_sim::{MemorySize, Sampling, Sweep};
+use sweephand_sim::{MemorySize, Sampling, Sweep, Warmup};
 use sweephand_trace::Trace;
 
 /// Computes cells, one after the other, on one processor. It keeps the last trace open: cells of
@@ -45,15 +45,21 @@ impl Runner {
         let [frames] = size.frames(described.distinct_pages, described.page_bytes)?[..] else {
             return Err(Error::Other(format!("memory '{}': a cell has one size", cell.memory)));
         };
-        let sweep =
-            Sweep { cells: vec![sweephand_sim::Cell { spec: spec.clone(), frames }], ..Sweep::default() };
+        let warmup = cell.warmup.as_ref().map(|warmup| warmup.parse::<Warmup>()?.end(trace)).transpose()?;
+        warmup.iter().for_each(|start| described.warmed_up(start));
+        let sweep = Sweep {
+            cells: vec![sweephand_sim::Cell { spec: spec.clone(), frames }],
+            cuts: warmup.iter().map(|start| start.records).collect(),
+            ..Sweep::default()
+        };
         // A worker has one processor; what else runs on the machine are other workers.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
         let pool = pool.map_err(|error| Error::Other(format!("no thread to simulate with: {error}")))?;
         let simulation = pool.install(|| -> Result<SimulationRow, Error> {
             let Some(Sample { size, seed }) = &cell.sample else {
-                let outcomes = sweep.run(trace, &|_| ())?;
-                return Ok(described.row(spec, frames, &outcomes[0].0));
+                let (outcome, series) = &sweep.run(trace, &|_| ())?[0];
+                let counted = series.at_cuts.first().map_or(*outcome, |before| outcome.since(before));
+                return Ok(described.row(spec, frames, &counted));
             };
             let sampling = Sampling { size: size.parse()?, seed: *seed };
             let estimates = sampling.run(trace, &sweep, &|_| ())?;
@@ -67,6 +73,7 @@ impl Runner {
                 window: described.window,
                 sample: cell.sample.as_ref().map(|sample| sample.size.clone()),
                 sample_seed: cell.sample.as_ref().map(|sample| sample.seed),
+                warmup: cell.warmup.clone(),
                 trace_hash: cell.trace.hash.to_string(),
                 version: cell.version.clone(),
                 seconds: start.elapsed().as_secs_f64(),

@@ -31,6 +31,9 @@ Policies: TypeAlias = "str | PolicyMaker | Iterable[str | PolicyMaker]"
 Size: TypeAlias = "str | float | np.number[Any]"
 """One memory size, or the size of a sample."""
 
+Warmup: TypeAlias = "str | float | np.number[Any]"
+"""The length of a warm-up: `100000` references, or a share of them, `"20%"` or 0.2."""
+
 Memory: TypeAlias = "Size | Iterable[Size]"
 """Memory sizes: `"300p"`, `"64MiB"`, `"25%"`, `"all"`; 300 pages; 0.25 of the trace's pages."""
 
@@ -88,6 +91,17 @@ def several_sizes(memory: Memory) -> list[str]:
 def sample_size(sample: Size | None) -> str | None:
     """The size of a sample, in the command's words."""
     return None if sample is None else _size("sample", sample)
+
+
+def warmup_length(warmup: Warmup | None) -> str | None:
+    """The length of a warm-up, in the command's words."""
+    if warmup is None or isinstance(warmup, str):
+        return warmup
+    if isinstance(warmup, Integral) and not isinstance(warmup, bool) and warmup >= 0:
+        return str(int(warmup))
+    if isinstance(warmup, Real) and not isinstance(warmup, bool | Integral) and 0 <= warmup < 1:
+        return f"{100 * float(warmup):.12g}%"
+    raise SweephandError(f"warmup {warmup!r}: give references as in 100000, or a share of them as in 0.2 or '20%'")
 
 
 def _size(name: str, size: Any) -> str:

@@ -11,12 +11,14 @@ from sweephand._arguments import (
     Size,
     TraceLike,
     Traces,
+    Warmup,
     one_trace,
     sample_size,
     several_policies,
     several_sizes,
     several_traces,
     thread_count,
+    warmup_length,
     whole_numbers,
 )
 from sweephand._progress import Progress, watched
@@ -36,6 +38,7 @@ def simulate(
     collapse: bool = False,
     sample: Size | None = None,
     sample_seed: int | None = None,
+    warmup: Warmup | None = None,
     threads: int | None = None,
     progress: Progress = None,
 ) -> Table:
@@ -56,6 +59,8 @@ def simulate(
     sample: estimate from some of the pages: a share (`1%`, or 0.01) or a number (`8192p`, or 8192).
         Two more columns say how far the estimate may be off.
     sample_seed: another seed takes another sample.
+    warmup: count from there on: after so many references (`100000`), a share of them (`20%`, or
+        0.2), or a time of the trace's log (`2h`). What comes before fills memory. Not with a sample.
     threads: processors to use; by default all of them, which is also the most.
     progress: see `sweephand.Progress`.
 
@@ -83,10 +88,16 @@ def simulate(
     if sample is None and sample_seed is not None:
         raise SweephandError("sample_seed: there is no sample; add one, or leave it out")
     seed = None if sample_seed is None else whole_numbers("sample_seed", sample_seed)[0]
+    if sample is not None and warmup is not None:
+        raise SweephandError("warmup: not with a sample; leave one of them out")
     opened, asked, sizes = several_traces(traces), several_policies(policies), several_sizes(memory)
     processors = thread_count(threads)
     with watched(progress, "ref") as show:
-        return table(*_sweephand.simulate(opened, asked, sizes, collapse, sample_size(sample), seed, processors, show))
+        return table(
+            *_sweephand.simulate(
+                opened, asked, sizes, collapse, sample_size(sample), seed, warmup_length(warmup), processors, show
+            )
+        )
 
 
 class ReuseDistances(NamedTuple):

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sweephand import _sweephand
-from sweephand._arguments import one_trace, sample_size, several_policies, several_sizes, thread_count, trace_items
+from sweephand._arguments import one_trace, sample_size, several_policies, several_sizes, thread_count, trace_items, warmup_length
 from sweephand._notes import warn
 from sweephand._progress import Progress, watched
 from sweephand._sweephand import SweephandError, Trace
@@ -31,7 +31,7 @@ from sweephand._table import Table
 
 Plan = str | PathLike[str] | Mapping[str, Any]
 """A plan: the path of its TOML file, or `dict(traces=[...], policies=[...], memory=[...])`, if need
-be with `sample="1%"` and `sample_seed=2`."""
+be with `sample="1%"` and `sample_seed=2`, or with `warmup="20%"`."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Sweep:
     def table(self) -> Table:
         """All rows of the dataset, in no particular order. The columns are those of `simulate`, and
         what makes each the row of its cell: `memory`, `window` (pages), `sample`, `sample_seed`,
-        `trace_hash`, `version`, `seconds`, `cell`. Counts are int64.
+        `warmup`, `trace_hash`, `version`, `seconds`, `cell`. Counts are int64.
 
         >>> plan = {"traces": [1, 2, 3, 1], "policies": "lru", "memory": 2}
         >>> sweephand.sweep(plan, "few-faults", workers=1).table()["faults"].to_pylist()
@@ -125,7 +125,7 @@ def sweep(
         `policies` and `memory`: as for `simulate`, without `all` sizes, and without policies of
         your own: a row is kept by everything it depends on, and a name does not say what a class
         does.
-        `sample`, `sample_seed`: as for `simulate`.
+        `sample`, `sample_seed`, `warmup`: as for `simulate`.
         An item that is in a list twice counts once.
     output: the directory of the dataset, on this machine.
     executor: `"local"`: worker processes of this machine. `"dask"`: the current client of Dask
@@ -224,6 +224,8 @@ def _read(plan: Plan, output: Path) -> tuple[_sweephand.Plan, dict[Path, Trace]]
         read["memory"] = several_sizes(read["memory"])
     if read.get("sample") is not None:
         read["sample"] = sample_size(read["sample"])
+    if read.get("warmup") is not None:
+        read["warmup"] = warmup_length(read["warmup"])
     return _sweephand.Plan.parse_json(json.dumps(read), os.getcwd()), objects
 
 

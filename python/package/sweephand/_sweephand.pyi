@@ -163,6 +163,7 @@ def simulate(
     collapse: bool,
     sample: str | None,
     sample_seed: int | None,
+    warmup: str | None,
     threads: int | None,
     progress: _Progress | None,
 ) -> tuple[list[_Column], str]: ...
