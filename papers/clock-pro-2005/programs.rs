@@ -140,7 +140,7 @@ const POLICIES: [(&str, &str); 7] = [
     ("CLOCK-Pro", "clock-pro"),
     ("CAR", "car"),
     ("CLOCK", "clock"),
-    ("SEQ", "seq"),
+    ("SEQ", "seq:inside=delete"),
     ("EELRU", "eelru"),
     ("LRU", "lru"),
 ];

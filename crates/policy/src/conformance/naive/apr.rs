@@ -4,6 +4,7 @@
 //! A ghost is in the list of the policy that did not name it only: the other has done with it.
 
 use super::{Given, Rounding, Step};
+use crate::Arguments;
 
 /// Who names pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +35,10 @@ struct Object {
     rhead: usize,
     clock_score: f64,
     lifo_score: f64,
+    /// The latest replacement of which a word was judged: the scores are as they were then.
+    scored_at: u32,
     replacements: u32,
+    in_charge: Judge,
     /// Pages that LIFO+ named (if these leave its stack: those that have left), the oldest first.
     named: Vec<u32>,
 }
@@ -46,14 +50,48 @@ pub struct AprOptions {
     pub decay: f64,
     /// Most ghosts.
     pub ghosts: usize,
-    /// At equal scores LIFO+ decides, or else CLOCK.
-    pub ties_to_fallback: bool,
-    /// A ghost met in a search is taken for named, and the search goes on; or else it is the
-    /// choice.
-    pub search_on: bool,
-    /// Resident pages that LIFO+ named stay in its stack, to be passed; or else they leave it when
-    /// they are passed, until they are used.
-    pub named_stay: bool,
+    /// Who is in charge at equal scores.
+    pub ties: Ties,
+    /// What a policy does about a ghost that it meets.
+    pub search: Search,
+    /// What it does about a resident page that it has named before.
+    pub named: Named,
+    /// A fault on a ghost is judged before the replacement.
+    pub judged_before: bool,
+}
+
+/// Who is in charge at equal scores.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ties {
+    /// LIFO+.
+    Fallback,
+    /// CLOCK.
+    Default,
+    /// Whoever was; CLOCK at first.
+    Last,
+}
+
+/// What a policy does about a ghost that it meets: take it for its choice, or praise the other for
+/// it and search on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Search {
+    /// The policy in charge searches on.
+    InCharge,
+    /// None does.
+    OneChoice,
+    /// Both do.
+    SearchOn,
+}
+
+/// What a policy does about a resident page that it has named before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Named {
+    /// It names it again if it is in charge, or else passes it.
+    Again,
+    /// It passes it. From the stack of LIFO+ the page is gone then, until it is used.
+    Pass,
+    /// It passes it.
+    Stay,
 }
 
 struct Apr {
@@ -69,6 +107,9 @@ struct Apr {
     named: Vec<u32>,
     /// By age.
     ghosts: Vec<u32>,
+    /// Pages that may be passed because they have been named: 8 more for each replacement, and at
+    /// most all in the ring.
+    passes: usize,
 }
 
 /// APR with `frames` frames; `object` tells which object a page belongs to.
@@ -87,6 +128,7 @@ pub fn apr(
         objects: Vec::new(),
         named: Vec::new(),
         ghosts: Vec::new(),
+        passes: 0,
     };
     let mut steps = Vec::new();
     for &page in references {
@@ -98,6 +140,11 @@ pub fn apr(
         }
         let object = object(page);
         let record = known.and_then(|entry| apr.pages[entry].record);
+        if let Some((judge, time)) = record
+            && options.judged_before
+        {
+            apr.evaluate(object, judge, time, false);
+        }
         if known.is_some() {
             apr.forget(page);
         }
@@ -110,11 +157,15 @@ pub fn apr(
                 rhead: 0,
                 clock_score: 0.0,
                 lifo_score: 0.0,
+                scored_at: 0,
                 replacements: 0,
+                in_charge: if options.ties == Ties::Fallback { LifoPlus } else { Clock },
                 named: Vec::new(),
             });
         }
-        if let Some((judge, time)) = record {
+        if let Some((judge, time)) = record
+            && !options.judged_before
+        {
             apr.evaluate(object, judge, time, false);
         }
         apr.fetch(page, object);
@@ -199,15 +250,13 @@ impl Apr {
     fn evaluate(&mut self, number: u32, judge: Judge, time: u32, good: bool) {
         let decay = self.options.decay;
         let object = self.object(number);
-        // Multiplied in the order of the policy: equal scores decide, so the last bit counts.
-        let (mut weight, mut factor, mut age) = (1.0, decay, object.replacements - time);
-        while age > 0 {
-            if age % 2 == 1 {
-                weight *= factor;
-            }
-            factor *= factor;
-            age /= 2;
+        if time > object.scored_at {
+            let factor = power(decay, time - object.scored_at);
+            object.clock_score *= factor;
+            object.lifo_score *= factor;
+            object.scored_at = time;
         }
+        let weight = power(decay, object.scored_at - time);
         let score = if judge == Clock { &mut object.clock_score } else { &mut object.lifo_score };
         *score += if good { weight } else { -weight };
     }
@@ -242,13 +291,16 @@ impl Apr {
         }
     }
 
-    /// What CLOCK names; ghosts may be left out altogether.
-    fn clock_choice(&mut self, ghosts_too: bool) -> Option<u32> {
+    /// What CLOCK names.
+    fn clock_choice(&mut self) -> Option<u32> {
         for _ in 0..2 * self.ring.len() {
             let id = self.ring[self.hand];
             self.fold(id);
             self.hand = (self.hand + 1) % self.ring.len();
-            if (ghosts_too || self.page(id).resident) && self.would_name(id, Clock) {
+            if self.would_name(id, Clock) {
+                return Some(id);
+            }
+            if self.is_known(id) && self.is_named_by(id, Clock) && !self.may_pass() {
                 return Some(id);
             }
         }
@@ -263,33 +315,76 @@ impl Apr {
             self.fold(id);
             let object = self.object(number);
             object.rhead = (object.rhead + 1) % object.stack.len();
-            let is_named = self.page(id).record.is_some_and(|(judge, _)| judge == LifoPlus);
-            if is_named && !self.options.named_stay {
+            if self.options.named == Named::Pass && self.is_named_by(id, LifoPlus) {
                 self.leave_stack(id);
                 self.object(number).named.push(id);
             } else if self.would_name(id, LifoPlus) {
                 return Some(id);
+            } else if self.is_known(id) && self.is_named_by(id, LifoPlus) && !self.may_pass() {
+                return None;
             }
         }
         None
     }
 
-    /// Whether a judge names the page that it looks at. It spares what it has named before, and
-    /// what has its bit set, once; in a ghost, as a rule, it just sees its rival proved right.
+    /// Whether one more page that has been named may be passed.
+    fn may_pass(&mut self) -> bool {
+        let may = self.passes > 0;
+        self.passes -= usize::from(may);
+        may
+    }
+
+    fn is_known(&self, id: u32) -> bool {
+        self.pages.iter().any(|page| page.id == id)
+    }
+
+    fn is_named_by(&mut self, id: u32, by: Judge) -> bool {
+        self.page(id).record.is_some_and(|(judge, _)| judge == by)
+    }
+
+    /// Whether a policy names the page that it looks at. It spares a page that has its bit set,
+    /// once.
     fn would_name(&mut self, id: u32, by: Judge) -> bool {
-        let search_on = self.options.search_on;
+        let AprOptions { search, named, .. } = self.options;
         let page = self.page(id);
-        if page.record.is_some_and(|(judge, _)| judge == by) {
-            return false;
-        }
+        let (resident, number) = (page.resident, page.object);
         if std::mem::take(if by == Clock { &mut page.clock_bit } else { &mut page.stack_bit }) {
             return false;
         }
-        let is_passed = !page.resident && search_on;
-        if is_passed {
-            self.end_record(id, true);
+        let is_in_charge = self.object(number).in_charge == by;
+        if self.is_named_by(id, by) {
+            return is_in_charge && named == Named::Again;
         }
-        !is_passed
+        let has_no_residents = !self.pages.iter().any(|page| page.resident && page.object == number);
+        let searches_on = match search {
+            Search::InCharge => is_in_charge || has_no_residents,
+            Search::OneChoice => false,
+            Search::SearchOn => true,
+        };
+        if !resident && searches_on {
+            self.end_record(id, true);
+            return false;
+        }
+        true
+    }
+
+    /// The next resident page without its bit: one that CLOCK has not named, or else any.
+    fn next_resident(&mut self) -> Option<u32> {
+        let mut named = None;
+        for _ in 0..2 * self.ring.len() {
+            let id = self.ring[self.hand];
+            self.fold(id);
+            self.hand = (self.hand + 1) % self.ring.len();
+            let page = self.page(id);
+            if !page.resident || std::mem::take(&mut page.clock_bit) {
+                continue;
+            }
+            if !self.is_named_by(id, Clock) {
+                return Some(id);
+            }
+            named = named.or(Some(id));
+        }
+        named
     }
 
     /// The first of a queue that is not known to have been used since, now that it has been looked
@@ -306,6 +401,9 @@ impl Apr {
     }
 
     fn name(&mut self, id: u32, judge: Judge) {
+        if self.is_named_by(id, judge) {
+            return;
+        }
         if self.page(id).record.is_some() {
             return self.end_record(id, true);
         }
@@ -314,7 +412,7 @@ impl Apr {
         self.page(id).record = Some((judge, time));
         if judge == Clock {
             self.named.push(id);
-        } else if self.options.named_stay {
+        } else if self.options.named != Named::Pass {
             self.object(number).named.push(id);
         }
     }
@@ -346,63 +444,106 @@ impl Apr {
     }
 
     fn choose(&mut self) -> u32 {
-        let Some(by_clock) = self.clock_choice(true) else { return self.oldest_of_clock() };
-        let number = self.page(by_clock).object;
-        let by_lifo = self.lifo_choice(number).unwrap_or(by_clock);
-        let AprOptions { decay, ties_to_fallback, .. } = self.options;
-        let object = self.object(number);
-        let lifo_decides = if object.lifo_score == object.clock_score {
-            ties_to_fallback
-        } else {
-            object.lifo_score > object.clock_score
-        };
-        object.replacements += 1;
-        object.lifo_score *= decay;
-        object.clock_score *= decay;
-        if by_clock != by_lifo {
-            self.name(by_clock, Clock);
-            self.name(by_lifo, LifoPlus);
+        let AprOptions { ties, search, named, .. } = self.options;
+        self.passes = (self.passes + 8).min(self.ring.len());
+        for object in &mut self.objects {
+            object.in_charge = match (object.clock_score > object.lifo_score, ties) {
+                (true, _) => Clock,
+                _ if object.clock_score < object.lifo_score => LifoPlus,
+                (_, Ties::Fallback) => LifoPlus,
+                (_, Ties::Default) => Clock,
+                (_, Ties::Last) => object.in_charge,
+            };
         }
-        let (winner, choice, other) =
-            if lifo_decides { (LifoPlus, by_lifo, by_clock) } else { (Clock, by_clock, by_lifo) };
+        // In this reading nobody asks who was named first.
+        let has_queues = named != Named::Again || search == Search::OneChoice;
+        let Some(by_clock) = self.clock_choice() else {
+            let first = self.named.first().copied().filter(|_| has_queues);
+            return first.or_else(|| self.next_resident()).expect("memory is full");
+        };
+        let number = self.page(by_clock).object;
+        let by_lifo = self.lifo_choice(number);
+        self.object(number).replacements += 1;
+        if by_lifo == Some(by_clock) {
+            self.end_record(by_clock, true);
+        } else {
+            self.name(by_clock, Clock);
+            if let Some(page) = by_lifo {
+                self.name(page, LifoPlus);
+            }
+        }
+        let agreed = by_lifo.unwrap_or(by_clock);
+        let winner = self.object(number).in_charge;
+        let (choice, other) = if winner == LifoPlus { (agreed, by_clock) } else { (by_clock, agreed) };
         if self.is_resident(choice) {
             return choice;
         }
-        if let Some(page) = self.first_named(winner, number) {
-            return page;
-        }
-        if self.is_resident(other) {
-            return other;
-        }
-        self.clock_choice(false).unwrap_or_else(|| self.oldest_of_clock())
+        let oldest = if has_queues { self.first_named(winner, number) } else { None };
+        let other = Some(other).filter(|page| self.is_resident(*page));
+        oldest.or(other).or_else(|| self.next_resident()).expect("memory is full")
     }
+}
 
-    /// All resident pages have been named by CLOCK.
-    fn oldest_of_clock(&self) -> u32 {
-        *self.named.first().expect("memory is full")
+/// `base` to a whole power, multiplied in the order of the policy: equal scores decide, so the last
+/// bit counts.
+fn power(base: f64, mut exponent: u32) -> f64 {
+    let (mut power, mut factor) = (1.0, base);
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            power *= factor;
+        }
+        factor *= factor;
+        exponent /= 2;
+    }
+    power
+}
+
+impl AprOptions {
+    /// What the policy's arguments say.
+    pub fn new(arguments: &Arguments, frames: usize) -> Self {
+        let given = Given { arguments, frames };
+        Self {
+            decay: given.factor("decay"),
+            ghosts: given.pages("ghosts", Rounding::Nearest),
+            ties: match arguments.value("ties") {
+                "fallback" => Ties::Fallback,
+                "default" => Ties::Default,
+                _ => Ties::Last,
+            },
+            search: match arguments.value("search") {
+                "in-charge" => Search::InCharge,
+                "one-choice" => Search::OneChoice,
+                _ => Search::SearchOn,
+            },
+            named: match arguments.value("named") {
+                "again" => Named::Again,
+                "pass" => Named::Pass,
+                _ => Named::Stay,
+            },
+            judged_before: arguments.value("judged") == "before",
+        }
     }
 }
 
 /// The model with the policy's arguments.
 pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
-    let frames = given.frames;
-    let options = AprOptions {
-        decay: given.factor("decay"),
-        ghosts: given.pages("ghosts", Rounding::Nearest),
-        ties_to_fallback: given.arguments.value("ties") == "fallback",
-        search_on: given.arguments.value("search") == "search-on",
-        named_stay: given.arguments.value("named") == "stay",
-    };
-    apr(references, frames, &options, |_| 0)
+    apr(references, given.frames, &AprOptions::new(given.arguments, given.frames), |_| 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{faults, outcome, verification_row};
-    use super::{AprOptions, apr};
+    use super::{AprOptions, Named, Search, Ties, apr};
 
     fn options(frames: usize) -> AprOptions {
-        AprOptions { decay: 0.7, ghosts: frames, ties_to_fallback: true, search_on: false, named_stay: false }
+        AprOptions {
+            decay: 0.7,
+            ghosts: frames,
+            ties: Ties::Fallback,
+            search: Search::InCharge,
+            named: Named::Again,
+            judged_before: false,
+        }
     }
 
     #[test]

@@ -14,13 +14,16 @@ pub struct SeqOptions {
     pub distance: u64,
     /// LRU decides where no sequence does; otherwise CLOCK with clear initial bits.
     pub lru: bool,
+    /// A fault inside a sequence ends it before the page; otherwise it deletes it.
+    pub truncate: bool,
 }
 
 struct Sequence {
     object: u32,
     low: u32,
     high: u32,
-    up: bool, // without meaning for a single page
+    /// `None` while it has never had a second page.
+    up: Option<bool>,
     /// Times of all faults, latest last.
     times: Vec<u64>,
 }
@@ -30,7 +33,7 @@ impl Sequence {
         self.object == object && self.low <= page && page <= self.high
     }
     fn may_grow(&self, up: bool) -> bool {
-        self.low == self.high || self.up == up
+        self.up.is_none_or(|grows_up| grows_up == up)
     }
 }
 
@@ -56,7 +59,7 @@ pub fn seq(
             steps.push(Step::hit());
             continue;
         }
-        note_fault(&mut sequences, object(page), page, time);
+        note_fault(&mut sequences, options.truncate, object(page), page, time);
         if sequences.len() > 4 * frames + 16 {
             let last = |index: &usize| sequences[*index].times.last().copied();
             let oldest = (0..sequences.len()).min_by_key(last).expect("not empty");
@@ -89,23 +92,33 @@ pub fn seq(
     steps
 }
 
-fn note_fault(sequences: &mut Vec<Sequence>, object: u32, page: u32, time: u64) {
+fn note_fault(sequences: &mut Vec<Sequence>, truncate: bool, object: u32, page: u32, time: u64) {
     let rising = |s: &Sequence| s.object == object && s.high + 1 == page && s.may_grow(true);
     let falling = |s: &Sequence| s.object == object && s.low == page + 1 && s.may_grow(false);
-    let up = sequences.iter().any(rising);
-    let mut extended = if up {
-        let index = sequences.iter().position(rising).expect("there is one");
-        let sequence = sequences.remove(index);
-        Sequence { high: page, up: true, ..sequence }
-    } else if let Some(index) = sequences.iter().position(falling) {
-        let sequence = sequences.remove(index);
-        Sequence { low: page, up: false, ..sequence }
-    } else {
-        Sequence { object, low: page, high: page, up: true, times: Vec::new() }
+    let grows = sequences.iter().position(rising).or_else(|| sequences.iter().position(falling));
+    let mut noted = match grows.map(|index| sequences.remove(index)) {
+        Some(grown) if grown.high + 1 == page => Sequence { high: page, up: Some(true), ..grown },
+        Some(grown) => Sequence { low: page, up: Some(false), ..grown },
+        None => Sequence { object, low: page, high: page, up: None, times: Vec::new() },
     };
-    sequences.retain(|sequence| !sequence.covers(object, page));
-    extended.times.push(time);
-    sequences.push(extended);
+    if let Some(index) = sequences.iter().position(|sequence| sequence.covers(object, page)) {
+        let covering = sequences.remove(index);
+        if truncate && grows.is_none() {
+            match covering.up {
+                // It is this page alone.
+                None => noted = covering,
+                Some(true) if covering.low < page => {
+                    sequences.push(Sequence { high: page - 1, ..covering });
+                }
+                Some(false) if covering.high > page => {
+                    sequences.push(Sequence { low: page + 1, ..covering });
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    noted.times.push(time);
+    sequences.push(noted);
 }
 
 fn sequence_victim(sequences: &[Sequence], resident: &[u32], options: &SeqOptions) -> Option<u32> {
@@ -118,7 +131,7 @@ fn sequence_victim(sequences: &[Sequence], resident: &[u32], options: &SeqOption
     long.sort_by_key(|sequence| std::cmp::Reverse(nth_last(sequence)));
     for sequence in long {
         let mut pages: Vec<u32> = (sequence.low..=sequence.high).collect();
-        if sequence.up {
+        if sequence.up != Some(false) {
             pages.reverse();
         }
         let behind = pages.into_iter().skip(options.distance as usize);
@@ -137,6 +150,7 @@ pub(super) fn model(given: &Given<'_>, references: &[u32]) -> Vec<Step> {
         faults: given.whole("faults") as usize,
         distance: given.whole("distance"),
         lru: given.name() == "seq-lru",
+        truncate: given.arguments.value("inside") == "truncate",
     };
     seq(references, frames, &options, |_| 0)
 }
@@ -148,10 +162,16 @@ mod tests {
 
     #[test]
     fn verification_table() {
-        for lru in [true, false] {
-            let options = SeqOptions { length: 3, faults: 2, distance: 1, lru };
+        let deleting = "8:34514 | 10:451232 | 9:45678";
+        for (truncate, lru, expected) in [
+            (true, true, "8:34514 | 9:42343 | 9:45672"),
+            (true, false, "8:34514 | 8:4241 | 9:45672"),
+            (false, true, deleting),
+            (false, false, deleting),
+        ] {
+            let options = SeqOptions { length: 3, faults: 2, distance: 1, lru, truncate };
             let row = verification_row(|refs, frames| seq(refs, frames, &options, |_| 0));
-            assert_eq!(row, "8:34514 | 10:451232 | 9:45678");
+            assert_eq!(row, expected);
         }
     }
 }
