@@ -189,6 +189,34 @@ fn what_threads_move_is_not_taken_for_what_others_have_just_given_up() {
     expect_right(&["--memory", "24MiB", "--policy", "clock"], "moves", &["32", "4", "300"]);
 }
 
+/// Programs that do one thing very often, natively within a second. What they do is not to take time
+/// that grows with the square of that: `many.c` says what they do. The bound is for a busy machine.
+#[test]
+fn what_is_done_very_often_takes_as_long_as_it_should() {
+    const BOUND: Duration = Duration::from_secs(120);
+    if !can_page() {
+        return;
+    }
+    let cases = [
+        ("24MiB", ["mappings", "24", "20000"]),
+        ("32MiB", ["threads", "24", "1000"]),
+        ("20MiB", ["comeandgo", "24", "5000"]),
+        ("20MiB", ["move", "24", "10000"]),
+        ("20MiB", ["grow", "24", "10000"]),
+        ("20MiB", ["drop", "24", "50000"]),
+        ("20MiB", ["dropnone", "24", "1000000"]),
+        ("20MiB", ["advise", "24", "200000"]),
+        ("20MiB", ["mapunmap", "24", "20000"]),
+        ("20MiB", ["break", "24", "20000"]),
+    ];
+    for (memory, arguments) in cases {
+        let began = Instant::now();
+        expect_right(&["--memory", memory, "--policy", "clock"], "many", &arguments);
+        let took = began.elapsed();
+        assert!(took < BOUND, "{arguments:?}: {took:?}");
+    }
+}
+
 #[test]
 fn parents_and_children_have_memory_of_their_own() {
     expect_all_right(FORKS);

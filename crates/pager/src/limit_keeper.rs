@@ -89,6 +89,7 @@ impl LimitKeeper {
         let mut watch = Watch {
             cgroup,
             width,
+            hits: 0,
             extra_bytes: 0,
             added: Instant::now(),
             stuck_since: None,
@@ -148,6 +149,8 @@ impl Drop for LimitKeeper {
 struct Watch {
     cgroup: Arc<Cgroup>,
     width: Width,
+    /// How often the limit had been hit at the last look.
+    hits: u64,
     /// What the limit has in addition at the moment.
     extra_bytes: u64,
     /// When something was last added.
@@ -163,8 +166,8 @@ struct Watch {
 impl Watch {
     /// Sets the limit to what it should be. Returns whether processes wait for memory.
     fn look(&mut self, seen: &mut Seen) -> bool {
-        let is_short = self.cgroup.is_short();
         let contents = self.cgroup.contents();
+        let is_short = self.cgroup.is_short() || self.is_refused(&contents);
         if contents.usage_bytes >= seen.contents.usage_bytes {
             seen.contents = contents;
         }
@@ -195,6 +198,15 @@ impl Watch {
         });
         seen.limit_bytes = seen.limit_bytes.max(limit);
         is_short
+    }
+
+    /// Whether the kernel has refused memory since the last look. A thread that asks for memory by a
+    /// system call, as agents do, is refused at once instead of waiting. Where there are files to
+    /// drop, the kernel has dropped some and refused nothing.
+    fn is_refused(&mut self, contents: &Contents) -> bool {
+        let hits = self.cgroup.counts().failcnt.unwrap_or_default();
+        let more = hits > std::mem::replace(&mut self.hits, hits);
+        more && contents.file_bytes < self.width.process_bytes / 32
     }
 
     /// Adds to the limit while processes wait, and takes it away again when none has for a while.

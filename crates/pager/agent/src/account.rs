@@ -11,6 +11,9 @@
 //! is read after every few pages that come or go, and by the clock, since a program can take memory
 //! by system calls of its own.
 
+use crate::kernel::PAGE_BYTES;
+use crate::mailbox::MAILBOX;
+use crate::maps;
 use crate::roots::open_proc;
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
@@ -25,6 +28,12 @@ const LOOKS_A_STATUS: usize = 8;
 const PERIOD_MS: (u64, u64) = (10, 100);
 /// Pages of the kernel's for a thread: its stack and what describes it.
 const THREAD_PAGES: usize = 7;
+/// Bytes of the kernel's for a mapping (Linux 6.18: 273 for each of 60,000).
+const MAPPING_BYTES: usize = 280;
+/// So many mappings are in what a process takes.
+const USUAL_MAPPINGS: usize = 512;
+/// Calls that may make a mapping, at least, before mappings are counted anew.
+const LEAST_DIVISIONS: usize = 512;
 /// Pages of the kernel's for a process: files, mappings and the ring; and what is charged ahead on
 /// each of two processors.
 const PROCESS_PAGES: usize = 192;
@@ -56,6 +65,9 @@ pub(crate) struct Account {
     tables: usize,
     /// Threads.
     threads: usize,
+    /// Mappings, and how many calls that may have changed their number there were by then.
+    mappings: usize,
+    divisions: usize,
     /// Pages that have come or gone since the last look.
     moved: usize,
     looks: usize,
@@ -75,6 +87,8 @@ impl Account {
             shared: 0,
             tables: 0,
             threads: 2,
+            mappings: 0,
+            divisions: 0,
             moved: 0,
             looks: 0,
             due_ms: 0,
@@ -116,6 +130,7 @@ impl Account {
         if timely || self.looks.is_multiple_of(LOOKS_A_STATUS) {
             self.look_at_status(known.shared);
         }
+        self.count_mappings();
         let anonymous = self.anonymous_pages()?;
         let before = self.private.unwrap_or_default();
         self.private = known.private.map(|managed| anonymous.saturating_sub(managed) + known.reserve);
@@ -156,7 +171,18 @@ impl Account {
     }
 
     fn kernel(&self) -> usize {
-        PROCESS_PAGES + self.threads * THREAD_PAGES
+        let mappings = self.mappings.saturating_sub(USUAL_MAPPINGS);
+        PROCESS_PAGES + self.threads * THREAD_PAGES + (mappings * MAPPING_BYTES).div_ceil(PAGE_BYTES)
+    }
+
+    /// Counts the mappings, if they may be many more or fewer than at the last time. To list them
+    /// takes long if there are many, so it is done after a number of calls that grows with them.
+    fn count_mappings(&mut self) {
+        let divisions = MAILBOX.divisions();
+        if divisions.wrapping_sub(self.divisions) >= LEAST_DIVISIONS.max(self.mappings / 4) {
+            self.divisions = divisions;
+            self.mappings = maps::count().unwrap_or(self.mappings);
+        }
     }
 
     /// Private pages in memory, those of files that were written to included.

@@ -203,6 +203,7 @@ impl Agent {
             return;
         }
         rooms.program.clear_bells();
+        let empty_ranges = changes::empty_ranges(rooms);
         let program = &rooms.program;
         let mut descriptors = Vec::with_capacity(5 + program.orphans.len());
         let orders = rooms.choice.chooser.tenant().map(|tenant| Tenant::orders(tenant));
@@ -217,7 +218,11 @@ impl Agent {
         let epoch_ns = rooms.window.as_ref().and_then(Window::due_in_ns);
         let nanoseconds = epoch_ns.map_or(period_ns, |ns| period_ns.min(ns as i64));
         let timeout = Timespec { tv_sec: 0, tv_nsec: nanoseconds };
-        let ready = match poll(&mut descriptors, Some(&timeout)) {
+        MAILBOX.empty().publish(&empty_ranges);
+        let ready = poll(&mut descriptors, Some(&timeout));
+        // Before any message is read.
+        MAILBOX.empty().withdraw();
+        let ready = match ready {
             Ok(ready) => ready,
             Err(Errno::INTR | Errno::AGAIN) => return,
             Err(error) => give_up(format_args!("the pager cannot wait for faults: {error}")),

@@ -117,7 +117,7 @@ use crate::mailbox::MAILBOX;
 use crate::pages::{Flag, State};
 use crate::rooms::Rooms;
 use crate::staging::{drop_pages, move_own};
-
+use alloc::vec::Vec;
 use rustix::fd::{FromRawFd, OwnedFd};
 use sweephand_pager_interface::recording::Item;
 use sweephand_policy::PageId;
@@ -129,6 +129,8 @@ const MOST_MOVE_CHECKS: usize = 1000;
 const MOVE_CHECKS_AWAKE: usize = 100;
 /// How long it sleeps.
 const MOVE_PAUSE_NS: i64 = 1_000_000;
+/// How far to look for empty memory before and behind a page that was dropped.
+const EMPTY_PAGES: usize = 256;
 /// How often the agent lets a thread finish a change before it opens the gate for a moment.
 const SETTLES_A_TURN: usize = 1 << 16;
 
@@ -152,7 +154,10 @@ pub(crate) fn apply_read(rooms: &mut Rooms) {
 pub(crate) fn apply(rooms: &mut Rooms, message: Message) {
     tell_recorder(rooms, &message);
     match message.event() {
-        Some(Event::Remove { start, end }) => drop_contents(rooms, start, end),
+        Some(Event::Remove { start, end }) => {
+            rooms.memory.last_drops.add(start);
+            drop_contents(rooms, start, end);
+        }
         Some(Event::Unmap { start, end }) => unmapped(rooms, start, end),
         Some(Event::Remap { from, to, length }) => remapped(rooms, from, to, length),
         Some(Event::Fork { descriptor }) => forked(rooms, descriptor),
@@ -176,6 +181,26 @@ fn tell_recorder(rooms: &mut Rooms, message: &Message) {
         }
         Some(Event::Fork { .. } | Event::Fault { .. }) | None => {}
     }
+}
+
+/// Ranges of managed memory of which no page is anywhere, around what was last dropped.
+pub(crate) fn empty_ranges(rooms: &Rooms) -> Vec<(usize, usize)> {
+    // A recording has each drop. With a memfd, the agent makes them.
+    if !rooms.memory.managed || rooms.window.is_some() || rooms.backend.takes_over() {
+        return Vec::new();
+    }
+    let is_empty = |&address: &usize| {
+        rooms.memory.regions.end_of(address).is_some()
+            && rooms.memory.pages.state_at(address) == State::Absent
+    };
+    let around = |&place: &usize| {
+        let behind = (1..EMPTY_PAGES).map(|page| place + page * PAGE_BYTES).take_while(is_empty);
+        let before =
+            (1..EMPTY_PAGES).map_while(|page| place.checked_sub(page * PAGE_BYTES)).take_while(is_empty);
+        let (start, last) = (before.last().unwrap_or(place), behind.last().unwrap_or(place));
+        is_empty(&place).then_some((start, last + PAGE_BYTES))
+    };
+    rooms.memory.last_drops.places().iter().filter_map(around).collect()
 }
 
 /// Forgets a page. The program no longer needs its contents.
@@ -214,8 +239,13 @@ pub(crate) fn unmapped(rooms: &mut Rooms, start: usize, end: usize) {
     memory.forget_guards(start, end);
     memory.pages.forget_chunks(start, end);
     memory.regions.remove(start, end);
-    memory.kept.retain(|page, _| !(start..end).contains(page));
-    memory.exempt.retain(|page| !(start..end).contains(page));
+    // All that there are would be looked at for each of many threads that end.
+    while let Some((&page, _)) = memory.kept.range(start..end).next() {
+        memory.kept.remove(&page);
+    }
+    while let Some(&page) = memory.exempt.range(start..end).next() {
+        memory.exempt.remove(&page);
+    }
     let ended = memory.objects.remove(start, end);
     rooms.choice.end_objects(&ended);
     rooms.backend.unmapped(start, end);

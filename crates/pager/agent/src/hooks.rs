@@ -23,6 +23,7 @@ use crate::rlimits;
 use crate::roots::open_proc;
 use crate::symbols::{c_result, symbol};
 use crate::syscall::{advise, call, refused};
+use crate::thread;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
@@ -203,6 +204,7 @@ fn whole_pages(bytes: usize) -> usize {
 /// # Safety
 /// The same as for the system call.
 unsafe fn change(number: u32, arguments: [usize; 6]) -> isize {
+    MAILBOX.may_have_divided();
     // SAFETY: as the caller promises.
     GATE.pass(|| unsafe { call(number, arguments) })
 }
@@ -304,6 +306,7 @@ pub(crate) extern "C" fn hook_mremap(
 /// # Safety
 /// The same as for `mremap`.
 unsafe fn remap(old: usize, old_length: usize, length: usize, flags: u32, new: usize) -> isize {
+    MAILBOX.may_have_divided();
     // SAFETY: as the caller promises.
     unsafe { call(raw::__NR_mremap, [old, old_length, length, flags as usize, new, 0]) }
 }
@@ -369,8 +372,11 @@ pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_i
         advice if is_about_guards(advice) && !GATE.is_in_use() => {
             MAILBOX.ask(Call::Guard, [address, length, advice as usize, 0, 0])
         }
-        // SAFETY: this is the program's own call.
-        raw::MADV_FREE if !GATE.is_in_use() => Some(unsafe { free(address, length) }),
+        raw::MADV_DONTNEED if !GATE.is_in_use() => drop_nothing(address, length),
+        raw::MADV_FREE if !GATE.is_in_use() => {
+            // SAFETY: this is the program's own call.
+            Some(drop_nothing(address, length).unwrap_or_else(|| unsafe { free(address, length) }))
+        }
         _ if !GATE.is_in_use() => None,
         // The memory is a shared mapping in place of a private one, so the agent has to drop it.
         raw::MADV_DONTNEED | raw::MADV_DONTNEED_LOCKED | raw::MADV_FREE | raw::MADV_REMOVE => {
@@ -416,6 +422,20 @@ unsafe fn free(address: usize, length: usize) -> isize {
         unsafe { advise(address, length, raw::MADV_DONTNEED) };
     }
     result
+}
+
+/// Drops the contents of memory that has none, if the agent has published that it has none: see
+/// `empty`. The call that is made in its place does nothing either, and the kernel refuses it for
+/// the same ranges (or more of them; then the program's own call says why).
+fn drop_nothing(address: usize, length: usize) -> Option<isize> {
+    let end = address.checked_add(length)?.checked_next_multiple_of(PAGE_BYTES)?;
+    // A program that allows itself few system calls gets none that it has not made.
+    if !MAILBOX.empty().contains(address, end) || thread::is_restricted() {
+        return None;
+    }
+    // SAFETY: this advice changes no contents.
+    let result = unsafe { advise(address, length, raw::MADV_COLD) };
+    (result == 0).then_some(0)
 }
 
 /// One of the ranges for `process_madvise`.

@@ -47,6 +47,7 @@
 //! | `account`, `cgroup` | what counts besides the program's pages; the cgroup |
 //! | `simulation` | for tests: a kernel, a disk and a program, all from a seed |
 //! | `mailbox`, `gate` | how the program's threads call the agent; what keeps them from changes |
+//! | `empty` | memory that can be dropped without the agent |
 //! | `credentials`, `rlimits`, `environment` | the program's rights, limits and environment |
 //! | `last`, `failure` | the end of a process; the end with a message |
 //! | `supervisor` | the command, as a process that begins sees it |
@@ -85,6 +86,7 @@ mod choose;
 mod clock;
 pub mod credentials;
 mod disk;
+mod empty;
 mod environment;
 mod evict;
 pub mod exact_bits;

@@ -25,6 +25,7 @@
 //! answer. A sequence number in the state tells the caller, when it comes back, that its call is
 //! over.
 
+use crate::empty::EmptyRanges;
 use crate::kernel::{self, PAGE_BYTES};
 use crate::objects;
 use crate::syscall::advise;
@@ -250,6 +251,10 @@ pub struct Mailbox {
     moves_blocked: AtomicBool,
     /// Whether the agent wants reports about objects.
     wants_objects: AtomicBool,
+    /// Calls until now that may have made mappings or divided them.
+    divisions: AtomicUsize,
+    /// Memory that is known to be empty, while the agent sleeps.
+    empty: EmptyRanges,
     slots: [Slot; SLOTS],
 }
 
@@ -267,6 +272,8 @@ impl Mailbox {
             moved: AtomicU64::new(0),
             moves_blocked: AtomicBool::new(false),
             wants_objects: AtomicBool::new(false),
+            divisions: AtomicUsize::new(0),
+            empty: EmptyRanges::new(),
             slots: [const { Slot::new() }; SLOTS],
         }
     }
@@ -274,6 +281,7 @@ impl Mailbox {
     /// Opens the mailbox: the agent answers at these doorbells, which are missing. No call is under
     /// way.
     pub fn open(&self, doorbells: usize) {
+        self.empty.withdraw();
         self.slots.iter().for_each(|slot| slot.state.store(Phase::Free as u64, Ordering::Relaxed));
         self.posted.store(0, Ordering::Relaxed);
         self.moves.iter().for_each(|place| place.store(0, Ordering::Relaxed));
@@ -378,6 +386,21 @@ impl Mailbox {
     /// Whether the agent wants reports about objects.
     pub fn wants_objects(&self) -> bool {
         self.wants_objects.load(Ordering::Acquire)
+    }
+
+    /// Counts a call that may have made a mapping or divided one.
+    pub fn may_have_divided(&self) {
+        self.divisions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// For the agent: how many such calls there have been.
+    pub fn divisions(&self) -> usize {
+        self.divisions.load(Ordering::Relaxed)
+    }
+
+    /// The memory that is known to be empty: see [`EmptyRanges`].
+    pub fn empty(&self) -> &EmptyRanges {
+        &self.empty
     }
 
     /// For the agent: asks for reports about objects.

@@ -39,6 +39,13 @@ pub(crate) fn read_all() -> Option<(Vec<Mapping>, Vec<u8>)> {
     Some((mappings, text))
 }
 
+/// The number of mappings of this process.
+pub(crate) fn count() -> Option<usize> {
+    let mut lines = 0;
+    for_each_line(|line| lines += usize::from(!line.is_empty()))?;
+    Some(lines)
+}
+
 /// The protection of a range, if it is the same everywhere in the range.
 pub fn protection_of(start: usize, end: usize) -> Option<u32> {
     let (mut from, mut protection) = (start, None);
@@ -138,6 +145,7 @@ mod tests {
         let here = 0_u8;
         let address = &raw const here as usize;
         let (mappings, _) = read().unwrap();
+        assert!(count().unwrap() > mappings.len(), "not all are private, anonymous and writable");
         assert!(mappings.iter().any(|mapping| (mapping.start..mapping.end).contains(&address)));
         assert_eq!(protection_of(address, address + 1), Some(3));
         assert_eq!(protection_of(address, usize::MAX / 2), None);

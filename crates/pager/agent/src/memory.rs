@@ -1,6 +1,7 @@
 //! What is known about the program's memory. Changes of the program change it (`changes`), and
 //! pages that come and go (`faults`, `evict`, `transfer`).
 
+use crate::empty::LastDrops;
 use crate::kernel::PAGE_BYTES;
 use crate::objects::Objects;
 use crate::pages::{Pages, State};
@@ -22,6 +23,8 @@ pub(crate) struct Memory {
     pub(crate) not_inherited: Regions,
     /// Large allocations, if the policy tells them apart.
     pub(crate) objects: Objects,
+    /// What was dropped last.
+    pub(crate) last_drops: LastDrops,
     /// Pages that must never be missing: thread descriptors. The kernel writes to them when a
     /// thread has ended.
     pub(crate) exempt: BTreeSet<usize>,

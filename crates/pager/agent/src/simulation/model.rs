@@ -113,6 +113,21 @@ impl Model {
         }
     }
 
+    /// The time of the latest event.
+    pub(super) fn now(&self) -> u64 {
+        self.time
+    }
+
+    /// A thread has dropped a range by a call that began after this time. What was there before
+    /// must be gone, whoever has made the call do nothing.
+    pub(super) fn expect_dropped(&mut self, start: usize, end: usize, before: u64) {
+        for page in (start..end).step_by(PAGE_BYTES) {
+            if !self.expected(page).iter().any(|&(value, since)| value == 0 || since > before) {
+                self.fail(&format!("{page:#x} was dropped, and still holds what was there"));
+            }
+        }
+    }
+
     /// A range is new, or gone: what was there is.
     pub(super) fn forget(&mut self, start: usize, end: usize) {
         for page in (start..end).step_by(PAGE_BYTES) {

@@ -420,7 +420,10 @@ impl Thread {
             };
             return;
         }
-        hook_madvise(start, count * PAGE_BYTES, raw::MADV_DONTNEED as i32);
+        let before = with(|world| world.model.now());
+        if hook_madvise(start, count * PAGE_BYTES, raw::MADV_DONTNEED as i32) == 0 {
+            with(|world| world.model.expect_dropped(start, start + count * PAGE_BYTES, before));
+        }
     }
 
     fn guard(&mut self) {
