@@ -366,11 +366,6 @@ impl Cgroup {
         number(&self.read(file)?)
     }
 
-    /// Has the kernel bring its counts up to date, which it does for whoever reads them.
-    pub(crate) fn count(&self) {
-        let _ = self.read("memory.stat");
-    }
-
     /// A count of `memory.stat`.
     pub(crate) fn stat(&self, name: &str) -> Option<u64> {
         self.stats([name])[0]

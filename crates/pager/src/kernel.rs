@@ -4,7 +4,7 @@
 //! the pager. Its swap file is where the pager's backing store would be. An unlimited program
 //! starts as it would without Sweephand.
 
-use crate::cgroup::{Cgroup, Swap, field};
+use crate::cgroup::{Cgroup, Contents, Swap, field};
 use crate::error::{RunError, system};
 use crate::fresh_counts::FreshCounts;
 use crate::program::ProgramError;
@@ -14,8 +14,9 @@ use crate::tidy::Tidy;
 use crate::{PAGE_BYTES, swap_file, usage};
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Instant;
 use sweephand_pager_interface::memory::kernel_share;
@@ -116,6 +117,22 @@ impl Limited {
     }
 }
 
+/// Whether a program has ended as it does when a page of its memory cannot come: by a signal, or as
+/// a shell has it of such a program.
+fn has_crashed(status: ExitStatus) -> bool {
+    const SIGNALS: [i32; 2] = [libc::SIGSEGV, libc::SIGBUS];
+    let is_one = |number: i32| SIGNALS.contains(&number);
+    status.signal().is_some_and(is_one) || status.code().is_some_and(|code| is_one(code - 128))
+}
+
+/// Whether page tables and the like, which cannot be paged, have taken so much of the limit that
+/// the rest is too little for any page. The kernel ends a thread with a SIGSEGV then, if it may not
+/// kill the process.
+fn does_not_fit(contents: Contents, limit_bytes: u64) -> bool {
+    const LEFT_PART: u64 = 8;
+    contents.kernel_bytes + limit_bytes / LEFT_PART > limit_bytes
+}
+
 /// A counter of the whole machine.
 pub(crate) fn of_machine(name: &str) -> Option<u64> {
     field(&fs::read_to_string("/proc/vmstat").ok()?, name)
@@ -176,10 +193,12 @@ impl KernelRun {
         statistics.major_faults = Some(usage.major_faults);
         if let Some(limited) = self.limited {
             let (kills, limit_bytes) = (limited.cgroup.oom_kills(), limited.cgroup.limit_bytes());
+            let contents = limited.fresh_counts.most_kernel();
             drop(limited.fresh_counts);
             limited.tidy.finish();
-            if kills > 0 {
-                return Err(RunError::TooLarge { program: self.program, limit_bytes, contents: None });
+            if kills > 0 || has_crashed(status) && does_not_fit(contents, limit_bytes) {
+                let contents = Some(contents);
+                return Err(RunError::TooLarge { program: self.program, limit_bytes, contents });
             }
         }
         Ok(Ended { status, statistics })
