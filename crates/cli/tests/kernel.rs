@@ -153,6 +153,56 @@ fn what_does_not_fit_the_cgroup_is_told_in_one_line() {
     assert!(words.contains("did not fit the cgroup's") && words.lines().count() == 1, "{words}");
 }
 
+/// Of each 2 MiB one page is touched, so each needs a page table: 31 MiB for 8,000. The kernel does
+/// not say that. It ends the program by a SIGSEGV, if it may not kill it.
+#[test]
+fn page_tables_that_do_not_fit_are_told_in_one_line() {
+    if !can_swap() {
+        return;
+    }
+    for options in [&["--kernel"][..], &["--backend", "swap", "--policy", "clock"], &["--backend", "swap"]] {
+        let mut command = run_as_is(&[&["--memory", "16MiB"], options].concat());
+        let output = output(command.arg("--").arg(program("sparse")).args(["8000", "512", "1"]));
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {message}");
+        let tables =
+            message.split(" MiB page tables and the like").next().and_then(|words| words.rsplit(' ').next());
+        let tables: u64 = tables.and_then(|number| number.parse().ok()).unwrap_or_default();
+        assert!(tables >= 16 && message.contains("give it more with --memory"), "{options:?}: {message}");
+        assert_eq!(message.lines().filter(|line| line.starts_with("sweephand: ")).count(), 1, "{message}");
+    }
+}
+
+#[test]
+fn two_runs_at_a_time_say_so() {
+    if !can_swap() {
+        return;
+    }
+    let mut first = run_as_is(&["--kernel", "--memory", "16MiB"]);
+    let first = spawn(first.args(["--", "sleep", "1000"]).stdout(Stdio::null()).stderr(Stdio::null()));
+    let areas = || fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let name = format!("sweephand-{}-", first.id());
+    let began = Instant::now();
+    while !areas().contains(&name) {
+        assert!(began.elapsed() < PATIENCE, "the first run has no swap file");
+        sleep(Duration::from_millis(5));
+    }
+    let mut second = run_as_is(&["--kernel", "--memory", "16MiB"]);
+    // `live::output` leaves the line out.
+    let said = second.args(["--", "cat", "/proc/swaps"]).output().unwrap();
+    let message = text(&said.stderr);
+    assert!(message.contains("another run has a swap file, too") && message.contains(&name), "{message}");
+    let list = text(&said.stdout);
+    let priorities: Vec<i32> = list
+        .lines()
+        .filter(|line| line.contains("/sweephand-"))
+        .filter_map(|line| line.split_whitespace().last()?.parse().ok())
+        .collect();
+    let (own, others) = priorities.split_last().unwrap();
+    assert!(others.iter().all(|other| own > other), "{list}");
+    drop(first);
+}
+
 #[test]
 fn a_comparison_has_every_variant_in_every_round() {
     if !can_swap() || !can_page() {

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CString;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,45 @@ const LEAST_BYTES: u64 = 64 << 20;
 pub(crate) fn name(directory: &Path, cgroup: &Path) -> PathBuf {
     let run = cgroup.file_name().unwrap_or_default().to_string_lossy();
     directory.join(format!("{run}.swap"))
+}
+
+/// The priority of a run's swap file, if no other run has one: higher than what the machine's own
+/// swap areas have by themselves.
+const FIRST_PRIORITY: i32 = 100;
+/// From `swapon(2)`: the flag for a priority, and the highest that there is.
+const SWAP_FLAG_PREFER: i32 = 0x8000;
+const MOST_PRIORITY: i32 = 0x7fff;
+
+/// The swap files of other runs, with their priorities, in the kernel's list of swap areas.
+fn of_other_runs(areas: &str) -> Vec<(String, i32)> {
+    let parse = |line: &str| {
+        let mut words = line.split_whitespace();
+        let path = words.next()?;
+        let name = path.rsplit('/').next()?;
+        let is_a_runs = name.starts_with("sweephand-") && name.ends_with(".swap");
+        is_a_runs.then(|| Some((path.to_string(), words.nth(3)?.parse().ok()?)))?
+    };
+    areas.lines().filter_map(parse).collect()
+}
+
+/// Says that another run has a swap file, in a line, and chooses the priority for the next one.
+///
+/// The kernel has no swap area for a cgroup. The pages of all processes go to the area with the
+/// highest priority. The newest run has that, so its pages are in its own file. Those that an
+/// earlier run gives up from now on are there too.
+fn priority_beside_others() -> i32 {
+    let areas = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let others = of_other_runs(&areas);
+    let Some(highest) = others.iter().map(|&(_, priority)| priority).max() else { return FIRST_PRIORITY };
+    // If standard error cannot be written, the line is lost.
+    let _ = writeln!(
+        io::stderr(),
+        "sweephand: note: another run has a swap file, too ({}). The kernel has no swap area for a cgroup: \
+         pages of either run may go to the other's file, and a run that ends may have to wait until they have been read \
+         back",
+        others[0].0
+    );
+    highest.saturating_add(1).clamp(FIRST_PRIORITY, MOST_PRIORITY)
 }
 
 /// Makes a swap file and has the kernel use it. It is as large as the machine's memory, or half of
@@ -60,8 +99,9 @@ pub(crate) fn create(path: &Path) -> Result<(), RunError> {
     let written = file.write_all_at(&header(bytes / crate::PAGE_BYTES), 0).and_then(|()| file.sync_all());
     written.map_err(system(format!("{}: no swap file", path.display())))?;
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| unusable())?;
+    let flags = SWAP_FLAG_PREFER | priority_beside_others();
     // SAFETY: a path that ends with null.
-    if unsafe { libc::swapon(name.as_ptr(), 0) } == 0 {
+    if unsafe { libc::swapon(name.as_ptr(), flags) } == 0 {
         return Ok(());
     }
     let error = io::Error::last_os_error();
@@ -97,6 +137,16 @@ fn header(pages: u64) -> [u8; crate::PAGE_BYTES as usize] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn swap_files_of_other_runs_are_told_from_other_areas() {
+        let areas = "Filename\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
+                     /dev/sda2                               partition\t8388604\t\t0\t\t-2\n\
+                     /var/tmp/sweephand-12-0.swap            file\t\t1024\t\t7\t\t101\n\
+                     /var/tmp/sweephand-of-mine              file\t\t1024\t\t7\t\t5\n";
+        assert_eq!(of_other_runs(areas), [("/var/tmp/sweephand-12-0.swap".to_string(), 101)]);
+        assert!(of_other_runs("").is_empty());
+    }
 
     /// As `mkswap` writes it, without the label and the identifier, which are not needed.
     #[test]
