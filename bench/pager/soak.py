@@ -28,6 +28,11 @@ LEAST_MIB = 4
 SHARES = {"xz": 0.75}
 # It takes minutes for more.
 FEW_BYTES = 1 << 20
+# Where a run's cgroup may be.
+CGROUPS = [place for place in map(pathlib.Path, ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"]) if place.exists()][:1]
+# A setting of the kernel's that is another during a run.
+POLLS = pathlib.Path("/sys/module/haltpoll/parameters/guest_halt_poll_ns")
+POLLS_BEFORE, RAISED = POLLS.read_text().strip() if POLLS.exists() else "", "200000"
 # For a program that has been asked to end.
 GRACE_SECONDS = 30
 # Runs tests and prints the outcome of each, without times.
@@ -144,7 +149,7 @@ def kill_one(command, directory, output, seconds, chance, bound):
     time.sleep(seconds)
     if child.poll() is not None:
         return None
-    mine, new = session(child.pid), list(pathlib.Path("/run").glob(f"sweephand-{child.pid}-*"))
+    mine = session(child.pid)
     try:
         os.kill(chance.choice([child.pid, chance.choice(mine)]), signal.SIGKILL)
     except ProcessLookupError:
@@ -153,13 +158,39 @@ def kill_one(command, directory, output, seconds, chance, bound):
     while time.monotonic() < end and child.poll() is None:
         time.sleep(0.1)
     end = time.monotonic() + GRACE_SECONDS
-    while time.monotonic() < end and (child.poll() is None or session(child.pid) or any(path.exists() for path in new)):
+    while time.monotonic() < end and (child.poll() is None or left_of(child.pid, directory.parent)):
         time.sleep(0.1)
-    left = [f"process {process}" for process in session(child.pid)] + [str(path) for path in new if path.exists()]
+    left = left_of(child.pid, directory.parent)
     for process in session(child.pid):
         os.kill(process, signal.SIGKILL)
     child.wait()
     return left
+
+
+def left_of(command, swap_directory):
+    """What is left of a run: processes, its directory, cgroup, swap file, and the kernel's setting. That
+    is another while any run lasts."""
+    left = [f"process {process}" for process in session(command)]
+    name = f"sweephand-{command}-*"
+    found = [*pathlib.Path("/run").glob(name), *swap_directory.glob(name), *(path for place in CGROUPS for path in place.rglob(name))]
+    left += [str(path) for path in found if path.exists()]
+    areas = pathlib.Path("/proc/swaps").read_text()
+    left += [line.split()[0] for line in areas.splitlines() if f"/sweephand-{command}-" in line]
+    if POLLS_BEFORE not in ("", RAISED) and POLLS.read_text().strip() == RAISED and not others_run(command):
+        left.append(f"{POLLS}: {RAISED}")
+    return left
+
+
+def others_run(command):
+    """Whether another process removes what a run has made, so that another run lasts."""
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+        except OSError:
+            continue
+        if b"sweephand-tidy" in words and f"sweephand-{command}-".encode() not in words:
+            return True
+    return False
 
 
 def session(leader):
@@ -191,6 +222,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bound", type=float, default=300, help="seconds for a run, if the kernel does not take long itself")
     parser.add_argument("--factor", type=float, default=4, help="a run may take as many times what the kernel takes in as much memory")
+    parser.add_argument("--runs", type=int, default=0, help="no more than so many")
     parser.add_argument("--kills", type=int, default=0, help="kill a process of one run in so many")
     parser.add_argument("--directory", default="/var/tmp", help="a directory on a disk")
     parser.add_argument("--sweephand", default=str(ROOT / "target/release/sweephand"))
@@ -207,7 +239,7 @@ def main():
         names, expected, memory, kernel, bound = list(jobs), {}, {}, {}, {}
         stats = kept / "stats.json"
         number = 0
-        while names and time.monotonic() < end:
+        while names and time.monotonic() < end and not 0 < args.runs <= number:
             name = names[number % len(names)]
             if name not in expected:
                 first, second = kept / "expected", kept / "again"
