@@ -86,8 +86,6 @@ def words_of(entry, args, work, number):
 
 def prepare(entry, work):
     """Makes what a program needs. Returns why it is left out, or nothing."""
-    for name, text in entry.get("files", {}).items():
-        (work / name).write_text(text)
     before = entry.get("before", "").format(work=work)
     done = subprocess.run(["sh", "-c", before], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                           text=True, env=programs.ENVIRONMENT)
@@ -203,6 +201,9 @@ def main():
         table.writeheader()
         table.writerows(rows)
         programs.make_workshop(work)
+        # Some programs share their files.
+        for name, text in (item for entry in entries for item in entry.get("files", {}).items()):
+            (work / name).write_text(text)
 
         def keep(row):
             rows.append(row)
