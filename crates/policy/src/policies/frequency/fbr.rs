@@ -15,6 +15,12 @@
 //! the smallest count decides always. While frames are free the sections are filled from the top,
 //! and the lowest section with pages gives the victim.
 //!
+//! A model written for the comparison has the faults of this policy in 10 of 10 cells of cpp and
+//! glimpse. With a limit of 8, 9 cells stay the same, and cpp in 122 frames takes 1,898 faults
+//! instead of 1,959. The crate `fbr_cache` (0.1.1) also counts from 0 and halves downwards, with
+//! sections of 30 % (new) and 25 % (old). A model of it takes 1,981 faults in that cell, where
+//! the rules here with its sections take 1,952; the other 9 are equal.
+//!
 //! Cost: hit and fault O(log M); halving O(M log M), once in more than M/2 hits. 25 bytes a page
 //! seen, and tree nodes for the old section.
 //!

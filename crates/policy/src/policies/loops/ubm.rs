@@ -30,6 +30,12 @@
 //! break a run like any other reference. (The paper's references are to blocks of a file, once
 //! each.) `collapse=on` hides them.
 //!
+//! Without objects a trace is one file, and UBM is not the paper's: each jump to another file ends
+//! the run, so a loop through several files is never found. On the trace cpp in 245 frames it takes
+//! 5,260 faults, LRU 1,548. If a file is guessed to end wherever a run is ever broken (342 files,
+//! repeats hidden), a model of these rules takes 1,355; in 122 and 489 frames 1,850 and 1,253 (LRU
+//! 2,197 and 1,381).
+//!
 //! Cost: hit and fault O(1) for a page in `other`, O(log M) in the other two. 25 bytes a page seen,
 //! 72 a file, and tree nodes for the resident pages with a period.
 
