@@ -142,7 +142,8 @@ pub struct Writer<W: Write + Seek> {
     code: Option<u32>,
     /// The first time, and that of the next reference.
     times: Option<(i64, i64)>,
-    /// How long an object lives that the next reference loads; 0 for ever. `None` until one is told.
+    /// How long an object lives that the next reference loads; 0 for ever. `None` until one is
+    /// told.
     time_to_live: Option<i64>,
     /// The page of the reference before; `None` at first.
     last_page: Option<u64>,

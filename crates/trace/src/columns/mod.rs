@@ -46,7 +46,7 @@ use crate::imported::{Imported, Progress};
 use crate::lines::Refused;
 use crate::{AllocKind, Error, Sink};
 use description::Shape;
-use requests::Requests;
+use requests::{Requests, Row};
 use spool::Spool;
 
 /// Reads a stream into `sink`.
@@ -115,9 +115,10 @@ impl Several {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), Error> {
         let mut nowhere = Nowhere;
-        let mut requests = requests(columns, &mut nowhere)?;
         self.spool.begin();
-        requests.keep_in(&mut self.spool);
+        let mut keep = |time: f64, row: &Row<'_>| self.spool.push(time, row);
+        let mut requests = requests(columns, &mut nowhere)?;
+        requests.keep(&mut keep);
         self.source = read_rows(columns, stream, &mut requests, progress)?;
         Ok(())
     }

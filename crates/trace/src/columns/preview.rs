@@ -79,7 +79,8 @@ impl Preview {
     }
 
     /// Guesses that differ from this one in one column: without it, what matters least first, or
-    /// with the offset as a key if there is none. One of them may be right if the reader refuses this one.
+    /// with the offset as a key if there is none. One of them may be right if the reader refuses
+    /// this one.
     pub(crate) fn alternatives(&self) -> Vec<Self> {
         const OPTIONAL: [Role; 6] = [Role::Ttl, Role::Time, Role::Count, Role::Tenant, Role::Op, Role::Size];
         let has = |role: &Role| self.guess.iter().any(|(guessed, _)| guessed == role);

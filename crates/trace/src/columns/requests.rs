@@ -1,12 +1,11 @@
 //! The values of a row, as references to pages.
 
-use std::fmt;
+use std::{fmt, io};
 
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
 use super::description::{Column, Columns, ROLES, Role};
-use super::spool::Spool;
 use crate::accesses::Accesses;
 use crate::imported::Imported;
 use crate::lines::Refused;
@@ -61,6 +60,9 @@ struct Name([u32; 3]);
 
 /// The values of a row, by [`Role`].
 pub(super) type Row<'a> = [Value<'a>; ROLES];
+
+/// Keeps a row and its time.
+pub(super) type Keep<'a> = &'a mut dyn FnMut(f64, &Row<'_>) -> io::Result<()>;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,8 +140,8 @@ pub(super) struct Requests<'a, S> {
     backward: u64,
     /// The time of the row.
     now: f64,
-    /// Where rows are kept.
-    spool: Option<&'a mut Spool>,
+    /// Keeps rows.
+    keep: Option<Keep<'a>>,
 }
 
 impl<'a, S: Sink> Requests<'a, S> {
@@ -172,19 +174,19 @@ impl<'a, S: Sink> Requests<'a, S> {
             has_rounded_keys: false,
             backward: 0,
             now: 0.0,
-            spool: None,
+            keep: None,
         })
     }
 
-    /// Keeps the rows that are taken, for merging; nothing to keep them in otherwise.
-    pub(super) fn keep_in(&mut self, spool: &'a mut Spool) {
-        self.spool = Some(spool);
+    /// Hands on the rows that are taken, for merging.
+    pub(super) fn keep(&mut self, keep: Keep<'a>) {
+        self.keep = Some(keep);
     }
 
     pub(super) fn row(&mut self, row: &Row<'_>) -> Result<(), Refused> {
         self.take(row)?;
-        if let Some(spool) = &mut self.spool {
-            spool.push(self.now, row).map_err(Error::from)?;
+        if let Some(keep) = &mut self.keep {
+            keep(self.now, row).map_err(Error::from)?;
         }
         Ok(())
     }
