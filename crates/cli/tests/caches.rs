@@ -152,7 +152,7 @@ fn a_trace_of_misses_is_of_one_simulation() {
     for (arguments, words) in [
         ("pages.txt -p lru,clock -m 2p", "--misses: 2 policies, and it is for one: name it with --policy"),
         ("pages.txt -p lru -m 2p,3p", "--misses: 2 memory sizes, and it is for one: give it with --memory"),
-        ("pages.txt -m 2p", "--misses: 6 policies"),
+        ("pages.txt -m 2p", "--misses: 7 policies"),
         ("pages.txt pages.txt -p lru -m 2p", "--misses: 2 traces, and it is for one"),
         ("pages.txt -p lru -m 2p --warmup 1", "error: the argument '--misses <FILE>' cannot be used with"),
         ("missing.txt -p lru -m 2p", "missing.txt: "),

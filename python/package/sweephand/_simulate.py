@@ -60,7 +60,8 @@ def simulate(
         Two more columns say how far the estimate may be off.
     sample_seed: another seed takes another sample.
     warmup: count from there on: after so many references (`100000`), a share of them (`20%`, or
-        0.2), or a time of the trace's log (`2h`). What comes before fills memory. Not with a sample.
+        0.2), or a time of the trace's log (`2h`). What comes before fills memory. Not with a
+        sample.
     threads: processors to use; by default all of them, which is also the most.
     progress: see `sweephand.Progress`.
 
