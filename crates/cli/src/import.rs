@@ -17,14 +17,15 @@ use std::sync::Arc;
 use sweephand_output::Output;
 use sweephand_results::grouped;
 use sweephand_sim::MemorySize;
-use sweephand_trace::columns::{Columns, KNOWN, KnownLog};
+use sweephand_trace::columns::{Columns, KNOWN, KnownLog, Quote, WHOLE_LINES};
 use sweephand_trace::several::{Order, import_several};
-use sweephand_trace::{Error, Format, Header, ImportOptions, Irim, Metadata, Writer, import};
+use sweephand_trace::{BadRows, Error, Format, Header, ImportOptions, Irim, Metadata, Writer, import};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Trace or log to import, plain or compressed by gzip, xz, zstd, bzip2, lz4 or zip; - is
-    /// standard input. Several inputs, or a directory of them, are merged by time
+    /// Trace or log to import, plain or compressed by gzip, xz, zstd, bzip2 or lz4, or an archive of
+    /// such files (zip, tar); - is standard input. Several inputs, or a directory of them, are
+    /// merged by time
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// Further inputs
@@ -50,10 +51,18 @@ pub(crate) struct Args {
     /// The first row of the log has the names of its columns (always so where --columns has names)
     #[arg(long)]
     header: bool,
-    /// What is between the columns of the log: a character, tab or space; found in the first line
-    /// unless given
+    /// What is between the columns of the log: a character, tab or space; none takes whole lines.
+    /// Unless given, what gives the first rows the same number of columns
     #[arg(long, value_name = "CHARACTER", value_parser = separator)]
     separator: Option<u8>,
+    /// What quotes are: off, \" or '. Unless given, \" between commas and between spaces
+    #[arg(long, value_name = "QUOTE", requires = "columns", value_parser = str::parse::<Quote>)]
+    quote: Option<Quote>,
+    /// At a row that cannot be read: stop, or skip it. skip counts such rows, shows three, and fails
+    /// if they are more than 1 % of all; skip:5% allows more
+    #[arg(long, value_name = "RULE", default_value = "stop", conflicts_with_all = ["irim", "show"])]
+    #[arg(value_parser = str::parse::<BadRows>)]
+    bad_rows: BadRows,
     /// Pages or blocks that the log's sizes and offsets are cut into, such as 64KiB [default: 4KiB]
     #[arg(long, value_name = "BYTES", value_parser = page_size)]
     page_size: Option<u64>,
@@ -133,13 +142,14 @@ fn separator(text: &str) -> Result<u8, String> {
         "tab" | "\\t" => Ok(b'\t'),
         "space" => Ok(b' '),
         "comma" => Ok(b','),
-        _ => {
-            match *text.as_bytes() {
-                [byte] if !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(byte),
-                _ => Err("a separator is one character of ASCII, no letter, digit or quote, or tab or space"
-                    .into()),
+        "none" => Ok(WHOLE_LINES),
+        _ => match *text.as_bytes() {
+            [byte] if !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(byte),
+            _ => {
+                Err("a separator is one character of ASCII, no letter, digit or quote, or tab, space or none"
+                    .into())
             }
-        }
+        },
     }
 }
 
@@ -201,6 +211,7 @@ impl Args {
         };
         columns.header |= self.header;
         columns.separator = self.separator;
+        columns.quote = self.quote;
         columns.page_bytes = self.page_size.unwrap_or(columns.page_bytes);
         columns.whole_objects = self.whole_objects;
         Ok(Some(columns))
@@ -245,6 +256,7 @@ impl Args {
             format: self.format.format(),
             columns,
             window: self.window,
+            bad_rows: self.bad_rows,
             ..ImportOptions::default()
         };
         if self.input == Path::new("-") {

@@ -22,11 +22,6 @@ const REQUEST_BYTES: u64 = u32::MAX as u64;
 pub(crate) struct Disks(FxHashMap<Vec<u8>, u64>);
 
 impl Disks {
-    /// No name has appeared.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(crate) fn number(&mut self, name: &[u8]) -> u64 {
         if let Some(number) = self.0.get(name) {
             return *number;
@@ -115,14 +110,26 @@ impl<'a, S: Sink> Accesses<'a, S> {
     /// `bytes` bytes from byte `offset` of a disk on are read or written. Each disk has its own
     /// pages.
     pub(crate) fn request(&mut self, disk: u64, offset: u64, bytes: u64, write: bool) -> Result<(), Refused> {
-        self.access(Self::on_disk(disk, offset, bytes)?, bytes, write)
+        let Some(more) = bytes.checked_sub(1) else { return Ok(()) };
+        let first = self.first_page_of_disk(disk, offset, bytes)?;
+        for page in offset >> self.page_shift..=(offset + more) >> self.page_shift {
+            self.sink.reference(first + page, write)?;
+            self.references += 1;
+        }
+        Ok(())
+    }
+
+    /// How often the address space of a disk fits before this offset, and where it is in the rest.
+    pub(crate) fn split_offset(&self, offset: u64) -> (u64, u64) {
+        (offset >> UNIT_SHIFT, offset & ((1 << UNIT_SHIFT) - 1))
     }
 
     /// The contents of `bytes` bytes from byte `offset` of a disk on are gone. Pages of which that
     /// holds in part only stay.
     pub(crate) fn discard(&mut self, disk: u64, offset: u64, bytes: u64) -> Result<(), Refused> {
-        let address = Self::on_disk(disk, offset, bytes)?;
-        Ok(self.drop_contents(address, bytes)?)
+        let disk = self.first_page_of_disk(disk, offset, bytes)?;
+        let (first, end) = (offset.div_ceil(self.page_size()), (offset + bytes) >> self.page_shift);
+        if first < end { Ok(self.sink.unmap(disk + first, end - first)?) } else { Ok(()) }
     }
 
     /// The contents of the whole pages among `bytes` bytes from `address` on are gone.
@@ -132,18 +139,19 @@ impl<'a, S: Sink> Accesses<'a, S> {
         if first < end { self.sink.unmap(first, end - first) } else { Ok(()) }
     }
 
-    /// Where byte `offset` of a disk is in the address space of all disks.
-    fn on_disk(disk: u64, offset: u64, bytes: u64) -> Result<u64, Refused> {
+    /// The first page of a disk on which there is a request. Disks have ranges of page numbers, not
+    /// of addresses: there are 2^64 numbers, and so more disks.
+    fn first_page_of_disk(&self, disk: u64, offset: u64, bytes: u64) -> Result<u64, Refused> {
         if bytes > REQUEST_BYTES {
             return Err("a request for 4 GiB or more".into());
         }
         if offset >= (1 << UNIT_SHIFT) - bytes {
             return Err("a request behind the first 4 PiB of a disk".into());
         }
-        if disk >= 1 << (u64::BITS - UNIT_SHIFT) {
-            return Err("a disk beyond the first 4096".into());
+        if disk >= 1 << (u64::BITS - UNIT_SHIFT + self.page_shift) {
+            return Err("a disk beyond those that there are page numbers for".into());
         }
-        Ok(disk << UNIT_SHIFT | offset)
+        Ok(disk << (UNIT_SHIFT - self.page_shift))
     }
 
     /// An instruction has been executed.

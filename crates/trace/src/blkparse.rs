@@ -16,10 +16,10 @@
 //!
 //! A kind with a W writes, one that begins with a D drops the contents, any other with an R reads;
 //! flushes have no sectors. Sectors have 512 bytes. Every page that a request covers is one
-//! reference. Each device has pages of its own, of 4 KiB. Times are kept in milliseconds. The
-//! summary at the end is skipped. (blktrace 1.2.0, `blkparse.c` and `blkparse_fmt.c`.)
-
-use std::io::Read;
+//! reference. Each device has pages of its own, of 4 KiB. Times are kept in milliseconds. What
+//! `blkparse -i FILE` says of its input is skipped, and so is the summary behind the events, also
+//! where several outputs stand one behind the other. (blktrace 1.2.0, `blkparse.c` and
+//! `blkparse_fmt.c`.)
 
 use crate::accesses::{Accesses, Disks};
 use crate::bytes::ByteStream;
@@ -38,18 +38,23 @@ struct Blkparse<'a, S> {
     /// The action that is taken, of [`STAGES`].
     stage: Option<usize>,
     devices: Disks,
-    /// The summary has begun.
+    /// The summary has begun, and no event has come since.
     ended: bool,
 }
 
 /// Whether a stream whose first line is this is the output of blkparse.
 pub(crate) fn is(first_line: &[u8]) -> bool {
-    Event::parse(first_line).is_some()
+    Event::parse(first_line).is_some() || is_input(first_line.trim_ascii())
+}
+
+/// What blkparse says of a file that it reads.
+fn is_input(line: &[u8]) -> bool {
+    line.starts_with(b"Input file ") && line.ends_with(b" added")
 }
 
 /// Reads a stream into `sink`.
-pub(crate) fn read<R: Read>(
-    stream: ByteStream<R>,
+pub(crate) fn read(
+    stream: ByteStream<'_>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
@@ -66,10 +71,15 @@ impl<S: Sink> Lines for Blkparse<'_, S> {
     fn line(&mut self, line: &[u8]) -> Result<(), Refused> {
         let text = line.trim_ascii();
         self.ended |= text.starts_with(b"CPU") || text.starts_with(b"Total (");
-        if self.ended || text.is_empty() {
+        if text.is_empty() || is_input(text) {
             return Ok(());
         }
-        let event = Event::parse(line).ok_or("not an event as blkparse prints it")?;
+        let event = match Event::parse(line) {
+            Some(event) => event,
+            None if self.ended => return Ok(()),
+            None => return Err("not an event as blkparse prints it".into()),
+        };
+        self.ended = false;
         let Some(stage) = STAGES.iter().position(|(action, _)| *action == event.action) else {
             return Ok(());
         };

@@ -15,8 +15,6 @@
 //! each. Pages have 4 KiB. It has no magic number and is never guessed; the two bytes about
 //! branches tell other formats. (ChampSim, `inc/trace_instruction.h`, `input_instr`.)
 
-use std::io::Read;
-
 use crate::accesses::Accesses;
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
@@ -31,8 +29,8 @@ const WRITTEN: usize = 16;
 const READ: usize = 32;
 
 /// Reads a stream into `sink`.
-pub(crate) fn read<R: Read>(
-    mut stream: ByteStream<R>,
+pub(crate) fn read(
+    mut stream: ByteStream<'_>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
@@ -56,13 +54,16 @@ pub(crate) fn read<R: Read>(
         }
         stream.consume(taken);
         let (records, instructions) = accesses.counts();
-        progress(Progress { bytes: stream.offset(), records, instructions });
+        progress(Progress { bytes: stream.taken(), records, instructions });
         if stream.ended() {
             if left > 0 {
                 return Err(Error::truncated(
                     stream.offset() + left as u64,
                     format!("inside record {instruction}"),
                 ));
+            }
+            if stream.next_member()? {
+                continue;
             }
             let page_size = accesses.page_size();
             let end = accesses.finish("a ChampSim trace")?;

@@ -11,10 +11,9 @@
 //! A line of version 3 has a time, a file, an action and, where the action reads, writes or trims,
 //! the first byte and the number of bytes. Version 2 has no times. Every page that a request covers
 //! is one reference, and a trim drops the contents of the whole pages in it. Each file has pages of
-//! its own, of 4 KiB. Other actions (add, open, close, wait, sync, datasync) touch no page. Times
-//! are not kept. (fio 3.33, *Trace file format* in `HOWTO`.)
-
-use std::io::Read;
+//! its own, of 4 KiB. Other actions (add, open, close, wait, and all kinds of sync) touch no page.
+//! Times are not kept. A line with the version may come again, where logs stand one behind the
+//! other. (fio 3.42, *Trace file format* in `HOWTO`, and `io_ddir.h`.)
 
 use crate::accesses::{Accesses, Disks};
 use crate::bytes::ByteStream;
@@ -38,8 +37,8 @@ pub(crate) fn is(head: &[u8]) -> bool {
 }
 
 /// Reads a stream into `sink`.
-pub(crate) fn read<R: Read>(
-    stream: ByteStream<R>,
+pub(crate) fn read(
+    stream: ByteStream<'_>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
@@ -52,26 +51,27 @@ pub(crate) fn read<R: Read>(
 
 impl<S: Sink> Lines for Fio<'_, S> {
     fn line(&mut self, line: &[u8]) -> Result<(), Refused> {
-        let Some(has_times) = self.has_times else {
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        if self.has_times.is_none() || line.starts_with(MARK) {
             self.has_times = Some(match line.trim_ascii() {
                 b"fio version 2 iolog" => false,
                 b"fio version 3 iolog" => true,
                 _ => return Err("neither version 2 nor version 3 of fio's iologs".into()),
             });
             return Ok(());
-        };
+        }
         let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let mut word = || words.next().ok_or("an iolog's line has a file and an action");
-        if line.trim_ascii().is_empty() {
-            return Ok(());
-        }
-        if has_times {
+        if self.has_times == Some(true) {
             decimal(word()?).ok_or("not a time in the first column")?;
         }
         let (file, action) = (word()?, word()?);
         let is_request = match action {
             b"read" | b"write" | b"trim" => true,
-            b"add" | b"open" | b"close" | b"wait" | b"sync" | b"datasync" => false,
+            b"add" | b"open" | b"close" | b"wait" => false,
+            b"sync" | b"datasync" | b"sync_file_range" | b"syncfs" => false,
             _ => return Err("not an action of an iolog".into()),
         };
         if !is_request {

@@ -5,28 +5,25 @@
 //! decides the format. A format without such marks ([`Format::OracleGeneral`]) has to be asked for,
 //! and so have the columns of a log ([`Columns`]).
 
+use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufReader, Chain, Cursor, Read, Seek, Write};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::bytes::{ByteStream, read_error};
 #[cfg(feature = "parquet")]
 use crate::columns::Table;
 use crate::columns::{self, Columns, KnownLog};
-use crate::compression::Compression;
 use crate::format::{FixedHeader, MAGIC};
 use crate::imported::{Imported, Progress};
+use crate::intake::{BadRows, Intake};
+use crate::members::{self, Source as Members, is_text};
 use crate::not_read;
 use crate::reduce::Reducer;
 use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer};
 use crate::{blkparse, champsim, drmemtrace, fio, irim, lackey, msr, oracle_general, pgtr, spc, text};
-
-/// Compression within compression is followed this deep.
-const NESTING: usize = 2;
-
-/// How many bytes decide what a stream is, if that many arrive at once.
-const HEAD: usize = 1024;
 
 /// A format that is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,19 +84,8 @@ pub struct ImportOptions {
     /// Accept a PGTR stream that ends without END, after a record or inside one. For live pipes:
     /// the program may have been killed. The trace then says that it is not complete.
     pub tolerate_missing_end: bool,
-}
-
-/// Whether bytes could be text.
-fn is_text(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| *byte >= b' ' || matches!(byte, b'\t' | b'\n' | b'\r'))
-}
-
-/// Whether a beginning tells what the input is: by a mark, or by its first line. Other binary data
-/// may need all of [`HEAD`].
-fn is_told(head: &[u8]) -> bool {
-    let is_marked =
-        head.starts_with(&MAGIC[..4]) || head.starts_with(&pgtr::MAGIC) || Compression::of(head).is_some();
-    is_marked || (is_text(head) && head.contains(&b'\n'))
+    /// What happens at a row or a record that cannot be read.
+    pub bad_rows: BadRows,
 }
 
 /// Reads `reader`, of any format, into `writer`, and fills in the writer's metadata. Hand what it
@@ -115,41 +101,19 @@ pub fn import<W: Write + Seek>(
         .map_err(|error| error.in_file(&options.name))
 }
 
-/// Decompressed input whose beginning has been looked at.
+/// An input as its members, whose beginning has been looked at.
 pub(crate) struct Input<'a> {
     head: Vec<u8>,
-    rest: Box<dyn Read + 'a>,
-    /// It was not compressed.
-    is_plain: bool,
+    members: Box<dyn Members + 'a>,
+    intake: Rc<RefCell<Intake>>,
 }
 
 impl<'a> Input<'a> {
-    /// Takes compression off.
+    /// Takes compression and archives off.
     pub(crate) fn new(reader: impl Read + 'a) -> Result<Self, Error> {
-        let mut input = Self::look(Box::new(reader))?;
-        for _ in 0..NESTING {
-            let compression = Compression::of(&input.head);
-            let Some(compression) = compression else { break };
-            let reader = BufReader::with_capacity(1 << 17, Cursor::new(input.head).chain(input.rest));
-            input = Self { is_plain: false, ..Self::look(compression.open(reader)?)? };
-        }
-        Ok(input)
-    }
-
-    fn look(mut rest: Box<dyn Read + 'a>) -> Result<Self, Error> {
-        let mut head = vec![0; HEAD];
-        let mut length = 0;
-        // A live pipe may have little to give: what tells formats apart is enough.
-        while length < MAGIC.len() || (length < HEAD && !is_told(&head[..length])) {
-            match rest.read(&mut head[length..]) {
-                Ok(0) => break,
-                Ok(bytes) => length += bytes,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(read_error(error, length as u64)),
-            }
-        }
-        head.truncate(length);
-        Ok(Self { head, rest, is_plain: true })
+        let intake = Rc::<RefCell<Intake>>::default();
+        let (head, members) = members::open(Box::new(reader), &intake)?;
+        Ok(Self { head, members, intake })
     }
 
     /// Our own format?
@@ -160,21 +124,38 @@ impl<'a> Input<'a> {
     /// All of a trace in our own format, and a byte more if there is more: its header says how long
     /// it is.
     pub(crate) fn native_bytes(self) -> Result<Vec<u8>, Error> {
-        let mut reader = self.bytes();
+        let mut reader = self.stream();
         let mut bytes = Vec::new();
         let failed = |error, bytes: &[u8]| read_error(error, bytes.len() as u64);
         let front = (&mut reader).take(FixedHeader::LENGTH as u64).read_to_end(&mut bytes);
         front.map_err(|error| failed(error, &bytes))?;
         let length = FixedHeader::decode(&bytes)?.file_length().unwrap_or(0);
         let more = length.saturating_sub(bytes.len() as u64).saturating_add(1);
-        let rest = reader.take(more).read_to_end(&mut bytes);
+        let rest = (&mut reader).take(more).read_to_end(&mut bytes);
         rest.map_err(|error| failed(error, &bytes))?;
+        reader.last_member("trace")?;
         Ok(bytes)
     }
 
-    /// All of it, decompressed.
-    pub(crate) fn bytes(self) -> Chain<Cursor<Vec<u8>>, Box<dyn Read + 'a>> {
-        Cursor::new(self.head).chain(self.rest)
+    /// All of its members.
+    pub(crate) fn stream(self) -> ByteStream<'a> {
+        ByteStream::of(self.head, self.members, self.intake)
+    }
+
+    /// The beginning as text: without a byte-order mark, in UTF-8, without lines that begin with
+    /// `#`.
+    fn text_head(&self) -> Vec<u8> {
+        let mut stream = ByteStream::new(&self.head[..]);
+        if stream.begin_text().is_err() {
+            return self.head.clone();
+        }
+        let mut text = stream.buffered();
+        while text.trim_ascii_start().starts_with(b"#")
+            && let Some(end) = memchr::memchr(b'\n', text)
+        {
+            text = &text[end + 1..];
+        }
+        text.to_vec()
     }
 
     /// The Parquet file that it is, if it is one. `file` is the input itself, which need not be
@@ -184,13 +165,23 @@ impl<'a> Input<'a> {
         if !self.head.starts_with(Table::MARK) {
             return Ok(None);
         }
-        if let Some(file) = file
-            && self.is_plain
-        {
-            return Table::in_file(file.try_clone()?).map(Some);
+        if let Some(table) = self.table_in_place(file)? {
+            return Ok(Some(table));
         }
-        let rest = std::mem::replace(&mut self.rest, Box::new(std::io::empty()));
-        Table::copy_of(Cursor::new(std::mem::take(&mut self.head)).chain(rest)).map(Some)
+        let members = std::mem::replace(&mut self.members, Box::new(members::Plain(std::io::empty())));
+        let stream = ByteStream::of(std::mem::take(&mut self.head), members, self.intake.clone());
+        Table::copy_of(stream).map(Some)
+    }
+
+    /// The same, if it is `file` as a whole.
+    #[cfg(feature = "parquet")]
+    fn table_in_place(&self, file: Option<&Arc<File>>) -> Result<Option<Table>, Error> {
+        match file {
+            Some(file) if self.head.starts_with(Table::MARK) && self.members.is_plain() => {
+                Table::in_file(file.try_clone()?).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// What it is, if other programs have to make something of it that is read.
@@ -200,19 +191,20 @@ impl<'a> Input<'a> {
 
     /// The log with a name that it is, if it has a mark.
     pub(crate) fn known_log(&self) -> Option<&'static KnownLog> {
-        KnownLog::found(&self.head)
+        KnownLog::found(&self.head).or_else(|| KnownLog::found(&self.text_head()))
     }
 
     /// Which format to convert from.
     pub(crate) fn detect(&self) -> Result<Format, Error> {
         let head = &self.head;
-        let known: [(&[u8], &str); 9] = [
+        let known: &[(&[u8], &str)] = &[
             (
                 &irim::MAGIC[..4],
                 "an IRIM string (`sweephand import --irim`), which has no references any more",
             ),
             (b"\x7fELF", "an ELF file (a program or a library)"),
             (b"PK\x03\x04", "compressed by zip several times over"),
+            (b"PK\x05\x06", "a zip archive without a file"),
             (b"BZh", "compressed by bzip2 several times over"),
             (b"PAR1", "a Parquet file"),
             (b"\x1f\x8b", "compressed by gzip several times over"),
@@ -228,7 +220,8 @@ impl<'a> Input<'a> {
             Err(Error::unrecognised(*found))
         } else if drmemtrace::is(head) {
             Ok(Format::Drmemtrace)
-        } else if is_text(head) {
+        } else if is_text(&self.text_head()) {
+            let head = &self.text_head()[..];
             let first_line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
             Ok(match () {
                 () if lackey::is(head) => Format::Lackey,
@@ -244,7 +237,7 @@ impl<'a> Input<'a> {
     }
 
     pub(crate) fn import<W: Write + Seek>(
-        mut self,
+        self,
         writer: &mut Writer<W>,
         options: &ImportOptions,
         progress: &mut dyn FnMut(Progress),
@@ -277,7 +270,7 @@ impl<'a> Input<'a> {
         }
         #[cfg(feature = "parquet")]
         let table = match source {
-            Source::Columns(columns) if columns.is_text() => self.table(options.file.as_ref())?,
+            Source::Columns(columns) if columns.is_text() => self.table_in_place(options.file.as_ref())?,
             _ => None,
         };
         #[cfg(feature = "parquet")]
@@ -285,19 +278,26 @@ impl<'a> Input<'a> {
             (Some(table), Source::Columns(columns)) => Source::Table(columns, table),
             _ => source,
         };
-        let stream = ByteStream::new(self.bytes());
+        let intake = self.intake.clone();
+        intake.borrow_mut().bad_rows = options.bad_rows;
+        let stream = self.stream();
         let tolerant = options.tolerate_missing_end;
-        let imported = if options.window == 0 {
-            source.convert(stream, writer, tolerant, progress)?
+        let in_member = |error: Error| match &intake.borrow().member {
+            Some(member) => error.in_file(Path::new(&format!("{} ({member})", options.name.display()))),
+            None => error,
+        };
+        let mut imported = if options.window == 0 {
+            source.convert(stream, writer, tolerant, progress).map_err(in_member)?
         } else {
             let mut reducer = Reducer::new(writer, options.window);
-            let mut imported = source.convert(stream, &mut reducer, tolerant, progress)?;
+            let mut imported = source.convert(stream, &mut reducer, tolerant, progress).map_err(in_member)?;
             let counts = reducer.finish()?;
             imported.end.references.get_or_insert(counts.references);
             imported.end.runs.get_or_insert(counts.runs);
             imported.window = imported.window.max(options.window);
             imported
         };
+        intake.borrow().finish(&mut imported.notes)?;
         imported.describe(writer.metadata_mut(), &options.name);
         Ok(imported.end)
     }
@@ -315,7 +315,7 @@ pub(crate) enum Source<'a> {
 impl Source<'_> {
     pub(crate) fn convert(
         self,
-        stream: ByteStream<impl Read>,
+        stream: ByteStream<'_>,
         sink: &mut impl Sink,
         tolerate_missing_end: bool,
         progress: &mut dyn FnMut(Progress),
@@ -324,7 +324,9 @@ impl Source<'_> {
             Self::Format(format) => convert(format, stream, sink, tolerate_missing_end, progress),
             Self::Columns(columns) => columns::read(columns, stream, sink, progress),
             #[cfg(feature = "parquet")]
-            Self::Table(columns, table) => columns::read_table(columns, table, sink, progress),
+            Self::Table(columns, table) => {
+                columns::read_table(columns, table, &stream.intake, sink, progress)
+            }
         }
     }
 }
@@ -332,7 +334,7 @@ impl Source<'_> {
 /// Reads a stream of a format into `sink`.
 pub(crate) fn convert(
     format: Format,
-    stream: ByteStream<impl Read>,
+    stream: ByteStream<'_>,
     sink: &mut impl Sink,
     tolerate_missing_end: bool,
     progress: &mut dyn FnMut(Progress),

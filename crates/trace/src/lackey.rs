@@ -15,8 +15,6 @@
 //! (`valgrind --log-file=FILE`). Allocations and unmaps the file does not tell; pages are taken to
 //! be of 4 KiB. (Valgrind 3.19, `lackey/lk_main.c`.)
 
-use std::io::Read;
-
 use crate::accesses::Accesses;
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
@@ -32,16 +30,27 @@ struct Lackey<'a, S> {
 /// Whether a stream begins like this.
 pub(crate) fn is(head: &[u8]) -> bool {
     let valgrind = head.strip_prefix(b"==").and_then(|rest| rest.first());
-    valgrind.is_some_and(u8::is_ascii_digit)
-        || [b"I  ", b" L ", b" S ", b" M "].iter().any(|access| {
-            head.strip_prefix(*access).is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_hexdigit))
-                && head.contains(&b',')
-        })
+    let first_line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    valgrind.is_some_and(u8::is_ascii_digit) || matches!(access(first_line.trim_ascii()), Ok(Some(_)))
+}
+
+/// The kind of an access, its address and its length. None for what is skipped.
+fn access(line: &[u8]) -> Result<Option<(u8, u64, u64)>, &'static str> {
+    let (kind, rest) = match line {
+        [kind, b' ', rest @ ..] => (*kind, rest),
+        [] | [b'-', b'-', ..] => return Ok(None),
+        _ => return Err("not an access as lackey prints it"),
+    };
+    let (address, length) = split(rest.trim_ascii()).ok_or("not an address and a length")?;
+    if !matches!(kind, b'I' | b'L' | b'S' | b'M') {
+        return Err("not I, L, S or M");
+    }
+    Ok(Some((kind, address, length)))
 }
 
 /// Reads a stream into `sink`.
-pub(crate) fn read<R: Read>(
-    stream: ByteStream<R>,
+pub(crate) fn read(
+    stream: ByteStream<'_>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
@@ -63,26 +72,19 @@ pub(crate) fn read<R: Read>(
 impl<S: Sink> Lines for Lackey<'_, S> {
     fn line(&mut self, line: &[u8]) -> Result<(), Refused> {
         let line = line.trim_ascii();
-        let (kind, rest) = match line {
-            [kind, b' ', rest @ ..] => (*kind, rest),
-            [b'=', b'=', ..] => return self.talk(line),
-            [] | [b'-', b'-', ..] => return Ok(()),
-            _ => return Err("not an access as lackey prints it".into()),
-        };
-        let not_an_access = "not an address and a length";
-        let (address, length) = split(rest.trim_ascii()).ok_or(not_an_access)?;
-        match kind {
-            b'I' => {
-                self.accesses.access(address, length, false)?;
-                self.accesses.instruction()?;
-            }
-            b'L' => self.accesses.access(address, length, false)?,
-            b'S' => self.accesses.access(address, length, true)?,
-            b'M' => {
-                self.accesses.access(address, length, false)?;
-                self.accesses.access(address, length, true)?;
-            }
-            _ => return Err("not I, L, S or M".into()),
+        if line.starts_with(b"==") {
+            return self.talk(line);
+        }
+        let Some((kind, address, length)) = access(line)? else { return Ok(()) };
+        if kind == b'I' {
+            self.accesses.access(address, length, false)?;
+            return Ok(self.accesses.instruction()?);
+        }
+        if kind != b'S' {
+            self.accesses.access(address, length, false)?;
+        }
+        if kind == b'S' || kind == b'M' {
+            self.accesses.access(address, length, true)?;
         }
         Ok(())
     }

@@ -1,10 +1,9 @@
 //! A stream of text, taken line by line.
 
-use std::io::Read;
 use std::path::PathBuf;
 
 use crate::Error;
-use crate::bytes::ByteStream;
+use crate::bytes::{ByteStream, MARK};
 use crate::imported::Progress;
 
 /// How much of a line an error shows.
@@ -40,48 +39,93 @@ pub(crate) trait Lines {
     fn counts(&self) -> (u64, u64);
 }
 
-/// Gives every line of a stream to `lines`. The last one need not end.
-pub(crate) fn read<R: Read>(
-    mut stream: ByteStream<R>,
+/// Gives every line of every member of a stream to `lines`. The last one of a member need not end.
+/// Lines that begin with `#` are skipped.
+pub(crate) fn read(
+    mut stream: ByteStream<'_>,
     lines: &mut impl Lines,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
-    let mut number = 0;
+    loop {
+        read_member(&mut stream, lines, progress)?;
+        if !stream.next_member()? {
+            return Ok(());
+        }
+    }
+}
+
+/// Gives every line of the member to `lines`.
+pub(crate) fn read_member(
+    stream: &mut ByteStream<'_>,
+    lines: &mut impl Lines,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), Error> {
+    stream.begin_text()?;
     loop {
         // Whole lines, as many as are buffered.
         let bytes = stream.buffered();
-        let mut start = 0;
-        while let Some(length) = bytes[start..].iter().position(|byte| *byte == b'\n') {
+        let (mut start, mut number) = (0, stream.line);
+        while let Some(length) = memchr::memchr(b'\n', &bytes[start..]) {
             number += 1;
-            let line = &bytes[start..start + length];
-            lines
-                .line(line)
-                .map_err(|refused| wrong(number, stream.offset() + start as u64, refused, line))?;
+            take(lines, stream, number, start, &bytes[start..start + length])?;
             start += length + 1;
         }
+        if stream.ended() && start < bytes.len() {
+            number += 1;
+            take(lines, stream, number, start, &bytes[start..])?;
+            start = bytes.len();
+        }
+        stream.intake.borrow_mut().rows += number - stream.line;
+        stream.line = number;
         stream.consume(start);
         let (records, instructions) = lines.counts();
-        progress(Progress { bytes: stream.offset(), records, instructions });
+        progress(Progress { bytes: stream.taken(), records, instructions });
         if stream.ended() {
-            let line = stream.buffered();
-            if !line.is_empty() {
-                lines.line(line).map_err(|refused| wrong(number + 1, stream.offset(), refused, line))?;
-            }
             return Ok(());
         }
         if stream.full() {
-            let endless = "an endless line".into();
-            return Err(wrong(number + 1, stream.offset(), endless, stream.buffered()));
+            return Err(wrong(number + 1, stream.offset(), TOO_LONG.into(), stream.buffered()));
         }
-        stream.fill()?;
+        stream.fill_row()?;
     }
 }
+
+/// Gives a line that begins so many bytes behind the first buffered one to `lines`.
+#[inline]
+fn take(
+    lines: &mut impl Lines,
+    stream: &ByteStream<'_>,
+    number: u64,
+    start: usize,
+    line: &[u8],
+) -> Result<(), Error> {
+    let line = line.strip_prefix(MARK).unwrap_or(line);
+    if line.trim_ascii_start().starts_with(b"#") {
+        stream.intake.borrow_mut().comments += 1;
+        return Ok(());
+    }
+    lines.line(line).or_else(|refused| {
+        let error = wrong(number, stream.offset() + start as u64, refused, line);
+        stream.intake.borrow_mut().refuse(error)
+    })
+}
+
+/// Why a row is refused that does not end.
+pub(crate) const TOO_LONG: &str = "a row of more than 16 MiB: a quote that is not closed, or no text?";
 
 /// The error of a line.
 pub(crate) fn wrong(line: u64, offset: u64, refused: Refused, content: &[u8]) -> Error {
     let reason = match refused {
         Refused::Line(reason) => reason,
         Refused::Sink(error) => return error,
+    };
+    // What these bytes are explains more than what they are not.
+    let reason = match content {
+        _ if memchr::memchr(0, content).is_some() => "NUL bytes, which no text has: binary or damaged",
+        _ if memchr::memchr(b'\r', content.trim_ascii_end()).is_some() => {
+            "a carriage return within the line: `tr '\\r' '\\n'` makes it an end of a line"
+        }
+        _ => reason,
     };
     let content = content.trim_ascii();
     let mut found = String::from_utf8_lossy(&content[..content.len().min(SHOWN)]).into_owned();

@@ -1,5 +1,7 @@
 //! The beginning of an input: what it is, and what would be read from it.
 
+#[cfg(feature = "parquet")]
+use std::cell::RefCell;
 use std::io::{Cursor, Read};
 
 use crate::bytes::{ByteStream, read_error};
@@ -142,9 +144,13 @@ impl Look {
         self.preview = Some(Preview::of_table(table)?);
         match asked {
             Some(columns) => {
-                self.references = first(|sink| columns::read_table(columns, table, sink, &mut |_| {}))?;
+                self.references = first(|sink| {
+                    columns::read_table(columns, table, &RefCell::default(), sink, &mut |_| {})
+                })?;
             }
-            None => self.prove(|columns, sink| columns::read_table(columns, table, sink, &mut |_| {})),
+            None => self.prove(|columns, sink| {
+                columns::read_table(columns, table, &RefCell::default(), sink, &mut |_| {})
+            }),
         }
         Ok(self)
     }
@@ -154,7 +160,7 @@ impl Input<'_> {
     /// The first bytes, with a whole line if there is one, and whether that is all.
     fn beginning(self) -> Result<(Vec<u8>, bool), Error> {
         let mut bytes = Vec::new();
-        let mut input = self.bytes();
+        let mut input = self.stream();
         loop {
             let before = bytes.len() as u64;
             let read = (&mut input).take(SAMPLE).read_to_end(&mut bytes);

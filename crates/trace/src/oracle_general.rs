@@ -16,8 +16,6 @@
 //! are reads. It has no magic number and is never guessed: the next requests, which must lie in the
 //! future, tell damage and other formats. (libCacheSim, `oracleGeneralBin.h`.)
 
-use std::io::Read;
-
 use rustc_hash::FxHashMap;
 
 use crate::accesses::Accesses;
@@ -38,14 +36,15 @@ const OBJECT_SHIFT: u32 = 32;
 const MOST_REQUESTS: u64 = 1 << 48;
 
 /// Reads a stream into `sink`.
-pub(crate) fn read<R: Read>(
-    mut stream: ByteStream<R>,
+pub(crate) fn read(
+    mut stream: ByteStream<'_>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
     let mut accesses = Accesses::new(sink);
     // Numbers of objects in the order of their first requests.
     let mut objects: FxHashMap<u64, u64> = FxHashMap::default();
+    // Requests of the member, which its next requests count.
     let mut request = 0;
     loop {
         stream.fill_to(RECORD)?;
@@ -59,8 +58,10 @@ pub(crate) fn read<R: Read>(
             if !is_none && u64::try_from(next).map_or(true, |next| next < request || next > MOST_REQUESTS) {
                 let place =
                     if next > 0 && next as u64 > MOST_REQUESTS { "beyond any trace" } else { "in the past" };
-                let reason =
-                    format!("request {next} wants the object next, which lies {place}: not oracleGeneral");
+                let reason = format!(
+                    "request {next} wants the object next, which lies {place}: two traces one behind the \
+                     other, or not oracleGeneral"
+                );
                 return Err(Error::record(request, offset, reason));
             }
             let fresh = objects.len() as u64;
@@ -75,13 +76,17 @@ pub(crate) fn read<R: Read>(
             request += 1;
         }
         stream.consume(taken);
-        progress(Progress { bytes: stream.offset(), records: accesses.counts().0, instructions: 0 });
+        progress(Progress { bytes: stream.taken(), records: accesses.counts().0, instructions: 0 });
         if stream.ended() {
             if left > 0 {
                 return Err(Error::truncated(
                     stream.offset() + left as u64,
                     format!("inside record {request}"),
                 ));
+            }
+            if stream.next_member()? {
+                request = 0;
+                continue;
             }
             let page_size = accesses.page_size();
             let end = accesses.finish("an oracleGeneral trace")?;

@@ -32,8 +32,6 @@
 //! anywhere is noticed. Page numbers fit an address space of 2^64 bytes: one that does not is
 //! damage.
 
-use std::io::Read;
-
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
 use crate::places::{Collector, Frame};
@@ -70,8 +68,8 @@ const NOTE: u64 = 10;
 const MAX_TEXT: u64 = 1 << 16;
 
 /// Reads a stream into `sink`.
-pub(crate) fn read<R: Read>(
-    stream: ByteStream<R>,
+pub(crate) fn read(
+    stream: ByteStream<'_>,
     sink: &mut impl Sink,
     tolerate_missing_end: bool,
     progress: &mut dyn FnMut(Progress),
@@ -95,7 +93,10 @@ pub(crate) fn read<R: Read>(
     imported.places = Some(places).filter(|places| !places.is_empty());
     imported.notes.append(&mut parser.notes);
     match read {
-        Ok(Some(end)) => imported.end = end,
+        Ok(Some(end)) => {
+            parser.stream.last_member("trace")?;
+            imported.end = end;
+        }
         Ok(None) if tolerate_missing_end => {
             imported.cut_short = Some("the recorder's stream ended without END");
         }
@@ -112,8 +113,8 @@ pub(crate) fn read<R: Read>(
     Ok(imported)
 }
 
-struct Parser<R> {
-    stream: ByteStream<R>,
+struct Parser<'a> {
+    stream: ByteStream<'a>,
     /// The page referenced last.
     page: u64,
     /// References so far.
@@ -132,7 +133,7 @@ struct Parser<R> {
     notes: Vec<String>,
 }
 
-impl<R: Read> Parser<R> {
+impl Parser<'_> {
     fn header(&mut self) -> Result<Imported, Error> {
         let stream = &mut self.stream;
         stream.fill_to(MAGIC.len() + 5 * varint::MAX_LENGTH)?;
@@ -197,7 +198,7 @@ impl<R: Read> Parser<R> {
             if bytes.len() < MAX_RECORD && !self.stream.ended() {
                 self.stream.fill()?;
                 progress(Progress {
-                    bytes: self.stream.offset(),
+                    bytes: self.stream.taken(),
                     records: self.records,
                     instructions: self.instructions,
                 });

@@ -73,6 +73,7 @@ fn read<'a>(
 ) -> Result<Imported, Error> {
     let mut kind = None;
     let mut rows = Several::new()?;
+    let mut notes = Vec::new();
     for name in inputs {
         let in_file = |error: Error| error.in_file(name);
         let input = Input::new(open(name).map_err(|error| in_file(error.into()))?).map_err(in_file)?;
@@ -87,11 +88,21 @@ fn read<'a>(
         if order == Order::ByTime && !have_times(&columns) {
             return Err(in_file(no_times()));
         }
-        rows.keep(&columns, ByteStream::new(input.bytes()), progress).map_err(in_file)?;
+        let stream = input.stream();
+        let intake = Rc::clone(&stream.intake);
+        intake.borrow_mut().bad_rows = options.bad_rows;
+        let mut said: Vec<String> =
+            rows.keep(&columns, stream, progress).map_err(in_file)?.into_iter().collect();
+        intake.borrow().finish(&mut said).map_err(in_file)?;
+        notes.extend(said.into_iter().map(|note| format!("{}: {note}", name.display())));
         kind = Some(Kind::Columns(columns));
     }
     match kind {
-        Some(Kind::Columns(columns)) => rows.merge(&columns, order == Order::ByTime, sink, progress),
+        Some(Kind::Columns(columns)) => {
+            let mut imported = rows.merge(&columns, order == Order::ByTime, sink, progress)?;
+            imported.notes.extend(notes);
+            Ok(imported)
+        }
         _ => Err(Error::empty()),
     }
 }
@@ -149,14 +160,19 @@ fn chain<'a>(
     let begins = Rc::new(RefCell::new(Vec::new()));
     let chain =
         Chain { inputs, open, now: None, begins: Rc::clone(&begins), lines: 0, bytes: 0, last: b'\n' };
-    convert(format, ByteStream::new(chain), sink, false, progress).map_err(|error| {
+    let stream = ByteStream::new(chain);
+    let intake = Rc::clone(&stream.intake);
+    intake.borrow_mut().bad_rows = options.bad_rows;
+    let mut imported = convert(format, stream, sink, false, progress).map_err(|error| {
         let begins = begins.borrow();
         let place = error.place();
         match begins.iter().rev().find(|begin: &&Begin| place.is_none_or(|place| begin.bytes <= place)) {
             Some(begin) => error.moved_back(begin.lines, begin.bytes).in_file(&inputs[begin.input]),
             None => error,
         }
-    })
+    })?;
+    intake.borrow().finish(&mut imported.notes)?;
+    Ok(imported)
 }
 
 /// Where an input begins in a chain.
@@ -171,12 +187,25 @@ struct Chain<'a, 'b> {
     inputs: &'b [PathBuf],
     open: &'b dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
     /// What is being read.
-    now: Option<Box<dyn Read + 'a>>,
+    now: Option<ByteStream<'a>>,
     begins: Rc<RefCell<Vec<Begin>>>,
     /// Lines ended, and bytes given, so far.
     lines: u64,
     bytes: u64,
     last: u8,
+}
+
+impl Chain<'_, '_> {
+    /// Goes to the next member of the input, or else to the next input.
+    fn next_member(&mut self) -> Result<(), Error> {
+        if let Some(stream) = &mut self.now {
+            if stream.next_member()? {
+                return stream.begin_text();
+            }
+            self.now = None;
+        }
+        Ok(())
+    }
 }
 
 impl Read for Chain<'_, '_> {
@@ -192,7 +221,9 @@ impl Read for Chain<'_, '_> {
                     let Some(name) = self.inputs.get(number) else { return Ok(0) };
                     let input = Input::new((self.open)(name)?)
                         .map_err(|error| io::Error::other(error.to_string()))?;
-                    self.now = Some(Box::new(input.bytes()));
+                    let mut stream = input.stream();
+                    stream.begin_text().map_err(io::Error::other)?;
+                    self.now = Some(stream);
                     self.begins.borrow_mut().push(Begin {
                         input: number,
                         lines: self.lines,
@@ -203,7 +234,7 @@ impl Read for Chain<'_, '_> {
             };
             let given = match given {
                 0 if self.last == b'\n' => {
-                    self.now = None;
+                    self.next_member().map_err(io::Error::other)?;
                     continue;
                 }
                 // The last line of an input need not end.

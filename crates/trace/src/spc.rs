@@ -12,8 +12,6 @@
 //! milliseconds. (SPC Trace File Format Specification, revision 1.0.1, 2002, which leaves the block
 //! size to the trace's description: all those in circulation have 512.)
 
-use std::io::Read;
-
 use crate::accesses::Accesses;
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
@@ -32,8 +30,8 @@ pub(crate) fn is(first_line: &[u8]) -> bool {
 }
 
 /// Reads a stream into `sink`.
-pub(crate) fn read<R: Read>(
-    stream: ByteStream<R>,
+pub(crate) fn read(
+    stream: ByteStream<'_>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {

@@ -6,8 +6,6 @@
 //! one reference, a read; nothing is collapsed. How large a page is, the file does not say: 4 KiB
 //! is assumed.
 
-use std::io::Read;
-
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
 use crate::lines::{self, Lines, Refused};
@@ -24,8 +22,8 @@ pub(crate) fn is(first_line: &[u8]) -> bool {
 }
 
 /// Reads a stream into `sink`.
-pub(crate) fn read<R: Read>(
-    stream: ByteStream<R>,
+pub(crate) fn read(
+    stream: ByteStream<'_>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {

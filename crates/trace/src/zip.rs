@@ -1,4 +1,4 @@
-//! Zip archives: the contents of their files, one behind the other.
+//! Zip archives: the contents of their files, one after the other.
 //!
 //! An archive is read from start to end, so it may come through a pipe. That is possible because a
 //! header stands before the contents of each file. The directory behind the files says nothing
@@ -10,7 +10,10 @@ use std::io::{self, BufRead, ErrorKind, Read};
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
+use crate::buffered::Buffered;
+use crate::members::Archive;
 use crate::not_read::NotRead;
+use crate::tar::only_zeros;
 
 /// What an archive with a file in it begins with.
 pub(crate) const MAGIC: &[u8; 4] = b"PK\x03\x04";
@@ -26,8 +29,8 @@ const METHODS: [(u16, &str); 6] =
     [(9, "deflate64"), (12, "bzip2"), (14, "lzma"), (93, "zstd"), (95, "xz"), (98, "PPMd")];
 
 /// An archive, as the contents of its files.
-pub(crate) struct Zip<R> {
-    reader: R,
+pub(crate) struct Zip<'a> {
+    reader: Buffered<'a>,
     state: State,
 }
 
@@ -93,17 +96,21 @@ fn eight(bytes: &[u8], at: usize) -> u64 {
     u64::from(four(bytes, at)) | u64::from(four(bytes, at + 4)) << 32
 }
 
-impl<R: BufRead> Zip<R> {
+impl<'a> Zip<'a> {
     /// An archive that begins with [`MAGIC`].
-    pub(crate) fn new(reader: R) -> Self {
+    pub(crate) fn new(reader: Buffered<'a>) -> Self {
         Self { reader, state: State::Header }
     }
 
-    /// Reads a header, and decides what comes behind it.
-    fn header(&mut self) -> io::Result<()> {
+    /// Reads a header, and decides what comes behind it. The name of a file whose contents do.
+    fn header(&mut self) -> io::Result<Option<String>> {
         let reader = &mut self.reader;
         match &bytes::<4>(reader)? {
-            MAGIC => self.state = State::Inside(File::open(reader)?),
+            MAGIC => {
+                let (name, file) = File::open(reader)?;
+                self.state = State::Inside(file);
+                return Ok(Some(name));
+            }
             // A file in the directory.
             b"PK\x01\x02" => {
                 let header: [u8; 42] = bytes(reader)?;
@@ -120,46 +127,55 @@ impl<R: BufRead> Zip<R> {
             b"PK\x05\x06" => {
                 let end: [u8; 18] = bytes(reader)?;
                 skip(reader, two(&end, 16).into())?;
-                if !reader.fill_buf()?.is_empty() {
+                if !only_zeros(reader)? {
                     return Err(wrong("something stands behind the archive"));
                 }
                 self.state = State::Ended;
             }
             _ => return Err(wrong("something that is no header stands in the place of one")),
         }
-        Ok(())
+        Ok(None)
     }
 }
 
-impl<R: BufRead> Read for Zip<R> {
+impl Archive for Zip<'_> {
+    fn next_file(&mut self) -> io::Result<Option<Option<String>>> {
+        let mut rest = [0; 1 << 12];
+        while self.read(&mut rest)? > 0 {}
+        while !matches!(self.state, State::Ended) {
+            match self.header()? {
+                // A folder has no contents.
+                Some(name) if !name.ends_with('/') => return Ok(Some(Some(name))),
+                Some(_) => while self.read(&mut rest)? > 0 {},
+                None => {}
+            }
+        }
+        Ok(None)
+    }
+
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let State::Inside(file) = &mut self.state else { return Ok(0) };
         if buffer.is_empty() {
             return Ok(0);
         }
-        loop {
-            match &mut self.state {
-                State::Header => self.header()?,
-                State::Inside(file) => {
-                    let read = file.read(&mut self.reader, buffer)?;
-                    if read > 0 {
-                        return Ok(read);
-                    }
-                    file.check(&mut self.reader)?;
-                    self.state = State::Header;
-                }
-                State::Ended => return Ok(0),
-            }
+        let read = file.read(&mut self.reader, buffer)?;
+        if read == 0 {
+            file.check(&mut self.reader)?;
+            self.state = State::Header;
         }
+        Ok(read)
     }
 }
 
 impl File {
-    /// Reads the rest of a file's header.
-    fn open(reader: &mut impl Read) -> io::Result<Self> {
+    /// Reads the rest of a file's header, and its name.
+    fn open(reader: &mut impl Read) -> io::Result<(String, Self)> {
         let header: [u8; 26] = bytes(reader)?;
         let (flags, method, crc) = (two(&header, 2), two(&header, 4), four(&header, 10));
         let (packed, length) = (four(&header, 14), four(&header, 18));
-        skip(reader, two(&header, 22).into())?;
+        let mut name = vec![0; two(&header, 22).into()];
+        reader.read_exact(&mut name)?;
+        let name = String::from_utf8_lossy(&name).into_owned();
         let mut extra = vec![0; two(&header, 24).into()];
         reader.read_exact(&mut extra)?;
         let large = zip64(&extra);
@@ -188,7 +204,7 @@ impl File {
                 .unwrap_or(length.into());
             Promised::Before(crc, length)
         };
-        Ok(Self { contents, crc: Crc::new(), length: 0, promised })
+        Ok((name, Self { contents, crc: Crc::new(), length: 0, promised }))
     }
 
     /// Reads contents; 0 bytes are the end.

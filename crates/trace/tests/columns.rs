@@ -190,7 +190,7 @@ fn errors_name_the_file_and_the_line() {
             "r,1\nfly,1\n",
             "op=1,key=2",
             "line 2 (byte 4): neither read nor write nor delete in the column of ops: name the words that \
-             write, as in op=4:SET|ADD: \"fly,1\""
+             write, as in op=4:SET|ADD, or more, as in op=4:read=GET:write=SET:delete=DEL: \"fly,1\""
                 .into(),
         ),
         (
@@ -201,9 +201,9 @@ fn errors_name_the_file_and_the_line() {
                 .into(),
         ),
         (
-            "a,1\nb,4294967296\n",
+            "a,1\nb,68719476737\n",
             "key=1,size=2",
-            "line 2 (byte 4): an object of 4 GiB or more: \"b,4294967296\"".into(),
+            "line 2 (byte 4): an object of more than 64 GiB: \"b,68719476737\"".into(),
         ),
         ("{\"a\":1}\n{\"a\":}\n", "key=a", "line 2 (byte 8): not a JSON object: \"{\\\"a\\\":}\"".into()),
         (
@@ -229,12 +229,16 @@ fn errors_name_the_file_and_the_line() {
 
 #[test]
 fn a_quote_that_is_not_closed_takes_no_memory() {
-    let log = "a,1\n\"".to_owned() + &"x\n".repeat(1 << 20);
+    let log = "a,1\n\"".to_owned() + &"x\n".repeat(1 << 24);
+    let error = imported(log.as_bytes(), columns("key=1")).unwrap_err().to_string();
+    assert!(error.starts_with("a.log: line 2 (byte 4): a row of more than 16 MiB"), "{error}");
+    let log = &log[..1 << 20];
     let error = imported(log.as_bytes(), columns("key=1")).unwrap_err();
     let message = error.to_string();
     assert!(
-        message
-            .starts_with("a.log: line 2 (byte 4): a row of more than 256 KiB: a quote that is not closed?"),
+        message.starts_with(
+            "a.log: line 2 (byte 4): a quote that is not closed (--quote off: quotes mean nothing)"
+        ),
         "{message}"
     );
 }
@@ -301,7 +305,7 @@ fn logs_with_names_are_read_as_their_specifications_say() {
         };
         lcs(version, &objects.map(request))
     };
-    let logs: [Log; 19] = [
+    let logs: [Log; 23] = [
         (
             "twitter",
             b"0,nz:u:eeW511W3,16,4097,33,get,0\n1,nz:u:eeW511W3,16,100,9,set,3600\n2,q:q:1wuP,17,0,33,get,0\n"
@@ -387,8 +391,34 @@ fn logs_with_names_are_read_as_their_specifications_say() {
             vec![(0, false), (1, false), (0, false), (1, false), (OBJECT, true)],
         ),
         (
+            "cachelib-block",
+            b"op_time,block_id,block_id_size,io_size,io_offset,user_name,user_namespace,op_name,op_count\n\
+              1,b,8,4097,8192,u,n,1,1\n2,c,8,1,0,u,n,4,2\n"
+                .to_vec(),
+            vec![(2, false), (3, false), (OBJECT, true), (OBJECT, true)],
+        ),
+        (
+            "cachelib-cdn",
+            b"timestamp,cacheKey,OpType,objectSize,responseSize,responseHeaderSize,rangeStart,rangeEnd,TTL\n\
+              1679000000,77,1,4097,10,10,-1,-1,3600\n1679000001,78,1,0,10,10,-1,-1,3600\n"
+                .to_vec(),
+            vec![(0, false), (1, false), (OBJECT, false)],
+        ),
+        (
+            "ibm-cos",
+            b"1219008 REST.PUT.OBJECT 8d4fcda3d675bac9 4097\n1221974 REST.HEAD.OBJECT 39d177fb735ac5df 528\n\
+              1232488 REST.GET.OBJECT 8d4fcda3d675bac9 4097 0 4096\n1252488 REST.DELETE.OBJECT 39d177fb735ac5df\n"
+                .to_vec(),
+            vec![(0, true), (1, true), (OBJECT, false), (0, false), (1, false)],
+        ),
+        (
+            "pinatrace",
+            b"0x7f0a: W 0x7ffc7a9a5a08\n0x7f0b: R 0x1000\n#eof\n".to_vec(),
+            vec![(0x7_ffc7_a9a5, true), (1, false)],
+        ),
+        (
             "tectonic",
-            b"310 262144 4325 1572074461.57806 1 24 3 5\n7 0 1 1572074462 4 24 3 5\n".to_vec(),
+            b"# block_id io_offset io_size op_time op_name user_namespace user_name rs_shard_id\n310 262144 4325 1572074461.57806 1 24 3 5\n7 0 1 1572074462 4 24 3 5\n".to_vec(),
             vec![(64, false), (65, false), (OBJECT, true)],
         ),
         (
@@ -407,7 +437,10 @@ fn logs_with_names_are_read_as_their_specifications_say() {
     for (name, log, expected) in logs {
         let columns = KnownLog::named(name).unwrap().columns();
         assert_eq!(imported(&log, columns).unwrap().0, expected, "{name}");
-        if name.starts_with("lcs") || ["systor", "cachelib", "thesios"].contains(&name) {
+        if name.starts_with("lcs")
+            || ["systor", "cachelib", "cachelib-block", "cachelib-cdn", "pinatrace", "thesios"]
+                .contains(&name)
+        {
             let found = Look::at(&log[..], &ImportOptions::default()).unwrap();
             assert_eq!((found.known.unwrap().name, found.references), (name, expected), "{name}");
             assert_eq!(Trace::from_bytes(log.clone()).unwrap().header().metadata.notes.len().min(1), 1);
@@ -446,8 +479,8 @@ fn places_in_objects_and_counts() {
     let refused = |log: &str, columns: &str| {
         imported(log.as_bytes(), columns.parse().unwrap()).unwrap_err().to_string()
     };
-    let error = refused("a 4294967295 1\n", "key=1,offset=2,size=3");
-    assert!(error.contains("line 1") && error.contains("4 GiB or more"), "{error}");
+    let error = refused("a 68719476736 1\n", "key=1,offset=2,size=3");
+    assert!(error.contains("line 1") && error.contains("more than 64 GiB"), "{error}");
     let error = refused("a 1\nb 1000001\n", "key=1,count=2");
     assert!(error.contains("line 2") && error.contains("more than a million requests"), "{error}");
 }
@@ -526,8 +559,8 @@ fn what_is_wrong_in_a_parquet_file_has_a_reason() {
         ),
         (
             PARQUET,
-            "key=cost,size=bytes",
-            "a.log: row 10: not a number of bytes in the column of sizes".into(),
+            "key=cost,size=request.key",
+            "a.log: row 1: not a number of bytes in the column of sizes".into(),
         ),
         (PARQUET, "key=bytes", "a.log: row 10: no key".into()),
         (
@@ -540,6 +573,11 @@ fn what_is_wrong_in_a_parquet_file_has_a_reason() {
         let error = imported(log, columns(text)).unwrap_err().to_string();
         assert!(error.starts_with(&expected), "{text}: {error}");
     }
+    let twice = [PARQUET, PARQUET].concat();
+    let error = imported(&twice, columns("key=cost")).unwrap_err().to_string();
+    assert!(error.contains("two Parquet files one behind the other"), "{error}");
+    let archive = common::zip_of(&[("a", PARQUET), ("b", PARQUET)]);
+    assert_eq!(imported(&archive, columns("key=cost")).unwrap().0.len(), 600);
     // Without columns it is no trace.
     let error = import(
         PARQUET,

@@ -402,16 +402,11 @@ fn what_is_wrong_has_a_place() {
         (Format::Spc, SPC, "0,8796093022208,512,R,0.5", "a request behind the first 4 PiB of a disk"),
         (Format::Spc, SPC, "0,36028797018963968,512,R,0.5", "a block behind the end of any disk"),
         (Format::Spc, SPC, "0,99999999999999999999,512,R,0.5", "not a block in the second field"),
-        (Format::Spc, SPC, "4096,1,512,R,0.5", "a disk beyond the first 4096"),
+        (Format::Spc, SPC, "16777216,1,512,R,0.5", "a disk beyond those that there are page numbers for"),
         (Format::Msr, MSR, "1,hm,0,Reed,0,1,1", "neither Read nor Write in the fourth field"),
-        (Format::Msr, MSR, "1,hm,0,Read,0,1", "not seven fields, as MSR has"),
+        (Format::Msr, MSR, "1,hm,0,Read,0", "not seven fields, as MSR has"),
         (Format::Msr, MSR, "1,hm,0,Read,-5,1,1", "not an offset in the fifth field"),
-        (
-            Format::Msr,
-            MSR,
-            "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime",
-            "not a time in the first field",
-        ),
+        (Format::Msr, MSR, "Timestamp,hm,0,Read,0,1,1", "not a time in the first field"),
     ] {
         let (place, number) = (sample.len(), sample.lines().count() + 1);
         let shown: String = line.trim().chars().take(40).chain((line.len() > 40).then_some('…')).collect();

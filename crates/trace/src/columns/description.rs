@@ -106,8 +106,66 @@ pub(super) struct Column {
     /// What its numbers are multiplied by: 512 where sectors are counted, 0.001 for milliseconds.
     /// Whole for anything but times.
     pub(super) scale: f64,
-    /// The words that write, of an [`Role::Op`]; the usual ones if there are none.
+    /// A log may lack it.
+    pub(super) optional: bool,
+    /// What words mean, of an [`Role::Op`].
+    pub(super) words: Words,
+}
+
+/// Words that read, write and delete. The usual ones if there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Words {
+    pub(super) reads: Vec<String>,
     pub(super) writes: Vec<String>,
+    pub(super) deletes: Vec<String>,
+}
+
+impl Words {
+    /// Groups between colons: `SET|ADD` are words that write; `read=GET|HEAD`, `write=PUT` and
+    /// `delete=DEL` say so themselves.
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let mut words = Self::default();
+        for group in text.split(':') {
+            let (list, group) = match group.split_once('=') {
+                Some(("read", group)) => (&mut words.reads, group),
+                Some(("delete", group)) => (&mut words.deletes, group),
+                Some(("write", group)) => (&mut words.writes, group),
+                Some(_) => return Err("words are named as in read=GET:write=SET|ADD:delete=DEL"),
+                None => (&mut words.writes, group),
+            };
+            list.extend(group.split('|').map(|word| word.trim().to_owned()));
+            if list.iter().any(String::is_empty) {
+                return Err("a word that writes is empty");
+            }
+        }
+        let all = || [&words.reads, &words.writes, &words.deletes].into_iter().flatten();
+        if all().any(|word| all().filter(|other| other.eq_ignore_ascii_case(word)).count() > 1) {
+            return Err("a word means one thing, in either case");
+        }
+        Ok(words)
+    }
+}
+
+/// What quotes are in separated text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quote {
+    /// Characters like others.
+    Off,
+    /// This character begins and ends a column in which separators mean nothing.
+    Mark(u8),
+}
+
+/// `off`, `"` or `'`.
+impl FromStr for Quote {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "off" => Ok(Self::Off),
+            "\"" | "'" => Ok(Self::Mark(text.as_bytes()[0])),
+            _ => Err("off, \" or '"),
+        }
+    }
 }
 
 /// What the text of a log's columns looks like.
@@ -140,9 +198,12 @@ pub struct Columns {
     /// The first row has the names of the columns. It has them whenever a column of separated text
     /// is given by name.
     pub header: bool,
-    /// What stands between columns; a space means any number of spaces and tabs. Found in the first
-    /// line if `None`.
+    /// What stands between columns; a space means any number of spaces and tabs, and
+    /// [`WHOLE_LINES`](super::WHOLE_LINES) nothing. If `None`, what gives the first rows the same
+    /// number of columns.
     pub separator: Option<u8>,
+    /// What quotes are. If `None`, double quotes between commas and between spaces.
+    pub quote: Option<Quote>,
     /// Bytes of a page, or of a block: a power of two from 512 up.
     pub page_bytes: u64,
     /// Keys and sizes are kept as they are: each object begins with its size
@@ -193,6 +254,16 @@ impl Columns {
     /// The first row of separated text has names.
     pub(super) fn has_header(&self) -> bool {
         self.header || self.columns.iter().any(|column| matches!(column.place, Place::Name(_)))
+    }
+
+    /// Adds columns that a log may lack.
+    pub(super) fn with_optional(mut self, text: &str) -> Result<Self, ColumnsError> {
+        let known = self.columns.len();
+        for item in text.split(',').filter(|item| !item.is_empty()) {
+            self.item(item)?;
+        }
+        self.columns[known..].iter_mut().for_each(|column| column.optional = true);
+        Ok(self)
     }
 
     fn checked(self) -> Result<Self, String> {
@@ -371,15 +442,11 @@ impl Column {
             return Err(wrong("the quote is not closed"));
         }
         let value = name.as_ref().map_or(value, |(_, rest)| rest);
-        let (mut rest, mut scale, mut writes) = (value, 1.0, Vec::new());
+        let (mut rest, mut scale, mut words) = (value, 1.0, Words::default());
         match role {
             Role::Op => {
-                if let Some((place, words)) = value.split_once(':') {
-                    rest = place;
-                    writes = words.split('|').map(|word| word.trim().to_owned()).collect();
-                    if writes.iter().any(String::is_empty) {
-                        return Err(wrong("a word that writes is empty"));
-                    }
+                if let Some((place, groups)) = value.split_once(':') {
+                    (rest, words) = (place, Words::parse(groups).map_err(wrong)?);
                 }
             }
             Role::Offset | Role::Size => {
@@ -422,7 +489,7 @@ impl Column {
         } else {
             Place::Name(rest.to_owned())
         };
-        Ok(Self { role, place, scale, writes })
+        Ok(Self { role, place, scale, optional: false, words })
     }
 }
 
@@ -438,6 +505,7 @@ impl FromStr for Columns {
             skip_bytes: 0,
             header: false,
             separator: None,
+            quote: None,
             page_bytes: 4096,
             whole_objects: false,
         };
@@ -469,7 +537,10 @@ mod tests {
         assert_eq!(place("key=user@host"), Place::Name("user@host".into()));
         let columns = Columns::from_str("offset=lba*512\nsize=2\nop=x:SET|ADD,time=t/1000").unwrap();
         assert_eq!(columns.columns[0].scale, 512.0);
-        assert_eq!(columns.columns[2].writes, ["SET", "ADD"]);
+        assert_eq!(columns.columns[2].words.writes, ["SET", "ADD"]);
+        let words = |text: &str| Columns::from_str(text).unwrap().columns[1].words.clone();
+        assert_eq!(words("key=1,op=2:read=GET|HEAD:delete=DEL:PUT").deletes, ["DEL"]);
+        assert_eq!(words("key=1,op=2:read=GET|HEAD:delete=DEL:PUT").writes, ["PUT"]);
         assert_eq!(columns.columns[3].scale, 0.001);
     }
 
@@ -524,6 +595,8 @@ mod tests {
             ("key=1,size=2*0", "size=2*0: nothing can be counted in units of 0"),
             ("key=1,time=2/0", "time=2/0: nothing can be counted in units of 0"),
             ("key=1,op=2:|x", "op=2:|x: a word that writes is empty"),
+            ("key=1,op=2:x:delete=X", "op=2:x:delete=X: a word means one thing, in either case"),
+            ("key=1,op=2:reed=x", "op=2:reed=x: words are named as in read=GET:write=SET|ADD:delete=DEL"),
         ] {
             assert_eq!(Columns::from_str(text).unwrap_err().to_string(), reason, "{text}");
         }

@@ -1,23 +1,21 @@
 //! JSON lines: an object a line. Only the values that are wanted are looked at.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::io::Read;
-
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
 
-use super::description::{Columns, Place, ROLES};
+use super::description::{Columns, Place, ROLES, Role};
 use super::requests::{Requests, Value};
 use crate::bytes::ByteStream;
 use crate::imported::Progress;
 use crate::lines::{self, Lines, Refused};
 use crate::{Error, Sink};
 
-/// Reads a stream into `requests`.
-pub(super) fn read<R: Read, S: Sink>(
-    stream: ByteStream<R>,
+/// Reads the member's rows into `requests`.
+pub(super) fn read_member<S: Sink>(
+    stream: &mut ByteStream<'_>,
     columns: &Columns,
     requests: &mut Requests<'_, S>,
     progress: &mut dyn FnMut(Progress),
@@ -32,7 +30,9 @@ pub(super) fn read<R: Read, S: Sink>(
         };
         paths.push((name.clone(), column.role as usize));
     }
-    lines::read(stream, &mut Objects { paths, requests }, progress)
+    let needed = columns.columns.iter().filter(|column| !column.optional).map(|column| column.role);
+    let needed = needed.filter(|role| !matches!(role, Role::Size | Role::Ttl)).collect();
+    lines::read_member(stream, &mut Objects { paths, needed, requests }, progress)
 }
 
 /// The names that lead to a value, from the outermost object inwards, with dots between, and the
@@ -41,6 +41,8 @@ type Path = (String, usize);
 
 struct Objects<'a, 'b, S> {
     paths: Vec<Path>,
+    /// What no row may lack.
+    needed: Vec<Role>,
     requests: &'a mut Requests<'b, S>,
 }
 
@@ -68,7 +70,7 @@ impl<S: Sink> Lines for Objects<'_, '_, S> {
         for (text, raw) in texts.iter_mut().zip(found) {
             *text = raw.and_then(|(_, raw)| scalar(raw));
         }
-        if self.paths.iter().any(|(_, role)| texts[*role].is_none()) {
+        if self.needed.iter().any(|role| texts[*role as usize].is_none()) {
             return Err("an object without one of the columns that are named".into());
         }
         let mut row = [Value::Absent; ROLES];

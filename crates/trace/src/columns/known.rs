@@ -2,6 +2,7 @@
 //! content.
 
 use super::description::Columns;
+use crate::lines::hexadecimal;
 
 /// A log with a name.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +98,26 @@ pub const KNOWN: &[KnownLog] = &[
         what: "requests to caches, as CacheLib's CacheBench replays them (CacheLib, KVReplayGenerator.h)",
     },
     KnownLog {
+        name: "cachelib-block",
+        columns: "key=block_id,offset=io_offset,size=io_size,op=op_name:3|4|6,time=op_time",
+        what: "requests to Meta's storage, as CacheLib's CacheBench replays them (BlockCacheReplay)",
+    },
+    KnownLog {
+        name: "cachelib-cdn",
+        columns: "time=timestamp,key=cacheKey,size=objectSize,ttl=TTL",
+        what: "requests to Meta's CDN, 2023 on (CacheLib, list of CacheBench's traces)",
+    },
+    KnownLog {
+        name: "ibm-cos",
+        columns: "time=1/1000,op=2,key=3,size=4",
+        what: "requests to IBM's object store (README at SNIA IOTTA, set 36305)",
+    },
+    KnownLog {
+        name: "pinatrace",
+        columns: "op=2,offset=3",
+        what: "accesses of a program, as the tool pinatrace of Intel's Pin writes them",
+    },
+    KnownLog {
         name: "tectonic",
         columns: "key=1,offset=2,size=3,time=4,op=5:3|4|6",
         what: "requests to Meta's Tectonic, Baleen's traces (README at ftp.pdl.cmu.edu, Baleen24)",
@@ -113,26 +134,42 @@ pub const KNOWN: &[KnownLog] = &[
     },
 ];
 
+/// Columns that some of a log's files have and others lack, by its name.
+const OPTIONAL: &[(&str, &str)] =
+    &[("cachelib", "time=op_time,ttl=ttl"), ("cachelib-block", "count=op_count")];
+
 /// What an lcs file begins with.
 const LCS: [u8; 8] = 0x1234_5678_9abc_def0u64.to_le_bytes();
 
 /// The first line of a SYSTOR '17 log.
 const SYSTOR: &[u8] = b"Timestamp,Response,IOType,LUN,Offset,Size";
 
-/// How the first line of a log of CacheLib begins.
-const CACHELIB: &[u8] = b"key,op,size,op_count";
-
-/// Names of columns that only Thesios has together.
-const THESIOS: [&[u8]; 3] = [b"file_offset", b"request_io_size_bytes", b"simulated_latency"];
+/// Names of columns that only this log has together.
+const NAMES: &[(&str, &[&[u8]])] = &[
+    ("cachelib", &[b"key", b"op", b"size", b"op_count"]),
+    ("cachelib-block", &[b"block_id", b"io_offset", b"io_size", b"op_time", b"op_name"]),
+    ("cachelib-cdn", &[b"timestamp", b"cacheKey", b"OpType", b"objectSize", b"TTL"]),
+    ("thesios", &[b"file_offset", b"request_io_size_bytes", b"simulated_latency"]),
+];
 
 /// The length of a command to a virtual SCSI disk, where its version is, and the version's higher
 /// byte, by log.
 const VSCSI: [(usize, usize, u8, &str); 2] = [(32, 14, 1, "vscsi-1"), (40, 2, 2, "vscsi-2")];
 
+/// Whether a line is an access as pinatrace writes it: `0x7f1c: W 0x7ffc`.
+fn is_pinatrace(line: &[u8]) -> bool {
+    let mut words = line.split(u8::is_ascii_whitespace);
+    let (Some(code), Some(b"R" | b"W"), Some(data)) = (words.next(), words.next(), words.next()) else {
+        return false;
+    };
+    let is_address = |word: &[u8]| word.strip_prefix(b"0x").and_then(hexadecimal).is_some();
+    code.strip_suffix(b":").is_some_and(is_address) && is_address(data)
+}
+
 impl KnownLog {
     /// The log of that name.
     pub fn named(name: &str) -> Option<&'static Self> {
-        KNOWN.iter().find(|log| log.name.eq_ignore_ascii_case(name))
+        KNOWN.iter().find(|log| log.name.eq_ignore_ascii_case(name.trim()))
     }
 
     /// The log that begins like this, if it has a mark.
@@ -143,16 +180,16 @@ impl KnownLog {
         if head.starts_with(&LCS) {
             return Self::named(&format!("lcs-{}", at(8)?));
         }
-        if head.starts_with(SYSTOR) {
+        if head.get(..SYSTOR.len()).is_some_and(|head| head.eq_ignore_ascii_case(SYSTOR)) {
             return Self::named("systor");
         }
-        if head.starts_with(CACHELIB) {
-            return Self::named("cachelib");
-        }
-        let first_line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let first_line = head.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
         let has = |name: &&[u8]| first_line.split(|byte| *byte == b',').any(|column| column == *name);
-        if THESIOS.iter().all(has) {
-            return Self::named("thesios");
+        if let Some((name, _)) = NAMES.iter().find(|(_, names)| names.iter().all(has)) {
+            return Self::named(name);
+        }
+        if is_pinatrace(first_line) {
+            return Self::named("pinatrace");
         }
         Self::vscsi(head)
     }
@@ -171,6 +208,8 @@ impl KnownLog {
 
     /// Its columns.
     pub fn columns(&self) -> Columns {
-        self.columns.parse().expect("a test reads all of them")
+        let optional = OPTIONAL.iter().find(|(name, _)| *name == self.name).map_or("", |(_, text)| text);
+        let columns: Result<Columns, _> = self.columns.parse();
+        columns.and_then(|columns| columns.with_optional(optional)).expect("a test reads all of them")
     }
 }

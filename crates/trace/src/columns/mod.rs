@@ -33,67 +33,104 @@ mod separated;
 mod spool;
 mod structs;
 
-use std::io::Read;
+#[cfg(feature = "parquet")]
+use std::cell::RefCell;
 
-pub use description::{Columns, ColumnsError};
+pub use description::{Columns, ColumnsError, Quote};
 pub use known::{KNOWN, KnownLog};
 #[cfg(feature = "parquet")]
 pub(crate) use parquet::Table;
 pub use preview::{Preview, PreviewColumn};
+pub use separated::WHOLE_LINES;
 
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
+#[cfg(feature = "parquet")]
+use crate::intake::Intake;
 use crate::lines::Refused;
 use crate::{AllocKind, Error, Sink};
 use description::Shape;
 use requests::{Requests, Row};
 use spool::Spool;
 
-/// Reads a stream into `sink`.
-pub(crate) fn read<R: Read>(
+/// Reads the members of a stream into `sink`.
+pub(crate) fn read(
     columns: &Columns,
-    stream: ByteStream<R>,
+    stream: ByteStream<'_>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
     let mut requests = requests(columns, sink)?;
-    let source = read_rows(columns, stream, &mut requests, progress)?;
-    requests.finish(source)
+    let (source, note) = read_rows(columns, stream, &mut requests, progress)?;
+    let mut imported = requests.finish(source)?;
+    imported.notes.extend(note);
+    Ok(imported)
 }
 
-/// Gives the rows of a stream to `requests`, and says what they are.
-fn read_rows<R: Read, S: Sink>(
+/// Gives the rows of all members to `requests`. Returns what the members are, and what there is to
+/// say of their columns.
+fn read_rows<S: Sink>(
     columns: &Columns,
-    mut stream: ByteStream<R>,
+    mut stream: ByteStream<'_>,
+    requests: &mut Requests<'_, S>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(&'static str, Option<String>), Error> {
+    let mut layout = separated::Layout::default();
+    let mut source = "";
+    loop {
+        source = match read_member(columns, &mut stream, &mut layout, requests, progress)? {
+            // What the members are, if they are the same.
+            found if source.is_empty() || source == found => found,
+            _ => "a log",
+        };
+        if !stream.next_member()? {
+            return Ok((source, layout.note(columns)));
+        }
+    }
+}
+
+/// Reads a member, and says what it is.
+fn read_member<S: Sink>(
+    columns: &Columns,
+    stream: &mut ByteStream<'_>,
+    layout: &mut separated::Layout,
     requests: &mut Requests<'_, S>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<&'static str, Error> {
+    if columns.shape() == Shape::Structs {
+        refuse_separated(columns, "structs have")?;
+        structs::read_member(stream, columns, requests, progress)?;
+        return Ok("binary structs");
+    }
     #[cfg(feature = "parquet")]
     {
         stream.fill_to(Table::MARK.len())?;
-        if columns.shape() == Shape::Text && stream.buffered().starts_with(Table::MARK) {
-            Table::copy_of(stream.rest())?.read(columns, requests, progress)?;
+        if stream.buffered().starts_with(Table::MARK) {
+            refuse_separated(columns, "a Parquet file has")?;
+            let intake = stream.intake.clone();
+            Table::copy_of(stream)?.read(columns, requests, &intake, progress)?;
             return Ok("Parquet");
         }
     }
-    Ok(match columns.shape() {
-        Shape::Structs => {
-            refuse_separated(columns, "structs have")?;
-            structs::read(stream, columns, requests, progress)?;
-            "binary structs"
+    stream.begin_text()?;
+    match separated::first_byte(stream)? {
+        Some(b'{') => {
+            refuse_separated(columns, "JSON has")?;
+            json::read_member(stream, columns, requests, progress)?;
+            Ok("JSON lines")
         }
-        Shape::Text => {
-            separated::skip_byte_order_mark(&mut stream)?;
-            if separated::first_byte(&mut stream)? == Some(b'{') {
-                refuse_separated(columns, "JSON has")?;
-                json::read(stream, columns, requests, progress)?;
-                "JSON lines"
-            } else {
-                separated::read(stream, columns, requests, progress)?;
-                "separated columns"
-            }
+        Some(b'[') if is_array(stream.buffered()) => Err(Error::not_read("a JSON array", "jq -c '.[]' FILE")),
+        _ => {
+            separated::read_member(stream, columns, layout, requests, progress)?;
+            Ok("separated columns")
         }
-    })
+    }
+}
+
+/// Whether text begins with an array of objects.
+fn is_array(text: &[u8]) -> bool {
+    let mut bytes = text.iter().filter(|byte| !byte.is_ascii_whitespace());
+    (bytes.next(), bytes.next()) == (Some(&b'['), Some(&b'{'))
 }
 
 /// Logs of the same columns, whose rows are merged.
@@ -107,20 +144,21 @@ impl Several {
         Ok(Self { spool: Spool::new()?, source: "" })
     }
 
-    /// Reads a log, and keeps its rows.
-    pub(crate) fn keep<R: Read>(
+    /// Reads a log, and keeps its rows. Says what there is to say of it.
+    pub(crate) fn keep(
         &mut self,
         columns: &Columns,
-        stream: ByteStream<R>,
+        stream: ByteStream<'_>,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<(), Error> {
+    ) -> Result<Option<String>, Error> {
         let mut nowhere = Nowhere;
         self.spool.begin();
         let mut keep = |time: f64, row: &Row<'_>| self.spool.push(time, row);
         let mut requests = requests(columns, &mut nowhere)?;
         requests.keep(&mut keep);
-        self.source = read_rows(columns, stream, &mut requests, progress)?;
-        Ok(())
+        let (source, note) = read_rows(columns, stream, &mut requests, progress)?;
+        self.source = source;
+        Ok(note)
     }
 
     /// Hands on what the rows of all of them ask for: by time, or one log behind the other.
@@ -185,12 +223,13 @@ impl Sink for Nowhere {
 pub(crate) fn read_table(
     columns: &Columns,
     table: &Table,
+    intake: &RefCell<Intake>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
     refuse_separated(columns, "a Parquet file has")?;
     let mut requests = requests(columns, sink)?;
-    table.read(columns, &mut requests, progress)?;
+    table.read(columns, &mut requests, intake, progress)?;
     requests.finish("Parquet")
 }
 
@@ -199,6 +238,9 @@ fn refuse_separated(columns: &Columns, what_has: &str) -> Result<(), Error> {
     match (columns.header, columns.separator) {
         (true, _) => Err(Error::columns(format!("{what_has} no row of names: leave --header out"))),
         (_, Some(_)) => Err(Error::columns(format!("{what_has} no separators: leave --separator out"))),
+        _ if columns.quote.is_some() => {
+            Err(Error::columns(format!("{what_has} no quotes to choose: leave --quote out")))
+        }
         _ => Ok(()),
     }
 }

@@ -5,8 +5,10 @@
 //! with dots between the names of nested ones, or numbers from 1. Columns of lists are refused, and
 //! so are decimal numbers. A time that has a unit is taken in seconds.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parquet::basic::{Compression, ConvertedType, LogicalType, TimeUnit};
@@ -21,6 +23,7 @@ use super::description::{Columns, Place, ROLES, Role, column_named};
 use super::requests::{Requests, Value};
 use crate::bytes::read_error;
 use crate::imported::Progress;
+use crate::intake::Intake;
 use crate::lines::Refused;
 use crate::not_read::by_pyarrow;
 use crate::{Error, Sink};
@@ -196,13 +199,52 @@ impl Table {
     /// Reads the directory of a file.
     pub(crate) fn in_file(file: File) -> Result<Self, Error> {
         let bytes = file.metadata()?.len();
+        let whole = file.try_clone()?;
         let reader = guarded(|| SerializedFileReader::new(file)).map_err(|error| {
             Error::truncated(
                 bytes,
                 format!("and its directory, the end of a Parquet file, is not whole ({error})"),
             )
         })?;
-        Ok(Self { reader, bytes })
+        let table = Self { reader, bytes };
+        if table.is_behind_another(&whole) {
+            return Err(Error::columns(
+                "two Parquet files one behind the other: put them into an archive, which is read file by file"
+                    .into(),
+            ));
+        }
+        Ok(table)
+    }
+
+    /// Whether the directory is that of a second file, whose places count from its own beginning: what
+    /// it lists, and it itself, is shorter than all that there is, and the files meet where it begins.
+    fn is_behind_another(&self, file: &File) -> bool {
+        let at = |place: u64| {
+            let mut bytes = [0; 4];
+            file.read_exact_at(&mut bytes, place).is_ok().then_some(bytes)
+        };
+        let end = |place: Option<i64>, length: Option<i64>| match (place, length) {
+            (Some(place), Some(length)) => place.checked_add(length),
+            _ => None,
+        };
+        let columns = self.reader.metadata().row_groups().iter().flat_map(|group| group.columns());
+        let ends = columns.flat_map(|column| {
+            let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+            [
+                end(Some(start), Some(column.compressed_size())),
+                end(column.column_index_offset(), column.column_index_length().map(i64::from)),
+                end(column.offset_index_offset(), column.offset_index_length().map(i64::from)),
+                end(column.bloom_filter_offset(), column.bloom_filter_length().map(i64::from)),
+            ]
+        });
+        let listed = ends.flatten().max().and_then(|end| u64::try_from(end).ok());
+        let directory = at(self.bytes.saturating_sub(8)).map(u32::from_le_bytes);
+        let (Some(listed), Some(directory)) = (listed, directory) else { return false };
+        let own = listed.saturating_add(u64::from(directory) + 8);
+        match self.bytes.checked_sub(own) {
+            Some(begin @ 8..) => [begin - 4, begin].map(at) == [Some(*b"PAR1"); 2],
+            _ => false,
+        }
     }
 
     /// Whether the wanted columns are compressed as this program knows it.
@@ -300,6 +342,7 @@ impl Table {
         &self,
         columns: &Columns,
         requests: &mut Requests<'_, S>,
+        intake: &RefCell<Intake>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), Error> {
         let described = &columns.columns;
@@ -314,9 +357,13 @@ impl Table {
                 let (records, instructions) = requests.counts();
                 progress(Progress { bytes: 0, records, instructions });
             }
-            requests.row(&row).map_err(|refused| match refused {
-                Refused::Line(reason) => Error::columns(format!("row {}: {reason}", number + 1)),
-                Refused::Sink(error) => error,
+            intake.borrow_mut().rows += 1;
+            requests.row(&row).or_else(|refused| match refused {
+                Refused::Line(reason) => {
+                    let error = Error::columns(format!("row {}: {reason}", number + 1));
+                    intake.borrow_mut().refuse_row(error)
+                }
+                Refused::Sink(error) => Err(error),
             })
         })
     }

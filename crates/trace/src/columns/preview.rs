@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::description::{Columns, Role, written};
 use super::guess::{Guess, SECTORS, Sampled, guess, named};
 use super::requests;
-use super::separated::{guess_separator, split};
+use super::separated::{separator_of, split};
 #[cfg(feature = "parquet")]
 use crate::Error;
 
@@ -127,7 +127,7 @@ impl Preview {
     }
 
     fn separated(lines: &[&[u8]], comment: &[u8]) -> Self {
-        let separator = guess_separator(lines[0]);
+        let separator = separator_of(lines, 2);
         let shown = |columns: Vec<Vec<u8>>| -> Vec<String> {
             columns.iter().map(|column| String::from_utf8_lossy(column).into_owned()).collect()
         };

@@ -5,7 +5,7 @@ use std::{fmt, io};
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
-use super::description::{Column, Columns, ROLES, Role};
+use super::description::{Columns, ROLES, Role, Words};
 use crate::accesses::Accesses;
 use crate::imported::Imported;
 use crate::lines::Refused;
@@ -18,8 +18,14 @@ pub(super) const MOST_COUNT: u64 = 1_000_000;
 /// No object lives longer: some 30,000 years. Further numbers are other things.
 const MOST_SECONDS: f64 = 1e12;
 
-/// Addresses that an object has to itself where objects have sizes: as many as a size can say.
+/// Addresses that an object has to itself where objects have sizes. What an object has beyond that
+/// is elsewhere, in pieces of as many addresses.
 const OBJECT_SHIFT: u32 = 32;
+
+/// No object is as large: in a log, a larger size is damage. Whole objects cost a reference each,
+/// others one for each of their pages.
+const MOST_BYTES: u64 = 1 << 36;
+const MOST_WHOLE_BYTES: u64 = 1 << 48;
 
 /// A value of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,12 +110,33 @@ impl Op {
         (Self::Delete, &["d", "delete", "del", "remove", "discard", "trim", "unmap"]),
     ];
 
-    /// What a word means that logs use, in either case.
+    /// What a word means that logs use, in either case. Logs of object stores put it into a name,
+    /// as in `REST.GET.OBJECT`.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
+        let word = match word.split(|byte| *byte == b'.').collect::<Vec<_>>()[..] {
+            [rest, verb, _] if rest.eq_ignore_ascii_case(b"rest") => verb,
+            _ => word,
+        };
         Self::WORDS
             .iter()
             .find(|(_, words)| words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes())))
             .map(|(op, _)| *op)
+    }
+
+    /// What a word means where some are named.
+    fn named(word: &[u8], words: &Words) -> Option<Self> {
+        let is_of = |words: &[String]| words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()));
+        if is_of(&words.writes) {
+            Some(Self::Write)
+        } else if is_of(&words.deletes) {
+            Some(Self::Delete)
+        } else if is_of(&words.reads) {
+            Some(Self::Read)
+        } else if words.writes.is_empty() {
+            Self::of(word)
+        } else {
+            words.reads.is_empty().then_some(Self::Read)
+        }
     }
 }
 
@@ -118,20 +145,32 @@ pub(super) struct Requests<'a, S> {
     accesses: Accesses<'a, S>,
     scales: [f64; ROLES],
     has: [bool; ROLES],
-    writes: &'a [String],
+    /// A row may lack the column.
+    optional: [bool; ROLES],
+    words: Option<&'a Words>,
     page_shift: u32,
-    /// Numbers of objects in the order of their first requests, by the hash of tenant and key.
+    /// Numbers of objects, and of pieces of large ones, in the order of their first requests, by
+    /// the hash of tenant and key.
     objects: FxHashMap<Name, u32>,
+    /// Of these, pieces.
+    pieces: u64,
     /// Bytes of each object that exists, by its number; 0 for others. Only for whole objects.
-    sizes: Option<Vec<u32>>,
+    sizes: Option<Vec<u64>>,
     /// Numbers of tenants in the order of their first requests, by the hash of the name.
     tenant_numbers: FxHashMap<Name, u32>,
     /// Their names, and whose the objects are.
     tenants: Tenants,
+    /// Numbers of address spaces in the order of their first requests, by tenant and what the
+    /// offset has beyond one. Only for offsets of tenants.
+    spaces: FxHashMap<(u64, u64), u64>,
     /// The last word of an op, and what it means: it is often the same.
     last_op: (Vec<u8>, Op),
     requests: u64,
     deletions: u64,
+    writes: u64,
+    /// Rows, and those of them without a size.
+    rows: u64,
+    unsized_rows: u64,
     /// Earliest and latest time, in seconds.
     times: Option<(f64, f64)>,
     /// A key is a floating-point number that may stand for several whole ones.
@@ -162,14 +201,20 @@ impl<'a, S: Sink> Requests<'a, S> {
             accesses,
             scales: Role::ALL.map(|(role, _)| of(role).map_or(1.0, |column| column.scale)),
             has: Role::ALL.map(|(role, _)| of(role).is_some()),
-            writes: of(Role::Op).map_or(&[], |column: &Column| &column.writes),
+            optional: Role::ALL.map(|(role, _)| of(role).is_some_and(|column| column.optional)),
+            words: of(Role::Op).map(|column| &column.words),
             objects: FxHashMap::default(),
+            pieces: 0,
             sizes: columns.whole_objects.then(Vec::new),
             tenant_numbers: FxHashMap::default(),
             tenants: Tenants::default(),
-            last_op: (b"r".to_vec(), Op::Read),
+            spaces: FxHashMap::default(),
+            last_op: (Vec::new(), Op::Read),
             requests: 0,
             deletions: 0,
+            writes: 0,
+            rows: 0,
+            unsized_rows: 0,
             times: None,
             has_rounded_keys: false,
             backward: 0,
@@ -183,6 +228,7 @@ impl<'a, S: Sink> Requests<'a, S> {
         self.keep = Some(keep);
     }
 
+    /// Takes a row. One that is refused leaves nothing behind.
     pub(super) fn row(&mut self, row: &Row<'_>) -> Result<(), Refused> {
         self.take(row)?;
         if let Some(keep) = &mut self.keep {
@@ -192,17 +238,15 @@ impl<'a, S: Sink> Requests<'a, S> {
     }
 
     fn take(&mut self, row: &Row<'_>) -> Result<(), Refused> {
-        if self.has[Role::Time as usize] {
-            self.time(row[Role::Time as usize])?;
-        }
-        let op = if self.has[Role::Op as usize] { self.op(row[Role::Op as usize])? } else { Op::Read };
-        let bytes = if self.has[Role::Size as usize] {
-            let reason = "not a number of bytes in the column of sizes";
-            self.whole(row, Role::Size, reason)?
-        } else {
-            1
+        // A column that may be missing, and is, is none.
+        let has = |role: Role| {
+            let is_missing = || matches!(row[role as usize], Value::Absent) && self.optional[role as usize];
+            self.has[role as usize] && !is_missing()
         };
-        let count = if self.has[Role::Count as usize] {
+        let time = if has(Role::Time) { Some(self.time(row[Role::Time as usize])?) } else { None };
+        let size = self.size(row)?;
+        let bytes = if has(Role::Size) { size.unwrap_or(u64::from(self.sizes.is_none())) } else { 1 };
+        let count = if has(Role::Count) {
             let count = self.whole(row, Role::Count, "not a number in the column of counts")?;
             Some(count)
                 .filter(|count| *count <= MOST_COUNT)
@@ -210,38 +254,155 @@ impl<'a, S: Sink> Requests<'a, S> {
         } else {
             1
         };
-        let offset = if self.has[Role::Offset as usize] {
+        let offset = if has(Role::Offset) {
             let reason = "not a number in the column of offsets (is it a key?)";
             self.whole(row, Role::Offset, reason)?
         } else {
             0
         };
-        if self.has[Role::Ttl as usize] && self.keeps_times_to_live() {
-            self.time_to_live(row[Role::Ttl as usize])?;
-        }
+        let lives = match has(Role::Ttl) && self.keeps_times_to_live() {
+            true => Some(self.time_to_live(row[Role::Ttl as usize])?),
+            false => None,
+        };
+        self.check_end(offset, bytes)?;
+        let op = if self.has[Role::Op as usize] { self.op(row[Role::Op as usize])? } else { Op::Read };
+        let tenant = self.tenant(row)?;
+        let name = if self.has[Role::Key as usize] {
+            let seed = tenant.map_or(0, |tenant| tenant + 1);
+            let key = row[Role::Key as usize];
+            self.has_rounded_keys |= matches!(key, Value::Rounded(_));
+            Some(Name::of(key, seed).ok_or("no key")?)
+        } else {
+            None
+        };
+        self.rows += 1;
+        self.unsized_rows += u64::from(size.is_none());
         self.requests += count;
         self.deletions += if op == Op::Delete { count } else { 0 };
+        self.writes += u64::from(op == Op::Write);
+        if let Some(time) = time {
+            self.begin_moment(time);
+        }
+        if let Some(lives) = lives {
+            self.accesses.time_to_live(lives);
+        }
         for _ in 0..count {
-            if self.has[Role::Key as usize] {
-                self.object(row, offset, bytes, op)?;
-            } else {
-                let tenant = self.tenant(row)?.unwrap_or(0);
-                match op {
-                    Op::Delete => self.accesses.discard(tenant, offset, bytes)?,
-                    _ => self.accesses.request(tenant, offset, bytes, op == Op::Write)?,
-                }
+            match name {
+                Some(name) => self.object(name, tenant, offset, bytes, op)?,
+                None => self.place(tenant, offset, bytes, op)?,
             }
         }
         Ok(())
     }
 
+    /// The bytes of the request, if the row says how many.
+    fn size(&self, row: &Row<'_>) -> Result<Option<u64>, Refused> {
+        if !self.has[Role::Size as usize] || matches!(row[Role::Size as usize], Value::Absent) {
+            return Ok(None);
+        }
+        if matches!(row[Role::Size as usize], Value::Text(b"" | b"-")) {
+            return Ok(None);
+        }
+        let reason = "not a number of bytes in the column of sizes";
+        self.whole(row, Role::Size, reason).map(Some)
+    }
+
+    /// Whether a row of so many columns may lack those that it lacks: a deletion has no size.
+    pub(super) fn needs_no_size(
+        &mut self,
+        row: &Row<'_>,
+        places: &[(usize, usize)],
+        columns: usize,
+    ) -> Result<bool, Refused> {
+        let mut missing = places.iter().filter(|(index, _)| *index >= columns);
+        let only_sizes = missing.all(|(_, role)| *role == Role::Size as usize || *role == Role::Ttl as usize);
+        Ok(only_sizes
+            && self.has[Role::Op as usize]
+            && matches!(row[Role::Op as usize], Value::Text(_))
+            && self.op(row[Role::Op as usize])? == Op::Delete)
+    }
+
+    /// Is the request within what an object or a disk can be?
+    fn check_end(&self, offset: u64, bytes: u64) -> Result<(), Refused> {
+        if !self.has[Role::Key as usize] {
+            return if bytes > u32::MAX.into() { Err("a request for 4 GiB or more".into()) } else { Ok(()) };
+        }
+        let end = offset.saturating_add(bytes);
+        if self.sizes.is_some() {
+            return if end > MOST_WHOLE_BYTES {
+                Err("an object of more than 256 TiB".into())
+            } else {
+                Ok(())
+            };
+        }
+        if end > MOST_BYTES { Err("an object of more than 64 GiB".into()) } else { Ok(()) }
+    }
+
+    /// A request for a place on a disk.
+    fn place(&mut self, tenant: Option<u64>, offset: u64, bytes: u64, op: Op) -> Result<(), Refused> {
+        let Some(tenant) = tenant else {
+            // The only address space there is.
+            return match op {
+                Op::Delete => Ok(self.accesses.drop_contents(offset, bytes)?),
+                _ => self.accesses.access(offset, bytes, op == Op::Write),
+            };
+        };
+        let (beyond, offset) = self.accesses.split_offset(offset);
+        let fresh = self.spaces.len() as u64;
+        let space = *self.spaces.entry((tenant, beyond)).or_insert(fresh);
+        if space == fresh {
+            self.tenants.push_object(tenant as u32);
+        }
+        match op {
+            Op::Delete => self.accesses.discard(space, offset, bytes),
+            _ => self.accesses.request(space, offset, bytes, op == Op::Write),
+        }
+    }
+
     #[inline]
-    fn object(&mut self, row: &Row<'_>, offset: u64, bytes: u64, op: Op) -> Result<(), Refused> {
-        let tenant = self.tenant(row)?;
-        let seed = tenant.map_or(0, |tenant| tenant + 1);
-        let key = row[Role::Key as usize];
-        self.has_rounded_keys |= matches!(key, Value::Rounded(_));
-        let name = Name::of(key, seed).ok_or("no key")?;
+    fn object(
+        &mut self,
+        name: Name,
+        tenant: Option<u64>,
+        offset: u64,
+        bytes: u64,
+        op: Op,
+    ) -> Result<(), Refused> {
+        let number = self.number(name, tenant)?;
+        if self.sizes.is_some() {
+            return self.whole_object(number, bytes, op);
+        }
+        let shift = self.object_shift();
+        let is_part = self.has[Role::Offset as usize] && self.has[Role::Size as usize];
+        if op == Op::Delete && !is_part {
+            let mut piece = 1;
+            self.accesses.drop_contents(number << shift, 1 << shift)?;
+            while let Some(number) = self.objects.get(&name.piece(piece)) {
+                self.accesses.drop_contents(u64::from(*number) << shift, 1 << shift)?;
+                piece += 1;
+            }
+            return Ok(());
+        }
+        let (mut at, mut left) = (offset, bytes.max(1));
+        while left > 0 {
+            let (piece, start) = (at >> OBJECT_SHIFT, at & ((1 << OBJECT_SHIFT) - 1));
+            let here = left.min((1 << OBJECT_SHIFT) - start);
+            let known = self.objects.len();
+            let number = if piece == 0 { number } else { self.number(name.piece(piece), tenant)? };
+            self.pieces += if piece > 0 { (self.objects.len() - known) as u64 } else { 0 };
+            let address = (number << shift) + start;
+            match op {
+                Op::Delete => self.accesses.drop_contents(address, here)?,
+                _ => self.accesses.access(address, here, op == Op::Write)?,
+            }
+            (at, left) = (at + here, left - here);
+        }
+        Ok(())
+    }
+
+    /// The number of an object, or of a piece of one.
+    #[inline]
+    fn number(&mut self, name: Name, tenant: Option<u64>) -> Result<u64, Refused> {
         let known = self.objects.len();
         let number = number_of(&mut self.objects, name)?;
         if let Some(tenant) = tenant
@@ -249,21 +410,7 @@ impl<'a, S: Sink> Requests<'a, S> {
         {
             self.tenants.push_object(tenant as u32);
         }
-        let Ok(size) = u32::try_from(offset.saturating_add(bytes)) else {
-            return Err("an object of 4 GiB or more".into());
-        };
-        if self.sizes.is_some() {
-            return self.whole_object(number, size, op);
-        }
-        let shift = self.object_shift();
-        let address = (number << shift) + offset;
-        match op {
-            Op::Delete if self.has[Role::Offset as usize] && self.has[Role::Size as usize] => {
-                Ok(self.accesses.drop_contents(address, bytes)?)
-            }
-            Op::Delete => Ok(self.accesses.drop_contents(number << shift, 1 << shift)?),
-            _ => self.accesses.access(address, bytes.max(1), op == Op::Write),
-        }
+        Ok(number)
     }
 
     /// An object has so many bytes of address space to itself, as a power of two.
@@ -273,7 +420,7 @@ impl<'a, S: Sink> Requests<'a, S> {
     }
 
     /// A request for a whole object. One of no bytes is for the size that the object has.
-    fn whole_object(&mut self, number: u64, size: u32, op: Op) -> Result<(), Refused> {
+    fn whole_object(&mut self, number: u64, size: u64, op: Op) -> Result<(), Refused> {
         let address = number << OBJECT_SHIFT;
         let sizes = self.sizes.get_or_insert_default();
         if sizes.len() <= number as usize {
@@ -290,7 +437,7 @@ impl<'a, S: Sink> Requests<'a, S> {
         }
         if *known == 0 {
             *known = size;
-            self.accesses.begin_object(address, u64::from(size))?;
+            self.accesses.begin_object(address, size)?;
         }
         self.accesses.access(address, 1, op == Op::Write)
     }
@@ -319,26 +466,20 @@ impl<'a, S: Sink> Requests<'a, S> {
             }
             Value::Absent | Value::Real(_) | Value::Rounded(_) => return Err("no op".into()),
         };
-        if word == self.last_op.0 && self.requests > 1 {
+        if word == self.last_op.0 && !word.is_empty() {
             return Ok(self.last_op.1);
         }
-        let op = if self.writes.is_empty() {
-            Op::of(word).ok_or(
-                "neither read nor write nor delete in the column of ops: name the words that write, \
-                 as in op=4:SET|ADD",
-            )?
-        } else if self.writes.iter().any(|known| known.as_bytes() == word) {
-            Op::Write
-        } else {
-            Op::Read
-        };
+        let op = self.words.and_then(|words| Op::named(word, words)).ok_or(
+            "neither read nor write nor delete in the column of ops: name the words that write, as in \
+             op=4:SET|ADD, or more, as in op=4:read=GET:write=SET:delete=DEL",
+        )?;
         self.last_op.0.clear();
         self.last_op.0.extend_from_slice(word);
         self.last_op.1 = op;
         Ok(op)
     }
 
-    fn time(&mut self, value: Value<'_>) -> Result<(), Refused> {
+    fn time(&self, value: Value<'_>) -> Result<f64, Refused> {
         let time = match value {
             Value::Number(number) => Some(number as f64),
             Value::Real(number) | Value::Rounded(number) => Some(number),
@@ -347,14 +488,17 @@ impl<'a, S: Sink> Requests<'a, S> {
         };
         let time = time
             .filter(|time| time.is_finite())
-            .ok_or("not a number in the column of times: leave it out, it is only for rates")?
-            * self.scales[Role::Time as usize];
+            .ok_or("not a number in the column of times: leave it out, it is only for rates")?;
+        Ok(time * self.scales[Role::Time as usize])
+    }
+
+    /// The row is from this moment, in seconds.
+    fn begin_moment(&mut self, time: f64) {
         let (first, last) = self.times.unwrap_or((time, time));
         self.times = Some((first.min(time), last.max(time)));
         self.now = time;
         self.backward += u64::from(time < last);
         self.accesses.time((time * 1000.0).round() as i64);
-        Ok(())
     }
 
     /// Times to live are kept beside times, for whole objects.
@@ -362,8 +506,8 @@ impl<'a, S: Sink> Requests<'a, S> {
         self.sizes.is_some() && self.has[Role::Time as usize]
     }
 
-    /// Seconds that an object lives; none and 0 are for ever.
-    fn time_to_live(&mut self, value: Value<'_>) -> Result<(), Refused> {
+    /// Milliseconds that an object lives; none and 0 are for ever.
+    fn time_to_live(&self, value: Value<'_>) -> Result<u64, Refused> {
         let seconds = match value {
             Value::Absent => Some(0.0),
             Value::Number(number) => Some(number as f64),
@@ -379,8 +523,7 @@ impl<'a, S: Sink> Requests<'a, S> {
             .ok_or("not a number of seconds in the column of times to live")?;
         // A time that is there does not become none.
         let milliseconds = (seconds * 1000.0).round() as u64;
-        self.accesses.time_to_live(if seconds > 0.0 { milliseconds.max(1) } else { 0 });
-        Ok(())
+        Ok(if seconds > 0.0 { milliseconds.max(1) } else { 0 })
     }
 
     /// A whole number, times the scale of its column.
@@ -407,7 +550,7 @@ impl<'a, S: Sink> Requests<'a, S> {
             |number, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
         let mut rows = count(self.requests, "request", "requests");
         if self.has[Role::Key as usize] {
-            rows += &format!(" for {}", count(self.objects.len() as u64, "object", "objects"));
+            rows += &format!(" for {}", count(self.objects.len() as u64 - self.pieces, "object", "objects"));
         }
         if self.has[Role::Tenant as usize] {
             rows += &format!(" of {}", count(self.tenants.names.len() as u64, "tenant", "tenants"));
@@ -440,13 +583,30 @@ impl<'a, S: Sink> Requests<'a, S> {
             notes
                 .push("times to live are ignored: only whole objects expire, in a log with times".to_owned());
         }
+        if self.has[Role::Size as usize] && self.unsized_rows > 0 {
+            if self.unsized_rows == self.rows {
+                return Err(Error::columns("no row has a number of bytes in the column of sizes".into()));
+            }
+            notes.push(format!("{} without a size", count(self.unsized_rows, "row", "rows")));
+        }
+        if let Some(words) = self.words
+            && !words.writes.is_empty()
+            && self.writes == 0
+        {
+            notes.push(format!("nothing writes: no op is {}", words.writes.join(" or ")));
+        }
         let page_size = self.accesses.page_size();
         let pages_each = if self.has[Role::Key as usize] {
             1 << (self.object_shift() - self.page_shift)
         } else {
             self.accesses.pages_of_disk()
         };
-        let tenants = self.has[Role::Tenant as usize].then_some(Tenants { pages_each, ..self.tenants });
+        let mut tenants = Tenants { pages_each, ..self.tenants };
+        if !self.has[Role::Key as usize] && self.spaces.len() == tenants.names.len() {
+            // A tenant has one address space, of its own number.
+            tenants.of_objects.clear();
+        }
+        let tenants = self.has[Role::Tenant as usize].then_some(tenants);
         let whole_objects = self.sizes.is_some();
         let end = self.accesses.finish("a log")?;
         Ok(Imported { end, page_size, source, notes, tenants, whole_objects, ..Imported::default() })
@@ -476,6 +636,18 @@ impl Name {
             Value::Real(number) | Value::Rounded(number) => hash(&(number + 0.0).to_bits().to_le_bytes()),
         };
         Some(Self([hash as u32, (hash >> 32) as u32, (hash >> 64) as u32]))
+    }
+}
+
+impl Name {
+    /// The name of a piece of a large object: what is beyond the object's own addresses.
+    fn piece(self, piece: u64) -> Self {
+        let mut bytes = [0; 20];
+        let (name, number) = bytes.split_at_mut(12);
+        name.copy_from_slice(self.0.map(u32::to_le_bytes).as_flattened());
+        number.copy_from_slice(&piece.to_le_bytes());
+        let hash = xxh3_128_with_seed(&bytes, piece);
+        Self([hash as u32, (hash >> 32) as u32, (hash >> 64) as u32])
     }
 }
 

@@ -1,7 +1,5 @@
 //! Binary structs of one length, one after another.
 
-use std::io::Read;
-
 use super::description::{Columns, Kind, Place, ROLES};
 use super::requests::{Requests, Value};
 use crate::bytes::ByteStream;
@@ -9,9 +7,9 @@ use crate::imported::Progress;
 use crate::lines::Refused;
 use crate::{Error, Sink};
 
-/// Reads a stream into `requests`.
-pub(super) fn read<R: Read, S: Sink>(
-    mut stream: ByteStream<R>,
+/// Reads the member's structs into `requests`.
+pub(super) fn read_member<S: Sink>(
+    stream: &mut ByteStream<'_>,
     columns: &Columns,
     requests: &mut Requests<'_, S>,
     progress: &mut dyn FnMut(Progress),
@@ -40,17 +38,20 @@ pub(super) fn read<R: Read, S: Sink>(
                 }
             }
             let offset = stream.offset() + taken as u64;
-            requests.row(&row).map_err(|refused| match refused {
-                Refused::Line(reason) => Error::record(record, offset, reason),
-                Refused::Sink(error) => error,
+            requests.row(&row).or_else(|refused| match refused {
+                Refused::Line(reason) => {
+                    stream.intake.borrow_mut().refuse(Error::record(record, offset, reason))
+                }
+                Refused::Sink(error) => Err(error),
             })?;
             record += 1;
             taken += length;
         }
         let left = bytes.len() - taken;
         stream.consume(taken);
+        stream.intake.borrow_mut().rows += (taken / length) as u64;
         let (records, instructions) = requests.counts();
-        progress(Progress { bytes: stream.offset(), records, instructions });
+        progress(Progress { bytes: stream.taken(), records, instructions });
         if stream.ended() {
             if left > 0 {
                 return Err(Error::truncated(

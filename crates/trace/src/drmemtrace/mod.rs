@@ -10,8 +10,6 @@
 pub mod records;
 pub mod view;
 
-use std::io::Read;
-
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
 use crate::{Error, Sink};
@@ -22,8 +20,8 @@ pub(crate) fn is(head: &[u8]) -> bool {
 }
 
 /// Reads a stream into `sink`.
-pub(crate) fn read<R: Read>(
-    mut stream: ByteStream<R>,
+pub(crate) fn read(
+    mut stream: ByteStream<'_>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {

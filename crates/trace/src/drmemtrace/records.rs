@@ -16,8 +16,6 @@
 //! bits have records of 8 bytes, and are refused. (DynamoRIO 11.91,
 //! `clients/drcachesim/common/trace_entry.h` and `reader/reader.cpp`.)
 
-use std::io::Read;
-
 use crate::accesses::Accesses;
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
@@ -94,8 +92,8 @@ struct Records<'a, S> {
 }
 
 /// Reads a stream into `sink`.
-pub(super) fn read<R: Read>(
-    mut stream: ByteStream<R>,
+pub(super) fn read(
+    mut stream: ByteStream<'_>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
@@ -117,11 +115,15 @@ pub(super) fn read<R: Read>(
         }
         stream.consume(taken);
         let (references, instructions) = records.accesses.counts();
-        progress(Progress { bytes: stream.offset(), records: references, instructions });
+        progress(Progress { bytes: stream.taken(), records: references, instructions });
         if stream.ended() {
             let end = stream.offset() + left as u64;
             if left > 0 {
                 return Err(Error::truncated(end, format!("inside record {number}")));
+            }
+            // The chunks of an archive are one stream.
+            if stream.next_member()? {
+                continue;
             }
             if !records.ended {
                 return Err(Error::truncated(end, "without the footer of a drmemtrace trace"));

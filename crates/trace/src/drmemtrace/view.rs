@@ -16,8 +16,6 @@
 //! Anything that is not the tool's is an error. Records of several programs say so (`W0.T17`,
 //! `W1.T18`). (DynamoRIO 11, `clients/drcachesim/tools/view.cpp`.)
 
-use std::io::Read;
-
 use crate::accesses::Accesses;
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
@@ -36,8 +34,8 @@ pub(super) fn is(head: &[u8]) -> bool {
 }
 
 /// Reads a stream into `sink`.
-pub(super) fn read<R: Read>(
-    stream: ByteStream<R>,
+pub(super) fn read(
+    stream: ByteStream<'_>,
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {

@@ -130,13 +130,18 @@ impl Random {
     }
 }
 
-/// A zip archive that has the bytes in two deflated files, one with its length before it and one
-/// with its length behind it, and a file with nothing in it.
+/// An archive with one file of these contents, and an empty one.
 pub(crate) fn zipped(bytes: &[u8]) -> Vec<u8> {
-    let (front, back) = bytes.split_at(bytes.len() / 2);
+    zip_of(&[("a", bytes), ("c", b"")])
+}
+
+/// An archive of files: the first deflated, an empty one stored, others deflated with their lengths
+/// behind them; with a directory and a comment.
+pub(crate) fn zip_of(files: &[(&str, &[u8])]) -> Vec<u8> {
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
-    for (name, contents, method, flags) in [("a", front, 8, 0), ("b", back, 8, 8u16), ("c", &[][..], 0u16, 0)]
-    {
+    for (index, (name, contents)) in files.iter().enumerate() {
+        let method = if contents.is_empty() { 0u16 } else { 8 };
+        let flags = if index > 0 && method == 8 { 8u16 } else { 0 };
         let mut crc = flate2::Crc::new();
         crc.update(contents);
         let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
@@ -166,7 +171,8 @@ pub(crate) fn zipped(bytes: &[u8]) -> Vec<u8> {
     let start = (archive.len() as u32).to_le_bytes();
     let length = (directory.len() as u32).to_le_bytes();
     archive.extend(directory);
-    archive.extend_from_slice(b"PK\x05\x06\0\0\0\0\x03\0\x03\0");
+    archive.extend_from_slice(b"PK\x05\x06\0\0\0\0");
+    archive.extend([files.len() as u16; 2].map(u16::to_le_bytes).as_flattened());
     archive.extend([length, start].as_flattened());
     archive.extend_from_slice(b"\x02\0hi");
     archive
