@@ -119,7 +119,9 @@ fn read_member<S: Sink>(
             json::read_member(stream, columns, requests, progress)?;
             Ok("JSON lines")
         }
-        Some(b'[') if is_array(stream.buffered()) => Err(Error::not_read("a JSON array", "jq -c '.[]' FILE")),
+        Some(b'[') if is_array(stream.buffered()) => {
+            Err(Error::not_read("a JSON array", "jq -c '.[]' FILE".into()))
+        }
         _ => {
             separated::read_member(stream, columns, layout, requests, progress)?;
             Ok("separated columns")
