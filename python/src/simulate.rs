@@ -102,7 +102,7 @@ pub(crate) fn simulate(
     // Everything that can be wrong before the first long run.
     let sweeps = traces.iter().map(|trace| sweep(trace, &policies, &sizes, sampling.as_ref()));
     let sweeps = sweeps.collect::<Result<Vec<_>, _>>().map_err(raise)?;
-    let start = |trace: &Arc<_>| warmup.map(|warmup| warmup.end(trace)).transpose();
+    let start = |trace: &Arc<sweephand_trace::Trace>| warmup.map(|warmup| warmup.end(trace)).transpose();
     let starts = traces.iter().map(start).collect::<Result<Vec<_>, _>>().map_err(raise)?;
     watch.total.store(traces.iter().map(|trace| trace.header().totals.records).sum(), Ordering::Relaxed);
     // Each cell is a piece of work, and one thread decodes the trace ahead of them.
