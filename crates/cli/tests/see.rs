@@ -64,6 +64,7 @@ fn a_report_is_one_page_that_needs_nothing_else() {
             "Pages against time",
             "Where the faults are",
             "What could be done",
+            "Over time",
             "Reuse distances"
         ]
     );
@@ -77,8 +78,9 @@ fn a_report_is_one_page_that_needs_nothing_else() {
     assert!(page.contains("default-src 'none'"), "and nothing may be");
     assert!(page.contains("prefers-color-scheme:dark"));
     assert!(page.len() < 500_000, "{} bytes", page.len());
-    // Four variants of the chart with a line a policy, which are the columns of the table.
-    assert_eq!(page.matches("<polyline").count(), 4 * 8);
+    // Four variants of the chart with a line a policy, which are the columns of the table, and two
+    // of the series over time, with a line for each policy whose faults are told apart by object.
+    assert_eq!(page.matches("<polyline").count(), 4 * 8 + 2 * 3);
     assert_eq!(page.matches("class=\"value\"").count(), 4 * 8);
     for policy in "opt lru clock car clock-pro-strict lirs mglru sieve".split(' ') {
         assert!(page.contains(&format!("<th scope=\"col\">{policy}</th>")), "{policy}");
