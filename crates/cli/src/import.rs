@@ -23,8 +23,8 @@ use sweephand_trace::{BadRows, Error, Format, Header, ImportOptions, Irim, Metad
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Trace or log to import, plain or compressed by gzip, xz, zstd, bzip2 or lz4, or an archive of
-    /// such files (zip, tar); - is standard input. Several inputs, or a directory of them, are
+    /// Trace or log to import, plain or compressed by gzip, xz, zstd, bzip2 or lz4, or an archive
+    /// of such files (zip, tar); - is standard input. Several inputs, or a directory of them, are
     /// merged by time
     #[arg(value_name = "IN")]
     input: PathBuf,
@@ -55,11 +55,11 @@ pub(crate) struct Args {
     /// Unless given, what gives the first rows the same number of columns
     #[arg(long, value_name = "CHARACTER", value_parser = separator)]
     separator: Option<u8>,
-    /// What quotes are: off, \" or '. Unless given, \" between commas and between spaces
+    /// What quotes are: off, " or '. Unless given, " between commas and between spaces
     #[arg(long, value_name = "QUOTE", requires = "columns", value_parser = str::parse::<Quote>)]
     quote: Option<Quote>,
-    /// At a row that cannot be read: stop, or skip it. skip counts such rows, shows three, and fails
-    /// if they are more than 1 % of all; skip:5% allows more
+    /// At a row that cannot be read: stop, or skip it. skip counts such rows, shows three, and
+    /// fails if they are more than 1 % of all; skip:5% allows more
     #[arg(long, value_name = "RULE", default_value = "stop", conflicts_with_all = ["irim", "show"])]
     #[arg(value_parser = str::parse::<BadRows>)]
     bad_rows: BadRows,

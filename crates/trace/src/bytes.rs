@@ -5,8 +5,8 @@
 //! cut off. `fill` reads once, so a parser on a live pipe works on what has arrived.
 //!
 //! A stream has one member or several: the files of an archive, or compressed files one behind the
-//! other. [`ByteStream::ended`] speaks of the member; [`ByteStream::next_member`] goes on. So no row
-//! and no record can cross from one member into the next.
+//! other. [`ByteStream::ended`] speaks of the member; [`ByteStream::next_member`] goes on. So no
+//! row and no record can cross from one member into the next.
 //!
 //! A reader of text says so at the beginning of each member ([`ByteStream::begin_text`]). The
 //! stream then takes off a byte-order mark, turns UTF-16 into UTF-8, and carriage returns that end
@@ -20,8 +20,8 @@ use encoding_rs::{CoderResult, Decoder, UTF_16BE, UTF_16LE};
 
 use crate::Error;
 use crate::intake::Intake;
-use crate::members::{Plain, Source};
 use crate::not_read::NotRead;
+use crate::source::{Plain, Source};
 
 const BUFFER: usize = 1 << 18;
 

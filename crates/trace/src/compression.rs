@@ -15,8 +15,8 @@ use liblzma::stream::Stream;
 use lz4_flex::frame::FrameDecoder;
 
 use crate::buffered::Buffered;
-use crate::members::Archive;
 use crate::not_read::NotRead;
+use crate::source::Archive;
 use crate::tar::only_zeros;
 
 /// The longest window, as a power of two: 1 GiB. zstd takes 128 MiB unless `--long` says otherwise,

@@ -19,9 +19,10 @@ use crate::columns::{self, Columns, KnownLog};
 use crate::format::{FixedHeader, MAGIC};
 use crate::imported::{Imported, Progress};
 use crate::intake::{BadRows, Intake};
-use crate::members::{self, Source as Members, is_text};
+use crate::members::{self, is_text};
 use crate::not_read;
 use crate::reduce::Reducer;
+use crate::source::{Plain, Source as Members};
 use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer};
 use crate::{blkparse, champsim, drmemtrace, fio, irim, lackey, msr, oracle_general, pgtr, spc, text};
 
@@ -168,7 +169,7 @@ impl<'a> Input<'a> {
         if let Some(table) = self.table_in_place(file)? {
             return Ok(Some(table));
         }
-        let members = std::mem::replace(&mut self.members, Box::new(members::Plain(std::io::empty())));
+        let members = std::mem::replace(&mut self.members, Box::new(Plain(std::io::empty())));
         let stream = ByteStream::of(std::mem::take(&mut self.head), members, self.intake.clone());
         Table::copy_of(stream).map(Some)
     }

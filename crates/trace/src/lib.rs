@@ -78,6 +78,7 @@ mod replay;
 pub mod sample;
 pub mod several;
 mod shown;
+mod source;
 pub mod spc;
 mod tar;
 pub mod tenants;

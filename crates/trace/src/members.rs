@@ -13,6 +13,7 @@ use crate::buffered::Buffered;
 use crate::bytes::read_error;
 use crate::compression::{Compression, Frames};
 use crate::intake::Intake;
+use crate::source::{Archive, Plain, Source};
 use crate::tar::Tar;
 use crate::zip::{self, Zip};
 
@@ -21,54 +22,6 @@ const NESTING: usize = 4;
 
 /// How many bytes decide what a stream is, if that many arrive at once.
 const HEAD: usize = 1024;
-
-/// Bytes in members.
-pub(crate) trait Source {
-    /// Reads bytes of the member; 0 are its end.
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
-
-    /// Goes to the next member, if there is one, whatever is left of this one.
-    fn next(&mut self) -> Result<bool, Error>;
-
-    /// It is one plain file, and nothing has been taken off.
-    fn is_plain(&self) -> bool {
-        false
-    }
-
-    /// The member begins a file of an archive, rather than going on where lines are counted on.
-    fn is_file(&self) -> bool;
-}
-
-/// One member.
-pub(crate) struct Plain<R>(pub(crate) R);
-
-impl<R: Read> Source for Plain<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
-
-    fn next(&mut self) -> Result<bool, Error> {
-        Ok(false)
-    }
-
-    fn is_plain(&self) -> bool {
-        true
-    }
-
-    fn is_file(&self) -> bool {
-        false
-    }
-}
-
-/// What holds files that are read one after the other.
-pub(crate) trait Archive {
-    /// Goes to the next file, whatever is left of this one. Its name, which files that are only
-    /// compressed do not have.
-    fn next_file(&mut self) -> io::Result<Option<Option<String>>>;
-
-    /// Reads bytes of the file; 0 are its end.
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
-}
 
 /// The file of an archive that is being read.
 struct File<'a>(Rc<RefCell<dyn Archive + 'a>>);
@@ -129,7 +82,8 @@ impl Source for Files<'_> {
 }
 
 impl Files<'_> {
-    /// A name as it is shown: with that of the archive around it, and nothing that a terminal obeys.
+    /// A name as it is shown: with that of the archive around it, and nothing that a terminal
+    /// obeys.
     fn path(&self, name: &str) -> String {
         let name: String = name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
         self.within.as_ref().map_or_else(|| name.clone(), |within| format!("{within}/{name}"))

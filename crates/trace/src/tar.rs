@@ -6,7 +6,7 @@ use std::io::{self, BufRead, ErrorKind, Read};
 use tar::{EntryType, Header, PaxExtensions};
 
 use crate::buffered::Buffered;
-use crate::members::Archive;
+use crate::source::Archive;
 
 /// A header has so many bytes, and contents are filled up to a multiple of it.
 const BLOCK: usize = 512;

@@ -11,8 +11,8 @@ use std::io::{self, BufRead, ErrorKind, Read};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 use crate::buffered::Buffered;
-use crate::members::Archive;
 use crate::not_read::NotRead;
+use crate::source::Archive;
 use crate::tar::only_zeros;
 
 /// What an archive with a file in it begins with.

@@ -216,8 +216,9 @@ impl Table {
         Ok(table)
     }
 
-    /// Whether the directory is that of a second file, whose places count from its own beginning: what
-    /// it lists, and it itself, is shorter than all that there is, and the files meet where it begins.
+    /// Whether the directory is that of a second file, whose places count from its own beginning:
+    /// what it lists, and it itself, is shorter than all that there is, and the files meet where it
+    /// begins.
     fn is_behind_another(&self, file: &File) -> bool {
         let at = |place: u64| {
             let mut bytes = [0; 4];
