@@ -297,6 +297,7 @@ impl Mailbox {
         self.allowance_bytes.store(0, Ordering::Relaxed);
         self.moved.store(0, Ordering::Relaxed);
         self.wants_objects.store(false, Ordering::Relaxed);
+        self.divisions.store(0, Ordering::Relaxed);
     }
 
     /// Closes the mailbox: this process is a child and has no agent yet.
