@@ -193,13 +193,13 @@ impl<'a> ByteStream<'a> {
     pub(crate) fn begin_text(&mut self) -> Result<(), Error> {
         self.fill_to(4)?;
         let utf16 = match self.buffered() {
-            [0xff, 0xfe, 0, 0] | [0, 0, 0xfe, 0xff] => {
+            [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => {
                 return Err(Error::columns("text in UTF-32: `iconv -f utf-32 -t utf-8` converts it".into()));
             }
             [0xff, 0xfe, ..] => Some(UTF_16LE),
             [0xfe, 0xff, ..] => Some(UTF_16BE),
-            [first, 0, second, 0] if is_printed(*first) && is_printed(*second) => Some(UTF_16LE),
-            [0, first, 0, second] if is_printed(*first) && is_printed(*second) => Some(UTF_16BE),
+            [first, 0, second, 0, ..] if is_printed(*first) && is_printed(*second) => Some(UTF_16LE),
+            [0, first, 0, second, ..] if is_printed(*first) && is_printed(*second) => Some(UTF_16BE),
             bytes if bytes.starts_with(MARK) => {
                 self.consume(MARK.len());
                 None
