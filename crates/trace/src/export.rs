@@ -438,7 +438,7 @@ fn seconds(row: &mut String, milliseconds: i64) {
     let sign = if milliseconds < 0 { "-" } else { "" };
     let absolute = milliseconds.unsigned_abs();
     let _ = write!(row, "{sign}{}", absolute / 1000);
-    if absolute % 1000 > 0 {
+    if !absolute.is_multiple_of(1000) {
         let decimals = format!("{:03}", absolute % 1000);
         let _ = write!(row, ".{}", decimals.trim_end_matches('0'));
     }

@@ -80,7 +80,7 @@ pub enum Search {
     /// None does.
     OneChoice,
     /// Both do.
-    SearchOn,
+    Both,
 }
 
 /// What a policy does about a resident page that it has named before.
@@ -359,7 +359,7 @@ impl Apr {
         let searches_on = match search {
             Search::InCharge => is_in_charge || has_no_residents,
             Search::OneChoice => false,
-            Search::SearchOn => true,
+            Search::Both => true,
         };
         if !resident && searches_on {
             self.end_record(id, true);
@@ -513,7 +513,7 @@ impl AprOptions {
             search: match arguments.value("search") {
                 "in-charge" => Search::InCharge,
                 "one-choice" => Search::OneChoice,
-                _ => Search::SearchOn,
+                _ => Search::Both,
             },
             named: match arguments.value("named") {
                 "again" => Named::Again,

@@ -286,7 +286,7 @@ enum Search {
     /// It is the choice.
     OneChoice,
     /// The policy takes it for named, and searches on.
-    SearchOn,
+    Both,
 }
 
 /// What a policy does about a page that it comes to.
@@ -427,7 +427,7 @@ impl Registered for Apr {
                 &[
                     ("in-charge", Search::InCharge),
                     ("one-choice", Search::OneChoice),
-                    ("search-on", Search::SearchOn),
+                    ("search-on", Search::Both),
                 ],
             )?,
             named: arguments
@@ -595,7 +595,7 @@ impl Apr {
             // The fallback has no page to give for it.
             Search::InCharge => in_charge || object.residents == 0,
             Search::OneChoice => false,
-            Search::SearchOn => true,
+            Search::Both => true,
         };
         if !status.is_resident() && is_praised { Regard::Praise } else { Regard::Choice }
     }
