@@ -111,7 +111,7 @@ pub(crate) fn wait(mut child: Running) -> Output {
 }
 
 /// What a run says, without the line about other runs: tests run at the same time.
-fn without_other_runs(said: Vec<u8>) -> Vec<u8> {
+pub(crate) fn without_other_runs(said: Vec<u8>) -> Vec<u8> {
     const LINE: &[u8] = b"sweephand: note: another run has a swap file, too";
     said.split_inclusive(|&byte| byte == b'\n')
         .filter(|line| !line.starts_with(LINE))
