@@ -204,7 +204,9 @@ fn text_in_utf16_and_lines_that_end_with_a_return_are_read() {
     assert_eq!(pages(b"7\r8\r", ""), [7, 8]);
     for (log, columns, reason) in [
         (&b"a,1\nb\0,2\n"[..], "key=1", "NUL bytes"),
-        (b"1\n\0\0\0\0\n", "", "NUL bytes"),
+        (b"1\n\0\0\0\0\n", "", "binary data"),
+        // Behind what tells the formats apart.
+        (&[&b"1\n".repeat(1000)[..], b"\0\0\n"].concat()[..], "", "NUL bytes"),
         (b"1,a\n2,b\rc\n", "key=2", "carriage return"),
         (b"a,1\n\xff,2\n", "key=1", "not UTF-8"),
         (b"{\"k\":\"\xff\"}\n", "key=k", "not UTF-8"),
