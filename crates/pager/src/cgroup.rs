@@ -277,6 +277,11 @@ impl Cgroup {
         Contents { usage_bytes, private_bytes, shared_bytes, file_bytes, kernel_bytes }
     }
 
+    /// The most that page tables and the like have taken, if the kernel keeps that (version 1).
+    pub(crate) fn most_kernel_bytes(&self) -> Option<u64> {
+        number(&self.read("memory.kmem.max_usage_in_bytes")?)
+    }
+
     /// What is charged now.
     pub(crate) fn charged(&self) -> Option<Charged> {
         let stat = self.read("memory.stat")?;

@@ -193,7 +193,10 @@ impl KernelRun {
         statistics.major_faults = Some(usage.major_faults);
         if let Some(limited) = self.limited {
             let (kills, limit_bytes) = (limited.cgroup.oom_kills(), limited.cgroup.limit_bytes());
-            let contents = limited.fresh_counts.most_kernel();
+            let mut contents = limited.fresh_counts.most_kernel();
+            // Tables grow fast, and on a busy machine the last look was long before the end.
+            let most_bytes = limited.cgroup.most_kernel_bytes().unwrap_or_default();
+            contents.kernel_bytes = contents.kernel_bytes.max(most_bytes);
             drop(limited.fresh_counts);
             limited.tidy.finish();
             if kills > 0 || has_crashed(status) && does_not_fit(contents, limit_bytes) {
