@@ -168,7 +168,7 @@ def kill_one(command, directory, output, seconds, chance, bound):
 
 
 def left_of(command, swap_directory):
-    """What is left of a run: processes, its directory, cgroup, swap file, and the kernel's setting. That
+    """What is left of a run: processes, directory, cgroup, swap file, the kernel's setting. That
     is another while any run lasts."""
     left = [f"process {process}" for process in session(command)]
     name = f"sweephand-{command}-*"

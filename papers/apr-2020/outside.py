@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares our counts with those of an outside simulator of the same policies, github giantbalance/RPR.
+"""Compares our counts with those of an outside simulator, giantbalance/RPR.
 
     outside.py CHECKOUT TRACE.swt... [--sweephand PATH] [--percent 20,40,60,80] [--decay 0.7]
 
@@ -81,7 +81,7 @@ def varint(data, at):
 
 
 def chunks(path):
-    """Page numbers and events (place, kind, operands) by chunk, as crates/trace/src/format.rs has them."""
+    """Page numbers and events (place, kind, operands) by chunk, as format.rs has them."""
     data = path.read_bytes()
     count, index = (struct.unpack_from("<Q", data, at)[0] for at in (144, 152))
     numbers = []

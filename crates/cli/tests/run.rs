@@ -189,8 +189,9 @@ fn what_threads_move_is_not_taken_for_what_others_have_just_given_up() {
     expect_right(&["--memory", "24MiB", "--policy", "clock"], "moves", &["32", "4", "300"]);
 }
 
-/// Programs that do one thing very often, natively within a second. What they do is not to take time
-/// that grows with the square of that: `many.c` says what they do. The bound is for a busy machine.
+/// Programs that do one thing very often, natively within a second. What they do is not to take
+/// time that grows with the square of that: `many.c` says what they do. The bound is for a busy
+/// machine.
 #[test]
 fn what_is_done_very_often_takes_as_long_as_it_should() {
     const BOUND: Duration = Duration::from_secs(120);

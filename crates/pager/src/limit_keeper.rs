@@ -200,8 +200,8 @@ impl Watch {
         is_short
     }
 
-    /// Whether the kernel has refused memory since the last look. A thread that asks for memory by a
-    /// system call, as agents do, is refused at once instead of waiting. Where there are files to
+    /// Whether the kernel has refused memory since the last look. A thread that asks for memory by
+    /// a system call, as agents do, is refused at once instead of waiting. Where there are files to
     /// drop, the kernel has dropped some and refused nothing.
     fn is_refused(&mut self, contents: &Contents) -> bool {
         let hits = self.cgroup.counts().failcnt.unwrap_or_default();

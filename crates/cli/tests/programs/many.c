@@ -1,5 +1,5 @@
-/* Much of one kind, natively done within a second: many WHAT MIB COUNT. Before, during and after, MIB
- * of other memory is written to and verified, so that the program is paged.
+/* Much of one kind, natively done within a second: many WHAT MIB COUNT. Before, during and after,
+ * MIB of other memory is written to and verified, so that the program is paged.
  *
  * mappings   COUNT mappings that cannot become one, each written to, verified and unmapped
  * protect    a mapping of COUNT pages, of which every other is made readable only, one by one

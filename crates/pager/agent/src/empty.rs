@@ -7,9 +7,9 @@
 //! So before the agent sleeps, it publishes the ranges around what was last dropped of which it
 //! knows that no page of them is anywhere. A drop within such a range does nothing, and the hook
 //! does not make it. This is right because the ranges are managed: a page comes there only through
-//! the agent. The agent withdraws them when it wakes, before it reads the first message. So they are
-//! withdrawn before any fault is answered, and before any call returns that has unmapped, moved or
-//! replaced the memory. A thread that looks while another one touches or unmaps the same memory
+//! the agent. The agent withdraws them when it wakes, before it reads the first message. So they
+//! are withdrawn before any fault is answered, and before any call returns that has unmapped, moved
+//! or replaced the memory. A thread that looks while another one touches or unmaps the same memory
 //! could have come first.
 //!
 //! The version is odd while ranges are published. A reader that finds the same odd version before
