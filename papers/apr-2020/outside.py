@@ -81,7 +81,7 @@ def varint(data, at):
 
 
 def chunks(path):
-    """Page numbers and events (place, kind, operands) by chunk, as format.rs has them."""
+    """Page numbers and events by chunk: place, kind, operands, as format.rs has them."""
     data = path.read_bytes()
     count, index = (struct.unpack_from("<Q", data, at)[0] for at in (144, 152))
     numbers = []

@@ -57,7 +57,7 @@
 //! - A page used in its test always turns hot, as the text says. The simulator of Caffeine refuses
 //!   that if HAND_hot meets the page before an unreferenced hot page, as it says the authors'
 //!   program does. So do hot pages that it passes go to a head of their own, and cold ones stay.
-//!   With a history of 3 M its hit ratios are 0.60 points off Tables 1 and 2 on average, ours 0.44.
+//!   With a history of 3 M its hit ratios are further off Tables 1 and 2 on average than ours.
 //!
 //! Cost: hit nothing; fault amortised O(1). `hand_steps` counts resident cold pages looked at by
 //! HAND_cold and all entries looked at by the other two. 9 bytes a page seen.
