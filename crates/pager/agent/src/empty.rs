@@ -53,7 +53,7 @@ impl EmptyRanges {
     /// For the agent: nothing is known to be empty any more.
     pub fn withdraw(&self) {
         let version = self.version.load(Ordering::Relaxed);
-        if version % 2 == 1 {
+        if !version.is_multiple_of(2) {
             self.version.store(version + 1, Ordering::SeqCst);
             // The ranges may be written only afterwards.
             fence(Ordering::SeqCst);
@@ -63,7 +63,7 @@ impl EmptyRanges {
     /// Whether a range is known to be empty now.
     pub fn contains(&self, start: usize, end: usize) -> bool {
         let version = self.version.load(Ordering::Acquire);
-        if version % 2 == 0 || start >= end {
+        if version.is_multiple_of(2) || start >= end {
             return false;
         }
         let is_within = |[from, to]: &[AtomicUsize; 2]| {

@@ -383,8 +383,9 @@ pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_i
             MAILBOX.ask(Call::Drop, [address, length, advice as usize, 0, 0])
         }
         // The pager manages small pages, so this advice has no effect. The kernel looks at the
-        // range. SAFETY: as shared memory is advised anyway.
+        // range.
         raw::MADV_HUGEPAGE | raw::MADV_COLLAPSE => {
+            // SAFETY: as shared memory is advised anyway.
             Some(unsafe { advise(address, length, raw::MADV_NOHUGEPAGE) })
         }
         advice if is_about_guards(advice) => Some(-(Errno::INVAL.raw_os_error() as isize)),
