@@ -334,7 +334,7 @@ fn large_objects_many_disks_and_high_addresses_are_read() {
     assert!(references.iter().enumerate().all(|(disk, page)| by_page.of(*page) == Some(disk as u32)));
     assert_eq!(
         pages(b"0x7f1c2d3e4010\n0xffff9a3b4c5d6e70\n", "offset=1"),
-        [0x7f1_c2d3_e4, 0xffff_9a3b_4c5d_6]
+        [0x7_f1c2_d3e4, 0xf_fff9_a3b4_c5d6]
     );
     let (references, header) =
         read(b"1,0x1000\n1,0xffff9a3b4c5d6000\n2,0x1000\n", &options("tenant=1,offset=2")).unwrap();
