@@ -154,7 +154,10 @@ fn a_trace_of_misses_is_of_one_simulation() {
         ("pages.txt -p lru -m 2p,3p", "--misses: 2 memory sizes, and it is for one: give it with --memory"),
         ("pages.txt -m 2p", "--misses: 7 policies"),
         ("pages.txt pages.txt -p lru -m 2p", "--misses: 2 traces, and it is for one"),
-        ("pages.txt -p lru -m 2p --warmup 1", "error: the argument '--misses <FILE>' cannot be used with"),
+        (
+            "pages.txt -p lru -m 2p --warmup 1",
+            "error: the argument '--warmup <N|TIME|PERCENT>' cannot be used with '--misses <FILE>'",
+        ),
         ("missing.txt -p lru -m 2p", "missing.txt: "),
     ] {
         let error = refused(&sandbox, &format!("simulate {arguments} --misses below.swt"));
