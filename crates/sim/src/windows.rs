@@ -90,7 +90,9 @@ impl Windows {
         match self {
             Self::Number(number) => {
                 let mut windows: Vec<WindowStart> = Vec::new();
-                for window in 0..number.min(records) {
+                // No more windows than there are records.
+                let number = number.min(records);
+                for window in 0..number {
                     let least = (u128::from(time.total()) * u128::from(window) / u128::from(number)) as u64;
                     let record = first_record_after(least, &time, records);
                     let is_new = windows.last().is_none_or(|last| last.record < record);
