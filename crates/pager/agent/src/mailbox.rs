@@ -399,7 +399,7 @@ impl Mailbox {
         self.divisions.load(Ordering::Relaxed)
     }
 
-    /// The memory that is known to be empty: see [`EmptyRanges`].
+    /// The memory that is known to be empty, which needs no call to the agent.
     pub fn empty(&self) -> &EmptyRanges {
         &self.empty
     }
