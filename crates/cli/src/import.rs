@@ -56,13 +56,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CHARACTER", value_parser = separator)]
     separator: Option<u8>,
     /// What quotes are: off, " or '. Unless given, " between commas and between spaces
-    #[arg(long, value_name = "QUOTE", requires = "columns", value_parser = str::parse::<Quote>)]
+    #[arg(long, value_name = "QUOTE", value_parser = str::parse::<Quote>)]
     quote: Option<Quote>,
     /// At a row that cannot be read: stop, or skip it. skip counts such rows, shows three, and
-    /// fails if they are more than 1 % of all; skip:5% allows more
-    #[arg(long, value_name = "RULE", default_value = "stop", conflicts_with_all = ["irim", "show"])]
-    #[arg(value_parser = str::parse::<BadRows>)]
-    bad_rows: BadRows,
+    /// fails if they are more than 1 % of all; skip:5% allows more [default: stop]
+    #[arg(long, value_name = "RULE", value_parser = str::parse::<BadRows>)]
+    bad_rows: Option<BadRows>,
     /// Pages or blocks that the log's sizes and offsets are cut into, such as 64KiB [default: 4KiB]
     #[arg(long, value_name = "BYTES", value_parser = page_size)]
     page_size: Option<u64>,
@@ -171,6 +170,8 @@ impl Args {
             "--columns" => self.columns.is_some(),
             "--header" => self.header,
             "--separator" => self.separator.is_some(),
+            "--quote" => self.quote.is_some(),
+            "--bad-rows" => self.bad_rows.is_some(),
             "--page-size" => self.page_size.is_some(),
             "--whole-objects" => self.whole_objects,
             "--show" => self.show,
@@ -256,7 +257,7 @@ impl Args {
             format: self.format.format(),
             columns,
             window: self.window,
-            bad_rows: self.bad_rows,
+            bad_rows: self.bad_rows.unwrap_or_default(),
             ..ImportOptions::default()
         };
         if self.input == Path::new("-") {
@@ -311,9 +312,14 @@ fn run_several(
     output: &Path,
     mut writer: Writer<Output>,
 ) -> anyhow::Result<ExitCode> {
-    let name = args.input.clone();
-    let format = args.format.format();
-    let options = ImportOptions { name, format, columns, window: args.window, ..ImportOptions::default() };
+    let options = ImportOptions {
+        name: args.input.clone(),
+        format: args.format.format(),
+        columns,
+        window: args.window,
+        bad_rows: args.bad_rows.unwrap_or_default(),
+        ..ImportOptions::default()
+    };
     let length = files.iter().map(|file| fs::metadata(file).map_or(0, |metadata| metadata.len())).sum();
     let bar = progress::bar(length, "bytes");
     let order = if args.in_order { Order::OneAfterAnother } else { Order::ByTime };

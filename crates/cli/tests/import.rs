@@ -39,6 +39,8 @@ fn options_that_have_no_effect_are_refused_by_name() {
         ("t.swt --irim 9 --header", "--header needs --columns"),
         ("t.swt --irim 9 --separator tab", "--separator needs --columns"),
         ("t.swt --irim 9 --whole-objects", "--whole-objects needs --columns"),
+        ("page.msr --quote off", "--quote needs --columns"),
+        ("t.swt --irim 9 --bad-rows skip", "--irim does not go with --bad-rows"),
         ("t.swt --irim 9 --format pgtr", "--irim does not go with --format"),
         ("t.swt --irim 9 --columns key=1", "--irim does not go with --columns"),
         ("t.swt --irim 9 --window 9", "--irim does not go with --window"),
@@ -53,6 +55,12 @@ fn options_that_have_no_effect_are_refused_by_name() {
         ("a.csv --show", "--show does not go with --output"),
         // What is only known when the input is open.
         ("t.swt --format text", "t.swt: it is a trace already: leave --format out"),
+        ("t.swt --bad-rows skip", "t.swt: it is a trace already, and has no rows: leave --bad-rows out"),
+        (
+            "a.bin --format oracle-general --bad-rows skip:5%",
+            "a.bin: this format has no rows that can be skipped: leave --bad-rows out",
+        ),
+        ("a.json --columns key=k --quote off", "a.json: JSON has no quotes to choose: leave --quote out"),
         ("a.json --columns key=k --header", "a.json: JSON has no row of names: leave --header out"),
         ("a.json --columns key=k --separator ;", "a.json: JSON has no separators: leave --separator out"),
         (
@@ -67,6 +75,127 @@ fn options_that_have_no_effect_are_refused_by_name() {
     }
     let error = sandbox.error("import a.csv --show --window 3");
     assert!(error.starts_with("--show does not go with --window"), "{error}");
+    let error = sandbox.error("import a.csv --show --bad-rows skip");
+    assert!(error.starts_with("--show does not go with --bad-rows"), "{error}");
+}
+
+#[test]
+fn rows_that_cannot_be_read_stop_the_import_or_are_skipped() {
+    let sandbox = Sandbox::new();
+    let log = |bad: &[usize]| -> String {
+        let row =
+            |number: usize| if bad.contains(&number) { "?".into() } else { format!("{},7", number % 9) };
+        (1..=300).map(|number| format!("{number},{}\n", row(number))).collect()
+    };
+    sandbox.write("two.csv", log(&[100, 200]));
+    sandbox.write("five.csv", log(&[100, 101, 102, 103, 300]));
+    let columns = "--columns time=1,key=2,size=3";
+    for rule in ["", "--bad-rows stop", "--bad-rows skip:0%"] {
+        let error = sandbox.error(&format!("import two.csv {columns} {rule} -o x.swt"));
+        assert!(error.contains("line 100 (byte "), "{error}");
+    }
+    let said = |arguments: &str| {
+        let output = sandbox.run(&format!("import {arguments}"));
+        assert!(output.status.success(), "{arguments}: {}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let two = said(&format!("two.csv {columns} --bad-rows skip -o two.swt"));
+    for expected in
+        ["298 references", "2 of 300 rows skipped", "skipped: line 100 (byte ", "skipped: line 200 "]
+    {
+        assert!(two.contains(expected), "{expected}: {two}");
+    }
+    let error = sandbox.error(&format!("import five.csv {columns} --bad-rows skip -o x.swt"));
+    assert!(
+        error.starts_with("five.csv: 5 of 300 rows cannot be read, more than 1% (--bad-rows skip:"),
+        "{error}"
+    );
+    assert!(error.contains("line 102") && !error.contains("line 103"), "{error}");
+    assert_eq!(sandbox.files(), ["five.csv", "two.csv", "two.swt"]);
+    let five = said(&format!("five.csv {columns} --bad-rows skip:2% -o five.swt"));
+    assert!(five.contains("295 references") && five.contains("5 of 300 rows skipped"), "{five}");
+    // Each of several inputs by itself, merged or one behind the other.
+    for order in ["", "--in-order"] {
+        let both = said(&format!("two.csv five.csv {columns} {order} --bad-rows skip:2% -o both.swt"));
+        for expected in ["593 references", "two.csv: 2 of 300 rows", "five.csv: 5 of 300 rows"] {
+            assert!(both.contains(expected), "{expected}: {both}");
+        }
+        let error =
+            sandbox.error(&format!("import two.csv five.csv {columns} {order} --bad-rows skip -o x.swt"));
+        assert!(error.starts_with("five.csv: 5 of 300 rows"), "{error}");
+        let error = sandbox.error(&format!("import two.csv five.csv {columns} {order} -o x.swt"));
+        assert!(error.starts_with("two.csv: line 100 "), "{error}");
+    }
+    sandbox.write("a.txt", "1\nx\n2\n");
+    sandbox.write("b.txt", "3\ny\n");
+    let both = said("a.txt b.txt --in-order --bad-rows skip:40% -o t.swt");
+    for expected in
+        ["2 of 5 rows skipped", "skipped: a.txt: line 2 (byte 2)", "skipped: b.txt: line 2 (byte 2)"]
+    {
+        assert!(both.contains(expected), "{expected}: {both}");
+    }
+    for rule in ["skip:101%", "skip:5", "jump", "skip:-1%"] {
+        let error = sandbox.run(&format!("import two.csv {columns} --bad-rows {rule} -o x.swt"));
+        assert_eq!(error.status.code(), Some(2), "{rule}");
+        assert!(text(&error.stderr).contains("as in skip:5%"), "{}", text(&error.stderr));
+    }
+}
+
+#[test]
+fn quotes_mean_what_is_asked_for() {
+    let sandbox = Sandbox::new();
+    let pages = |log: &str, options: &str| {
+        sandbox.write("q.log", log);
+        let output = bash(&sandbox, &format!("sweephand import q.log -o q.swt --columns {options}"));
+        if !output.status.success() {
+            return Err(text(&output.stderr));
+        }
+        let info: serde_json::Value =
+            serde_json::from_str(&sandbox.stdout("info q.swt --format json")).unwrap();
+        Ok(["references", "distinct_pages"].map(|name| info["totals"][name].as_u64().unwrap()))
+    };
+    for (log, options, expected) in [
+        // Between commas they mean something, unless they are switched off.
+        ("\"a,b\",1\n\"a,c\",1\n", "key=1", [2, 2]),
+        ("\"a,b\",1\n\"a,c\",1\n", "key=1 --separator , --quote off", [2, 1]),
+        ("\"a\nb\",1\na,1\n", "key=1", [2, 2]),
+        ("5\" disk,1\n3\" disk,1\n5\" disk,2\n", "key=1 --quote off", [3, 2]),
+        // Between tabs they mean nothing, unless they are asked for.
+        ("\"a\tb\"\tx\n\"a\tc\"\tx\n", "key=1 --separator tab", [2, 1]),
+        ("\"a\tb\"\tx\n\"a\tc\"\tx\n", "key=1 --separator tab --quote '\"'", [2, 2]),
+        ("\"a;b\";x\n\"a;c\";x\n", "key=1 --separator ';' --quote '\"'", [2, 2]),
+        // Others.
+        ("'a,b',1\n'a,c',1\n", "key=1 --separator , --quote \"'\"", [2, 2]),
+        ("'it''s',1\n\"x,1\n", "key=1 --quote \"'\"", [2, 2]),
+        ("x \"a b\" 1\nx \"a c\" 1\n", "key=2", [2, 2]),
+        ("x \"a b\" 1\nx \"a c\" 1\n", "key=2 --quote off", [2, 1]),
+        ("x 'a b' 1\nx 'a c' 1\n", "key=2 --separator space --quote \"'\"", [2, 2]),
+    ] {
+        assert_eq!(pages(log, options), Ok(expected), "{log:?} {options}");
+    }
+    let error = pages("a,1\n\"b,1\nc,1\n", "key=1").unwrap_err();
+    assert!(error.contains("q.log: line 2 (byte 4): a quote that is not closed (--quote off"), "{error}");
+    for quote in ["x", "on", "''", "'\"\"'"] {
+        let error = pages("a,1\n", &format!("key=1 --quote {quote}")).unwrap_err();
+        assert!(error.contains("off, \" or '"), "{error}");
+    }
+}
+
+#[test]
+fn an_error_in_a_file_of_an_archive_among_several_inputs_names_it() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.csv", "1,a\n");
+    sandbox.write("x.csv", "1,a\n");
+    sandbox.write("y.csv", "2,b\nz,c\n");
+    assert!(bash(&sandbox, "tar cf xy.tar x.csv y.csv").status.success());
+    for order in ["", "--in-order"] {
+        let error = sandbox.error(&format!("import a.csv xy.tar --columns time=1,key=2 {order} -o t.swt"));
+        assert!(error.starts_with("xy.tar (y.csv): line 2 (byte 4): "), "{error}");
+    }
+    let output =
+        bash(&sandbox, "TMPDIR=/nosuch sweephand import a.csv x.csv --columns time=1,key=2 -o t.swt");
+    let said = text(&output.stderr);
+    assert!(said.contains("cannot be copied to /nosuch: ") && said.contains("TMPDIR names"), "{said}");
 }
 
 #[test]
@@ -97,7 +226,6 @@ fn a_trace_of_whole_objects_says_so_and_its_pages_are_not_counted() {
         "plot distances w.swt -o p.svg",
         "partition w.swt --memory 64MiB",
         "multiprogram machine.toml",
-        "import w.swt --window 100 -o x.swt",
         "import w.swt --irim 100 -o x.irim",
     ] {
         let error = sandbox.error(command);
@@ -110,6 +238,23 @@ fn a_trace_of_whole_objects_says_so_and_its_pages_are_not_counted() {
     let error = sandbox.error("sweep plan.toml -o out");
     assert!(error.contains("w.swt: is of whole objects"), "{error}");
     sandbox.stdout("simulate copy.swt --whole-objects --memory 64MiB");
+    // Each request counts, so a window leaves out none.
+    let counts = |trace: &str| {
+        let options = "--whole-objects --memory 40MiB,1GiB --policy lru,sieve --format csv";
+        sandbox.stdout(&format!("simulate {trace} {options}")).replace(trace, "")
+    };
+    for (trace, window, output) in
+        [("w.swt", 1, "one.swt"), ("copy.swt", 100, "two.swt"), ("one.swt", 5, "small.swt")]
+    {
+        let reduced = sandbox.run(&format!("import {trace} --window {window} -o {output}"));
+        assert!(text(&reduced.stderr).contains("requests for whole objects are all kept"), "{trace}");
+        assert_eq!(counts(output), counts("w.swt"));
+    }
+    assert!(counts("small.swt").contains(",10,2,"), "{}", counts("small.swt"));
+    let info: serde_json::Value =
+        serde_json::from_str(&sandbox.stdout("info small.swt --format json")).unwrap();
+    let notes = info["metadata"]["notes"].as_array().unwrap();
+    assert_eq!(notes.iter().filter(|note| note.as_str().unwrap().contains("all kept")).count(), 1);
     // Pages of the same log are counted.
     sandbox.stdout("import log.csv --columns tenant=1,key=2,size=3 -o pages.swt");
     sandbox.stdout("partition pages.swt --memory 64MiB");
@@ -228,6 +373,10 @@ fn what_is_shown_is_not_proved_wrong_by_the_file() {
         ("key,offset,size\na,0,4096\nb,0,4096\na,0,4096\n", "key=1,offset=2,size=3"),
         ("#Version: 1.0\n#Fields: date cs-uri sc-bytes\n2014\t/a\t563\n2014\t/b\t563\n", "between tabs"),
         ("Timestamp,key,size\n1,a,7\n2,b,8\n", "columns between commas"),
+        // A log with a name says where its columns are, those that only some files have, too.
+        ("op_time,key,op,size,op_count\n1,a,GET,10,5\n", "key=2,op=3,size=4,count=5,time=1"),
+        ("ttl,op_count,size,op,key\n7,1,10,GET,a\n", "key=5,op=4,size=3,count=2,ttl=1"),
+        ("Timestamp,Response,IOType,LUN,Offset,Size\n1,0.1,R,0,8192,4096\n", "time=1,op=3,tenant=4,offset=5"),
         // What the reader refuses is not guessed, and said.
         ("key,size\na,10\nb,451267778390\n", "not all columns can be read: line 3"),
         ("lba,x\n9999999999999999999,1\n5,2\n", "key=1"),

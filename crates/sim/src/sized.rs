@@ -63,6 +63,18 @@ pub enum SizedError {
     /// The trace cannot be read, has no references, or the user interrupted.
     #[error(transparent)]
     Sweep(#[from] SweepError),
+    /// Requests were left out of the trace.
+    #[error(
+        "{}: is reduced with a window of {window}, and every request counts; import the log again with \
+         --whole-objects and without --window",
+        path.display()
+    )]
+    Reduced {
+        /// The trace.
+        path: PathBuf,
+        /// Its window.
+        window: u64,
+    },
     /// A page is not the first page of an object.
     #[error(
         "{}: page {page_number} is not an object with a size; import the log again with --whole-objects",
@@ -253,7 +265,7 @@ impl Sizes {
 /// Counts what is in a trace of whole objects.
 ///
 /// # Errors
-/// The trace cannot be read, has no references, or is not one of whole objects.
+/// The trace cannot be read, has no references, is not one of whole objects, or is reduced.
 pub fn sized_totals(trace: &Trace, interrupt: &Interrupt) -> Result<SizedTotals, SizedError> {
     let mut totals = SizedTotals::default();
     let mut last: Vec<u64> = Vec::new();
@@ -325,6 +337,10 @@ fn for_each_batch(
     interrupt: &Interrupt,
     mut take: impl FnMut(&[Step]),
 ) -> Result<(), SizedError> {
+    let window = trace.header().metadata.window;
+    if window > 0 {
+        return Err(SizedError::Reduced { path: trace.name().to_owned(), window });
+    }
     let (mut sizes, mut chunk, mut steps) = (Sizes::default(), Chunk::new(), Vec::new());
     for number in 0..trace.chunks() {
         trace.read_chunk(number, &mut chunk)?;
@@ -716,6 +732,25 @@ mod tests {
         // In little room, too, nothing misses less than the bound.
         let small = of(&trace, &policies, &[300], 0);
         assert!(small[1..].iter().all(|outcome| outcome.misses >= small[0].misses));
+    }
+
+    /// Older versions reduced traces of whole objects.
+    #[test]
+    fn reduced_traces_are_refused() {
+        for window in [1, 100] {
+            let metadata = Metadata { window, whole_objects: true, ..Metadata::default() };
+            let mut writer = Writer::new(Cursor::new(Vec::new()), metadata).unwrap();
+            writer.alloc(4096, 10, AllocKind::Malloc).unwrap();
+            writer.reference(1, false).unwrap();
+            let (bytes, _) = writer.finish(EndTotals::default()).unwrap();
+            let trace = Trace::from_reader(&bytes.into_inner()[..], Path::new("old.swt")).unwrap();
+            let error = sized_totals(&trace, &Interrupt::default()).unwrap_err().to_string();
+            let expected = format!(
+                "old.swt: is reduced with a window of {window}, and every request counts; import the log again \
+                 with --whole-objects and without --window"
+            );
+            assert_eq!(error, expected);
+        }
     }
 
     #[test]

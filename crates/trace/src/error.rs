@@ -172,8 +172,7 @@ pub enum Error {
     },
     /// There is no room for a copy of it that can be read at places.
     #[error(
-        "{}cannot be copied to {}: {reason} (TMPDIR names another folder; a Parquet file itself, not compressed \
-         and not from a pipe, is read where it is)",
+        "{}cannot be copied to {}: {reason} (TMPDIR names another folder)",
         named(path),
         shown(&folder.to_string_lossy())
     )]
@@ -338,8 +337,8 @@ impl Error {
         Self::NotRead { path: PathBuf::new(), what: escaped(what), filter }
     }
 
-    pub(crate) fn no_copy(folder: PathBuf, reason: io::Error) -> Self {
-        Self::NoCopy { path: PathBuf::new(), folder, reason }
+    pub(crate) fn no_copy(reason: io::Error) -> Self {
+        Self::NoCopy { path: PathBuf::new(), folder: std::env::temp_dir(), reason }
     }
 
     pub(crate) fn whole_objects() -> Self {

@@ -22,7 +22,9 @@ use crate::intake::{BadRows, Intake};
 use crate::members::{self, is_text};
 use crate::not_read;
 use crate::reduce::Reducer;
-use crate::source::{Plain, Source as Members};
+#[cfg(feature = "parquet")]
+use crate::source::Plain;
+use crate::source::Source as Members;
 use crate::{EndTotals, Error, Header, Metadata, Sink, Trace, Writer};
 use crate::{blkparse, champsim, drmemtrace, fio, irim, lackey, msr, oracle_general, pgtr, spc, text};
 
@@ -250,6 +252,7 @@ impl<'a> Input<'a> {
             if options.format.is_some() {
                 return Err(Error::columns("it is a trace already: leave --format out".into()));
             }
+            options.bad_rows.check("it is a trace already, and has no rows")?;
             let trace = Trace::in_memory(self.native_bytes()?, Path::new(""))?;
             return import_trace(&trace, writer, options.window, progress);
         }
@@ -283,10 +286,7 @@ impl<'a> Input<'a> {
         intake.borrow_mut().bad_rows = options.bad_rows;
         let stream = self.stream();
         let tolerant = options.tolerate_missing_end;
-        let in_member = |error: Error| match &intake.borrow().member {
-            Some(member) => error.in_file(Path::new(&format!("{} ({member})", options.name.display()))),
-            None => error,
-        };
+        let in_member = |error: Error| intake.borrow().locate(error, &options.name);
         let mut imported = if options.window == 0 {
             source.convert(stream, writer, tolerant, progress).map_err(in_member)?
         } else {
@@ -298,7 +298,7 @@ impl<'a> Input<'a> {
             imported.window = imported.window.max(options.window);
             imported
         };
-        intake.borrow().finish(&mut imported.notes)?;
+        intake.borrow_mut().finish(&mut imported.notes, |error| error)?;
         imported.describe(writer.metadata_mut(), &options.name);
         Ok(imported.end)
     }
@@ -340,6 +340,9 @@ pub(crate) fn convert(
     tolerate_missing_end: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
+    if matches!(format, Format::Pgtr | Format::OracleGeneral | Format::ChampSim) {
+        stream.intake.borrow().bad_rows.check("this format has no rows that can be skipped")?;
+    }
     match format {
         Format::Pgtr => pgtr::read(stream, sink, tolerate_missing_end, progress),
         Format::Text => text::read(stream, sink, progress),
@@ -354,10 +357,15 @@ pub(crate) fn convert(
     }
 }
 
-/// Copies a trace, metadata and all, reduced to `window` unless that is 0.
+/// What is said of a trace of whole objects that was to be reduced.
+const KEPT_WHOLE: &str =
+    "requests for whole objects are all kept: a window leaves out references to pages only";
+
+/// Copies a trace, metadata and all, reduced to `window` unless that is 0. A trace of whole objects
+/// is copied as it is, because each of its references is a request that counts; a note says so.
 ///
 /// # Errors
-/// [`Error::WholeObjects`] if such a trace is to be reduced, and what reading and writing say.
+/// What reading and writing say.
 pub fn import_trace<W: Write + Seek>(
     trace: &Trace,
     writer: &mut Writer<W>,
@@ -365,9 +373,8 @@ pub fn import_trace<W: Write + Seek>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<EndTotals, Error> {
     let Header { totals, metadata, .. } = trace.header();
-    if window > 0 {
-        trace.check_pages()?;
-    }
+    let kept_whole = window > 0 && metadata.whole_objects;
+    let window = if kept_whole { 0 } else { window };
     let mut report = |records| progress(Progress { records, ..Progress::default() });
     if window == 0 {
         trace.replay(writer, &mut report)?;
@@ -377,5 +384,9 @@ pub fn import_trace<W: Write + Seek>(
         reducer.finish()?;
     }
     *writer.metadata_mut() = Metadata { window: metadata.window.max(window), ..metadata.clone() };
+    let notes = &mut writer.metadata_mut().notes;
+    if kept_whole && !notes.iter().any(|note| note == KEPT_WHOLE) {
+        notes.push(KEPT_WHOLE.to_owned());
+    }
     Ok(EndTotals::from(totals))
 }

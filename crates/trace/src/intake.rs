@@ -2,6 +2,7 @@
 //! that cannot be read. Notes say so in the end.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::str::FromStr;
 
 use crate::Error;
@@ -46,6 +47,16 @@ impl FromStr for BadRows {
     }
 }
 
+impl BadRows {
+    /// Refuses the wish to skip rows where there are none, for this reason.
+    pub(crate) fn check(self, reason: &str) -> Result<(), Error> {
+        match self {
+            Self::Stop => Ok(()),
+            Self::Skip(_) => Err(Error::columns(format!("{reason}: leave --bad-rows out"))),
+        }
+    }
+}
+
 /// What has been noticed so far.
 #[derive(Debug, Default)]
 pub(crate) struct Intake {
@@ -66,7 +77,8 @@ pub(crate) struct Intake {
     /// Headers that stood there again.
     pub(crate) headers: u64,
     skipped: u64,
-    first_skipped: Vec<String>,
+    /// The first of these, with the files of the archive that they are in.
+    first_skipped: Vec<(Option<String>, Error)>,
 }
 
 impl Intake {
@@ -74,6 +86,14 @@ impl Intake {
     pub(crate) fn begin(&mut self, name: String) {
         self.members.push(name.clone());
         self.member = Some(name);
+    }
+
+    /// An error of the input of that name, with the file of the archive that it is in.
+    pub(crate) fn locate(&self, error: Error, name: &Path) -> Error {
+        match &self.member {
+            Some(member) => error.in_file(Path::new(&format!("{} ({member})", name.display()))),
+            None => error.in_file(name),
+        }
     }
 
     /// A file of an archive is no data.
@@ -95,14 +115,23 @@ impl Intake {
         }
         self.skipped += 1;
         if self.first_skipped.len() < SHOWN {
-            let member = self.member.as_ref().map_or_else(String::new, |member| format!("{member}: "));
-            self.first_skipped.push(format!("skipped: {member}{error}"));
+            self.first_skipped.push((self.member.clone(), error));
         }
         Ok(())
     }
 
-    /// Adds what there is to say. An error if too many rows were skipped.
-    pub(crate) fn finish(&self, notes: &mut Vec<String>) -> Result<(), Error> {
+    /// Adds what there is to say. An error if too many rows were skipped. `locate` gives the error
+    /// of a row its place in the input.
+    pub(crate) fn finish(
+        &mut self,
+        notes: &mut Vec<String>,
+        locate: impl Fn(Error) -> Error,
+    ) -> Result<(), Error> {
+        let first = std::mem::take(&mut self.first_skipped).into_iter().map(|(member, error)| {
+            let member = member.map_or_else(String::new, |member| format!("{member}: "));
+            format!("skipped: {member}{}", locate(error))
+        });
+        let first_skipped: Vec<String> = first.collect();
         if let BadRows::Skip(share) = self.bad_rows
             && self.skipped as f64 > share * self.rows as f64
         {
@@ -111,7 +140,7 @@ impl Intake {
                 "{skipped} of {rows} rows cannot be read, more than {}% (--bad-rows skip:SHARE% allows more)",
                 share * 100.0
             );
-            for first in &self.first_skipped {
+            for first in &first_skipped {
                 let _ = write!(reason, "; {first}");
             }
             return Err(Error::columns(reason));
@@ -137,7 +166,7 @@ impl Intake {
         }
         if self.skipped > 0 {
             notes.push(format!("{} of {} skipped:", self.skipped, count(self.rows as usize, "row")));
-            notes.extend_from_slice(&self.first_skipped);
+            notes.extend(first_skipped);
         }
         Ok(())
     }

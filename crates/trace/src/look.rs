@@ -33,6 +33,8 @@ pub struct Look {
     pub is_native: bool,
     /// A log that has a name.
     pub known: Option<&'static KnownLog>,
+    /// The columns of such a log, as [`Columns`] reads them: by number, if its first row has names.
+    pub known_columns: String,
     /// A log: its columns and a guess.
     pub preview: Option<Preview>,
     /// The first references that an import would make, pages with whether they are written: with
@@ -49,6 +51,7 @@ impl Look {
     }
 
     fn beginning_of(reader: impl Read, options: &ImportOptions) -> Result<Self, Error> {
+        #[cfg_attr(not(feature = "parquet"), expect(unused_mut))]
         let mut input = Input::new(reader)?;
         let mut look = Self::default();
         if input.is_native() {
@@ -79,6 +82,7 @@ impl Look {
             let columns = log.columns();
             let rows = if columns.is_text() { lines } else { columns.whole_structs(&sample) };
             look.known = Some(log);
+            look.known_columns = Preview::numbered(&columns, lines).unwrap_or_else(|| log.columns.to_owned());
             look.references = first_references(Source::Columns(&columns), rows).unwrap_or_default();
             return Ok(look);
         }

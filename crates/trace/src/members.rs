@@ -58,6 +58,8 @@ impl Source for Files<'_> {
         }
         let first = self.inner.take().is_none();
         loop {
+            // What goes wrong between two files is about neither.
+            self.intake.borrow_mut().member.clone_from(&self.within);
             let file = self.archive.borrow_mut().next_file().map_err(|error| read_error(error, 0))?;
             let Some(name) = file else { return Ok(false) };
             let name = name.map(|name| self.path(&name));

@@ -91,9 +91,10 @@ fn read<'a>(
         let stream = input.stream();
         let intake = Rc::clone(&stream.intake);
         intake.borrow_mut().bad_rows = options.bad_rows;
+        let kept = rows.keep(&columns, stream, progress);
         let mut said: Vec<String> =
-            rows.keep(&columns, stream, progress).map_err(in_file)?.into_iter().collect();
-        intake.borrow().finish(&mut said).map_err(in_file)?;
+            kept.map_err(|error| intake.borrow().locate(error, name))?.into_iter().collect();
+        intake.borrow_mut().finish(&mut said, |error| error).map_err(in_file)?;
         notes.extend(said.into_iter().map(|note| format!("{}: {note}", name.display())));
         kind = Some(Kind::Columns(columns));
     }
@@ -163,15 +164,16 @@ fn chain<'a>(
     let stream = ByteStream::new(chain);
     let intake = Rc::clone(&stream.intake);
     intake.borrow_mut().bad_rows = options.bad_rows;
-    let mut imported = convert(format, stream, sink, false, progress).map_err(|error| {
+    let locate = |error: Error| {
         let begins = begins.borrow();
         let place = error.place();
         match begins.iter().rev().find(|begin: &&Begin| place.is_none_or(|place| begin.bytes <= place)) {
             Some(begin) => error.moved_back(begin.lines, begin.bytes).in_file(&inputs[begin.input]),
             None => error,
         }
-    })?;
-    intake.borrow().finish(&mut imported.notes)?;
+    };
+    let mut imported = convert(format, stream, sink, false, progress).map_err(locate)?;
+    intake.borrow_mut().finish(&mut imported.notes, locate)?;
     Ok(imported)
 }
 
@@ -219,8 +221,7 @@ impl Read for Chain<'_, '_> {
                 None => {
                     let number = self.begins.borrow().len();
                     let Some(name) = self.inputs.get(number) else { return Ok(0) };
-                    let input = Input::new((self.open)(name)?)
-                        .map_err(|error| io::Error::other(error.to_string()))?;
+                    let input = Input::new((self.open)(name)?).map_err(io::Error::other)?;
                     let mut stream = input.stream();
                     stream.begin_text().map_err(io::Error::other)?;
                     self.now = Some(stream);

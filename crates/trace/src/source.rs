@@ -14,6 +14,7 @@ pub(crate) trait Source {
     fn next(&mut self) -> Result<bool, Error>;
 
     /// It is one plain file, and nothing has been taken off.
+    #[cfg(feature = "parquet")]
     fn is_plain(&self) -> bool {
         false
     }
@@ -34,6 +35,7 @@ impl<R: Read> Source for Plain<R> {
         Ok(false)
     }
 
+    #[cfg(feature = "parquet")]
     fn is_plain(&self) -> bool {
         true
     }

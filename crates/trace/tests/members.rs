@@ -79,7 +79,23 @@ fn rows_end_with_the_file_of_an_archive() {
         assert_eq!(pages(&gzip(&nested, None), ""), [1, 2, 3, 4]);
         let error = refused(&archive(&[("a", b"1\n2\n"), ("b", b"3\nx\n")]), "");
         assert!(error.starts_with("a.log (b): line 2 (byte 2): not a page number"), "{error}");
+        // Another file's columns may stand elsewhere, and may not be others.
+        let turned = archive(&[("a", b"k,s\na,1\n"), ("b", b"s,k\n1,b\n2,a\n")]);
+        assert_eq!(pages(&turned, "key=k,size=s"), [0, 1 << 20, 0]);
+        let other = archive(&[("a", b"k,s\na,1\n"), ("b", b"k,t\nb,1\n")]);
+        let error = refused(&other, "key=k,size=s");
+        assert!(error.starts_with("a.log (b): line 1 (byte 0): not a number of bytes"), "{error}");
+        assert!(!error.contains("--header"), "{error}");
     }
+}
+
+#[test]
+fn what_is_wrong_between_two_files_is_about_neither() {
+    let mut archive = zip_of(&[("a", b"1\n"), ("b", b"2\n")]);
+    let second = archive.windows(4).rposition(|bytes| bytes == b"PK\x03\x04").unwrap();
+    archive[second] = b'X';
+    let error = refused(&archive, "");
+    assert!(error.starts_with("a.log: damaged") && error.contains("no header"), "{error}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args, columns: Option<Columns>) -> anyhow::Result<ExitC
         }
         (None, None) if look.known.is_some() => {
             let log = look.known.expect("it is there");
-            writeln!(out, "{input}: {}: {}: {}", log.name, log.what, log.columns)?;
+            writeln!(out, "{input}: {}: {}: {}", log.name, log.what, shown(&look.known_columns))?;
         }
         (None, None) if look.is_native => {
             writeln!(out, "{input}: a trace; `sweephand info` shows what is in it")?;

@@ -146,6 +146,18 @@ impl Words {
     }
 }
 
+/// As they stand behind the column's place.
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (says, words) in [("read=", &self.reads), ("", &self.writes), ("delete=", &self.deletes)] {
+            if !words.is_empty() {
+                write!(f, ":{says}{}", words.join("|"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What quotes are in separated text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quote {
@@ -264,6 +276,25 @@ impl Columns {
         }
         self.columns[known..].iter_mut().for_each(|column| column.optional = true);
         Ok(self)
+    }
+
+    /// The same columns as text, with numbers in place of names, in a log whose header is this.
+    /// What may be missing, and is, is left out. `None` if it cannot be said so.
+    pub(crate) fn numbered(&self, header: &[impl AsRef<[u8]>]) -> Option<String> {
+        let mut items = Vec::new();
+        for column in &self.columns {
+            let number = match &column.place {
+                Place::Number(number) => *number,
+                Place::Name(name) => match column_named(name, header).ok()? {
+                    Some(index) => index + 1,
+                    None if column.optional => continue,
+                    None => return None,
+                },
+                Place::Bytes(..) => return None,
+            };
+            items.push(format!("{}={number}{}{}", column.role.name(), column.unit(), column.words));
+        }
+        Some(items.join(","))
     }
 
     fn checked(self) -> Result<Self, String> {
@@ -435,6 +466,15 @@ impl Column {
         at.parse::<usize>().ok().map(|_| (self.role.name(), kind))
     }
 
+    /// What stands behind its place: `*512`, `/1000`.
+    fn unit(&self) -> String {
+        match self.role {
+            _ if self.scale == 1.0 => String::new(),
+            Role::Time | Role::Ttl => format!("/{}", (1.0 / self.scale).round()),
+            _ => format!("*{}", self.scale),
+        }
+    }
+
     fn parse(role: Role, value: &str) -> Result<Self, String> {
         let wrong = |what: &str| format!("{}={value}: {what}", role.name());
         let name = quoted(value);
@@ -542,6 +582,26 @@ mod tests {
         assert_eq!(words("key=1,op=2:read=GET|HEAD:delete=DEL:PUT").deletes, ["DEL"]);
         assert_eq!(words("key=1,op=2:read=GET|HEAD:delete=DEL:PUT").writes, ["PUT"]);
         assert_eq!(columns.columns[3].scale, 0.001);
+    }
+
+    #[test]
+    fn columns_of_a_header_are_said_by_number() {
+        let numbered = |columns: &Columns, header: &str| {
+            columns.numbered(&header.split(',').map(str::as_bytes).collect::<Vec<_>>())
+        };
+        let of = |text: &str| Columns::from_str(text).unwrap();
+        let text = "key=2,size=1*512,op=3:read=GET|HEAD:SET:delete=DEL,time=4/1000000";
+        let named = of("key=k,size=s*512,op=o:read=GET|HEAD:SET:delete=DEL,time=t/1000000");
+        assert_eq!(numbered(&named, "s,k,O,t").as_deref(), Some(text));
+        // What is said is read as the same.
+        let again = of(text);
+        assert_eq!(numbered(&again, "").as_deref(), Some(text));
+        assert_eq!(again.columns[2].words, named.columns[2].words);
+        let optional = of("key=k").with_optional("time=t,ttl=life").unwrap();
+        assert_eq!(numbered(&optional, "t,k").as_deref(), Some("key=2,time=1"));
+        for (columns, header) in [("key=k", "a"), ("key=k", "k,k"), ("record=8,key=u64@0", "u64@0")] {
+            assert_eq!(numbered(&of(columns), header), None);
+        }
     }
 
     #[test]

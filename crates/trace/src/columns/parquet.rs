@@ -178,15 +178,14 @@ impl Table {
 
     /// Copies an input to the disk, and reads its directory.
     pub(crate) fn copy_of(mut input: impl Read) -> Result<Self, Error> {
-        let no_copy = |error| Error::no_copy(std::env::temp_dir(), error);
-        let mut copy = tempfile::tempfile().map_err(no_copy)?;
+        let mut copy = tempfile::tempfile().map_err(Error::no_copy)?;
         let mut buffer = vec![0; 1 << 17];
         let mut bytes = 0;
         loop {
             match input.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(read) => {
-                    copy.write_all(&buffer[..read]).map_err(no_copy)?;
+                    copy.write_all(&buffer[..read]).map_err(Error::no_copy)?;
                     bytes += read as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

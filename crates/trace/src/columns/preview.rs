@@ -7,9 +7,10 @@ use serde_json::Value as Json;
 use super::description::{Columns, Role, written};
 use super::guess::{Guess, SECTORS, Sampled, guess, named};
 use super::requests;
-use super::separated::{separator_of, split};
+use super::separated::{is_comment, separator_of, split};
 #[cfg(feature = "parquet")]
 use crate::Error;
+use crate::bytes::MARK;
 
 /// Rows that are looked at.
 const ROWS: usize = 1000;
@@ -63,6 +64,14 @@ impl Preview {
         } else {
             Some(Self::separated(&lines, comments.last().copied().unwrap_or_default()))
         }
+    }
+
+    /// Columns of a log that begins like this, by number if its first row has names.
+    pub(crate) fn numbered(columns: &Columns, text: &[u8]) -> Option<String> {
+        let text = text.strip_prefix(MARK).unwrap_or(text);
+        let rows = text.split(|byte| matches!(byte, b'\n' | b'\r'));
+        let first = rows.into_iter().find(|line| !line.trim_ascii().is_empty() && !is_comment(line))?;
+        columns.numbered(&split(first, separator_of(&[first], 2)))
     }
 
     /// The columns that are guessed, as [`Columns`] reads them, if there is a guess.

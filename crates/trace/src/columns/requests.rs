@@ -1,6 +1,6 @@
 //! The values of a row, as references to pages.
 
-use std::{fmt, io};
+use std::fmt;
 
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
@@ -68,7 +68,7 @@ struct Name([u32; 3]);
 pub(super) type Row<'a> = [Value<'a>; ROLES];
 
 /// Keeps a row and its time.
-pub(super) type Keep<'a> = &'a mut dyn FnMut(f64, &Row<'_>) -> io::Result<()>;
+pub(super) type Keep<'a> = &'a mut dyn FnMut(f64, &Row<'_>) -> Result<(), Error>;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,7 +232,7 @@ impl<'a, S: Sink> Requests<'a, S> {
     pub(super) fn row(&mut self, row: &Row<'_>) -> Result<(), Refused> {
         self.take(row)?;
         if let Some(keep) = &mut self.keep {
-            keep(self.now, row).map_err(Error::from)?;
+            keep(self.now, row)?;
         }
         Ok(())
     }

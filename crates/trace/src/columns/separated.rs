@@ -493,7 +493,7 @@ pub(super) fn read_member<S: Sink>(
                 (None, None) => unreachable!("only a row with quotes is not plain"),
             };
             if let Err(refused) = taken {
-                let error = refuse(line + 1, at, refused, record);
+                let error = refuse(line + 1, at, refused, record, columns.has_header());
                 stream.intake.borrow_mut().refuse(error)?;
             }
             rows += 1;
@@ -631,9 +631,9 @@ fn check_text(text: &[u8]) -> Result<(), Refused> {
 }
 
 /// Why a row is refused. What is wrong with the first one may be that it is none.
-fn refuse(line: u64, offset: u64, refused: Refused, record: &[u8]) -> Error {
+fn refuse(line: u64, offset: u64, refused: Refused, record: &[u8], has_header: bool) -> Error {
     let mut error = wrong(line, offset, refused, record);
-    if let Error::Line { line: 1, reason, .. } = &mut error {
+    if !has_header && let Error::Line { line: 1, reason, .. } = &mut error {
         *reason.to_mut() += " (if the line has the names of the columns: --header)";
     }
     error

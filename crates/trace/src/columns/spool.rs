@@ -28,8 +28,8 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    pub(super) fn new() -> io::Result<Self> {
-        let file = BufWriter::with_capacity(1 << 20, tempfile::tempfile()?);
+    pub(super) fn new() -> Result<Self, Error> {
+        let file = BufWriter::with_capacity(1 << 20, tempfile::tempfile().map_err(Error::no_copy)?);
         Ok(Self { file, length: 0, begins: Vec::new(), row: Vec::new() })
     }
 
@@ -39,7 +39,7 @@ impl Spool {
     }
 
     /// Keeps a row: its length, its time, and each value that is there with its role.
-    pub(super) fn push(&mut self, time: f64, row: &Row<'_>) -> io::Result<()> {
+    pub(super) fn push(&mut self, time: f64, row: &Row<'_>) -> Result<(), Error> {
         let Self { row: bytes, .. } = self;
         bytes.clear();
         bytes.extend_from_slice(&[0; 4]);
@@ -63,7 +63,7 @@ impl Spool {
         let length = bytes.len() as u32;
         bytes[..4].copy_from_slice(&length.to_le_bytes());
         self.length += u64::from(length);
-        self.file.write_all(bytes)
+        self.file.write_all(bytes).map_err(Error::no_copy)
     }
 
     /// Takes all rows: by time, or one log behind the other.
@@ -72,7 +72,7 @@ impl Spool {
         by_time: bool,
         take: &mut dyn FnMut(&Row<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.file.flush()?;
+        self.file.flush().map_err(Error::no_copy)?;
         let file = self.file.get_ref();
         let ends = self.begins.iter().skip(1).copied().chain([self.length]);
         let mut logs = Vec::new();

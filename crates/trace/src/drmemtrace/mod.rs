@@ -27,6 +27,8 @@ pub(crate) fn read(
 ) -> Result<Imported, Error> {
     stream.fill_to(records::RECORD)?;
     if records::is(stream.buffered()) {
+        let bad_rows = stream.intake.borrow().bad_rows;
+        bad_rows.check("this format has no rows that can be skipped")?;
         records::read(stream, sink, progress)
     } else {
         view::read(stream, sink, progress)
