@@ -268,7 +268,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(unpaged) = unpaged {
         say!(
             "sweephand: warning: {}: {unpaged} that it started ran without a limit: statically linked, of another C \
-             library than GNU's, setuid, begun by another user or in another root directory, or without LD_PRELOAD in the environment",
+             library than GNU's, setuid, begun by another user, in another root directory or under a filter of system \
+             calls, or without LD_PRELOAD in the environment",
             args.command[0].display()
         );
     }

@@ -12,8 +12,10 @@
 //!
 //! Under version 1 the kernel ends no process at once. Processes that ask for more than the limit
 //! wait, and the keeper raises the limit. Only if that has not helped for a while, the kernel may
-//! end a process. The message says what was in the cgroup then. Under version 2 no process can be
-//! kept waiting, so the limit is as wide as it may become from the start.
+//! end a process. The message says what was in the cgroup then. A system call that asks for more is
+//! refused and does not wait: for those the limit rises once, so a program that fills pipes or
+//! shared memory comes to an end of it. Under version 2 no process can be kept waiting, so the
+//! limit is as wide as it may become from the start.
 
 use crate::cgroup::{Cgroup, Contents};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -30,8 +32,10 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_millis(100);
 /// How often, while some wait for memory.
 const PERIOD_IN_NEED: Duration = Duration::from_millis(5);
-/// What is added then, each time, and how often.
+/// What is added then beyond the reserve, each time, and how often.
 const DROP_BYTES: u64 = 128 << 10;
+/// The most that is added so for system calls that are refused, for agents that make room.
+const REFUSED_DROPS_BYTES: u64 = 32 * DROP_BYTES;
 const DROP_PERIOD: Duration = Duration::from_millis(50);
 /// How long no process must have waited before anything is taken away again.
 const CALM: Duration = Duration::from_secs(1);
@@ -80,7 +84,7 @@ pub(crate) struct LimitKeeper {
 impl LimitKeeper {
     /// Begins to watch over a cgroup.
     ///
-    /// `directory`: where processes with a pager have their library from.
+    /// `directory`: where processes with a pager have their block from.
     pub(crate) fn start(cgroup: Arc<Cgroup>, width: Width, directory: &Path) -> std::io::Result<Self> {
         let seen = Arc::new(Mutex::new(Seen { limit_bytes: cgroup.limit_bytes(), ..Seen::default() }));
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
@@ -88,11 +92,8 @@ impl LimitKeeper {
         let need = cgroup.have_processes_wait();
         let mut watch = Watch {
             cgroup,
-            width,
+            relief: Relief::new(width),
             hits: 0,
-            extra_bytes: 0,
-            added: Instant::now(),
-            stuck_since: None,
             directory: directory.to_path_buf(),
             paged: HashMap::new(),
         };
@@ -148,44 +149,99 @@ impl Drop for LimitKeeper {
 
 struct Watch {
     cgroup: Arc<Cgroup>,
-    width: Width,
+    relief: Relief,
     /// How often the limit had been hit at the last look.
     hits: u64,
-    /// What the limit has in addition at the moment.
-    extra_bytes: u64,
-    /// When something was last added.
-    added: Instant,
-    /// Since when all has been added and nothing has gone, and how many pages had gone by then.
-    stuck_since: Option<(Instant, u64)>,
-    /// Where processes with a pager have their library from.
+    /// Where processes with a pager have their block from.
     directory: PathBuf,
     /// Whether large processes have a pager.
     paged: HashMap<u32, bool>,
+}
+
+/// Who is short of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shortage {
+    Nobody,
+    /// The kernel has refused memory to a system call.
+    Refused,
+    /// Threads wait for memory.
+    Waiting,
+}
+
+/// What the limit has in addition.
+#[derive(Debug)]
+struct Relief {
+    width: Width,
+    /// At the moment.
+    extra_bytes: u64,
+    /// When something was last added.
+    added: Instant,
+    /// Since when threads wait although the reserve has been added, and how many pages had gone by
+    /// then.
+    stuck_since: Option<(Instant, u64)>,
+}
+
+impl Relief {
+    fn new(width: Width) -> Self {
+        Self { width, extra_bytes: 0, added: Instant::now(), stuck_since: None }
+    }
+
+    /// Adds to the limit during a shortage, and takes it away again when there has been none for a
+    /// while. `gone`: how many pages have gone so far, of any kind. Returns whether the kernel may
+    /// end a process.
+    fn relieve(&mut self, shortage: Shortage, gone: u64, now: Instant) -> bool {
+        let reserve = self.width.reserve_bytes;
+        let is_due = now - self.added > DROP_PERIOD;
+        match shortage {
+            // All of it at once: meanwhile the kernel refuses what it cannot have anyone wait for.
+            Shortage::Refused | Shortage::Waiting if self.extra_bytes < reserve => {
+                self.extra_bytes = reserve;
+                self.added = now;
+            }
+            Shortage::Waiting if is_due => {
+                self.drop(now);
+                self.stuck_since.get_or_insert((now, gone));
+            }
+            Shortage::Refused if is_due && self.extra_bytes < reserve + REFUSED_DROPS_BYTES => self.drop(now),
+            _ if now - self.added > CALM && shortage == Shortage::Nobody => {
+                self.extra_bytes = self.extra_bytes.saturating_sub(self.width.process_bytes / 16);
+                self.stuck_since = None;
+            }
+            _ => {}
+        }
+        // Pagers are making room.
+        if self.stuck_since.is_some_and(|(_, before)| gone > before + PROGRESS_PAGES) {
+            self.stuck_since = Some((now, gone));
+        }
+        self.stuck_since.is_some_and(|(since, _)| now - since > STUCK_AFTER)
+    }
+
+    /// For the pagers, who need a little themselves to make room.
+    fn drop(&mut self, now: Instant) {
+        self.extra_bytes += DROP_BYTES;
+        self.added = now;
+    }
 }
 
 impl Watch {
     /// Sets the limit to what it should be. Returns whether processes wait for memory.
     fn look(&mut self, seen: &mut Seen) -> bool {
         let contents = self.cgroup.contents();
-        let is_short = self.cgroup.is_short() || self.is_refused(&contents);
+        let is_refused = self.is_refused(&contents);
+        let shortage = match self.cgroup.is_short() {
+            true => Shortage::Waiting,
+            false if is_refused => Shortage::Refused,
+            false => Shortage::Nobody,
+        };
         if contents.usage_bytes >= seen.contents.usage_bytes {
             seen.contents = contents;
         }
-        let now = Instant::now();
-        self.relieve(is_short, now);
-        // Pages that went, of any kind: pagers are making room.
         let gone = self.cgroup.stat("pgpgout").unwrap_or_default();
-        if self.stuck_since.is_some_and(|(_, before)| gone > before + PROGRESS_PAGES) {
-            self.stuck_since = Some((now, gone));
+        if self.relief.relieve(shortage, gone, Instant::now()) {
+            seen.contents = contents;
+            self.cgroup.have_processes_end();
         }
-        match self.stuck_since {
-            Some((since, _)) if now - since > STUCK_AFTER => {
-                seen.contents = contents;
-                self.cgroup.have_processes_end();
-            }
-            _ => {}
-        }
-        let (cgroup, width, extra) = (&self.cgroup, self.width, self.extra_bytes);
+        let (cgroup, width, extra) = (&self.cgroup, self.relief.width, self.relief.extra_bytes);
         let (directory, paged) = (&self.directory, &mut self.paged);
         let limit = cgroup.fit(|pids| {
             paged.retain(|pid, _| pids.contains(pid));
@@ -197,7 +253,7 @@ impl Watch {
                 + extra
         });
         seen.limit_bytes = seen.limit_bytes.max(limit);
-        is_short
+        shortage != Shortage::Nobody
     }
 
     /// Whether the kernel has refused memory since the last look. A thread that asks for memory by
@@ -206,25 +262,7 @@ impl Watch {
     fn is_refused(&mut self, contents: &Contents) -> bool {
         let hits = self.cgroup.counts().failcnt.unwrap_or_default();
         let more = hits > std::mem::replace(&mut self.hits, hits);
-        more && contents.file_bytes < self.width.process_bytes / 32
-    }
-
-    /// Adds to the limit while processes wait, and takes it away again when none has for a while.
-    fn relieve(&mut self, is_short: bool, now: Instant) {
-        if is_short && self.extra_bytes < self.width.reserve_bytes {
-            // All of it at once: meanwhile the kernel refuses what it cannot have anyone wait for.
-            self.extra_bytes = self.width.reserve_bytes;
-            self.added = now;
-        } else if is_short && now - self.added > DROP_PERIOD {
-            // For the pagers, who need a little themselves to make room.
-            self.extra_bytes += DROP_BYTES;
-            self.added = now;
-            let gone = self.cgroup.stat("pgpgout").unwrap_or_default();
-            self.stuck_since.get_or_insert((now, gone));
-        } else if now - self.added > CALM {
-            self.extra_bytes = self.extra_bytes.saturating_sub(self.width.process_bytes / 16);
-            self.stuck_since = None;
-        }
+        more && contents.file_bytes < self.relief.width.process_bytes / 32
     }
 }
 
@@ -243,10 +281,54 @@ fn unlimited_bytes(pid: u32, most: u64, directory: &Path, paged: &mut HashMap<u3
         Some(false) => false,
         _ => {
             let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-            let name = directory.as_os_str().as_bytes();
-            maps.windows(name.len()).any(|bytes| bytes == name)
+            // The library alone is also in those that may have no agent.
+            let block = directory.join("control-");
+            let block = block.as_os_str().as_bytes();
+            maps.windows(block.len()).any(|bytes| bytes == block)
         }
     };
     paged.insert(pid, is_paged);
     if is_paged { 0 } else { resident_bytes + resident_bytes / 4 + (32 << 20) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Looks each 5 ms for a minute. Returns what the limit has in addition then.
+    fn after_a_minute(relief: &mut Relief, shortage: Shortage, gone: impl Fn(u64) -> u64) -> (u64, bool) {
+        let (start, mut may_end) = (Instant::now(), false);
+        for look in 0..60_000 / 5 {
+            may_end |= relief.relieve(shortage, gone(look), start + PERIOD_IN_NEED * look as u32);
+        }
+        (relief.extra_bytes, may_end)
+    }
+
+    #[test]
+    fn a_limit_does_not_grow_with_each_system_call_that_is_refused() {
+        let width = Width::new(24 * MIB, true);
+        let (extra, may_end) = after_a_minute(&mut Relief::new(width), Shortage::Refused, |look| 100 * look);
+        assert_eq!((extra, may_end), (width.reserve_bytes + REFUSED_DROPS_BYTES, false));
+    }
+
+    #[test]
+    fn threads_that_wait_get_a_little_again_and_again_until_nothing_goes() {
+        let width = Width::new(24 * MIB, true);
+        let (extra, may_end) = after_a_minute(&mut Relief::new(width), Shortage::Waiting, |look| 100 * look);
+        assert!(extra > width.reserve_bytes + 60 * 15 * DROP_BYTES && !may_end, "{extra}");
+        assert!(after_a_minute(&mut Relief::new(width), Shortage::Waiting, |_| 7).1);
+    }
+
+    #[test]
+    fn what_was_added_is_taken_away_when_nobody_is_short() {
+        let mut relief = Relief::new(Width::new(24 * MIB, true));
+        after_a_minute(&mut relief, Shortage::Refused, |_| 0);
+        let start = Instant::now() + Duration::from_secs(120);
+        for look in 0..100 {
+            relief.relieve(Shortage::Nobody, 0, start + PERIOD * look);
+        }
+        assert_eq!(relief.extra_bytes, 0);
+    }
 }

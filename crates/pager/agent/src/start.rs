@@ -18,8 +18,9 @@ use core::ffi::{CStr, c_char};
 use core::ptr;
 use core::sync::atomic::Ordering;
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open};
-use rustix::mm::{MapFlags, ProtFlags, mmap};
-use rustix::process::geteuid;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 
 /// The most bytes of arguments and environment that are kept in memory.
 const MOST_STRING_BYTES: usize = 1 << 20;
@@ -48,21 +49,16 @@ pub unsafe fn begin(
         unsafe { withdraw(environment, path) };
         return;
     };
-    set_control(control);
     let is_first = control.counters.begun.load(Ordering::Relaxed) == 0;
-    match (is_sanitized(), is_first) {
-        (true, true) => give_up(format_args!(
-            "is made with a sanitizer, whose own memory cannot be paged; build it without"
-        )),
-        // What the program starts goes on as it can. The command reports it.
-        (true, false) => return,
-        (false, true) => {}
-        // It may have given up the rights that the pager needs.
-        (false, false) => {
-            if matches!(Userfaultfd::open(features(control.order.is_memfd())), Err(OpenError::NotPermitted)) {
-                return;
-            }
-        }
+    // What the program starts goes on as it can. The command reports it.
+    if !is_first && (is_sanitized() || !may_serve(control)) {
+        // SAFETY: nothing refers to the block.
+        unsafe { unmap_control(control) };
+        return;
+    }
+    set_control(control);
+    if is_sanitized() {
+        give_up(format_args!("is made with a sanitizer, whose own memory cannot be paged; build it without"));
     }
     // SAFETY: the process's own strings, as the caller promises.
     let strings = unsafe { strings(arguments, environment) };
@@ -132,6 +128,30 @@ fn map_control(path: &CStr) -> Option<&'static Control> {
     // SAFETY: the command wrote the block before the program began, and it stays mapped.
     let control = unsafe { &*block.cast::<Control>() };
     (control.order.magic == MAGIC && !control.is_released()).then_some(control)
+}
+
+/// Unmaps the command's block again: by it the command knows who has an agent.
+///
+/// # Safety
+/// Nothing may refer to the block any more.
+unsafe fn unmap_control(control: *const Control) {
+    // SAFETY: as `map_control` has mapped it, and as the caller promises.
+    let _ = unsafe { munmap(control.cast_mut().cast(), CONTROL_BYTES) };
+}
+
+/// Whether an agent may do here what it cannot do without. Who has started this program may have
+/// given up rights, or restricted the system calls of what it starts.
+fn may_serve(control: &Control) -> bool {
+    let is_allowed = |error| matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM);
+    let hears = match Userfaultfd::open(features(control.order.is_memfd())) {
+        Err(OpenError::NotPermitted | OpenError::NotSupported) => false,
+        Err(OpenError::Other(error)) => is_allowed(error),
+        Ok(_) => true,
+    };
+    let path = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    hears
+        && pidfd_open(getpid(), PidfdFlags::empty()).map_or_else(is_allowed, |_| true)
+        && open(c"/proc", path, Mode::empty()).map_or_else(is_allowed, |_| true)
 }
 
 /// Whether a file can be the command's: of a size that can be mapped, and root's or this user's,

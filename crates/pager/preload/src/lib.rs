@@ -82,6 +82,20 @@ instead! {
     prlimit64(a, b, c, d) => prlimit_of_c(a as u32, b as u32, c, d);
 }
 
+/// A system call whose number and arguments are in their registers, and the return of a C function
+/// with its result.
+macro_rules! system_call {
+    () => {
+        "syscall
+        cmp rax, -4095
+        jae 3f
+        ret
+        3:
+        mov rdi, rax
+        jmp {c_result}"
+    };
+}
+
 /// `syscall`, in place of the C library's: most system calls are made here as they are made there,
 /// with the caller's stack and nothing on it. (Some make a thread that continues with another.)
 #[unsafe(naked)]
@@ -101,13 +115,7 @@ pub extern "C" fn syscall() {
         "mov r10, r8",
         "mov r8, r9",
         "mov r9, [rsp + 8]",
-        "syscall",
-        "cmp rax, -4095",
-        "jae 3f",
-        "ret",
-        "3:",
-        "mov rdi, rax",
-        "jmp {c_result}",
+        system_call!(),
         seen = sym interpose::SEEN,
         system_call = sym interpose::system_call,
         c_result = sym interpose::c_result,
@@ -123,13 +131,7 @@ pub extern "C" fn ioctl() {
         "cmp ah, 0xaa",
         "je {of_userfaultfd}",
         "mov eax, 16",
-        "syscall",
-        "cmp rax, -4095",
-        "jae 3f",
-        "ret",
-        "3:",
-        "mov rdi, rax",
-        "jmp {c_result}",
+        system_call!(),
         of_userfaultfd = sym interpose::ioctl,
         c_result = sym interpose::c_result,
     );
