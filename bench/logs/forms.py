@@ -4,9 +4,10 @@
     forms.py [--rate PATH] [--rows N] [--runs N] --results FILE.csv
 
 Makes one log (time, key, size) as plain CSV, as CSV with quotes, as JSON lines and as Parquet, and
-imports each with `log_rate import`. The csv crate reads the two CSV files. Prints rows a second of
-processor time, medians, and each form's share of the csv crate on plain CSV. Needs pyarrow, and
-log_rate built with `--features parquet`.
+imports each with `log_rate import`: only its sizes, as places in one page, which is the reading of
+the form; and all of its columns, which also numbers the keys. The csv crate reads the two CSV
+files. Prints medians of processor time: rows and megabytes a second, and the shares of those of the
+csv crate on plain CSV. Needs pyarrow, and log_rate built with `--features parquet`.
 """
 
 import argparse
@@ -50,17 +51,24 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--results", required=True, type=Path)
     options = parser.parse_args()
-    numbers, names = "time=1,key=2,size=3", "time=time,key=key,size=size"
+    forms = [
+        ("plain", "plain.csv"),
+        ("quoted", "quoted.csv"),
+        ("doubled quotes", "doubled.csv"),
+        ("JSON lines", "json.log"),
+        ("Parquet", "parquet.log"),
+    ]
     commands = [
         ("csv crate, plain", ["csv", "plain.csv"]),
         ("csv crate, quoted", ["csv", "quoted.csv"]),
-        ("import, plain", ["import", numbers, "plain.csv"]),
-        ("import, quoted", ["import", numbers, "quoted.csv"]),
-        ("import, doubled quotes", ["import", numbers, "doubled.csv"]),
-        ("import, JSON lines", ["import", names, "json.log"]),
-        ("import, Parquet", ["import", names, "parquet.log"]),
     ]
-    rates: dict[str, list[float]] = {what: [] for what, _ in commands}
+    for what, columns in [
+        ("reading", ("offset=3", "offset=size")),
+        ("import", ("time=1,key=2,size=3", "time=time,key=key,size=size")),
+    ]:
+        for form, log in forms:
+            commands.append((f"{what}, {form}", ["import", columns[not log.endswith(".csv")], log]))
+    found: dict[str, list[tuple[float, float]]] = {what: [] for what, _ in commands}
     with tempfile.TemporaryDirectory() as name, open(options.results, "w", newline="") as file:
         folder = Path(name)
         make(folder, options.rows)
@@ -72,14 +80,17 @@ def main() -> None:
                 program = [options.rate, *words, str(folder / log)]
                 line = subprocess.run(program, check=True, capture_output=True, text=True).stdout
                 _, size, rows, seconds, processor, *_ = next(csv.reader([line]))
-                rate = int(rows) / max(float(processor), 0.01)
-                rates[what].append(rate)
-                results.writerow([what, size, rows, seconds, processor, round(rate)])
+                time = max(float(processor), 0.01)
+                found[what].append((int(rows) / time, int(size) / time / 1e6))
+                results.writerow([what, size, rows, seconds, processor, round(int(rows) / time)])
                 file.flush()
-    whole = statistics.median(rates["csv crate, plain"])
-    for what, found in rates.items():
-        rate = statistics.median(found)
-        print(f"{what:<24} {rate:>12,.0f} rows/s  {100 * rate / whole:.0f} %")
+    medians = {what: [statistics.median(of) for of in zip(*rates)] for what, rates in found.items()}
+    whole = medians["csv crate, plain"]
+    print("| what | rows a second | share | MB a second | share |")
+    print("|---|---:|---:|---:|---:|")
+    for what, rates in medians.items():
+        shares = [f"{100 * rate / of:.0f} %" for rate, of in zip(rates, whole)]
+        print(f"| {what} | {rates[0]:,.0f} | {shares[0]} | {rates[1]:.0f} | {shares[1]} |")
 
 
 if __name__ == "__main__":

@@ -226,18 +226,11 @@ impl Args {
                 files.push(input.clone());
                 continue;
             }
-            let known = files.len();
-            for entry in fs::read_dir(input).with_context(|| input.display().to_string())? {
-                let path = entry.with_context(|| input.display().to_string())?.path();
-                let name = path.file_name().unwrap_or_default();
-                if path.is_file() && !name.as_encoded_bytes().starts_with(b".") {
-                    files.push(path);
-                }
-            }
-            files[known..].sort();
-            if files.len() == known {
+            let found = files_of(input).with_context(|| input.display().to_string())?;
+            if found.is_empty() {
                 bail!("{}: there is no file in this directory", input.display());
             }
+            files.extend(found);
         }
         if files.len() > 1 && files.iter().any(|file| file == Path::new("-")) {
             bail!("-: standard input cannot be one of several inputs; write it to a file first");
@@ -270,6 +263,24 @@ impl Args {
         let places = if metadata.is_file() { Some(file.try_clone().with_context(context)?) } else { None };
         Ok((Box::new(file), metadata.len(), ImportOptions { file: places.map(Arc::new), ..options }))
     }
+}
+
+/// The files of a directory, by name. A link to another of them, as `latest.csv` may be, is no
+/// further one. A link to nothing is an error when it is opened.
+fn files_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let is_hidden = path.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b".");
+        if !is_hidden && (path.is_file() || !path.exists()) {
+            files.push(path);
+        }
+    }
+    files.sort_by_key(|path| (path.is_symlink(), path.clone()));
+    let mut seen = HashSet::new();
+    files.retain(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
+    files.sort();
+    Ok(files)
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {

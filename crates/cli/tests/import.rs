@@ -182,6 +182,28 @@ fn quotes_mean_what_is_asked_for() {
 }
 
 #[test]
+fn a_link_in_a_directory_is_no_further_file() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("logs")).unwrap();
+    sandbox.write("logs/a.csv", "1,a\n3,b\n");
+    sandbox.write("logs/z.csv", "2,c\n");
+    sandbox.write("other.csv", "4,d\n");
+    let link =
+        |to: &str, name: &str| std::os::unix::fs::symlink(to, sandbox.path("logs").join(name)).unwrap();
+    link("z.csv", "latest.csv");
+    link("../other.csv", "other.csv");
+    let output = sandbox.run("import logs --columns time=1,key=2 -o t.swt");
+    let said = text(&output.stderr);
+    assert!(said.contains("4 references to 4 pages"), "{said}");
+    assert!(said.contains("3 inputs, merged by time: logs/a.csv, logs/other.csv, logs/z.csv"), "{said}");
+    let error = sandbox.error("import logs logs/a.csv --columns time=1,key=2 -o t.swt");
+    assert_eq!(error, "logs/a.csv: is named twice");
+    link("nowhere", "gone.csv");
+    let error = sandbox.error("import logs --columns time=1,key=2 -o t.swt");
+    assert!(error.starts_with("logs/gone.csv: No such file"), "{error}");
+}
+
+#[test]
 fn an_error_in_a_file_of_an_archive_among_several_inputs_names_it() {
     let sandbox = Sandbox::new();
     sandbox.write("a.csv", "1,a\n");
@@ -316,7 +338,7 @@ fn a_column_is_the_one_that_its_name_equals() {
 
 /// Inputs of every kind, under names that a shell would take apart.
 fn inputs() -> Vec<(&'static OsStr, Vec<u8>)> {
-    let text: [(&str, &str); 14] = [
+    let text: [(&str, &str); 15] = [
         ("pages.txt", "1\n2\n1\n"),
         ("disk.msr", "128166372003061629,hm,0,Read,0,65536,331\n"),
         ("my log.csv", "time,lba,size,op\n1,8,4096,R\n2,16,4096,W\n3,8,4096,R\n"),
@@ -331,10 +353,13 @@ fn inputs() -> Vec<(&'static OsStr, Vec<u8>)> {
         ("tab\tnewline\n.csv", "key,size\na,1\n"),
         ("T.swt", "key,size\na,1\n"),
         ("big.csv", "key,size\na,10\nb,451267778390\n"),
+        ("excel.csv", "sep=;\nkey;size\na;1\nb;2\n"),
     ];
     let mut all: Vec<_> =
         text.iter().map(|(name, text)| (OsStr::new(*name), text.as_bytes().to_vec())).collect();
     all.push((OsStr::from_bytes(b"latin\xe9.csv"), b"key,size\na,1\nb,1\n".to_vec()));
+    let wide = "\u{feff}key,size\r\na,1\r\nb,1\r\n".encode_utf16().flat_map(u16::to_le_bytes);
+    all.push((OsStr::new("wide.csv"), wide.collect()));
     all.push((
         OsStr::new("long.json"),
         format!("{{\"k\":\"a\",\"b\":\"{}\"}}\n", "x".repeat(300_000)).into(),

@@ -287,7 +287,8 @@ fn decode(
         }
         let (result, taken, written, wrong) = decode.decode_to_utf8(raw, into, last);
         if wrong {
-            return Err(io::Error::new(ErrorKind::InvalidData, "text that is not UTF-16"));
+            let reason = "text that begins like UTF-16 and goes on otherwise, or is cut off";
+            return Err(io::Error::other(Error::columns(reason.into())));
         }
         raw.drain(..taken);
         if last && result == CoderResult::InputEmpty {

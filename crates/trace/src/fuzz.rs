@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::bytes::ByteStream;
 use crate::codec::{self, Encoder};
 use crate::columns::{self, Columns, KNOWN};
-use crate::import::convert;
+use crate::import::{convert, import};
 use crate::irim;
 use crate::look::First;
 use crate::{Chunk, EndTotals, Format, ImportOptions, Look, Metadata, Trace, Writer};
@@ -55,11 +55,12 @@ pub fn fuzz_reader(data: &[u8]) {
 }
 
 /// What [`fuzz_input`] takes: a format, a kind of logs with columns, logs with names, archives and
-/// compressed files, IRIM strings; with the feature `parquet`, Parquet files.
+/// compressed files, the files of an archive, several logs, IRIM strings; with the feature
+/// `parquet`, Parquet files.
 #[doc(hidden)]
 pub fn fuzz_inputs() -> Vec<String> {
     let formats = Format::ALL.iter().map(|format| format!("{format:?}").to_lowercase());
-    let others = ["separated", "json", "structs", "known", "compressed", "irim"];
+    let others = ["separated", "json", "structs", "known", "compressed", "members", "several", "irim"];
     let others = others.into_iter().chain(cfg!(feature = "parquet").then_some("parquet"));
     formats.chain(others.map(str::to_owned)).collect()
 }
@@ -80,6 +81,8 @@ pub fn fuzz_input(input: &str, data: &[u8]) {
         "structs" => each(|text| text.contains('@')),
         "known" => KNOWN.iter().for_each(|known| as_log(&known.columns(), data)),
         "compressed" => drop(Trace::from_reader(data, Path::new("data")).map(|trace| consistent(&trace))),
+        "members" => members(&files(data)),
+        "several" => several(&files(data)),
         "irim" => {
             let _ = irim::Irim::from_bytes(data);
             irim::fuzz(data);
@@ -118,6 +121,98 @@ fn as_log(columns: &Columns, data: &[u8]) {
     let pieces = columns::read(columns, in_pieces, &mut of_pieces, &mut |_| {});
     assert_eq!(of_whole.kept, of_pieces.kept, "{columns:?}");
     assert_eq!(format!("{whole:?}"), format!("{pieces:?}"), "{columns:?}");
+}
+
+/// The files that `data` stands for: this byte, which no text has, is between them.
+fn files(data: &[u8]) -> Vec<&[u8]> {
+    data.split(|byte| *byte == 0xfe).take(6).collect()
+}
+
+/// Reads the files as those of a zip and of a tar archive: the same, however the bytes arrive.
+fn members(files: &[&[u8]]) {
+    let columns = ["key=1", "time=1,key=2,size=3", "key=k,size=s", "record=5,key=u32@0,size=u8@4"];
+    let columns = columns.iter().map(|text| Some(text.parse().expect("the columns are right")));
+    for columns in columns.chain([None]) {
+        let options = ImportOptions { columns, name: "data".into(), ..ImportOptions::default() };
+        let read = |reader: &mut dyn Read| {
+            let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).expect("memory");
+            let end =
+                import(reader, &mut writer, &options, &mut |_| {}).map_err(|error| error.to_string())?;
+            let (_, header) = writer.finish(end).map_err(|error| error.to_string())?;
+            Ok::<_, String>((header.checksum, header.metadata.notes))
+        };
+        let (zip, tar) = (zip_of(files), tar_of(files));
+        let expected = read(&mut &zip[..]);
+        // What arrives first tells what the input is, unless that is said.
+        if options.columns.is_some() {
+            assert_eq!(read(&mut Pieces(&zip)), expected, "in pieces");
+        }
+        assert_eq!(read(&mut &tar[..]), expected, "in a tar archive");
+    }
+}
+
+/// An archive whose files are stored.
+fn zip_of(files: &[&[u8]]) -> Vec<u8> {
+    let mut zip = Vec::new();
+    for (name, file) in (b'a'..).zip(files) {
+        let mut crc = flate2::Crc::new();
+        crc.update(file);
+        zip.extend_from_slice(b"PK\x03\x04\x14\0\0\0\0\0\0\0\0\0");
+        [crc.sum(), file.len() as u32, file.len() as u32, 1]
+            .iter()
+            .for_each(|number| zip.extend_from_slice(&number.to_le_bytes()));
+        zip.push(name);
+        zip.extend_from_slice(file);
+    }
+    zip.extend_from_slice(b"PK\x05\x06");
+    zip.extend_from_slice(&[0; 18]);
+    zip
+}
+
+fn tar_of(files: &[&[u8]]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, file) in (b'a'..).zip(files) {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(file.len() as u64);
+        builder.append_data(&mut header, char::from(name).to_string(), *file).expect("memory");
+    }
+    builder.into_inner().expect("memory")
+}
+
+/// Merges the files as logs: the same, however the bytes arrive. All rows are there.
+fn several(files: &[&[u8]]) {
+    for (text, by_time) in [
+        ("time=1,key=2,size=3", true),
+        ("time=1,key=2,size=3", false),
+        ("time=1,key=2,op=3,tenant=4,ttl=5,count=6", true),
+        ("time=t,key=k,size=s", true),
+        ("record=6,time=u8@0,key=u32@1,size=u8@5", true),
+    ] {
+        let columns = log(text, false, false);
+        let merged = |in_pieces: bool| {
+            let mut found = First::new(REFERENCES);
+            let mut logs = columns::Several::new().expect("a temporary file");
+            let mut merge = || {
+                for file in files {
+                    let stream =
+                        if in_pieces { ByteStream::new(Pieces(file)) } else { ByteStream::new(*file) };
+                    logs.keep(&columns, stream, &mut |_| {})?;
+                }
+                Ok::<_, crate::Error>(())
+            };
+            let end = merge().and_then(|()| logs.merge(&columns, by_time, &mut found, &mut |_| {}));
+            (found.kept, format!("{end:?}"))
+        };
+        let whole = merged(false);
+        assert_eq!(whole, merged(true), "{text}");
+        if let [one] = files
+            && !by_time
+        {
+            let mut alone = First::new(REFERENCES);
+            let _ = columns::read(&columns, ByteStream::new(*one), &mut alone, &mut |_| {});
+            assert!(whole.0.is_empty() || whole.0 == alone.kept, "{text}");
+        }
+    }
 }
 
 fn log(text: &str, header: bool, whole_objects: bool) -> Columns {

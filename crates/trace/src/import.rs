@@ -147,7 +147,7 @@ impl<'a> Input<'a> {
 
     /// The beginning as text: without a byte-order mark, in UTF-8, without lines that begin with
     /// `#`.
-    fn text_head(&self) -> Vec<u8> {
+    pub(crate) fn text_head(&self) -> Vec<u8> {
         let mut stream = ByteStream::new(&self.head[..]);
         if stream.begin_text().is_err() {
             return self.head.clone();

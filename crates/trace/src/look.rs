@@ -10,6 +10,7 @@ use crate::columns::{self, Table};
 use crate::columns::{Columns, KnownLog, Preview};
 use crate::import::{Input, Source};
 use crate::imported::Imported;
+use crate::members::is_text;
 use crate::{AllocKind, Error, Format, ImportOptions, Sink, text};
 
 /// Bytes that are looked at.
@@ -66,7 +67,8 @@ impl Look {
         }
         let detected = if options.columns.is_some() { Ok(Format::Text) } else { input.detect() };
         let known = input.known_log();
-        let (sample, whole) = input.beginning()?;
+        let columns = options.columns.clone().or_else(|| known.map(KnownLog::columns));
+        let (sample, whole) = input.beginning(columns.as_ref().is_none_or(Columns::is_text))?;
         // The rest of the last line is elsewhere.
         let lines = match sample.iter().rposition(|byte| *byte == b'\n') {
             Some(end) if !whole => &sample[..=end],
@@ -161,10 +163,15 @@ impl Look {
 }
 
 impl Input<'_> {
-    /// The first bytes, with a whole line if there is one, and whether that is all.
-    fn beginning(self) -> Result<(Vec<u8>, bool), Error> {
+    /// The first bytes, with a whole line if there is one, and whether that is all. What can be
+    /// text comes in UTF-8, with newlines that end lines.
+    fn beginning(self, can_be_text: bool) -> Result<(Vec<u8>, bool), Error> {
         let mut bytes = Vec::new();
+        let is_text = can_be_text && is_text(&self.text_head());
         let mut input = self.stream();
+        if is_text {
+            input.begin_text()?;
+        }
         loop {
             let before = bytes.len() as u64;
             let read = (&mut input).take(SAMPLE).read_to_end(&mut bytes);

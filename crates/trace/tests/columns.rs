@@ -196,8 +196,8 @@ fn errors_name_the_file_and_the_line() {
         (
             "1,1\nx,1\n",
             "time=1,key=2",
-            "line 2 (byte 4): not a number in the column of times: leave it out, it is only for rates: \
-             \"x,1\""
+            "line 2 (byte 4): not a number of seconds in the column of times (dates are not read; without the \
+             column the log has no times): \"x,1\""
                 .into(),
         ),
         (

@@ -234,6 +234,41 @@ fn text_in_utf16_and_lines_that_end_with_a_return_are_read() {
     }
 }
 
+/// Excel begins a file with what separates its columns.
+#[test]
+fn a_first_line_may_say_what_separates_columns() {
+    for (log, columns) in [
+        ("sep=;\na;5\nb,c;7\na;5\n", "key=1,size=2"),
+        ("\u{feff}SEP=,\r\na,5\r\nb,7\r\na,5\r\n", "key=1,size=2"),
+        ("sep=^\nkey^size\na^5\nb^7\na^5\n", "key=key,size=size"),
+        ("sep=\t\nkey\tsize\na\t5\nb\t7\na\t5\n", "key=key,size=size"),
+    ] {
+        assert_eq!(pages(log.as_bytes(), columns), [0, 1 << 20, 0], "{log:?}");
+        let look = sweephand_trace::Look::at(log.as_bytes(), &ImportOptions::default()).unwrap();
+        let preview = look.preview.unwrap();
+        assert_eq!((preview.columns.len(), preview.guess().is_some()), (2, true), "{log:?}");
+    }
+    // Elsewhere it is a row.
+    assert_eq!(pages(b"a,5\nsep=,\n", "key=1"), [0, 1]);
+    assert!(refused(&[0xff, 0xfe, b'a', 0, b'\n', 0, b'b'], "key=1").contains("begins like UTF-16"));
+}
+
+#[test]
+fn text_in_utf16_is_shown_as_it_is_read() {
+    let csv = "key,size\na,5\nb,7\na,5\n";
+    let json = "{\"key\":\"a\"}\n{\"key\":\"b\"}\n{\"key\":\"a\"}\n";
+    for (text, guess) in [(csv, Some("key=1,size=2")), (json, Some("key=key")), ("1\n2\n1\n", None)] {
+        let marked = format!("\u{feff}{text}");
+        let little: Vec<u8> = marked.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for bytes in [little, big, marked.replace('\n', "\r").into_bytes()] {
+            let look = sweephand_trace::Look::at(&bytes[..], &ImportOptions::default()).unwrap();
+            assert_eq!(look.preview.and_then(|preview| preview.guess()).as_deref(), guess, "{text}");
+            assert_eq!(look.references.len(), 3, "{text}");
+        }
+    }
+}
+
 #[test]
 fn the_shape_of_rows_chooses_the_separator_and_is_told() {
     for (log, columns, expected) in [
@@ -329,6 +364,14 @@ fn what_words_mean_can_be_said_and_case_does_not_matter() {
         (1, 1)
     );
     assert_eq!(written("a,get\nb,put\na,zap\n", "key=1,op=2:delete=zap"), (1, 1), "others mean the usual");
+    assert_eq!(written("a,PutObject\nb,put\nc,getput\nd,pu\n", "key=1,op=2:put*"), (2, 0));
+    // CacheLib's own samples of 2023 have these words in place of numbers.
+    let header =
+        "op_time,block_id,block_id_size,io_size,io_offset,user_name,user_namespace,op_name,op_count\n";
+    let ops = ["putChunk.NotInitialized", "getChunkData.Permanent", "putChunk.Permanent", "4", "1"];
+    let blocks: String =
+        ops.iter().enumerate().map(|(n, op)| format!("1702511878,b{n},40,4096,0,1,2,{op},1\n")).collect();
+    assert_eq!(written(&(header.to_owned() + &blocks), ""), (3, 0));
     assert!(refused(b"a,get\nb,fly\n", "key=1,op=2:read=get:write=put").contains("line 2"));
     assert!(notes(b"a,get\nb,get\n", "key=1,op=2:SET|ADD").contains("nothing writes: no op is SET or ADD"));
 }

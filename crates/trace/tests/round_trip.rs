@@ -306,6 +306,38 @@ fn the_fixture_of_version_2_reads_as_it_did() {
     }
 }
 
+/// Times and times to live are in frames of their own.
+#[test]
+fn the_fixture_of_version_3_reads_as_it_did() {
+    let mut random = Random(14);
+    let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+    for number in 0..2_000_i64 {
+        writer.time(number / 3 * 700 - 9_000);
+        writer.time_to_live(1_000 * random.below(3));
+        writer.reference(random.below(400), random.below(4) == 0).unwrap();
+    }
+    let written = writer.finish(EndTotals::default()).unwrap().0.into_inner();
+    if let Some(path) = std::env::var_os("SWEEPHAND_FIXTURE_3") {
+        std::fs::write(path, &written).unwrap();
+    }
+    let fixture = include_bytes!("fixtures/version-3.swt");
+    let [old, new] = [fixture.to_vec(), written].map(|bytes| Trace::from_bytes(bytes).unwrap());
+    let content = |trace: &Trace| {
+        trace.verify(&mut |_| {}).unwrap();
+        let times = trace.header().metadata.times.unwrap();
+        assert_eq!((trace.header().version, trace.header().totals.records), (3, 2_000));
+        assert_eq!((times.first_ms, times.last_ms), (-9_000, 457_200));
+        let mut chunk = Chunk::new();
+        let read = (0..trace.chunks()).map(|index| {
+            trace.read_chunk(index, &mut chunk).unwrap();
+            (chunk.references.clone(), chunk.times().unwrap(), chunk.times_to_live().unwrap())
+        });
+        read.collect::<Vec<_>>()
+    };
+    assert_eq!(content(&old), content(&new));
+    assert_eq!(old.header().checksum, new.header().checksum);
+}
+
 /// Times and times to live come back, also where a chunk begins, and a time does not go back. They
 /// need version 3; the checksum leaves them out.
 #[test]

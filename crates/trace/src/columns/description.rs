@@ -112,7 +112,8 @@ pub(super) struct Column {
     pub(super) words: Words,
 }
 
-/// Words that read, write and delete. The usual ones if there are none.
+/// Words that read, write and delete; `put*` is all that begin so. The usual ones if there are
+/// none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Words {
     pub(super) reads: Vec<String>,

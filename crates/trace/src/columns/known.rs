@@ -99,8 +99,8 @@ pub const KNOWN: &[KnownLog] = &[
     },
     KnownLog {
         name: "cachelib-block",
-        columns: "key=block_id,offset=io_offset,size=io_size,op=op_name:3|4|6,time=op_time",
-        what: "requests to Meta's storage, as CacheLib's CacheBench replays them (BlockCacheReplay)",
+        columns: "key=block_id,offset=io_offset,size=io_size,op=op_name:3|4|6|putChunk*,time=op_time",
+        what: "requests to Meta's storage, as CacheLib's CacheBench replays them (BlockChunkReplayGenerator.h)",
     },
     KnownLog {
         name: "cachelib-cdn",

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use super::description::{Columns, Role, written};
 use super::guess::{Guess, SECTORS, Sampled, guess, named};
 use super::requests;
-use super::separated::{is_comment, separator_of, split};
+use super::separated::{is_comment, said, separator_of, split};
 #[cfg(feature = "parquet")]
 use crate::Error;
 use crate::bytes::MARK;
@@ -136,7 +136,9 @@ impl Preview {
     }
 
     fn separated(lines: &[&[u8]], comment: &[u8]) -> Self {
-        let separator = separator_of(lines, 2);
+        let said = lines.first().and_then(|line| said(line)).filter(|_| lines.len() > 1);
+        let lines = if said.is_some() { &lines[1..] } else { lines };
+        let separator = said.unwrap_or_else(|| separator_of(lines, 2));
         let shown = |columns: Vec<Vec<u8>>| -> Vec<String> {
             columns.iter().map(|column| String::from_utf8_lossy(column).into_owned()).collect()
         };
@@ -157,12 +159,14 @@ impl Preview {
                 values: rows.iter().filter_map(|row| row.get(index).cloned()).collect(),
             })
             .collect();
+        let other = format!("columns between '{}'", separator.escape_ascii());
         let shape = match separator {
             b',' => "columns between commas (CSV)",
             b'\t' => "columns between tabs (TSV)",
             b' ' => "columns between spaces",
             b';' => "columns between semicolons",
-            _ => "columns between vertical bars",
+            b'|' => "columns between vertical bars",
+            _ => &other,
         };
         Self::new(shape, columns, header)
     }

@@ -125,7 +125,13 @@ impl Op {
 
     /// What a word means where some are named.
     fn named(word: &[u8], words: &Words) -> Option<Self> {
-        let is_of = |words: &[String]| words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()));
+        let is_named = |known: &String| match known.strip_suffix('*') {
+            Some(start) => {
+                word.get(..start.len()).is_some_and(|word| word.eq_ignore_ascii_case(start.as_bytes()))
+            }
+            None => word.eq_ignore_ascii_case(known.as_bytes()),
+        };
+        let is_of = |words: &[String]| words.iter().any(is_named);
         if is_of(&words.writes) {
             Some(Self::Write)
         } else if is_of(&words.deletes) {
@@ -488,7 +494,7 @@ impl<'a, S: Sink> Requests<'a, S> {
         };
         let time = time
             .filter(|time| time.is_finite())
-            .ok_or("not a number in the column of times: leave it out, it is only for rates")?;
+            .ok_or("not a number of seconds in the column of times (dates are not read; without the column the log has no times)")?;
         Ok(time * self.scales[Role::Time as usize])
     }
 

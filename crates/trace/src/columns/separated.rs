@@ -45,6 +45,16 @@ fn first_rows<'a>(stream: &'a mut ByteStream<'_>) -> Result<Vec<&'a [u8]>, Error
     Ok(lines.filter(|line| !is_empty(line) && !is_comment(line)).take(SAMPLE_ROWS).collect())
 }
 
+/// What separates columns, of a line that says nothing else: `sep=;`, as Excel begins a file.
+pub(super) fn said(line: &[u8]) -> Option<u8> {
+    match line.strip_prefix(MARK).unwrap_or(line).trim_ascii_end() {
+        [b's' | b'S', b'e' | b'E', b'p' | b'P', b'=', separator] => Some(*separator),
+        // A tab looks like the end of the line.
+        [b's' | b'S', b'e' | b'E', b'p' | b'P', b'='] => Some(b'\t'),
+        _ => None,
+    }
+}
+
 fn is_empty(line: &[u8]) -> bool {
     line.trim_ascii().is_empty()
 }
@@ -406,9 +416,11 @@ impl Dialect {
             _ => 2,
         });
         let least = numbers.max().unwrap_or(1);
-        let separator = match columns.separator {
+        let rows = first_rows(stream)?;
+        let said = rows.first().and_then(|row| said(row));
+        let separator = match columns.separator.or(said) {
             Some(separator) => separator,
-            None => separator_of(&first_rows(stream)?, least),
+            None => separator_of(&rows, least),
         };
         let quote = quote_of(separator, columns.quote);
         Ok(Self { separator, quote, brackets: separator != b' ' || has_brackets(stream, quote, least)? })
@@ -536,6 +548,7 @@ impl<S: Sink> Rows<'_, '_, S> {
                 stream.intake.borrow_mut().comments += 1;
                 return Ok(());
             }
+            Some(_) if self.is_first && said(line).is_some() => return Ok(()),
             Some(_) => {}
         }
         if self.takes_header(line, stream)? {
