@@ -37,6 +37,7 @@
 //! | `thread-leaves` | LTP `execve`, rr `exec_from_other_thread` | as without a pager |
 //! | `coroutines` | glibc `tst-makecontext` | as without a pager |
 //! | `partly` | gVisor `write`, LTP `writev` | as without a pager |
+//! | `allocator.c` | maxima (GNU Common Lisp's allocator) | mended: ended by `SIGSEGV` |
 //! | `sandboxed` | man-db with libseccomp, Firecracker's jailer | mended: ended by `SIGKILL` |
 
 mod live;
@@ -111,6 +112,14 @@ fn what_other_suites_try_goes_as_without_a_pager() {
     let last = ["own-protection", "breaks", "thread-leaves", "coroutines", "partly", "sandboxed"];
     for what in kinds.into_iter().chain(more).chain(last) {
         expect_as_without(&program, "24MiB", &["40", what]);
+    }
+}
+
+/// The agent has the C library allocate nothing before the program's own allocator has begun.
+#[test]
+fn nothing_is_allocated_before_main() {
+    if can_page() {
+        expect_as_without(&program("allocator"), "24MiB", &["40"]);
     }
 }
 

@@ -20,6 +20,19 @@ global_asm!(
     "sweephand_find_errno:",
     "mov rax, qword ptr [rip + __errno_location@GOTPCREL]",
     "ret",
+    // Of the sanitizers.
+    ".weak __asan_init",
+    ".weak __tsan_init",
+    ".weak __msan_init",
+    ".weak __hwasan_init",
+    ".globl sweephand_find_sanitizers",
+    ".hidden sweephand_find_sanitizers",
+    "sweephand_find_sanitizers:",
+    "mov rax, qword ptr [rip + __asan_init@GOTPCREL]",
+    "or rax, qword ptr [rip + __tsan_init@GOTPCREL]",
+    "or rax, qword ptr [rip + __msan_init@GOTPCREL]",
+    "or rax, qword ptr [rip + __hwasan_init@GOTPCREL]",
+    "ret",
 );
 
 type FindSymbol = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
@@ -28,6 +41,7 @@ type FindErrno = unsafe extern "C" fn() -> *mut c_int;
 unsafe extern "C" {
     fn sweephand_find_symbol() -> Option<FindSymbol>;
     fn sweephand_find_errno() -> Option<FindErrno>;
+    fn sweephand_find_sanitizers() -> usize;
 }
 
 /// Asks for the first library after the calling one that has the symbol.
@@ -71,13 +85,12 @@ pub(crate) fn is_gnu_library() -> bool {
 /// Whether the program was built with a sanitizer, which checks each access to memory. A sanitizer
 /// keeps shadow memory for all addresses, many times larger than the program's memory, and manages
 /// it itself.
+///
+/// No lookup by name: one that fails allocates its message, and there are programs whose own
+/// allocator cannot serve that before their `main` (those made by GNU Common Lisp, like maxima).
 pub(crate) fn is_sanitized() -> bool {
-    const MARKS: [&CStr; 4] = [c"__asan_init", c"__tsan_init", c"__msan_init", c"__hwasan_init"];
-    // SAFETY: as in `symbol`. The program itself may define them, too.
-    let has = |name: &CStr| unsafe {
-        sweephand_find_symbol().is_some_and(|find| !find(ptr::null_mut(), name.as_ptr()).is_null())
-    };
-    MARKS.into_iter().any(has)
+    // SAFETY: this only reads addresses that the dynamic linker has put in.
+    unsafe { sweephand_find_sanitizers() != 0 }
 }
 
 /// The C library's `errno` of this thread.
