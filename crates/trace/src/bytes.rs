@@ -52,6 +52,8 @@ pub(crate) struct ByteStream<'a> {
     encoding: Encoding,
     /// Carriage returns end lines.
     returns: bool,
+    /// Compressed files one behind the other are one member.
+    joins: bool,
     /// Lines before, of the member or of the archive's file that it is in.
     pub(crate) line: u64,
     pub(crate) intake: Rc<RefCell<Intake>>,
@@ -78,6 +80,7 @@ impl<'a> ByteStream<'a> {
             ended: false,
             encoding: Encoding::Utf8,
             returns: false,
+            joins: false,
             line: 0,
             intake,
         }
@@ -130,6 +133,12 @@ impl<'a> ByteStream<'a> {
         Ok(true)
     }
 
+    /// What is read says itself where it ends. So compressed files one behind the other, which a
+    /// compressor may cut anywhere, are one.
+    pub(crate) fn join_compressed(&mut self) {
+        self.joins = true;
+    }
+
     /// The member is the last one: `what` there is one of.
     pub(crate) fn last_member(&mut self, what: &str) -> Result<(), Error> {
         while self.next_member()? {
@@ -159,6 +168,7 @@ impl<'a> ByteStream<'a> {
                 Encoding::Utf16(decoder, raw) => decode(decoder, raw, &mut *self.source, into),
             };
             match read {
+                Ok(0) if self.joins && !self.source.is_file() && self.source.next()? => {}
                 Ok(0) => self.ended = true,
                 Ok(bytes) => {
                     if self.returns {

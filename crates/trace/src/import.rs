@@ -128,6 +128,7 @@ impl<'a> Input<'a> {
     /// it is.
     pub(crate) fn native_bytes(self) -> Result<Vec<u8>, Error> {
         let mut reader = self.stream();
+        reader.join_compressed();
         let mut bytes = Vec::new();
         let failed = |error, bytes: &[u8]| read_error(error, bytes.len() as u64);
         let front = (&mut reader).take(FixedHeader::LENGTH as u64).read_to_end(&mut bytes);

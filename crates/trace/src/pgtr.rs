@@ -136,6 +136,7 @@ struct Parser<'a> {
 impl Parser<'_> {
     fn header(&mut self) -> Result<Imported, Error> {
         let stream = &mut self.stream;
+        stream.join_compressed();
         stream.fill_to(MAGIC.len() + 5 * varint::MAX_LENGTH)?;
         let bytes = stream.buffered();
         if !bytes.starts_with(&MAGIC) {

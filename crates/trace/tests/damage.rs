@@ -7,7 +7,8 @@ use std::io::Write;
 use std::path::Path;
 
 use common::{Random, Step, pgtr, written, zipped};
-use sweephand_trace::{AllocKind, Chunk, Error, Trace, fuzz_reader};
+use std::time::{Duration, Instant};
+use sweephand_trace::{AllocKind, Chunk, Error, Trace, fuzz_input, fuzz_inputs, fuzz_reader};
 
 /// A small program with everything in it.
 fn program() -> Vec<Step> {
@@ -60,6 +61,19 @@ fn pgtr_truncated_anywhere() {
         assert!(says_where(&error), "{length}: {error}");
         fuzz_reader(&whole[..length]);
     }
+}
+
+/// A compressor of blocks cuts a trace anywhere.
+#[test]
+fn a_trace_goes_on_in_the_next_compressed_file() {
+    let native = written(&program(), 3);
+    let blocks: Vec<u8> = native.chunks(700).flat_map(|block| zstd::encode_all(block, 1).unwrap()).collect();
+    assert_eq!(read(&blocks).unwrap(), read(&native).unwrap());
+    // Two are not one.
+    let two = [&native[..], &native].map(|trace| zstd::encode_all(trace, 1).unwrap()).concat();
+    assert!(read(&two).is_err());
+    let pgtr = pgtr(&program(), 1);
+    assert!(read(&[&pgtr[..], &pgtr].map(|trace| zstd::encode_all(trace, 1).unwrap()).concat()).is_err());
 }
 
 #[test]
@@ -143,6 +157,60 @@ fn random_damage_never_panics() {
         }
         fuzz_reader(&bytes);
     }
+}
+
+/// Files of random rows, and of random bytes.
+#[test]
+fn random_files_are_the_same_in_every_archive_and_however_they_arrive() {
+    let mut random = Random(21);
+    let words: [&[u8]; 24] = [
+        b"\n",
+        b"\n",
+        b",",
+        b",",
+        b",",
+        b"\xfe",
+        b"1",
+        b"2",
+        b"70",
+        b"a",
+        b"b",
+        b"\"",
+        b"#",
+        b"\r\n",
+        b" ",
+        b"\t",
+        b";",
+        b"{\"k\":1,\"t\":2}\n",
+        b"{\"k\":\"a\"}\n",
+        b"k,s\n",
+        b"1,a,5\n",
+        b"2,b,\n",
+        b"\xef\xbb\xbf",
+        b"-1",
+    ];
+    // More of them, of every kind: `SWEEPHAND_SECONDS=600 cargo test --test damage random_files`.
+    let seconds = std::env::var("SWEEPHAND_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let inputs = if end.is_some() { fuzz_inputs() } else { vec!["members".into(), "several".into()] };
+    random.0 += u64::from(end.is_some()) * u64::from(std::process::id());
+    let mut number = 0;
+    while end.map_or(number < 1_500, |end| Instant::now() < end) {
+        number += 1;
+        let length = random.below(60);
+        let word = |random: &mut Random| match random.below(30) {
+            0 => vec![random.below(256) as u8],
+            _ => words[random.below(words.len() as u64) as usize].to_vec(),
+        };
+        let data: Vec<u8> = (0..length).flat_map(|_| word(&mut random)).collect();
+        for input in &inputs {
+            let read = || fuzz_input(input, &data);
+            if std::panic::catch_unwind(read).is_err() {
+                panic!("{input} of {}", data.escape_ascii());
+            }
+        }
+    }
+    println!("{number} inputs");
 }
 
 #[test]

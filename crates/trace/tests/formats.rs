@@ -524,8 +524,9 @@ fn archives_of_other_programs_are_read() {
         (changed(second, b'Q'), "zip: something that is no header stands in the place of one"),
     ] {
         let error = imported(&archive[..], None).unwrap_err().to_string();
-        // The file of the archive is named that was read last.
-        let place = error.starts_with("a.trace (a.txt): damaged at byte ");
+        // The file of the archive is named, unless the error is between two of them.
+        let name = if expected.contains("no header") { "a.trace" } else { "a.trace (a.txt)" };
+        let place = error.starts_with(&format!("{name}: damaged at byte "));
         assert!(place && error.ends_with(expected), "{error}");
     }
     // An intact archive that other programs read is not called damaged.
@@ -533,7 +534,7 @@ fn archives_of_other_programs_are_read() {
         (changed(6, 1), "a.trace", "with an encrypted file"),
         (changed(8, 14), "a.trace", "with a file compressed by lzma, not stored or deflated"),
         (changed(8, 77), "a.trace", "with a file compressed by method 77, not stored or deflated"),
-        (changed(second + 6, 8), "a.trace (a.txt)", "with a stored file whose length stands behind it"),
+        (changed(second + 6, 8), "a.trace", "with a stored file whose length stands behind it"),
     ] {
         let error = imported(&archive[..], None).unwrap_err().to_string();
         let filter = "with the same options, `bsdtar -xOf FILE | sweephand import -` reads it";
