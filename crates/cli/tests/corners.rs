@@ -3,8 +3,9 @@
 //! Each runs by itself first. What it prints and how it ends is what every pager has to bring
 //! about.
 //!
-//! `programs/corners.c` and `programs/suites.c` were written after programs of other test suites and
-//! after public bug reports. What each is after, and what it has shown (*mended*: it failed once):
+//! `programs/corners.c` and `programs/suites.c` were written after programs of other test suites
+//! and after public bug reports. What each is after, and what it has shown (*mended*: it failed
+//! once):
 //!
 //! | program | source | result |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-/* A program whose own allocator cannot serve before `main`, as that of GNU Common Lisp: allocator MIB.
- * It says how many allocations there were by then. */
+/* A program whose own allocator cannot serve before `main`, as that of GNU Common Lisp: allocator
+ * MIB. It says how many allocations there were by then. */
 #include "check.h"
 
 static char room[1 << 20] __attribute__((aligned(16)));
