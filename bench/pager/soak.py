@@ -172,7 +172,9 @@ def left_of(command, swap_directory):
     is another while any run lasts."""
     left = [f"process {process}" for process in session(command)]
     name = f"sweephand-{command}-*"
-    found = [*pathlib.Path("/run").glob(name), *swap_directory.glob(name), *(path for place in CGROUPS for path in place.rglob(name))]
+    # Other runs' cgroups may go meanwhile, which ends a search by `rglob`.
+    cgroups = (pathlib.Path(place, entry) for top in CGROUPS for place, entries, _ in os.walk(top) for entry in entries)
+    found = [*pathlib.Path("/run").glob(name), *swap_directory.glob(name), *(path for path in cgroups if path.match(name))]
     left += [str(path) for path in found if path.exists()]
     areas = pathlib.Path("/proc/swaps").read_text()
     left += [line.split()[0] for line in areas.splitlines() if f"/sweephand-{command}-" in line]
