@@ -53,6 +53,7 @@ static void end(void)
 {
    replay();
    mark();
+   places_end();
    ULong operands[] = {totals.instructions, totals.references, totals.runs, totals.records,
                        totals.objects, totals.object_peak_bytes, totals.syscall_pages};
    stream_control(OP_END, 7, operands);

@@ -22,7 +22,6 @@ void places_open(Bool objects, Bool code)
    contexts_open();
    sites_open();
    calls_open();
-   python_open();
 }
 
 void places_restart(void)
@@ -31,6 +30,13 @@ void places_restart(void)
    numbers = NULL;
    n_numbers = 0;
    sent = 0;
+}
+
+void places_end(void)
+{
+   if (contexts_lost() || sites_lost() || python_lost())
+      stream_note("the program has more call paths than a recording keeps: some have lost their "
+                  "callers, and some code counts as its caller");
 }
 
 Bool places_wanted(void) { return of_objects || of_code; }

@@ -25,7 +25,7 @@
 
 #include <elf.h>
 
-enum { MAX_THREADS = 4096, MAX_FRAMES = 32, MAX_NAME = 400, MAX_LINES = 1 << 16, CHECKED = 64 };
+enum { MAX_THREADS = 4096, MAX_FRAMES = 32, MAX_NAME = 400, MAX_LINES = 1 << 18, CHECKED = 64 };
 
 /* Where the fields are, in bytes. */
 typedef struct {
@@ -205,6 +205,8 @@ static Bool take_told(const Told *told)
           && of.next_thread < 4096 && of.interpreters < 1 << 20 && of.threads < 1 << 20;
 }
 
+static void lines_open(void);
+
 /* The interpreter's loop is about to run for the first time. */
 static void look_at_interpreter(Addr code)
 {
@@ -232,6 +234,7 @@ static void look_at_interpreter(Addr code)
    if (!known)
       return refuse("its table of offsets is not as expected", version);
    VG_(close)(file);
+   lines_open();
    state = KNOWN;
 }
 
@@ -363,6 +366,13 @@ static Line *lines;
 static UInt n_lines = 1;
 static Instruction *instructions; /* a table by hash, MAX_LINES * 4 places */
 static UInt n_instructions;
+static Bool lost; /* there were too many lines */
+
+static void lines_open(void)
+{
+   lines = VG_(calloc)("sweephand.python", MAX_LINES, sizeof *lines);
+   instructions = VG_(calloc)("sweephand.python", 4 * MAX_LINES, sizeof *instructions);
+}
 
 static UInt new_line(Addr code, Addr name, Int line)
 {
@@ -380,15 +390,17 @@ static UInt line_number(Addr code, UInt at)
 {
    Addr name = word_at(code + of.name);
    UWord hash = (code ^ (UWord)at << 44 ^ name << 20) * 0x9E3779B97F4A7C15ULL;
-   UInt place = (UInt)(hash >> 46) % (4 * MAX_LINES);
+   UInt place = (UInt)(hash >> 40) % (4 * MAX_LINES);
    while (instructions[place].code != 0) {
       const Instruction *known = &instructions[place];
       if (known->code == code && known->at == at && known->name == name)
          return known->line;
       place = (place + 1) % (4 * MAX_LINES);
    }
-   if (n_lines == MAX_LINES || n_instructions == 2 * MAX_LINES)
+   if (n_lines == MAX_LINES || n_instructions == 2 * MAX_LINES) {
+      lost = True;
       return 0;
+   }
    Int line = line_of(code, at);
    UInt n = 0;
    for (UInt i = n_lines - 1; i > 0 && n == 0 && n_lines - i < 64; i--)
@@ -402,6 +414,8 @@ static UInt line_number(Addr code, UInt at)
    n_instructions++;
    return n;
 }
+
+Bool python_lost(void) { return lost; }
 
 const HChar *python_text(UInt line) { return lines[line].text; }
 
@@ -500,10 +514,4 @@ UInt python_here(void)
    last.n = n;
    last.context = here;
    return here;
-}
-
-void python_open(void)
-{
-   lines = VG_(calloc)("sweephand.python", MAX_LINES, sizeof *lines);
-   instructions = VG_(calloc)("sweephand.python", 4 * MAX_LINES, sizeof *instructions);
 }

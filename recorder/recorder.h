@@ -130,6 +130,7 @@ Bool calls_in_python(void); /* the last answer was Python code */
 void sites_open(void);
 UInt site_of(Addr ip, Bool function); /* 0: there are too many */
 const HChar *site_text(UInt site);
+Bool sites_lost(void);      /* there were too many */
 Bool site_is_below_main(UInt site);
 
 /* contexts.c: call paths, each once. 0 is the empty one. */
@@ -145,10 +146,12 @@ typedef struct {
 void contexts_open(void);
 UInt context_inside(UInt caller, UInt kind, UInt code);
 const Context *context(UInt n);
+Bool contexts_lost(void); /* there was no room for a path, or for its callers */
 
 /* places.c: where in the program objects are made, and which code touches pages. */
 void places_open(Bool stacks, Bool code);
 void places_restart(void);
+void places_end(void); /* says in the stream if some are missing */
 UInt place_here(ThreadId tid); /* 0: not wanted; otherwise as the next two take it */
 void place_of_object(UInt place);
 UInt place_of_code(Addr code);
@@ -156,13 +159,13 @@ ULong place_number(UInt place); /* in the stream, where it is from then on */
 Bool places_wanted(void);
 
 /* python.c: the frames of CPython. */
-void python_open(void);
 Bool python_is_loop(Addr code); /* the loop of the interpreter */
 Bool python_runs(void);
 UInt python_here(void);     /* the context of the Python code that runs now; 0: none does */
 void python_changed(void);  /* it may be other code from now on */
 void python_forget_memory(void);
 const HChar *python_text(UInt line);
+Bool python_lost(void);     /* there were too many lines */
 
 /* objects.c */
 void objects_open(ULong min_object_bytes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Sites: lines and functions of the program's code, each once, with its text for the stream. Many
- * instructions are of one line, so there are far fewer sites than addresses.
+ * instructions are of one line, so there are far fewer sites than addresses. Where no line is
+ * known, a function is one site; where no function is known either, 4 KiB of code.
  *
  * An address is described once and then looked up. If a library goes, its addresses may become
  * those of another; Valgrind counts such changes (the epoch), and the table is kept for one of
@@ -13,7 +14,8 @@
 
 enum {
    MAX_TEXT = 16 * 1024,
-   MOST = 1 << 16,       /* different sites */
+   FIRST_ROOM = 1 << 13,
+   MOST = 1 << 20,       /* different sites */
    TABLE_BITS = 18,
    TABLE = 1 << TABLE_BITS,
    FULL = TABLE / 4 * 3,
@@ -28,18 +30,38 @@ static Known *known;        /* of addresses */
 static UInt n_known;
 static UInt epoch_of_known;
 static const HChar **texts; /* of sites */
-static UInt *by_text;       /* a table of sites by the hash of their text */
+static UInt *hashes;        /* of sites: that of the text that decides */
+static UInt *by_text;       /* a table of sites by that hash, of 4 * ROOM entries */
+static UInt room;           /* for sites */
 static UInt n_sites = 1;    /* 0: there is no room for it */
+static Bool lost;
 static HChar text[MAX_TEXT];
 static UInt used;
+
+/* Makes room for twice as many sites. */
+static void grow(void)
+{
+   room = room == 0 ? FIRST_ROOM : 2 * room;
+   texts = VG_(realloc)("sweephand.sites", texts, room * sizeof *texts);
+   hashes = VG_(realloc)("sweephand.sites", hashes, room * sizeof *hashes);
+   VG_(free)(by_text);
+   by_text = VG_(calloc)("sweephand.sites", 4 * room, sizeof *by_text);
+   for (UInt site = 1; site < n_sites; site++) {
+      UInt at = hashes[site] % (4 * room);
+      while (by_text[at] != 0)
+         at = (at + 1) % (4 * room);
+      by_text[at] = site;
+   }
+}
 
 void sites_open(void)
 {
    known = VG_(calloc)("sweephand.sites", TABLE, sizeof *known);
-   texts = VG_(calloc)("sweephand.sites", MOST, sizeof *texts);
-   by_text = VG_(calloc)("sweephand.sites", 4 * MOST, sizeof *by_text);
+   grow();
    texts[0] = "[too many places]\t\t0\n";
 }
+
+Bool sites_lost(void) { return lost; }
 
 const HChar *site_text(UInt site) { return texts[site]; }
 
@@ -60,46 +82,65 @@ static UInt site_of_text(UInt length)
    UInt hash = 2166136261u; /* FNV-1a */
    for (UInt i = 0; i < length; i++)
       hash = (hash ^ (UChar)text[i]) * 16777619u;
-   UInt at = hash % (4 * MOST);
-   for (; by_text[at] != 0; at = (at + 1) % (4 * MOST))
-      if (VG_(strncmp)(texts[by_text[at]], text, length) == 0)
+   UInt at = hash % (4 * room);
+   for (; by_text[at] != 0; at = (at + 1) % (4 * room))
+      if (hashes[by_text[at]] == hash && VG_(strncmp)(texts[by_text[at]], text, length) == 0)
          return by_text[at];
-   if (n_sites == MOST)
+   if (n_sites == MOST) {
+      lost = True;
       return 0;
-   texts[n_sites] = VG_(strdup)("sweephand.sites", text);
+   }
    by_text[at] = n_sites;
-   return n_sites++;
+   hashes[n_sites] = hash;
+   texts[n_sites] = VG_(strdup)("sweephand.sites", text);
+   if (++n_sites == room && room < MOST)
+      grow();
+   return n_sites - 1;
+}
+
+/* Appends the function at IP whose line is not known, or the 4 KiB of code at IP. Returns how much
+   of the text decides which one it is. */
+static UInt put_function(const HChar *name, const HChar *module, ULong offset)
+{
+   static HChar description[MAX_TEXT / 2];
+   UInt before = used;
+   Bool has_name = VG_(strcmp)(name, "???") != 0;
+   if (!has_name)
+      offset = VG_PGROUNDDN(offset);
+   if (module[0] != 0)
+      VG_(snprintf)(description, sizeof description, "%s (in %s)", name, module);
+   else
+      VG_(snprintf)(description, sizeof description, "%s", name);
+   put_line(description, module, offset);
+   return has_name ? before + VG_(strlen)(description) + 1 : used;
+}
+
+/* The function with the code at IP, whatever its line. */
+static UInt describe_function(DiEpoch epoch, Addr ip, const HChar *module, ULong offset)
+{
+   const HChar *name;
+   return site_of_text(put_function(VG_(get_fnname)(epoch, ip, &name) ? name : "???", module, offset));
 }
 
 /* The line of the code at IP: a line of text, and before it one for each function inlined there. */
 static UInt describe_line(DiEpoch epoch, Addr ip, const HChar *module, ULong offset)
 {
-   UInt decisive = 0;
+   const HChar *file;
+   UInt line, decisive = 0;
+   if (!VG_(get_filename_linenum)(epoch, ip, &file, NULL, &line))
+      return describe_function(epoch, ip, module, offset);
    InlIPCursor *cursor = VG_(new_IIPC)(epoch, ip);
    do {
       /* "0x109146: step (relax.c:12)": the address differs from run to run. */
       const HChar *description = VG_(describe_IP)(epoch, ip, cursor);
       const HChar *rest = VG_(strstr)(description, ": ");
       rest = rest ? rest + 2 : description;
-      Bool has_line = VG_(strstr)(rest, " (in ") == NULL && VG_(strchr)(rest, '(') != NULL;
       UInt before = used;
       put_line(rest, module, offset);
-      decisive = has_line ? before + VG_(strlen)(rest) + 1 : used;
+      decisive = used > before ? before + VG_(strlen)(rest) + 1 : used;
    } while (VG_(next_IIPC)(cursor));
    VG_(delete_IIPC)(cursor);
    return site_of_text(decisive);
-}
-
-/* The function with the code at IP, whatever its line. Of a stripped file, the file. */
-static UInt describe_function(DiEpoch epoch, Addr ip, const HChar *module, ULong offset)
-{
-   const HChar *name;
-   HChar description[512];
-   if (!VG_(get_fnname)(epoch, ip, &name))
-      name = "???";
-   VG_(snprintf)(description, sizeof description, "%s (in %s)", name, module);
-   put_line(description, module, offset);
-   return site_of_text(VG_(strlen)(description) + 1);
 }
 
 UInt site_of(Addr ip, Bool function)

@@ -119,8 +119,8 @@ pub(crate) const CHUNK_HEAD: usize = 16;
 /// a reader allocate.
 pub(crate) const MAX_RAW: usize = 16 << 20;
 
-/// No metadata is longer.
-pub(crate) const MAX_METADATA: u64 = 16 << 20;
+/// No metadata is longer. A large program has some hundred thousand places.
+pub(crate) const MAX_METADATA: u64 = 128 << 20;
 
 const FLAG_FINISHED: u32 = 1;
 
