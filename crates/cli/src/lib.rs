@@ -13,6 +13,7 @@ mod awake;
 mod compare;
 mod completions;
 mod devices;
+mod doctor;
 mod export;
 mod generate;
 mod import;
@@ -31,6 +32,7 @@ mod report;
 mod reproduce;
 mod run;
 mod run_pid;
+mod run_summary;
 mod run_tasks;
 mod simulate;
 mod simulate_misses;
@@ -100,6 +102,8 @@ enum Command {
     Compare(compare::Args),
     /// Show a paper's published results beside measured ones
     Reproduce(reproduce::Args),
+    /// Say which commands work on this machine, and what the others need
+    Doctor(doctor::Args),
     /// List the paging devices that time is predicted for, or measure one
     Devices(devices::Args),
     /// List the policies with their parameters
@@ -179,6 +183,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         Command::Compare(args) => compare::run(args),
         Command::Reproduce(args) => reproduce::run(args, home),
         Command::Devices(args) => devices::run(args),
+        Command::Doctor(args) => doctor::run(args, home),
         Command::Policies(args) => policies::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),
         Command::Man(args) => man::run(args, Cli::command()),

@@ -7,9 +7,8 @@ use sweephand_results::PolicyListing;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these policies (comma list)
-    #[arg(default_value = "all")]
-    names: String,
+    /// Everything about these policies (comma list), or about all [default: a line on each]
+    names: Option<String>,
     /// How to print them
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -22,8 +21,12 @@ enum Format {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let entries = PolicyListing::of_names(&args.names)?;
+    let entries = PolicyListing::of_names(args.names.as_deref().unwrap_or("all"))?;
     let text = match args.format {
+        Format::Text if args.names.is_none() => {
+            let lines: String = entries.iter().map(PolicyListing::line).collect();
+            format!("{lines}\n`sweephand policies NAME` says what one needs, its paper and its parameters.\n")
+        }
         Format::Text => entries.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
         Format::Json => {
             format!("{:#}\n", entries.iter().map(PolicyListing::to_json).collect::<serde_json::Value>())

@@ -1,5 +1,6 @@
 //! `sweephand reproduce`: a paper's published results beside measured ones.
 
+use crate::talk::say;
 use crate::{Home, progress};
 use anyhow::{Context, bail};
 use indicatif::{MultiProgress, ProgressBar};
@@ -108,7 +109,8 @@ struct Done {
     kept: bool,
 }
 
-/// Measures each item. One that cannot be measured is an error: it was asked for.
+/// Measures each item that can be measured here, and names the others at the end. It is an error if
+/// there is none.
 fn one_by_one(
     items: &[&Item],
     bench: &Bench,
@@ -116,21 +118,29 @@ fn one_by_one(
     bars: &Bars,
     format: Format,
 ) -> anyhow::Result<Vec<Done>> {
-    let mut results = Vec::new();
-    for (index, item) in items.iter().enumerate() {
+    let mut results: Vec<Done> = Vec::new();
+    for item in items {
         bars.begin(item);
         let found = bench.measure(item);
         bars.end();
-        let Some(report) = &found.report else {
-            bail!("{}: {}", item.id, found.reason.unwrap_or_default());
-        };
-        if format == Format::Text {
-            bars.say(&format!("{}{}", if index > 0 { "\n\n" } else { "" }, report.text()))?;
-        }
-        if let Some(folder) = folder {
-            write_report(folder, item, report)?;
+        if let Some(report) = &found.report {
+            if format == Format::Text {
+                let is_first = results.iter().all(|done| done.found.report.is_none());
+                bars.say(&format!("{}{}", if is_first { "" } else { "\n\n" }, report.text()))?;
+            }
+            if let Some(folder) = folder {
+                write_report(folder, item, report)?;
+            }
         }
         results.push(Done { found, kept: false });
+    }
+    let missing = || results.iter().filter(|done| done.found.report.is_none());
+    let why = |done: &Done| format!("{}: {}", done.found.item, done.found.reason.as_deref().unwrap_or_default());
+    if let (Some(first), true) = (missing().next(), missing().count() == results.len()) {
+        bail!("{}", why(first));
+    }
+    for done in missing() {
+        say!("sweephand: not measured: {}", why(done));
     }
     Ok(results)
 }

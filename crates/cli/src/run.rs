@@ -1,11 +1,13 @@
 //! `sweephand run`: runs a program in less memory than it wants, under a policy or under the
 //! kernel's own replacement.
 //!
-//! The program's streams, exit status and signals stay its own. The command writes to standard
-//! error only if it is asked to, or if something is wrong.
+//! The program's streams, exit status and signals stay its own. On a terminal the command writes
+//! two lines to standard error (`run_summary`), elsewhere only if it is asked to or something is
+//! wrong.
 
 use crate::awake::Awake;
 use crate::live::{forget_stats, limit_bytes, note_on_swap, prefetch_pages, show};
+use crate::run_summary;
 use crate::talk::say;
 use crate::watch::time;
 use anyhow::bail;
@@ -79,6 +81,9 @@ pub(crate) struct Args {
     /// Show a live line on standard error, if that is a terminal
     #[arg(long)]
     pub(crate) progress: bool,
+    /// Do not say on a terminal how much memory there is and what paging came to
+    #[arg(short, long, conflicts_with_all = ["tasks", "pid"])]
+    quiet: bool,
     /// Most pages to read ahead of a program that goes through its memory in order, or off
     #[arg(long, value_name = "off|N", default_value_t = MOST_PREFETCH_PAGES.to_string())]
     prefetch: String,
@@ -235,6 +240,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         args.stats.as_deref().map(|path| Output::create(path, &named_by(&args.command))).transpose()?;
     forget_stats(args.stats.as_deref())?;
     let signals = Signals::catch()?;
+    let (tells, by_turns) = (run_summary::is_wanted(args.quiet), options.by_turns && !args.kernel);
+    if tells {
+        run_summary::begin(&options);
+    }
     let run: Box<dyn Running> = if args.kernel {
         let memory = KernelMemory::Limited { limit_bytes: options.limit_bytes, swap: options.swap };
         Box::new(KernelRun::start(&args.command, &memory, |_| {})?)
@@ -259,6 +268,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         serde_json::to_writer_pretty(&mut output, &ended.statistics)?;
         writeln!(output)?;
         output.commit()?;
+    }
+    if tells {
+        run_summary::end(&ended.statistics, by_turns);
     }
     let unpaged = match ended.statistics.unpaged_programs.unwrap_or_default() {
         0 => None,

@@ -582,10 +582,25 @@ fn a_task_becomes_an_irim_string_that_info_describes() {
 }
 
 #[test]
+fn the_doctor_tries_what_needs_more_than_simulation() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.run("doctor");
+    let said = text(&output.stdout);
+    assert_eq!(said.lines().count(), 8, "{said}");
+    let works = said.lines().skip(1).filter(|line| line.ends_with(": works")).count();
+    assert_eq!(output.status.code(), Some(i32::from(works < 7)), "{said}");
+    let valgrind = said.lines().find(|line| line.starts_with("record, advise: ")).unwrap();
+    assert_eq!(valgrind.ends_with(": works"), valgrind_is_here(), "{said}");
+}
+
+#[test]
 fn policies_say_what_they_need_and_where_they_run() {
     let sandbox = Sandbox::new();
     let listing = sandbox.stdout("policies");
-    assert!(listing.contains("clock-pro: tests cold pages for reuse"));
+    assert!(listing.contains("\nclock-pro         simulated or live tests cold pages for reuse"), "{listing}");
+    assert!(listing.contains("\nwsclock           with many tasks   "), "{listing}");
+    assert!(listing.ends_with("its paper and its parameters.\n"), "{listing}");
+    assert!(sandbox.stdout("policies all").contains("\nclock-pro: tests cold pages for reuse"));
     assert!(sandbox.stdout("policies lru").contains("runs       simulated\n"));
     assert!(sandbox.stdout("policies car").contains("runs       simulated or live\n"));
     let json: serde_json::Value =

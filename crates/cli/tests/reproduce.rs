@@ -127,11 +127,18 @@ fn a_page_needs_a_place() {
 }
 
 #[test]
-fn without_a_page_a_missing_trace_is_an_error() {
+fn an_item_whose_traces_are_missing_is_an_error_only_if_it_is_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let output = output(&[NEEDS_TRACES], folder.path());
-    let message = text(&output.stderr);
-    assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{message}");
+    let alone = output(&[NEEDS_TRACES], folder.path());
+    let message = text(&alone.stderr);
+    assert_eq!((alone.status.code(), message.lines().count()), (Some(2), 1), "{message}");
     assert!(message.starts_with("sweephand: clock-pro/table-1: trace 'cpp' is needed"), "{message}");
     assert_eq!(files(folder.path()), [] as [PathBuf; 0]);
+
+    let beside_another = output(&[NEEDS_TRACES, QUICK], folder.path());
+    let message = text(&beside_another.stderr);
+    assert_eq!((beside_another.status.code(), message.lines().count()), (Some(1), 1), "{message}");
+    assert!(message.starts_with("sweephand: not measured: clock-pro/table-1: trace 'cpp'"), "{message}");
+    assert!(text(&beside_another.stdout).starts_with("linux-mm: "), "{}", text(&beside_another.stdout));
+    assert_eq!(files(folder.path()).len(), 1);
 }

@@ -21,6 +21,12 @@ pub struct PolicyListing {
 }
 
 impl PolicyListing {
+    /// Its name, where it runs and what it is: one line of a table of policies.
+    pub fn line(&self) -> String {
+        let runs = if self.runs.starts_with("with") { "with many tasks" } else { self.runs };
+        format!("{:<17} {runs:<17} {}\n", self.info.name, self.info.summary)
+    }
+
     /// The policies of a comma list. Those for many tasks come last.
     pub fn of_names(names: &str) -> Result<Vec<Self>, ArgumentError> {
         let (for_tasks, others): (Vec<&str>, Vec<&str>) =

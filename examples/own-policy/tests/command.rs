@@ -23,7 +23,7 @@ fn it_is_simulated_beside_the_built_in_ones_and_listed_with_them() {
     assert_eq!(faults, ["10", "8", "10"]);
     let all = stdout(&["simulate", trace.to_str().unwrap(), "-p", "all", "-m", "3p", "--format", "csv"]);
     assert!(all.contains(",comeback,3,10,6,8,"));
-    assert!(stdout(&["policies"]).contains("\ncomeback: CLOCK that spares pages which come back\n"));
+    assert!(stdout(&["policies", "all"]).contains("\ncomeback: CLOCK that spares pages which come back\n"));
 }
 
 #[test]
