@@ -293,7 +293,7 @@ fn streams_and_status_are_the_programs_own() {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = spawn(&mut command);
     child.stdin.take().unwrap().write_all(b"through").unwrap();
-    let output = child.output();
+    let output = wait(child);
     assert_eq!(
         (output.status.code(), text(&output.stdout), text(&output.stderr)),
         (Some(7), "through".to_string(), "no".to_string())

@@ -404,11 +404,11 @@ fn a_signal_ends_all_tasks_also_those_that_are_held() {
 #[test]
 fn what_cannot_be_run_is_told_in_one_line_with_its_place() {
     let refuse = |file: &str, options: &[&str], expected: &str| {
-        let output = output(&mut run("refused", file, options));
+        let output = output(&mut run("refusals", file, options));
         let words = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{file}: {words}");
         assert!(words.contains(expected) && words.lines().count() == 1, "{file}: {words}");
-        assert!(!workshop().join("refused/stats.json").exists(), "{file}");
+        assert!(!workshop().join("refusals/stats.json").exists(), "{file}");
     };
     let task = "[[task]]\ncommand = ['true']\n";
     let good = format!("memory = '16MiB'\n{task}");

@@ -9,11 +9,25 @@
 
 static long period_ns;
 static volatile int over;
+static __thread timer_t timer;
 static __thread sigjmp_buf back;
 static __thread volatile sig_atomic_t may_jump;
 static volatile long jumps, nested;
 
-static void returning(int signal) { (void)signal; }
+/* The next signal comes a period after this one's handler. If signals came at a fixed pace, a
+ * handler that takes longer than that on a busy machine would be all that the thread does. */
+static void ring(void)
+{
+    struct itimerspec time = { { 0, 0 }, { 0, period_ns } };
+    if (over) return; /* the timer may be gone */
+    EXPECT(!timer_settime(timer, 0, &time, 0));
+}
+
+static void returning(int signal)
+{
+    (void)signal;
+    ring();
+}
 
 static void calling(int signal)
 {
@@ -24,27 +38,26 @@ static void calling(int signal)
     EXPECT(!madvise(memory, PAGE, MADV_DONTNEED) && !memory[0]);
     EXPECT(!munmap(memory, 8 * PAGE));
     nested++;
+    ring();
 }
 
 static void jumping(int signal)
 {
     (void)signal;
+    ring();
     if (!may_jump) return;
     may_jump = 0;
     jumps++;
     siglongjmp(back, 1);
 }
 
-/* A timer that sends the calling thread a signal again and again. */
-static timer_t ring(int signal)
+/* Has a timer send the calling thread the signal again and again. */
+static void begin_to_ring(int signal)
 {
-    timer_t timer;
     struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signal };
     event._sigev_un._tid = syscall(SYS_gettid);
     EXPECT(!timer_create(CLOCK_MONOTONIC, &event, &timer));
-    struct itimerspec time = { { 0, period_ns }, { 0, period_ns } };
-    EXPECT(!timer_settime(timer, 0, &time, 0));
-    return timer;
+    ring();
 }
 
 static void *map(void *argument)
@@ -52,7 +65,7 @@ static void *map(void *argument)
     int signal = (intptr_t)argument;
     stack_t stack = { .ss_sp = map_pages(16), .ss_size = 16 * PAGE };
     EXPECT(!sigaltstack(&stack, 0));
-    timer_t timer = ring(signal);
+    begin_to_ring(signal);
     for (long turn = 0; !over; turn++) {
         char *memory = map_pages(16);
         for (int page = 0; page < 16; page += 5) fill(memory + page * PAGE, page, turn);
@@ -70,7 +83,7 @@ static void *jump(void *argument)
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     /* Nobody else can come to a place that is never empty. */
     int how = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
-    timer_t timer = ring((intptr_t)argument);
+    begin_to_ring((intptr_t)argument);
     while (!over) {
         sigsetjmp(back, 1);
         may_jump = 1;

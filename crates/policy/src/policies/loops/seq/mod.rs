@@ -149,7 +149,7 @@ impl Registered for Seq<Clock> {
         parameters: &[LENGTH, FAULTS, DISTANCE, INSIDE, SETTLE],
         presets: &[],
     };
-    const BYTES_A_PAGE: usize = 38;
+    const BYTES_A_PAGE: usize = 40;
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         Self::over_default(frames, arguments)
