@@ -38,101 +38,19 @@
 //! (SEQ) are refused: they would take 8 bytes more a page. Samples of the pages cannot estimate
 //! `auto`, because LIFO+ cannot be sampled.
 //!
-//! What each choice gave while Clock2Q+ was the fourth expert, in warm faults over OPT's (geometric
-//! mean over 35 cells of 11 tuning traces of `bench/auto`; `polls=8` and the other defaults have
-//! 1.916):
-//! - half-life 1, 2, 4, 16, 64: 1.982, 1.944, 1.923, 1.920, 1.926.
-//! - margin 0, 0.02, 0.1: 1.981, 1.933, 1.950.
-//! - polls 0, 2, 32: 1.958, 1.911, 1.912.
-//! - settle 0, 0.3%, 3%: 2.158, 2.003, 1.925.
-//! - First leader `clock` or `clock2q-plus`: 2.012, 2.019. The first expert leads at first.
-//! - Without one of the experts: settled strict CLOCK-Pro 2.181, LIFO+ 1.958, CLOCK 1.921, Clock2Q+
-//!   1.915.
-//! - With one more: APR 1.904, SIEVE 1.919, strict CLOCK-Pro as it is (and first) 1.956.
-//!
-//! So settling pays most, then the first leader. Clock2Q+ hardly pays on these traces. On all 61
-//! cells of the tuning side it does: 1.841 with it, 1.869 without Clock2Q+, 1.848 with
-//! polls 2, 1.885 with both changes, and 1.847, 1.866, 1.889 with APR, MGLRU or settled CLOCK in
-//! place of Clock2Q+. Two experts, settled strict CLOCK-Pro and LIFO+, with polls 2 have 1.915.
-//!
-//! EE-CLOCK in the place of Clock2Q+ pays more than all of these. It is EELRU from faults and bits,
-//! and was written for this policy. On 53 cells of the tuning side (without lu_ncb and ocean_ncp),
-//! where the experts before had 1.817:
-//! - EE-CLOCK in place of Clock2Q+ 1.756. With an EE-CLOCK of 16 parts it is 1.835 on 49 cells
-//!   (without lu_ncb_1024 too) where 32 parts have 1.790; that takes 0.6 of the time.
-//! - EE-CLOCK alone 1.935; settled strict CLOCK-Pro alone 1.988.
-//!
-//! With an EE-CLOCK that has 128 regions, and takes twice the time, 1.749; with that one and polls
-//! 16 and 32 1.743 and 1.722. Fewer polls are the default because a live pager pays for each.
-//!
-//! The others were measured with one whose evicted pages kept their places, which has 1.753 in
-//! place of Clock2Q+:
-//! - EE-CLOCK beside Clock2Q+ 1.779; without CLOCK 1.754; without CLOCK and LIFO+ 1.774.
-//! - EE-CLOCK as the first leader 1.793, and 1.779 without CLOCK.
-//! - Half-life 2, 4, 16: 1.766, 1.756, 1.762. Margin 0.002, 0.02: 1.749, 1.746.
-//! - Polls 32 without CLOCK 1.728, but one cell of those with ten faults a frame takes 1.11 times
-//!   CLOCK's faults.
-//!
-//! All of the above, and what follows as tried, was measured with the earlier EE-CLOCK, which kept
-//! pages in lists, and with a margin of 0.005. On 47 cells of the tuning side (without lu_ncb,
-//! ocean_ncp and radiosity), as it was, 1.766. EE-CLOCK without lists has nearly the same faults
-//! alone (1.982 before, 1.981 now), but `auto` with it has 1.804, and with a margin of 0.01 1.786.
-//! That margin was the best of several settings tried on these cells, so the figure flatters it.
-//!
-//! Tried for more than choosing, and dropped: a next use predicted for each page. Of 16 pages taken
-//! at random and the best 8 of the last sample, the one with the latest predicted use goes. A page
-//! is used again after its last interval, or after the mean interval of 16 neighbours if it has
-//! none; if it is overdue, as much later as it has been unused. On 32 cells of the tuning side
-//! that has 2.41, where strict CLOCK-Pro has 2.22, settled 2.03 and EELRU 2.05. With intervals
-//! averaged, or the lesser of two, 2.46 and 2.56; uses within 5 % of memory taken for one, 2.36.
-//! The best expert of each cell has 1.77 without it, 1.75 to 1.76 with it and 1.72 with EELRU.
-//!
-//! Tried since, on 47 cells where EE-CLOCK has 1.981; `bench/auto` has more figures and the counts:
-//! - Labels from OPT on the past, as in Hawkeye: pages that OPT would have lost go first. 2.825;
-//!   the best of the experts and it, chosen for each cell, has 1.711, as without it.
-//! - The next use predicted for each page by its object, its last interval and its age, from counts
-//!   of uses: 1.931; the best of the experts and it has 1.681. On 26 of the cells `auto` has 1.769,
-//!   with it as a fifth expert 1.798, and with it in place of EE-CLOCK 1.790.
-//! - On 31 of the cells, where `auto` has 1.950: a leader for each object by its own misses 1.975;
-//!   of the first 8 pages given up, one of the object whose victims came back least, 1.951.
-//!
-//! Tried and dropped: experts on a sample of the pages, with the leader's policy alone in charge of
-//! memory. It would cost hardly more than one policy. Of each 2, 4, 8 or 16 neighbours one page was
-//! in the sample, so that an expert had 1,024 frames or more. A new leader took over the pages in
-//! memory, in the order in which they had come in. The 61 cells have 2.141, and 2.119 if all pages
-//! are in the sample. So the sample costs 1 %, and the rest is lost with the state of the policy
-//! that takes over. LIFO+ takes over pages that nobody uses any more and keeps them below its
-//! pointer: water_spatial at 80 % takes 460,906 warm faults instead of 80,333. Three repairs gave
-//! less than experts in full:
-//! - When memory falls behind the leader's expert, by 0.5, 2 or 10 % of the frames, the policy
-//!   starts anew, with no pages, and memory gives up all that are not used again: 2.381, 2.332,
-//!   2.353.
-//! - The same at 2 %, and each new leader starts so: 2.378.
-//! - The same at 2 %, and pages of the sample go by what the leader's expert holds: 2.127.
+//! The defaults were chosen on the tuning side of `bench/auto`. Settling the first expert pays
+//! most, then which expert leads at first. The half-life, the margin and `polls` change the mean by
+//! 2 % at most.
 //!
 //! What it reaches, in warm faults over OPT's (`bench/auto`): on programs that it was not tuned on,
-//! 2.99 in 21 cells; strict CLOCK-Pro has 3.65 and EELRU, which sees every reference, 3.01. With
-//! the earlier EE-CLOCK it had 2.91, and with Clock2Q+ in place of EE-CLOCK 3.08. Where CLOCK takes
-//! ten faults a frame or more (10 cells), it has 1.94, and where there are fewer (11 cells) 4.42:
-//! there is less to learn from.
+//! 2.99 in 21 cells; strict CLOCK-Pro has 3.65 and EELRU, which sees every reference, 3.01. Where
+//! CLOCK takes ten faults a frame or more it has 1.94, and where there are fewer 4.42: there is
+//! less to learn from.
 //!
-//! Live, it is not good enough to be the default (`bench/auto`, five programs in 0.4, 0.6 and 0.8
-//! of their memory, with read-ahead). Two of the 15 cells read nothing. Of the others, `auto` is
-//! within 5 % of the best of CLOCK, strict CLOCK-Pro, APR, LIFO+ and SIEVE in two; it reads up to
-//! 1.89 times the pages of the best, and 1,341 in a cell where three policies read none. All cells
-//! but two read some four pages a frame or fewer. That is less than the half-life, so there is
-//! little to learn from. A change of the leader can cost more than it gives, because memory comes
-//! to hold what the new leader holds only with its faults. Pages that were read ahead and wait to
-//! be used leave the policy with up to a 16th fewer frames than it was made for. Its leader then
-//! gives up pages that its other experts keep. If such a page is no miss of the leader's when it
-//! comes back, hardly any is, and the leader hardly ever changes: 2.01 times the pages of the best
-//! on the mean, where `auto` has 1.65. If no expert may hold more than the leader then, cells are
-//! better and worse by a third, and as before on the mean. With a margin of 0.05 in place of 0.01
-//! the 13 cells read 0.89 of the pages on the mean, at best 0.50 and at worst 1.18 (measured when
-//! the agent made policies for more frames). But simulated on the 21 cells it was not tuned on it
-//! has 3.00, which is 0.823 of strict CLOCK-Pro's, and 0.82 was wanted. Processor time for each
-//! page read is 0.9 to 2.4 times that of strict CLOCK-Pro, 1.5 in the median, and more for gcc,
-//! which reads little.
+//! Live, it is not good enough to be the default. On the mean of 13 cells of `bench/auto` it reads
+//! 1.65 times the pages of the best policy of each cell, and strict CLOCK-Pro 1.34 times. Most
+//! cells have fewer faults a frame than the half-life, and pages that were read ahead leave the
+//! policy with fewer frames than it was made for.
 //!
 //! Cost: hit nothing. Fault amortised O(experts + polls), if each expert's faults are O(1); those
 //! of EE-CLOCK look at up to 55 pages. The time goes to memory that is not in the processor's
