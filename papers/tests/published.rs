@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use sweephand_papers::{
-    Error, Lab, Published, Report, all_items, claims_page, every_item, items, listed_claims, measured_items,
+    Error, Lab, Report, all_items, claims_page, every_item, items, listed_claims, measured_items,
     verdicts_in,
 };
 
@@ -133,53 +133,6 @@ fn every_claim_has_a_verdict_or_a_reason_why_it_has_none() {
     }
 }
 
-/// The claims that changed their grade lately, with the measurement: `claims-changed.csv`. Their
-/// grade must be that of the page.
-fn changed_grades(claims: &str) -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/claims-changed.csv");
-    let changed = Published::read(&std::fs::read_to_string(path).unwrap());
-    let [ids, before, after, measurements] =
-        ["claim", "before", "after", "measurement"].map(|name| changed.words(name));
-    let mut page = String::from(
-        "## What changed its grade\n\n| claim | before | now | the measurement |\n|---|---|---|---|\n",
-    );
-    for (row, id) in ids.iter().enumerate() {
-        let line = claims.lines().find(|line| line.starts_with(&format!("| {id} |"))).unwrap();
-        let grade = line.trim_end_matches(" |").rsplit(" | ").next().unwrap();
-        assert!(
-            grade == after[row] || grade.starts_with(&format!("{}:", after[row])),
-            "{path}: {id} is {grade}, not {}",
-            after[row]
-        );
-        page += &format!("| {id} | {} | {} | {} |\n", before[row], after[row], measurements[row]);
-    }
-    page
-}
-
-/// For each claim that is contradicted, the experiment that decides and what it rules out:
-/// `claims-decided.csv`. It has the contradicted claims, and no others.
-fn deciding_experiments(claims: &str) -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/claims-decided.csv");
-    let decided = Published::read(&std::fs::read_to_string(path).unwrap());
-    let [ids, experiments, ruled_out] = ["claim", "experiment", "rules out"].map(|name| decided.words(name));
-    let contradicted: Vec<&str> = claims
-        .lines()
-        .filter(|line| {
-            let grade = line.trim_end_matches(" |").rsplit(" | ").next().unwrap();
-            grade.starts_with("contradicted")
-        })
-        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
-        .collect();
-    assert_eq!(ids, contradicted, "{path} has not the claims that are contradicted");
-    let mut page = String::from(
-        "## What was run on each contradiction\n\n| claim | the experiment | it rules out |\n|---|---|---|\n",
-    );
-    for (row, id) in ids.iter().enumerate() {
-        page += &format!("| {id} | {} | {} |\n", experiments[row], ruled_out[row]);
-    }
-    page
-}
-
 /// `SWEEPHAND_WRITE_DOCS=1` writes the page.
 #[test]
 fn the_page_of_claims_is_what_the_committed_results_say() {
@@ -188,9 +141,7 @@ fn the_page_of_claims_is_what_the_committed_results_say() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/CLAIMS.md");
     let page = format!(
         "# Claims of the papers\n\nThe claims of `claims.csv` by grade, from the committed results.\n\
-         [How verdicts are made](../docs/papers.md#verdicts).\n\n{table}\n{}\n{}",
-        changed_grades(&table),
-        deciding_experiments(&table)
+         [How verdicts are made](../docs/papers.md#verdicts).\n\n{table}"
     );
     if std::env::var_os("SWEEPHAND_WRITE_DOCS").is_some() {
         std::fs::write(path, &page).unwrap();
