@@ -4,8 +4,7 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use sweephand_papers::{
-    Error, Lab, Report, all_items, claims_page, every_item, items, listed_claims, measured_items,
-    verdicts_in,
+    Error, Lab, Report, all_items, claims_page, every_item, items, listed_claims, measured_items, verdicts_in,
 };
 
 /// The papers that have a test of their own below, and what share of the runs that are kept with

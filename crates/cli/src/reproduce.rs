@@ -135,7 +135,8 @@ fn one_by_one(
         results.push(Done { found, kept: false });
     }
     let missing = || results.iter().filter(|done| done.found.report.is_none());
-    let why = |done: &Done| format!("{}: {}", done.found.item, done.found.reason.as_deref().unwrap_or_default());
+    let why =
+        |done: &Done| format!("{}: {}", done.found.item, done.found.reason.as_deref().unwrap_or_default());
     if let (Some(first), true) = (missing().next(), missing().count() == results.len()) {
         bail!("{}", why(first));
     }

@@ -597,7 +597,10 @@ fn the_doctor_tries_what_needs_more_than_simulation() {
 fn policies_say_what_they_need_and_where_they_run() {
     let sandbox = Sandbox::new();
     let listing = sandbox.stdout("policies");
-    assert!(listing.contains("\nclock-pro         simulated or live tests cold pages for reuse"), "{listing}");
+    assert!(
+        listing.contains("\nclock-pro         simulated or live tests cold pages for reuse"),
+        "{listing}"
+    );
     assert!(listing.contains("\nwsclock           with many tasks   "), "{listing}");
     assert!(listing.ends_with("its paper and its parameters.\n"), "{listing}");
     assert!(sandbox.stdout("policies all").contains("\nclock-pro: tests cold pages for reuse"));
