@@ -21,6 +21,7 @@ __all__ = [
     "SweephandError",
     "Trace",
     "advise",
+    "bounded_threads",
     "check",
     "check_hash",
     "generate",
