@@ -2,7 +2,8 @@
 /*
  * Sites: lines and functions of the program's code, each once, with its text for the stream. Many
  * instructions are of one line, so there are far fewer sites than addresses. Where no line is
- * known, a function is one site; where no function is known either, 4 KiB of code.
+ * known, a function is one site. Where no function is known either, an address is, and after the
+ * first MOST_ADDRESSES 4 KiB of code: a large program has too many.
  *
  * An address is described once and then looked up. If a library goes, its addresses may become
  * those of another; Valgrind counts such changes (the epoch), and the table is kept for one of
@@ -16,6 +17,7 @@ enum {
    MAX_TEXT = 16 * 1024,
    FIRST_ROOM = 1 << 13,
    MOST = 1 << 20,       /* different sites */
+   MOST_ADDRESSES = 1 << 14, /* of them, addresses without a name */
    TABLE_BITS = 18,
    TABLE = 1 << TABLE_BITS,
    FULL = TABLE / 4 * 3,
@@ -34,6 +36,7 @@ static UInt *hashes;        /* of sites: that of the text that decides */
 static UInt *by_text;       /* a table of sites by that hash, of 4 * ROOM entries */
 static UInt room;           /* for sites */
 static UInt n_sites = 1;    /* 0: there is no room for it */
+static UInt n_addresses;    /* of them, addresses without a name */
 static Bool lost;
 static HChar text[MAX_TEXT];
 static UInt used;
@@ -76,50 +79,67 @@ static void put_line(const HChar *description, const HChar *module, ULong offset
       used += VG_(sprintf)(text + used, "%s\t%s\t%llx\n", description, module, offset);
 }
 
-/* The site with the text that has been put together. LENGTH of it decides which one it is. */
-static UInt site_of_text(UInt length)
+static UInt hash_of_text(UInt length)
 {
    UInt hash = 2166136261u; /* FNV-1a */
    for (UInt i = 0; i < length; i++)
       hash = (hash ^ (UChar)text[i]) * 16777619u;
-   UInt at = hash % (4 * room);
-   for (; by_text[at] != 0; at = (at + 1) % (4 * room))
-      if (hashes[by_text[at]] == hash && VG_(strncmp)(texts[by_text[at]], text, length) == 0)
-         return by_text[at];
+   return hash;
+}
+
+/* Where the site with the text that has been put together is in the table, or is to be. LENGTH of
+   the text decides which one it is. */
+static UInt *find(UInt length)
+{
+   UInt hash = hash_of_text(length), at = hash % (4 * room);
+   while (by_text[at] != 0
+          && (hashes[by_text[at]] != hash || VG_(strncmp)(texts[by_text[at]], text, length) != 0))
+      at = (at + 1) % (4 * room);
+   return &by_text[at];
+}
+
+/* The site with the text that has been put together. */
+static UInt site_of_text(UInt length)
+{
+   UInt *site = find(length);
+   if (*site != 0)
+      return *site;
    if (n_sites == MOST) {
       lost = True;
       return 0;
    }
-   by_text[at] = n_sites;
-   hashes[n_sites] = hash;
+   *site = n_sites;
+   hashes[n_sites] = hash_of_text(length);
    texts[n_sites] = VG_(strdup)("sweephand.sites", text);
    if (++n_sites == room && room < MOST)
       grow();
    return n_sites - 1;
 }
 
-/* Appends the function at IP whose line is not known, or the 4 KiB of code at IP. Returns how much
-   of the text decides which one it is. */
-static UInt put_function(const HChar *name, const HChar *module, ULong offset)
+/* The code at an address whose function is not known: the address, or the 4 KiB that it is in. */
+static UInt describe_address(const HChar *description, const HChar *module, ULong offset)
 {
-   static HChar description[MAX_TEXT / 2];
-   UInt before = used;
-   Bool has_name = VG_(strcmp)(name, "???") != 0;
-   if (!has_name)
-      offset = VG_PGROUNDDN(offset);
-   if (module[0] != 0)
-      VG_(snprintf)(description, sizeof description, "%s (in %s)", name, module);
-   else
-      VG_(snprintf)(description, sizeof description, "%s", name);
    put_line(description, module, offset);
-   return has_name ? before + VG_(strlen)(description) + 1 : used;
+   if (*find(used) == 0 && n_addresses++ >= MOST_ADDRESSES) {
+      used = 0;
+      put_line(description, module, VG_PGROUNDDN(offset));
+   }
+   return site_of_text(used);
 }
 
 /* The function with the code at IP, whatever its line. */
 static UInt describe_function(DiEpoch epoch, Addr ip, const HChar *module, ULong offset)
 {
+   static HChar description[MAX_TEXT / 2];
    const HChar *name;
-   return site_of_text(put_function(VG_(get_fnname)(epoch, ip, &name) ? name : "???", module, offset));
+   Bool has_name = VG_(get_fnname)(epoch, ip, &name);
+   const HChar *before = module[0] != 0 ? " (in " : "", *after = module[0] != 0 ? ")" : "";
+   VG_(snprintf)(description, sizeof description, "%s%s%s%s", has_name ? name : "???", before, module,
+                 after);
+   if (!has_name)
+      return describe_address(description, module, offset);
+   put_line(description, module, offset);
+   return site_of_text(VG_(strlen)(description) + 1);
 }
 
 /* The line of the code at IP: a line of text, and before it one for each function inlined there. */
