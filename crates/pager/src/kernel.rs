@@ -125,12 +125,13 @@ fn has_crashed(status: ExitStatus) -> bool {
     status.signal().is_some_and(is_one) || status.code().is_some_and(|code| is_one(code - 128))
 }
 
-/// Whether page tables and the like, which cannot be paged, have taken so much of the limit that
-/// the rest is too little for any page. The kernel ends a thread with a SIGSEGV then, if it may not
-/// kill the process.
+/// Whether page tables and the like, which cannot be paged, have taken most of the limit. A thread
+/// whose page of restartable sequences is swapped out then gets a SIGSEGV from the kernel, which
+/// cannot bring that page back as it resumes the thread. What the tables have not taken need not be
+/// free: a director's own memory is part of the limit, pages on their way to swap count, and the
+/// kernel charges in advance for each processor.
 fn does_not_fit(contents: Contents, limit_bytes: u64) -> bool {
-    const LEFT_PART: u64 = 8;
-    contents.kernel_bytes + limit_bytes / LEFT_PART > limit_bytes
+    contents.kernel_bytes > limit_bytes / 2
 }
 
 /// A counter of the whole machine.
