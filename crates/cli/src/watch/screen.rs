@@ -1,8 +1,9 @@
-//! A watch for people: a screen on a terminal, otherwise a line for each epoch, and a summary.
+//! A watch for people: a full screen on a terminal, otherwise a line for each epoch, and a summary.
 
 use super::{Show, name_of, seconds};
 use crate::talk::say;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use console::{Term, truncate_str};
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::time::Duration;
 use sweephand_pager::PAGE_BYTES;
@@ -10,8 +11,10 @@ use sweephand_pager::watch::Mapping;
 use sweephand_results::{Table, bytes, grouped};
 use sweephand_watch::{Bounds, Epoch, History, Watching};
 
-/// Mappings on the screen: those with the most pages in memory.
+/// Mappings in the summary: those with the most pages in memory. The screen has as many as fit.
 const MAPPINGS: usize = 10;
+/// Epochs of which the working set is drawn.
+const DRAWN_EPOCHS: usize = 120;
 /// Parts of a mapping that are shown.
 const CELLS: u64 = 32;
 /// Parts of the used pages at which faults are told.
@@ -23,25 +26,42 @@ fn size(pages: u64) -> String {
     bytes(pages * PAGE_BYTES)
 }
 
-/// The screen.
+/// The full screen, which goes away with the watch.
 pub(super) struct Screen {
     pid: u32,
     name: String,
-    bar: ProgressBar,
+    terminal: Term,
+    /// The working sets of the last epochs, in pages.
+    working_sets: VecDeque<u64>,
+    /// What is said once the screen is gone.
+    notes: Vec<String>,
 }
 
 impl Screen {
     pub(super) fn new(pid: u32) -> Self {
-        let style = ProgressStyle::with_template("{msg}").expect("a fixed template");
-        let bar =
-            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5)).with_style(style);
-        Self { pid, name: name_of(pid), bar }
+        let terminal = Term::stderr();
+        // The other screen, so that what the terminal has shown comes back.
+        let _ = terminal.write_str("\x1b[?1049h");
+        let _ = terminal.hide_cursor();
+        Self { pid, name: name_of(pid), terminal, working_sets: VecDeque::new(), notes: Vec::new() }
+    }
+
+    /// Shows lines from the top, as many as fit.
+    fn draw(&self, text: &str) -> io::Result<()> {
+        let (rows, columns) = self.terminal.size();
+        let lines = text.lines().take(rows.into());
+        let lines: Vec<_> = lines.map(|line| truncate_str(line, columns.into(), "…").into_owned()).collect();
+        self.terminal.clear_screen()?;
+        self.terminal.write_str(&lines.join("\n"))?;
+        self.terminal.flush()
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        let _ = self.terminal.show_cursor();
+        let _ = self.terminal.write_str("\x1b[?1049l");
+        self.notes.iter().for_each(|note| say!("{note}"));
     }
 }
 
@@ -77,32 +97,40 @@ impl Show for Screen {
             size(look.resident_pages),
             size(look.of_all(look.unknown_pages)),
         );
-        text += &curve(history).to_string();
-        text += "\n";
-        text += &regions(history, watching.mappings()).to_string();
-        self.bar.set_message(text);
-        self.bar.tick();
-        Ok(())
+        self.working_sets.push_back(look.used_pages());
+        let drawn = usize::from(self.terminal.size().1).saturating_sub(1).clamp(1, DRAWN_EPOCHS);
+        self.working_sets.drain(..self.working_sets.len().saturating_sub(drawn));
+        text += &format!("{}\n\n{}\n", graph(&self.working_sets), curve(history));
+        let rows = usize::from(self.terminal.size().0).saturating_sub(text.lines().count() + 2);
+        text += &regions(history, watching.mappings(), rows).to_string();
+        self.draw(&text)
     }
 
     fn new_program(&mut self, _: &Watching, name: &str) -> io::Result<()> {
         self.name = name.to_string();
-        self.bar.suspend(|| note_new_program(name));
+        self.notes.push(new_program(name));
         Ok(())
     }
 
     fn child(&mut self, _: &Watching, pid: u32, name: &str) -> io::Result<()> {
-        self.bar.suspend(|| note_child(pid, name));
+        self.notes.push(child(pid, name));
         Ok(())
     }
 }
 
-fn note_new_program(name: &str) {
-    say!("sweephand: note: the process became another program: {name}");
+fn new_program(name: &str) -> String {
+    format!("sweephand: note: the process became another program: {name}")
 }
 
-fn note_child(pid: u32, name: &str) {
-    say!("sweephand: note: it started process {pid} ({name}), which is not watched");
+fn child(pid: u32, name: &str) -> String {
+    format!("sweephand: note: it started process {pid} ({name}), which is not watched")
+}
+
+/// Numbers as bars, a column each, the newest last.
+fn graph(numbers: &VecDeque<u64>) -> String {
+    const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = numbers.iter().copied().max().unwrap_or_default().max(1);
+    numbers.iter().map(|number| BARS[(8 * number).div_ceil(most) as usize]).collect()
 }
 
 /// Bounds on the faults of LRU on pages that were used before in the watch.
@@ -119,11 +147,11 @@ fn curve(history: &History) -> Table {
 }
 
 /// The mappings with the most pages in memory, and how their parts are used.
-fn regions(history: &History, mappings: &[Mapping]) -> Table {
+fn regions(history: &History, mappings: &[Mapping], most: usize) -> Table {
     let mut largest: Vec<&Mapping> = mappings.iter().filter(|mapping| mapping.resident_pages > 0).collect();
     largest.sort_by_key(|mapping| std::cmp::Reverse(mapping.resident_pages));
     let mut table = Table::new(["mapping", "resident", "hot", "cold", "idle", "unknown", "use"]);
-    for mapping in largest.into_iter().take(MAPPINGS) {
+    for mapping in largest.into_iter().take(most) {
         let (hot, cold) = history.used_in(mapping.pages.clone());
         let [hot, cold, unknown] = [hot, cold, mapping.unknown_pages].map(|sampled| mapping.of_all(sampled));
         let idle = mapping.resident_pages.saturating_sub(hot + cold + unknown);
@@ -206,12 +234,12 @@ impl Show for Rows {
     }
 
     fn new_program(&mut self, _: &Watching, name: &str) -> io::Result<()> {
-        note_new_program(name);
+        say!("{}", new_program(name));
         Ok(())
     }
 
     fn child(&mut self, _: &Watching, pid: u32, name: &str) -> io::Result<()> {
-        note_child(pid, name);
+        say!("{}", child(pid, name));
         Ok(())
     }
 }
@@ -238,6 +266,17 @@ pub(super) fn summary(watching: &Watching, words: &str) -> io::Result<()> {
     writeln!(
         out,
         "mappings: hot was used in the last epoch, cold before, idle not in the watch\n\n{}",
-        regions(history, watching.mappings())
+        regions(history, watching.mappings(), MAPPINGS)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::graph;
+
+    #[test]
+    fn the_largest_number_fills_its_column() {
+        assert_eq!(graph(&[0, 1, 4, 8].into()), " ▁▄█");
+        assert_eq!(graph(&[0, 0].into()), "  ");
+    }
 }
