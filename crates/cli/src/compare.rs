@@ -8,7 +8,7 @@
 
 use crate::live::{limit_bytes, note_on_swap, prefetch_pages};
 use crate::talk::say;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::ffi::OsString;
@@ -31,8 +31,8 @@ use sweephand_results::{LiveFormat, LiveReport, LiveRun, bytes};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Memory, comma list: bytes (64MiB) or pages (16384p); what the kernel itself needs is added
-    /// to each, for all alike
+    /// Memory, comma list: bytes (64MiB or 64M; 64MB is 64,000,000) or pages (16384p); what the
+    /// kernel itself needs is added to each, for all alike
     #[arg(short, long, value_name = "LIST")]
     memory: String,
     /// Policies, comma list; see `sweephand policies` for those that run live
@@ -41,6 +41,10 @@ pub(crate) struct Args {
     /// How often to run each
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+    /// How often to run the program first, with all memory: it finds its files in the page cache
+    /// later. These runs do not count
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    warmup: u32,
     /// Where to page to, the kernel as well: a directory on a disk
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     swap: PathBuf,
@@ -53,6 +57,9 @@ pub(crate) struct Args {
     /// Write the results to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Also write the table of medians to a file, as Markdown
+    #[arg(long, value_name = "FILE.md")]
+    export_markdown: Option<PathBuf>,
     /// The program and its arguments; it reads nothing from standard input
     #[arg(last = true, required = true, value_name = "PROGRAM ARG")]
     command: Vec<OsString>,
@@ -82,10 +89,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let specs = LiveSpec::parse_list(&args.policy)?;
     let prefetch_pages = prefetch_pages(&args.prefetch)?;
     if !rustix::process::geteuid().is_root() {
-        bail!("compare makes memory cgroups and swap files: that is for root");
+        return Err(RunError::Root.into());
     }
     note_on_swap(&args.swap);
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &named_by(&args.command))?;
+    let in_use: Vec<_> = named_by(&args.command).into_iter().chain(args.output.as_deref()).collect();
+    let markdown = args.export_markdown.as_deref().map(|path| Output::create(path, &in_use)).transpose()?;
     let mut variants = vec![Variant::Native];
     for &limit in &limits {
         variants.push(Variant::Kernel(limit));
@@ -93,6 +102,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let interruption = Interruption::watch()?;
     let bar = crate::progress::bar(variants.len() as u64 * u64::from(args.rounds), "runs");
+    for _ in 0..args.warmup {
+        bar.set_message("warm-up");
+        match Variant::Native.run(&args, prefetch_pages, 0, &interruption) {
+            Err(Failure::NotStarted(error)) => return Err(error).context("warm-up"),
+            Ok(_) | Err(Failure::Broken(_)) => {}
+        }
+    }
     let mut runs = vec![Vec::new(); variants.len()];
     'rounds: for round in 0..args.rounds {
         for turn in 0..variants.len() {
@@ -142,6 +158,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         )?;
     }
     out.commit()?;
+    if let Some(mut markdown) = markdown {
+        markdown
+            .write_all(comparison.table().markdown().as_bytes())
+            .context("the table cannot be written")?;
+        markdown.commit()?;
+    }
+    for outlier in outliers(&comparison.runs, &variants) {
+        say!("sweephand: note: {outlier}");
+    }
     for finding in &findings {
         say!("sweephand: note: {finding}");
     }
@@ -150,6 +175,37 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(128 + signal as u8));
     }
     Ok(ExitCode::from(u8::from(!findings.is_empty())))
+}
+
+/// Runs that took much longer than others of their kind, a line each.
+fn outliers(runs: &[Vec<LiveRun>], variants: &[Variant]) -> Vec<String> {
+    /// How many times the median.
+    const MUCH_LONGER: f64 = 1.5;
+    /// Of two runs nobody knows which is the odd one.
+    const LEAST_RUNS: usize = 3;
+    let mut told = Vec::new();
+    for (rounds, variant) in runs.iter().zip(variants) {
+        let good = rounds.iter().filter(|run| run.failure.is_none());
+        let times: Vec<_> = good.filter_map(|run| Some((run.round, run.wall_ns? as f64 / 1e9))).collect();
+        let mut sorted: Vec<f64> = times.iter().map(|(_, seconds)| *seconds).collect();
+        sorted.sort_by(f64::total_cmp);
+        if sorted.len() < LEAST_RUNS {
+            continue;
+        }
+        let median = sorted[(sorted.len() - 1) / 2];
+        for (round, seconds) in times.iter().filter(|(_, seconds)| *seconds > MUCH_LONGER * median) {
+            let why = match round {
+                0 => "the first round may have had to read files: --warmup 1 reads them before",
+                _ => "something else may have been running",
+            };
+            told.push(format!(
+                "{}: round {} took {seconds:.2} s, the median is {median:.2} s: {why}",
+                variant.name(),
+                round + 1
+            ));
+        }
+    }
+    told
 }
 
 /// What was not as it should be, a line each. Runs that ended badly get their `failure`.
@@ -240,6 +296,7 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
         ("memory", json!(args.memory)),
         ("policy", json!(args.policy)),
         ("rounds", json!(args.rounds)),
+        ("warmup", json!(args.warmup)),
         ("prefetch", json!(args.prefetch)),
     ];
     let conventions = json!({

@@ -237,6 +237,28 @@ fn a_comparison_has_every_variant_in_every_round() {
         let short_of_memory = row[8].parse::<u64>().is_ok_and(|refaults| refaults > 0);
         assert_eq!(short_of_memory, row[1] == "16777216", "{row:?}");
     }
+    let markdown = workshop().join("comparison.md");
+    let words = markdown.to_str().unwrap();
+    let table = compare(
+        &[
+            "--memory",
+            "64MiB",
+            "--policy",
+            "clock",
+            "--rounds",
+            "1",
+            "--warmup",
+            "1",
+            "--export-markdown",
+            words,
+        ],
+        &churn,
+    );
+    assert!(table.status.success(), "{}", text(&table.stderr));
+    let rows = fs::read_to_string(&markdown).unwrap();
+    fs::remove_file(&markdown).unwrap();
+    assert!(rows.starts_with("|  | memory | seconds |") && rows.contains("\n| native | all |"), "{rows}");
+    assert_eq!(rows.lines().count(), 2 + 3, "{rows}");
     let json = compare(
         &["--memory", "16MiB", "--policy", "clock", "--rounds", "1", "--format", "json"],
         &["sh", "-c", "echo $$; exit 3"],

@@ -73,7 +73,7 @@ pub enum RunError {
     #[error("process {0}: there is none, or it has no memory of its own")]
     NoProcess(u32),
     /// Only root may do that.
-    #[error("run --kernel, --backend swap and --pid make a memory cgroup or a swap file: that is for root")]
+    #[error("a memory cgroup or a swap file would have to be made: that is for root")]
     Root,
     /// There is no cgroup where one is needed.
     #[error(transparent)]

@@ -159,6 +159,11 @@ impl MultiprogramReport {
             )?;
             write!(out, "{}", Self::table(&rows))?;
         }
+        writeln!(
+            out,
+            "\n*: the policy's best. travel: frames that the hand of a clock passes for one replacement. WS scans: scans \
+             for pages\nthat have left working sets. theta: the window of the working set, in references."
+        )?;
         Ok(())
     }
 

@@ -313,7 +313,8 @@ fn open_uffd(features: u64) -> Userfaultfd {
     match Userfaultfd::open(features) {
         Ok(uffd) => uffd,
         Err(OpenError::NotPermitted) => give_up(format_args!(
-            "userfaultfd is not allowed here: run as root, or give sweephand and the program CAP_SYS_PTRACE"
+            "userfaultfd is not allowed here: run as root, or allow it to all: sudo sysctl -w \
+             vm.unprivileged_userfaultfd=1"
         )),
         Err(OpenError::NotSupported) => give_up(format_args!(
             "this kernel cannot move pages for user space: Linux 6.8 or later is needed"

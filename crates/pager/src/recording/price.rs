@@ -27,8 +27,8 @@ const PAGE: usize = PAGE_BYTES as usize;
 pub enum NoFaults {
     /// The kernel keeps userfaultfd from this user.
     #[error(
-        "userfaultfd is missing: run as root, or with CAP_SYS_PTRACE, or have root allow it with sysctl vm.unprivileged_userfaultfd=1 or \
-         by access to /dev/userfaultfd"
+        "userfaultfd is missing: run as root, or with CAP_SYS_PTRACE, or allow it to all: sudo sysctl -w \
+         vm.unprivileged_userfaultfd=1"
     )]
     NotPermitted,
     /// The kernel is too old.
