@@ -4,15 +4,18 @@
 //! - [`CurveStudy`] simulates policies at memory sizes, and draws the [`Conclusion`] from the fault
 //!   curves.
 //! - [`Advice`] is what that comes to, in five lines.
+//! - [`Budget`] says whether the program keeps to a budget of memory.
 //! - [`FaultsInCode`] says at which lines of the program the faults are, and what to change there.
 //! - [`Leaders`] says which policy `auto` follows at each memory size.
 //! - [`Slowdown`] is the least memory in which the program is hardly slower, with limits to set.
+//! - [`TraceDiff`] holds two traces side by side.
 //! - [`OverTime`] says what is missed in each window of the trace.
 //! - [`Study`] adds what a report on the trace shows: faults by object and by line ([`CodeStudy`]),
 //!   distances, pictures.
 #![forbid(unsafe_code)]
 
 mod advice;
+mod budget;
 mod by_object;
 mod code;
 mod conclusion;
@@ -26,8 +29,10 @@ mod request;
 mod seconds;
 mod slowdown;
 mod study;
+mod trace_diff;
 
 pub use advice::Advice;
+pub use budget::Budget;
 pub use by_object::{Action, ObjectAdvice, advice_by_object};
 pub use code::{CodeStudy, Flame, StudiedLine};
 pub use conclusion::{
@@ -42,3 +47,4 @@ pub use request::{POLICIES, RequestError, SIZES, check, sizes};
 pub use seconds::DeviceSeconds;
 pub use slowdown::{LeastMemory, Slowdown};
 pub use study::{Distances, Study};
+pub use trace_diff::{Changed, DIFF_POLICIES, DiffError, DiffSide, TraceDiff};

@@ -118,9 +118,18 @@ impl ObjectStudy {
         let frames = study.curves.memory_pages[size] as usize;
         let cell = |policy: &usize| Cell { spec: study.specs[*policy].clone(), frames };
         let cells: Vec<Cell> = policies.iter().map(cell).collect();
-        let records = study.trace.records.max(1) as f64;
+        Ok(Self { size, policies, ..Self::at(trace, &cells, progress)? })
+    }
+
+    /// That of some cells: `size` is 0, and `policies` are indices into the cells.
+    pub(crate) fn at(
+        trace: &Trace,
+        cells: &[Cell],
+        progress: &(dyn Fn(f64) + Sync),
+    ) -> Result<Self, SweepError> {
+        let records = trace.header().totals.records.max(1) as f64;
         let (known, counts) =
-            join(|| objects(trace), || attribute(trace, &cells, &|done| progress(done as f64 / records)));
+            join(|| objects(trace), || attribute(trace, cells, &|done| progress(done as f64 / records)));
         let counts = counts?;
         let code = CodeStudy::of(trace.header().metadata.places.as_ref(), &counts);
         let known = std::iter::once(None).chain(known?.into_iter().map(Some));
@@ -132,6 +141,6 @@ impl ObjectStudy {
             .map(|(number, object, counts)| StudiedObject { number, object, counts, picture: None })
             .collect();
         objects.sort_by_key(|object| std::cmp::Reverse(object.counts.faults[0].faults));
-        Ok(Self { size, policies, objects, code })
+        Ok(Self { size: 0, policies: (0..cells.len()).collect(), objects, code })
     }
 }

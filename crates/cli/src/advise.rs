@@ -2,6 +2,7 @@
 //! faults are. Given a program, it records the program first. Given a process, it watches it for
 //! some time and says how much memory is enough.
 
+use crate::live::limit_bytes;
 use crate::report::{self, Options};
 use crate::talk::say;
 use crate::time::{PagedBy, TimeOptions};
@@ -12,7 +13,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use sweephand_advice::{Advice, CurveStudy, FaultsInCode, Slowdown};
+use sweephand_advice::{Advice, Budget, CurveStudy, FaultsInCode, Slowdown};
 use sweephand_output::{Output, named_by};
 use sweephand_trace::Interrupt;
 use sweephand_watch::LiveAdvice;
@@ -26,7 +27,7 @@ pub(crate) struct Args {
     #[arg(value_name = "T", required_unless_present_any = ["command", "pid"], conflicts_with = "command")]
     trace: Option<PathBuf>,
     /// A running process, to be watched as `sweephand watch` does it. What is enough is told with
-    /// bounds, under LRU; --policy and --memory do not apply
+    /// bounds, under LRU; --policy and --memory do not apply. A number alone means this, too
     #[arg(long, value_name = "PID", conflicts_with_all = ["trace", "command", "policy", "memory", "slowdown", "device"])]
     pid: Option<u32>,
     /// With --pid: how long to watch
@@ -40,6 +41,10 @@ pub(crate) struct Args {
     /// all memory, and print it as limits to set
     #[arg(long, value_name = "FACTOR", requires = "device")]
     slowdown: Option<f64>,
+    /// Exit with status 1 if the program needs more than so much memory, in which its faults are
+    /// within a tenth of the fewest. The advice is then Markdown, for the summary of a build
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["pid", "slowdown", "device"])]
+    budget: Option<String>,
     #[command(flatten)]
     time: TimeOptions,
     /// If the trace says which code touches pages: also print so many lines of the program with the
@@ -71,6 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(factor) = args.slowdown.filter(|factor| !factor.is_finite() || *factor <= 1.0) {
         bail!("--slowdown {factor}: write more than 1, as in 1.2");
     }
+    let budget = args.budget.as_deref().map(|size| limit_bytes("--budget", size)).transpose()?;
     let mut in_use = named_by(&args.command);
     in_use.extend(args.trace.as_deref());
     let device_file = args.time.file();
@@ -117,8 +123,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Some(Slowdown::of(&study, &model, factor, &Interrupt::default())?)
         }
     };
-    match args.format {
-        Format::Text => {
+    let budget = budget.map(|budget_bytes| Budget { budget_bytes, study: &study });
+    match (args.format, &budget) {
+        (Format::Text, Some(budget)) => {
+            out.write_all(budget.to_markdown(in_code.as_ref(), args.lines).as_bytes())?;
+        }
+        (Format::Text, None) => {
             write!(out, "{advice}")?;
             if let Some(in_code) = &in_code {
                 write!(out, "{}", in_code.to_text(&study, args.lines))?;
@@ -130,8 +140,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 }
             }
         }
-        Format::Json => {
+        (Format::Json, budget) => {
             let mut all = advice.to_json();
+            if let Some(budget) = budget {
+                all["budget"] = budget.to_json();
+            }
             if let Some(in_code) = &in_code {
                 all["code"] = in_code.to_json(&study);
             }
@@ -144,6 +157,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     out.commit()?;
     study.notes.iter().for_each(|note| say!("sweephand: note: {note}"));
+    if status == ExitCode::SUCCESS && budget.is_some_and(|budget| !budget.is_kept()) {
+        return Ok(ExitCode::FAILURE);
+    }
     // What is recorded passes on its program's status, as with `record`.
     Ok(status)
 }

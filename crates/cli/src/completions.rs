@@ -1,9 +1,13 @@
 //! `sweephand completions`: what a shell needs to complete the command's words.
 
 use clap::Command;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap_complete::{Shell, generate};
 use std::io::{self, Write};
 use std::process::ExitCode;
+use sweephand_policy::Info;
+use sweephand_policy::registry::entries;
+use sweephand_policy::task_registry::TASK_POLICIES;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -15,11 +19,28 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, command: Command) -> anyhow::Result<ExitCode> {
     let name = command.get_name().to_string();
     // What is hidden is for our own processes; clap would complete it all the same.
-    let shown = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned();
-    let mut command = Command::new("sweephand").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
+    let shown = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+    let shown = shown.cloned().map(with_policies);
+    let mut command = Command::new("sweephand").version(crate::VERSION).subcommands(shown);
     // Into memory first: a reader that goes away is no error.
     let mut script = Vec::new();
     generate(args.shell, &mut command, name, &mut script);
     io::stdout().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lists the names of policies wherever one is asked for. The command itself takes parameters and
+/// lists, too.
+fn with_policies(subcommand: Command) -> Command {
+    let argument = if subcommand.get_name() == "policies" { "names" } else { "policy" };
+    if !subcommand.get_arguments().any(|known| known.get_id() == argument) {
+        return subcommand;
+    }
+    let is_live = matches!(subcommand.get_name(), "run" | "compare");
+    let takes_tasks = matches!(subcommand.get_name(), "run" | "multiprogram" | "policies");
+    let pages = entries().into_iter().filter(|entry| entry.runs_live || !is_live).map(|entry| entry.info);
+    let tasks = TASK_POLICIES.iter().filter(|_| takes_tasks).map(|entry| entry.info);
+    let value = |info: &'static Info| PossibleValue::new(info.name).help(info.summary);
+    let values: Vec<_> = pages.chain(tasks).map(value).collect();
+    subcommand.mut_arg(argument, |known| known.value_parser(PossibleValuesParser::new(values)))
 }

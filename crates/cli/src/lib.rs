@@ -9,13 +9,17 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod advise;
+mod as_root;
 mod awake;
+mod bare_pid;
 mod compare;
 mod completions;
 mod devices;
+mod diff;
 mod doctor;
 mod export;
 mod generate;
+mod help;
 mod import;
 mod info;
 mod keeper;
@@ -44,16 +48,19 @@ mod time;
 mod watch;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use sweephand_sim::{bounded_threads, rayon_threads};
 
+/// The version, in a release build with the commit.
+const VERSION: &str = env!("SWEEPHAND_VERSION");
+
 /// Record which pages a program touches, and see how many page faults it takes in less memory.
 #[derive(Parser)]
-#[command(name = "sweephand", version, max_term_width = 100)]
+#[command(name = "sweephand", version = VERSION, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -78,7 +85,7 @@ enum Command {
     Generate(generate::Args),
     /// Count the page faults of a trace under every policy, at every memory size
     Simulate(simulate::Args),
-    /// Count page faults for every trace, policy and memory size of a plan, on all processors
+    /// Count page faults for every trace, policy and memory size of a plan
     #[cfg(feature = "parquet")]
     Sweep(sweep::Args),
     /// The work of a sweep's processes
@@ -89,16 +96,17 @@ enum Command {
     Report(report::Args),
     /// Say how much memory is enough, which policy is best, and which lines have the faults
     Advise(advise::Args),
+    /// Hold two traces side by side: faults by memory size, by line and by object
+    Diff(diff::Args),
     /// Draw one picture of a trace
     Plot(plot::Args),
     /// Divide a memory among the tenants of a log
     Partition(partition::Args),
-    /// Run many tasks in one memory, on a simulated computer with paging devices and load control
+    /// Run many tasks in one simulated memory, with paging devices and load control
     Multiprogram(multiprogram::Args),
     /// Run a program in less memory than it wants, under a policy
     Run(run::Args),
-    /// Run a program with all memory, under the kernel's replacement and under policies, and show
-    /// them side by side
+    /// Run a program with all memory, under the kernel's swap and under policies, side by side
     Compare(compare::Args),
     /// Show a paper's published results beside measured ones
     Reproduce(reproduce::Args),
@@ -146,7 +154,10 @@ fn bound_threads() {
 /// Does what the words of a command line say, the first of which is the command's own name.
 pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
-    let command = match Cli::try_parse_from(&words) {
+    let spelled_out = bare_pid::spelled_out(words.clone(), &Cli::command());
+    let command = help::complete(Cli::command());
+    let parsed = command.try_get_matches_from(&spelled_out).and_then(|found| Cli::from_arg_matches(&found));
+    let command = match parsed {
         Ok(cli) => cli.command,
         Err(error) => {
             // Help is no error; if the terminal is gone, there is no one to print it for.
@@ -174,6 +185,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         Command::SweepWorker => sweep::work(),
         Command::Report(args) => report::run(args),
         Command::Advise(args) => advise::run(args),
+        Command::Diff(args) => diff::run(args),
         Command::Plot(args) => plot::run(args),
         Command::Partition(args) => partition::run(&args),
         Command::Multiprogram(args) => multiprogram::run(args),
@@ -196,7 +208,10 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         if error.chain().any(pipe_closed) {
             return ExitCode::SUCCESS;
         }
-        talk::say!("sweephand: {error:#}");
+        match as_root::hint(&error, &words) {
+            Some(command) => talk::say!("sweephand: {error:#}: {command}"),
+            None => talk::say!("sweephand: {error:#}"),
+        }
         ExitCode::from(2)
     })
 }

@@ -16,7 +16,8 @@ pub(crate) struct Args {
     /// Trace of a log that was imported with a column tenant=N
     #[arg(value_name = "T")]
     trace: PathBuf,
-    /// Memory sizes, comma list: pages (300p), bytes (64MiB), shares of the trace's pages (25%)
+    /// Memory sizes, comma list: pages (300p), bytes (64MiB or 64M; 64MB is 64,000,000), shares of
+    /// the trace's pages (25%)
     #[arg(short, long, default_value = "10%,50%", value_name = "LIST")]
     memory: String,
     /// The policy of the memory that all tenants share. Shares of their own are under LRU

@@ -73,7 +73,8 @@ pub(crate) struct Options {
     /// Policies, comma list; `all`, or names with parameters as in clock-pro:cold=5%
     #[arg(short, long, default_value = POLICIES, value_name = "LIST")]
     pub(crate) policy: String,
-    /// Memory sizes, comma list: pages (300p), bytes (64MiB), shares of the trace's pages (25%)
+    /// Memory sizes, comma list: pages (300p), bytes (64MiB or 64M; 64MB is 64,000,000), shares of
+    /// the trace's pages (25%)
     #[arg(short, long, default_value = SIZES, value_name = "LIST")]
     pub(crate) memory: String,
 }

@@ -39,11 +39,12 @@ const CORE_SIGNALS: [i32; 10] =
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Memory for each process of the program: bytes (64MiB) or pages (16384p). On top come 4 MiB
-    /// and a 64th, for page tables and the like; all that counts in a process, the pager's own
-    /// included, stays within the sum. Cached files do not count, nor the other processes of the
-    /// program, each of which may have as much. Of tasks, under --kernel, with --backend swap and
-    /// if root names no policy: for all of their processes together
+    /// Memory for each process of the program: bytes (64MiB or 64M; 64MB is 64,000,000) or pages of
+    /// 4 KiB (16384p). On top come 4 MiB and a 64th, for page tables and the like; all that counts
+    /// in a process, the pager's own included, stays within the sum. Cached files do not count, nor
+    /// the other processes of the program, each of which may have as much. Of tasks, under
+    /// --kernel, with --backend swap and if root names no policy: for all of their processes
+    /// together
     #[arg(short, long, value_name = "SIZE", required_unless_present_any = ["tasks", "print_tasks"])]
     pub(crate) memory: Option<String>,
     /// Which pages go; see `sweephand policies` [default: clock-pro-strict; if root runs the
@@ -55,7 +56,7 @@ pub(crate) struct Args {
     pub(crate) tasks: Option<PathBuf>,
     /// Limit the memory of a running process and of all that it has started, until it ends or this
     /// command does: the kernel pages it, directed by the policy, as with --backend swap. --memory
-    /// is for its anonymous memory. Needs root
+    /// is for its anonymous memory. Needs root. A number alone means this, too
     #[arg(long, conflicts_with_all = ["command", "tasks", "kernel", "io", "backend", "reference_bits", "cgroup_limit"])]
     pub(crate) pid: Option<u32>,
     /// With --tasks: which tasks may be active, instead of the file's choice. `policy`: by working

@@ -27,8 +27,8 @@ pub(crate) struct Args {
     #[arg(short, long, default_value = DEFAULT_POLICIES, value_name = "LIST")]
     #[arg(default_value_if("whole_objects", "true", "all"))]
     pub(crate) policy: String,
-    /// Memory sizes, comma list: pages (300p), bytes (64MiB), shares of the trace's pages (25%), or
-    /// all sizes
+    /// Memory sizes, comma list: pages (300p), bytes (64MiB or 64M; 64MB is 64,000,000), shares of
+    /// the trace's pages (25%), or all sizes
     #[arg(short, long, default_value = DEFAULT_SIZES, value_name = "LIST")]
     pub(crate) memory: String,
     /// The traces are of whole objects (import --whole-objects): count misses and missed bytes in a

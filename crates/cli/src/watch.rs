@@ -24,8 +24,8 @@ use sweephand_watch::{Change, Epoch, Options, TraceSender, Watching};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The process to watch
-    #[arg(value_name = "PID", required_unless_present = "command", conflicts_with = "command")]
+    /// The process to watch. A number alone means this, too
+    #[arg(long, value_name = "PID", required_unless_present = "command", conflicts_with = "command")]
     pid: Option<u32>,
     #[command(flatten)]
     how: How,

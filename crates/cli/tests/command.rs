@@ -968,6 +968,62 @@ fn whole_objects_are_simulated_in_bytes() {
     }
 }
 
+#[test]
+fn two_traces_are_compared_at_the_same_sizes() {
+    let sandbox = Sandbox::new();
+    sandbox.stdout("generate loop --pages 100 --rounds 3 -o before.swt");
+    sandbox.stdout("generate loop --pages 50 --rounds 6 -o after.swt");
+    // A loop that does not fit misses always under LRU.
+    let text = sandbox.stdout("diff before.swt after.swt -p lru -m 60p,100% --chart faults.svg");
+    for line in [
+        " pages             100     50  -50.0%",
+        " references        300    300       =",
+        " 240 KiB     300     50  -83.3%",
+        " 400 KiB     100     50  -50.0%",
+    ] {
+        assert!(text.lines().any(|found| found == line), "no {line:?} in {text}");
+    }
+    let chart = fs::read_to_string(sandbox.path("faults.svg")).unwrap();
+    assert!(chart.contains("before (before), lru") && chart.matches("<polyline").count() == 2, "{chart}");
+    let json = sandbox.stdout("diff before.swt after.swt -p lru,opt -m 60p --format json");
+    if let Some(Err(error)) = keeps_to("diff.json", &json, &sandbox.path("")) {
+        panic!("{error}: {json}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["before"]["faults"][0], serde_json::json!([300]));
+    assert_eq!(json["after"]["faults"], serde_json::json!([[50], [50]]));
+    sandbox.write("keys.csv", "1\n2\n1\n");
+    sandbox.stdout("import keys.csv --columns offset=1 --page-size 8KiB -o large.swt");
+    let error = sandbox.error("diff before.swt large.swt");
+    assert!(error.contains("pages have 4096 bytes in the first trace and 8192 in the second"), "{error}");
+    assert!(sandbox.error("diff before.swt after.swt --chart faults.png").contains("ends with .svg"));
+    assert!(sandbox.error("diff before.swt after.swt -o after.swt").contains("after.swt"));
+}
+
+#[test]
+fn a_budget_of_memory_is_kept_or_the_status_is_1() {
+    let sandbox = Sandbox::new();
+    sandbox.stdout("generate loop --pages 100 --rounds 30 -o loop.swt");
+    let kept = sandbox.stdout("advise loop.swt --budget 400KiB");
+    assert!(kept.starts_with("### loop: needs 400 KiB of its 400 KiB\n"), "{kept}");
+    assert!(kept.contains("\n| memory | faults under ") && kept.contains("\n| 400 KiB | 100 |"), "{kept}");
+    let output = sandbox.run("advise loop.swt --budget 396KiB");
+    let broken = text(&output.stdout);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), String::new()), "{broken}");
+    assert!(broken.starts_with("### loop: needs 400 KiB, more than its budget of 396 KiB\n"), "{broken}");
+    let json = text(&sandbox.run("advise loop.swt --budget 396KiB --format json").stdout);
+    if let Some(Err(error)) = keeps_to("advise.json", &json, &sandbox.path("")) {
+        panic!("{error}: {json}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["budget"]["is_kept"], false, "{json}");
+    assert!(
+        sandbox
+            .error("advise loop.swt --budget 25%")
+            .contains("--budget 25%: write bytes as in 64MiB or pages as in 16384p")
+    );
+}
+
 /// A loop and a scan of two tenants: sharing costs the loop all of its hits.
 #[test]
 fn a_memory_is_divided_among_tenants() {

@@ -144,6 +144,7 @@ fn summary(entries: &[Value]) -> String {
         ("Glossary", "glossary.md"),
         ("What a report says", "report.md"),
         ("Advice, followed: three programs", "advice.md"),
+        ("Two traces side by side", "diff.md"),
         ("Watching a running program", "watch.md"),
         ("Recording at full speed", "record-live.md"),
         ("Seconds: how much slower in less memory", "seconds.md"),
@@ -244,8 +245,8 @@ fn blocks(text: &str) -> Vec<(&str, String)> {
 
 /// The commands that a help text lists.
 fn commands(help: &str) -> Vec<&str> {
-    let list = help.split("Commands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap();
-    let lines = list.lines().filter(|line| !line.starts_with("   "));
+    let groups = help.split("Usage:").nth(1).unwrap_or_default().split("Options:").next().unwrap();
+    let lines = groups.lines().filter(|line| line.starts_with("  "));
     lines.map(|line| line.split_whitespace().next().unwrap()).collect()
 }
 
