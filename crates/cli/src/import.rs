@@ -43,9 +43,9 @@ pub(crate) struct Args {
     format: FormatName,
     /// The input is a log: which column is what. Columns have numbers from 1, names of the header,
     /// or names in JSON lines. key=3 is an object, any text; offset=3 a place on a disk. Further:
-    /// size, op, tenant, time, ttl, and offset=3*512 where sectors are counted. Binary structs:
-    /// record=24,key=u64@4,size=u32@12. Or the name of a log, such as twitter. @FILE reads the same
-    /// from a file
+    /// size, op, tenant, part, time, ttl, count. offset=3*512 counts sectors, offset=3:hex is
+    /// hexadecimal. Binary structs: record=24,key=u64@4,size=u32@12. Or the name of a log, such as
+    /// twitter. @FILE reads the same from a file
     #[arg(long, value_name = "COLUMNS")]
     columns: Option<String>,
     /// The first row of the log has the names of its columns (always so where --columns has names)

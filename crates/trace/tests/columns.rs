@@ -418,8 +418,15 @@ fn logs_with_names_are_read_as_their_specifications_say() {
         ),
         (
             "tectonic",
-            b"# block_id io_offset io_size op_time op_name user_namespace user_name rs_shard_id\n310 262144 4325 1572074461.57806 1 24 3 5\n7 0 1 1572074462 4 24 3 5\n".to_vec(),
-            vec![(64, false), (65, false), (OBJECT, true)],
+            b"# block_id io_offset io_size op_time op_name user_namespace user_name rs_shard_id op_count\n310 262144 4325 1572074461.57806 1 24 3 5 2\n7 0 1 1572074462 4 24 3 5 1\n310 262144 1 1572074463 1 24 3 6 1\n".to_vec(),
+            vec![
+                (64, false),
+                (65, false),
+                (64, false),
+                (65, false),
+                (OBJECT, true),
+                (2 * OBJECT + 64, false),
+            ],
         ),
         (
             "thesios",
@@ -486,6 +493,47 @@ fn places_in_objects_and_counts() {
 }
 
 /// A trace in our own format has no columns.
+#[test]
+fn parts_of_an_object_are_objects() {
+    let log = "a,1\na,2\nb,1\na,1\na,\nb,1\n";
+    assert_eq!(pages(log, "key=1,part=2"), [0, 1, 2, 0, 3, 2]);
+    let offsets = "a,1,0\na,2,0\na,1,4096\n";
+    assert_eq!(pages(offsets, "key=1,part=2,offset=3"), [0, 1 << 20, 1]);
+    // What is a part of one object is none of another, however their names go together.
+    assert_eq!(pages("ab,c\na,bc\n", "key=1,part=2"), [0, 1]);
+    let json = "{\"k\":\"a\",\"v\":1}\n{\"k\":\"a\",\"v\":2}\n";
+    assert_eq!(pages(json, "key=k,part=v"), [0, 1]);
+    assert!("part=2,offset=1".parse::<Columns>().is_err());
+}
+
+/// Baleen's files of 2019 have neither shards nor counts, and the names of their columns stand in
+/// one of several comments, or nowhere.
+#[test]
+fn columns_that_a_log_may_lack_are_named_in_comments() {
+    let rows = "1 0 1 5.5 1 24 3 9\n1 0 1 6.5 1 24 3 8\n";
+    let of_2019 = "# block_id io_offset io_size op_time op_name pipeline user_namespace user_name\n";
+    let of_2023 = "# block_id io_offset io_size op_time op_name user_namespace user_name rs_shard_id\n";
+    let tectonic = || KnownLog::named("tectonic").unwrap().columns();
+    for (head, expected) in
+        [("", 1), (of_2019, 1), (of_2023, 2), (&("# Region 1\n#\n".to_owned() + of_2023), 2)]
+    {
+        let (_, header) = imported((head.to_owned() + rows).as_bytes(), tectonic()).unwrap();
+        assert_eq!((header.totals.references, header.totals.distinct_pages), (2, expected), "{head}");
+    }
+}
+
+#[test]
+fn hexadecimal_numbers_without_a_mark_are_asked_for() {
+    let log = "1a2000\n123000\nffffffff9c2e0fff\n0x1000\n";
+    assert_eq!(pages(log, "offset=1:hex"), [0x1a2, 0x123, 0xf_ffff_fff9_c2e0, 1]);
+    assert_eq!(pages("8,10\n", "offset=1*4096:hex,size=2*512:hex"), [8, 9]);
+    for (log, text) in [(log, "offset=1"), ("0,1a2\n", "offset=1,size=2"), ("1e6\n", "offset=1")] {
+        let error = imported(log.as_bytes(), columns(text)).unwrap_err().to_string();
+        assert!(error.contains("offset=2:hex"), "{error}");
+    }
+    assert_eq!(pages("0,8.192e+03\n0,1e0\n", "offset=1,size=2"), [0, 1, 0]);
+}
+
 #[test]
 fn columns_of_a_trace_are_refused() {
     let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();

@@ -14,10 +14,11 @@ pub(super) enum Role {
     Time,
     Ttl,
     Count,
+    Part,
 }
 
 impl Role {
-    pub(super) const ALL: [(Role, &str); 8] = [
+    pub(super) const ALL: [(Role, &str); 9] = [
         (Self::Key, "key"),
         (Self::Offset, "offset"),
         (Self::Size, "size"),
@@ -26,6 +27,7 @@ impl Role {
         (Self::Time, "time"),
         (Self::Ttl, "ttl"),
         (Self::Count, "count"),
+        (Self::Part, "part"),
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -98,6 +100,9 @@ const MOST_TEXT: usize = 4096;
 /// The longest struct, in bytes.
 const MOST_RECORD: usize = 1 << 16;
 
+/// Behind a column whose numbers are hexadecimal.
+const HEXADECIMAL: &str = ":hex";
+
 /// A column with a role.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Column {
@@ -106,6 +111,8 @@ pub(super) struct Column {
     /// What its numbers are multiplied by: 512 where sectors are counted, 0.001 for milliseconds.
     /// Whole for anything but times.
     pub(super) scale: f64,
+    /// Its numbers are hexadecimal, with or without 0x.
+    pub(super) hexadecimal: bool,
     /// A log may lack it.
     pub(super) optional: bool,
     /// What words mean, of an [`Role::Op`].
@@ -264,9 +271,19 @@ impl Columns {
         self.columns.iter().find(|column| column.role == role)
     }
 
-    /// The first row of separated text has names.
+    /// The first row of separated text has names. Columns that may be missing do not imply that: if
+    /// no other column has a name, theirs are looked for in comments.
     pub(super) fn has_header(&self) -> bool {
-        self.header || self.columns.iter().any(|column| matches!(column.place, Place::Name(_)))
+        let has_name = |column: &Column| matches!(column.place, Place::Name(_)) && !column.optional;
+        self.header || self.columns.iter().any(has_name)
+    }
+
+    /// One of the columns is called so in a log whose header is this.
+    pub(super) fn any_named(&self, header: &[impl AsRef<[u8]>]) -> bool {
+        self.columns.iter().any(|column| match &column.place {
+            Place::Name(name) => matches!(column_named(name, header), Ok(Some(_))),
+            _ => false,
+        })
     }
 
     /// Adds columns that a log may lack.
@@ -302,6 +319,9 @@ impl Columns {
         let structs = self.columns.iter().filter(|column| matches!(column.place, Place::Bytes(..))).count();
         if self.of(Role::Key).is_none() && self.of(Role::Offset).is_none() {
             return Err("no column says what is requested: name key or offset".into());
+        }
+        if self.of(Role::Part).is_some() && self.of(Role::Key).is_none() {
+            return Err("part is a part of an object: name the key, too".into());
         }
         if self.record_bytes > 0
             && let Some((name, kind)) = self.columns.iter().find_map(Column::unknown_kind)
@@ -467,13 +487,14 @@ impl Column {
         at.parse::<usize>().ok().map(|_| (self.role.name(), kind))
     }
 
-    /// What stands behind its place: `*512`, `/1000`.
+    /// What stands behind its place: `*512`, `/1000`, `:hex`.
     fn unit(&self) -> String {
-        match self.role {
+        let scale = match self.role {
             _ if self.scale == 1.0 => String::new(),
             Role::Time | Role::Ttl => format!("/{}", (1.0 / self.scale).round()),
             _ => format!("*{}", self.scale),
-        }
+        };
+        scale + if self.hexadecimal { HEXADECIMAL } else { "" }
     }
 
     fn parse(role: Role, value: &str) -> Result<Self, String> {
@@ -483,7 +504,7 @@ impl Column {
             return Err(wrong("the quote is not closed"));
         }
         let value = name.as_ref().map_or(value, |(_, rest)| rest);
-        let (mut rest, mut scale, mut words) = (value, 1.0, Words::default());
+        let (mut rest, mut scale, mut words, mut hexadecimal) = (value, 1.0, Words::default(), false);
         match role {
             Role::Op => {
                 if let Some((place, groups)) = value.split_once(':') {
@@ -491,6 +512,8 @@ impl Column {
                 }
             }
             Role::Offset | Role::Size => {
+                let value = value.strip_suffix(HEXADECIMAL).inspect(|_| hexadecimal = true).unwrap_or(value);
+                rest = value;
                 if let Some((place, factor)) = value.rsplit_once('*') {
                     let factor: u32 = factor.trim().parse().map_err(|_| wrong("not a number after *"))?;
                     (rest, scale) = (place, factor.into());
@@ -502,7 +525,7 @@ impl Column {
                     (rest, scale) = (place, 1.0 / divisor as f64);
                 }
             }
-            Role::Key | Role::Tenant | Role::Count => {}
+            Role::Key | Role::Tenant | Role::Count | Role::Part => {}
         }
         if scale == 0.0 || !scale.is_finite() {
             return Err(wrong("nothing can be counted in units of 0"));
@@ -530,7 +553,7 @@ impl Column {
         } else {
             Place::Name(rest.to_owned())
         };
-        Ok(Self { role, place, scale, optional: false, words })
+        Ok(Self { role, place, scale, hexadecimal, optional: false, words })
     }
 }
 
@@ -638,7 +661,7 @@ mod tests {
             ("key=0", "key=0: columns count from 1"),
             (
                 "keys=1",
-                "'keys': no column is called so; known: key offset size op tenant time ttl count record skip",
+                "'keys': no column is called so; known: key offset size op tenant time ttl count part record skip",
             ),
             ("key=u64@4", "record=BYTES is missing: how long is a struct?"),
             ("key=u64@4,record=11", "key goes beyond a struct of 11 bytes"),

@@ -135,8 +135,12 @@ pub const KNOWN: &[KnownLog] = &[
 ];
 
 /// Columns that some of a log's files have and others lack, by its name.
-const OPTIONAL: &[(&str, &str)] =
-    &[("cachelib", "time=op_time,ttl=ttl"), ("cachelib-block", "count=op_count")];
+const OPTIONAL: &[(&str, &str)] = &[
+    ("cachelib", "time=op_time,ttl=ttl"),
+    ("cachelib-block", "count=op_count,part=rs_shard_id"),
+    // Of 2021 and 2023. A comment has the names of the columns.
+    ("tectonic", "count=op_count,part=rs_shard_id"),
+];
 
 /// What an lcs file begins with.
 const LCS: [u8; 8] = 0x1234_5678_9abc_def0u64.to_le_bytes();

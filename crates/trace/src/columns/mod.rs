@@ -13,6 +13,7 @@
 //! | `tenant` | objects and offsets of each tenant are its own | |
 //! | `time` | seconds | the time, in milliseconds; how long the log is and its rate, in a note |
 //! | `ttl` | seconds to live | how long an object lives, of whole objects in a log with times |
+//! | `part` | a part of the object, such as a shard, a version or a range: an object of its own | |
 //! | `count` | requests that the row stands for, one behind the other | so many |
 //!
 //! With `size`, an object takes as many pages of its own as its size needs, at least one; without,

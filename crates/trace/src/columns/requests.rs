@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 use super::description::{Columns, ROLES, Role, Words};
 use crate::accesses::Accesses;
 use crate::imported::Imported;
-use crate::lines::Refused;
+use crate::lines::{self, Refused};
 use crate::tenants::Tenants;
 use crate::{Error, Sink};
 
@@ -150,6 +150,7 @@ impl Op {
 pub(super) struct Requests<'a, S> {
     accesses: Accesses<'a, S>,
     scales: [f64; ROLES],
+    hexadecimal: [bool; ROLES],
     has: [bool; ROLES],
     /// A row may lack the column.
     optional: [bool; ROLES],
@@ -206,6 +207,7 @@ impl<'a, S: Sink> Requests<'a, S> {
             page_shift: accesses.page_size().trailing_zeros(),
             accesses,
             scales: Role::ALL.map(|(role, _)| of(role).map_or(1.0, |column| column.scale)),
+            hexadecimal: Role::ALL.map(|(role, _)| of(role).is_some_and(|column| column.hexadecimal)),
             has: Role::ALL.map(|(role, _)| of(role).is_some()),
             optional: Role::ALL.map(|(role, _)| of(role).is_some_and(|column| column.optional)),
             words: of(Role::Op).map(|column| &column.words),
@@ -277,7 +279,8 @@ impl<'a, S: Sink> Requests<'a, S> {
             let seed = tenant.map_or(0, |tenant| tenant + 1);
             let key = row[Role::Key as usize];
             self.has_rounded_keys |= matches!(key, Value::Rounded(_));
-            Some(Name::of(key, seed).ok_or("no key")?)
+            let object = Name::of(key, seed).ok_or("no key")?;
+            Some(if self.has[Role::Part as usize] { object.part(row[Role::Part as usize]) } else { object })
         } else {
             None
         };
@@ -535,9 +538,14 @@ impl<'a, S: Sink> Requests<'a, S> {
     /// A whole number, times the scale of its column.
     fn whole(&self, row: &Row<'_>, role: Role, reason: &'static str) -> Result<u64, Refused> {
         let number = match row[role as usize] {
+            Value::Text(text) if self.hexadecimal[role as usize] => hexadecimal(text),
+            Value::Text(text) => match number(text).or_else(|| exponent(text, role)) {
+                None if is_hexadecimal(text) => return Err(HEXADECIMAL.into()),
+                number => number,
+            },
+            _ if self.hexadecimal[role as usize] => return Err(NO_HEXADECIMAL.into()),
             Value::Number(number) => Some(number),
             Value::Real(number) | Value::Rounded(number) => whole(number),
-            Value::Text(text) => number(text),
             Value::Absent => None,
         };
         let scale = self.scales[role as usize] as u64;
@@ -646,6 +654,17 @@ impl Name {
 }
 
 impl Name {
+    /// The name of a part of the object. An object without one is a part of its own.
+    fn part(self, part: Value<'_>) -> Self {
+        let [low, middle, high] = self.0;
+        let seed = u64::from(low) | u64::from(middle) << 32;
+        match Self::of(part, seed) {
+            // The seed has lost a third of the name.
+            Some(Self([first, second, third])) => Self([first, second, third ^ high]),
+            None => self,
+        }
+    }
+
     /// The name of a piece of a large object: what is beyond the object's own addresses.
     fn piece(self, piece: u64) -> Self {
         let mut bytes = [0; 20];
@@ -690,12 +709,41 @@ pub(super) fn number(text: &[u8]) -> Option<u64> {
         }
     }
     if let [b'0', b'x' | b'X', digits @ ..] = text {
-        return crate::lines::hexadecimal(digits);
+        return lines::hexadecimal(digits);
     }
     let end = text.iter().position(|byte| *byte == b'.').unwrap_or(text.len());
     let (digits, fraction) = text.split_at(end);
     let nothing = fraction.iter().skip(1).all(|digit| *digit == b'0');
-    if nothing { crate::lines::decimal(digits) } else { None }
+    if nothing { lines::decimal(digits) } else { None }
+}
+
+/// A hexadecimal number, with or without 0x.
+fn hexadecimal(text: &[u8]) -> Option<u64> {
+    let digits = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")).unwrap_or(text);
+    lines::hexadecimal(digits)
+}
+
+/// Why a number with the letters of a hexadecimal one is refused: the rows with digits only would
+/// be read as decimal.
+const HEXADECIMAL: &str = "hexadecimal digits without 0x: write :hex behind the column, as in \
+    offset=2:hex, and all rows are read so (an exponent of an offset has a sign, as in 1e+6)";
+
+const NO_HEXADECIMAL: &str = "a binary number in a column that is said to be hexadecimal text";
+
+fn is_hexadecimal(text: &[u8]) -> bool {
+    text.iter().all(u8::is_ascii_hexdigit) && text.iter().any(u8::is_ascii_digit)
+}
+
+/// A whole number with an exponent, such as 1.5e+06. An offset like 1e6 is none: it may be
+/// hexadecimal.
+fn exponent(text: &[u8], role: Role) -> Option<u64> {
+    let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
+    let is_sure = role != Role::Offset || text.iter().any(|byte| matches!(byte, b'.' | b'+'));
+    if !is_sure || !text.iter().all(is_part) || !text.first()?.is_ascii_digit() {
+        return None;
+    }
+    let number: f64 = str::from_utf8(text).ok()?.parse().ok()?;
+    if text.iter().any(|byte| matches!(byte, b'e' | b'E')) { whole(number) } else { None }
 }
 
 #[cfg(test)]
@@ -720,6 +768,26 @@ mod tests {
             (".", None),
         ] {
             assert_eq!(number(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn exponents_of_offsets_have_a_sign_or_a_point() {
+        for (text, size, offset) in [
+            ("1e6", Some(1_000_000), None),
+            ("1E+06", Some(1_000_000), Some(1_000_000)),
+            ("1.5e3", Some(1500), Some(1500)),
+            ("4.096e+03", Some(4096), Some(4096)),
+            ("15e-1", None, None),
+            ("1e20", None, None),
+            ("1e", None, None),
+            ("e6", None, None),
+            ("-1e6", None, None),
+            ("inf", None, None),
+            ("1a6", None, None),
+        ] {
+            let found = [Role::Size, Role::Offset].map(|role| exponent(text.as_bytes(), role));
+            assert_eq!(found, [size, offset], "{text:?}");
         }
     }
 

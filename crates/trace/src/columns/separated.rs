@@ -571,10 +571,11 @@ impl<S: Sink> Rows<'_, '_, S> {
 
     /// Some logs have the names of their columns in a comment.
     fn comment(&mut self, line: &[u8]) {
-        let wants_names = self.columns.columns.iter().any(|column| matches!(column.place, Place::Name(_)));
-        if self.is_first && wants_names {
+        if self.is_first {
             for names in self.dialect.names(line) {
-                if self.layout.take_header(self.columns, names, line).is_ok() {
+                if self.columns.any_named(&names)
+                    && self.layout.take_header(self.columns, names, line).is_ok()
+                {
                     self.is_first = false;
                     break;
                 }
@@ -615,7 +616,7 @@ impl<S: Sink> Rows<'_, '_, S> {
             self.layout.take_header(self.columns, names, record).map_err(Error::columns)?;
             return Ok(());
         }
-        for role in [Role::Key, Role::Tenant] {
+        for role in [Role::Key, Role::Tenant, Role::Part] {
             if let Value::Text(text) = row[role as usize] {
                 check_text(text)?;
             }
@@ -631,7 +632,7 @@ impl<S: Sink> Rows<'_, '_, S> {
     }
 }
 
-/// What no key and no tenant of a text has.
+/// What no key, no part and no tenant of a text has.
 #[inline]
 fn check_text(text: &[u8]) -> Result<(), Refused> {
     if memchr::memchr2(0, b'\r', text).is_some() {
