@@ -21,8 +21,8 @@
 //! where several outputs stand one behind the other. (blktrace 1.2.0, `blkparse.c` and
 //! `blkparse_fmt.c`.)
 
-use crate::accesses::{Accesses, Disks};
 use crate::bytes::ByteStream;
+use crate::disks::{Action, Disk, Request, Requests, Time};
 use crate::imported::{Imported, Progress};
 use crate::lines::{self, Lines, Refused, decimal};
 use crate::{Error, Sink};
@@ -33,11 +33,10 @@ const SECTOR_BYTES: u64 = 512;
 const STAGES: [(&[u8], &str); 3] =
     [(b"Q", "as they were queued"), (b"D", "as they were issued"), (b"C", "as they were completed")];
 
-struct Blkparse<'a, S> {
-    accesses: Accesses<'a, S>,
+struct Blkparse<'r, 'a, S> {
+    requests: &'r mut Requests<'a, S>,
     /// The action that is taken, of [`STAGES`].
     stage: Option<usize>,
-    devices: Disks,
     /// The summary has begun, and no event has come since.
     ended: bool,
 }
@@ -58,16 +57,31 @@ pub(crate) fn read(
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
-    let accesses = Accesses::new(sink);
-    let mut blkparse = Blkparse { accesses, stage: None, devices: Disks::default(), ended: false };
-    lines::read(stream, &mut blkparse, progress)?;
-    let page_size = blkparse.accesses.page_size();
-    let end = blkparse.accesses.finish("blkparse's output")?;
-    let notes = blkparse.stage.map(|stage| format!("requests {}", STAGES[stage].1)).into_iter().collect();
-    Ok(Imported { end, page_size, source: "blkparse", notes, ..Imported::default() })
+    let mut requests = Requests::new(sink);
+    let note = read_requests(stream, &mut requests, progress)?;
+    let imported = finish(requests)?;
+    Ok(Imported { notes: note.into_iter().collect(), ..imported })
 }
 
-impl<S: Sink> Lines for Blkparse<'_, S> {
+/// Reads a stream into `requests`. Says which action has been taken.
+pub(crate) fn read_requests<S: Sink>(
+    stream: ByteStream<'_>,
+    requests: &mut Requests<'_, S>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Option<String>, Error> {
+    let mut blkparse = Blkparse { requests, stage: None, ended: false };
+    lines::read(stream, &mut blkparse, progress)?;
+    Ok(blkparse.stage.map(|stage| format!("requests {}", STAGES[stage].1)))
+}
+
+/// What has been read.
+pub(crate) fn finish<S: Sink>(requests: Requests<'_, S>) -> Result<Imported, Error> {
+    let page_size = requests.page_size();
+    let end = requests.finish("blkparse's output")?;
+    Ok(Imported { end, page_size, source: "blkparse", ..Imported::default() })
+}
+
+impl<S: Sink> Lines for Blkparse<'_, '_, S> {
     fn line(&mut self, line: &[u8]) -> Result<(), Refused> {
         let text = line.trim_ascii();
         self.ended |= text.starts_with(b"CPU") || text.starts_with(b"Total (");
@@ -89,23 +103,23 @@ impl<S: Sink> Lines for Blkparse<'_, S> {
         }
         let offset = sector.checked_mul(SECTOR_BYTES).ok_or("a sector behind the end of any disk")?;
         let bytes = sectors.checked_mul(SECTOR_BYTES).ok_or("a request for 4 GiB or more")?;
-        let device = self.devices.number(event.device);
-        self.accesses.time(event.milliseconds);
-        match event.kind {
-            [b'D', ..] => self.accesses.discard(device, offset, bytes),
-            kind if kind.contains(&b'W') => self.accesses.request(device, offset, bytes, true),
-            kind if kind.contains(&b'R') => self.accesses.request(device, offset, bytes, false),
-            _ => Ok(()),
-        }
+        let action = match event.kind {
+            [b'D', ..] => Action::Discard,
+            kind if kind.contains(&b'W') => Action::Write,
+            kind if kind.contains(&b'R') => Action::Read,
+            _ => return Ok(()),
+        };
+        let (time, disk) = (Some(event.time), Disk::Name(event.device));
+        self.requests.take(&Request { time, disk, action, offset, bytes })
     }
 
     fn counts(&self) -> (u64, u64) {
-        self.accesses.counts()
+        self.requests.counts()
     }
 }
 
 struct Event<'a> {
-    milliseconds: i64,
+    time: Time,
     device: &'a [u8],
     action: &'a [u8],
     kind: &'a [u8],
@@ -124,7 +138,7 @@ impl<'a> Event<'a> {
         let point = time.iter().position(|byte| *byte == b'.')?;
         let is_time = decimal(&time[..point]).is_some() && decimal(&time[point + 1..]).is_some();
         let seconds: f64 = str::from_utf8(time).ok()?.parse().ok()?;
-        let milliseconds = (seconds * 1000.0) as i64;
+        let at = Time { moment: seconds, milliseconds: (seconds * 1000.0) as i64 };
         decimal(words.next()?)?;
         if !is_device || !is_time || numbers.contains(&None) {
             return None;
@@ -135,6 +149,6 @@ impl<'a> Event<'a> {
             (Some(sector), Some(b"+"), Some(sectors)) => Some((sector, sectors)),
             _ => None,
         };
-        Some(Self { milliseconds, device, action, kind, sectors })
+        Some(Self { time: at, device, action, kind, sectors })
     }
 }

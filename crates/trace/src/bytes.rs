@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::io::{self, ErrorKind, Read};
 use std::rc::Rc;
 
-use encoding_rs::{CoderResult, Decoder, UTF_16BE, UTF_16LE};
+use encoding_rs::{Decoder, DecoderResult, UTF_16BE, UTF_16LE};
 
 use crate::Error;
 use crate::intake::Intake;
@@ -35,8 +35,17 @@ const RAW: usize = 1 << 15;
 enum Encoding {
     /// As it is read.
     Utf8,
-    /// In UTF-16: the decoder until it is done, and what has been read for it.
-    Utf16(Option<Decoder>, Vec<u8>),
+    Utf16(Utf16),
+}
+
+/// Text in UTF-16, read as UTF-8.
+struct Utf16 {
+    /// `None` when all is decoded.
+    decoder: Option<Decoder>,
+    /// What has been read for it.
+    raw: Vec<u8>,
+    /// What comes next is no UTF-16.
+    wrong: bool,
 }
 
 pub(crate) struct ByteStream<'a> {
@@ -165,7 +174,7 @@ impl<'a> ByteStream<'a> {
             let into = &mut self.buffer[self.end..];
             let read = match &mut self.encoding {
                 Encoding::Utf8 => self.source.read(into),
-                Encoding::Utf16(decoder, raw) => decode(decoder, raw, &mut *self.source, into),
+                Encoding::Utf16(text) => text.read(&mut *self.source, into),
             };
             match read {
                 Ok(0) if self.joins && !self.source.is_file() && self.source.next()? => {}
@@ -220,7 +229,8 @@ impl<'a> ByteStream<'a> {
             let raw = self.buffered().to_vec();
             (self.start, self.end) = (0, 0);
             // The decoder takes the mark off.
-            self.encoding = Encoding::Utf16(Some(encoding.new_decoder()), raw);
+            let decoder = Some(encoding.new_decoder());
+            self.encoding = Encoding::Utf16(Utf16 { decoder, raw, wrong: false });
             self.ended = false;
         }
         self.find_returns()
@@ -279,37 +289,37 @@ fn newlines(bytes: &mut [u8]) {
     bytes.iter_mut().filter(|byte| **byte == b'\r').for_each(|byte| *byte = b'\n');
 }
 
-/// Reads UTF-16 as UTF-8; 0 bytes are the end.
-fn decode(
-    decoder: &mut Option<Decoder>,
-    raw: &mut Vec<u8>,
-    source: &mut dyn Source,
-    into: &mut [u8],
-) -> io::Result<usize> {
-    while let Some(decode) = decoder {
-        let before = raw.len();
-        let mut last = false;
-        if before < RAW {
-            raw.resize(RAW, 0);
-            let read = source.read(&mut raw[before..]);
-            raw.truncate(before + *read.as_ref().unwrap_or(&0));
-            last = read? == 0;
+impl Utf16 {
+    /// Reads a part; 0 bytes are the end. What stands before an error is read first.
+    fn read(&mut self, source: &mut dyn Source, into: &mut [u8]) -> io::Result<usize> {
+        let Self { decoder, raw, wrong } = self;
+        while let Some(decode) = decoder {
+            if *wrong {
+                let reason = "text that begins like UTF-16 and goes on otherwise, or is cut off";
+                return Err(io::Error::other(Error::columns(reason.into())));
+            }
+            let before = raw.len();
+            let mut last = false;
+            if before < RAW {
+                raw.resize(RAW, 0);
+                let read = source.read(&mut raw[before..]);
+                raw.truncate(before + *read.as_ref().unwrap_or(&0));
+                last = read? == 0;
+            }
+            let (result, taken, written) = decode.decode_to_utf8_without_replacement(raw, into, last);
+            raw.drain(..taken);
+            match result {
+                DecoderResult::Malformed(..) => *wrong = true,
+                DecoderResult::InputEmpty if last => *decoder = None,
+                DecoderResult::InputEmpty | DecoderResult::OutputFull => {}
+            }
+            // A character has up to four bytes, which may not fit.
+            if written > 0 || into.len() < 4 {
+                return Ok(written);
+            }
         }
-        let (result, taken, written, wrong) = decode.decode_to_utf8(raw, into, last);
-        if wrong {
-            let reason = "text that begins like UTF-16 and goes on otherwise, or is cut off";
-            return Err(io::Error::other(Error::columns(reason.into())));
-        }
-        raw.drain(..taken);
-        if last && result == CoderResult::InputEmpty {
-            *decoder = None;
-        }
-        // A character has up to four bytes, which may not fit.
-        if written > 0 || into.len() < 4 {
-            return Ok(written);
-        }
+        Ok(0)
     }
-    Ok(0)
 }
 
 /// What a failed read means: what the system says has a number, what a decompressor says has none

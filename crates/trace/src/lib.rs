@@ -42,6 +42,7 @@ mod codec;
 pub mod columns;
 mod compression;
 mod content;
+mod disks;
 pub mod drmemtrace;
 mod error;
 pub mod export;

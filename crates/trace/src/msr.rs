@@ -12,8 +12,8 @@
 //! missing. Lines with the names of the columns are skipped. (README of the distribution at SNIA
 //! IOTTA, set 388.)
 
-use crate::accesses::{Accesses, Disks};
 use crate::bytes::ByteStream;
+use crate::disks::{Action, Disk, Request, Requests, Time};
 use crate::imported::{Imported, Progress};
 use crate::lines::{self, Lines, Refused, decimal};
 use crate::{Error, Sink};
@@ -26,10 +26,8 @@ fn is_names(line: &[u8]) -> bool {
     line.trim_ascii().get(..NAMES.len()).is_some_and(|names| names.eq_ignore_ascii_case(NAMES))
 }
 
-struct Msr<'a, S> {
-    accesses: Accesses<'a, S>,
-    /// Named `host,disk`.
-    disks: Disks,
+struct Msr<'r, 'a, S> {
+    requests: &'r mut Requests<'a, S>,
 }
 
 /// Whether a stream whose first line is this is MSR.
@@ -43,26 +41,37 @@ pub(crate) fn read(
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
-    let mut msr = Msr { accesses: Accesses::new(sink), disks: Disks::default() };
-    lines::read(stream, &mut msr, progress)?;
-    let page_size = msr.accesses.page_size();
-    let end = msr.accesses.finish("an MSR trace")?;
+    let mut requests = Requests::new(sink);
+    read_requests(stream, &mut requests, progress)?;
+    finish(requests)
+}
+
+/// Reads a stream into `requests`.
+pub(crate) fn read_requests<S: Sink>(
+    stream: ByteStream<'_>,
+    requests: &mut Requests<'_, S>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), Error> {
+    lines::read(stream, &mut Msr { requests }, progress)
+}
+
+/// What has been read.
+pub(crate) fn finish<S: Sink>(requests: Requests<'_, S>) -> Result<Imported, Error> {
+    let page_size = requests.page_size();
+    let end = requests.finish("an MSR trace")?;
     Ok(Imported { end, page_size, source: "msr", ..Imported::default() })
 }
 
-impl<S: Sink> Lines for Msr<'_, S> {
+impl<S: Sink> Lines for Msr<'_, '_, S> {
     fn line(&mut self, line: &[u8]) -> Result<(), Refused> {
         if line.trim_ascii().is_empty() || is_names(line) {
             return Ok(());
         }
-        let Request { time, disk, write, offset, bytes } = parse(line)?;
-        self.accesses.time((time / 10_000) as i64);
-        let number = self.disks.number(disk);
-        self.accesses.request(number, offset, bytes, write)
+        self.requests.take(&parse(line)?)
     }
 
     fn counts(&self) -> (u64, u64) {
-        self.accesses.counts()
+        self.requests.counts()
     }
 }
 
@@ -72,26 +81,26 @@ fn number(text: &[u8]) -> Option<f64> {
     Some(number).filter(|number| number.is_finite() && *number >= 0.0)
 }
 
-struct Request<'a> {
-    /// In units of 100 ns.
-    time: u64,
-    /// Host and number, with the comma between.
-    disk: &'a [u8],
-    write: bool,
-    offset: u64,
-    bytes: u64,
+/// The beginning of the year 2000, in units of 100 ns: a double tells all moments apart that are
+/// within 28 years of it.
+const ORIGIN: i64 = 125_911_584_000_000_000;
+
+/// A time, in units of 100 ns.
+fn time(text: &[u8]) -> Option<Time> {
+    let time = decimal(text).or_else(|| number(text).map(|number| number as u64))?;
+    let time = i64::try_from(time).unwrap_or(i64::MAX);
+    Some(Time { moment: time.saturating_sub(ORIGIN) as f64, milliseconds: time / 10_000 })
 }
 
 fn parse(line: &[u8]) -> Result<Request<'_>, &'static str> {
     let mut fields = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let mut field = || fields.next().filter(|field| !field.is_empty()).ok_or("not seven fields, as MSR has");
-    let [time, _host, disk, kind, offset, bytes] =
-        [field()?, field()?, field()?, field()?, field()?, field()?];
+    let [at, _host, disk, kind, offset, bytes] = [field()?, field()?, field()?, field()?, field()?, field()?];
     let response = fields.next();
     if fields.next().is_some() {
         return Err("more than seven fields");
     }
-    let time = number(time).ok_or("not a time in the first field")? as u64;
+    let time = time(at).ok_or("not a time in the first field")?;
     decimal(disk).ok_or("not the number of a disk in the third field")?;
     response
         .is_none_or(|response| number(response).is_some())
@@ -100,11 +109,12 @@ fn parse(line: &[u8]) -> Result<Request<'_>, &'static str> {
     let mut commas = (0..line.len()).filter(|at| line[*at] == b',');
     let [before_host, _, after_disk] = [(); 3].map(|()| commas.next().expect("seven fields"));
     Ok(Request {
-        time,
-        disk: &line[before_host + 1..after_disk],
-        write: match kind {
-            kind if kind.eq_ignore_ascii_case(b"read") => false,
-            kind if kind.eq_ignore_ascii_case(b"write") => true,
+        time: Some(time),
+        // Host and number, with the comma between.
+        disk: Disk::Name(&line[before_host + 1..after_disk]),
+        action: match kind {
+            kind if kind.eq_ignore_ascii_case(b"read") => Action::Read,
+            kind if kind.eq_ignore_ascii_case(b"write") => Action::Write,
             _ => return Err("neither Read nor Write in the fourth field"),
         },
         offset: decimal(offset).ok_or("not an offset in the fifth field")?,

@@ -1,11 +1,12 @@
 //! Several inputs as one: merged by time, or read one after another.
 
 use crate::bytes::ByteStream;
-use crate::columns::{Columns, KnownLog, Several, have_times};
+use crate::columns::{Columns, KnownLog, Nowhere, Row, Several, Spool, have_times};
+use crate::disks::Requests;
 use crate::import::{Input, convert};
 use crate::imported::{Imported, Progress};
 use crate::reduce::Reducer;
-use crate::{EndTotals, Error, Format, ImportOptions, Sink, Writer};
+use crate::{EndTotals, Error, Format, ImportOptions, Sink, Writer, blkparse, msr, spc};
 use std::cell::RefCell;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -80,9 +81,11 @@ fn read<'a>(
         let columns = match (kind.take(), kind_of(&input, options).map_err(in_file)?) {
             (None | Some(Kind::Columns(_)), Kind::Columns(columns)) => columns,
             (None, Kind::Format(format)) if order == Order::OneAfterAnother => {
-                return chain(inputs, open, format, sink, options, progress);
+                return chain(input, inputs, open, format, sink, options, progress);
             }
-            (None, Kind::Format(_)) => return Err(in_file(no_times())),
+            (None, Kind::Format(format)) => {
+                return merge(input, inputs, open, format, sink, options, progress);
+            }
             _ => return Err(in_file(Error::unfit("is of another kind than the input before it".to_owned()))),
         };
         if order == Order::ByTime && !have_times(&columns) {
@@ -137,8 +140,87 @@ fn kind_of(input: &Input<'_>, options: &ImportOptions) -> Result<Kind, Error> {
 const OF_LINES: [Format; 6] =
     [Format::Text, Format::Lackey, Format::Spc, Format::Msr, Format::Fio, Format::Blkparse];
 
+/// Opens an input, and checks that it is of this format.
+fn open_as<'a>(
+    name: &Path,
+    open: &dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
+    format: Format,
+    options: &ImportOptions,
+) -> Result<Input<'a>, Error> {
+    let input = Input::new(open(name)?)?;
+    match kind_of(&input, options)? {
+        Kind::Format(other) if other == format => Ok(input),
+        _ => Err(Error::unfit("is of another kind than the first input".to_owned())),
+    }
+}
+
+/// Merges inputs of a format that has times.
+fn merge<'a>(
+    first: Input<'a>,
+    inputs: &[PathBuf],
+    open: &dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
+    format: Format,
+    sink: &mut impl Sink,
+    options: &ImportOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Imported, Error> {
+    let mut first = Some(first);
+    let (mut waiting, mut notes) = (Spool::new()?, Vec::new());
+    for name in inputs {
+        let in_file = |error: Error| error.in_file(name);
+        let input = match first.take() {
+            Some(input) => input,
+            None => open_as(name, open, format, options).map_err(in_file)?,
+        };
+        let stream = input.stream();
+        let intake = Rc::clone(&stream.intake);
+        intake.borrow_mut().bad_rows = options.bad_rows;
+        waiting.begin();
+        let mut nowhere = Nowhere;
+        let mut keep = |moment: f64, row: &Row<'_>| waiting.push(moment, row);
+        let mut requests = Requests::new(&mut nowhere);
+        requests.keep(&mut keep);
+        let read = match format {
+            Format::Spc => spc::read_requests(stream, &mut requests, progress).map(|()| None),
+            Format::Msr => msr::read_requests(stream, &mut requests, progress).map(|()| None),
+            Format::Blkparse => blkparse::read_requests(stream, &mut requests, progress),
+            _ => Err(not_merged(format)),
+        };
+        let note = read.map_err(|error| intake.borrow().locate(error, name))?;
+        let mut said: Vec<String> = note.into_iter().collect();
+        intake.borrow_mut().finish(&mut said, |error| error).map_err(in_file)?;
+        notes.extend(said.into_iter().map(|note| format!("{}: {note}", name.display())));
+    }
+    let mut requests = Requests::new(sink);
+    requests.take_merged(waiting)?;
+    let imported = match format {
+        Format::Spc => spc::finish(requests),
+        Format::Msr => msr::finish(requests),
+        _ => blkparse::finish(requests),
+    };
+    imported.map(|imported| Imported { notes, ..imported })
+}
+
+/// Why inputs of a format are not merged.
+fn not_merged(format: Format) -> Error {
+    match format {
+        Format::Text => no_times(),
+        _ if OF_LINES.contains(&format) => Error::unfit(
+            "several inputs are merged by time, and none are read of this format: --in-order reads one input \
+             after another"
+                .to_owned(),
+        ),
+        _ => not_one(),
+    }
+}
+
+fn not_one() -> Error {
+    Error::unfit("several inputs of this format cannot be read as one; import them one by one".to_owned())
+}
+
 /// Reads inputs of lines as one stream.
 fn chain<'a>(
+    first: Input<'a>,
     inputs: &[PathBuf],
     open: &dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
     format: Format,
@@ -147,20 +229,24 @@ fn chain<'a>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
     if !OF_LINES.contains(&format) {
-        let reason = "several inputs of this format cannot be read as one; import them one by one";
-        return Err(Error::unfit(reason.to_owned()).in_file(&inputs[0]));
+        return Err(not_one().in_file(&inputs[0]));
     }
-    for name in inputs {
-        let in_file = |error: Error| error.in_file(name);
-        let input = Input::new(open(name).map_err(|error| in_file(error.into()))?).map_err(in_file)?;
-        match kind_of(&input, options).map_err(in_file)? {
-            Kind::Format(other) if other == format => {}
-            _ => return Err(in_file(Error::unfit("is of another kind than the first input".to_owned()))),
-        }
-    }
+    // A pipe can be opened once.
+    let mut first = Some(first);
+    let mut open = |name: &Path| match first.take() {
+        Some(input) => Ok(input),
+        None => open_as(name, open, format, options),
+    };
     let begins = Rc::new(RefCell::new(Vec::new()));
-    let chain =
-        Chain { inputs, open, now: None, begins: Rc::clone(&begins), lines: 0, bytes: 0, last: b'\n' };
+    let chain = Chain {
+        inputs,
+        open: &mut open,
+        now: None,
+        begins: Rc::clone(&begins),
+        lines: 0,
+        bytes: 0,
+        last: b'\n',
+    };
     let stream = ByteStream::new(chain);
     let intake = Rc::clone(&stream.intake);
     intake.borrow_mut().bad_rows = options.bad_rows;
@@ -187,7 +273,7 @@ struct Begin {
 /// Inputs behind each other, each from the beginning of a line.
 struct Chain<'a, 'b> {
     inputs: &'b [PathBuf],
-    open: &'b dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
+    open: &'b mut dyn FnMut(&Path) -> Result<Input<'a>, Error>,
     /// What is being read.
     now: Option<ByteStream<'a>>,
     begins: Rc<RefCell<Vec<Begin>>>,
@@ -221,15 +307,14 @@ impl Read for Chain<'_, '_> {
                 None => {
                     let number = self.begins.borrow().len();
                     let Some(name) = self.inputs.get(number) else { return Ok(0) };
-                    let input = Input::new((self.open)(name)?).map_err(io::Error::other)?;
-                    let mut stream = input.stream();
-                    stream.begin_text().map_err(io::Error::other)?;
-                    self.now = Some(stream);
                     self.begins.borrow_mut().push(Begin {
                         input: number,
                         lines: self.lines,
                         bytes: self.bytes,
                     });
+                    let mut stream = (self.open)(name).map_err(io::Error::other)?.stream();
+                    stream.begin_text().map_err(io::Error::other)?;
+                    self.now = Some(stream);
                     continue;
                 }
             };

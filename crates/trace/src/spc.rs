@@ -12,16 +12,16 @@
 //! milliseconds. (SPC Trace File Format Specification, revision 1.0.1, 2002, which leaves the block
 //! size to the trace's description: all those in circulation have 512.)
 
-use crate::accesses::Accesses;
 use crate::bytes::ByteStream;
+use crate::disks::{Action, Disk, Request, Requests, Time};
 use crate::imported::{Imported, Progress};
 use crate::lines::{self, Lines, Refused, decimal};
 use crate::{Error, Sink};
 
 const BLOCK_BYTES: u64 = 512;
 
-struct Spc<'a, S> {
-    accesses: Accesses<'a, S>,
+struct Spc<'r, 'a, S> {
+    requests: &'r mut Requests<'a, S>,
 }
 
 /// Whether a stream whose first line is this is SPC.
@@ -35,40 +35,41 @@ pub(crate) fn read(
     sink: &mut impl Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Imported, Error> {
-    let mut spc = Spc { accesses: Accesses::new(sink) };
-    lines::read(stream, &mut spc, progress)?;
-    let page_size = spc.accesses.page_size();
-    let end = spc.accesses.finish("an SPC trace")?;
+    let mut requests = Requests::new(sink);
+    read_requests(stream, &mut requests, progress)?;
+    finish(requests)
+}
+
+/// Reads a stream into `requests`.
+pub(crate) fn read_requests<S: Sink>(
+    stream: ByteStream<'_>,
+    requests: &mut Requests<'_, S>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), Error> {
+    lines::read(stream, &mut Spc { requests }, progress)
+}
+
+/// What has been read.
+pub(crate) fn finish<S: Sink>(requests: Requests<'_, S>) -> Result<Imported, Error> {
+    let page_size = requests.page_size();
+    let end = requests.finish("an SPC trace")?;
     Ok(Imported { end, page_size, source: "spc", ..Imported::default() })
 }
 
-impl<S: Sink> Lines for Spc<'_, S> {
+impl<S: Sink> Lines for Spc<'_, '_, S> {
     fn line(&mut self, line: &[u8]) -> Result<(), Refused> {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
-        let Request { unit, block, bytes, write, seconds } = parse(line)?;
-        let offset = block.checked_mul(BLOCK_BYTES).ok_or("a block behind the end of any disk")?;
-        if let Some(seconds) = seconds {
-            self.accesses.time((seconds * 1000.0).round() as i64);
-        }
-        self.accesses.request(unit, offset, bytes, write)
+        self.requests.take(&parse(line)?)
     }
 
     fn counts(&self) -> (u64, u64) {
-        self.accesses.counts()
+        self.requests.counts()
     }
 }
 
-struct Request {
-    unit: u64,
-    block: u64,
-    bytes: u64,
-    write: bool,
-    seconds: Option<f64>,
-}
-
-fn parse(line: &[u8]) -> Result<Request, &'static str> {
+fn parse(line: &[u8]) -> Result<Request<'static>, &'static str> {
     let mut fields = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let mut field =
         || fields.next().filter(|field| !field.is_empty()).ok_or("not unit,block,size,R or W,time");
@@ -76,15 +77,18 @@ fn parse(line: &[u8]) -> Result<Request, &'static str> {
     if !time[0].is_ascii_digit() && time[0] != b'.' {
         return Err("not a time in the fifth field");
     }
+    let seconds = str::from_utf8(time).ok().and_then(|time| time.parse::<f64>().ok());
+    let block = decimal(block).ok_or("not a block in the second field")?;
     Ok(Request {
-        unit: decimal(unit).ok_or("not a unit in the first field")?,
-        block: decimal(block).ok_or("not a block in the second field")?,
-        bytes: decimal(bytes).ok_or("not a number of bytes in the third field")?,
-        write: match opcode {
-            b"R" | b"r" => false,
-            b"W" | b"w" => true,
+        time: seconds
+            .map(|seconds| Time { moment: seconds, milliseconds: (seconds * 1000.0).round() as i64 }),
+        disk: Disk::Number(decimal(unit).ok_or("not a unit in the first field")?),
+        action: match opcode {
+            b"R" | b"r" => Action::Read,
+            b"W" | b"w" => Action::Write,
             _ => return Err("neither R nor W in the fourth field"),
         },
-        seconds: str::from_utf8(time).ok().and_then(|time| time.parse().ok()),
+        offset: block.checked_mul(BLOCK_BYTES).ok_or("a block behind the end of any disk")?,
+        bytes: decimal(bytes).ok_or("not a number of bytes in the third field")?,
     })
 }

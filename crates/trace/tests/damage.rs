@@ -213,6 +213,20 @@ fn random_files_are_the_same_in_every_archive_and_however_they_arrive() {
     println!("{number} inputs");
 }
 
+/// The first error is the same whether the bytes come at once or in pieces.
+#[test]
+fn text_before_broken_utf_16_is_read_first() {
+    let utf_16 = |text: &str| -> Vec<u8> {
+        ['\u{feff}'].into_iter().chain(text.chars()).flat_map(|c| (c as u16).to_le_bytes()).collect()
+    };
+    for text in ["1 2\0\n", "1\n2\n", "1,2\n3", "{\"k\":1}\nx\n"] {
+        for end in [&b"1"[..], b"\x00\xd8", b"\x00\xd8\x0a\x00", b"\x00\xdc3\x003\x00"] {
+            let data = [&utf_16(text), end].concat();
+            fuzz_inputs().iter().for_each(|input| fuzz_input(input, &data));
+        }
+    }
+}
+
 #[test]
 fn trailing_bytes_are_noticed() {
     let sources = [written(&program(), 3), pgtr(&program(), 1)];

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// What a column can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     Key,
     Offset,
     Size,

@@ -37,12 +37,15 @@ mod structs;
 #[cfg(feature = "parquet")]
 use std::cell::RefCell;
 
+pub(crate) use description::Role;
 pub use description::{Columns, ColumnsError, Quote};
 pub use known::{KNOWN, KnownLog};
 #[cfg(feature = "parquet")]
 pub(crate) use parquet::Table;
 pub use preview::{Preview, PreviewColumn};
+pub(crate) use requests::{Keep, NO_ROW, Row, Value};
 pub use separated::WHOLE_LINES;
+pub(crate) use spool::Spool;
 
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
@@ -51,8 +54,7 @@ use crate::intake::Intake;
 use crate::lines::Refused;
 use crate::{AllocKind, Error, Sink};
 use description::Shape;
-use requests::{Requests, Row};
-use spool::Spool;
+use requests::Requests;
 
 /// Reads the members of a stream into `sink`.
 pub(crate) fn read(
@@ -195,7 +197,7 @@ pub(crate) fn have_times(columns: &Columns) -> bool {
 }
 
 /// Checks rows, and keeps nothing.
-struct Nowhere;
+pub(crate) struct Nowhere;
 
 impl Sink for Nowhere {
     fn reference(&mut self, _: u64, _: bool) -> Result<(), Error> {

@@ -29,7 +29,7 @@ const MOST_WHOLE_BYTES: u64 = 1 << 48;
 
 /// A value of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     /// The row has none.
     Absent,
     Text(&'a [u8]),
@@ -65,10 +65,13 @@ impl Value<'_> {
 struct Name([u32; 3]);
 
 /// The values of a row, by [`Role`].
-pub(super) type Row<'a> = [Value<'a>; ROLES];
+pub(crate) type Row<'a> = [Value<'a>; ROLES];
+
+/// A row without a value.
+pub(crate) const NO_ROW: Row<'_> = [Value::Absent; ROLES];
 
 /// Keeps a row and its time.
-pub(super) type Keep<'a> = &'a mut dyn FnMut(f64, &Row<'_>) -> Result<(), Error>;
+pub(crate) type Keep<'a> = &'a mut dyn FnMut(f64, &Row<'_>) -> Result<(), Error>;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 const READ: usize = 1 << 16;
 
 /// Rows of logs, one log behind the other.
-pub(super) struct Spool {
+pub(crate) struct Spool {
     file: BufWriter<File>,
     /// Bytes written.
     length: u64,
@@ -28,18 +28,18 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    pub(super) fn new() -> Result<Self, Error> {
+    pub(crate) fn new() -> Result<Self, Error> {
         let file = BufWriter::with_capacity(1 << 20, tempfile::tempfile().map_err(Error::no_copy)?);
         Ok(Self { file, length: 0, begins: Vec::new(), row: Vec::new() })
     }
 
     /// The next rows are those of another log.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.begins.push(self.length);
     }
 
     /// Keeps a row: its length, its time, and each value that is there with its role.
-    pub(super) fn push(&mut self, time: f64, row: &Row<'_>) -> Result<(), Error> {
+    pub(crate) fn push(&mut self, time: f64, row: &Row<'_>) -> Result<(), Error> {
         let Self { row: bytes, .. } = self;
         bytes.clear();
         bytes.extend_from_slice(&[0; 4]);
@@ -67,7 +67,7 @@ impl Spool {
     }
 
     /// Takes all rows: by time, or one log behind the other.
-    pub(super) fn for_each(
+    pub(crate) fn for_each(
         mut self,
         by_time: bool,
         take: &mut dyn FnMut(&Row<'_>) -> Result<(), Error>,
