@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use sweephand_checks::{Need, skip};
 use sweephand_papers::{
     Error, Lab, Report, all_items, claims_page, every_item, items, listed_claims, measured_items, verdicts_in,
 };
@@ -30,7 +31,7 @@ static LABS: LazyLock<Option<Vec<(&str, Lab)>>> = LazyLock::new(|| {
 /// Runs an item, or says that its traces are not here.
 fn report(id: &str) -> Option<Report> {
     let Some(labs) = &*LABS else {
-        eprintln!("{id}: not checked, SWEEPHAND_TRACES is not set");
+        skip(Need::Traces, format_args!("{id}: SWEEPHAND_TRACES does not name their folder"));
         return None;
     };
     let item = items(&[id.to_string()]).unwrap()[0];

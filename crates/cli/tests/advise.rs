@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use sweephand_checks::{Need, skip};
 
 const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
 
@@ -30,8 +31,10 @@ fn sweephand(folder: &Path, words: &[&str]) -> std::process::Output {
 
 #[test]
 fn the_run_that_is_advised_is_near_what_was_predicted() {
-    if Command::new("valgrind").arg("--version").output().is_err() || !can_page() {
-        eprintln!("not checked: valgrind is not installed, or programs cannot be paged");
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return skip(Need::Program, "valgrind");
+    }
+    if !can_page() {
         return;
     }
     let folder = tempfile::tempdir_in(workshop()).unwrap();

@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
+use sweephand_checks::{Need, skip};
 use sweephand_trace::generate::NamedPattern;
 
 /// The example string of Belady's anomaly, with a marker line and spaces as found in the wild.
@@ -352,8 +353,7 @@ fn the_hits_of_sqlite_are_those_of_lru() {
         .unwrap();
     let said = text(&output.stderr);
     if said.contains("libsqlite3.so.0: cannot open") {
-        eprintln!("NOT RUN: libsqlite3 is not installed");
-        return;
+        return skip(Need::Program, "libsqlite3-0");
     }
     assert!(output.status.success(), "{said}");
     let printed = text(&output.stdout);
@@ -630,11 +630,12 @@ fn valgrind_is_here() -> bool {
             let sandbox = Sandbox::new();
             let first = sandbox.run("record --quiet -o first.swt -- true");
             assert!(first.status.success(), "{}", text(&first.stderr));
-        } else {
-            eprintln!("not checked: valgrind is not installed");
         }
         here
     });
+    if !*HERE {
+        skip(Need::Program, "valgrind");
+    }
     *HERE
 }
 

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use sweephand_checks::{Need, skip};
 
 const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
 
@@ -372,7 +373,7 @@ fn can_page() -> Result<(), String> {
 #[test]
 fn the_tutorial_works_as_it_is_written() {
     if Command::new("valgrind").arg("--version").output().is_err() {
-        eprintln!("not checked: valgrind is not installed");
+        skip(Need::Program, "valgrind");
         return;
     }
     let page = &pages()["tutorial.md"];
@@ -387,7 +388,7 @@ fn the_tutorial_works_as_it_is_written() {
             continue;
         }
         if let (true, Err(why)) = (block.contains("sweephand run "), &paging) {
-            eprintln!("NOT TESTED: programs cannot be paged here: {why}");
+            skip(Need::Userfaultfd, why);
             continue;
         }
         let output = command("bash")

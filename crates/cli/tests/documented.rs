@@ -13,13 +13,14 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use sweephand_checks::{Need, skip};
 
 const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
 
 /// Commands that are not run here: page, how the line begins, and why. Each has to be there.
 const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "cargo run --release -- simulate", "a build from scratch: .ci/try-it does it"),
-    ("README.md", "cargo test --workspace", "it is what runs this test"),
+    ("README.md", "cargo quick", "it runs tests: .ci/try-it does it"),
     (
         "docs/own-policies.md",
         "cargo run --release -p own-policy",
@@ -233,18 +234,18 @@ fn why_not_directed() -> &'static Option<String> {
 }
 
 /// Why a command cannot be run on this machine, if it cannot.
-fn missing_here(line: &str) -> Option<String> {
+fn missing_here(line: &str) -> Option<(Need, String)> {
     let records =
         line.contains("sweephand record") || line.contains("advise --") || line.contains("valgrind");
     if records && Command::new("valgrind").arg("--version").output().is_err() {
-        return Some("valgrind is not installed".to_string());
+        return Some((Need::Program, "valgrind".to_string()));
     }
     if line.contains("sweephand run --backend swap") {
-        return why_not_directed().clone();
+        return why_not_directed().clone().map(|why| (Need::Bpf, why));
     }
     let pages = line.contains("sweephand run -") && !line.contains("--print-tasks")
         || line.contains("sweephand compare");
-    why_not_paged().clone().filter(|_| pages)
+    why_not_paged().clone().filter(|_| pages).map(|why| (Need::Userfaultfd, why))
 }
 
 /// A line of text, any digit as good as another, and blanks.
@@ -297,9 +298,11 @@ fn run_page(reader: &Reader, page: &str, contents: &str) -> usize {
         }
         let mut script = String::new();
         for line in block.lines() {
-            let left_out = NOT_RUN.iter().find(|(of, begins, _)| *of == page && line.starts_with(begins));
-            if let Some(why) = left_out.map(|(_, _, why)| why.to_string()).or_else(|| missing_here(line)) {
-                eprintln!("NOT RUN: {page}: {line}: {why}");
+            if NOT_RUN.iter().any(|(of, begins, _)| *of == page && line.starts_with(begins)) {
+                continue;
+            }
+            if let Some((need, why)) = missing_here(line) {
+                skip(need, format_args!("{page}: {line}: {why}"));
                 continue;
             }
             script += line;

@@ -15,6 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use sweephand_checks::{Need, skip};
 
 fn statistics(options: &[&str], command: &[&str]) -> serde_json::Value {
     let path = workshop().join(format!("{}.{:?}.json", options.join(""), std::thread::current().id()));
@@ -419,8 +420,7 @@ fn what_cannot_be_compared_is_told_in_one_line() {
 #[test]
 fn who_is_not_root_is_told_so() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("NOT TESTED: changing the user is for root");
-        return;
+        return skip(Need::Root, "changing the user");
     }
     // Where that user can get at it, and nobody else.
     let directory = tempfile::tempdir().unwrap();
@@ -448,8 +448,7 @@ fn who_is_not_root_is_told_so() {
     let words = text(&output.stderr);
     if !output.status.success() {
         assert!(words.contains("userfaultfd is not allowed here"), "{words}");
-        eprintln!("NOT TESTED: nobody but root can page here: {words}");
-        return;
+        return skip(Need::Machine, format_args!("nobody but root can page: {words}"));
     }
     let stats = fs::read(directory.path().join("stats.json")).unwrap();
     let stats: serde_json::Value = serde_json::from_slice(&stats).unwrap();

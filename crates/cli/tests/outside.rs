@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use sweephand_checks::{Need, skip};
 
 /// The user who is nobody else here.
 const NOBODY: u32 = 65534;
@@ -21,7 +22,7 @@ const NOBODY: u32 = 65534;
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
-        eprintln!("NOT TESTED: changing the user is for root");
+        skip(Need::Root, "changing the user");
     }
     is_root
 }

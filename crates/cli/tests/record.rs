@@ -12,11 +12,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::{env, fs};
+use sweephand_checks::{Need, skip};
 
 fn valgrind_is_here() -> bool {
     let here = Command::new("valgrind").arg("--version").output().is_ok();
     if !here {
-        eprintln!("not checked: valgrind is not installed");
+        skip(Need::Program, "valgrind");
     }
     here
 }

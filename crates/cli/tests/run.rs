@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use sweephand_checks::{Need, skip};
 
 /// Runs a test program and expects it to have found everything right.
 fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
@@ -52,7 +53,7 @@ fn expect_right_where_there_is(options: &[&str], name: &str, arguments: &[&str])
         return expect_right(options, name, arguments);
     }
     assert!(words.starts_with("cannot: "), "{name} {arguments:?}: {words}");
-    eprintln!("NOT TESTED: {name} {arguments:?}: {words}");
+    skip(Need::Machine, format_args!("{name} {arguments:?}: {words}"));
 }
 
 /// Those that choose in different ways: by order of arrival, by bits, by history, by objects, by
@@ -422,8 +423,7 @@ fn a_paged_program_leaves_no_false_core() {
     }
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
     if pattern.starts_with('|') || pattern.contains('/') {
-        eprintln!("NOT TESTED: core dumps do not go to the working directory here: {pattern}");
-        return;
+        return skip(Need::Machine, format_args!("core dumps go elsewhere: {pattern}"));
     }
     let program = program("crash");
     for (memory, backend, is_paged) in
@@ -470,7 +470,7 @@ fn a_debugger_sees_what_the_program_has() {
     // Older debuggers do not know the registers of newer processors, and cannot have any program
     // call a function there.
     if errors.contains("Couldn't write extended state status") {
-        eprintln!("NOT TESTED: the debugger cannot make calls on this processor: {errors}");
+        skip(Need::Machine, format_args!("a debugger that makes calls: {errors}"));
         return;
     }
     assert!(
@@ -665,7 +665,7 @@ fn counts_add_up_and_the_limit_holds() {
         // What they go by, and some on top that they leave alone.
         assert!((22 << 20..32 << 20).contains(&count("cgroup_limit_bytes")), "{stats}");
     } else {
-        eprintln!("NOT TESTED: no memory cgroup here: {}", stats["cgroup_missing"]);
+        skip(Need::Swap, &stats["cgroup_missing"]);
         assert!(stats["cgroup_failcnt"].is_null(), "{stats}");
     }
     assert_eq!(count("memory_limit_bytes"), 16 << 20);

@@ -9,6 +9,7 @@ use schema::keeps_to;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use sweephand_checks::{Need, skip};
 
 /// A loop over an object, with pages outside of it now and then: PGTR, our recorder's wire format.
 fn with_a_loop() -> Sandbox {
@@ -194,7 +195,7 @@ fn advice_names_the_run_of_a_program_whose_command_is_known() {
 #[test]
 fn advice_about_a_program_records_it_first() {
     if Command::new("valgrind").arg("--version").output().is_err() {
-        eprintln!("not checked: valgrind is not installed");
+        skip(Need::Program, "valgrind");
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -303,8 +304,7 @@ fn counts_of_a_run_keep_to_their_schema() {
     let path = sandbox.directory.path();
     let output = sandbox.run("run --memory 16MiB --swap . --stats counts.json -- true");
     if !output.status.success() {
-        eprintln!("not checked: programs cannot be paged here: {}", String::from_utf8_lossy(&output.stderr));
-        return;
+        return skip(Need::Userfaultfd, String::from_utf8_lossy(&output.stderr));
     }
     let counts = fs::read_to_string(sandbox.path("counts.json")).unwrap();
     let Some(kept) = keeps_to("run.json", &counts, path) else { return };
@@ -313,12 +313,12 @@ fn counts_of_a_run_keep_to_their_schema() {
     assert!(keeps_to("run.json", &without, path).unwrap().is_err(), "every count is needed");
 }
 
-/// In a browser: needs Node and Chromium, which CI may lack; `SWEEPHAND_BROWSER=1` asks for it.
+/// In a browser: needs Node and Chromium.
 #[test]
 fn pages_work_in_a_browser() {
-    if std::env::var_os("SWEEPHAND_BROWSER").is_none() {
-        eprintln!("not checked: set SWEEPHAND_BROWSER=1 where nodejs and chromium are installed");
-        return;
+    let is_here = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if !is_here("node") || !is_here("chromium") {
+        return skip(Need::Program, "node and chromium");
     }
     let sandbox = with_a_loop();
     let path = sandbox.directory.path();

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use sweephand_checks::{Need, skip};
 
 /// The user who is nobody else here.
 const NOBODY: u32 = 65534;
@@ -252,8 +253,7 @@ fn guards_survive_paging() {
     let words = text(&bare.stdout);
     if words != "right" {
         assert!(bare.status.success() && words.starts_with("cannot: "), "{words}");
-        eprintln!("NOT TESTED: guards: {words}");
-        return;
+        return skip(Need::Machine, words);
     }
     for (policy, seed) in [("clock-pro", "1"), ("clock", "2"), ("lifo-plus", "3"), ("fifo", "4")] {
         expect_right(&["--memory", "8MiB", "--policy", policy], "guards", &["12", seed]);
@@ -319,8 +319,7 @@ fn a_program_that_crashes_leaves_the_core_that_it_would_leave() {
     }
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
     if pattern.starts_with('|') || pattern.contains('/') {
-        eprintln!("NOT TESTED: core dumps do not go to the working directory here: {pattern}");
-        return;
+        return skip(Need::Machine, format_args!("core dumps go elsewhere: {pattern}"));
     }
     let program = program("crash");
     let folder = tempfile::tempdir_in(workshop()).unwrap();
@@ -385,8 +384,7 @@ fn a_go_program_without_cgo_runs_in_less_memory() {
     }
     let go = ["go", "/usr/local/go/bin/go"].into_iter();
     let Some(go) = go.into_iter().find(|go| command(go).arg("version").output().is_ok()) else {
-        eprintln!("NOT TESTED: Go is not installed");
-        return;
+        return skip(Need::Language, "Go");
     };
     let churn = workshop().join("churn.go.bin");
     let mut build = command(go);
@@ -406,8 +404,7 @@ fn a_jvm_runs_in_less_memory() {
     }
     if command("javac").arg("-version").output().is_err() || command("java").arg("-version").output().is_err()
     {
-        eprintln!("NOT TESTED: Java is not installed");
-        return;
+        return skip(Need::Language, "Java");
     }
     let mut build = command("javac");
     let built = output(build.arg("-d").arg(workshop()).arg(sources().join("Churn.java")));
@@ -849,8 +846,7 @@ fn what_cannot_be_directed_is_told_in_one_line() {
 #[test]
 fn who_is_not_root_is_told_so() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("NOT TESTED: changing the user is for root");
-        return;
+        return skip(Need::Root, "changing the user");
     }
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();

@@ -17,6 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
+use sweephand_checks::{Need, skip};
 use sweephand_trace::{Chunk, Trace};
 
 /// A user who is nobody else here.
@@ -132,7 +133,7 @@ fn can_watch() -> bool {
     let said = text(&output.stderr);
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
     assert!(said.contains("root is missing") || said.contains("BPF is missing"), "{said}");
-    eprintln!("NOT RUN: {said}");
+    skip(if said.contains("BPF") { Need::Bpf } else { Need::Root }, said);
     false
 }
 
@@ -386,7 +387,7 @@ fn go_and_java_are_watched() {
     let go = ["go", "/usr/local/go/bin/go"].into_iter();
     let mut programs: Vec<Vec<String>> = Vec::new();
     match go.into_iter().find(|go| command(go).arg("version").output().is_ok()) {
-        None => eprintln!("NOT TESTED: there is no Go"),
+        None => skip(Need::Language, "Go"),
         Some(go) => {
             let mut build = command(go);
             build.args(["build", "-o"]).arg(&churn).arg(sources().join("churn.go"));
@@ -407,7 +408,7 @@ fn go_and_java_are_watched() {
         let words = ["java", "-XX:+UseSerialGC", "-Xms96m", "-Xmx96m", "-cp", folder.to_str().unwrap()];
         programs.push(words.into_iter().chain(["Churn", "48", "6"]).map(String::from).collect());
     } else {
-        eprintln!("NOT TESTED: there is no Java");
+        skip(Need::Language, "Java");
     }
     for program in programs {
         let mut watch = sweephand();

@@ -303,7 +303,9 @@ mod tests {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let stop = AtomicBool::new(false);
         let device = match calibrate(folder.path(), Duration::from_millis(280), &|_| {}, &stop) {
-            Err(CalibrationError::NotDirect(_)) => return eprintln!("skipped: /var/tmp has no direct I/O"),
+            Err(CalibrationError::NotDirect(_)) => {
+                return sweephand_checks::skip(sweephand_checks::Need::Machine, "direct I/O in /var/tmp");
+            }
             device => device.unwrap(),
         };
         assert_eq!(device.measurements.len(), 2 * PATTERNS.len() + 1);

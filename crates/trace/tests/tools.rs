@@ -9,13 +9,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::decoded;
+use sweephand_checks::{Need, skip};
 use sweephand_trace::columns::Columns;
 use sweephand_trace::{Chunk, Event, Header, ImportOptions, Metadata, Trace, Writer, import};
 
 /// What a command prints, or `None` if it is not there.
 fn printed(command: &mut Command) -> Option<Vec<u8>> {
     let Ok(output) = command.output() else {
-        eprintln!("NOT TESTED: {} is missing", command.get_program().display());
+        skip(Need::Program, command.get_program().display());
         return None;
     };
     let said = String::from_utf8_lossy(&output.stderr);
@@ -93,7 +94,7 @@ fn blkparse_prints_requests() {
     let Ok(mut blkparse) =
         Command::new("blkparse").args(["-i", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
     else {
-        return eprintln!("NOT TESTED: blkparse is missing");
+        return skip(Need::Program, "blkparse");
     };
     blkparse.stdin.take().unwrap().write_all(&records.concat()).unwrap();
     let output = blkparse.wait_with_output().unwrap();
@@ -120,7 +121,7 @@ fn perf_prints_addresses() {
     record.args(["record", "-q", "-e", "page-faults:u", "-c", "1", "-d", "-o"]).arg(&data);
     record.args(["--", "/bin/sh", "-c", "exit 0"]);
     if !may_use_perf() || printed(&mut record).is_none() {
-        return eprintln!("NOT TESTED: perf is missing or may not record");
+        return skip(Need::Machine, "perf is missing or may not record");
     }
     let script =
         |fields: &str| printed(Command::new("perf").args(["script", "-F", fields, "-i"]).arg(&data)).unwrap();

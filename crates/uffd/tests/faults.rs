@@ -4,6 +4,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::thread;
+use sweephand_checks::{Need, skip};
 use sweephand_uffd::{
     Copied, EVENT_REMOVE, Event, MOVE, Message, OpenError, PAGE_BYTES, PRESENT, Region, SHARED, Userfaultfd,
     WRITTEN, scan, scan_present,
@@ -22,7 +23,7 @@ fn open_or_say(features: u64) -> Option<Userfaultfd> {
     match Userfaultfd::open(features) {
         Ok(uffd) => Some(uffd),
         Err(OpenError::NotPermitted | OpenError::NotSupported) => {
-            eprintln!("NOT TESTED: userfaultfd with these features cannot be had here");
+            skip(Need::Userfaultfd, "userfaultfd with these features");
             None
         }
         Err(error) => panic!("{error:?}"),

@@ -15,6 +15,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::thread::{JoinHandle, sleep, spawn as spawn_thread};
 use std::time::{Duration, Instant};
+use sweephand_checks::{Need, skip};
 
 pub(crate) const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
 /// Longer than any of these takes, however busy the machine.
@@ -132,11 +133,12 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_string()
 }
 
-/// Whether programs can be paged here. If not, says why, and that the command says the same.
+/// Whether programs can be paged here. If not, counts the test as skipped, and checks that the
+/// command says why.
 pub(crate) fn can_page() -> bool {
-    static CAN: OnceLock<bool> = OnceLock::new();
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
     let known = ["userfaultfd is not allowed here", "Linux 6.8 or later is needed"];
-    *CAN.get_or_init(|| can_run(&[], &known))
+    is_there(Need::Userfaultfd, MISSING.get_or_init(|| missing(&[], &known)))
 }
 
 /// Why there is no cgroup or no swap file where there is none.
@@ -149,31 +151,38 @@ const NO_SWAP: [&str; 6] = [
     "hands the memory controller down",
 ];
 
-/// Whether the kernel's own replacement can be measured here. If not, says why, and that the
-/// command says the same.
+/// The same of the kernel's own replacement.
 pub(crate) fn can_swap() -> bool {
-    static CAN: OnceLock<bool> = OnceLock::new();
-    *CAN.get_or_init(|| can_run(&["--kernel"], &NO_SWAP))
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
+    is_there(Need::Swap, MISSING.get_or_init(|| missing(&["--kernel"], &NO_SWAP)))
 }
 
-/// Whether the kernel can be directed here. If not, says why, and that the command says the same.
+/// The same of the kernel's paging, directed.
 pub(crate) fn can_direct() -> bool {
-    static CAN: OnceLock<bool> = OnceLock::new();
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
     let known = [&NO_SWAP[..], &["--backend swap: "]].concat();
-    *CAN.get_or_init(|| can_run(&["--backend", "swap"], &known))
+    let missing = MISSING.get_or_init(|| missing(&["--backend", "swap"], &known));
+    let is_swap = missing.as_ref().is_some_and(|words| NO_SWAP.iter().any(|known| words.contains(known)));
+    is_there(if is_swap { Need::Swap } else { Need::Bpf }, missing)
 }
 
-/// Whether `run` works with these options, or says in one line which of the known reasons there is.
-fn can_run(options: &[&str], known: &[&str]) -> bool {
+fn is_there(need: Need, missing: &Option<String>) -> bool {
+    if let Some(words) = missing {
+        skip(need, words);
+    }
+    missing.is_none()
+}
+
+/// What `run` says is missing for these options: in one line, one of the known reasons.
+fn missing(options: &[&str], known: &[&str]) -> Option<String> {
     let output = output(&mut run(&[&["--memory", "16MiB"], options, &["--", "true"]].concat()));
     if output.status.success() {
-        return true;
+        return None;
     }
     let words = text(&output.stderr);
     assert!(known.iter().any(|known| words.contains(known)) && words.lines().count() == 1, "{words}");
     assert_eq!(output.status.code(), Some(2));
-    eprintln!("NOT TESTED: run {options:?}: {words}");
-    false
+    Some(words)
 }
 
 pub(crate) fn signal(pid: u32, name: &str) {

@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use sweephand_checks::{Need, skip};
 
 /// Whether a document keeps to a schema in docs/schema: `None` where there is nothing to check it
 /// with.
 pub(crate) fn keeps_to(schema: &str, document: &str, folder: &Path) -> Option<Result<(), String>> {
     let has_validator = Command::new("python3").args(["-c", "import jsonschema"]).output();
     if !has_validator.is_ok_and(|output| output.status.success()) {
-        eprintln!("not checked: python3-jsonschema is not installed");
+        skip(Need::Program, "python3-jsonschema");
         return None;
     }
     let path = folder.join("document.json");

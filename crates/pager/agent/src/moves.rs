@@ -111,7 +111,9 @@ mod tests {
     fn pages_that_the_kernel_does_not_count_are_counted() {
         const PAGES: usize = 64;
         const BYTES: usize = PAGES * PAGE_BYTES;
-        let Ok(uffd) = Userfaultfd::open(MOVE) else { return };
+        let Ok(uffd) = Userfaultfd::open(MOVE) else {
+            return sweephand_checks::skip(sweephand_checks::Need::Userfaultfd, "userfaultfd that moves");
+        };
         let areas = [own::map(BYTES).unwrap(), own::map(BYTES).unwrap()];
         // SAFETY: these are mappings of the test, and words in them.
         let word = |page: usize| unsafe { &*(page as *const AtomicUsize) };

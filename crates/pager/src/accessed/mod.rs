@@ -317,6 +317,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::sync::{Mutex, MutexGuard, PoisonError};
+    use sweephand_checks::{Need, skip};
 
     /// One test at a time: a fork copies the memory of all, and the kernel clears no bit of a page
     /// that two processes have.
@@ -326,7 +327,10 @@ mod tests {
     fn bits() -> Option<(MutexGuard<'static, ()>, AccessedBits)> {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         match AccessedBits::load() {
-            Err(NoBits::Program(error)) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            Err(NoBits::Program(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                skip(Need::Root, error);
+                None
+            }
             bits => Some((alone, bits.unwrap())),
         }
     }
@@ -411,7 +415,7 @@ mod tests {
         let kinds =
             std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
         if !kinds.contains("[always]") && !kinds.contains("[madvise]") {
-            return;
+            return skip(Need::Machine, format_args!("transparent huge pages: {kinds}"));
         }
         let _stay = OneProcessor::here().unwrap();
         let memory = Memory::map(4 * HUGE_PAGES).unwrap();

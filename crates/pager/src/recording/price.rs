@@ -160,7 +160,9 @@ mod tests {
                 assert!((500..5_000_000).contains(&fault_ns), "{fault_ns}");
                 assert!((100..fault_ns).contains(&answer_ns), "{answer_ns} of {fault_ns}");
             }
-            Err(NoFaults::NotPermitted | NoFaults::NotSupported) => {}
+            Err(error @ (NoFaults::NotPermitted | NoFaults::NotSupported)) => {
+                sweephand_checks::skip(sweephand_checks::Need::Userfaultfd, error);
+            }
             Err(error) => panic!("{error}"),
         }
     }

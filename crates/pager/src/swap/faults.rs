@@ -233,7 +233,9 @@ mod tests {
     /// A child that touches a thousand pages is seen to do so, and to become a program and to end.
     #[test]
     fn faults_of_children_are_seen() {
-        let Ok(mut faults) = Faults::of_children() else { return };
+        let Ok(mut faults) = Faults::of_children() else {
+            return sweephand_checks::skip(sweephand_checks::Need::Root, "events of page faults");
+        };
         faults.begin().unwrap();
         let script = "head -c 4000000 /dev/zero | tail -c 3999999 > /dev/null";
         let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();

@@ -480,6 +480,7 @@ mod tests {
     use std::fs::File;
     use std::io::{Read, Write};
     use std::os::fd::{AsRawFd, OwnedFd};
+    use sweephand_checks::{Need, skip};
     use sweephand_policy::SplitMix64;
 
     /// Pages of the child's memory.
@@ -574,7 +575,11 @@ mod tests {
     /// `None` where it is not permitted.
     fn observe(process: u32) -> Option<Observer> {
         match Observer::of(process) {
-            Err(WatchError::Root | WatchError::Bits(_)) => None,
+            Err(error @ (WatchError::Root | WatchError::Bits(_))) => {
+                let need = if matches!(error, WatchError::Root) { Need::Root } else { Need::Bpf };
+                skip(need, error);
+                None
+            }
             observer => Some(observer.unwrap()),
         }
     }

@@ -4,6 +4,7 @@
 use std::io::Cursor;
 use std::path::PathBuf;
 
+use sweephand_checks::{Need, skip};
 use sweephand_trace::{AllocKind, Chunk, EndTotals, Event, Metadata, Sink, Trace, Writer};
 
 /// Something a program does.
@@ -109,7 +110,7 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
 pub(crate) fn traces() -> Option<PathBuf> {
     let folder = std::env::var_os("SWEEPHAND_TRACES").map(PathBuf::from);
     if folder.is_none() {
-        println!("skipped: SWEEPHAND_TRACES does not name the folder of the traces");
+        skip(Need::Traces, "SWEEPHAND_TRACES does not name their folder");
     }
     folder
 }

@@ -200,7 +200,9 @@ mod tests {
         const ROUNDS: u32 = 100_000;
         let start = own::map(2 * PAGE_BYTES).unwrap();
         let (word, missing) = (start as *const AtomicU32, start + PAGE_BYTES);
-        let Ok(uffd) = sweephand_uffd::Userfaultfd::open(0) else { return };
+        let Ok(uffd) = sweephand_uffd::Userfaultfd::open(0) else {
+            return sweephand_checks::skip(sweephand_checks::Need::Userfaultfd, "userfaultfd");
+        };
         uffd.register(missing, PAGE_BYTES).unwrap();
         assert_eq!(unshare(missing), Err(Errno::FAULT));
         assert_eq!(unshare(0x1000), Err(Errno::FAULT));

@@ -1,0 +1,118 @@
+//! Tests that lack something: root, a kernel feature, a program, the traces of others.
+//!
+//! A test that cannot check what it is for calls [`skip`]. `cargo full` counts these tests and says
+//! at its end what they lacked. Where nothing may be missing, `SWEEPHAND_REQUIRE` makes them fail:
+//! `all`, or a comma list of the [names](Need::name) of what must be there.
+
+use std::env;
+use std::fmt::Display;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::thread;
+
+/// The variable that names what must be there.
+pub const REQUIRE: &str = "SWEEPHAND_REQUIRE";
+/// The variable that names the file in which skipped tests are counted: a line each, with tabs
+/// between need, test and reason.
+pub const SKIPS: &str = "SWEEPHAND_SKIPS";
+
+/// What a test needs and a machine may not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// To be root.
+    Root,
+    /// userfaultfd with the features that the pager needs.
+    Userfaultfd,
+    /// BPF with BTF, for the processor's accessed bits.
+    Bpf,
+    /// A memory cgroup, and a file system that holds a swap file.
+    Swap,
+    /// The traces of others: `SWEEPHAND_TRACES`.
+    Traces,
+    /// A program of the packages in `.ci/packages`.
+    Program,
+    /// Go or Java, which no package of that list brings.
+    Language,
+    /// A setting, or a feature of the kernel or the processor, that few machines have.
+    Machine,
+}
+
+impl Need {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Root,
+        Self::Userfaultfd,
+        Self::Bpf,
+        Self::Swap,
+        Self::Traces,
+        Self::Program,
+        Self::Language,
+        Self::Machine,
+    ];
+
+    /// Its name in `SWEEPHAND_REQUIRE`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::Userfaultfd => "userfaultfd",
+            Self::Bpf => "bpf",
+            Self::Swap => "swap",
+            Self::Traces => "traces",
+            Self::Program => "program",
+            Self::Language => "language",
+            Self::Machine => "machine",
+        }
+    }
+}
+
+/// Whether a need is in a list of names.
+fn is_required(need: Need, list: &str) -> bool {
+    for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let is_known = name == "all" || Need::ALL.iter().any(|known| known.name() == name);
+        assert!(is_known, "{REQUIRE}: there is no {name}: write all, or {:?}", Need::ALL.map(Need::name));
+        if name == "all" || name == need.name() {
+            return true;
+        }
+    }
+    false
+}
+
+/// Counts the test of this thread as one that lacks something. The test returns then, or checks the
+/// rest.
+///
+/// # Panics
+/// If `SWEEPHAND_REQUIRE` says that what is missing must be there.
+pub fn skip(need: Need, why: impl Display) {
+    let thread = thread::current();
+    let test = thread.name().unwrap_or("?");
+    let why = why.to_string().replace(['\n', '\t'], " ");
+    let list = env::var(REQUIRE).unwrap_or_default();
+    assert!(!is_required(need, &list), "{REQUIRE}={list}: {} is missing: {why}", need.name());
+    println!("SKIPPED, {} is missing: {why}", need.name());
+    let Some(path) = env::var_os(SKIPS) else { return };
+    let line = format!("{}\t{test}\t{why}\n", need.name());
+    // One write, so that lines of several processes stay whole.
+    let written = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(line.as_bytes()));
+    written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_names_what_must_be_there() {
+        assert!(is_required(Need::Root, "all") && is_required(Need::Root, "swap, root"));
+        assert!(!is_required(Need::Root, "") && !is_required(Need::Root, "swap,traces"));
+    }
+
+    #[test]
+    #[should_panic(expected = "there is no rot")]
+    fn a_name_that_does_not_exist_is_refused() {
+        is_required(Need::Root, "rot");
+    }
+}

@@ -1,0 +1,190 @@
+//! The test commands: `cargo quick` and `cargo full` (see `.cargo/config.toml`).
+//!
+//! They run `cargo test`, pass on what it prints and its exit status, and say at the end how many
+//! tests ran and which were skipped.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+use sweephand_checks::{Need, SKIPS};
+
+/// The Debian packages that the full suite needs: a line each, with a shell command that succeeds
+/// if it is there.
+const PACKAGES: &str = include_str!("../../.ci/packages");
+
+/// What `cargo quick` runs: the core, without live paging, other programs or traces of others.
+/// With the profile of the README's first command, most of it has been built by then.
+const QUICK: [&[&str]; 2] = [
+    &[
+        "--release",
+        "-p",
+        "sweephand-policy",
+        "-p",
+        "sweephand-trace",
+        "-p",
+        "sweephand-sim",
+        "-p",
+        "sweephand-machine",
+        "-p",
+        "sweephand-agent",
+    ],
+    &["--release", "-p", "sweephand", "--lib", "--test", "command", "--test", "import"],
+];
+/// Seeds of the agent's simulation in `cargo quick`.
+const QUICK_SEEDS: &str = "300";
+
+fn main() -> ExitCode {
+    let mut words = env::args().skip(1);
+    let which = words.next().unwrap_or_default();
+    let more: Vec<String> = words.collect();
+    let runs: Vec<Vec<&str>> = match which.as_str() {
+        "quick" => QUICK.iter().map(|run| run.to_vec()).collect(),
+        "full" => vec![vec!["--workspace", "--no-fail-fast"]],
+        _ => {
+            eprintln!("write quick or full, and perhaps options of cargo test");
+            return ExitCode::from(2);
+        }
+    };
+    if which == "full" {
+        tell_missing_packages();
+    }
+    let skips = Path::new("target/skips.txt");
+    let _ = fs::create_dir_all("target");
+    let _ = fs::remove_file(skips);
+    let start = Instant::now();
+    let mut counts = Counts::default();
+    let mut is_good = true;
+    for run in &runs {
+        let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+        command.arg("test").args(run).args(&more);
+        command.env(SKIPS, env::current_dir().unwrap_or_default().join(skips));
+        if which == "quick" {
+            command.env("SWEEPHAND_SEEDS", env::var("SWEEPHAND_SEEDS").unwrap_or(QUICK_SEEDS.into()));
+        }
+        is_good &= pass_on(&mut command, &mut counts);
+    }
+    let skipped = fs::read_to_string(skips).unwrap_or_default();
+    println!("{}; {}", counts.in_words(start.elapsed().as_secs()), skips_in_words(&skipped));
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What cargo's test programs have reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Counts {
+    /// Adds a line that begins with `test result:`.
+    fn add(&mut self, line: &str) {
+        let Some(result) = line.strip_prefix("test result: ") else { return };
+        let count = |what: &str| -> u64 {
+            let before = result.split(what).next().filter(|before| before.len() < result.len());
+            before.and_then(|before| before.split_whitespace().next_back()?.parse().ok()).unwrap_or(0)
+        };
+        self.passed += count(" passed");
+        self.failed += count(" failed");
+        self.ignored += count(" ignored");
+    }
+
+    fn in_words(self, seconds: u64) -> String {
+        format!(
+            "{} tests passed, {} failed, {} ignored in {seconds} s",
+            self.passed, self.failed, self.ignored
+        )
+    }
+}
+
+/// Runs a command, prints what it prints, and counts. Returns whether it succeeded.
+fn pass_on(command: &mut Command, counts: &mut Counts) -> bool {
+    let mut child = match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("cargo cannot be started: {error}");
+            return false;
+        }
+    };
+    let mut out = io::stdout().lock();
+    for line in BufReader::new(child.stdout.take().expect("piped")).split(b'\n') {
+        let Ok(line) = line else { break };
+        counts.add(&String::from_utf8_lossy(&line));
+        // Who does not read on still wants the tests to end.
+        let _ = out.write_all(&line).and_then(|()| out.write_all(b"\n"));
+    }
+    child.wait().is_ok_and(|status| status.success())
+}
+
+/// Which tests were skipped, by what they lacked.
+fn skips_in_words(skipped: &str) -> String {
+    let mut tests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for line in skipped.lines() {
+        let mut parts = line.split('\t');
+        if let (Some(need), Some(test)) = (parts.next(), parts.next()) {
+            tests.entry(need).or_default().insert(test);
+        }
+    }
+    let all: BTreeSet<&str> = tests.values().flatten().copied().collect();
+    if all.is_empty() {
+        return "none skipped".to_string();
+    }
+    let by_need = Need::ALL.iter().filter_map(|need| Some((need.name(), tests.get(need.name())?.len())));
+    let by_need: Vec<String> = by_need.map(|(need, count)| format!("{count} need {need}")).collect();
+    format!("{} skipped: {} (target/skips.txt says why)", all.len(), by_need.join(", "))
+}
+
+/// Says in the first line which packages are missing.
+fn tell_missing_packages() {
+    let missing: Vec<&str> = PACKAGES
+        .lines()
+        .filter_map(|line| line.split_once(char::is_whitespace))
+        .filter(|(name, _)| !name.starts_with('#'))
+        .filter(|(_, test)| {
+            let status =
+                Command::new("sh").args(["-c", test]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            !status.is_ok_and(|status| status.success())
+        })
+        .map(|(name, _)| name)
+        .collect();
+    if !missing.is_empty() {
+        println!("missing, so that some tests will be skipped: apt-get install {}", missing.join(" "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_added_up() {
+        let mut counts = Counts::default();
+        counts.add(
+            "test result: ok. 13 passed; 0 failed; 1 ignored; 0 measured; 5 filtered out; finished in 2.01s",
+        );
+        counts.add("test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out");
+        counts.add("test a_result ... ok");
+        assert_eq!(counts, Counts { passed: 15, failed: 3, ignored: 1 });
+    }
+
+    #[test]
+    fn a_test_counts_once_for_each_need() {
+        let skipped = "root\tone\twhy\nroot\tone\twhy\nroot\ttwo\twhy\ntraces\ttwo\twhy\n";
+        assert_eq!(
+            skips_in_words(skipped),
+            "2 skipped: 2 need root, 1 need traces (target/skips.txt says why)"
+        );
+        assert_eq!(skips_in_words(""), "none skipped");
+    }
+
+    #[test]
+    fn every_package_has_a_test() {
+        for line in PACKAGES.lines().filter(|line| !line.starts_with('#')) {
+            assert!(line.split_whitespace().count() > 1, "{line}");
+        }
+    }
+}
