@@ -89,8 +89,24 @@ pub fn skip(need: Need, why: impl Display) {
     let list = env::var(REQUIRE).unwrap_or_default();
     assert!(!is_required(need, &list), "{REQUIRE}={list}: {} is missing: {why}", need.name());
     println!("SKIPPED, {} is missing: {why}", need.name());
+    count(need.name(), test, &why);
+}
+
+/// What stands for a need in the file of [`repeated`] tests.
+pub const REPEATED: &str = "repeated";
+
+/// Counts the test of this thread as one that tries again, for a cause outside of what it tests.
+/// Whoever calls this says how often at most.
+pub fn repeated(cause: impl Display) {
+    let cause = cause.to_string().replace(['\n', '\t'], " ");
+    println!("REPEATED: {cause}");
+    count(REPEATED, thread::current().name().unwrap_or("?"), &cause);
+}
+
+/// Adds a line to the file that counts tests, if there is one.
+fn count(what: &str, test: &str, why: &str) {
     let Some(path) = env::var_os(SKIPS) else { return };
-    let line = format!("{}\t{test}\t{why}\n", need.name());
+    let line = format!("{what}\t{test}\t{why}\n");
     // One write, so that lines of several processes stay whole.
     let written = OpenOptions::new()
         .create(true)

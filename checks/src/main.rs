@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
-use sweephand_checks::{Need, SKIPS};
+use sweephand_checks::{Need, REPEATED, SKIPS};
 
 /// The Debian packages that the full suite needs: a line each, with a shell command that succeeds
 /// if it is there.
@@ -120,7 +120,7 @@ fn pass_on(command: &mut Command, counts: &mut Counts) -> bool {
     child.wait().is_ok_and(|status| status.success())
 }
 
-/// Which tests were skipped, by what they lacked.
+/// Which tests were skipped, by what they lacked, and how many tried again.
 fn skips_in_words(skipped: &str) -> String {
     let mut tests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for line in skipped.lines() {
@@ -129,13 +129,17 @@ fn skips_in_words(skipped: &str) -> String {
             tests.entry(need).or_default().insert(test);
         }
     }
+    let repeated = match tests.remove(REPEATED) {
+        None => String::new(),
+        Some(tests) => format!("; {} tried again (target/skips.txt says why)", tests.len()),
+    };
     let all: BTreeSet<&str> = tests.values().flatten().copied().collect();
     if all.is_empty() {
-        return "none skipped".to_string();
+        return format!("none skipped{repeated}");
     }
     let by_need = Need::ALL.iter().filter_map(|need| Some((need.name(), tests.get(need.name())?.len())));
     let by_need: Vec<String> = by_need.map(|(need, count)| format!("{count} need {need}")).collect();
-    format!("{} skipped: {} (target/skips.txt says why)", all.len(), by_need.join(", "))
+    format!("{} skipped: {} (target/skips.txt says why){repeated}", all.len(), by_need.join(", "))
 }
 
 /// Says in the first line which packages are missing.
@@ -179,6 +183,10 @@ mod tests {
             "2 skipped: 2 need root, 1 need traces (target/skips.txt says why)"
         );
         assert_eq!(skips_in_words(""), "none skipped");
+        assert_eq!(
+            skips_in_words("repeated\tone\twhy\n"),
+            "none skipped; 1 tried again (target/skips.txt says why)"
+        );
     }
 
     #[test]

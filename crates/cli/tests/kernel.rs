@@ -15,18 +15,17 @@ use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use sweephand_checks::{Need, skip};
+use sweephand_checks::{Need, repeated, skip};
 
 fn statistics(options: &[&str], command: &[&str]) -> serde_json::Value {
     let path = workshop().join(format!("{}.{:?}.json", options.join(""), std::thread::current().id()));
     let attempt = || output(run(options).arg("--stats").arg(&path).arg("--").args(command));
     let mut output = attempt();
     // Now and then the kernel takes a cgroup to be full while all that it could swap out is just
-    // being written.
-    let mut kills = 0;
-    while options.contains(&"--kernel") && text(&output.stderr).contains("the kernel ended it") && kills < 4 {
+    // being written. Once is enough: 25 runs on a busy machine had none.
+    if options.contains(&"--kernel") && text(&output.stderr).contains("the kernel ended it") {
+        repeated("the kernel took a cgroup to be full");
         output = attempt();
-        kills += 1;
     }
     assert!(output.status.success(), "{options:?}: {}", text(&output.stderr));
     assert_eq!(text(&output.stderr), "");
