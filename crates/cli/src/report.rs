@@ -2,6 +2,7 @@
 
 use crate::progress;
 use crate::record;
+use crate::talk::say;
 use crate::time::TimeOptions;
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
@@ -9,7 +10,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use sweephand_advice::{DeviceSeconds, POLICIES, SIZES, Study, check, sizes};
 use sweephand_output::{Output, named_by};
 use sweephand_policy::registry::Spec;
@@ -25,9 +26,13 @@ pub(crate) struct Args {
     traces: Vec<PathBuf>,
     #[command(flatten)]
     options: Options,
-    /// Page to write; - is standard output
+    /// Page to write; - is standard output [default: the trace's name with .html, in this
+    /// directory; report.html for several traces]
     #[arg(short, long, value_name = "FILE.html")]
-    output: PathBuf,
+    output: Option<PathBuf>,
+    /// Open the page in the browser (xdg-open)
+    #[arg(long)]
+    open: bool,
     /// Also write the faults at the size of the page's tables by call stack, for flame graphs
     #[arg(long, value_name = "FILE", visible_alias = "folded")]
     stacks: Option<PathBuf>,
@@ -97,13 +102,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     in_use.extend(args.traces.iter().map(PathBuf::as_path));
     let device_files: Vec<_> = args.device.iter().filter_map(|name| Device::file_of(name)).collect();
     in_use.extend(device_files.iter().map(PathBuf::as_path));
-    let mut out = Output::create(&args.output, &in_use)?;
-    in_use.push(&args.output);
+    let (output, is_named) = match &args.output {
+        Some(output) => (output.clone(), true),
+        None => (default_output(&args.traces, &args.command)?, false),
+    };
+    if args.open && output == Path::new("-") {
+        bail!("--open: needs a file; leave -o - out");
+    }
+    let mut out = Output::create(&output, &in_use)?;
+    in_use.push(&output);
     let stacks = args.stacks.as_deref().map(|path| Output::create(path, &in_use)).transpose()?;
     let (traces, status) = if args.command.is_empty() {
         (args.traces, ExitCode::SUCCESS)
     } else {
-        let (path, status) = record::program(args.command, stdout_beside(Some(&args.output))?)?;
+        let (path, status) = record::program(args.command, stdout_beside(Some(&output))?)?;
         (vec![path], status)
     };
     let mut studies = Vec::new();
@@ -123,8 +135,44 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let page = HtmlReport::new(studies, args.options.policy, args.options.memory).render();
     out.write_all(page.as_bytes()).context("the report cannot be written")?;
     out.commit()?;
+    if !is_named {
+        say!("{}", output.display());
+    }
+    if args.open {
+        open_in_browser(&output)?;
+    }
     // What is recorded passes on its program's status, as with `record`.
     Ok(status)
+}
+
+/// What the page is called if nobody says so.
+fn default_output(traces: &[PathBuf], command: &[OsString]) -> anyhow::Result<PathBuf> {
+    let of = match (traces, command) {
+        ([trace], _) if trace == Path::new("-") => bail!("-: name the page, as in -o report.html"),
+        ([trace], _) => trace,
+        ([], [program, ..]) => Path::new(program),
+        _ => Path::new("report"),
+    };
+    // Compressed traces have two endings.
+    let mut name = PathBuf::from(of.file_name().context("the trace has no name")?);
+    if [".gz", ".xz", ".zst", ".bz2", ".lz4"]
+        .iter()
+        .any(|ending| name.as_os_str().as_encoded_bytes().ends_with(ending.as_bytes()))
+    {
+        name.set_extension("");
+    }
+    Ok(name.with_extension("html"))
+}
+
+/// Shows a page in the user's browser.
+fn open_in_browser(page: &Path) -> anyhow::Result<()> {
+    let status = Command::new("xdg-open").arg(page).stdin(Stdio::null()).status();
+    let failed = match status {
+        Ok(status) if status.success() => return Ok(()),
+        Ok(status) => format!("xdg-open: {status}"),
+        Err(error) => format!("xdg-open: {error}"),
+    };
+    bail!("--open: {failed}; the page is in {}", page.display())
 }
 
 /// Predicted seconds on each of the devices.

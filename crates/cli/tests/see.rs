@@ -81,10 +81,11 @@ fn a_report_is_one_page_that_needs_nothing_else() {
     assert!(page.len() < 500_000, "{} bytes", page.len());
     // Four variants of the chart with a line a policy, which are the columns of the table, and two
     // of the series over time, with a line for each policy whose faults are told apart by object.
-    assert_eq!(page.matches("<polyline").count(), 4 * 8 + 2 * 3);
+    assert_eq!(page.matches("data-name=").count(), 4 * 8 + 2 * 3);
     assert_eq!(page.matches("class=\"value\"").count(), 4 * 8);
     for policy in "opt lru clock car clock-pro-strict lirs mglru sieve".split(' ') {
-        assert!(page.contains(&format!("<th scope=\"col\">{policy}</th>")), "{policy}");
+        let heading = format!("<th scope=\"col\"><a href=\"#policy-{policy}\">{policy}</a></th>");
+        assert!(page.contains(&heading) && page.contains(&format!("id=\"policy-{policy}\"")), "{policy}");
     }
     assert!(page.contains("malloc at 0x100000") && page.contains("no object: stack, globals, small blocks"));
     // Two layers of the whole, two of the object.

@@ -12,9 +12,10 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// From 0, or another value, to a round one at or above `high`.
+    /// From 0 to `high`.
     pub(crate) fn linear(high: f64, from: f64, to: f64) -> Self {
-        Self { logarithmic: false, low: 0.0, high: high.max(1.0), from, to }
+        let high = if high > 0.0 { high } else { 1.0 };
+        Self { logarithmic: false, low: 0.0, high, from, to }
     }
 
     /// From the 1, 2 or 5 times a power of ten below `low` to that above `high`. Both are at
@@ -75,14 +76,16 @@ fn step(least: f64) -> f64 {
     steps(least).find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(least)
 }
 
-/// A count in few letters: `0`, `500`, `20k`, `1.5M`.
+/// A count in few letters: `0`, `0.05`, `500`, `20k`, `1.5M`.
 pub(crate) fn short(count: f64) -> String {
     let (value, unit) = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")]
         .into_iter()
         .find(|(unit, _)| count >= *unit)
         .map_or((count, ""), |(unit, name)| (count / unit, name));
-    let text = format!("{value:.1}");
-    format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text))
+    // A share of a percent needs another digit.
+    let decimals = if count < 1.0 { 3 } else { 1 };
+    let text = format!("{value:.decimals$}");
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 #[cfg(test)]
@@ -99,6 +102,8 @@ mod tests {
         let axis = Axis::logarithmic(20_451.0, 1_071_190.0, 300.0, 0.0);
         assert_eq!(axis.ticks(5).map_short(), ["20k", "50k", "100k", "200k", "500k", "1M", "2M"]);
         assert_eq!((axis.place(20_000.0), axis.place(2e6)), (300.0, 0.0));
+        let axis = Axis::linear(0.083, 300.0, 0.0).rounded(5);
+        assert_eq!(axis.ticks(5).map_short(), ["0", "0.02", "0.04", "0.06", "0.08", "0.1"]);
         let axis = Axis::logarithmic(1.0, 3e9, 300.0, 0.0);
         assert_eq!(axis.ticks(5).map_short()[..3], ["1", "10", "100"]);
     }

@@ -101,9 +101,9 @@ impl FaultChart<'_> {
                 (0..curve.faults.len()).map(|size| (at(size), y.place(curve.faults[size] as f64))).collect()
             })
             .collect();
-        for (index, line) in lines.iter().enumerate() {
-            canvas.curve(line, self.stroke(index), &format!(r#"data-line="{index}""#));
-        }
+        let looks: Vec<_> =
+            (0..lines.len()).map(|line| (self.stroke(line), curves.curves[line].policy.as_str())).collect();
+        canvas.curves(&lines, &looks);
         for (index, line) in lines.iter().enumerate() {
             let places: Vec<_> = line.iter().map(|(_, y)| format!("{y:.1}")).collect();
             let attributes = format!(r#"class="dot" data-line="{index}" data-y="{}""#, places.join(" "));
@@ -204,7 +204,14 @@ impl FaultChart<'_> {
         let row = |canvas: &mut Canvas, line: usize, (x, y): (f64, f64), width: f64| {
             let curve = &curves.curves[line];
             canvas.swatch((x, y - 4.0), self.stroke(line));
-            canvas.text((x + SWATCH, y), letters, Anchor::Start, TEXT, &curve.policy, "");
+            canvas.text(
+                (x + SWATCH, y),
+                letters,
+                Anchor::Start,
+                TEXT,
+                &curve.policy,
+                &format!(r#"data-line="{line}""#),
+            );
             let value = grouped(curve.faults[selected]);
             let attributes = format!(r#"class="value" data-line="{line}""#);
             canvas.text((x + width, y), letters, Anchor::End, TEXT, &value, &attributes);
@@ -292,7 +299,10 @@ pub(crate) fn table(study: &CurveStudy) -> String {
     let head: String = curves
         .curves
         .iter()
-        .map(|curve| format!(r#"<th scope="col">{}</th>"#, escaped(&curve.policy)))
+        .map(|curve| {
+            let name = short_policy(&curve.policy);
+            format!(r##"<th scope="col"><a href="#policy-{name}">{}</a></th>"##, escaped(&curve.policy))
+        })
         .collect();
     let row = |size: usize| {
         let pages = curves.memory_pages[size];

@@ -3,6 +3,7 @@
 //! The file is complete: it loads nothing from the network or from other files. Its only script
 //! shows the values under the pointer.
 
+use crate::axis::short;
 use crate::distance_chart::{self, DistanceChart};
 use crate::fault_chart::{self, FaultChart, Frame, heading};
 use crate::ink::{Medium, colours};
@@ -17,7 +18,7 @@ use sweephand_advice::{
     DeviceSeconds, Flame, Leaders, LeadersAtSize, OverTime, SLACK, Sentences, StudiedLine, StudiedObject,
     StudiedPlace, Study, WORTH_IT, percent,
 };
-use sweephand_results::{bytes, grouped};
+use sweephand_results::{PolicyListing, bytes, grouped};
 use sweephand_trace::objects::Object;
 use sweephand_trace::picture::Picture;
 
@@ -72,6 +73,8 @@ struct Section {
     last_size: usize,
     memory: String,
     records: String,
+    /// Instructions at each quarter of the records, from 0 on, if the trace counts them.
+    instructions: Vec<String>,
     map: Map,
     parts: Vec<Map>,
     /// Faults by line and by the place that made the object, if these are known, and by object.
@@ -159,11 +162,11 @@ struct FlameBox {
 /// A row as text.
 #[derive(Default, Serialize)]
 struct FaultRow {
-    name: String,
+    name: Name,
     size: String,
     pages: String,
     /// The last column.
-    last: String,
+    last: Name,
     faults: Vec<String>,
     gain: String,
     /// The length of the bar that shows the gain, in percent of the longest bar.
@@ -199,6 +202,7 @@ impl HtmlReport {
             version => self.version.clone(),
             policies => self.policies.clone(),
             sizes => self.sizes.clone(),
+            policy_terms => policy_terms(&self.studies),
             slack => percent(SLACK),
             worth_it => percent(WORTH_IT),
         });
@@ -277,6 +281,7 @@ fn section(study: &Study) -> Section {
         last_size: curves.curves.memory_pages.len() - 1,
         memory,
         records: grouped(trace.records),
+        instructions: quarters(study),
         map: map(String::new(), &study.picture),
         parts: with_pictures.into_iter().map(part).collect(),
         tables: fault_tables(study),
@@ -301,10 +306,17 @@ fn section(study: &Study) -> Section {
 fn over_time(study: &Study) -> HashMap<&'static str, String> {
     let OverTime { windows, miss_ratios, .. } = &study.over_time;
     let has_times = windows.iter().all(|window| window.start_ms.is_some());
-    let starts = windows.iter().map(|window| match window.start_ms {
-        Some(start) if has_times => start as f64 / 1000.0,
+    let has_instructions = windows.iter().all(|window| window.instructions.is_some());
+    let starts = windows.iter().map(|window| match (window.start_ms, window.instructions) {
+        (Some(start), _) if has_times => start as f64 / 1000.0,
+        (_, Some(instructions)) if has_instructions => instructions as f64,
         _ => window.references as f64,
     });
+    let along = match (has_times, has_instructions) {
+        (true, _) => "seconds",
+        (_, true) => "instructions",
+        _ => "references",
+    };
     let line = |(policy, ratios): &(String, Vec<f64>)| ChartLine {
         name: policy.clone(),
         points: starts.clone().zip(ratios).map(|(start, ratio)| (start, 100.0 * ratio)).collect(),
@@ -312,13 +324,69 @@ fn over_time(study: &Study) -> HashMap<&'static str, String> {
     };
     let chart = LineChart {
         name: format!("miss ratio over time, {}", study.curves.name),
-        x: if has_times { "seconds" } else { "references" }.to_string(),
+        x: along.to_string(),
         y: "faults, % of the references".to_string(),
         logarithmic: false,
         lines: miss_ratios.iter().map(line).collect(),
     };
     let draw = |frame| lines(&chart, frame, Medium::Html);
     HashMap::from([("wide", draw(Frame::WIDE)), ("narrow", draw(Frame::NARROW))])
+}
+
+/// Instructions at each quarter of the trace's records; none if they are not counted.
+fn quarters(study: &Study) -> Vec<String> {
+    const QUARTERS: u64 = 4;
+    let trace = &study.curves.trace;
+    let windows = study.over_time.windows.iter();
+    let known = windows.map(|window| window.instructions.map(|instructions| (window.record, instructions)));
+    let end = trace.instructions.map(|all| (trace.records, all));
+    let Some(points) = known.chain([end]).collect::<Option<Vec<_>>>() else { return Vec::new() };
+    let at = |record: u64| {
+        let after = points.partition_point(|(from, _)| *from < record);
+        let (to, from) = (points[after.min(points.len() - 1)], points[after.saturating_sub(1)]);
+        let share = (record.saturating_sub(from.0)) as f64 / to.0.saturating_sub(from.0).max(1) as f64;
+        from.1 as f64 + share.min(1.0) * to.1.saturating_sub(from.1) as f64
+    };
+    (0..=QUARTERS).map(|quarter| short(at(trace.records * quarter / QUARTERS).round())).collect()
+}
+
+/// The policies of all studies, with what they are, for the page's end.
+fn policy_terms(studies: &[Study]) -> Vec<(String, String)> {
+    let curves = studies.iter().flat_map(|study| &study.curves.curves.curves);
+    let mut names: Vec<&str> =
+        curves.map(|curve| curve.policy.split(':').next().unwrap_or_default()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let described = |name: &&str| {
+        let listing = PolicyListing::of_names(name).ok()?.into_iter().next()?.to_json();
+        let text = |key: &str| listing[key].as_str().unwrap_or_default().to_owned();
+        Some(format!("{}. {}", text("summary").trim_end_matches('.'), text("paper")))
+    };
+    names.iter().map(|name| ((*name).to_owned(), described(name).unwrap_or_default())).collect()
+}
+
+/// A name, and how a long one is shown until it is asked for.
+#[derive(Default, Serialize)]
+struct Name {
+    whole: String,
+    /// Empty if the whole is short.
+    folded: String,
+}
+
+impl From<String> for Name {
+    fn from(whole: String) -> Self {
+        /// Characters that are shown in full, and those of a longer name at its ends.
+        const MOST: usize = 72;
+        const FIRST: usize = 40;
+        const LAST: usize = 28;
+        let letters: Vec<char> = whole.chars().collect();
+        let ends = |from: usize, to: usize| letters[from..to].iter().collect::<String>();
+        let folded = match letters.len() {
+            0..=MOST => String::new(),
+            length => format!("{}…{}", ends(0, FIRST), ends(length - LAST, length)),
+        };
+        Self { whole, folded }
+    }
 }
 
 fn leaders_table(leaders: &Leaders, page_bytes: u64) -> LeadersTable {
@@ -538,11 +606,11 @@ fn fault_table(study: &Study, what: &'static str, last: &'static str, mut all: V
         FaultRow {
             size: if row.length_bytes > 0 { bytes(row.length_bytes) } else { String::new() },
             pages: grouped(row.pages),
-            last: row.last,
+            last: row.last.into(),
             faults: row.faults.into_iter().map(grouped).collect(),
             gain: format!("{sign}{}", grouped(saved.unsigned_abs())),
             bar: format!("{:.0}", 100.0 * saved.max(0) as f64 / most),
-            name: row.name,
+            name: row.name.into(),
             is_more: at >= FIRST_ROWS,
             is_sum: sums_up && at == last_row,
         }

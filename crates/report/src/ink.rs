@@ -64,6 +64,16 @@ impl Stroke {
         Self { colour: LINES[line % LINES.len()], dash: DASHES[line / LINES.len() % DASHES.len()] }
     }
 
+    /// The same with gaps, for a stretch that so many lines share which are drawn before: they are
+    /// seen through the gaps.
+    pub(crate) fn over(self, lines: usize) -> Self {
+        const GAPS: [&str; 3] = ["8 8", "4 12", "2 14"];
+        if lines == 0 || !self.dash.is_empty() {
+            return self;
+        }
+        Self { dash: GAPS[(lines - 1).min(GAPS.len() - 1)], ..self }
+    }
+
     /// Its colour, for areas.
     pub(crate) fn colour(self) -> Colour {
         self.colour
@@ -132,6 +142,23 @@ impl Canvas {
             r#"<polyline points="{}" style="stroke:{style}" fill="none" stroke-width="1.8" stroke-linejoin="round" {dash} {attributes}/>"#,
             path.join(" ")
         ));
+    }
+
+    /// The lines of a chart. In a page they have numbers and names, and where several coincide,
+    /// each can be seen.
+    pub(crate) fn curves(&mut self, lines: &[Vec<(f64, f64)>], looks: &[(Stroke, &str)]) {
+        for (index, (line, (stroke, name))) in lines.iter().zip(looks).enumerate() {
+            let number = format!(r#"data-line="{index}""#);
+            if self.medium != Medium::Html {
+                self.curve(line, *stroke, &number);
+                continue;
+            }
+            let mut named = format!(r#"{number} data-name="{}""#, escaped(name));
+            for (stretch, shared) in stretches(line, &lines[..index]) {
+                self.curve(stretch, stroke.over(shared), &named);
+                named.clone_from(&number);
+            }
+        }
     }
 
     pub(crate) fn dot(&mut self, (x, y): (f64, f64), radius: f64, stroke: Stroke, attributes: &str) {
@@ -212,6 +239,25 @@ pub(crate) const MARGIN: f64 = 14.0;
 
 /// The letters of whatever system there is, and their like.
 pub(crate) const FONTS: &str = "system-ui, 'Segoe UI', Roboto, Inter, 'Helvetica Neue', Arial, sans-serif";
+
+/// The stretches of a line, each with the number of other lines that it shares with all of its
+/// points.
+fn stretches<'a>(line: &'a [(f64, f64)], others: &[Vec<(f64, f64)>]) -> Vec<(&'a [(f64, f64)], usize)> {
+    /// Lines as near as this look like one.
+    const NEAR: f64 = 1.5;
+    let shares = |other: &&Vec<(f64, f64)>, at: usize| {
+        other.len() == line.len() && (at..at + 2).all(|at| (other[at].1 - line[at].1).abs() < NEAR)
+    };
+    let shared = |at: usize| others.iter().filter(|other| shares(other, at)).count();
+    let steps: Vec<usize> = (0..line.len().saturating_sub(1)).map(shared).collect();
+    let mut found = Vec::new();
+    let mut from = 0;
+    for run in steps.chunk_by(|a, b| a == b) {
+        found.push((&line[from..=from + run.len()], run[0]));
+        from += run.len();
+    }
+    if found.is_empty() { vec![(line, 0)] } else { found }
+}
 
 fn dash(stroke: Stroke) -> String {
     if stroke.dash.is_empty() { String::new() } else { format!(r#"stroke-dasharray="{}""#, stroke.dash) }
@@ -355,6 +401,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn stretches_that_lines_share_have_gaps() {
+        let line = |heights: [f64; 4]| -> Vec<(f64, f64)> {
+            heights.iter().enumerate().map(|(at, height)| (at as f64, *height)).collect()
+        };
+        let [first, second, third] =
+            [[9.0, 5.0, 5.0, 1.0], [8.0, 5.0, 5.0, 1.0], [0.0, 5.0, 5.0, 9.0]].map(line);
+        let found = |line: &[(f64, f64)], others: &[Vec<(f64, f64)>]| -> Vec<(usize, usize)> {
+            stretches(line, others).into_iter().map(|(points, shared)| (points.len(), shared)).collect()
+        };
+        assert_eq!(found(&first, &[]), [(4, 0)]);
+        assert_eq!(found(&second, std::slice::from_ref(&first)), [(4, 1)]);
+        assert_eq!(found(&third, &[first, second]), [(2, 0), (2, 2), (2, 0)]);
+        assert_eq!(found(&third[..1], &[]), [(1, 0)]);
     }
 
     #[test]

@@ -45,7 +45,9 @@ pub(crate) fn lines(chart: &LineChart, frame: Frame, medium: Medium) -> String {
     let every = || chart.lines.iter().flat_map(|line| line.points.iter().chain(&line.published));
     let least_x = every().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
     let most_x = every().map(|(x, _)| *x).fold(0.0, f64::max);
-    let most_y = every().map(|(_, y)| *y).fold(0.0, f64::max);
+    // In a page small numbers fill the height, too.
+    let least_top = if medium == Medium::Html { 0.0 } else { 1.0 };
+    let most_y = every().map(|(_, y)| *y).fold(least_top, f64::max);
     let y = Axis::linear(most_y, bottom, top).rounded(5);
     let y_ticks: Vec<(f64, String)> =
         y.ticks(5).into_iter().map(|tick| (y.place(tick), short(tick))).collect();
@@ -71,9 +73,14 @@ pub(crate) fn lines(chart: &LineChart, frame: Frame, medium: Medium) -> String {
     canvas.text((right, bottom + 34.0), letters, Anchor::End, MUTED, &chart.x, "");
     canvas.text((0.0, 13.0), letters, Anchor::Start, MUTED, &chart.y, "");
     let mut published = false;
+    let placed: Vec<Vec<_>> =
+        chart.lines.iter().map(|line| line.points.iter().map(place).collect()).collect();
+    let names = chart.lines.iter().enumerate();
+    let looks: Vec<_> =
+        names.map(|(index, line)| (Stroke::of_line(index, false), line.name.as_str())).collect();
+    canvas.curves(&placed, &looks);
     for (index, line) in chart.lines.iter().enumerate() {
         let stroke = Stroke::of_line(index, false);
-        canvas.curve(&line.points.iter().map(place).collect::<Vec<_>>(), stroke, "");
         let dots = if line.points.len() <= MOST_DOTS { &line.points[..] } else { &[] };
         dots.iter().for_each(|point| canvas.dot(place(point), 2.6, stroke, ""));
         for point in &line.published {

@@ -3,7 +3,7 @@
 use crate::warmup::{Span, first_record_after};
 use std::path::PathBuf;
 use std::str::FromStr;
-use sweephand_trace::{Error, Trace, VirtualTime};
+use sweephand_trace::{Error, Event, Trace, VirtualTime};
 
 /// How long windows are: `100` windows of as many references each, or `1h` of the time that the
 /// trace has from its log.
@@ -55,6 +55,9 @@ pub struct WindowStart {
     /// Milliseconds from the first reference of the trace to the beginning of the window; of
     /// windows of as many references, to its first reference. `None` if the trace has no times.
     pub start_ms: Option<u64>,
+    /// Instructions of the program before it: right at the trace's marks, an estimate between.
+    /// `None` if the trace does not count them.
+    pub instructions: Option<u64>,
 }
 
 impl FromStr for Windows {
@@ -98,10 +101,13 @@ impl Windows {
                     let is_new = windows.last().is_none_or(|last| last.record < record);
                     if is_new && record < records {
                         let references = time.before(record);
-                        windows.push(WindowStart { number: window + 1, record, references, start_ms: None });
+                        let (start_ms, instructions) = (None, None);
+                        let number = window + 1;
+                        windows.push(WindowStart { number, record, references, start_ms, instructions });
                     }
                 }
                 add_times(trace, &mut windows)?;
+                add_instructions(trace, &mut windows)?;
                 Ok(windows)
             }
             Self::Each(Span { milliseconds }) => {
@@ -114,13 +120,41 @@ impl Windows {
                     let window = now.abs_diff(times.first_ms) / milliseconds;
                     if windows.last().is_none_or(|last| last.number <= window) {
                         let (references, start_ms) = (time.before(record), Some(window * milliseconds));
-                        windows.push(WindowStart { number: window + 1, record, references, start_ms });
+                        let (number, instructions) = (window + 1, None);
+                        windows.push(WindowStart { number, record, references, start_ms, instructions });
                     }
                 })?;
+                add_instructions(trace, &mut windows)?;
                 Ok(windows)
             }
         }
     }
+}
+
+/// Adds how many instructions come before each window, if the trace counts them.
+fn add_instructions(trace: &Trace, windows: &mut [WindowStart]) -> Result<(), Error> {
+    let totals = &trace.header().totals;
+    let Some(all) = totals.instructions else { return Ok(()) };
+    let mut next = 0;
+    let mut last = (0, 0);
+    let mut pass = |mark: (u64, u64)| {
+        let (from, to) = (last, mark);
+        while let Some(window) = windows.get_mut(next).filter(|window| window.record < to.0) {
+            let share = (window.record - from.0) as f64 / (to.0 - from.0) as f64;
+            window.instructions = Some(from.1 + (share * (to.1 - from.1) as f64) as u64);
+            next += 1;
+        }
+        last = mark;
+    };
+    let mut marked = 0u64;
+    trace.for_each_event(&mut |record, event| {
+        if let Event::Mark { instructions, .. } = event {
+            marked = marked.saturating_add(*instructions).min(all);
+            pass((record, marked));
+        }
+    })?;
+    pass((totals.records, all));
+    Ok(())
 }
 
 /// Adds when windows begin, if the trace says so.
@@ -143,7 +177,7 @@ fn add_times(trace: &Trace, windows: &mut [WindowStart]) -> Result<(), Error> {
 mod tests {
     use super::*;
     use std::io::Cursor;
-    use sweephand_trace::{EndTotals, Metadata, Writer};
+    use sweephand_trace::{EndTotals, Metadata, Sink, Writer};
 
     fn trace(times: &[Option<i64>]) -> Trace {
         let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
@@ -152,6 +186,22 @@ mod tests {
             writer.reference(1, false).unwrap();
         }
         Trace::from_bytes(writer.finish(EndTotals::default()).unwrap().0.into_inner()).unwrap()
+    }
+
+    #[test]
+    fn instructions_are_counted_at_marks_and_spread_between_them() {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+        for page in 0..8 {
+            writer.reference(page, false).unwrap();
+            if page == 3 {
+                writer.mark(1000, 4).unwrap();
+            }
+        }
+        let end = EndTotals { instructions: Some(3000), ..EndTotals::default() };
+        let trace = Trace::from_bytes(writer.finish(end).unwrap().0.into_inner()).unwrap();
+        let windows = Windows::Number(4).of(&trace).unwrap();
+        let found: Vec<_> = windows.iter().map(|window| window.instructions.unwrap()).collect();
+        assert_eq!(found, [0, 500, 1000, 2000]);
     }
 
     fn starts(trace: &Trace, windows: &str) -> Vec<(u64, u64, Option<u64>)> {

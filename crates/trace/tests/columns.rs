@@ -445,7 +445,7 @@ fn logs_with_names_are_read_as_their_specifications_say() {
         let columns = KnownLog::named(name).unwrap().columns();
         assert_eq!(imported(&log, columns).unwrap().0, expected, "{name}");
         if name.starts_with("lcs")
-            || ["systor", "cachelib", "cachelib-block", "cachelib-cdn", "pinatrace", "thesios"]
+            || ["systor", "cachelib", "cachelib-block", "cachelib-cdn", "pinatrace", "tectonic", "thesios"]
                 .contains(&name)
         {
             let found = Look::at(&log[..], &ImportOptions::default()).unwrap();

@@ -45,6 +45,70 @@ for (const chart of document.querySelectorAll('.chart.faults')) {
   select(Number(slider.value));
 }
 
+// A button for each line of a chart. While it has the pointer or the focus, the others are faint; a
+// click leaves its line alone, and another brings all back. So does the pointer on the line itself.
+for (const chart of document.querySelectorAll('.chart')) {
+  const lines = new Map([...chart.querySelectorAll('svg [data-name]')].map((line) => [line.dataset.line, line]));
+  if (lines.size < 2) continue;
+  const marks = [...chart.querySelectorAll('svg [data-line]')];
+  const buttons = new Map();
+  let alone = null;
+  const show = (line) => {
+    for (const mark of marks) {
+      mark.classList.toggle('behind', line !== null && mark.dataset.line !== line);
+      mark.classList.toggle('gone', alone !== null && mark.dataset.line !== alone);
+    }
+  };
+  const leave = (line) => {
+    alone = alone === line ? null : line;
+    for (const [name, button] of buttons) button.setAttribute('aria-pressed', name === alone);
+    show(alone);
+  };
+  const keys = document.createElement('div');
+  keys.className = 'keys';
+  keys.setAttribute('role', 'group');
+  keys.setAttribute('aria-label', 'One line alone');
+  for (const [line, curve] of lines) {
+    const button = document.createElement('button');
+    const swatch = document.createElement('span');
+    swatch.style.background = curve.style.stroke;
+    button.type = 'button';
+    button.setAttribute('aria-pressed', false);
+    button.append(swatch, curve.dataset.name);
+    for (const begins of ['pointerenter', 'focus']) button.addEventListener(begins, () => show(line));
+    for (const ends of ['pointerleave', 'blur']) button.addEventListener(ends, () => show(alone));
+    button.addEventListener('click', () => leave(line));
+    buttons.set(line, button);
+    keys.append(button);
+  }
+  chart.querySelector('.wide').before(keys);
+  // The line within reach of the pointer, in units of the drawing.
+  const near = (svg, event) => {
+    const matrix = svg.getScreenCTM();
+    if (!matrix) return null;
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix.inverse());
+    let [line, least] = [null, 8];
+    for (const curve of svg.querySelectorAll('polyline:not(.gone)')) {
+      for (let end = 1; end < curve.points.length; end++) {
+        const [a, b] = [curve.points[end - 1], curve.points[end]];
+        const length = (b.x - a.x) ** 2 + (b.y - a.y) ** 2 || 1;
+        const along = Math.min(1, Math.max(0, ((at.x - a.x) * (b.x - a.x) + (at.y - a.y) * (b.y - a.y)) / length));
+        const away = Math.hypot(at.x - a.x - along * (b.x - a.x), at.y - a.y - along * (b.y - a.y));
+        if (away < least) [line, least] = [curve.dataset.line, away];
+      }
+    }
+    return line;
+  };
+  for (const svg of chart.querySelectorAll('svg')) {
+    svg.addEventListener('pointermove', (event) => show(near(svg, event) ?? alone));
+    svg.addEventListener('pointerleave', () => show(alone));
+    svg.addEventListener('click', (event) => {
+      const line = near(svg, event);
+      if (line !== null || alone !== null) leave(line ?? alone);
+    });
+  }
+}
+
 // A flame graph: a box that is chosen takes the whole width, with what it calls.
 for (const graph of document.querySelectorAll('.flame')) {
   const boxes = [...graph.querySelectorAll('button')].map((box) => ({

@@ -156,6 +156,9 @@ const NAMES: &[(&str, &[&[u8]])] = &[
     ("thesios", &[b"file_offset", b"request_io_size_bytes", b"simulated_latency"]),
 ];
 
+/// Names in a comment before the first row of Baleen's traces.
+const TECTONIC: [&[u8]; 5] = [b"block_id", b"io_offset", b"io_size", b"op_time", b"op_name"];
+
 /// The length of a command to a virtual SCSI disk, where its version is, and the version's higher
 /// byte, by log.
 const VSCSI: [(usize, usize, u8, &str); 2] = [(32, 14, 1, "vscsi-1"), (40, 2, 2, "vscsi-2")];
@@ -191,6 +194,14 @@ impl KnownLog {
         let has = |name: &&[u8]| first_line.split(|byte| *byte == b',').any(|column| column == *name);
         if let Some((name, _)) = NAMES.iter().find(|(_, names)| names.iter().all(has)) {
             return Self::named(name);
+        }
+        let comments = head.split(|byte| *byte == b'\n').take_while(|line| line.starts_with(b"#"));
+        let is_tectonic = |line: &[u8]| {
+            let has = |name: &&[u8]| line[1..].split(u8::is_ascii_whitespace).any(|word| word == *name);
+            TECTONIC.iter().all(has)
+        };
+        if comments.into_iter().any(is_tectonic) {
+            return Self::named("tectonic");
         }
         if is_pinatrace(first_line) {
             return Self::named("pinatrace");
