@@ -74,7 +74,12 @@ static void new_mmap(Addr a, SizeT bytes, Bool r, Bool w, Bool x, ULong debug_in
    map_range(a, bytes);
 }
 
-static void new_brk(Addr a, SizeT bytes, ThreadId tid) { map_range(a, bytes); }
+static void new_brk(Addr a, SizeT bytes, ThreadId tid)
+{
+   map_range(a, bytes);
+   small_arena(a, bytes);
+}
+
 static void die_brk(Addr a, SizeT bytes) { unmap_range(a, bytes); }
 
 static void die_munmap(Addr a, SizeT bytes)
@@ -226,11 +231,12 @@ void syscall_returned(ThreadId tid, UInt number, UWord *args, UInt n, SysRes res
       if (args[3] & VKI_MAP_FIXED)
          object_unmapped(args[0], args[1]);
       if (!(args[3] & MAP_IS_STACK)) /* a thread's stack is no object */
-         object_mapped(tid, sr_Res(result), args[1], BY_MMAP);
+         object_mapped(tid, sr_Res(result), args[1], BY_MMAP,
+                       (args[3] & VKI_MAP_ANONYMOUS) && (args[3] & VKI_MAP_PRIVATE));
       break;
    case __NR_mremap:
       if (object_unmapped(args[0], args[1]))
-         object_mapped(tid, sr_Res(result), args[2], BY_MREMAP);
+         object_mapped(tid, sr_Res(result), args[2], BY_MREMAP, False);
       break;
    default:
       break;

@@ -12,6 +12,11 @@
  * An mmap is an object when the program makes it itself: not inside an allocator call (then the
  * allocator's result is the object), not by the dynamic linker, and not for a stack. An object that
  * loses a part (munmap, or MAP_FIXED over it) is freed, and what remains is allocated anew.
+ *
+ * Smaller allocations are no objects, and share pages. Of them, one in some 1 KiB is told with its
+ * place, and when it goes (small.c). CPython's allocator counts as an allocator for that, so what
+ * it maps is no object either. Optimised builds have copies of it inside other functions, which are
+ * not seen; what those map is recognised by its size.
  */
 #include "recorder.h"
 
@@ -24,6 +29,8 @@
 /* How a function of the malloc family takes its arguments. */
 typedef enum { NONE, MALLOC, CALLOC, REALLOC, MEMALIGN, POSIX_MEMALIGN, VALLOC, FREE } Function;
 
+enum { PYTHON_ARENA = 1 << 20 }; /* of CPython's allocator, from 3.10 on */
+
 /* A thread's outermost allocator call. */
 typedef struct {
    Addr sp;         /* the stack pointer after the return; 0: no call */
@@ -32,12 +39,12 @@ typedef struct {
    ULong bytes;     /* asked for */
    Addr old;        /* realloc: the block that goes */
    Addr result_at;  /* posix_memalign: where the result is put */
-   UInt made; /* the place, if so much is asked for that it becomes an object */
+   UInt made; /* the place, if it becomes an object or is a sample of the small ones */
 } Call;
 
 typedef struct {
    VgHashNode node; /* by address */
-   SizeT bytes;
+   SizeT bytes;     /* fewer than an object's: a small one that is told */
    UInt made; /* the place, 0 if that is not wanted */
 } HeapObject;
 
@@ -52,6 +59,7 @@ static ULong live_bytes;    /* of all objects */
 static VgHashTable *heap;   /* from the malloc family */
 static OSet *mapped;        /* from mmap and mremap: disjoint */
 static Call *calls;         /* by thread */
+static Bool python_allocates; /* CPython's allocator is there */
 static Addr awaited_sp;     /* the running thread's calls[].sp, for instrumented code */
 
 /* ---------------------------------------------------------------- the objects */
@@ -78,7 +86,10 @@ static void heap_remove(Addr start)
 {
    HeapObject *o = VG_(HT_remove)(heap, start);
    if (o) {
-      object_remove(start, o->bytes);
+      if (o->bytes < min_object)
+         small_remove(start);
+      else
+         object_remove(start, o->bytes);
       VG_(free)(o);
    }
 }
@@ -104,16 +115,21 @@ static void mapped_remove(Addr start)
 
 static void heap_add(Addr start, SizeT bytes, ObjectKind kind, UInt made)
 {
-   if (bytes < min_object)
+   Bool small = bytes < min_object;
+   if (small && made == 0)
       return;
    heap_remove(start);   /* its release was not seen: an address is one object at a time */
-   mapped_remove(start); /* a whole arena given out as one block */
+   if (!small)
+      mapped_remove(start); /* a whole arena given out as one block */
    HeapObject *o = VG_(malloc)("sweephand.object", sizeof *o);
    o->node.key = start;
    o->bytes = bytes;
    o->made = made;
    VG_(HT_add_node)(heap, o);
-   object_add(start, bytes, kind, made);
+   if (small)
+      small_add(start, bytes, made);
+   else
+      object_add(start, bytes, kind, made);
 }
 
 /* Objects that live already: they are in this recording, too. */
@@ -127,9 +143,13 @@ void objects_restart(void)
 {
    const HeapObject *h;
    const MappedObject *m;
+   small_restart();
    VG_(HT_ResetIter)(heap);
    while ((h = VG_(HT_Next)(heap)))
-      object_repeat(h->node.key, h->bytes, BY_MALLOC, h->made);
+      if (h->bytes < min_object)
+         small_add(h->node.key, h->bytes, h->made);
+      else
+         object_repeat(h->node.key, h->bytes, BY_MALLOC, h->made);
    VG_(OSetGen_ResetIter)(mapped);
    while ((m = VG_(OSetGen_Next)(mapped)))
       object_repeat(m->start, m->bytes, BY_MMAP, m->made);
@@ -171,9 +191,25 @@ static Bool called_by_dynamic_linker(ThreadId tid)
    return name && VG_(strncmp)(name, "ld-linux", 8) == 0;
 }
 
-void object_mapped(ThreadId tid, Addr start, SizeT bytes, ObjectKind kind)
+/* Does CPython call the function that makes this system call? */
+static Bool called_by_python(ThreadId tid)
 {
-   if (calls[tid].sp == 0 && bytes >= min_object && !called_by_dynamic_linker(tid))
+   Addr caller = *(Addr *)VG_(get_SP)(tid); /* libc's mmap has nothing of its own on the stack */
+   const DebugInfo *object = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), caller);
+   const HChar *path = object ? VG_(DebugInfo_get_filename)(object) : NULL;
+   const HChar *name = path ? VG_(strrchr)(path, '/') : NULL;
+   return name && (VG_(strncmp)(name, "/python", 7) == 0 || VG_(strncmp)(name, "/libpython", 10) == 0);
+}
+
+/* ANONYMOUS: of no file, and not shared. */
+void object_mapped(ThreadId tid, Addr start, SizeT bytes, ObjectKind kind, Bool anonymous)
+{
+   const Call *call = &calls[tid];
+   Bool of_python = call->sp == 0 && anonymous && bytes == PYTHON_ARENA
+                    && (python_allocates || called_by_python(tid));
+   if (of_python || (call->sp != 0 && call->bytes < min_object))
+      small_arena(start, bytes);
+   else if (call->sp == 0 && bytes >= min_object && !called_by_dynamic_linker(tid))
       mapped_add(start, VG_PGROUNDUP(bytes), kind, place_here(tid));
 }
 
@@ -215,7 +251,7 @@ static void allocator_entered(Function function, UWord a, UWord b, UWord c, Addr
       return; /* an allocator function that another one calls */
    *call = (Call){.sp = after, .return_to = *(Addr *)sp, .function = function,
                   .bytes = bytes_asked(function, a, b, c), .old = a, .result_at = a};
-   if (call->bytes >= min_object)
+   if (call->bytes >= min_object || small_is_told(call->bytes))
       call->made = place_here(VG_(get_running_tid)());
    awaited_sp = after;
 }
@@ -272,6 +308,9 @@ static const struct { const HChar *name; Function function; } names[] = {
    {"operator delete(void*)", FREE}, {"operator delete[](void*)", FREE},
    {"operator delete(void*, unsigned long", FREE}, {"operator delete[](void*, unsigned long", FREE},
    {"operator delete(void*, std::", FREE}, {"operator delete[](void*, std::", FREE},
+   {"PyObject_Malloc", MALLOC}, {"PyObject_Calloc", CALLOC}, {"PyObject_Realloc", REALLOC},
+   {"PyObject_Free", FREE}, {"PyMem_Malloc", MALLOC}, {"PyMem_Calloc", CALLOC},
+   {"PyMem_Realloc", REALLOC}, {"PyMem_Free", FREE},
 };
 
 static Function function_at(Addr entry)
@@ -282,8 +321,10 @@ static Function function_at(Addr entry)
    for (UInt i = 0; i < sizeof names / sizeof *names; i++) {
       const HChar *known = names[i].name;
       Bool prefix = VG_(strchr)(known, '(') != NULL;
-      if (prefix ? VG_(strncmp)(name, known, VG_(strlen)(known)) == 0 : VG_(strcmp)(name, known) == 0)
+      if (prefix ? VG_(strncmp)(name, known, VG_(strlen)(known)) == 0 : VG_(strcmp)(name, known) == 0) {
+         python_allocates |= name[0] == 'P';
          return names[i].function;
+      }
    }
    return NONE;
 }

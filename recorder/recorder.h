@@ -61,7 +61,8 @@ extern Bool recording;
 
 /* stream.c: the PGTR encoder and its output buffer. */
 typedef enum {
-   OP_END, OP_ALLOC, OP_FREE, OP_MARK, OP_MAP, OP_UNMAP, OP_REMAP, OP_PLACE, OP_MADE, OP_CODE, OP_NOTE
+   OP_END, OP_ALLOC, OP_FREE, OP_MARK, OP_MAP, OP_UNMAP, OP_REMAP, OP_PLACE, OP_MADE, OP_CODE, OP_NOTE,
+   OP_ARENA, OP_SMALL, OP_GONE
 } Op;
 typedef enum { BY_MALLOC, BY_CALLOC, BY_REALLOC, BY_MEMALIGN, BY_MMAP, BY_MREMAP } ObjectKind;
 void stream_open(Int fd, UInt window, const HChar *program);
@@ -171,7 +172,14 @@ Bool python_lost(void);     /* there were too many lines */
 void objects_open(ULong min_object_bytes);
 void objects_instrument_entry(IRSB *out, Addr entry);
 void objects_instrument_return(IRSB *out, IRExpr *target);
-void object_mapped(ThreadId tid, Addr start, SizeT bytes, ObjectKind kind);
+void object_mapped(ThreadId tid, Addr start, SizeT bytes, ObjectKind kind, Bool anonymous);
 Bool object_unmapped(Addr start, SizeT bytes);
+
+/* small.c: allocations that are no objects. */
+Bool small_is_told(SizeT bytes); /* asked for each of them, once */
+void small_add(Addr start, SizeT bytes, UInt made);
+void small_remove(Addr start);
+void small_arena(Addr start, SizeT bytes); /* where an allocator keeps them */
+void small_restart(void);        /* the arenas that are known are in the recording that begins */
 
 #endif

@@ -27,7 +27,7 @@ PROGRAMS = {
               "        n = n * 6364136223846793005 + 1442695040888963407 & (1 << 64) - 1\n"
               "        row.append('w%d' % ((n >> 40) % 1000 * ((n >> 20) % 150) // 2))\n    print(*row)\" > words.txt",
               ["python3", "{source}/words.py", "words.txt", "{}"], ("whole", "lines"), "block", "words.py:26"),
-    "lookups": ("c++ -O2 -g -o lookups {source}/lookups.cpp", ["./lookups", "400000", "200000", "{}"], ("come", "sorted"), "block",
+    "lookups": ("c++ -O2 -g -o lookups {source}/lookups.cpp", ["./lookups", "400000", "200000", "{}"], ("come", "sorted"), "lay-out",
                 "lookups.cpp:24"),
 }
 

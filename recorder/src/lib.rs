@@ -5,7 +5,7 @@
 //! under the licence of the rest of Sweephand.
 
 /// Every file that `build.sh` needs, itself included, with its text.
-pub const SOURCES: [(&str, &str); 19] = [
+pub const SOURCES: [(&str, &str); 20] = [
     ("build.sh", include_str!("../build.sh")),
     ("recorder.h", include_str!("../recorder.h")),
     ("log.h", include_str!("../log.h")),
@@ -23,6 +23,7 @@ pub const SOURCES: [(&str, &str); 19] = [
     ("calls.c", include_str!("../calls.c")),
     ("contexts.c", include_str!("../contexts.c")),
     ("sites.c", include_str!("../sites.c")),
+    ("small.c", include_str!("../small.c")),
     ("python.c", include_str!("../python.c")),
     ("follow.c", include_str!("../follow.c")),
 ];

@@ -27,7 +27,7 @@ Remap = _record("Remap", "source target count")
 End = _record("End", "instructions references runs records objects peak_bytes syscall_pages")
 
 CONTROL = [End, Alloc, Free, Mark, Map, Unmap, Remap]
-PLACE, MADE, CODE, NOTE = range(len(CONTROL), len(CONTROL) + 4)
+PLACE, MADE, CODE, NOTE, ARENA, SMALL, GONE = range(len(CONTROL), len(CONTROL) + 7)
 KINDS = ["malloc", "calloc", "realloc", "memalign", "mmap", "mremap"]
 
 
@@ -35,7 +35,8 @@ class Trace:
     """The whole stream: `window`, `flags`, `program`, `records`, and `end` (None: cut short).
     `places` has the stacks, each a list of (description, module, offset); `made` has the place of
     each object, by its number in the order of allocation; `code` has that of the code of each
-    reference, or None."""
+    reference, or None. `arenas` has (first page, pages), `small` the address, bytes and place of
+    the small allocations that are told, `gone` the addresses of those that went."""
 
     def __init__(self, data):
         self._data, self._at = data, 6
@@ -46,6 +47,7 @@ class Trace:
         self._at += length
         self.records, self.end, page = [], None, 0
         self.places, self.made, self.code, self.notes = [], {}, [], []
+        self.arenas, self.small, self.gone = [], [], []
         objects, code = 0, None
         while self._at < len(data):
             if self.end:
@@ -58,6 +60,10 @@ class Trace:
                 continue
             if v == CODE << 1 | 1:
                 code = self._varint()
+                continue
+            if v in (ARENA << 1 | 1, SMALL << 1 | 1, GONE << 1 | 1):
+                told, fields = {ARENA: (self.arenas, 2), SMALL: (self.small, 3), GONE: (self.gone, 1)}[v >> 1]
+                told.append(tuple(self._varint() for _ in range(fields)))
                 continue
             if v == NOTE << 1 | 1:
                 self.notes.append(self._text())

@@ -1,8 +1,10 @@
 //! Advice on single objects, each with what it would save.
 //!
-//! Objects of one place in the program are taken together. What would be saved is simulated: the
-//! same policy in the same memory, with the program changed. (With huge pages it is CLOCK.) Advice
-//! that saves little is left out.
+//! Objects of one place in the program are taken together, with the small allocations of that
+//! place. What would be saved is simulated: the same policy in the same memory, with the program
+//! changed. (With huge pages it is CLOCK.) Advice that saves little is left out. So is advice on
+//! what importing Python modules makes, and advice to block code that goes over its memory only
+//! once.
 
 use crate::conclusion::percent;
 use crate::curve_study::CurveStudy;
@@ -13,6 +15,7 @@ use sweephand_results::{bytes, grouped};
 use sweephand_sim::{Cell, Change, HugePageFaults, SweepError, WhatIf, what_if, with_huge_pages};
 use sweephand_time::ASSUMED_INSTRUCTIONS_PER_SECOND;
 use sweephand_trace::Trace;
+use sweephand_trace::places::Stack;
 
 /// Groups of objects that are looked at: those with the most pages.
 const GROUPS: usize = 8;
@@ -23,6 +26,10 @@ const LEAST_SAVED: f64 = 0.02;
 const SLOWER_NS: f64 = 100.0;
 /// Slower memory is not advised if it slows the program down by a larger share.
 const MOST_SLOWDOWN: f64 = 0.1;
+/// Pages are used in no order if a larger share of the moves between them are jumps.
+const IN_NO_ORDER: f64 = 0.5;
+/// The small allocations of a place are left out if they have a smaller share of what it made.
+const LEAST_SMALL: f64 = 0.05;
 /// Huge pages pay as long as they have no more read than so many times what small ones have.
 const MOST_READ: f64 = 1.1;
 /// They are advised against if they have more read than so many times that.
@@ -32,10 +39,13 @@ const WASTEFUL: f64 = 2.0;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// Give each page back after its last use: `madvise(MADV_DONTNEED)`.
+    /// Give each page back after its last use: `madvise(MADV_DONTNEED)`; small allocations are
+    /// freed.
     GiveBack,
     /// Work on a part that fits as long as it is in memory, instead of on all of it in turn.
     Block,
+    /// Have together what is used together, or use it in the order in which it lies.
+    LayOut,
     /// Keep the objects in slower memory.
     KeepElsewhere,
     /// Have them in huge pages: their pages are used together. `madvise(MADV_HUGEPAGE)`.
@@ -52,7 +62,7 @@ impl Action {
             Self::GiveBack => Some("madvise(address, length, MADV_DONTNEED)"),
             Self::HugePages => Some("madvise(address, length, MADV_HUGEPAGE)"),
             Self::NoHugePages => Some("madvise(address, length, MADV_NOHUGEPAGE)"),
-            Self::Block | Self::KeepElsewhere => None,
+            Self::Block | Self::LayOut | Self::KeepElsewhere => None,
         }
     }
 }
@@ -68,8 +78,8 @@ pub struct ObjectAdvice {
     pub line: Option<String>,
     /// The program's faults now.
     pub faults: u64,
-    /// Its faults after that; for [`Action::Block`] the least that they could be. With huge pages,
-    /// each brings in 2 MiB.
+    /// Its faults after that; for [`Action::Block`] and [`Action::LayOut`] the least that they could
+    /// be. With huge pages, each brings in 2 MiB.
     pub faults_then: u64,
     /// The call that does it, if a `madvise` does: see [`Action::call`].
     pub call: Option<&'static str>,
@@ -84,6 +94,9 @@ struct Group<'a> {
     made_at: Option<String>,
     objects: Vec<&'a StudiedObject>,
     pages: u64,
+    /// Whether there are small allocations among them: they share pages, and have no address to
+    /// give to `madvise`.
+    has_small: bool,
 }
 
 /// The advice on the objects of a trace, in the memory and under the first policy of `objects`;
@@ -122,7 +135,7 @@ pub fn advice_by_object(
     let mut advice = Vec::new();
     for (at, group) in groups.iter().enumerate() {
         advice.push(around.give_back(group, &told[1 + at]));
-        advice.extend(around.block(group));
+        advice.extend(around.reorder(group));
         advice.extend(around.keep_elsewhere(group, &told[1 + groups.len() + at]));
         advice.extend(around.huge_pages(group, &huge[0], &huge[1 + at]));
     }
@@ -169,24 +182,25 @@ impl Surroundings<'_> {
             line,
             faults: self.now,
             faults_then: then,
-            call: action.call(),
+            call: action.call().filter(|_| !group.has_small),
             text: format!("{}: {text}", group.name),
         }
     }
 
     fn give_back(&self, group: &Group<'_>, given_back: &WhatIf) -> ObjectAdvice {
         let then = given_back.outcome.faults;
-        let line = given_back.last_used_by.first().and_then(|(place, _)| self.objects.code.line_of(*place));
+        let line = self.objects.code.first_own(&given_back.last_used_by);
         let after = line.as_ref().map(|line| format!(" behind {line}")).unwrap_or_default();
-        let text = format!(
-            "give each page back after its last use, with madvise(.., MADV_DONTNEED){after}: {} in {}",
-            self.saved(then),
-            self.memory()
-        );
+        let how = match group.has_small {
+            true => "free it after its last use",
+            false => "give each page back after its last use, with madvise(.., MADV_DONTNEED)",
+        };
+        let text = format!("{how}{after}: {} in {}", self.saved(then), self.memory());
         self.advice(Action::GiveBack, group, line, then, text)
     }
 
-    fn block(&self, group: &Group<'_>) -> Option<ObjectAdvice> {
+    /// What is used again and again: another order of the work, or of the memory.
+    fn reorder(&self, group: &Group<'_>) -> Option<ObjectAdvice> {
         let counted = |of: fn(&sweephand_sim::ObjectFaults) -> u64| -> u64 {
             group.objects.iter().map(|object| of(&object.counts.faults[0])).sum()
         };
@@ -196,20 +210,44 @@ impl Surroundings<'_> {
         }
         let then = self.now - (faults - first);
         let numbers = group.objects.iter().map(|of| of.number).collect();
-        let line = self.objects.code.busiest_on(&numbers);
+        let busiest = self.objects.code.busiest_on(&numbers);
+        // Without places it is not known what the code does.
+        if busiest.is_none() && !self.objects.code.is_empty() {
+            return None;
+        }
+        // Code that goes over it once has no part to finish first.
+        if busiest.as_ref().is_some_and(|(_, faults)| *faults <= group.pages) {
+            return None;
+        }
+        let line = busiest.map(|(line, _)| line);
         let there = line.as_ref().map(|line| format!(", most of them at {line}")).unwrap_or_default();
+        let moves: u64 = group.objects.iter().map(|object| object.counts.moves).sum();
+        let jumps: u64 = group.objects.iter().map(|object| object.counts.jumps).sum();
+        let (action, used, what) = match jumps as f64 > IN_NO_ORDER * moves as f64 {
+            true => {
+                let what =
+                    "have together what is used together, or use it in the order in which it lies (sorting)";
+                (Action::LayOut, "used in no order", what)
+            }
+            false => {
+                let what = "finish a part that fits before going on to the next (blocking)";
+                (Action::Block, "used over and over", what)
+            }
+        };
         let text = format!(
-            "used over and over, {} faults in {}{there}: finish a part that fits before going on to the next \
-             (blocking), at most {}",
+            "{used}, {} faults in {}{there}: {what}, at most {}",
             grouped(faults),
             self.memory(),
             self.saved(then)
         );
-        Some(self.advice(Action::Block, group, line, then, text))
+        Some(self.advice(action, group, line, then, text))
     }
 
-    /// `None` if it would slow the program down by too much.
+    /// `None` if it would slow the program down by too much, or if the program cannot place it.
     fn keep_elsewhere(&self, group: &Group<'_>, elsewhere: &WhatIf) -> Option<ObjectAdvice> {
+        if group.has_small {
+            return None;
+        }
         let then = elsewhere.outcome.faults;
         let visits: u64 = group.objects.iter().map(|object| object.counts.records).sum();
         let seconds = visits as f64 * SLOWER_NS / 1e9;
@@ -232,13 +270,18 @@ impl Surroundings<'_> {
         Some(self.advice(Action::KeepElsewhere, group, None, then, text))
     }
 
-    /// For or against huge pages; `None` where no huge page would go again.
+    /// For or against huge pages; `None` where no huge page would go again, or where hardly anything
+    /// is read a second time.
     fn huge_pages(
         &self,
         group: &Group<'_>,
         small: &HugePageFaults,
         huge: &HugePageFaults,
     ) -> Option<ObjectAdvice> {
+        // What is read once only is not a matter of memory.
+        if (small.pages_read as f64) < LEAST_SAVED * small.faults as f64 {
+            return None;
+        }
         let read = huge.pages_read as f64 / small.pages_read.max(1) as f64;
         let action = match huge.huge_faults {
             0 => return None,
@@ -282,22 +325,36 @@ impl ObjectAdvice {
 fn groups(objects: &ObjectStudy, page_bytes: u64) -> Vec<Group<'_>> {
     let mut groups: BTreeMap<(String, bool), Vec<&StudiedObject>> = BTreeMap::new();
     for studied in &objects.objects {
-        let Some(object) = &studied.object else { continue };
-        let place = object.made_at.as_ref().and_then(|stack| stack.place());
-        let name =
-            place.map_or_else(|| format!("{} at {:#x}", object.kind, object.address), ToString::to_string);
-        groups.entry((name, place.is_some())).or_default().push(studied);
+        if studied.stack().is_some_and(Stack::imports) {
+            continue;
+        }
+        let made_at = studied.made_at();
+        let is_line = made_at.is_some();
+        let unnamed =
+            studied.object.as_ref().map(|object| format!("{} at {:#x}", object.kind, object.address));
+        let Some(name) = made_at.or(unnamed) else { continue };
+        groups.entry((name, is_line)).or_default().push(studied);
     }
     let mut groups: Vec<_> = groups
         .into_iter()
-        .map(|((place, is_line), objects)| {
+        .map(|((place, is_line), mut objects)| {
+            let all = objects.iter().map(|object| object.counts.pages).sum::<u64>() as f64;
+            let is_much = |object: &&StudiedObject| object.counts.pages as f64 >= LEAST_SMALL * all;
+            objects.retain(|object| object.object.is_some() || is_much(object));
             let pages = objects.iter().map(|object| object.counts.pages).sum::<u64>();
             let size = bytes(pages * page_bytes);
-            let name = match objects.len() {
-                1 => format!("{place} ({size})"),
-                n => format!("{place} ({} objects, {size} together)", grouped(n as u64)),
+            let large = objects.iter().filter(|studied| studied.object.is_some()).count();
+            let has_small = large < objects.len();
+            let name = match (large, has_small) {
+                (0, _) => format!("{place} ({size} of small objects)"),
+                (1, false) => format!("{place} ({size})"),
+                (n, false) => format!("{place} ({} objects, {size} together)", grouped(n as u64)),
+                (1, true) => format!("{place} (1 object and small ones, {size} together)"),
+                (n, true) => {
+                    format!("{place} ({} objects and small ones, {size} together)", grouped(n as u64))
+                }
             };
-            Group { name, made_at: is_line.then_some(place), objects, pages }
+            Group { name, made_at: is_line.then_some(place), objects, pages, has_small }
         })
         .collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.pages));

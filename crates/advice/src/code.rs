@@ -8,6 +8,8 @@ use sweephand_trace::places::{Frame, Places, Stack};
 
 /// What stands for code that is not known.
 const UNKNOWN: &str = "[code not known]";
+/// Follows a line that imports modules, for what the import itself did.
+pub(crate) const IMPORTING: &str = ", importing modules";
 
 /// The code of a program with its faults under some policies, at one memory size.
 #[derive(Clone, Debug, Default)]
@@ -82,6 +84,16 @@ impl CodeStudy {
         Self { places: places.clone(), faults, lines }
     }
 
+    /// The line of the first of these places that does not only import modules. If there is Python
+    /// code among them, it is a line of that: the rest is the interpreter, which ends.
+    pub(crate) fn first_own(&self, places: &[(u32, u64)]) -> Option<String> {
+        let is_python = |stack: &Stack| stack.place().is_some_and(Frame::is_python);
+        let stacks: Vec<Stack> = places.iter().map(|(place, _)| self.places.stack(*place)).collect();
+        let has_python = stacks.iter().any(is_python);
+        let own = stacks.iter().find(|stack| !stack.imports() && is_python(stack) == has_python);
+        own.and_then(Stack::place).map(label)
+    }
+
     /// Whether the code is not known.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
@@ -92,19 +104,16 @@ impl CodeStudy {
         &self.lines
     }
 
-    /// The line of a place, if it is known.
-    pub fn line_of(&self, place: u32) -> Option<String> {
-        self.places.stack(place).place().map(label)
-    }
-
-    /// The line with the most faults under the first policy on these objects.
-    pub fn busiest_on(&self, objects: &HashSet<usize>) -> Option<String> {
+    /// The line with the most faults under the first policy on these objects, and how many; not one
+    /// that only imports modules.
+    pub(crate) fn busiest_on(&self, objects: &HashSet<usize>) -> Option<(String, u64)> {
         let on = |line: &StudiedLine| -> u64 {
             let counted = line.objects.iter().filter(|(object, _)| objects.contains(object));
             counted.map(|(_, faults)| faults).sum()
         };
-        let busiest = self.lines.iter().max_by_key(|line| on(line)).filter(|line| on(line) > 0)?;
-        Some(busiest.code.clone())
+        let lines = self.lines.iter().filter(|line| !line.code.ends_with(IMPORTING));
+        let (line, faults) = lines.map(|line| (line, on(line))).max_by_key(|(_, faults)| *faults)?;
+        (faults > 0).then(|| (line.code.clone(), faults))
     }
 
     /// What the reader should know of code without debug information, if it has many faults.
@@ -282,5 +291,6 @@ fn name(places: &Places, place: Option<u32>) -> (String, Option<String>) {
         let module = innermost.module.rsplit('/').next().unwrap_or_default();
         innermost.function.clone().unwrap_or_else(|| module.to_owned())
     });
-    (label(frame), inside)
+    let importing = if stack.imports() { IMPORTING } else { "" };
+    (format!("{}{importing}", label(frame)), inside)
 }

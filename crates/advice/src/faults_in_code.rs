@@ -68,7 +68,7 @@ impl FaultsInCode {
                 let inside = line.inside.as_ref().map(|inside| format!(", in {inside}")).unwrap_or_default();
                 let on = line.objects.first().filter(|(number, _)| *number > 0).and_then(|(number, _)| {
                     let object = objects.iter().find(|object| object.number == *number)?;
-                    Some(format!(", on {}", made_at(object)?))
+                    Some(format!(", on {}", object.made_at()?))
                 });
                 let faults = line.faults.first().copied().unwrap_or_default();
                 writeln!(out, "{}  {}{inside}{}", count(faults), line.code, on.unwrap_or_default())?;
@@ -78,9 +78,13 @@ impl FaultsInCode {
         if !places.is_empty() {
             writeln!(out, "{:<9} The memory that they are on was made here:", "made at")?;
             for place in places.iter().take(most) {
-                let times = match place.objects {
-                    1 => String::new(),
-                    n => format!(", {} objects", grouped(n)),
+                let times = match (place.objects, place.small) {
+                    (0, _) => ", small".to_owned(),
+                    (1, false) => String::new(),
+                    (n, small) => {
+                        let and = if small { " and small ones" } else { "" };
+                        format!(", {} object{}{and}", grouped(n), if n == 1 { "" } else { "s" })
+                    }
                 };
                 let size = bytes(place.pages * curves.page_bytes);
                 writeln!(out, "{}  {} ({size}{times})", count(place.faults[0]), place.made_at)?;
@@ -96,12 +100,6 @@ impl FaultsInCode {
         }
         Ok(())
     }
-}
-
-/// The line that made an object, if it is known.
-fn made_at(object: &StudiedObject) -> Option<String> {
-    let made_at = object.object.as_ref()?.made_at.as_ref()?;
-    made_at.place().map(ToString::to_string)
 }
 
 /// Faults by line, by object, by the place that made the objects, and the advice, for programs.
@@ -126,7 +124,7 @@ pub(crate) fn tables(curves: &CurveStudy, objects: &ObjectStudy, advice: &[Objec
         .iter()
         .map(|place| {
             json!({
-                "made_at": place.made_at, "objects": place.objects, "length_bytes": place.length_bytes,
+                "made_at": place.made_at, "objects": place.objects, "small": place.small, "length_bytes": place.length_bytes,
                 "pages": place.pages, "faults": by_policy(&mut place.faults.iter().copied()),
             })
         })
@@ -134,11 +132,12 @@ pub(crate) fn tables(curves: &CurveStudy, objects: &ObjectStudy, advice: &[Objec
     let objects: Vec<Value> = studied
         .iter()
         .map(|studied| {
-            let StudiedObject { number, object, counts, .. } = studied;
+            let StudiedObject { number, object, small, counts, .. } = studied;
             json!({
                 "object": number,
-                "made_at": made_at(studied),
+                "made_at": studied.made_at(),
                 "kind": object.as_ref().map(|object| object.kind.name()),
+                "small": small.is_some(),
                 "address": object.as_ref().map(|object| object.address),
                 "length_bytes": object.as_ref().map(|object| object.length_bytes),
                 "pages": counts.pages, "references": counts.records,

@@ -1,7 +1,7 @@
 //! The faults of some policies by object, by the place that made it, and by the code that took
 //! them.
 
-use crate::code::CodeStudy;
+use crate::code::{CodeStudy, IMPORTING};
 use crate::conclusion::Conclusion;
 use crate::curve_study::CurveStudy;
 use rayon::join;
@@ -19,8 +19,8 @@ pub struct ObjectStudy {
     pub size: usize,
     /// The policies, indices into [`Curves::curves`](crate::Curves::curves).
     pub policies: Vec<usize>,
-    /// The objects with pages, most faults under the first policy first. One entry
-    /// stands for pages that belong to no object.
+    /// The objects with pages, most faults under the first policy first. The small allocations of a
+    /// line count as one. One entry stands for pages that belong to nothing that is known.
     pub objects: Vec<StudiedObject>,
     /// Faults by the code that took them.
     pub code: CodeStudy,
@@ -33,7 +33,9 @@ pub struct StudiedPlace {
     pub made_at: String,
     /// How many objects with pages it made.
     pub objects: u64,
-    /// Their lengths together, in bytes.
+    /// Whether it made small allocations, too, that have pages.
+    pub small: bool,
+    /// The lengths of the objects together, in bytes.
     pub length_bytes: u64,
     /// Their pages together.
     pub pages: u64,
@@ -46,19 +48,21 @@ impl ObjectStudy {
     /// objects whose place is not known. Empty if the trace has no places.
     pub fn places(&self) -> Vec<StudiedPlace> {
         let mut places: BTreeMap<String, StudiedPlace> = BTreeMap::new();
-        for StudiedObject { object, counts, .. } in &self.objects {
-            let Some(object) = object else { continue };
-            let Some(frame) = object.made_at.as_ref().and_then(|stack| stack.place()) else { continue };
-            let made_at = frame.to_string();
+        for studied in &self.objects {
+            let Some(made_at) = studied.made_at() else { continue };
+            let StudiedObject { object, counts, .. } = studied;
             let place = places.entry(made_at.clone()).or_insert_with(|| StudiedPlace {
                 made_at,
                 objects: 0,
+                small: false,
                 length_bytes: 0,
                 pages: 0,
                 faults: vec![0; self.policies.len()],
             });
-            place.objects += 1;
-            place.length_bytes = place.length_bytes.saturating_add(object.length_bytes);
+            place.objects += u64::from(object.is_some());
+            place.small |= object.is_none();
+            let length_bytes = object.as_ref().map_or(0, |object| object.length_bytes);
+            place.length_bytes = place.length_bytes.saturating_add(length_bytes);
             place.pages += counts.pages;
             place.faults.iter_mut().zip(&counts.faults).for_each(|(sum, counted)| *sum += counted.faults);
         }
@@ -72,9 +76,10 @@ impl ObjectStudy {
     /// and the faults behind a space. Stacks without faults are left out.
     pub fn folded(&self) -> String {
         let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
-        for StudiedObject { object, counts, .. } in &self.objects {
+        for StudiedObject { object, small, counts, .. } in &self.objects {
             let faults = counts.faults.first().map_or(0, |counted| counted.faults);
-            let made_at = object.as_ref().map(|object| object.made_at.as_ref());
+            let of_small = small.as_ref().map(Some);
+            let made_at = object.as_ref().map(|object| object.made_at.as_ref()).or(of_small);
             let stack = match made_at {
                 None => "[no object]".to_string(),
                 Some(None) => "[place not known]".to_string(),
@@ -98,10 +103,26 @@ pub struct StudiedObject {
     pub number: usize,
     /// What it is; `None` for what belongs to no object.
     pub object: Option<Object>,
+    /// If it is the small allocations of a line: where they were made.
+    pub small: Option<Stack>,
     /// Its references and its faults, in the order of [`ObjectStudy::policies`].
     pub counts: ObjectCounts,
     /// Page against time, for the largest objects.
     pub picture: Option<Picture>,
+}
+
+impl StudiedObject {
+    /// The call path that made it, if it is known.
+    pub fn stack(&self) -> Option<&Stack> {
+        self.object.as_ref().and_then(|object| object.made_at.as_ref()).or(self.small.as_ref())
+    }
+
+    /// The line that made it, as `relax.c:12 in step`, if it is known.
+    pub fn made_at(&self) -> Option<String> {
+        let stack = self.stack()?;
+        let place = stack.place()?;
+        Some(if stack.imports() { format!("{place}{IMPORTING}") } else { place.to_string() })
+    }
 }
 
 impl ObjectStudy {
@@ -131,14 +152,23 @@ impl ObjectStudy {
         let (known, counts) =
             join(|| objects(trace), || attribute(trace, cells, &|done| progress(done as f64 / records)));
         let counts = counts?;
-        let code = CodeStudy::of(trace.header().metadata.places.as_ref(), &counts);
-        let known = std::iter::once(None).chain(known?.into_iter().map(Some));
-        let mut objects: Vec<_> = known
+        let places = trace.header().metadata.places.as_ref();
+        let code = CodeStudy::of(places, &counts);
+        let small = counts.small.iter().map(|place| (None, places.map(|places| places.stack(*place))));
+        let objects = known?.into_iter().map(|object| (Some(object), None));
+        let mut objects: Vec<_> = std::iter::once((None, None))
+            .chain(objects)
+            .chain(small)
             .zip(counts.objects)
             .enumerate()
-            .map(|(number, (object, counts))| (number, object, counts))
-            .filter(|(_, _, counts)| counts.pages > 0)
-            .map(|(number, object, counts)| StudiedObject { number, object, counts, picture: None })
+            .filter(|(_, (_, counts))| counts.pages > 0)
+            .map(|(number, ((object, small), counts))| StudiedObject {
+                number,
+                object,
+                small,
+                counts,
+                picture: None,
+            })
             .collect();
         objects.sort_by_key(|object| std::cmp::Reverse(object.counts.faults[0].faults));
         Ok(Self { size: 0, policies: (0..cells.len()).collect(), objects, code })

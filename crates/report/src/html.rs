@@ -459,7 +459,7 @@ fn fault_tables(study: &Study) -> Vec<FaultTable> {
         .objects
         .places()
         .into_iter()
-        .map(|StudiedPlace { made_at, objects, length_bytes, pages, faults }| Counted {
+        .map(|StudiedPlace { made_at, objects, length_bytes, pages, faults, .. }| Counted {
             name: made_at,
             length_bytes,
             pages,
@@ -471,10 +471,14 @@ fn fault_tables(study: &Study) -> Vec<FaultTable> {
         .objects
         .objects
         .iter()
-        .map(|StudiedObject { object, counts, .. }| {
+        .map(|studied| {
+            let StudiedObject { object, counts, .. } = studied;
             let faults = counts.faults.iter().map(|faults| faults.faults).collect();
             let (name, length_bytes, last) = match object {
-                None => (NO_OBJECT.to_string(), 0, "0% to end".to_string()),
+                None => {
+                    let small = studied.made_at().map(|line| format!("{line}: small allocations"));
+                    (small.unwrap_or_else(|| NO_OBJECT.to_string()), 0, "0% to end".to_string())
+                }
                 Some(known) => {
                     let end = known.to_record.map_or("end".into(), share);
                     let name = format!("{}{} at {:#x}", made_at(known), known.kind, known.address);
@@ -487,7 +491,10 @@ fn fault_tables(study: &Study) -> Vec<FaultTable> {
     let made = |number: usize| {
         let object = study.objects.objects.iter().find(|object| object.number == number);
         match object.and_then(|object| object.object.as_ref()) {
-            None => "no object".to_string(),
+            None => match object.and_then(StudiedObject::made_at) {
+                Some(line) => format!("small objects of {line}"),
+                None => "no object".to_string(),
+            },
             Some(known) => match known.made_at.as_ref().and_then(|stack| stack.place()) {
                 Some(frame) => format!("an object of {frame}"),
                 None => format!("{} at {:#x}", known.kind, known.address),

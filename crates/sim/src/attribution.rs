@@ -10,7 +10,8 @@ use crate::sweep::future_of;
 use crate::{Cell, SweepError, simulation};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use sweephand_trace::{Chunk, Event, Interrupt, Trace};
+use sweephand_trace::small::SmallBlocks;
+use sweephand_trace::{Chunk, Event, Header, Interrupt, Trace};
 
 /// What one object was to a program and to some simulations of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,11 @@ pub struct ObjectCounts {
     /// Different pages referenced while they were its own; one that it lost and got back counts
     /// again.
     pub pages: u64,
+    /// Of the references, those that went on from one of its pages to another.
+    pub moves: u64,
+    /// Of these, those to a page that is neither beside one of the [last few](Heads) nor as far from
+    /// the last as that was from the one before.
+    pub jumps: u64,
     /// Faults on its pages, by simulation.
     pub faults: Vec<ObjectFaults>,
 }
@@ -49,8 +55,12 @@ pub struct CodeCounts {
 /// References and faults by object and by code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attribution {
-    /// Index 0 is what belongs to no object, n the n-th allocated.
+    /// Index 0 is what belongs to no object, n the n-th allocated. Behind the last of them are the
+    /// small allocations, in the order of [`Attribution::small`].
     pub objects: Vec<ObjectCounts>,
+    /// The [places](sweephand_trace::places) that made small allocations. A page that is in no
+    /// object belongs to the place that has most of it.
+    pub small: Vec<u32>,
     /// Each code with each object whose pages it referenced.
     pub code: Vec<CodeCounts>,
 }
@@ -65,7 +75,7 @@ pub fn attribute(trace: &Trace, cells: &[Cell], progress: &dyn Fn(u64)) -> Resul
     }
     let needs_future = runs.iter().any(|(simulation, _)| simulation.needs_future());
     let future = if needs_future { Some(future_of(trace, &Interrupt::default())?) } else { None };
-    let mut owners = Owners::new(page_bytes);
+    let mut owners = Owners::new(trace);
     let mut chunk = Chunk::new();
     for index in 0..trace.chunks() {
         trace.read_chunk(index, &mut chunk)?;
@@ -81,7 +91,7 @@ pub fn attribute(trace: &Trace, cells: &[Cell], progress: &dyn Fn(u64)) -> Resul
         });
         progress(chunk.first_record + chunk.references.len() as u64);
     }
-    let Owners { counts: mut objects, pairs: mut code, .. } = owners;
+    let Owners { counts: mut objects, pairs: mut code, small, .. } = owners;
     for object in &mut objects {
         object.faults = vec![ObjectFaults::default(); runs.len()];
     }
@@ -95,12 +105,65 @@ pub fn attribute(trace: &Trace, cells: &[Cell], progress: &dyn Fn(u64)) -> Resul
             sum.first_touch_faults += faults.first_touch_faults;
         }
     }
-    Ok(Attribution { objects, code })
+    Ok(Attribution { objects, small: small.places, code })
+}
+
+/// Where a program is in an object: in several places, if it goes over several parts of it at once.
+#[derive(Clone, Copy, Debug)]
+struct Heads {
+    /// Pages, the one used last first.
+    pages: [u64; HEADS],
+    step: u64,
+}
+
+const HEADS: usize = 4;
+
+impl Heads {
+    const NOWHERE: Self = Self { pages: [u64::MAX - 1; HEADS], step: 0 };
+
+    /// Goes to a page, and counts how.
+    fn go(&mut self, page: u64, counts: &mut ObjectCounts) {
+        if page == self.pages[0] {
+            return;
+        }
+        let step = page.wrapping_sub(self.pages[0]);
+        let beside = self.pages.iter().position(|head| page.wrapping_sub(*head).wrapping_add(1) <= 2);
+        counts.moves += 1;
+        counts.jumps += u64::from(beside.is_none() && step != self.step);
+        self.step = step;
+        self.pages[..=beside.unwrap_or(HEADS - 1)].rotate_right(1);
+        self.pages[0] = page;
+    }
+}
+
+/// The small allocations of a trace, as if those of each place were an object.
+struct Small {
+    blocks: SmallBlocks,
+    places: Vec<u32>,
+    /// The object that stands for the first place.
+    first: usize,
+}
+
+impl Small {
+    fn of(trace: &Trace) -> Self {
+        let Header { metadata, totals, .. } = trace.header();
+        let blocks = metadata.places.as_ref().map(|places| places.small.clone()).unwrap_or_default();
+        Self { places: blocks.places(), blocks, first: 1 + totals.objects as usize }
+    }
+
+    /// The object that stands for what a page has; 0 if it has nothing.
+    fn owner(&self, page: u64) -> usize {
+        let place = self.blocks.of_page(page);
+        place.and_then(|place| self.places.binary_search(&place).ok()).map_or(0, |index| self.first + index)
+    }
 }
 
 /// Which object each page belongs to, as a trace goes on.
 pub(crate) struct Owners {
     objects: LiveObjects,
+    small: Small,
+    /// The objects that have come, and one for none.
+    known: usize,
     /// The object that has each number of `objects` now; they are used again, indices are not.
     index: Vec<usize>,
     /// Page number of each page id.
@@ -112,6 +175,8 @@ pub(crate) struct Owners {
     counted: Vec<usize>,
     changes: u32,
     counts: Vec<ObjectCounts>,
+    /// By object, as far as they have been needed.
+    heads: Vec<Heads>,
     /// The code that makes the references now.
     place: Option<u32>,
     /// Each code with each object, and their numbers.
@@ -120,16 +185,20 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    pub(crate) fn new(page_bytes: u64) -> Self {
+    pub(crate) fn new(trace: &Trace) -> Self {
+        let small = Small::of(trace);
         Self {
-            objects: LiveObjects::new(page_bytes),
+            objects: LiveObjects::new(trace.header().metadata.page_size),
+            known: 1,
             index: vec![0],
             numbers: Vec::new(),
             owner: Vec::new(),
             counted: Vec::new(),
             // 0 is for what was never looked up.
             changes: 1,
-            counts: vec![ObjectCounts::default()],
+            counts: vec![ObjectCounts::default(); small.first + small.places.len()],
+            small,
+            heads: Vec::new(),
             place: None,
             pairs: Vec::new(),
             number: FxHashMap::default(),
@@ -168,6 +237,7 @@ impl Owners {
                 self.event(event);
             }
             let object = self.owner(reference.page() as usize);
+            self.go(object, reference.page() as usize);
             while let Some((_, place)) = code.next_if(|(from, _)| *from as usize <= at) {
                 self.place = Some(place);
             }
@@ -184,6 +254,16 @@ impl Owners {
         stretches
     }
 
+    /// A page of an object is referenced.
+    fn go(&mut self, object: usize, page: usize) {
+        if object >= self.heads.len() {
+            self.heads.resize(object + 1, Heads::NOWHERE);
+        }
+        if object > 0 {
+            self.heads[object].go(self.numbers[page], &mut self.counts[object]);
+        }
+    }
+
     /// The number of an object with the code of now.
     fn pair(&mut self, object: usize) -> usize {
         *self.number.entry((object, self.place)).or_insert_with(|| {
@@ -197,7 +277,11 @@ impl Owners {
         if changes == self.changes {
             return object;
         }
-        let object = self.index[self.objects.of(self.numbers[page]) as usize];
+        let number = self.numbers[page];
+        let object = match self.index[self.objects.of(number) as usize] {
+            0 => self.small.owner(number),
+            object => object,
+        };
         self.owner[page] = (self.changes, object);
         if self.counted[page] != object + 1 {
             self.counted[page] = object + 1;
@@ -216,8 +300,10 @@ impl Owners {
                 if number == self.index.len() {
                     self.index.push(0);
                 }
-                self.index[number] = self.counts.len();
-                self.counts.push(ObjectCounts::default());
+                // A sound trace has no more objects than it says.
+                let is_sound = self.known < self.small.first;
+                self.index[number] = if is_sound { self.known } else { 0 };
+                self.known += usize::from(is_sound);
             }
             Event::Free { address } => drop(self.objects.free(address)),
             Event::Move { page, to } => self.numbers[page as usize] = to,
@@ -230,6 +316,22 @@ impl Owners {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_goes_on_in_steps_does_not_jump() {
+        let jumps = |pages: &mut dyn Iterator<Item = u64>| {
+            let (mut heads, mut counts) = (Heads::NOWHERE, ObjectCounts::default());
+            pages.for_each(|page| heads.go(page, &mut counts));
+            (counts.moves, counts.jumps)
+        };
+        assert_eq!(jumps(&mut (0..100)), (100, 1), "in order");
+        assert_eq!(jumps(&mut (0..100).rev()), (100, 1), "backwards");
+        assert_eq!(jumps(&mut (0..100).map(|n| n * 7)), (100, 2), "with a stride");
+        assert_eq!(jumps(&mut (0..100).flat_map(|n| [n, n + 500, n + 900, n])), (400, 3), "a stencil");
+        let mut random = SplitMix64::new(7);
+        let (moves, jumped) = jumps(&mut std::iter::repeat_with(|| random.next_u64() % 1000).take(1000));
+        assert!(jumped > moves * 9 / 10, "at random: {jumped} of {moves}");
+    }
     use crate::Sweep;
     use std::io::Cursor;
     use sweephand_policy::SplitMix64;
@@ -293,7 +395,7 @@ mod tests {
             writer.reference(1, false).unwrap();
         });
         // FIFO with 2 frames: 9, 1, 2 (9 goes), 9 (1 goes), 1 (2 goes), 2 (9 goes), (2), (1).
-        let Attribution { objects, code } = attribute(&trace, &cells("fifo", 2), &|_| {}).unwrap();
+        let Attribution { objects, code, .. } = attribute(&trace, &cells("fifo", 2), &|_| {}).unwrap();
         assert_eq!(told(&objects), [(2, 1, 2, 1), (6, 2, 4, 2)]);
         let mut told: Vec<_> =
             code.iter().map(|of| (of.place, of.object, of.records, of.faults[0].faults)).collect();

@@ -50,7 +50,7 @@ pub fn with_huge_pages(
 ) -> Result<Vec<HugePageFaults>, SweepError> {
     let page_bytes = trace.header().metadata.page_size;
     let huge = (HUGE_BYTES / page_bytes).max(1);
-    let mut owners = Owners::new(page_bytes);
+    let mut owners = Owners::new(trace);
     let mut space = Space { huge, numbers: Vec::new(), regions: std::iter::once(0..0).collect() };
     let mut runs: Vec<Run<'_>> = choices.iter().map(|which| Run::new(which, frames as u64, huge)).collect();
     let mut chunk = Chunk::new();
@@ -72,7 +72,7 @@ struct Space {
     /// The number of each page at the beginning of the chunk, by id.
     numbers: Vec<u64>,
     /// The regions that lie wholly in each object, by its number; none in the first, which stands
-    /// for no object.
+    /// for no object. Small allocations have none.
     regions: Vec<Range<u64>>,
 }
 
@@ -99,7 +99,7 @@ impl Space {
     /// The region of a page, if it could be huge in this object.
     fn region(&self, page: u32, object: usize) -> Option<u64> {
         let region = self.numbers[page as usize] / self.huge;
-        self.regions[object].contains(&region).then_some(region)
+        self.regions.get(object)?.contains(&region).then_some(region)
     }
 }
 

@@ -48,7 +48,7 @@ pub fn what_if(
         let simulation = simulation(&cell.spec, cell.frames, false, page_bytes)?;
         runs.push((change, simulation, Chunk::new(), FxHashMap::<u32, u64>::default()));
     }
-    let mut owners = Owners::new(page_bytes);
+    let mut owners = Owners::new(trace);
     let mut chunk = Chunk::new();
     for index in 0..trace.chunks() {
         trace.read_chunk(index, &mut chunk)?;

@@ -79,6 +79,7 @@ mod replay;
 pub mod sample;
 pub mod several;
 mod shown;
+pub mod small;
 mod source;
 pub mod spc;
 mod tar;

@@ -22,11 +22,16 @@
 //! | 8      | MADE  | number of a place |
 //! | 9      | CODE  | number of a place |
 //! | 10     | NOTE  | length of a text, the text: a sentence on the recording |
+//! | 11     | ARENA | first page, pages |
+//! | 12     | SMALL | address, length, number of a place |
+//! | 13     | GONE  | address |
 //!
 //! The first PLACE is number 0. Its text has a line for its function, and before it one for each
 //! function that is inlined there, the innermost first: what Valgrind says of the code, a tab, the
 //! file with the code, a tab, the address in that file in hexadecimal. MADE follows the ALLOC of an
-//! object and says where it was made. CODE says which code makes the references that follow.
+//! object and says where it was made. CODE says which code makes the references that follow. An
+//! allocator keeps small allocations in the pages of an ARENA. SMALL is one in some 1 KiB of them,
+//! with the place that made it, and GONE says that it is freed.
 //!
 //! Nothing follows END, and END's count of records is what was counted, so that a stream cut off
 //! anywhere is noticed. Page numbers fit an address space of 2^64 bytes: one that does not is
@@ -35,6 +40,7 @@
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};
 use crate::places::{Collector, Frame};
+use crate::small::Gathered;
 use crate::varint::{self, Bad, unzigzag};
 use crate::{AllocKind, EndTotals, Error, Sink};
 
@@ -63,6 +69,9 @@ const PLACE: u64 = 7;
 const MADE: u64 = 8;
 const CODE: u64 = 9;
 const NOTE: u64 = 10;
+const ARENA: u64 = 11;
+const SMALL: u64 = 12;
+const GONE: u64 = 13;
 
 /// Longest text; the recorder's are at most a quarter of it.
 const MAX_TEXT: u64 = 1 << 16;
@@ -83,6 +92,8 @@ pub(crate) fn read(
         places: Collector::default(),
         numbers: Vec::new(),
         of_objects: Vec::new(),
+        code: None,
+        small: Gathered::default(),
         notes: Vec::new(),
     };
     let mut imported = parser.header()?;
@@ -90,6 +101,7 @@ pub(crate) fn read(
     let read = parser.records(sink, progress);
     let mut places = std::mem::take(&mut parser.places).finish();
     places.of_objects = std::mem::take(&mut parser.of_objects);
+    places.small = std::mem::take(&mut parser.small).finish(&places, parser.records);
     imported.places = Some(places).filter(|places| !places.is_empty());
     imported.notes.append(&mut parser.notes);
     match read {
@@ -129,6 +141,10 @@ struct Parser<'a> {
     numbers: Vec<u32>,
     /// Where the objects so far were made.
     of_objects: Vec<Option<u32>>,
+    /// The place of the code that makes the references.
+    code: Option<u32>,
+    /// What is known of small allocations.
+    small: Gathered,
     /// Notes so far.
     notes: Vec<String>,
 }
@@ -215,6 +231,9 @@ impl Parser<'_> {
                 let page = self.next_page(self.page, v)?;
                 self.page = page;
                 self.stream.consume(at);
+                if let Some(code) = self.code {
+                    self.small.touch(page, code, self.records);
+                }
                 self.records += 1;
                 sink.reference(page, v & 2 != 0)?;
             } else if let Some(end) = self.control(v >> 1, at, sink)? {
@@ -238,6 +257,7 @@ impl Parser<'_> {
             if v == CODE << 1 | 1 && bytes.len() - at >= varint::MAX_LENGTH {
                 let number = varint::get(bytes, &mut at).ok().and_then(|n| self.numbers.get(n as usize));
                 if let Some(place) = number {
+                    self.code = Some(*place);
                     sink.code(*place);
                     continue;
                 }
@@ -252,6 +272,9 @@ impl Parser<'_> {
                 break;
             }
             page = next;
+            if let Some(code) = self.code {
+                self.small.touch(page, code, self.records + records);
+            }
             records += 1;
             if let Err(error) = sink.reference(page, v & 2 != 0) {
                 failed = Some(error);
@@ -282,9 +305,9 @@ impl Parser<'_> {
         }
         let operands = match operation {
             END => 7,
-            ALLOC | REMAP => 3,
-            MARK | MAP | UNMAP => 2,
-            FREE | MADE | CODE => 1,
+            ALLOC | REMAP | SMALL => 3,
+            MARK | MAP | UNMAP | ARENA => 2,
+            FREE | MADE | CODE | GONE => 1,
             _ => return Err(self.wrong("an unknown operation")),
         };
         let mut v = [0; OPERANDS];
@@ -303,7 +326,23 @@ impl Parser<'_> {
             }
             FREE => sink.free(v[0])?,
             MADE => self.made(v[0])?,
-            CODE => sink.code(self.number(v[0])?),
+            CODE => {
+                let place = self.number(v[0])?;
+                self.code = Some(place);
+                sink.code(place);
+            }
+            ARENA => {
+                self.range(v[0], v[1])?;
+                self.small.arena(v[0], v[1]);
+            }
+            SMALL => {
+                let place = self.number(v[2])?;
+                if v[0].checked_add(v[1]).is_none() {
+                    return Err(self.wrong("a small allocation outside the address space"));
+                }
+                self.small.came(v[0], v[1], place, self.records);
+            }
+            GONE => self.small.went(v[0], self.records),
             MARK => {
                 self.instructions = self.instructions.saturating_add(v[0]);
                 sink.mark(v[0], v[1])?;

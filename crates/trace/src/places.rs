@@ -5,6 +5,7 @@
 //! of a trace's metadata ([`Metadata::places`](crate::Metadata::places)). A program that does not
 //! know it ignores it, as it does any field of the metadata.
 
+use crate::small::SmallBlocks;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -20,6 +21,9 @@ pub struct Places {
     /// The place at which each object was made, in order of allocation. `None` where it is not
     /// known. Shorter than the list of objects if the places of the last are not known.
     pub of_objects: Vec<Option<u32>>,
+    /// The places of what is no object: of each page with small allocations the place that has most
+    /// of it.
+    pub small: SmallBlocks,
 }
 
 /// As they stand in a file.
@@ -30,6 +34,10 @@ struct Stored {
     /// By place: one more than its caller, or 0; then the number of its function.
     calls: Vec<u32>,
     of_objects: Vec<Option<u32>>,
+    /// Of each range of pages with small allocations: the pages between it and the one before, its
+    /// pages, its place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    small: Vec<u64>,
     /// Whole stacks, as development versions before the tree wrote them.
     #[serde(skip_serializing)]
     stacks: Vec<Stack>,
@@ -42,6 +50,7 @@ impl From<Places> for Stored {
             calls: calls.collect(),
             frames: places.frames,
             of_objects: places.of_objects,
+            small: places.small.to_numbers(),
             stacks: Vec::new(),
         }
     }
@@ -69,7 +78,10 @@ impl TryFrom<Stored> for Places {
             return Err("a place whose caller or function is not there");
         }
         let calls = calls.iter().map(|[caller, frame]| (caller.checked_sub(1), *frame)).collect();
-        Ok(Self { frames: stored.frames, calls, of_objects: stored.of_objects })
+        let Some(small) = SmallBlocks::from_numbers(&stored.small, stored.calls.len() / 2) else {
+            return Err("small allocations at no place");
+        };
+        Ok(Self { frames: stored.frames, calls, of_objects: stored.of_objects, small })
     }
 }
 
@@ -201,6 +213,10 @@ const ALLOCATORS: [&str; 27] = [
     "__rdl_realloc",
 ];
 
+/// How names of other functions of allocators begin.
+const ALLOCATING: [&str; 5] =
+    ["operator new", "PyObject_Malloc", "PyObject_Calloc", "PyObject_Realloc", "PyMem_"];
+
 /// How paths of the sources of the languages' own libraries begin: C and C++ headers, Rust's
 /// library and its dependencies as they are distributed.
 const LIBRARIES: [&str; 5] = ["/usr/include/", "/usr/lib/", "/rustc/", "/rust/deps/", "library/"];
@@ -246,7 +262,8 @@ impl Frame {
             let is_installed = |path: &str| PYTHON_LIBRARIES.iter().any(|part| path.contains(part));
             return self.line.as_ref().is_none_or(|(path, _)| is_installed(path));
         }
-        let allocates = |name: &str| ALLOCATORS.contains(&name) || name.starts_with("operator new");
+        let allocates =
+            |name: &str| ALLOCATORS.contains(&name) || ALLOCATING.iter().any(|start| name.starts_with(start));
         let is_libraries = |path: &str| LIBRARIES.iter().any(|start| path.starts_with(start));
         let module = self.module.rsplit('/').next().unwrap_or_default();
         MODULES.iter().any(|start| module.starts_with(start))
@@ -254,6 +271,9 @@ impl Frame {
             || self.line.as_ref().is_some_and(|(path, _)| is_libraries(path))
     }
 }
+
+/// How the files of Python's own import machinery are called.
+const IMPORT: &str = "<frozen importlib";
 
 /// `relax.c:12 in step`; without debug information `step in relax+0x1130`; of a stripped program
 /// `relax+0x1130`.
@@ -279,6 +299,17 @@ impl Stack {
         let own = |frame: &&Frame| frame.is_python() == has_python && !frame.is_library();
         let python = || self.0.iter().find(|frame| frame.is_python());
         self.0.iter().find(own).or_else(python).or(self.0.first())
+    }
+
+    /// Whether the program's line that names the place only imports modules there: what is done
+    /// is Python's import machinery, or the top level of modules that are no part of the program.
+    pub fn imports(&self) -> bool {
+        let place = self.place();
+        let inside =
+            self.0.iter().take_while(|frame| !place.is_some_and(|place| std::ptr::eq(place, *frame)));
+        inside.chain(place).any(|frame| {
+            frame.is_python() && frame.line.as_ref().is_some_and(|(path, _)| path.starts_with(IMPORT))
+        })
     }
 }
 

@@ -16,6 +16,7 @@ use crate::format::{
 use crate::header::Times;
 use crate::pages::{Pages, Touch};
 use crate::payload::pack;
+use crate::small::SmallBlocks;
 use crate::{AllocKind, Chunk, Error, Event, Header, Metadata, PackedReference, Totals};
 
 /// Whatever takes what a program did, in order. [`Writer`] does; so does
@@ -79,6 +80,11 @@ fn fitting(metadata: &mut Metadata) -> Vec<u8> {
     let to_json = |metadata: &Metadata| serde_json::to_vec(metadata).expect("metadata is plain data");
     let fits = |json: &[u8]| json.len() as u64 <= format::MAX_METADATA;
     let mut json = to_json(metadata);
+    if let Some(places) = metadata.places.as_mut().filter(|places| !places.small.is_empty() && !fits(&json)) {
+        places.small = SmallBlocks::default();
+        metadata.notes.push("places of small allocations are left out: there are too many".to_owned());
+        json = to_json(metadata);
+    }
     if let Some(places) = metadata.places.as_mut().filter(|_| !fits(&json)) {
         places.without_callers();
         metadata.notes.push("callers of places are left out: there are too many".to_owned());
