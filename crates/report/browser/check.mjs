@@ -231,6 +231,15 @@ try {
     await evaluate("document.querySelector('.faults .log').focus()");
     await key(' ', 32);
     check(!(await shown('.faults .wide.linear')) && await shown('.faults .wide.logarithmic'), 'and logarithmic at the press of a key');
+    const seen = () => evaluate(
+      "[...document.querySelectorAll('.faults .wide.logarithmic polyline')].filter((line) => getComputedStyle(line).visibility === 'visible').map((line) => line.dataset.line).filter((line, at, all) => all.indexOf(line) === at).length");
+    const all = await seen();
+    await evaluate("document.querySelectorAll('.faults .keys button')[1].focus()");
+    check(await evaluate("document.querySelectorAll('.faults polyline.behind').length > 0"), 'a line is brought out by the focus');
+    await key(' ', 32);
+    const alone = await seen();
+    await key(' ', 32);
+    check(all > 1 && alone === 1 && await seen() === all, `a line is alone at the press of a key: ${all}, ${alone}`);
     await evaluate("document.querySelector('.show-written').click()");
     check(!(await shown('.map img.written')) && await shown('.map img.read'), 'reads are shown without writes');
     if (folder) {

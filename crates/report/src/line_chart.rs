@@ -68,7 +68,10 @@ pub(crate) fn lines(chart: &LineChart, frame: Frame, medium: Medium) -> String {
     for tick in x.ticks(8) {
         let place = x.place(tick);
         canvas.line((place, bottom), (place, bottom + 4.0), MUTED, "");
-        canvas.text((place, bottom + 17.0), letters, Anchor::Middle, MUTED, &short(tick), "");
+        let text = short(tick);
+        // A file has a margin, a page has none. Letters there may be a little wider.
+        let most = if medium == Medium::Html { width - 0.6 * text_width(&text, letters) } else { width };
+        canvas.text((place.min(most), bottom + 17.0), letters, Anchor::Middle, MUTED, &text, "");
     }
     canvas.text((right, bottom + 34.0), letters, Anchor::End, MUTED, &chart.x, "");
     canvas.text((0.0, 13.0), letters, Anchor::Start, MUTED, &chart.y, "");
