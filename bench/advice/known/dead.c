@@ -1,5 +1,5 @@
-/* A large buffer that is used once and kept, beside a table that is used all the time: the buffer is
-   to be given back. */
+/* A large buffer that is used once and kept, beside a table that is used all the time: give the
+   buffer back. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -23,7 +23,7 @@ pub struct ObjectCounts {
     pub pages: u64,
     /// Of the references, those that went on from one of its pages to another.
     pub moves: u64,
-    /// Of these, those to a page that is neither beside one of the [last few](Heads) nor as far from
+    /// Of these, those to a page that is neither beside one of the last four nor as far from
     /// the last as that was from the one before.
     pub jumps: u64,
     /// Faults on its pages, by simulation.
