@@ -12,6 +12,14 @@ use std::{env, fs};
 fn main() {
     let here = folder("CARGO_MANIFEST_DIR");
     let out = folder("OUT_DIR");
+    // The agent is for x86-64. Elsewhere the command is built without, and says so when it is
+    // asked to page a program.
+    if env::var("CARGO_CFG_TARGET_ARCH").as_deref() != Ok("x86_64") {
+        let none = out.join("none");
+        fs::write(&none, "").expect("OUT_DIR can be written");
+        println!("cargo::rustc-env=SWEEPHAND_PRELOAD={}", none.display());
+        return;
+    }
     let sources = ["AGENT_ROOT", "PAGER_INTERFACE_ROOT", "POLICY_ROOT", "PAGER_INTERFACE_UFFD"]
         .map(|name| folder(&format!("DEP_SWEEPHAND_{name}")));
     let copy = out.join("preload");

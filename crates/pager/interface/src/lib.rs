@@ -14,7 +14,7 @@
 //! | `readahead`, `readaround` | windows read along streams; windows read around single faults |
 //! | `slots` | which slots of a backing store are in use, and which are handed out next |
 #![no_std]
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(target_os = "linux")]
 
 extern crate alloc;
 

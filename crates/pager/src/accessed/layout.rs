@@ -53,6 +53,9 @@ impl TaskFunctions {
 impl Layout {
     /// Finds it out.
     pub(super) fn find() -> Result<Self, NoBits> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(NoBits::Layout("page tables are read on x86-64 only"));
+        }
         let types = Types::open().map_err(|error| NoBits::Types(error.to_string()))?;
         let btf = Btf::parse(types.bytes()).ok_or_else(|| NoBits::Types("is not BTF".to_string()))?;
         let offset = |structure: &str, member: &str| {
