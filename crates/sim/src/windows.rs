@@ -177,7 +177,7 @@ fn add_times(trace: &Trace, windows: &mut [WindowStart]) -> Result<(), Error> {
 mod tests {
     use super::*;
     use std::io::Cursor;
-    use sweephand_trace::{EndTotals, Metadata, Sink, Writer};
+    use sweephand_trace::{EndTotals, Metadata, Writer};
 
     fn trace(times: &[Option<i64>]) -> Trace {
         let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
