@@ -16,9 +16,9 @@
  * ALLOC of an object and has the number of the place at which the object was made. CODE has the
  * number of the place of the code that makes the references that follow it. NOTE has a text, too: a
  * sentence for whoever reads the trace. ARENA has a first page and a number of pages: an allocator
- * keeps small allocations there. SMALL has the address, the bytes and the number of the place of one
- * in some 1 KiB of them, and GONE the address of one that is freed. (These three may come a little
- * before references that were made earlier.)
+ * keeps small allocations there. SMALL has the address, the bytes and the number of the place of
+ * one in some 1 KiB of them, and GONE the address of one that is freed. (These three may come a
+ * little before references that were made earlier.)
  *
  * A program has one stream (follow.c). It goes to a pipe whose reader compresses it. The descriptor
  * is moved to where the program can neither see nor close it, and is closed on exec. If the reader

@@ -15,8 +15,8 @@ import subprocess
 import sys
 
 SOURCES = pathlib.Path(__file__).resolve().parent / "known"
-# Of each program: what must be advised, as an action and parts of its text; actions that must not be
-# advised, `*` for any; a part of a text that nothing may have; and the module that it needs.
+# Of each program: what must be advised, as an action and parts of its text; actions that must not
+# be advised, `*` for any; a part of a text that nothing may have; and the module that it needs.
 PROGRAMS = {
     "multiply.c": ([("block", "in matrix", "in multiply")], ["lay-out"], None, None),
     "list.c": ([("lay-out", "in make", "in sum")], ["block", "keep-elsewhere"], None, None),

@@ -78,8 +78,8 @@ pub struct ObjectAdvice {
     pub line: Option<String>,
     /// The program's faults now.
     pub faults: u64,
-    /// Its faults after that; for [`Action::Block`] and [`Action::LayOut`] the least that they could
-    /// be. With huge pages, each brings in 2 MiB.
+    /// Its faults after that; for [`Action::Block`] and [`Action::LayOut`] the least that they
+    /// could be. With huge pages, each brings in 2 MiB.
     pub faults_then: u64,
     /// The call that does it, if a `madvise` does: see [`Action::call`].
     pub call: Option<&'static str>,
@@ -270,8 +270,8 @@ impl Surroundings<'_> {
         Some(self.advice(Action::KeepElsewhere, group, None, then, text))
     }
 
-    /// For or against huge pages; `None` where no huge page would go again, or where hardly anything
-    /// is read a second time.
+    /// For or against huge pages; `None` where no huge page would go again, or where hardly
+    /// anything is read a second time.
     fn huge_pages(
         &self,
         group: &Group<'_>,

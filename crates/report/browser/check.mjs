@@ -232,7 +232,7 @@ try {
     await key(' ', 32);
     check(!(await shown('.faults .wide.linear')) && await shown('.faults .wide.logarithmic'), 'and logarithmic at the press of a key');
     const seen = () => evaluate(
-      "[...document.querySelectorAll('.faults .wide.logarithmic polyline')].filter((line) => getComputedStyle(line).visibility === 'visible').map((line) => line.dataset.line).filter((line, at, all) => all.indexOf(line) === at).length");
+      "[...document.querySelector('.faults').querySelectorAll('.wide.logarithmic polyline')].filter((line) => getComputedStyle(line).visibility === 'visible').map((line) => line.dataset.line).filter((line, at, all) => all.indexOf(line) === at).length");
     const all = await seen();
     await evaluate("document.querySelectorAll('.faults .keys button')[1].focus()");
     check(await evaluate("document.querySelectorAll('.faults polyline.behind').length > 0"), 'a line is brought out by the focus');

@@ -101,7 +101,7 @@ pub(crate) fn read(
     let read = parser.records(sink, progress);
     let mut places = std::mem::take(&mut parser.places).finish();
     places.of_objects = std::mem::take(&mut parser.of_objects);
-    places.small = std::mem::take(&mut parser.small).finish(&places, parser.records);
+    places.small = std::mem::take(&mut parser.small).finish(&|place| places.line(place), parser.records);
     imported.places = Some(places).filter(|places| !places.is_empty());
     imported.notes.append(&mut parser.notes);
     match read {

@@ -114,6 +114,12 @@ impl Places {
         Some(self.stack(place)).filter(|stack| !stack.0.is_empty())
     }
 
+    /// The line of a place, and whether it imports modules.
+    pub(crate) fn line(&self, place: u32) -> (String, bool) {
+        let stack = self.stack(place);
+        (stack.place().map(ToString::to_string).unwrap_or_default(), stack.imports())
+    }
+
     /// Of each place, only the function and line itself remain.
     pub(crate) fn without_callers(&mut self) {
         self.calls.iter_mut().for_each(|(caller, _)| *caller = None);

@@ -7,7 +7,6 @@
 //! An allocator can be one that the recorder does not see. So who touches a page of an arena first
 //! counts as well, for less than a sample: mostly that is who has the first block there.
 
-use crate::places::Places;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -142,8 +141,9 @@ impl Gathered {
         }
     }
 
-    /// The pages with the place that has most of each, after `now` references.
-    pub(crate) fn finish(mut self, places: &Places, now: u64) -> SmallBlocks {
+    /// The pages with the place that has most of each, after `now` references. `line_of` says which
+    /// line a place is in, and whether it imports modules: places of one line count as one.
+    pub(crate) fn finish(mut self, line_of: &dyn Fn(u32) -> (String, bool), now: u64) -> SmallBlocks {
         for (address, sample) in std::mem::take(&mut self.live) {
             self.hold(address, sample, now);
         }
@@ -154,15 +154,10 @@ impl Gathered {
                 }
             }
         }
-        // Places of one line count as one.
         let mut lines: FxHashMap<(String, bool), u32> = FxHashMap::default();
-        let mut line_of: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut firsts: FxHashMap<u32, u32> = FxHashMap::default();
         let mut of_line = |place: u32| {
-            *line_of.entry(place).or_insert_with(|| {
-                let stack = places.stack(place);
-                let line = stack.place().map(ToString::to_string).unwrap_or_default();
-                *lines.entry((line, stack.imports())).or_insert(place)
-            })
+            *firsts.entry(place).or_insert_with(|| *lines.entry(line_of(place)).or_insert(place))
         };
         let mut pages: Vec<(u64, u32)> = Vec::with_capacity(self.held.len());
         let mut held: Vec<_> = self.held.into_iter().collect();
@@ -254,7 +249,7 @@ impl SmallBlocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::places::{Collector, Frame, Stack};
+    use crate::places::{Collector, Frame, Places, Stack};
 
     fn places(lines: u32) -> Places {
         let mut collector = Collector::default();
@@ -286,7 +281,7 @@ mod tests {
         }
         // One that lies on two pages; and no arena there.
         gathered.came(0x1f_f00, 4096, 3, 0);
-        let small = gathered.finish(&places(4), 9999);
+        let small = gathered.finish(&|place| places(4).line(place), 9999);
         let of: Vec<_> = (0x0f..0x22).map(|page| small.of_page(page)).collect();
         assert_eq!(of[..6], [None, Some(1), Some(0), Some(0), Some(0), None]);
         assert_eq!(of[0x10..], [Some(3), Some(3), None]);
@@ -311,7 +306,7 @@ mod tests {
         gathered.arena(0x11, 4);
         gathered.touch(0x12, 1, 4);
         gathered.touch(0x14, 1, 4);
-        let small = gathered.finish(&places(3), 9);
+        let small = gathered.finish(&|place| places(3).line(place), 9);
         let of: Vec<_> = (0x0f..0x16).map(|page| small.of_page(page)).collect();
         assert_eq!(of, [None, Some(0), None, Some(1), None, Some(1), None]);
     }
