@@ -344,6 +344,9 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
 /// What a database counts of its own cache is what the simulation of its policy counts.
 #[test]
 fn the_hits_of_sqlite_are_those_of_lru() {
+    if !Path::new("/usr/bin/python3").exists() {
+        return skip(Need::Program, "python3");
+    }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/sqlite/run.py");
     let output = Command::new("/usr/bin/python3")
         .arg(script)
