@@ -8,7 +8,7 @@
 
 use crate::conclusion::percent;
 use crate::curve_study::CurveStudy;
-use crate::object_study::{ObjectStudy, StudiedObject};
+use crate::object_study::{LEAST_SMALL, ObjectStudy, StudiedObject};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use sweephand_results::{bytes, grouped};
@@ -28,8 +28,6 @@ const SLOWER_NS: f64 = 100.0;
 const MOST_SLOWDOWN: f64 = 0.1;
 /// Pages are used in no order if a larger share of the moves between them are jumps.
 const IN_NO_ORDER: f64 = 0.5;
-/// The small allocations of a place are left out if they have a smaller share of what it made.
-const LEAST_SMALL: f64 = 0.05;
 /// Huge pages pay as long as they have no more read than so many times what small ones have.
 const MOST_READ: f64 = 1.1;
 /// They are advised against if they have more read than so many times that.

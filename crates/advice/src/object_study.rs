@@ -12,6 +12,9 @@ use sweephand_trace::objects::{Object, objects};
 use sweephand_trace::picture::Picture;
 use sweephand_trace::places::Stack;
 
+/// The small allocations of a place are left out if they have a smaller share of what it made.
+pub(crate) const LEAST_SMALL: f64 = 0.05;
+
 /// The faults of some policies by object, at one memory size.
 #[derive(Clone, Debug)]
 pub struct ObjectStudy {
@@ -33,7 +36,7 @@ pub struct StudiedPlace {
     pub made_at: String,
     /// How many objects with pages it made.
     pub objects: u64,
-    /// Whether it made small allocations, too, that have pages.
+    /// Whether it made small allocations, too, that have a notable share of the pages.
     pub small: bool,
     /// The lengths of the objects together, in bytes.
     pub length_bytes: u64,
@@ -48,6 +51,7 @@ impl ObjectStudy {
     /// objects whose place is not known. Empty if the trace has no places.
     pub fn places(&self) -> Vec<StudiedPlace> {
         let mut places: BTreeMap<String, StudiedPlace> = BTreeMap::new();
+        let mut small_pages: BTreeMap<String, u64> = BTreeMap::new();
         for studied in &self.objects {
             let Some(made_at) = studied.made_at() else { continue };
             let StudiedObject { object, counts, .. } = studied;
@@ -60,11 +64,18 @@ impl ObjectStudy {
                 faults: vec![0; self.policies.len()],
             });
             place.objects += u64::from(object.is_some());
-            place.small |= object.is_none();
+            if object.is_none() {
+                *small_pages.entry(place.made_at.clone()).or_default() += counts.pages;
+            }
             let length_bytes = object.as_ref().map_or(0, |object| object.length_bytes);
             place.length_bytes = place.length_bytes.saturating_add(length_bytes);
             place.pages += counts.pages;
             place.faults.iter_mut().zip(&counts.faults).for_each(|(sum, counted)| *sum += counted.faults);
+        }
+        for (made_at, pages) in small_pages {
+            if let Some(place) = places.get_mut(&made_at) {
+                place.small = pages as f64 >= LEAST_SMALL * place.pages as f64;
+            }
         }
         let mut places: Vec<_> = places.into_values().collect();
         places.sort_by_key(|place| std::cmp::Reverse(place.faults.first().copied()));
