@@ -16,9 +16,9 @@ use sweephand_checks::{Need, REPEATED, SKIPS};
 /// if it is there.
 const PACKAGES: &str = include_str!("../../.ci/packages");
 
-/// What `cargo quick` runs: the core, without live paging, other programs or traces of others. Other
-/// readings of the policies conform in `cargo full`: that takes minutes. With the profile of the
-/// README's first command, most of it has been built by then.
+/// What `cargo quick` runs: the core, without live paging, other programs or traces of others.
+/// Other readings of the policies conform in `cargo full`: that takes minutes. With the profile of
+/// the README's first command, most of it has been built by then.
 const QUICK: [&str; 3] = [
     "--release -p sweephand-policy -- --skip other_readings_conform",
     "--release -p sweephand-trace -p sweephand-sim -p sweephand-machine -p sweephand-agent",
