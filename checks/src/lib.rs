@@ -8,6 +8,8 @@ use std::env;
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
 
 /// The variable that names what must be there.
@@ -83,13 +85,29 @@ fn is_required(need: Need, list: &str) -> bool {
 /// # Panics
 /// If `SWEEPHAND_REQUIRE` says that what is missing must be there.
 pub fn skip(need: Need, why: impl Display) {
-    let thread = thread::current();
-    let test = thread.name().unwrap_or("?");
-    let why = why.to_string().replace(['\n', '\t'], " ");
     let list = env::var(REQUIRE).unwrap_or_default();
     assert!(!is_required(need, &list), "{REQUIRE}={list}: {} is missing: {why}", need.name());
     println!("SKIPPED, {} is missing: {why}", need.name());
-    count(need.name(), test, &why);
+    count(need.name(), why);
+}
+
+/// Whether a program is there that knows `--version`. If not, the test counts as skipped.
+pub fn has_program(name: &str) -> bool {
+    let is_there = Command::new(name).arg("--version").output().is_ok();
+    if !is_there {
+        skip(Need::Program, name);
+    }
+    is_there
+}
+
+/// The folder with the traces of others, from `SWEEPHAND_TRACES`. If it is not named, the test
+/// counts as skipped.
+pub fn traces() -> Option<PathBuf> {
+    let folder = env::var_os("SWEEPHAND_TRACES").map(PathBuf::from);
+    if folder.is_none() {
+        skip(Need::Traces, "SWEEPHAND_TRACES does not name their folder");
+    }
+    folder
 }
 
 /// What stands for a need in the file of [`repeated`] tests.
@@ -98,14 +116,16 @@ pub const REPEATED: &str = "repeated";
 /// Counts the test of this thread as one that tries again, for a cause outside of what it tests.
 /// Whoever calls this says how often at most.
 pub fn repeated(cause: impl Display) {
-    let cause = cause.to_string().replace(['\n', '\t'], " ");
     println!("REPEATED: {cause}");
-    count(REPEATED, thread::current().name().unwrap_or("?"), &cause);
+    count(REPEATED, cause);
 }
 
-/// Adds a line to the file that counts tests, if there is one.
-fn count(what: &str, test: &str, why: &str) {
+/// Adds a line on the test of this thread to the file that counts tests, if there is one.
+fn count(what: &str, why: impl Display) {
     let Some(path) = env::var_os(SKIPS) else { return };
+    let thread = thread::current();
+    let test = thread.name().unwrap_or("?");
+    let why = why.to_string().replace(['\n', '\t'], " ");
     let line = format!("{what}\t{test}\t{why}\n");
     // One write, so that lines of several processes stay whole.
     let written = OpenOptions::new()

@@ -32,10 +32,10 @@ fn main() -> ExitCode {
     let which = words.next().unwrap_or_default();
     let more: Vec<String> = words.collect();
     let runs: Vec<Vec<&str>> = match which.as_str() {
-        "quick" => QUICK.iter().map(|run| run.split(' ').collect()).collect(),
+        "quick" if more.is_empty() => QUICK.iter().map(|run| run.split(' ').collect()).collect(),
         "full" => vec![vec!["--workspace", "--no-fail-fast"]],
         _ => {
-            eprintln!("write quick or full, and perhaps options of cargo test");
+            eprintln!("write quick, or full and perhaps options of cargo test");
             return ExitCode::from(2);
         }
     };

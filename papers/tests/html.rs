@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
-use sweephand_checks::{Need, skip};
 use sweephand_papers::{
     Bar, Compared, Error, Item, Lab, Machine, Nearness, Place, Program, Report, Reproduction, Scale, State,
     every_item, html_page, items,
@@ -164,10 +163,8 @@ fn the_page_has_every_item_with_what_became_of_it() {
 /// with both numbers.
 #[test]
 fn items_with_published_numbers_say_which_they_are() {
-    let Some(traces) = std::env::var_os("SWEEPHAND_TRACES") else {
-        return skip(Need::Traces, "SWEEPHAND_TRACES does not name their folder");
-    };
-    let lab = Lab::new(Some(traces.into()));
+    let Some(traces) = sweephand_checks::traces() else { return };
+    let lab = Lab::new(Some(traces));
     let report = |id: &str| items(&[id.to_string()]).unwrap()[0].measure(&lab).unwrap();
     let table_1 = report("clock-pro/table-1");
     assert_eq!(table_1.compared.len(), 9 * 5);

@@ -27,7 +27,7 @@ use sweephand_pager::{
     RunError, Running, Statistics, kernel_share,
 };
 use sweephand_program::Signals;
-use sweephand_results::{LiveFormat, LiveReport, LiveRun, bytes};
+use sweephand_results::{LiveFormat, LiveReport, LiveRun, bytes, median};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -92,8 +92,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Err(RunError::Root.into());
     }
     note_on_swap(&args.swap);
-    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &named_by(&args.command))?;
-    let in_use: Vec<_> = named_by(&args.command).into_iter().chain(args.output.as_deref()).collect();
+    let mut in_use = named_by(&args.command);
+    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
+    in_use.extend(args.output.as_deref());
     let markdown = args.export_markdown.as_deref().map(|path| Output::create(path, &in_use)).transpose()?;
     let mut variants = vec![Variant::Native];
     for &limit in &limits {
@@ -102,7 +103,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let interruption = Interruption::watch()?;
     let bar = crate::progress::bar(variants.len() as u64 * u64::from(args.rounds), "runs");
-    for _ in 0..args.warmup {
+    for _ in (0..args.warmup).take_while(|_| interruption.signal().is_none()) {
         bar.set_message("warm-up");
         match Variant::Native.run(&args, prefetch_pages, 0, &interruption) {
             Err(Failure::NotStarted(error)) => return Err(error).context("warm-up"),
@@ -112,6 +113,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut runs = vec![Vec::new(); variants.len()];
     'rounds: for round in 0..args.rounds {
         for turn in 0..variants.len() {
+            if interruption.signal().is_some() {
+                break 'rounds;
+            }
             let index = (round as usize + turn) % variants.len();
             let variant = &variants[index];
             bar.set_message(variant.name());
@@ -186,22 +190,20 @@ fn outliers(runs: &[Vec<LiveRun>], variants: &[Variant]) -> Vec<String> {
     let mut told = Vec::new();
     for (rounds, variant) in runs.iter().zip(variants) {
         let good = rounds.iter().filter(|run| run.failure.is_none());
-        let times: Vec<_> = good.filter_map(|run| Some((run.round, run.wall_ns? as f64 / 1e9))).collect();
-        let mut sorted: Vec<f64> = times.iter().map(|(_, seconds)| *seconds).collect();
-        sorted.sort_by(f64::total_cmp);
-        if sorted.len() < LEAST_RUNS {
-            continue;
-        }
-        let median = sorted[(sorted.len() - 1) / 2];
-        for (round, seconds) in times.iter().filter(|(_, seconds)| *seconds > MUCH_LONGER * median) {
+        let times: Vec<(u32, u64)> = good.filter_map(|run| Some((run.round, run.wall_ns?))).collect();
+        let median = median(&times.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
+        let Some(median) = median.filter(|_| times.len() >= LEAST_RUNS) else { continue };
+        for (round, ns) in times.iter().filter(|(_, ns)| *ns as f64 > MUCH_LONGER * median as f64) {
             let why = match round {
                 0 => "the first round may have had to read files: --warmup 1 reads them before",
                 _ => "something else may have been running",
             };
             told.push(format!(
-                "{}: round {} took {seconds:.2} s, the median is {median:.2} s: {why}",
+                "{}: round {} took {:.2} s, the median is {:.2} s: {why}",
                 variant.name(),
-                round + 1
+                round + 1,
+                *ns as f64 / 1e9,
+                median as f64 / 1e9
             ));
         }
     }

@@ -6,8 +6,7 @@ use clap_complete::{Shell, generate};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use sweephand_policy::Info;
-use sweephand_policy::registry::entries;
-use sweephand_policy::task_registry::TASK_POLICIES;
+use sweephand_results::PolicyListing;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -36,11 +35,14 @@ fn with_policies(subcommand: Command) -> Command {
     if !subcommand.get_arguments().any(|known| known.get_id() == argument) {
         return subcommand;
     }
-    let is_live = matches!(subcommand.get_name(), "run" | "compare");
     let takes_tasks = matches!(subcommand.get_name(), "run" | "multiprogram" | "policies");
-    let pages = entries().into_iter().filter(|entry| entry.runs_live || !is_live).map(|entry| entry.info);
-    let tasks = TASK_POLICIES.iter().filter(|_| takes_tasks).map(|entry| entry.info);
+    let is_live = matches!(subcommand.get_name(), "run" | "compare");
+    let all = PolicyListing::of_names("all").expect("a name of all");
+    let taken = all.iter().filter(|policy| match policy.is_for_tasks() {
+        true => takes_tasks || is_live && policy.runs_live(),
+        false => !is_live || policy.runs_live(),
+    });
     let value = |info: &'static Info| PossibleValue::new(info.name).help(info.summary);
-    let values: Vec<_> = pages.chain(tasks).map(value).collect();
+    let values: Vec<_> = taken.map(|policy| value(policy.info())).collect();
     subcommand.mut_arg(argument, |known| known.value_parser(PossibleValuesParser::new(values)))
 }

@@ -154,8 +154,8 @@ fn bound_threads() {
 /// Does what the words of a command line say, the first of which is the command's own name.
 pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
-    let spelled_out = bare_pid::spelled_out(words.clone(), &Cli::command());
     let command = help::complete(Cli::command());
+    let spelled_out = bare_pid::spelled_out(words.clone(), &command);
     let parsed = command.try_get_matches_from(&spelled_out).and_then(|found| Cli::from_arg_matches(&found));
     let command = match parsed {
         Ok(cli) => cli.command,

@@ -71,7 +71,6 @@ pub(crate) fn run(args: Args, command: Command) -> anyhow::Result<ExitCode> {
 /// A page in roff.
 fn page(command: Command) -> io::Result<Vec<u8>> {
     let name = command.get_name().to_string();
-    let is_main = command.has_subcommands() && name == "sweephand";
     let has_subcommands = command.has_subcommands();
     let man = Man::new(command).source(format!("sweephand {}", crate::VERSION));
     let mut page = Vec::new();
@@ -84,7 +83,7 @@ fn page(command: Command) -> io::Result<Vec<u8>> {
         man.render_subcommands_section(&mut page)?;
     }
     exit_status(&name).to_writer(&mut page)?;
-    if is_main {
+    if name == "sweephand" {
         list("ENVIRONMENT", &ENVIRONMENT).to_writer(&mut page)?;
         list("FILES", &FILES).to_writer(&mut page)?;
     } else {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use sweephand_checks::{Need, skip};
+use sweephand_checks::has_program;
 
 const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
 
@@ -31,10 +31,7 @@ fn sweephand(folder: &Path, words: &[&str]) -> std::process::Output {
 
 #[test]
 fn the_run_that_is_advised_is_near_what_was_predicted() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        return skip(Need::Program, "valgrind");
-    }
-    if !can_page() {
+    if !has_program("valgrind") || !can_page() {
         return;
     }
     let folder = tempfile::tempdir_in(workshop()).unwrap();

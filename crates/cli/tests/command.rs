@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
-use sweephand_checks::{Need, skip};
+use sweephand_checks::{Need, has_program, skip};
 use sweephand_trace::generate::NamedPattern;
 
 /// The example string of Belady's anomaly, with a marker line and spaces as found in the wild.
@@ -627,19 +627,16 @@ fn policies_say_what_they_need_and_where_they_run() {
 /// Recording needs Valgrind: CI has it, a contributor may not. The recorder is built here, so that
 /// no test hears of it.
 fn valgrind_is_here() -> bool {
-    static HERE: LazyLock<bool> = LazyLock::new(|| {
-        let here = Command::new("valgrind").arg("--version").output().is_ok();
-        if here {
-            let sandbox = Sandbox::new();
-            let first = sandbox.run("record --quiet -o first.swt -- true");
-            assert!(first.status.success(), "{}", text(&first.stderr));
-        }
-        here
+    static BUILT: LazyLock<()> = LazyLock::new(|| {
+        let sandbox = Sandbox::new();
+        let first = sandbox.run("record --quiet -o first.swt -- true");
+        assert!(first.status.success(), "{}", text(&first.stderr));
     });
-    if !*HERE {
-        skip(Need::Program, "valgrind");
+    let is_here = has_program("valgrind");
+    if is_here {
+        LazyLock::force(&BUILT);
     }
-    *HERE
+    is_here
 }
 
 #[test]

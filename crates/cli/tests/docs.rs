@@ -9,8 +9,8 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use sweephand_checks::{Need, skip};
+use std::process::Stdio;
+use sweephand_checks::{Need, has_program, skip};
 
 const SWEEPHAND: &str = env!("CARGO_BIN_EXE_sweephand");
 
@@ -372,8 +372,7 @@ fn can_page() -> Result<(), String> {
 /// The commands are taken from the page and run as they stand; only the build is that of the tests.
 #[test]
 fn the_tutorial_works_as_it_is_written() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        skip(Need::Program, "valgrind");
+    if !has_program("valgrind") {
         return;
     }
     let page = &pages()["tutorial.md"];

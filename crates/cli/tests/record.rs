@@ -12,15 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::{env, fs};
-use sweephand_checks::{Need, skip};
-
-fn valgrind_is_here() -> bool {
-    let here = Command::new("valgrind").arg("--version").output().is_ok();
-    if !here {
-        skip(Need::Program, "valgrind");
-    }
-    here
-}
+use sweephand_checks::has_program;
 
 /// Pages of the list that a job makes, far more than any launcher touches.
 const JOB_PAGES: u64 = 3000;
@@ -90,7 +82,7 @@ fn pages(info: &Value) -> u64 {
 
 #[test]
 fn a_recording_is_of_the_program_that_the_command_becomes() {
-    if !valgrind_is_here() {
+    if !has_program("valgrind") {
         return;
     }
     let sandbox = jobs();
@@ -138,7 +130,7 @@ fn a_recording_is_of_the_program_that_the_command_becomes() {
 
 #[test]
 fn a_recording_of_a_launcher_names_the_child_and_gets_no_advice() {
-    if !valgrind_is_here() {
+    if !has_program("valgrind") {
         return;
     }
     let sandbox = jobs();
@@ -190,7 +182,7 @@ fn a_recording_of_a_launcher_names_the_child_and_gets_no_advice() {
 
 #[test]
 fn with_children_each_process_has_a_trace() {
-    if !valgrind_is_here() {
+    if !has_program("valgrind") {
         return;
     }
     let sandbox = jobs();
@@ -241,7 +233,7 @@ fn with_children_each_process_has_a_trace() {
 
 #[test]
 fn what_valgrind_cannot_run_is_run_without_it_and_said() {
-    if !valgrind_is_here() || !rustix::process::geteuid().is_root() {
+    if !has_program("valgrind") || !rustix::process::geteuid().is_root() {
         return;
     }
     let sandbox = jobs();
@@ -261,7 +253,7 @@ fn what_valgrind_cannot_run_is_run_without_it_and_said() {
 
 #[test]
 fn a_report_records_a_program_too() {
-    if !valgrind_is_here() {
+    if !has_program("valgrind") {
         return;
     }
     let sandbox = jobs();
@@ -299,7 +291,7 @@ int main(void)
 /// With debug information, faults are told by the line that made the object; without, by an offset.
 #[test]
 fn a_report_tells_faults_by_the_place_that_made_the_object() {
-    if !valgrind_is_here() {
+    if !has_program("valgrind") {
         return;
     }
     let sandbox = Sandbox::new();

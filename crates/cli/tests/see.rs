@@ -9,7 +9,7 @@ use schema::keeps_to;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use sweephand_checks::{Need, skip};
+use sweephand_checks::{Need, has_program, skip};
 
 /// A loop over an object, with pages outside of it now and then: PGTR, our recorder's wire format.
 fn with_a_loop() -> Sandbox {
@@ -195,8 +195,7 @@ fn advice_names_the_run_of_a_program_whose_command_is_known() {
 
 #[test]
 fn advice_about_a_program_records_it_first() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        skip(Need::Program, "valgrind");
+    if !has_program("valgrind") {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -317,9 +316,8 @@ fn counts_of_a_run_keep_to_their_schema() {
 /// In a browser: needs Node and Chromium.
 #[test]
 fn pages_work_in_a_browser() {
-    let is_here = |program: &str| Command::new(program).arg("--version").output().is_ok();
-    if !is_here("node") || !is_here("chromium") {
-        return skip(Need::Program, "node and chromium");
+    if !has_program("node") || !has_program("chromium") {
+        return;
     }
     let sandbox = with_a_loop();
     let path = sandbox.directory.path();

@@ -38,7 +38,7 @@ mod trace;
 mod units;
 
 pub use columns::{Column, Field};
-pub use live::{LiveFormat, LiveReport, LiveRun};
+pub use live::{LiveFormat, LiveReport, LiveRun, median};
 pub use machine_readable::{SCHEMA_VERSION, header, json};
 pub use multiprogram::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
 pub use objects::{ObjectsFormat, ObjectsReport, ObjectsRow, ObjectsTrace};

@@ -175,8 +175,8 @@ impl LiveReport {
     }
 }
 
-/// The middle value; of two the lower.
-fn median(values: &[u64]) -> Option<u64> {
+/// The middle value; of two the lower. `None` of none.
+pub fn median(values: &[u64]) -> Option<u64> {
     let mut values = values.to_vec();
     values.sort_unstable();
     values.get(values.len().checked_sub(1)? / 2).copied()

@@ -21,6 +21,21 @@ pub struct PolicyListing {
 }
 
 impl PolicyListing {
+    /// Its name, paper and parameters.
+    pub fn info(&self) -> &'static Info {
+        self.info
+    }
+
+    /// Whether `sweephand run` takes it.
+    pub fn runs_live(&self) -> bool {
+        self.runs_live
+    }
+
+    /// Whether it is for many tasks in one memory.
+    pub fn is_for_tasks(&self) -> bool {
+        task_registry::find(self.info.name).is_some()
+    }
+
     /// Its name, where it runs and what it is: one line of a table of policies.
     pub fn line(&self) -> String {
         let runs = if self.runs.starts_with("with") { "with many tasks" } else { self.runs };

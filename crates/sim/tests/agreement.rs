@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
-use sweephand_checks::{Need, skip};
 use sweephand_policy::conformance::{E1, E2, E3, Machine, naive_model, run};
 use sweephand_policy::registry::{POLICIES, Registered, Spec, Visitor};
 use sweephand_policy::{NEVER, PageId, SplitMix64};
@@ -483,11 +482,8 @@ fn pages_of_a_freed_object_are_evicted_as_pages_of_the_default_object() {
 
 /// One of the classic traces. They are others' data: `SWEEPHAND_TRACES` says where they are.
 fn classic_trace(name: &str) -> Option<Trace> {
-    let Some(traces) = std::env::var_os("SWEEPHAND_TRACES") else {
-        skip(Need::Traces, "SWEEPHAND_TRACES does not name their folder");
-        return None;
-    };
-    Some(Trace::open(&std::path::Path::new(&traces).join(format!("lirs/{name}.trace.gz"))).unwrap())
+    let path = sweephand_checks::traces()?.join(format!("lirs/{name}.trace.gz"));
+    Some(Trace::open(&path).unwrap())
 }
 
 /// What APR does on two of the classic traces, as it is and where no policy names a page twice.

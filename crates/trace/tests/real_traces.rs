@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 use std::io::Cursor;
 
-use common::traces;
+use sweephand_checks::traces;
 use sweephand_trace::{Event, ImportOptions, Metadata, Trace, Writer, import};
 
 #[test]

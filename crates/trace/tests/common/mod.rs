@@ -2,9 +2,7 @@
 #![allow(dead_code)] // every test file uses its own part
 
 use std::io::Cursor;
-use std::path::PathBuf;
 
-use sweephand_checks::{Need, skip};
 use sweephand_trace::{AllocKind, Chunk, EndTotals, Event, Metadata, Sink, Trace, Writer};
 
 /// Something a program does.
@@ -104,15 +102,6 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
         value >>= 7;
     }
     out.push(value as u8);
-}
-
-/// The folder of real traces, from the environment; `None`, and a word about it, if it is not set.
-pub(crate) fn traces() -> Option<PathBuf> {
-    let folder = std::env::var_os("SWEEPHAND_TRACES").map(PathBuf::from);
-    if folder.is_none() {
-        skip(Need::Traces, "SWEEPHAND_TRACES does not name their folder");
-    }
-    folder
 }
 
 /// SplitMix64, for tests that want plain loops.
