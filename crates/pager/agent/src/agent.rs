@@ -96,6 +96,7 @@ impl Agent {
     /// Serves the program until it ends.
     pub fn run(&mut self) -> ! {
         let rooms = &mut self.rooms;
+        own::stow_ballast();
         recording::begin(rooms);
         if rooms.window.is_some() || rooms.choice.chooser.policy().needs_objects() {
             MAILBOX.want_objects();
@@ -251,6 +252,7 @@ impl Agent {
         }
         self.is_rung = is_rung;
         if ready == 0 {
+            own::stow_ballast();
             borrow::report(rooms, true);
             if outlive::is_process() {
                 outlive::end_if_over(&mut rooms.program.sharers);

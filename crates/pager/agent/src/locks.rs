@@ -37,9 +37,8 @@ static IS_READ: AtomicBool = AtomicBool::new(false);
 /// For the agent: puts the program's mappings from an address on into the list, as far as there is
 /// place. Returns how many ranges there are. Neighbours of the same kind are one.
 pub(crate) fn list(from: usize) -> isize {
-    let Some((mappings, text)) = maps::read_all() else {
-        give_up(format_args!("/proc/self/maps: cannot be read"))
-    };
+    let (mappings, text) = maps::read_all()
+        .unwrap_or_else(|error| give_up(format_args!("/proc/self/maps: cannot be read: {error}")));
     let mut own = Regions::new();
     own::mappings().chain(own::library()).chain([own::SHARED]).for_each(|(start, end)| own.add(start, end));
     // Only now: see `maps::read`.

@@ -23,26 +23,26 @@ pub struct Mapping {
 /// The mappings of this process, and the buffer through which they were read. The caller must keep
 /// the buffer while it compares them with the list of the pager's own mappings. If the buffer were
 /// freed first, its memory could have become something else.
-pub fn read() -> Option<(Vec<Mapping>, Vec<u8>)> {
+pub fn read() -> Result<(Vec<Mapping>, Vec<u8>), Errno> {
     let mut mappings = Vec::with_capacity(4096);
     let text = for_each_line(|line| mappings.extend(parse(line)))?;
-    Some((mappings, text))
+    Ok((mappings, text))
 }
 
 /// All mappings of this process but the kernel's own, and the buffer, as [`read`].
-pub(crate) fn read_all() -> Option<(Vec<Mapping>, Vec<u8>)> {
+pub(crate) fn read_all() -> Result<(Vec<Mapping>, Vec<u8>), Errno> {
     let mut mappings = Vec::with_capacity(4096);
     let text = for_each_line(|line| {
         let is_kernels = line.windows(2).any(|two| two == b"[v");
         mappings.extend(parse_any(line).filter(|_| !is_kernels).map(|(mapping, _)| mapping));
     })?;
-    Some((mappings, text))
+    Ok((mappings, text))
 }
 
 /// The number of mappings of this process.
 pub(crate) fn count() -> Option<usize> {
     let mut lines = 0;
-    for_each_line(|line| lines += usize::from(!line.is_empty()))?;
+    for_each_line(|line| lines += usize::from(!line.is_empty())).ok()?;
     Some(lines)
 }
 
@@ -56,18 +56,19 @@ pub fn protection_of(start: usize, end: usize) -> Option<u32> {
             from = mapping.end;
             protection = Some(mapping.protection);
         }
-    })?;
+    })
+    .ok()?;
     protection.filter(|_| from >= end)
 }
 
 /// Visits the lines of the list. Returns the buffer through which they were read.
-fn for_each_line(mut visit: impl FnMut(&[u8])) -> Option<Vec<u8>> {
+fn for_each_line(mut visit: impl FnMut(&[u8])) -> Result<Vec<u8>, Errno> {
     let mut retry = Retry::new();
     let file = loop {
         match open_proc(c"self/maps", OFlags::RDONLY) {
             Ok(file) => break file,
             Err(Errno::NOMEM) if retry.wait() => {}
-            Err(_) => return None,
+            Err(error) => return Err(error),
         }
     };
     let mut text = filled(0_u8, 64 << 10);
@@ -78,8 +79,10 @@ fn for_each_line(mut visit: impl FnMut(&[u8])) -> Option<Vec<u8>> {
             Ok(0) => break,
             Ok(count) => length += count,
             Err(Errno::INTR) => continue,
-            Err(Errno::NOMEM) if retry.wait() => continue,
-            Err(_) => return None,
+            // FAULT: there was no memory for a page of the buffer. What was to go there is still to
+            // be read.
+            Err(Errno::NOMEM | Errno::FAULT) if retry.wait() => continue,
+            Err(error) => return Err(error),
         }
         // Whole lines are visited. An incomplete one waits for its end.
         let whole = text[..length].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -87,10 +90,10 @@ fn for_each_line(mut visit: impl FnMut(&[u8])) -> Option<Vec<u8>> {
         text.copy_within(whole..length, 0);
         length -= whole;
         if length == text.len() {
-            return None;
+            return Err(Errno::TOOBIG);
         }
     }
-    Some(text)
+    Ok(text)
 }
 
 /// Reads a line. Returns the mapping if it is private, anonymous and writable.

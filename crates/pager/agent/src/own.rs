@@ -19,7 +19,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use linux_raw_sys::general::{__NR_madvise, MADV_NOHUGEPAGE};
+use linux_raw_sys::general::{__NR_madvise, MADV_DONTNEED, MADV_NOHUGEPAGE, MADV_POPULATE_WRITE};
 use rustix::mm::MremapFlags;
 use rustix::time::{ClockId, clock_gettime};
 use sweephand_policy::SplitMix64;
@@ -60,8 +60,11 @@ impl Retry {
         Self { left: 1500 }
     }
 
-    /// Waits for a moment. Returns whether to try again.
+    /// Waits for a moment, or gives back some of the ballast. Returns whether to try again.
     pub fn wait(&mut self) -> bool {
+        if drop_ballast() {
+            return true;
+        }
         kernel::sleep(10_000_000);
         self.left = self.left.saturating_sub(1);
         self.left > 0
@@ -72,6 +75,55 @@ impl Default for Retry {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Pages that the pager holds only to give them back.
+///
+/// In a full cgroup the program's threads wait for memory, and whatever is freed is theirs as soon
+/// as they wake. The pager, whose system calls are refused instead, could ask for seconds and get
+/// nothing, though only it can make room. What it has just freed itself is still there when it asks
+/// again.
+const BALLAST_PAGES: usize = 32;
+/// Pages that are given back before each new try.
+const BALLAST_STEP_PAGES: usize = 8;
+/// Where the ballast is; 0 before there is any.
+static BALLAST: AtomicUsize = AtomicUsize::new(0);
+static BALLAST_LEFT: AtomicUsize = AtomicUsize::new(0);
+
+/// The pages of ballast that the pager holds.
+pub fn ballast_pages() -> usize {
+    BALLAST_LEFT.load(Ordering::Relaxed)
+}
+
+/// Takes ballast again, as far as some was given back. The kernel refuses it rather than wait, so
+/// this is for when there may be room.
+pub(crate) fn stow_ballast() {
+    if ballast_pages() == BALLAST_PAGES {
+        return;
+    }
+    if BALLAST.load(Ordering::Relaxed) == 0 {
+        let Some(start) = map(BALLAST_PAGES * PAGE_BYTES) else { return };
+        BALLAST.store(start, Ordering::Relaxed);
+    }
+    if advise_ballast(0, BALLAST_PAGES, MADV_POPULATE_WRITE) {
+        BALLAST_LEFT.store(BALLAST_PAGES, Ordering::Relaxed);
+    }
+}
+
+/// Gives a part of the ballast back. Returns whether there was any.
+fn drop_ballast() -> bool {
+    let less = |left: usize| left.checked_sub(BALLAST_STEP_PAGES);
+    let Ok(before) = BALLAST_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) else {
+        return false;
+    };
+    advise_ballast(before - BALLAST_STEP_PAGES, BALLAST_STEP_PAGES, MADV_DONTNEED)
+}
+
+/// Returns whether the kernel has done what was asked.
+fn advise_ballast(first: usize, pages: usize, advice: u32) -> bool {
+    let start = BALLAST.load(Ordering::Relaxed) + first * PAGE_BYTES;
+    // SAFETY: the range is the ballast's, whose contents no code uses.
+    unsafe { kernel::call(__NR_madvise, [start, pages * PAGE_BYTES, advice as usize, 0, 0, 0]) == 0 }
 }
 
 /// Ends the run, because there is no address space for something of the pager's.
@@ -121,7 +173,7 @@ pub fn map(bytes: usize) -> Option<usize> {
     #[cfg(test)]
     let _one = ONE_AT_A_TIME.lock();
     let bytes = whole_pages(bytes);
-    let mut retry = Retry { left: 100 };
+    let mut retry = Retry::new();
     let start = loop {
         match take_reserved(bytes).or_else(|| map_new(bytes)) {
             Some(start) => break start,
@@ -386,6 +438,25 @@ mod tests {
         assert!(!(start..start + 3 * PAGE_BYTES).contains(&other));
         unmap(start, 3 * PAGE_BYTES);
         assert!(!mappings().any(|(first, _)| first == start));
+    }
+
+    #[test]
+    fn ballast_is_given_back_bit_by_bit_and_taken_again() {
+        stow_ballast();
+        let is_there = |page: usize| {
+            let mut here = [0_u8];
+            let at = BALLAST.load(Ordering::Relaxed) + page * PAGE_BYTES;
+            // SAFETY: this asks for one page of a mapping of ours, and has room for the answer.
+            unsafe { libc::mincore(at as *mut libc::c_void, PAGE_BYTES, here.as_mut_ptr()) };
+            here[0] & 1 == 1
+        };
+        assert!((0..BALLAST_PAGES).all(is_there));
+        assert!(drop_ballast());
+        assert_eq!((0..BALLAST_PAGES).filter(|&page| is_there(page)).count(), 24);
+        assert!(drop_ballast() && drop_ballast() && drop_ballast() && !drop_ballast());
+        assert!(!(0..BALLAST_PAGES).any(is_there));
+        stow_ballast();
+        assert_eq!((ballast_pages(), is_there(31)), (BALLAST_PAGES, true));
     }
 
     #[test]

@@ -139,7 +139,8 @@ impl Rooms {
 
     /// Pages of the pager itself.
     pub(crate) fn own_pages(&self) -> usize {
-        self.disk.staging.pages() + own::heap_pages() + FIXED_PAGES + self.backend.own_pages()
+        let arrays = own::heap_pages() + own::ballast_pages();
+        self.disk.staging.pages() + arrays + FIXED_PAGES + self.backend.own_pages()
     }
 
     /// Pages that count but that the pager cannot page out: its own, and others that the kernel

@@ -17,9 +17,8 @@ const LENT_AT_ONCE: usize = 64;
 
 /// The program's private anonymous writable memory, without the pager's own.
 pub(crate) fn mappings() -> Vec<Mapping> {
-    let Some((mappings, text)) = maps::read() else {
-        give_up(format_args!("/proc/self/maps: cannot be read"))
-    };
+    let (mappings, text) = maps::read()
+        .unwrap_or_else(|error| give_up(format_args!("/proc/self/maps: cannot be read: {error}")));
     let mut own = Regions::new();
     own::mappings().chain(own::library()).for_each(|(start, end)| own.add(start, end));
     // Only now: see `maps::read`.
