@@ -930,7 +930,7 @@ fn madvise(start: usize, length: usize, advice: u32) -> isize {
             }
             0
         }),
-        raw::MADV_NOHUGEPAGE | raw::MADV_POPULATE_WRITE => 0,
+        raw::MADV_NOHUGEPAGE => 0,
         raw::MADV_COLD => with(|world| {
             let space = world.space();
             world.memory.cool(space, start, end);
