@@ -228,6 +228,7 @@ fn text_in_utf16_and_lines_that_end_with_a_return_are_read() {
         (b"{\"k\":\"\xff\"}\n", "key=k", "not UTF-8"),
         (b"\xff\xfe\0\0a\0\0\0", "key=1", "UTF-32"),
         (b"[{\"k\":1},\n{\"k\":2}]\n", "key=k", "a JSON array"),
+        (b"# by line\n[\n  {\"k\":1}\n]\n", "key=k", "a JSON array"),
     ] {
         let error = refused(log, columns);
         assert!(error.contains(reason), "{error}");

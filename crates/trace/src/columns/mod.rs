@@ -116,26 +116,18 @@ fn read_member<S: Sink>(
         }
     }
     stream.begin_text()?;
-    match separated::first_byte(stream)? {
-        Some(b'{') => {
+    match separated::first_bytes(stream)? {
+        [Some(b'{'), _] => {
             refuse_separated(columns, "JSON has")?;
             json::read_member(stream, columns, requests, progress)?;
             Ok("JSON lines")
         }
-        Some(b'[') if is_array(stream.buffered()) => {
-            Err(Error::not_read("a JSON array", "jq -c '.[]' FILE".into()))
-        }
+        [Some(b'['), Some(b'{')] => Err(Error::not_read("a JSON array", "jq -c '.[]' FILE".into())),
         _ => {
             separated::read_member(stream, columns, layout, requests, progress)?;
             Ok("separated columns")
         }
     }
-}
-
-/// Whether text begins with an array of objects.
-fn is_array(text: &[u8]) -> bool {
-    let mut bytes = text.iter().filter(|byte| !byte.is_ascii_whitespace());
-    (bytes.next(), bytes.next()) == (Some(&b'['), Some(&b'{'))
 }
 
 /// Logs of the same columns, whose rows are merged.

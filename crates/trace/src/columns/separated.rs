@@ -63,12 +63,14 @@ pub(super) fn is_comment(line: &[u8]) -> bool {
     line.strip_prefix(MARK).unwrap_or(line).trim_ascii_start().starts_with(b"#")
 }
 
-/// The first byte of a row that is not white space, without taking anything.
-pub(super) fn first_byte(stream: &mut ByteStream<'_>) -> Result<Option<u8>, Error> {
+/// The first two bytes of rows that are not white space, as far as there are any, without taking
+/// anything.
+pub(super) fn first_bytes(stream: &mut ByteStream<'_>) -> Result<[Option<u8>; 2], Error> {
     loop {
         let rows = stream.buffered().split(|byte| *byte == b'\n').filter(|line| !is_comment(line));
-        let first = rows.flatten().find(|byte| !byte.is_ascii_whitespace()).copied();
-        if first.is_some() || stream.ended() || stream.full() {
+        let mut bytes = rows.flatten().filter(|byte| !byte.is_ascii_whitespace()).copied();
+        let first = [bytes.next(), bytes.next()];
+        if first[1].is_some() || stream.ended() || stream.full() {
             return Ok(first);
         }
         stream.fill_row()?;
