@@ -28,7 +28,7 @@ pub(super) fn read_member<S: Sink>(
                 "the lines are JSON, whose columns have names: {role}=NAME, or OUTER.NAME"
             )));
         };
-        paths.push((name.clone(), column.role as usize));
+        paths.push((name.as_str(), column.role as usize));
     }
     let needed = columns.columns.iter().filter(|column| !column.optional).map(|column| column.role);
     let needed = needed.filter(|role| !matches!(role, Role::Size | Role::Ttl)).collect();
@@ -37,10 +37,10 @@ pub(super) fn read_member<S: Sink>(
 
 /// The names that lead to a value, from the outermost object inwards, with dots between, and the
 /// value's role. A name may have dots of its own.
-type Path = (String, usize);
+type Path<'a> = (&'a str, usize);
 
 struct Objects<'a, 'b, S> {
-    paths: Vec<Path>,
+    paths: Vec<Path<'a>>,
     /// What no row may lack.
     needed: Vec<Role>,
     requests: &'a mut Requests<'b, S>,
@@ -57,27 +57,30 @@ impl<S: Sink> Lines for Objects<'_, '_, S> {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
+        // Once for the line, instead of once for each name and value.
+        let line = str::from_utf8(line).map_err(|_| "not UTF-8 (iconv converts it)")?;
         let mut found = [None; ROLES];
-        let mut json = serde_json::Deserializer::from_slice(line);
-        let all = self.paths.iter().map(|(path, role)| (path.as_str(), *role)).collect();
-        let read = Wanted { here: all, depth: 0, found: &mut found }.deserialize(&mut json);
-        read.and_then(|()| json.end()).map_err(|error| match () {
-            () if str::from_utf8(line).is_err() => "not UTF-8 (iconv converts it)",
-            () if error.to_string().starts_with(TWICE) => TWICE,
-            () => "not a JSON object",
+        let mut json = serde_json::Deserializer::from_str(line);
+        let read = Wanted { here: &self.paths, depth: 0, found: &mut found }.deserialize(&mut json);
+        read.and_then(|()| json.end()).map_err(|error| match error.to_string().starts_with(TWICE) {
+            true => TWICE,
+            false => "not a JSON object",
         })?;
-        let mut texts: [Option<Cow<'_, str>>; ROLES] = [const { None }; ROLES];
-        for (text, raw) in texts.iter_mut().zip(found) {
-            *text = raw.and_then(|(_, raw)| scalar(raw));
-        }
-        if self.needed.iter().any(|role| texts[*role as usize].is_none()) {
-            return Err("an object without one of the columns that are named".into());
-        }
         let mut row = [Value::Absent; ROLES];
-        for (value, text) in row.iter_mut().zip(&texts) {
-            if let Some(text) = text {
-                *value = Value::Text(text.as_bytes());
+        // Few strings have escapes, and only those are copied.
+        let mut copied = Vec::new();
+        for &(_, role) in &self.paths {
+            match found[role].and_then(|(_, raw)| scalar(raw)) {
+                Some(Cow::Borrowed(text)) => row[role] = Value::Text(text.as_bytes()),
+                Some(Cow::Owned(text)) => copied.push((role, text)),
+                None => {}
             }
+        }
+        for (role, text) in &copied {
+            row[*role] = Value::Text(text.as_bytes());
+        }
+        if self.needed.iter().any(|role| matches!(row[*role as usize], Value::Absent)) {
+            return Err("an object without one of the columns that are named".into());
         }
         self.requests.row(&row)
     }
@@ -144,7 +147,7 @@ impl<'de> DeserializeSeed<'de> for Inner<'_, 'de> {
 /// Takes the wanted values out of an object.
 struct Wanted<'a, 'de> {
     /// The paths that lead through this object: what is left of them, with the role.
-    here: Vec<(&'a str, usize)>,
+    here: &'a [Path<'a>],
     depth: usize,
     found: &'a mut Found<'de>,
 }
@@ -167,7 +170,7 @@ impl<'a, 'de> Visitor<'de> for Wanted<'a, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(name) = map.next_key::<Name<'de>>()? {
             let name = name.0;
-            let ends = |(rest, _): &&(&str, usize)| *rest == name;
+            let ends = |(rest, _): &&Path<'_>| *rest == name;
             let mut ending = self.here.iter().filter(ends).peekable();
             // The usual case: this is a value that is wanted.
             if ending.peek().is_some() {
@@ -182,14 +185,13 @@ impl<'a, 'de> Visitor<'de> for Wanted<'a, 'de> {
                 }
                 continue;
             }
-            let behind = |(rest, role): &(&'a str, usize)| {
-                Some((rest.strip_prefix(&*name)?.strip_prefix('.')?, *role))
-            };
+            let behind =
+                |(rest, role): &Path<'a>| Some((rest.strip_prefix(&*name)?.strip_prefix('.')?, *role));
             let here: Vec<_> = self.here.iter().filter_map(behind).collect();
             if here.is_empty() {
                 map.next_value::<IgnoredAny>()?;
             } else {
-                map.next_value_seed(Inner(Wanted { here, depth: self.depth + 1, found: self.found }))?;
+                map.next_value_seed(Inner(Wanted { here: &here, depth: self.depth + 1, found: self.found }))?;
             }
         }
         Ok(())
