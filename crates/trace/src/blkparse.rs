@@ -76,9 +76,7 @@ pub(crate) fn read_requests<S: Sink>(
 
 /// What has been read.
 pub(crate) fn finish<S: Sink>(requests: Requests<'_, S>) -> Result<Imported, Error> {
-    let page_size = requests.page_size();
-    let end = requests.finish("blkparse's output")?;
-    Ok(Imported { end, page_size, source: "blkparse", ..Imported::default() })
+    requests.imported("blkparse's output", "blkparse")
 }
 
 impl<S: Sink> Lines for Blkparse<'_, '_, S> {

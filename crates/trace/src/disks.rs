@@ -5,8 +5,9 @@
 
 use crate::accesses::{Accesses, Disks};
 use crate::columns::{Keep, NO_ROW, Role, Row, Spool, Value};
+use crate::imported::Imported;
 use crate::lines::Refused;
-use crate::{EndTotals, Error, Sink};
+use crate::{Error, Sink};
 
 /// Which disk a request is for.
 #[derive(Clone, Copy)]
@@ -136,12 +137,10 @@ impl<'a, S: Sink> Requests<'a, S> {
         self.accesses.counts()
     }
 
-    pub(crate) fn page_size(&self) -> u64 {
-        self.accesses.page_size()
-    }
-
-    /// That was all ([`Accesses::finish`]).
-    pub(crate) fn finish(self, what: &str) -> Result<EndTotals, Error> {
-        self.accesses.finish(what)
+    /// That was all ([`Accesses::finish`]). `source`: the name of the format.
+    pub(crate) fn imported(self, what: &str, source: &'static str) -> Result<Imported, Error> {
+        let page_size = self.accesses.page_size();
+        let end = self.accesses.finish(what)?;
+        Ok(Imported { end, page_size, source, ..Imported::default() })
     }
 }

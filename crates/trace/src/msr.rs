@@ -57,9 +57,7 @@ pub(crate) fn read_requests<S: Sink>(
 
 /// What has been read.
 pub(crate) fn finish<S: Sink>(requests: Requests<'_, S>) -> Result<Imported, Error> {
-    let page_size = requests.page_size();
-    let end = requests.finish("an MSR trace")?;
-    Ok(Imported { end, page_size, source: "msr", ..Imported::default() })
+    requests.imported("an MSR trace", "msr")
 }
 
 impl<S: Sink> Lines for Msr<'_, '_, S> {

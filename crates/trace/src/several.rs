@@ -80,11 +80,12 @@ fn read<'a>(
         let input = Input::new(open(name).map_err(|error| in_file(error.into()))?).map_err(in_file)?;
         let columns = match (kind.take(), kind_of(&input, options).map_err(in_file)?) {
             (None | Some(Kind::Columns(_)), Kind::Columns(columns)) => columns,
-            (None, Kind::Format(format)) if order == Order::OneAfterAnother => {
-                return chain(input, inputs, open, format, sink, options, progress);
-            }
             (None, Kind::Format(format)) => {
-                return merge(input, inputs, open, format, sink, options, progress);
+                let inputs = Inputs { names: inputs, open, format, options, first: Some(input) };
+                return match order {
+                    Order::ByTime => inputs.merge(sink, progress),
+                    Order::OneAfterAnother => inputs.chain(sink, progress),
+                };
             }
             _ => return Err(in_file(Error::unfit("is of another kind than the input before it".to_owned()))),
         };
@@ -140,65 +141,93 @@ fn kind_of(input: &Input<'_>, options: &ImportOptions) -> Result<Kind, Error> {
 const OF_LINES: [Format; 6] =
     [Format::Text, Format::Lackey, Format::Spc, Format::Msr, Format::Fio, Format::Blkparse];
 
-/// Opens an input, and checks that it is of this format.
-fn open_as<'a>(
-    name: &Path,
-    open: &dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
+/// Inputs of one format.
+struct Inputs<'a, 'b> {
+    names: &'b [PathBuf],
+    open: &'b dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
     format: Format,
-    options: &ImportOptions,
-) -> Result<Input<'a>, Error> {
-    let input = Input::new(open(name)?)?;
-    match kind_of(&input, options)? {
-        Kind::Format(other) if other == format => Ok(input),
-        _ => Err(Error::unfit("is of another kind than the first input".to_owned())),
-    }
+    options: &'b ImportOptions,
+    /// The first one, which has been opened already: a pipe can be opened once.
+    first: Option<Input<'a>>,
 }
 
-/// Merges inputs of a format that has times.
-fn merge<'a>(
-    first: Input<'a>,
-    inputs: &[PathBuf],
-    open: &dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
-    format: Format,
-    sink: &mut impl Sink,
-    options: &ImportOptions,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Imported, Error> {
-    let mut first = Some(first);
-    let (mut waiting, mut notes) = (Spool::new()?, Vec::new());
-    for name in inputs {
-        let in_file = |error: Error| error.in_file(name);
-        let input = match first.take() {
-            Some(input) => input,
-            None => open_as(name, open, format, options).map_err(in_file)?,
-        };
-        let stream = input.stream();
-        let intake = Rc::clone(&stream.intake);
-        intake.borrow_mut().bad_rows = options.bad_rows;
-        waiting.begin();
-        let mut nowhere = Nowhere;
-        let mut keep = |moment: f64, row: &Row<'_>| waiting.push(moment, row);
-        let mut requests = Requests::new(&mut nowhere);
-        requests.keep(&mut keep);
-        let read = match format {
-            Format::Spc => spc::read_requests(stream, &mut requests, progress).map(|()| None),
-            Format::Msr => msr::read_requests(stream, &mut requests, progress).map(|()| None),
-            Format::Blkparse => blkparse::read_requests(stream, &mut requests, progress),
-            _ => Err(not_merged(format)),
-        };
-        let note = read.map_err(|error| intake.borrow().locate(error, name))?;
-        let mut said: Vec<String> = note.into_iter().collect();
-        intake.borrow_mut().finish(&mut said, |error| error).map_err(in_file)?;
-        notes.extend(said.into_iter().map(|note| format!("{}: {note}", name.display())));
+impl<'a> Inputs<'a, '_> {
+    /// Opens the next input, and checks that it is of the format.
+    fn open(&mut self, name: &Path) -> Result<Input<'a>, Error> {
+        if let Some(first) = self.first.take() {
+            return Ok(first);
+        }
+        let input = Input::new((self.open)(name)?)?;
+        match kind_of(&input, self.options)? {
+            Kind::Format(other) if other == self.format => Ok(input),
+            _ => Err(Error::unfit("is of another kind than the first input".to_owned())),
+        }
     }
-    let mut requests = Requests::new(sink);
-    requests.take_merged(waiting)?;
-    let imported = match format {
-        Format::Spc => spc::finish(requests),
-        Format::Msr => msr::finish(requests),
-        _ => blkparse::finish(requests),
-    };
-    imported.map(|imported| Imported { notes, ..imported })
+
+    /// Merges inputs of a format that has times.
+    fn merge(mut self, sink: &mut impl Sink, progress: &mut dyn FnMut(Progress)) -> Result<Imported, Error> {
+        let (mut waiting, mut notes) = (Spool::new()?, Vec::new());
+        for name in self.names {
+            let in_file = |error: Error| error.in_file(name);
+            let stream = self.open(name).map_err(in_file)?.stream();
+            let intake = Rc::clone(&stream.intake);
+            intake.borrow_mut().bad_rows = self.options.bad_rows;
+            waiting.begin();
+            let mut nowhere = Nowhere;
+            let mut keep = |moment: f64, row: &Row<'_>| waiting.push(moment, row);
+            let mut requests = Requests::new(&mut nowhere);
+            requests.keep(&mut keep);
+            let read = match self.format {
+                Format::Spc => spc::read_requests(stream, &mut requests, progress).map(|()| None),
+                Format::Msr => msr::read_requests(stream, &mut requests, progress).map(|()| None),
+                Format::Blkparse => blkparse::read_requests(stream, &mut requests, progress),
+                format => Err(not_merged(format)),
+            };
+            let note = read.map_err(|error| intake.borrow().locate(error, name))?;
+            let mut said: Vec<String> = note.into_iter().collect();
+            intake.borrow_mut().finish(&mut said, |error| error).map_err(in_file)?;
+            notes.extend(said.into_iter().map(|note| format!("{}: {note}", name.display())));
+        }
+        let mut requests = Requests::new(sink);
+        requests.take_merged(waiting)?;
+        let imported = match self.format {
+            Format::Spc => spc::finish(requests),
+            Format::Msr => msr::finish(requests),
+            _ => blkparse::finish(requests),
+        };
+        imported.map(|imported| Imported { notes, ..imported })
+    }
+
+    /// Reads inputs of lines as one stream.
+    fn chain(mut self, sink: &mut impl Sink, progress: &mut dyn FnMut(Progress)) -> Result<Imported, Error> {
+        let (names, format, bad_rows) = (self.names, self.format, self.options.bad_rows);
+        if !OF_LINES.contains(&format) {
+            return Err(not_one().in_file(&names[0]));
+        }
+        let begins = Rc::new(RefCell::new(Vec::new()));
+        let chain = Chain {
+            inputs: &mut self,
+            now: None,
+            begins: Rc::clone(&begins),
+            lines: 0,
+            bytes: 0,
+            last: b'\n',
+        };
+        let stream = ByteStream::new(chain);
+        let intake = Rc::clone(&stream.intake);
+        intake.borrow_mut().bad_rows = bad_rows;
+        let locate = |error: Error| {
+            let begins = begins.borrow();
+            let place = error.place();
+            match begins.iter().rev().find(|begin: &&Begin| place.is_none_or(|place| begin.bytes <= place)) {
+                Some(begin) => error.moved_back(begin.lines, begin.bytes).in_file(&names[begin.input]),
+                None => error,
+            }
+        };
+        let mut imported = convert(format, stream, sink, false, progress).map_err(locate)?;
+        intake.borrow_mut().finish(&mut imported.notes, locate)?;
+        Ok(imported)
+    }
 }
 
 /// Why inputs of a format are not merged.
@@ -218,51 +247,6 @@ fn not_one() -> Error {
     Error::unfit("several inputs of this format cannot be read as one; import them one by one".to_owned())
 }
 
-/// Reads inputs of lines as one stream.
-fn chain<'a>(
-    first: Input<'a>,
-    inputs: &[PathBuf],
-    open: &dyn Fn(&Path) -> io::Result<Box<dyn Read + 'a>>,
-    format: Format,
-    sink: &mut impl Sink,
-    options: &ImportOptions,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Imported, Error> {
-    if !OF_LINES.contains(&format) {
-        return Err(not_one().in_file(&inputs[0]));
-    }
-    // A pipe can be opened once.
-    let mut first = Some(first);
-    let mut open = |name: &Path| match first.take() {
-        Some(input) => Ok(input),
-        None => open_as(name, open, format, options),
-    };
-    let begins = Rc::new(RefCell::new(Vec::new()));
-    let chain = Chain {
-        inputs,
-        open: &mut open,
-        now: None,
-        begins: Rc::clone(&begins),
-        lines: 0,
-        bytes: 0,
-        last: b'\n',
-    };
-    let stream = ByteStream::new(chain);
-    let intake = Rc::clone(&stream.intake);
-    intake.borrow_mut().bad_rows = options.bad_rows;
-    let locate = |error: Error| {
-        let begins = begins.borrow();
-        let place = error.place();
-        match begins.iter().rev().find(|begin: &&Begin| place.is_none_or(|place| begin.bytes <= place)) {
-            Some(begin) => error.moved_back(begin.lines, begin.bytes).in_file(&inputs[begin.input]),
-            None => error,
-        }
-    };
-    let mut imported = convert(format, stream, sink, false, progress).map_err(locate)?;
-    intake.borrow_mut().finish(&mut imported.notes, locate)?;
-    Ok(imported)
-}
-
 /// Where an input begins in a chain.
 struct Begin {
     input: usize,
@@ -271,9 +255,8 @@ struct Begin {
 }
 
 /// Inputs behind each other, each from the beginning of a line.
-struct Chain<'a, 'b> {
-    inputs: &'b [PathBuf],
-    open: &'b mut dyn FnMut(&Path) -> Result<Input<'a>, Error>,
+struct Chain<'a, 'b, 'c> {
+    inputs: &'c mut Inputs<'a, 'b>,
     /// What is being read.
     now: Option<ByteStream<'a>>,
     begins: Rc<RefCell<Vec<Begin>>>,
@@ -283,7 +266,7 @@ struct Chain<'a, 'b> {
     last: u8,
 }
 
-impl Chain<'_, '_> {
+impl Chain<'_, '_, '_> {
     /// Goes to the next member of the input, or else to the next input.
     fn next_member(&mut self) -> Result<(), Error> {
         if let Some(stream) = &mut self.now {
@@ -296,7 +279,7 @@ impl Chain<'_, '_> {
     }
 }
 
-impl Read for Chain<'_, '_> {
+impl Read for Chain<'_, '_, '_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
@@ -306,13 +289,13 @@ impl Read for Chain<'_, '_> {
                 Some(input) => input.read(buffer)?,
                 None => {
                     let number = self.begins.borrow().len();
-                    let Some(name) = self.inputs.get(number) else { return Ok(0) };
+                    let Some(name) = self.inputs.names.get(number) else { return Ok(0) };
                     self.begins.borrow_mut().push(Begin {
                         input: number,
                         lines: self.lines,
                         bytes: self.bytes,
                     });
-                    let mut stream = (self.open)(name).map_err(io::Error::other)?.stream();
+                    let mut stream = self.inputs.open(name).map_err(io::Error::other)?.stream();
                     stream.begin_text().map_err(io::Error::other)?;
                     self.now = Some(stream);
                     continue;

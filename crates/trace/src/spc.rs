@@ -51,9 +51,7 @@ pub(crate) fn read_requests<S: Sink>(
 
 /// What has been read.
 pub(crate) fn finish<S: Sink>(requests: Requests<'_, S>) -> Result<Imported, Error> {
-    let page_size = requests.page_size();
-    let end = requests.finish("an SPC trace")?;
-    Ok(Imported { end, page_size, source: "spc", ..Imported::default() })
+    requests.imported("an SPC trace", "spc")
 }
 
 impl<S: Sink> Lines for Spc<'_, '_, S> {
