@@ -156,6 +156,13 @@ fn a_live_recording_goes_through_the_whole_command() {
     };
     let (_, said) = run(&["simulate", "-m", "50%", "-p", "lru,clock"]);
     assert!(said.contains(&format!("counts hold from {window} pages up")), "{said}");
+    let (table, _) = run(&["simulate", "-m", &format!("{}p,{window}p", window - 1), "-p", "opt,lru,clock"]);
+    for policy in ["opt", "lru", "clock"] {
+        let row = table.lines().find(|line| line.split_whitespace().next() == Some(policy));
+        let cells: Vec<_> = row.into_iter().flat_map(str::split_whitespace).skip(1).collect();
+        assert!(cells.len() == 2 && cells[0] == "?" && cells[1] != "?", "{policy}: {table}");
+    }
+    assert!(table.contains("faults are missing from the recording"), "{table}");
     let (info, _) = run(&["info", "--format", "json"]);
     if let Some(Err(error)) = keeps_to("info.json", &info, folder.path()) {
         panic!("{error}: {info}");

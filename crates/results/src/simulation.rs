@@ -117,6 +117,9 @@ pub struct SimulatedTrace {
     pub instructions: Option<u64>,
     /// The window that it was reduced with (1: repeated references collapsed, 0: not reduced).
     pub window: u64,
+    /// Of a trace of epochs, the memory in pages below which it does not hold all faults.
+    #[serde(skip)]
+    pub known_from_pages: u64,
     /// The sample that was simulated, if not all of it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<SimulatedSample>,
@@ -161,6 +164,7 @@ impl SimulatedTrace {
             page_bytes: header.metadata.page_size,
             instructions: header.totals.instructions,
             window: header.metadata.window,
+            known_from_pages: header.metadata.epochs.map_or(0, |_| header.metadata.exact_pages()),
             sample: None,
             warmup: None,
         }
@@ -170,6 +174,11 @@ impl SimulatedTrace {
     pub fn warmed_up(&mut self, start: &CountingStart) {
         let CountingStart { records, references, instructions } = *start;
         self.warmup = Some(SimulatedWarmup { records, references, instructions });
+    }
+
+    /// Whether memory was so small that the trace lacks some of the faults.
+    fn is_unknown(&self, row: &SimulationRow) -> bool {
+        row.memory_pages < self.known_from_pages
     }
 
     /// References that were counted.
@@ -381,6 +390,14 @@ impl SimulationReport {
             }
             writeln!(out, "{}:\n", measure.heading())?;
             write!(out, "{}", self.table(trace, &rows, measure))?;
+            if rows.iter().any(|row| trace.is_unknown(row)) {
+                writeln!(
+                    out,
+                    "\n?: in less than {} pages, faults are missing from the recording. Shorter epochs tell more:\n\
+                     `record --live --overhead none`, or an input that takes longer.",
+                    grouped(trace.known_from_pages)
+                )?;
+            }
             if let (Measure::Faults, Some(row)) = (measure, rows.first()) {
                 writeln!(
                     out,
@@ -418,7 +435,10 @@ impl SimulationReport {
         for policy in policies {
             let cell = |size| {
                 let row = rows.iter().find(|row| row.policy == policy && row.memory_pages == size);
-                row.map_or(String::new(), |row| measure.of(row, decimals))
+                row.map_or(String::new(), |row| match trace.is_unknown(row) {
+                    true => "?".into(),
+                    false => measure.of(row, decimals),
+                })
             };
             table.row(across(policy, &cell));
         }
