@@ -185,7 +185,8 @@ pub fn map(bytes: usize) -> Option<usize> {
     #[cfg(test)]
     let _one = ONE_AT_A_TIME.lock();
     let bytes = whole_pages(bytes);
-    let mut retry = Retry::new();
+    // A second: a limit of the address space, too, is told by the kernel as a lack of memory.
+    let mut retry = Retry { left: 100 };
     let start = loop {
         match take_reserved(bytes).or_else(|| map_new(bytes)) {
             Some(start) => break start,
