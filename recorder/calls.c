@@ -27,7 +27,7 @@ typedef struct {
 
 static Calls **of_threads;
 static Calls *now;
-static ThreadId running; /* 0: none yet */
+static ThreadId running; /* 0: none yet, or it has ended */
 
 void calls_open(void)
 {
@@ -52,8 +52,12 @@ void calls_end(ThreadId tid)
 {
    if (of_threads[tid] == NULL)
       return;
-   if (tid == running)
+   if (tid == running) {
       replay();
+      running = 0; /* Valgrind knows it no longer */
+      now = NULL;
+      python_changed();
+   }
    of_threads[tid]->depth = 0;
 }
 

@@ -67,6 +67,7 @@ UInt place_here(ThreadId tid)
 {
    if (!of_objects)
       return 0;
+   calls_switch(tid);
    replay();
    python_changed();
    Addr code = VG_(get_IP)(tid);

@@ -395,6 +395,19 @@ class Places(unittest.TestCase):
         self.assertLess(len(own), 1 << 15)
         self.assertGreater(len(pages), 40)
 
+    def test_a_call_that_returns_after_another_thread_has_ended(self):
+        # The read returns when the thread that ran last is gone. Valgrind knows no registers of it.
+        program = ("import os, _thread\n"
+                   "end, other = os.pipe()\n"
+                   "os.set_inheritable(other, True)\n"
+                   "if os.fork() == 0:\n"
+                   "    os.execv('/bin/sh', ['sh', '-c', f'sleep 4; echo x >&{other}'])\n"
+                   "_thread.start_new_thread(len, ('',))\n"
+                   "print('read', len(os.read(end, 100)))\n")
+        _, python = pythons()[0]
+        result = record(python, "-S", "-E", "-c", program, window=16)
+        self.assertEqual((result.status, result.names["read"]), (0, 2))
+
     def test_none_are_recorded_if_none_are_wanted(self):
         trace = record(build("places", "-g", source="places.c"), options=["--stacks=no", "--code=no"]).trace
         self.assertEqual((trace.places, trace.made, len(trace.of(Alloc))), ([], {}, 5))
