@@ -35,8 +35,9 @@ void places_restart(void)
 void places_end(void)
 {
    if (contexts_lost() || sites_lost() || python_lost())
-      stream_note("the program has more call paths than a recording keeps: some have lost their "
-                  "callers, and some code counts as its caller");
+      stream_note("the program has more call paths than a recording keeps: all faults have a place, "
+                  "but for some its callers are missing, and for some it is the line that called the "
+                  "code");
 }
 
 Bool places_wanted(void) { return of_objects || of_code; }

@@ -3,7 +3,9 @@
  * Sites: lines and functions of the program's code, each once, with its text for the stream. Many
  * instructions are of one line, so there are far fewer sites than addresses. Where no line is
  * known, a function is one site. Where no function is known either, an address is, and after the
- * first MOST_ADDRESSES 4 KiB of code: a large program has too many.
+ * first MOST_ADDRESSES 4 KiB of code: a large program has too many. Code that is in no file was
+ * made by the program as it ran (an interpreter's templates, a JIT compiler's code). It has no
+ * names and lies elsewhere in each run, so 4 KiB of it are one site from the first.
  *
  * An address is described once and then looked up. If a library goes, its addresses may become
  * those of another; Valgrind counts such changes (the epoch), and the table is kept for one of
@@ -119,8 +121,10 @@ static UInt site_of_text(UInt length)
 /* The code at an address whose function is not known: the address, or the 4 KiB that it is in. */
 static UInt describe_address(const HChar *description, const HChar *module, ULong offset)
 {
+   if (module[0] == 0)
+      offset = VG_PGROUNDDN(offset);
    put_line(description, module, offset);
-   if (*find(used) == 0 && n_addresses++ >= MOST_ADDRESSES) {
+   if (module[0] != 0 && *find(used) == 0 && n_addresses++ >= MOST_ADDRESSES) {
       used = 0;
       put_line(description, module, VG_PGROUNDDN(offset));
    }

@@ -408,6 +408,13 @@ class Places(unittest.TestCase):
         result = record(python, "-S", "-E", "-c", program, window=16)
         self.assertEqual((result.status, result.names["read"]), (0, 2))
 
+    def test_of_code_that_is_made_at_run_time_4_kib_are_a_place(self):
+        result = record(build("made", source="made.c"))
+        code = result.names["code"]
+        made = {int(offset, 16) for stack in result.trace.places for description, module, offset in stack[:1]
+                if (description, module) == ("???", "")}
+        self.assertEqual({at for at in made if code <= at < code + 2 * PAGE}, {code, code + PAGE})
+
     def test_none_are_recorded_if_none_are_wanted(self):
         trace = record(build("places", "-g", source="places.c"), options=["--stacks=no", "--code=no"]).trace
         self.assertEqual((trace.places, trace.made, len(trace.of(Alloc))), ([], {}, 5))

@@ -282,10 +282,13 @@ impl Frame {
 const IMPORT: &str = "<frozen importlib";
 
 /// `relax.c:12 in step`; without debug information `step in relax+0x1130`; of a stripped program
-/// `relax+0x1130`.
+/// `relax+0x1130`. Code in no file has no name.
 impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        if self.module.is_empty() && self.line.is_none() && self.function.is_none() {
+            return write!(f, "code made at run time, at {:#x}", self.offset);
+        }
         let module = if self.module.is_empty() { "no file".to_owned() } else { name(&self.module) };
         match (&self.line, &self.function) {
             (Some((file, line)), Some(function)) => write!(f, "{}:{line} in {function}", name(file)),
@@ -363,7 +366,7 @@ mod tests {
     fn without_debug_information_a_place_is_a_module_and_an_offset() {
         assert_eq!(place(&["??? (in /usr/bin/a b (c))\t/usr/bin/a b (c)\t1130"]), "a b (c)+0x1130");
         assert_eq!(place(&["step (in /usr/bin/relax)\t/usr/bin/relax\t1130"]), "step in relax+0x1130");
-        assert_eq!(place(&["???\t\t7f0010"]), "no file+0x7f0010");
+        assert_eq!(place(&["???\t\t7f0000"]), "code made at run time, at 0x7f0000");
     }
 
     /// A trace with one object, made at the first of so many stacks.
