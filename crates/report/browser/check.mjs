@@ -93,6 +93,17 @@ try {
       check(taken < 2000, `opens in ${taken.toFixed(0)} ms at ${width} px, ${scheme}`);
       const wide = await evaluate('document.documentElement.scrollWidth');
       check(wide <= width, `is ${wide} px wide on a screen of ${width} px`);
+      const long = await evaluate(`(() => {
+        // Names of C++ have no place to break.
+        const named = [...document.querySelectorAll('.part p, .objects tbody tr > :first-child')];
+        const before = named.map((name) => name.innerHTML);
+        named.forEach((name) => { name.textContent = 'llvm::SmallVectorTemplateBase'.repeat(9); });
+        const wide = document.documentElement.scrollWidth;
+        const cut = [...document.querySelectorAll('.objects')].filter((table) => table.scrollWidth > table.parentElement.clientWidth + 1).length;
+        named.forEach((name, at) => { name.innerHTML = before[at]; });
+        return [wide, cut];
+      })()`);
+      check(long[0] <= width && (width > 600 || long[1] === 0), `with long names it is ${long[0]} px wide, and ${long[1]} tables are cut`);
       const clipped = await evaluate(`(() => {
         const out = [];
         for (const svg of document.querySelectorAll('svg')) {
