@@ -153,4 +153,18 @@ fn summarise(mut traces: Vec<RecordedTrace>) {
     if traces.len() > MOST_LINES {
         say!("sweephand: and {} smaller ones", traces.len() - MOST_LINES);
     }
+    if processor_has_more_than_valgrind() {
+        say!(
+            "sweephand: note: under Valgrind there is no AVX-512: libraries that choose code by the \
+             processor (numpy, OpenBLAS) ran other code than here alone, and may print other results"
+        );
+    }
+}
+
+/// Whether libraries find instructions here that they do not find under Valgrind.
+fn processor_has_more_than_valgrind() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512f");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
