@@ -22,6 +22,18 @@ BARS = {"triad": 8.0, "lu": 40.0, "fft": 40.0, "nbody": 40.0, "ocean": 40.0, "tr
         "lu-fma": None, "nbody-fma": None}  # fmt: skip
 FMA = "-fma"
 VARIANTS = ["native", "none", "plain", "recorder", "record"]
+# Programs that an interpreter runs: most of their references go to other pages than the one before.
+INTERPRETED = {
+    "perl": ["perl", "-e", "my @rod = (100, (0) x 50_000); for (1 .. 5) { "
+             "$rod[$_] = ($rod[$_ - 1] + $rod[$_] + $rod[$_ + 1]) / 3 for 1 .. $#rod - 1 } printf qq(%.3f\n), $rod[5]"],
+    "import-numpy": [sys.executable, "-c", "import numpy; print(numpy.arange(10).sum())"],
+    "sqlite": [sys.executable, "-c", "import sqlite3; db = sqlite3.connect(':memory:'); "
+               "db.execute('create table t (k integer primary key, v text)'); "
+               "db.executemany('insert into t values (?, ?)', ((i * 7919 % 100003, str(i)) for i in range(60_000))); "
+               "print(db.execute('select sum(length(v)) from t').fetchone(), "
+               "sum(len(db.execute('select v from t where k = ?', (i,)).fetchall()) for i in range(60_000)))"],
+}  # fmt: skip
+INTERPRETED_VARIANTS = ["native", "none", "record", "record-128"]
 # A native run is short: several are cheap, and the shortest is the least disturbed.
 NATIVE_RUNS = 3
 
@@ -60,13 +72,14 @@ class Bench:
 
     def run(self, variant, kernel, answer):
         name = kernel.removesuffix(FMA)
-        program = [f"{self.kernels}{kernel.removeprefix(name)}", name]
+        program = INTERPRETED.get(kernel) or [f"{self.kernels}{kernel.removeprefix(name)}", name]
         if variant == "native":
             return min(finish(start(program), answer) for _ in range(NATIVE_RUNS))
         if variant == "none":
             return finish(start(["valgrind", "-q", "--tool=none", *program]), answer)
-        if variant == "record":
-            return finish(start([self.sweephand, "record", "-q", "-o", self.trace, "--", *program]), answer)
+        if variant in ("record", "record-128"):
+            window = ["--window=128"] if variant == "record-128" else []
+            return finish(start([self.sweephand, "record", "-q", *window, "-o", self.trace, "--", *program]), answer)
         plain = ["--stacks=no", "--code=no"] if variant == "plain" else []
         return self.recorder_alone(program, answer, plain)
 
@@ -98,28 +111,33 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kernels", help="comma list [default: all this processor can run]")
+    parser.add_argument("--interpreters", action="store_true", help="programs of interpreters instead")
     parser.add_argument("--sweephand", type=Path, default=ROOT / "target/release/sweephand")
     parser.add_argument("-o", "--output", type=Path, help="CSV [default: results/DATE.csv]")
     args = parser.parse_args()
     runnable = [k for k in BARS if not k.endswith(FMA) or " fma " in Path("/proc/cpuinfo").read_text()]
+    if args.interpreters:
+        runnable, variants = list(INTERPRETED), INTERPRETED_VARIANTS
+    else:
+        variants = VARIANTS
     kernels = args.kernels.split(",") if args.kernels else runnable
-    if not set(kernels) <= set(BARS):
-        parser.error(f"kernels are {', '.join(BARS)}")
+    if not set(kernels) <= set(BARS) | set(runnable):
+        parser.error(f"kernels are {', '.join(runnable)}")
     if not args.sweephand.exists():
         sys.exit(f"{args.sweephand}: not there; cargo build --release")
     date = datetime.date.today().isoformat()
-    output = args.output or HERE / "results" / f"{date}.csv"
+    output = args.output or HERE / "results" / f"{date}{'-interpreters' * args.interpreters}.csv"
     output.parent.mkdir(exist_ok=True)
 
-    seconds = {(k, v): [] for k in kernels for v in VARIANTS}
+    seconds = {(k, v): [] for k in kernels for v in variants}
     with tempfile.TemporaryDirectory() as work:
         bench = Bench(Path(work), args.sweephand.resolve())
         for round_ in range(args.rounds):
             for kernel in kernels:
                 answer = None
                 # By turns, and each round another one first.
-                first = round_ % len(VARIANTS)
-                for variant in VARIANTS[first:] + VARIANTS[:first]:
+                first = round_ % len(variants)
+                for variant in variants[first:] + variants[:first]:
                     cpu_s, answer = bench.run(variant, kernel, answer)
                     seconds[kernel, variant].append(cpu_s)
                     print(f"round {round_ + 1}: {kernel} {variant} {cpu_s:.2f} s", file=sys.stderr)
@@ -129,13 +147,13 @@ def main():
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(COLUMNS)
         about = [date, machine(), os.cpu_count(), version(["valgrind", "--version"]), version(["cc", "--version"])]
-        print(f"{'':12}" + "".join(f"{variant:>20}" for variant in VARIANTS))
+        print(f"{'':12}" + "".join(f"{variant:>20}" for variant in variants))
         for kernel in kernels:
             native, line = statistics.median(seconds[kernel, "native"]), f"{kernel:12}"
-            for variant in VARIANTS:
+            for variant in variants:
                 s = seconds[kernel, variant]
                 times = statistics.median(s) / native
-                bar = BARS[kernel] if variant in ("recorder", "record") else None
+                bar = BARS.get(kernel) if variant in ("recorder", "record") else None
                 missed += bar is not None and times > bar
                 rows.writerow([*about, kernel, variant, args.rounds, f"{statistics.median(s):.3f}", f"{min(s):.3f}",
                                f"{max(s):.3f}", f"{times:.2f}", bar])
