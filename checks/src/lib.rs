@@ -14,6 +14,8 @@ use std::thread;
 
 /// The variable that names what must be there.
 pub const REQUIRE: &str = "SWEEPHAND_REQUIRE";
+/// The variable that has the tests run [at length](at_length).
+pub const AT_LENGTH: &str = "SWEEPHAND_AT_LENGTH";
 /// The variable that names the file in which skipped tests are counted: a line each, with tabs
 /// between need, test and reason.
 pub const SKIPS: &str = "SWEEPHAND_SKIPS";
@@ -89,6 +91,12 @@ pub fn skip(need: Need, why: impl Display) {
     assert!(!is_required(need, &list), "{REQUIRE}={list}: {} is missing: {why}", need.name());
     println!("SKIPPED, {} is missing: {why}", need.name());
     count(need.name(), why);
+}
+
+/// Whether tests that try many cases try all of them, for minutes to hours: `SWEEPHAND_AT_LENGTH=1`,
+/// as `.ci/nightly` sets it. Otherwise they take a sample that is the same in every run.
+pub fn at_length() -> bool {
+    env::var_os(AT_LENGTH).is_some_and(|value| value != *"0" && !value.is_empty())
 }
 
 /// Whether a program is there that knows `--version`. If not, the test counts as skipped.

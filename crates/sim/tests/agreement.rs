@@ -1,8 +1,10 @@
 //! The fast implementations agree with the plain ones: the engine with the conformance machine, one
-//! pass for all sizes with one run a size, and batches with other ways to cut a trace.
+//! pass for all sizes with one run a size, and batches with other ways to cut a trace. With
+//! `SWEEPHAND_AT_LENGTH` the direct readings of the policies run at more sizes.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use sweephand_checks::at_length;
 use sweephand_policy::conformance::{E1, E2, E3, Machine, naive_model, run};
 use sweephand_policy::registry::{POLICIES, Registered, Spec, Visitor};
 use sweephand_policy::{NEVER, PageId, SplitMix64};
@@ -225,8 +227,10 @@ fn the_future_stops_at_dropped_contents_and_skips_runs() {
 
 #[test]
 fn however_a_trace_is_cut_the_counts_are_the_same() {
-    // More than one batch of chunks, with samples taken at odd places.
-    let trace = random_trace(&mut SplitMix64::new(8), 2_500_000, 3000, true);
+    // More than one batch of four chunks, with samples taken at odd places.
+    let records = 1_200_000;
+    let trace = random_trace(&mut SplitMix64::new(8), records, 3000, true);
+    assert!(trace.chunks() > 4);
     let whole = outcomes(&trace, "all", &[700]);
     for (entry, expected) in POLICIES.iter().zip(whole) {
         let spec = Spec::parse(entry.info.name).unwrap();
@@ -235,7 +239,7 @@ fn however_a_trace_is_cut_the_counts_are_the_same() {
         let (outcome, trajectory) = sweep.run(&trace, &|_| {}).unwrap().remove(0);
         assert_eq!(outcome, expected, "{}", entry.info.name);
         let is_sampled = outcome.cold_allocation.is_some() || outcome.leader.is_some();
-        let samples = if is_sampled { 2_500_000 / 4321 } else { 0 };
+        let samples = if is_sampled { records / 4321 } else { 0 };
         assert_eq!(trajectory.points.len(), samples, "{}", entry.info.name);
     }
 }
@@ -245,7 +249,8 @@ fn however_a_trace_is_cut_the_counts_are_the_same() {
 #[test]
 fn counts_by_class_add_up_to_those_of_the_whole_for_every_policy() {
     let seed = 11;
-    let trace = random_trace(&mut SplitMix64::new(seed), 300_000, 60, true);
+    let records = 300_000;
+    let trace = random_trace(&mut SplitMix64::new(seed), records, 60, true);
     assert!(trace.chunks() > 1 && trace.header().totals.unmaps > 0);
     for entry in POLICIES {
         let policy = entry.info.name;
@@ -253,7 +258,8 @@ fn counts_by_class_add_up_to_those_of_the_whole_for_every_policy() {
         let cells = vec![Cell { spec: Spec::parse(policy).unwrap(), frames }];
         let sweep = Sweep { cells, ..Sweep::default() };
         // By parity of the page and by half of the run.
-        let class_of = |record: u64, page: PageId| 2 * usize::from(record >= 150_000) + page.index() % 2;
+        let class_of =
+            |record: u64, page: PageId| 2 * usize::from(record >= records as u64 / 2) + page.index() % 2;
         let classes = sweep.run_by_class(&trace, 4, class_of).unwrap().remove(0);
         let sum = |count: fn(&ClassCounts) -> u64| classes.iter().map(count).sum::<u64>();
         let whole = outcomes(&trace, policy, &[frames])[0];
@@ -263,7 +269,7 @@ fn counts_by_class_add_up_to_those_of_the_whole_for_every_policy() {
         assert_eq!(sum(|class| class.warmup_faults), whole.warmup_faults, "{policy}");
         let resident = sum(|class| class.resident_pages);
         assert!((frames as u64 - 4..=frames as u64).contains(&resident), "{policy}: {resident} resident");
-        assert_eq!(classes[0].records + classes[1].records, 150_000);
+        assert_eq!(classes[0].records + classes[1].records, records as u64 / 2);
     }
 }
 
@@ -509,10 +515,11 @@ fn every_policy_counts_what_its_direct_reading_counts_on(name: &str) {
     let string: Vec<u32> =
         chunk.references.iter().map(|reference| numbers[reference.page() as usize] as u32).collect();
     assert_eq!(string.len() as u64, trace.header().totals.records, "a short trace is one chunk");
+    let frames = if at_length() { &[20, 150, 800][..] } else { &[150] };
     for policy in POLICIES.iter().map(|entry| entry.info.name).chain(["clock:init=1", "clock-pro:history=3"])
     {
         let spec = Spec::parse(policy).unwrap();
-        for frames in [20, 150, 800] {
+        for &frames in frames {
             let Some(steps) = naive_model(&spec, &string, frames) else { continue };
             let expected = steps.iter().filter(|step| step.fault).count() as u64;
             assert_eq!(outcomes(&trace, policy, &[frames])[0].faults, expected, "{name} {policy} {frames}");
