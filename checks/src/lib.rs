@@ -93,8 +93,9 @@ pub fn skip(need: Need, why: impl Display) {
     count(need.name(), why);
 }
 
-/// Whether tests that try many cases try all of them, for minutes to hours: `SWEEPHAND_AT_LENGTH=1`,
-/// as `.ci/nightly` sets it. Otherwise they take a sample that is the same in every run.
+/// Whether tests that try many cases try all of them, for minutes to hours. They do with
+/// `SWEEPHAND_AT_LENGTH=1`, as `.ci/nightly` sets it. Otherwise they take a sample that is the same
+/// in every run.
 pub fn at_length() -> bool {
     env::var_os(AT_LENGTH).is_some_and(|value| value != *"0" && !value.is_empty())
 }

@@ -16,8 +16,8 @@ use sweephand_checks::{Need, REPEATED, SKIPS};
 /// if it is there.
 const PACKAGES: &str = include_str!("../../.ci/packages");
 
-/// What `cargo quick` runs: the core, without live paging, other programs or traces of others. It is
-/// one call with the profile of the README's first command, so that the libraries are those that
+/// What `cargo quick` runs: the core, without live paging, other programs or traces of others. It
+/// is one call with the profile of the README's first command, so that the libraries are those that
 /// the first command has built.
 const QUICK: &str = "--release -p sweephand-policy -p sweephand-trace -p sweephand-sim -p sweephand-machine \
     -p sweephand-agent -p sweephand --lib --test conformance --test stack_policies --test agreement --test interrupt \
