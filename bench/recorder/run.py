@@ -33,6 +33,8 @@ INTERPRETED = {
                "print(db.execute('select sum(length(v)) from t').fetchone(), "
                "sum(len(db.execute('select v from t where k = ?', (i,)).fetchall()) for i in range(60_000)))"],
 }  # fmt: skip
+# Variants that are the command, and their options.
+RECORDS = {"record": [], "record-128": ["--window=128"]}
 INTERPRETED_VARIANTS = ["native", "none", "record", "record-128"]
 # A native run is short: several are cheap, and the shortest is the least disturbed.
 NATIVE_RUNS = 3
@@ -77,9 +79,8 @@ class Bench:
             return min(finish(start(program), answer) for _ in range(NATIVE_RUNS))
         if variant == "none":
             return finish(start(["valgrind", "-q", "--tool=none", *program]), answer)
-        if variant in ("record", "record-128"):
-            window = ["--window=128"] if variant == "record-128" else []
-            return finish(start([self.sweephand, "record", "-q", *window, "-o", self.trace, "--", *program]), answer)
+        if variant in RECORDS:
+            return finish(start([self.sweephand, "record", "-q", *RECORDS[variant], "-o", self.trace, "--", *program]), answer)
         plain = ["--stacks=no", "--code=no"] if variant == "plain" else []
         return self.recorder_alone(program, answer, plain)
 
@@ -115,14 +116,11 @@ def main():
     parser.add_argument("--sweephand", type=Path, default=ROOT / "target/release/sweephand")
     parser.add_argument("-o", "--output", type=Path, help="CSV [default: results/DATE.csv]")
     args = parser.parse_args()
-    runnable = [k for k in BARS if not k.endswith(FMA) or " fma " in Path("/proc/cpuinfo").read_text()]
-    if args.interpreters:
-        runnable, variants = list(INTERPRETED), INTERPRETED_VARIANTS
-    else:
-        variants = VARIANTS
+    known, variants = (INTERPRETED, INTERPRETED_VARIANTS) if args.interpreters else (BARS, VARIANTS)
+    runnable = [k for k in known if not k.endswith(FMA) or " fma " in Path("/proc/cpuinfo").read_text()]
     kernels = args.kernels.split(",") if args.kernels else runnable
-    if not set(kernels) <= set(BARS) | set(runnable):
-        parser.error(f"kernels are {', '.join(runnable)}")
+    if not set(kernels) <= set(known):
+        parser.error(f"kernels are {', '.join(known)}")
     if not args.sweephand.exists():
         sys.exit(f"{args.sweephand}: not there; cargo build --release")
     date = datetime.date.today().isoformat()

@@ -133,7 +133,7 @@ fn record(
     Ok((traces, exit_code(status)))
 }
 
-/// A line for each trace, those with the most pages first.
+/// A line for each trace, those with the most pages first, and a note on the processor.
 fn summarise(mut traces: Vec<RecordedTrace>) {
     /// More lines are not read.
     const MOST_LINES: usize = 20;
@@ -153,18 +153,17 @@ fn summarise(mut traces: Vec<RecordedTrace>) {
     if traces.len() > MOST_LINES {
         say!("sweephand: and {} smaller ones", traces.len() - MOST_LINES);
     }
-    if processor_has_more_than_valgrind() {
+    note_other_code();
+}
+
+/// Says, where the processor has instructions that Valgrind hides, that libraries may have run
+/// other code than they do without it.
+fn note_other_code() {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx512f") {
         say!(
             "sweephand: note: under Valgrind there is no AVX-512: libraries that choose code by the \
              processor (numpy, OpenBLAS) ran other code than here alone, and may print other results"
         );
     }
-}
-
-/// Whether libraries find instructions here that they do not find under Valgrind.
-fn processor_has_more_than_valgrind() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("avx512f");
-    #[cfg(not(target_arch = "x86_64"))]
-    false
 }

@@ -1,25 +1,25 @@
 //! Every registered policy passes the conformance suite, with its defaults and with the arguments
 //! that change its rules. The worked examples give exactly the expected states.
 //!
-//! The strings of which every one is tried are shorter here than in `conform`, unless
+//! `conform` tries every string of length 8. Here the strings are shorter, unless
 //! `SWEEPHAND_AT_LENGTH` is set.
 
 use std::panic::catch_unwind;
 use sweephand_checks::at_length;
 use sweephand_policy::SplitMix64;
-use sweephand_policy::conformance::{E1, E2, E3, Extent, conform_to, fuzz, operate, outcome, run};
+use sweephand_policy::conformance::{E1, E2, E3, Extent, conform, conform_to, fuzz, operate, outcome, run};
 use sweephand_policy::registry::{POLICIES, Spec};
 
-/// The whole suite, or this part of it.
-fn whole_or(part: Extent) -> Extent {
-    if at_length() { Extent::WHOLE } else { part }
+/// Puts a policy through this part of the suite, or through all of it at length.
+fn conform_or(part: Extent, spec: &Spec) {
+    let conforms = if at_length() { conform(spec) } else { conform_to(spec, part) };
+    conforms.unwrap();
 }
 
 #[test]
 fn every_policy_conforms() {
-    let extent = whole_or(Extent { length: 7, ..Extent::WHOLE });
     for entry in POLICIES {
-        conform_to(&Spec::parse(entry.info.name).unwrap(), extent).unwrap();
+        conform_or(Extent { length: 7, ..Extent::WHOLE }, &Spec::parse(entry.info.name).unwrap());
     }
 }
 
@@ -39,7 +39,7 @@ fn every_policy_conforms_where_pages_settle() {
 
 #[test]
 fn other_readings_conform() {
-    let extent = whole_or(Extent { length: 6, strings: 80, ..Extent::WHOLE });
+    let rounds = if at_length() { 300 } else { 60 };
     for spec in [
         "auto:experts=clock",
         "auto:experts=clock+lifo,half-life=0.5,margin=0",
@@ -133,9 +133,9 @@ fn other_readings_conform() {
         "clock-pro-plus:cold=3,cold-min=2,cold-max=75%,referenced-cold=evict,history=0.5",
     ] {
         let spec = Spec::parse(spec).unwrap();
-        conform_to(&spec, extent).unwrap();
+        conform_or(Extent { length: 6, strings: 80, ..Extent::WHOLE }, &spec);
         let mut random = SplitMix64::new(20_050_410);
-        for round in 0..if at_length() { 300 } else { 60 } {
+        for round in 0..rounds {
             let (frames, length) = (1 + round % 16, random.below(400));
             let operations: Vec<u8> = (0..length).map(|_| random.next_u64() as u8).collect();
             if let Err(violation) = operate(spec.arguments(), frames, &operations) {

@@ -249,8 +249,7 @@ fn however_a_trace_is_cut_the_counts_are_the_same() {
 #[test]
 fn counts_by_class_add_up_to_those_of_the_whole_for_every_policy() {
     let seed = 11;
-    let records = 300_000;
-    let trace = random_trace(&mut SplitMix64::new(seed), records, 60, true);
+    let trace = random_trace(&mut SplitMix64::new(seed), 300_000, 60, true);
     assert!(trace.chunks() > 1 && trace.header().totals.unmaps > 0);
     for entry in POLICIES {
         let policy = entry.info.name;
@@ -258,8 +257,7 @@ fn counts_by_class_add_up_to_those_of_the_whole_for_every_policy() {
         let cells = vec![Cell { spec: Spec::parse(policy).unwrap(), frames }];
         let sweep = Sweep { cells, ..Sweep::default() };
         // By parity of the page and by half of the run.
-        let class_of =
-            |record: u64, page: PageId| 2 * usize::from(record >= records as u64 / 2) + page.index() % 2;
+        let class_of = |record: u64, page: PageId| 2 * usize::from(record >= 150_000) + page.index() % 2;
         let classes = sweep.run_by_class(&trace, 4, class_of).unwrap().remove(0);
         let sum = |count: fn(&ClassCounts) -> u64| classes.iter().map(count).sum::<u64>();
         let whole = outcomes(&trace, policy, &[frames])[0];
@@ -269,7 +267,7 @@ fn counts_by_class_add_up_to_those_of_the_whole_for_every_policy() {
         assert_eq!(sum(|class| class.warmup_faults), whole.warmup_faults, "{policy}");
         let resident = sum(|class| class.resident_pages);
         assert!((frames as u64 - 4..=frames as u64).contains(&resident), "{policy}: {resident} resident");
-        assert_eq!(classes[0].records + classes[1].records, records as u64 / 2);
+        assert_eq!(classes[0].records + classes[1].records, 150_000);
     }
 }
 

@@ -286,14 +286,14 @@ const IMPORT: &str = "<frozen importlib";
 impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-        if self.module.is_empty() && self.line.is_none() && self.function.is_none() {
-            return write!(f, "code made at run time, at {:#x}", self.offset);
-        }
         let module = if self.module.is_empty() { "no file".to_owned() } else { name(&self.module) };
         match (&self.line, &self.function) {
             (Some((file, line)), Some(function)) => write!(f, "{}:{line} in {function}", name(file)),
             (Some((file, line)), None) => write!(f, "{}:{line}", name(file)),
             (None, Some(function)) => write!(f, "{function} in {module}+{:#x}", self.offset),
+            (None, None) if self.module.is_empty() => {
+                write!(f, "code made at run time, at {:#x}", self.offset)
+            }
             (None, None) => write!(f, "{module}+{:#x}", self.offset),
         }
     }
