@@ -23,7 +23,7 @@ lint:
     cargo fmt --all
     cargo clippy --workspace --all-targets --all-features -- -D warnings
 
-# the core's tests: some five minutes
+# the core's tests: six minutes after the first command of the README
 quick:
     cargo quick
 
