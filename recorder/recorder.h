@@ -19,7 +19,7 @@
  *          system calls, signals --------------^         ^
  *          mappings, objects, instruction marks ---------+
  *
- * Cost: see bench/recorder.
+ * Cost: see lab/bench/recorder.
  */
 #ifndef RECORDER_H
 #define RECORDER_H

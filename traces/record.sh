@@ -239,7 +239,7 @@ END
 # An anonymous mapping walked once, then a smaller one walked 20 times, each beside a hot set of 500
 # pages.
 scan_() {
-    gcc -O2 -Wall -Wextra -o "$inputs/scan" "$here/../papers/linux-mm-advanced-page-replacement/programs/scan.c"
+    gcc -O2 -Wall -Wextra -o "$inputs/scan" "$here/../lab/papers/linux-mm-advanced-page-replacement/programs/scan.c"
     record scan-once 1 ./scan 20000 1 500
     record scan-cyclic 1 ./scan 1200 20 500
 }

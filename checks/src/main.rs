@@ -16,8 +16,8 @@ use sweephand_checks::{Need, REPEATED, SKIPS};
 /// if it is there.
 const PACKAGES: &str = include_str!("../../.ci/packages");
 
-/// The crates whose tests `cargo quick` runs, by folder: the core, without live paging. Besides come
-/// some tests of the command.
+/// The crates whose tests `cargo quick` runs, by folder: the core, without live paging. Besides
+/// come some tests of the command.
 const QUICK: [(&str, &str); 5] = [
     ("crates/policy", "sweephand-policy"),
     ("crates/trace", "sweephand-trace"),

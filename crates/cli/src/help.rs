@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// The subcommands as `sweephand --help` lists them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Record", &["record", "watch", "import", "export", "generate", "info"]),
-    ("Simulate", &["simulate", "sweep", "advise", "report", "plot", "diff", "multiprogram", "reproduce"]),
+    ("Simulate", &["simulate", "sweep", "advise", "report", "plot", "diff", "multiprogram"]),
     ("Run", &["run", "compare"]),
     ("Caches", &["partition"]),
     ("Tools", &["doctor", "devices", "policies", "completions", "man", "help"]),
@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 type Example = (&'static str, &'static str);
 
 /// Examples by subcommand.
-const EXAMPLES: [(&str, &[Example]); 23] = [
+const EXAMPLES: [(&str, &[Example]); 22] = [
     (
         "record",
         &[
@@ -80,7 +80,6 @@ const EXAMPLES: [(&str, &[Example]); 23] = [
         ],
     ),
     ("compare", &[("sweephand compare -m 64MiB -- ./job", "beside the kernel's swap and all memory")]),
-    ("reproduce", &[("sweephand reproduce clock-pro/table-1", "a table of a paper beside ours")]),
     ("doctor", &[("sweephand doctor", "what works on this machine")]),
     ("devices", &[("sweephand devices /var/tmp", "measure the disk that holds /var/tmp")]),
     ("policies", &[("sweephand policies clock-pro", "the parameters of a policy")]),

@@ -33,7 +33,6 @@ mod policies;
 mod progress;
 mod record;
 mod report;
-mod reproduce;
 mod run;
 mod run_pid;
 mod run_summary;
@@ -47,6 +46,7 @@ mod talk;
 mod time;
 mod watch;
 
+use anyhow::anyhow;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -108,8 +108,12 @@ enum Command {
     Run(run::Args),
     /// Run a program with all memory, under the kernel's swap and under policies, side by side
     Compare(compare::Args),
-    /// Show a paper's published results beside measured ones
-    Reproduce(reproduce::Args),
+    /// What `sweephand-lab` does
+    #[command(hide = true, disable_help_flag = true)]
+    Reproduce {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _words: Vec<OsString>,
+    },
     /// Say which commands work on this machine, and what the others need
     Doctor(doctor::Args),
     /// List the paging devices that time is predicted for, or measure one
@@ -127,16 +131,12 @@ enum Command {
 pub struct Home {
     /// The file that starts the command, for what has to start it again.
     pub command: PathBuf,
-    /// The file that holds its code, by whose checksum it is known.
-    pub code: PathBuf,
 }
 
 impl Home {
     /// That of a program of its own: this one.
     pub fn of_this_program() -> Self {
-        let code = PathBuf::from("/proc/self/exe");
-        let command = std::env::current_exe().unwrap_or_else(|_| code.clone());
-        Self { command, code }
+        Self { command: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe")) }
     }
 }
 
@@ -193,7 +193,9 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         Command::Run(args) if args.pid.is_some() => run_pid::run(&args),
         Command::Run(args) => run::run(args),
         Command::Compare(args) => compare::run(args),
-        Command::Reproduce(args) => reproduce::run(args, home),
+        Command::Reproduce { .. } => Err(anyhow!(
+            "reproduce is a command of sweephand-lab; in a checkout: cargo run --release -p sweephand-lab -- reproduce"
+        )),
         Command::Devices(args) => devices::run(args),
         Command::Doctor(args) => doctor::run(args, home),
         Command::Policies(args) => policies::run(args),

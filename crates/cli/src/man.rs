@@ -22,8 +22,7 @@ pub(crate) struct Args {
 const PASS_ON_STATUS: [&str; 5] = ["record", "run", "watch", "advise", "report"];
 
 /// What the commands look up in the environment.
-const ENVIRONMENT: [(&str, &str); 6] = [
-    ("SWEEPHAND_TRACES", "The folder with the papers' traces, for reproduce."),
+const ENVIRONMENT: [(&str, &str); 5] = [
     ("RAYON_NUM_THREADS", "The number of threads of a simulation, at most one for each processor."),
     ("TMPDIR", "Where temporary files are made, if not in /tmp."),
     ("XDG_CONFIG_HOME", "Where the figures of measured devices are, if not in ~/.config."),

@@ -302,10 +302,9 @@ fn bad_input_gets_one_line_and_leaves_nothing_behind() {
         ("simulate e1.txt -o .", ".: is a directory"),
         ("simulate missing.txt -o out.csv", "missing.txt: No such file or directory"),
         (
-            "reproduce clock-pro/table-1",
-            "clock-pro/table-1: trace 'cpp' is needed and does not come with Sweephand",
+            "reproduce --all -o page",
+            "reproduce is a command of sweephand-lab; in a checkout: cargo run --release -p sweephand-lab -- reproduce",
         ),
-        ("reproduce table-9", "'table-9' is no paper or item; known: clock-pro/table-1"),
         ("info missing.swt", "missing.swt: No such file or directory"),
         ("import words.txt -o words.swt", "words.txt: line 3"),
         (
@@ -347,7 +346,7 @@ fn the_hits_of_sqlite_are_those_of_lru() {
     if !Path::new("/usr/bin/python3").exists() {
         return skip(Need::Program, "python3");
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/sqlite/run.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/bench/sqlite/run.py");
     let output = Command::new("/usr/bin/python3")
         .arg(script)
         .args(["--sweephand", env!("CARGO_BIN_EXE_sweephand"), "--rows", "20000", "--queries", "5000"])

@@ -49,7 +49,8 @@ fn modules(source: &Path) -> BTreeMap<Vec<String>, String> {
                 if !["lib", "main", "mod"].contains(&stem.as_str()) {
                     module.push(stem);
                 }
-                found.insert(module, fs::read_to_string(&entry).unwrap());
+                // A crate may have both lib.rs and main.rs at its root.
+                *found.entry(module).or_default() += fs::read_to_string(&entry).unwrap().as_str();
             }
         }
     }

@@ -713,7 +713,7 @@ fn a_loop_costs_what_it_should_under_each_policy() {
     const WINDOW: u64 = 16;
     for (policy, most) in [("clock", PAGES + 256), ("lifo-plus", PAGES * 3 / 4), ("apr", PAGES * 3 / 4)] {
         let options = ["--memory", "32MiB", "--policy", policy];
-        let counts = counts(&options, "../../../../bench/pager/walk", &["loop", "64", "4"]);
+        let counts = counts(&options, "../../../../lab/bench/pager/walk", &["loop", "64", "4"]);
         let read = counts["pages_read"].as_u64().unwrap() / ROUNDS;
         let least = PAGES - counts["budget_bytes"].as_u64().unwrap() / 4096;
         assert!((least..=most).contains(&read), "{policy}: {read} pages a round: {counts}");

@@ -113,7 +113,7 @@ fn is_one(levels: &usize) -> bool {
 
 /// I/O of the tasks themselves; it neither needs paging devices nor waits in a queue. A request
 /// ends its task's loading phase. If requests come more often than tau, LT/RT limits little
-/// (`papers/wsclock-1981/README.md`).
+/// (`lab/papers/wsclock-1981/README.md`).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Io {

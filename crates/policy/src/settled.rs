@@ -17,7 +17,7 @@
 //! ignores the bits of the newest pages of its small queue.
 //!
 //! Settling is off unless asked for (`settle=0`), so that each policy stays what its paper says. It
-//! does not always pay; `bench/auto/` has a table of what it does to each policy.
+//! does not always pay; `lab/bench/auto/` has a table of what it does to each policy.
 //!
 //! Choices: time counts in faults, because a kernel sees no other events. The bits of pages that
 //! are due are cleared after a fault and before the victim is chosen. The page that is coming in is

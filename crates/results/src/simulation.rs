@@ -480,7 +480,7 @@ fn write_errors(sample: &SimulatedSample, rows: &[&SimulationRow], out: &mut imp
     if let Some(least) = least {
         writeln!(
             out,
-            "measured: mean over full runs of other traces, where samples had {} pages (bench/sampling).",
+            "measured: mean over full runs of other traces, where samples had {} pages (lab/bench/sampling).",
             grouped(least)
         )?;
     }

@@ -443,7 +443,7 @@ fn outcomes(sample: &Trace, share: f64, sweep: &Sweep) -> Result<Vec<Outcome>, S
     Ok(outcomes.collect())
 }
 
-/// How far estimates of a policy were off in `bench/sampling`.
+/// How far estimates of a policy were off in `lab/bench/sampling`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MeasuredError {
     /// Pages that the samples had.
@@ -458,7 +458,7 @@ pub struct MeasuredError {
     pub cells: u64,
 }
 
-/// The table, whose columns its first line names. Written by `bench/sampling/run.py`.
+/// The table, whose columns its first line names. Written by `lab/bench/sampling/run.py`.
 const MEASURED: &str = include_str!("measured_errors.csv");
 
 impl MeasuredError {

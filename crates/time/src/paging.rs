@@ -1,8 +1,8 @@
 //! What moves pages, and what that costs apart from the device.
 //!
-//! The costs of a fault under `run` follow the figures in bench/pager's README; the others are
-//! rough estimates for one machine, not fitted yet: bench/time says how far predictions are off.
-//! They hardly matter where a device takes 100 microseconds, and decide where it takes 5.
+//! The costs of a fault under `run` follow the figures in lab/bench/pager's README; the others are
+//! rough estimates for one machine, not fitted yet: lab/bench/time says how far predictions are
+//! off. They hardly matter where a device takes 100 microseconds, and decide where it takes 5.
 
 /// What moves pages between memory and the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

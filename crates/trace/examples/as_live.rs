@@ -6,7 +6,7 @@
 //! be its (WINDOW + 1)th record, as with `record --live --overhead none`. With a window of 0 it
 //! keeps all touches. RANGES is a file with a range of page numbers a line, the first and the one
 //! behind the last. Pages in these ranges are left out: those of files, which live recordings do
-//! not have. `bench/record-live` uses it to tell the causes of differences apart.
+//! not have. `lab/bench/record-live` uses it to tell the causes of differences apart.
 
 use rustc_hash::FxHashSet;
 use std::fs::{File, read_to_string};

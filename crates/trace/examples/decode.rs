@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p sweephand-trace --example decode -- TRACE [ROUNDS]
 //!
-//! Prints the number of references decoded in all rounds. `bench/throughput` measures the time.
+//! Prints the number of references decoded in all rounds. `lab/bench/throughput` measures the time.
 
 use std::path::Path;
 use sweephand_trace::{Chunk, Error, Trace};

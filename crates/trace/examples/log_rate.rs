@@ -1,4 +1,4 @@
-//! How fast a log with columns is imported, beside the csv crate: `bench/logs/README.md`.
+//! How fast a log with columns is imported, beside the csv crate: `lab/bench/logs/README.md`.
 //!
 //!     log_rate make BYTES FILE      writes a log of requests for objects
 //!     log_rate csv FILE             reads it with the csv crate, as records of bytes, and counts

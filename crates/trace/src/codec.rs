@@ -25,8 +25,8 @@ const TIMES: [u8; 2] = [0b0100_0000, 0b1000_0000];
 /// The zstd level samples are tried at.
 const TRIAL_LEVEL: i32 = 1;
 
-/// References in the middle of a chunk that decide how its ids are stored. `bench/throughput` says
-/// what the choice saves.
+/// References in the middle of a chunk that decide how its ids are stored. `lab/bench/throughput`
+/// says what the choice saves.
 const TRIAL_REFERENCES: usize = 1 << 16;
 
 /// References decoded at a time: one word of write flags.

@@ -3,7 +3,7 @@
 //! Most chunks are one frame. Page ids that are drawn at random hardly compress in their low bytes,
 //! but take zstd as long to decode as others. So in a chunk that zstd cannot halve, each column is
 //! a frame of its own, and a column that zstd does not make smaller by a quarter is stored as it
-//! is, in a frame of raw blocks. `bench/throughput` says what this saves.
+//! is, in a frame of raw blocks. `lab/bench/throughput` says what this saves.
 
 use std::io;
 

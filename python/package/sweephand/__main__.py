@@ -16,7 +16,7 @@ def main() -> NoReturn:
     script = Path(sys.argv[0])
     if script.name != "sweephand":
         script = Path(sysconfig.get_path("scripts"), "sweephand")
-    status = _sweephand.main(["sweephand", *sys.argv[1:]], script.absolute(), Path(_sweephand.__file__ or ""))
+    status = _sweephand.main(["sweephand", *sys.argv[1:]], script.absolute())
     raise SystemExit(status)
 
 

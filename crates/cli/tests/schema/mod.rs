@@ -15,7 +15,9 @@ pub(crate) fn keeps_to(schema: &str, document: &str, folder: &Path) -> Option<Re
     }
     let path = folder.join("document.json");
     fs::write(&path, document).unwrap();
-    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(schema);
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let schemas = folders.map(|folder| folder.join("docs/schema")).find(|schemas| schemas.is_dir());
+    let schema = schemas.expect("the project has them").join(schema);
     let script = "import json, sys, jsonschema\n\
                   schema, document = (json.load(open(path)) for path in sys.argv[1:])\n\
                   jsonschema.Draft202012Validator.check_schema(schema)\n\

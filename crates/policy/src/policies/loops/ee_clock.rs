@@ -39,7 +39,7 @@
 //! are 1,024 generations, those that have few pages together are taken as one. After 2^30
 //! generations their numbers begin anew.
 //!
-//! The defaults were chosen on the tuning side of `bench/auto`. Looks at every cut pay most:
+//! The defaults were chosen on the tuning side of `lab/bench/auto`. Looks at every cut pay most:
 //! without those between regions it takes a fifth more warm faults. More than 32 parts gain less
 //! than 1 %.
 //!

@@ -38,7 +38,7 @@
 //! in its test (`test-end=grow`). The page stays cold, and HAND_cold will still find it referenced.
 //! With `keep` such a page leaves m_c as it is, and with `shrink` each test that a hand ends takes
 //! 1 from m_c. The latter is no reading of the paper, but mostly the better policy for programs,
-//! so it has a name of its own, `clock-pro-strict`. `papers/clock-pro-2005` compares the three.
+//! so it has a name of its own, `clock-pro-strict`. `lab/papers/clock-pro-2005` compares the three.
 //!
 //! Where the paper is silent or contradicts itself:
 //! - Direction: its text has all hands go clockwise *and* the head clockwise after the tail. Then

@@ -25,7 +25,7 @@
 //! hot page. The paper's predecessor has no such rule, and nor has this. On a loop of 150 pages in
 //! 90 frames (9,000 references) it decides: all hot pages are referenced when a page comes back, so
 //! Caffeine refuses 3,599 times and takes 3,749 faults. Here m_c rises to its bound as well, hot
-//! pages give way, and 5,355 pages fault. `papers/clock-pro-2005/caffeine.py` compares the two.
+//! pages give way, and 5,355 pages fault. `lab/papers/clock-pro-2005/caffeine.py` compares the two.
 //!
 //! Cost: as CLOCK-Pro.
 

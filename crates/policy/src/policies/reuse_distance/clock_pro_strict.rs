@@ -12,7 +12,7 @@
 //! Why: a program touches a page many times in a burst, so nearly every new page has its bit set.
 //! When a page turns hot, HAND_hot passes cold pages on its way to a victim. In the paper's policy
 //! each of them makes m_c grow, and soon most of memory is cold: CLOCK-Pro does what CLOCK does.
-//! Here m_c stays lower, and more of a loop's hot pages stay in memory. `papers/clock-pro-2005`
+//! Here m_c stays lower, and more of a loop's hot pages stay in memory. `lab/papers/clock-pro-2005`
 //! compares the two on programs.
 //!
 //! Cost: as CLOCK-Pro, and hands that end a test need not read a bit.

@@ -38,19 +38,19 @@
 //! (SEQ) are refused: they would take 8 bytes more a page. Samples of the pages cannot estimate
 //! `auto`, because LIFO+ cannot be sampled.
 //!
-//! The defaults were chosen on the tuning side of `bench/auto`. Settling the first expert pays
+//! The defaults were chosen on the tuning side of `lab/bench/auto`. Settling the first expert pays
 //! most, then which expert leads at first. The half-life, the margin and `polls` change the mean by
 //! 2 % at most.
 //!
-//! What it reaches, in warm faults over OPT's (`bench/auto`): on programs that it was not tuned on,
-//! 2.99 in 21 cells; strict CLOCK-Pro has 3.65 and EELRU, which sees every reference, 3.01. Where
-//! CLOCK takes ten faults a frame or more it has 1.94, and where there are fewer 4.42: there is
-//! less to learn from.
+//! What it reaches, in warm faults over OPT's (`lab/bench/auto`): on programs that it was not tuned
+//! on, 2.99 in 21 cells; strict CLOCK-Pro has 3.65 and EELRU, which sees every reference, 3.01.
+//! Where CLOCK takes ten faults a frame or more it has 1.94, and where there are fewer 4.42: there
+//! is less to learn from.
 //!
-//! Live, it is not good enough to be the default. On the mean of 13 cells of `bench/auto` it reads
-//! 1.65 times the pages of the best policy of each cell, and strict CLOCK-Pro 1.34 times. Most
-//! cells have fewer faults a frame than the half-life, and pages that were read ahead leave the
-//! policy with fewer frames than it was made for.
+//! Live, it is not good enough to be the default. On the mean of 13 cells of `lab/bench/auto` it
+//! reads 1.65 times the pages of the best policy of each cell, and strict CLOCK-Pro 1.34 times.
+//! Most cells have fewer faults a frame than the half-life, and pages that were read ahead leave
+//! the policy with fewer frames than it was made for.
 //!
 //! Cost: hit nothing. Fault amortised O(experts + polls), if each expert's faults are O(1); those
 //! of EE-CLOCK look at up to 55 pages. The time goes to memory that is not in the processor's

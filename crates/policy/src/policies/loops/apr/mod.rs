@@ -39,7 +39,7 @@
 //! Two lists read one reference bit, so the bit is copied into one bit for each list. The use of a
 //! named page is noticed at that moment, or when the page faults.
 //!
-//! Choices where the thesis is silent. `papers/apr-2020/README.md` says what each gives on
+//! Choices where the thesis is silent. `lab/papers/apr-2020/README.md` says what each gives on
 //! SPLASH-3.
 //! - A page that was named and stays resident may be named again by the policy in charge
 //!   (`named=again`). In the other readings neither policy names it again: with `named=stay` both

@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""Predicts how long programs take in less memory, runs them so, and prints both.
+
+    sudo lab/bench/time/predict.py record SWEEPHAND FOLDER [PROGRAM...]
+    sudo lab/bench/time/predict.py run SWEEPHAND FOLDER [PROGRAM...]
+    lab/bench/time/predict.py table SWEEPHAND FOLDER DEVICE.toml [PROGRAM...] > DATE.csv
+    sudo lab/bench/time/predict.py slowdown SWEEPHAND FOLDER DEVICE.toml [PROGRAM...] > SLOWDOWN.csv
+
+`record` makes the programs' input in FOLDER, and records each once with the Valgrind recorder.
+`run` times each with all memory, and runs it in three memory sizes under two policies of
+`sweephand run` and under `sweephand run --kernel`, by turns; what it measures is kept in FOLDER.
+`table` predicts the same from the traces, and prints both. `slowdown` asks `advise --slowdown 1.2`
+how much memory is enough, and runs the programs in it.
+
+SWEEPHAND is the command. DEVICE.toml is what `SWEEPHAND devices FOLDER -o DEVICE.toml` has
+measured: pages go to FOLDER. Needs root, Valgrind, Debian's sort, sqlite3, python3 with numpy,
+perl, gcc, mawk, xz, zstd and git.
+"""
+
+import csv
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+
+ROUNDS = 3
+SHARES = (0.65, 0.8, 0.9)
+POLICIES = ("clock", "clock-pro-strict")
+KERNEL = "kernel"
+# Of the budget: what the kernel has for the process, as the pager estimates it (docs/run.md), and a
+# page of page tables for 512 pages, twice.
+KERNELS_PAGES = 200
+FACTOR = 1.2
+MOST_SECONDS = 12
+PAGE = 4096
+# The same order in hashes at every run, no threads that were not asked for.
+COUNTS = ("pages_read", "pages_written", "zero_fill_faults", "refaults", "refaults_in_flight", "unasked_pages", "unused_pages")
+ENVIRONMENT = {**os.environ, "LC_ALL": "C", "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0", "PERL_PERTURB_KEYS": "0",
+               "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "Haswell"}
+
+STENCIL = """
+import numpy
+side = 800
+old = (numpy.arange(side * side, dtype=numpy.float64) * 7919 % 1009).reshape(side, side)
+new, source, drag, total = old.copy(), old / 1009, 1 - old / 99999, numpy.zeros_like(old)
+work = numpy.zeros_like(old)
+inner = (slice(1, -1), slice(1, -1))
+for _ in range(12):
+    numpy.add(old[:-2, 1:-1], old[2:, 1:-1], out=work[inner])
+    work[inner] += old[1:-1, :-2]
+    numpy.multiply(work[inner], 0.25, out=new[inner])
+    new *= drag
+    new += source
+    total += new
+    old, new = new, old
+print(hex(int(numpy.bitwise_xor.reduce(old.view(numpy.uint64), axis=None))))
+"""
+COUNT = ("BEGIN { x = 1; for (i = 0; i < 200000; i++) { x = (x * 16807) % 2147483647; a[\"k\" x] = i } "
+         "for (i = 0; i < 60000; i++) { x = (x * 16807) % 2147483647; if ((\"k\" x) in a) hits++ } "
+         "x = 1; for (i = 0; i < 60000; i++) { x = (x * 16807) % 2147483647; s = (s * 7 + a[\"k\" x]) % 1000003 } print s, hits + 0 }")
+NUMBERS = "python3 -c \"[print(n * 2654435761 % 1000003) for n in range(600000)]\" > numbers.txt"
+MAKE = {
+    "sort": NUMBERS,
+    "xz": NUMBERS,
+    "zstd": NUMBERS,
+    "gcc": "python3 -c \"[print(f'int f{n}(int a,int*b){{for(int i=0;i<a;i++)b[i]+=b[a-i]*{n}+i%({n}+1);return b[a%7];}}')"
+    " for n in range(600)]\" > many.c",
+    "git": f"{NUMBERS}; rm -rf versions; git init -q versions; cd versions; for i in 1 2 3 4 5 6; do "
+    "tail -n +${i}000 ../numbers.txt | head -c 2000000 | sed s/7$i/x/ > a; git add a; "
+    "git -c user.name=n -c user.email=e commit -q -m $i --date 2020-01-01T00:00:00; done",
+}
+PROGRAMS = {
+    "sort": ["/usr/bin/sort", "-n", "-S", "64M", "--parallel=1", "numbers.txt"],
+    "sqlite3": ["/usr/bin/sqlite3", ":memory:", "create table t(a,b); with recursive c(n) as (select 1 union all select n+1 from c "
+                "where n<400000) insert into t select n*7919%150001, hex(n) from c; create index i on t(a); "
+                "select sum(length(x.b)) from t x join t y on x.a=y.a+1;"],
+    "python3": ["/usr/bin/python3", "-c", "import random; random.seed(7); t={str(n):[n]*8 for n in range(120000)}; k=list(t)\n"
+                "print(sum(t[random.choice(k)][0] for _ in range(60000)))"],
+    "perl": ["/usr/bin/perl", "-e", "my %h; $h{$_*7919%200003}=\"v$_\" for 1..150000; my $s=0; "
+             "for (sort {$a<=>$b} keys %h) {$s+=length $h{$_}} print $s"],
+    "gcc": ["cc1", "-quiet", "-O1", "many.c", "-o", "/dev/null"],
+    "mawk": ["/usr/bin/mawk", COUNT],
+    "xz": ["/usr/bin/xz", "-4", "-T1", "-k", "-c", "numbers.txt"],
+    "zstd": ["/usr/bin/zstd", "-12", "--long=24", "--single-thread", "-q", "-c", "numbers.txt"],
+    "numpy": [sys.executable, "-c", STENCIL],
+    "git": ["/usr/bin/git", "-C", "versions", "pack-objects", "--all", "--stdout", "-q", "--threads=1"],
+}
+COLUMNS = ["program", "paged_by", "policy", "memory_mib", "native_seconds", "predicted_seconds", "measured_seconds",
+           "error_percent", "predicted_pages_read", "pages_read", "predicted_pages_written", "pages_written", "least_seconds",
+           "most_seconds"]
+SLOWDOWN_COLUMNS = ["program", "paged_by", "policy", "memory_mib", "share_of_pages_percent", "native_seconds",
+                    "predicted_seconds", "measured_seconds", "slowdown", "least_seconds", "most_seconds"]
+
+
+def command_of(name):
+    command = list(PROGRAMS[name])
+    if name == "gcc":
+        asked = ["gcc", "-print-prog-name=cc1"]
+        command[0] = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    return command
+
+
+def frames(memory_pages, policy):
+    """What the policy has of the budget: --memory and the kernel's share (memory.rs and division.rs
+    of crates/pager/interface)."""
+    budget = memory_pages + 1024 + memory_pages // 64
+    kernels = KERNELS_PAGES + 2 * budget // 512
+    if policy == KERNEL:
+        return budget - kernels
+    batch = min(max(memory_pages // 512, 8), 128)
+    return budget - kernels - 9 * batch - 32 - budget * 40 // PAGE
+
+
+def launch(sweephand, policy, memory_bytes, folder):
+    """The words before a program that run it in so much memory. Its counts go to stats.json."""
+    how = ["--kernel"] if policy == KERNEL else ["--policy", policy]
+    return [sweephand, "run", *how, "--memory", f"{memory_bytes // PAGE}p", "--swap", str(folder), "--stats",
+            str(folder / "stats.json"), "--"]
+
+
+def measured(command, folder):
+    """Runs a program, and returns what --stats says of it; None if it was ended."""
+    try:
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env=ENVIRONMENT, timeout=MOST_SECONDS)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        # The kernel ends a program if all that it could take is just being written.
+        print(f"{' '.join(command[1:7])}: {error}"[:300], file=sys.stderr)
+        return None
+    return json.loads((folder / "stats.json").read_text())
+
+
+def median_row(runs):
+    """What is kept of some runs."""
+    walls = [run["wall_ns"] / 1e9 for run in runs]
+    middle = {count: statistics.median_low(run[count] or 0 for run in runs) for count in COUNTS}
+    return {"seconds": statistics.median(walls), "least": min(walls), "most": max(walls), **middle}
+
+
+def record(sweephand, folder, names):
+    for name in names:
+        if name in MAKE:
+            subprocess.run(MAKE[name], shell=True, cwd=folder, check=True)
+        trace = str(folder / f"{name}.swt")
+        subprocess.run([sweephand, "record", "-o", trace, "--", *command_of(name)], cwd=folder, check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+
+
+def pages_of(sweephand, folder, name):
+    described = subprocess.run([sweephand, "info", folder / f"{name}.swt", "--format", "json"], check=True, capture_output=True)
+    return json.loads(described.stdout)["totals"]["distinct_pages"]
+
+
+def launch_native(sweephand, policy, pages, folder):
+    """The same command with all memory."""
+    return launch(sweephand, policy, (4 * pages + 16384) * PAGE, folder)
+
+
+def run(sweephand, folder, names):
+    for name in names:
+        pages = pages_of(sweephand, folder, name)
+        # With all memory by turns with the others: the machine is not as fast at any time.
+        launches = {(policy, None): launch_native(sweephand, policy, pages, folder) for policy in (POLICIES[0], KERNEL)}
+        for share in SHARES:
+            memory = max(int(share * pages), 1024)
+            launches |= {(policy, memory): launch(sweephand, policy, memory * PAGE, folder) for policy in (*POLICIES, KERNEL)}
+        runs = {cell: [] for cell in launches}
+        for _ in range(ROUNDS):
+            for cell, words in launches.items():
+                # What was ended once would be so again.
+                if None not in runs[cell]:
+                    runs[cell].append(measured([*words, *command_of(name)], folder))
+        rows = {cell: median_row(found) for cell, runs_of in runs.items() if (found := [one for one in runs_of if one])}
+        kept = {"pages": pages, "native": {policy: row["seconds"] for (policy, memory), row in rows.items() if memory is None},
+                "cells": [{"policy": policy, "memory_pages": memory, **row} for (policy, memory), row in rows.items() if memory]}
+        (folder / f"{name}.json").write_text(json.dumps(kept))
+
+
+def table(sweephand, folder, device, *names):
+    out = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+    out.writeheader()
+    for name in names or PROGRAMS:
+        if not (folder / f"{name}.json").exists():
+            continue
+        kept = json.loads((folder / f"{name}.json").read_text())
+        for cell in kept["cells"]:
+            policy, memory = cell["policy"], cell["memory_pages"]
+            paged_by = "kernel" if policy == KERNEL else "run"
+            native = kept["native"][KERNEL if policy == KERNEL else POLICIES[0]]
+            # CLOCK stands in for the kernel's replacement.
+            simulated = "clock" if policy == KERNEL else policy
+            command = [sweephand, "simulate", folder / f"{name}.swt", "-p", simulated, "-m", f"{frames(memory, policy)}p",
+                       "--device", device, "--native", str(native), "--paged-by", paged_by, "--format", "json"]
+            row = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["rows"][0]
+            predicted = row["predicted_seconds"]
+            out.writerow({
+                "program": name, "paged_by": paged_by, "policy": simulated, "memory_mib": f"{memory * PAGE / 2**20:.1f}",
+                "native_seconds": f"{native:.3f}", "predicted_seconds": f"{predicted:.3f}",
+                "measured_seconds": f"{cell['seconds']:.3f}", "error_percent": f"{100 * (predicted / cell['seconds'] - 1):.1f}",
+                "predicted_pages_read": row["predicted_pages_read"], "pages_read": cell["pages_read"],
+                "predicted_pages_written": row["predicted_pages_written"], "pages_written": cell["pages_written"],
+                "least_seconds": f"{cell['least']:.3f}", "most_seconds": f"{cell['most']:.3f}",
+            })
+            sys.stdout.flush()
+
+
+def slowdown(sweephand, folder, device, names):
+    out = csv.DictWriter(sys.stdout, SLOWDOWN_COLUMNS, lineterminator="\n")
+    out.writeheader()
+    for name in names:
+        pages = pages_of(sweephand, folder, name)
+        for paged_by in ("run", KERNEL):
+            with_all = [*launch_native(sweephand, KERNEL if paged_by == KERNEL else POLICIES[0], pages, folder), *command_of(name)]
+            seconds = median_row([measured(with_all, folder) for _ in range(ROUNDS)])["seconds"]
+            command = [sweephand, "advise", folder / f"{name}.swt", "--slowdown", str(FACTOR), "--device", device, "--native",
+                       str(seconds), "-p", ",".join(POLICIES), "--format", "json", "--lines", "0"]
+            advised = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["time"][paged_by]
+            policy = KERNEL if paged_by == KERNEL else advised["policy"]
+            memory = advised["limit_bytes"]
+            if paged_by == KERNEL:
+                # `run` adds the kernel's share (memory.rs); a limit of systemd's has it already.
+                memory = (memory - (4 << 20)) * 64 // 65
+            found = [measured([*launch(sweephand, policy, memory, folder), *command_of(name)], folder) for _ in range(ROUNDS)]
+            if found := [one for one in found if one]:
+                row = median_row(found)
+                out.writerow({
+                    "program": name, "paged_by": paged_by, "policy": advised["policy"],
+                    "memory_mib": f"{advised['limit_bytes'] / 2**20:.0f}",
+                    "share_of_pages_percent": f"{100 * advised['memory_pages'] / pages:.0f}",
+                    "native_seconds": f"{seconds:.3f}", "predicted_seconds": f"{advised['predicted_seconds']:.3f}",
+                    "measured_seconds": f"{row['seconds']:.3f}", "slowdown": f"{row['seconds'] / seconds:.2f}",
+                    "least_seconds": f"{row['least']:.3f}", "most_seconds": f"{row['most']:.3f}",
+                })
+                sys.stdout.flush()
+
+
+def main():
+    what, sweephand, folder, *rest = sys.argv[1:]
+    # Programs run in the folder.
+    sweephand, folder = shutil.which(sweephand) or sweephand, pathlib.Path(folder).resolve()
+    sweephand = str(pathlib.Path(sweephand).resolve())
+    match what:
+        case "record":
+            record(sweephand, folder, rest or PROGRAMS)
+        case "run":
+            run(sweephand, folder, rest or PROGRAMS)
+        case "table":
+            table(sweephand, folder, *rest)
+        case "slowdown":
+            slowdown(sweephand, folder, rest[0], rest[1:] or PROGRAMS)
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
