@@ -145,7 +145,7 @@ impl fmt::Debug for Lab {
 }
 
 /// The traces that come with the project, in the checkout that this crate is part of.
-const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces");
+pub(crate) const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces");
 
 impl Lab {
     /// A lab with the traces of others in a folder, if it is known.

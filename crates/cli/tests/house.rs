@@ -283,6 +283,25 @@ fn no_module_imports_one_that_imports_it() {
     assert!(messages.is_empty(), "modules import each other in a circle:\n{}", messages.join("\n"));
 }
 
+/// A released command must not look for files where it was built.
+#[test]
+fn the_product_knows_neither_the_laboratory_nor_where_it_was_built() {
+    let is_product = |folder: &PathBuf| {
+        let below = folder.strip_prefix(repository()).unwrap();
+        ["crates", "recorder", "python"].iter().any(|part| below.starts_with(part))
+    };
+    let product: Vec<PathBuf> = crates().into_iter().filter(is_product).collect();
+    assert!(product.len() > 15, "the crates are found: {product:?}");
+    for folder in product {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        assert!(!manifest.contains("sweephand-lab"), "{}: depends on lab/", folder.display());
+        for (module, source) in modules(&folder.join("src")) {
+            let knows = source.contains("CARGO_MANIFEST_DIR");
+            assert!(!knows, "{}: {} has the path of the build", folder.display(), name(&module));
+        }
+    }
+}
+
 #[test]
 fn a_circle_is_found_through_other_modules_and_not_through_tests() {
     let files = [

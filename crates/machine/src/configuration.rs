@@ -323,11 +323,19 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("C", include_str!("../configurations/c.toml")),
 ];
 
-/// Where their programs are: the traces that come with the project, in the folder that this was
-/// built in.
-fn bundled() -> PathBuf {
-    let project = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    project.expect("it lies in crates/machine").join("traces")
+/// Where their programs are: in the folder `traces` of a checkout. It is looked for from the
+/// current folder upwards, then from the running command's, which may lie in the checkout's
+/// `target`.
+fn traces_of_the_project() -> Option<PathBuf> {
+    let starts = [std::env::current_dir(), std::env::current_exe()];
+    let folders = starts.iter().flatten().flat_map(|start| start.ancestors());
+    folders.map(|folder| folder.join("traces")).find(|traces| has_programs(traces))
+}
+
+/// Whether a folder has the traces that the built-in configurations name.
+fn has_programs(traces: &Path) -> bool {
+    let configuration = Configuration::parse(BUILT_IN[0].1).expect("it comes with the project");
+    configuration.tasks.programs.iter().all(|program| traces.join(program.trace()).is_file())
 }
 
 impl Configuration {
@@ -342,30 +350,31 @@ impl Configuration {
     }
 
     /// The text of a built-in configuration, to start one's own from. It names its traces by their
-    /// full paths, so that the copy works in any folder; by relative ones if they are not where
-    /// they were when this was built.
+    /// full paths, so that the copy works in any folder; by relative ones if they are not found.
     pub fn built_in_copy(name: &str) -> Option<String> {
         let mut text = Self::built_in_text(name)?.to_string();
-        if bundled().is_dir() {
+        if let Some(traces) = traces_of_the_project() {
             let programs = Self::parse(&text).expect("it comes with the project").tasks.programs;
             for trace in programs.iter().map(ProgramFile::trace) {
-                let there = bundled().join(trace);
+                let there = traces.join(trace);
                 text = text.replace(&format!("\"{}\"", trace.display()), &format!("{there:?}"));
             }
         }
         Some(text)
     }
 
-    /// A built-in configuration by its name.
-    pub fn built_in(name: &str) -> Option<Self> {
+    /// A built-in configuration by its name, with the project's folder `traces`.
+    pub fn built_in(name: &str, traces: &Path) -> Option<Self> {
         let configuration = Self::parse(Self::built_in_text(name)?);
-        Some(configuration.expect("it comes with the project").with_traces_in(&bundled()))
+        Some(configuration.expect("it comes with the project").with_traces_in(traces))
     }
 
-    /// A built-in configuration by its name, or the TOML file of that name.
+    /// A built-in configuration by its name, or the TOML file of that name. The traces of a
+    /// built-in one are looked for in the checkout that the current folder, or the running command,
+    /// lies in.
     pub fn named(name: &str) -> Result<Self, ConfigurationError> {
-        match Self::built_in(name) {
-            Some(configuration) => configuration.if_there(&bundled()),
+        match Self::built_in_text(name) {
+            Some(_) => Self::built_in_from(name, traces_of_the_project()),
             None if !Path::new(name).exists() && !name.contains(['.', '/']) => {
                 let known: Vec<_> = Self::built_in_names().collect();
                 let reason = format!("is not built in (those are {}) and no file", known.join(" "));
@@ -375,19 +384,16 @@ impl Configuration {
         }
     }
 
-    /// A built-in configuration, if its traces are still in the folder where they were: the
-    /// command, or the Python package, may have been installed from a project that is gone.
-    fn if_there(self, folder: &Path) -> Result<Self, ConfigurationError> {
-        if folder.is_dir() {
-            return Ok(self);
-        }
-        let name = &self.name;
-        let reason = format!(
-            "its programs are traces that come with the project; they were in {} when this was built, and are not there now: in the folder \
-             traces of the project, run sweephand multiprogram {name} --print > {name}.toml, and name that file",
-            folder.display()
-        );
-        Err(ConfigurationError { path: format!("configuration '{name}'").into(), reason })
+    /// A built-in configuration, if its traces were found: an installed command comes without them.
+    fn built_in_from(name: &str, traces: Option<PathBuf>) -> Result<Self, ConfigurationError> {
+        let Some(configuration) = traces.and_then(|traces| Self::built_in(name, &traces)) else {
+            let name = name.to_uppercase();
+            let reason = "its programs are traces that come with the project, in its folder traces, which is neither here nor in a folder \
+                          above: run this in a checkout of the project";
+            let path = format!("configuration '{name}'").into();
+            return Err(ConfigurationError { path, reason: reason.into() });
+        };
+        Ok(configuration)
     }
 
     /// Sets windows and seeds, where some are given, and the omega of the intervals.
@@ -519,16 +525,12 @@ mod tests {
 
     #[test]
     fn a_built_in_configuration_whose_traces_are_gone_says_what_to_do() {
-        Configuration::named("a").unwrap();
-        let gone = Configuration::built_in("a").unwrap().if_there(Path::new("gone/traces"));
-        let error = gone.unwrap_err().to_string();
-        assert!(error.starts_with("configuration 'A': its programs are traces that come with the project; they were in gone/traces when"));
-        assert!(
-            error.contains(
-                " in the folder traces of the project, run sweephand multiprogram A --print > A.toml, "
-            ),
-            "{error}"
-        );
+        let here = Configuration::named("a").unwrap();
+        assert!(here.tasks.programs.iter().all(|program| program.trace().is_file()));
+        assert!(!has_programs(Path::new("gone/traces")));
+        let error = Configuration::built_in_from("a", None).unwrap_err().to_string();
+        assert!(error.starts_with("configuration 'A': its programs are traces that come with the project, "));
+        assert!(error.ends_with(": run this in a checkout of the project"), "{error}");
         assert_eq!(error.lines().count(), 1);
     }
 
@@ -545,7 +547,8 @@ mod tests {
 
     #[test]
     fn the_built_in_configurations_differ_in_memory_devices_and_theta_only() {
-        let [a, b, c] = ["A", "b", "C"].map(|name| Configuration::built_in(name).unwrap());
+        let [a, b, c] =
+            ["A", "b", "C"].map(|name| Configuration::built_in(name, Path::new("traces")).unwrap());
         assert_eq!(
             [&a, &b, &c].map(|of| of.devices.access_refs),
             [(6_667, 13_333), (10_000, 16_667), (16_667, 26_667)]
@@ -561,7 +564,7 @@ mod tests {
             };
             assert_eq!(same, a);
         }
-        assert!(Configuration::built_in("D").is_none());
+        assert!(Configuration::built_in("D", Path::new("traces")).is_none());
         assert_eq!(Configuration::built_in_names().collect::<String>(), "ABC");
     }
 

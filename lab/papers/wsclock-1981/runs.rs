@@ -4,10 +4,12 @@
 //! of 4 KiB; the paper's used about 79. Folded they use 33 to 100, so that the paper's memory and
 //! devices fit them as they are.
 
+use crate::lab::BUNDLED;
 use crate::workload::folded;
 use crate::{Error, Lab, Measurement, Published};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use sweephand_machine::{Cell, Configuration, Outcome, Program, Workload};
 use sweephand_policy::task_registry::TaskSpec;
@@ -36,7 +38,8 @@ pub(crate) const OMEGA: u64 = 5_000;
 pub(crate) fn configuration(number: usize) -> Configuration {
     let table = Published::read(include_str!("table-1.csv"));
     let column = table.column(NAMES[number]);
-    let mut configuration = Configuration::built_in(NAMES[number]).expect("it is built in");
+    let mut configuration =
+        Configuration::built_in(NAMES[number], Path::new(BUNDLED)).expect("it is built in");
     configuration.frames = column[0] as usize;
     configuration.devices.access_refs = (1000 * column[1] as u64, 1000 * column[2] as u64);
     set_io(&mut configuration, IO_INTERVAL_REFS, IO_LOAD);
