@@ -30,6 +30,11 @@ pub trait Plugin: fmt::Debug + Send + Sync {
     /// Whether [`Reference::page_number`] and [`Reference::object`] matter to its policies.
     fn needs_places(&self) -> bool;
 
+    /// [`Registered::REVISION`].
+    fn revision(&self) -> u32 {
+        1
+    }
+
     /// Makes a policy for `frames` >= 1 page frames.
     fn make(&self, frames: usize, arguments: &Arguments) -> Result<Box<dyn PolicyObject>, ArgumentError>;
 
@@ -246,6 +251,9 @@ impl<P: Registered + Send + 'static> Plugin for Kind<P> {
     }
     fn needs_places(&self) -> bool {
         P::NEEDS_PAGE_NUMBERS || P::NEEDS_OBJECTS
+    }
+    fn revision(&self) -> u32 {
+        P::REVISION
     }
     fn make(&self, frames: usize, arguments: &Arguments) -> Result<Box<dyn PolicyObject>, ArgumentError> {
         Ok(Box::new(P::configure(frames, arguments)?))

@@ -11,6 +11,9 @@ pub trait Registered: Policy + Sized {
     /// Bytes that the policy keeps for each page that it has seen, at most, while twice as many
     /// pages are in use as there are frames. A live pager sets this much memory aside.
     const BYTES_A_PAGE: usize = 10;
+    /// Grows with every change of the policy, or of its defaults, that changes its faults. Results
+    /// that are kept are computed again then. `tests/revisions.rs` tells when.
+    const REVISION: u32 = 1;
 
     /// Makes the policy for `frames` >= 1 page frames.
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError>;

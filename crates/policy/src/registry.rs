@@ -76,6 +76,8 @@ pub struct Entry {
     pub not_sampled: Option<&'static str>,
     /// [`Registered::BYTES_A_PAGE`].
     pub bytes_a_page: usize,
+    /// [`Registered::REVISION`].
+    pub revision: u32,
 }
 
 macro_rules! policies {
@@ -87,6 +89,7 @@ macro_rules! policies {
             runs_live: !<<$policy as Policy>::Model as Model>::SEES_HITS,
             not_sampled: <$policy as Policy>::NOT_SAMPLED,
             bytes_a_page: <$policy as Registered>::BYTES_A_PAGE,
+            revision: <$policy as Registered>::REVISION,
         }),+];
 
         /// Calls the visitor with the type of the policy of that name.
@@ -166,6 +169,7 @@ impl Entry {
             runs_live: false,
             not_sampled: None,
             bytes_a_page: 0,
+            revision: plugin.revision(),
         }
     }
 }

@@ -123,6 +123,7 @@ fn stamp(time: u64) -> u16 {
 impl<P: Registered<Model = VmModel>> Registered for Settled<P> {
     const INFO: Info = P::INFO;
     const BYTES_A_PAGE: usize = P::BYTES_A_PAGE;
+    const REVISION: u32 = P::REVISION;
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let window = Window::new(settle_faults(frames, arguments)?);

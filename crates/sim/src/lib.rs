@@ -21,6 +21,10 @@
 //! - [`Sampling`] estimates the counts of a sweep from a sample of the pages.
 #![forbid(unsafe_code)]
 
+/// Grows with every change of the simulation that changes what it counts. Results that are kept are
+/// computed again then, as with [`Registered::REVISION`](sweephand_policy::registry::Registered).
+pub const REVISION: u32 = 1;
+
 mod attribution;
 mod classes;
 mod engine;

@@ -4,10 +4,17 @@ use crate::Hash;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use sweephand_policy::registry::Spec;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The version of Sweephand, which is part of every key: another one might count otherwise.
+/// The version of Sweephand.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What a policy's counts depend on besides the cell, as part of its key: the revisions of the
+/// simulation and of the policy. A new version of Sweephand that counts the same keeps results.
+pub fn revision(spec: &Spec) -> String {
+    format!("{}.{}", sweephand_sim::REVISION, spec.entry().revision)
+}
 
 /// A sample of a trace's pages to estimate from, as `simulate --sample` takes it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -47,6 +54,8 @@ pub struct Cell {
     /// The warm-up as on the command line, unless counting begins with the trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<String>,
+    /// The [revision] of simulation and policy.
+    pub revision: String,
     /// The version of Sweephand that planned it.
     pub version: String,
 }
@@ -56,7 +65,8 @@ pub struct Cell {
 pub struct CellKey(u128);
 
 impl Cell {
-    /// Its key. The trace's name and contents are part of it; the trace's location is not.
+    /// Its key. The trace's name and contents are part of it; the trace's location and the version
+    /// of Sweephand are not.
     pub fn key(&self) -> CellKey {
         #[derive(Serialize)]
         struct Identity<'a> {
@@ -68,11 +78,11 @@ impl Cell {
             sample: &'a Option<Sample>,
             #[serde(skip_serializing_if = "Option::is_none")]
             warmup: &'a Option<String>,
-            version: &'a str,
+            revision: &'a str,
         }
-        let Self { trace, policy, memory, sample, warmup, version } = self;
+        let Self { trace, policy, memory, sample, warmup, revision, version: _ } = self;
         let (name, hash) = (&trace.name, &trace.hash);
-        let identity = Identity { name, hash, policy, memory, sample, warmup, version };
+        let identity = Identity { name, hash, policy, memory, sample, warmup, revision };
         CellKey(xxh3_128(&serde_json::to_vec(&identity).expect("words only")))
     }
 }
@@ -97,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_the_same_wherever_the_trace_lies_and_another_for_anything_else() {
+    fn a_key_is_the_same_for_each_place_and_version_and_another_for_anything_else() {
         let cell = Cell {
             trace: TraceFile {
                 name: "a.swt".into(),
@@ -108,13 +118,15 @@ mod tests {
             memory: "25%".into(),
             sample: None,
             warmup: None,
-            version: "0.1.0".into(),
+            revision: "1.1".into(),
+            version: "0.2.0".into(),
         };
         // Written down: keys of datasets that exist must not change.
         assert_eq!(cell.key().to_string(), "888eb9d957a64220b5954809e56fc6b1");
         assert_eq!(cell.key().to_string().parse(), Ok(cell.key()));
         let mut elsewhere = cell.clone();
         elsewhere.trace.location = "s3://b/a.swt".into();
+        elsewhere.version = "0.3.0".into();
         assert_eq!(elsewhere.key(), cell.key());
         let changes: [fn(&mut Cell); 7] = [
             |cell| cell.trace.name.push('x'),
@@ -123,7 +135,7 @@ mod tests {
             |cell| cell.memory.push('x'),
             |cell| cell.sample = Some(Sample { size: "1%".into(), seed: 1 }),
             |cell| cell.warmup = Some("20%".into()),
-            |cell| cell.version.push('x'),
+            |cell| cell.revision = "1.2".into(),
         ];
         for change in changes {
             let mut other = cell.clone();

@@ -392,6 +392,7 @@ fn open_journal(path: &Path) -> Result<(File, Vec<SweepRow>), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::PlannedPolicy;
     use sweephand_results::{CellColumns, SimulationRow};
 
     /// The cells of traces with these numbers.
@@ -403,7 +404,7 @@ mod tests {
         };
         Cells {
             traces: numbers.into_iter().map(trace).collect(),
-            policies: vec!["lru".into()],
+            policies: vec![PlannedPolicy { text: "lru".into(), revision: "1.1".into() }],
             memory: vec!["3p".into()],
             sample: None,
             warmup: None,
@@ -549,6 +550,27 @@ mod tests {
         assert_eq!(dataset.others(&plan), 0);
         drop(dataset);
         assert_eq!(Dataset::open(folder.path()).unwrap().missing(&cells(4)), [0, 2]);
+    }
+
+    #[test]
+    fn a_new_revision_of_a_policy_is_computed_again_and_the_other_policies_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut dataset = Dataset::open(folder.path()).unwrap();
+        let mut plan = cells(2);
+        plan.policies.push(PlannedPolicy { text: "clock".into(), revision: "1.1".into() });
+        let row_of = |cells: &Cells, place| {
+            let cell = cells.get(place);
+            let mut row = row(0);
+            (row.cell.cell, row.simulation.policy) = (cell.key().to_string(), cell.policy);
+            row
+        };
+        dataset.add((0..4).map(|place| row_of(&plan, place)).collect()).unwrap();
+        assert!(dataset.missing(&plan).is_empty());
+        plan.policies[1].revision = "1.2".into();
+        assert_eq!(dataset.missing(&plan), [1, 3], "clock on both traces");
+        assert_eq!(dataset.others(&plan), 2, "the rows of before are not part of the plan");
+        plan.policies[0].revision = "2.1".into();
+        assert_eq!(dataset.missing(&plan).len(), 4, "the simulation counts otherwise");
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod plan;
 mod runner;
 pub mod worker;
 
-pub use cell::{Cell, CellKey, Sample, TraceFile, VERSION};
+pub use cell::{Cell, CellKey, Sample, TraceFile, VERSION, revision};
 pub use dataset::{Dataset, Failure};
 pub use error::Error;
 pub use hash::{Algorithm, Hash, Hasher};

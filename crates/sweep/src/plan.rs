@@ -10,7 +10,7 @@
 //! ```
 
 use crate::error::InFile;
-use crate::{Cell, CellKey, Error, Hash, Sample, TraceFile, VERSION};
+use crate::{Cell, CellKey, Error, Hash, Sample, TraceFile, VERSION, revision};
 use rayon::prelude::*;
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -35,7 +35,7 @@ pub struct Plan {
 #[serde(deny_unknown_fields)]
 struct PlanFile {
     traces: Vec<TraceEntry>,
-    policies: Vec<String>,
+    policies: Vec<PlannedPolicy>,
     memory: Vec<String>,
     sample: Option<String>,
     sample_seed: Option<u64>,
@@ -138,7 +138,7 @@ impl Plan {
         };
         Self {
             traces,
-            policies: once_each(specs.into_iter().map(|spec| spec.to_string())),
+            policies: once_each(specs.iter().map(PlannedPolicy::of)),
             memory: once_each(sizes.into_iter()),
             sample,
             warmup: None,
@@ -236,10 +236,25 @@ impl Plan {
 #[derive(Clone, Debug, Default)]
 pub struct Cells {
     pub(crate) traces: Vec<TraceFile>,
-    pub(crate) policies: Vec<String>,
+    pub(crate) policies: Vec<PlannedPolicy>,
     pub(crate) memory: Vec<String>,
     pub(crate) sample: Option<Sample>,
     pub(crate) warmup: Option<String>,
+}
+
+/// A policy of a plan.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct PlannedPolicy {
+    /// As on the command line.
+    pub(crate) text: String,
+    /// Its [revision].
+    pub(crate) revision: String,
+}
+
+impl PlannedPolicy {
+    fn of(spec: &Spec) -> Self {
+        Self { text: spec.to_string(), revision: revision(spec) }
+    }
 }
 
 impl Cells {
@@ -260,12 +275,14 @@ impl Cells {
     pub fn get(&self, place: usize) -> Cell {
         let (of_policies, memory) = (place / self.memory.len(), place % self.memory.len());
         let (trace, policy) = (of_policies / self.policies.len(), of_policies % self.policies.len());
+        let PlannedPolicy { text, revision } = self.policies[policy].clone();
         Cell {
             trace: self.traces[trace].clone(),
-            policy: self.policies[policy].clone(),
+            policy: text,
             memory: self.memory[memory].clone(),
             sample: self.sample.clone(),
             warmup: self.warmup.clone(),
+            revision,
             version: VERSION.to_string(),
         }
     }
@@ -288,7 +305,7 @@ fn sample_of(size: &str, seed: Option<u64>, specs: &[Spec]) -> Result<Sample, St
     Ok(Sample { size: size.to_string(), seed: seed.unwrap_or(DEFAULT_SEED) })
 }
 
-fn once_each(items: impl Iterator<Item = String>) -> Vec<String> {
+fn once_each<T: Clone + Eq + std::hash::Hash>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = HashSet::new();
     items.filter(|item| seen.insert(item.clone())).collect()
 }

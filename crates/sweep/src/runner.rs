@@ -1,6 +1,6 @@
 //! Computes cells; every worker has one runner.
 
-use crate::{Cell, Error, Sample, VERSION};
+use crate::{Cell, Error, Sample, VERSION, revision};
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};
@@ -36,6 +36,13 @@ impl Runner {
         let [spec] = &Spec::parse_list(&cell.policy)?[..] else {
             return Err(Error::Other(format!("policy '{}': a cell has one", cell.policy)));
         };
+        let ours = revision(spec);
+        if cell.revision != ours {
+            return Err(Error::Other(format!(
+                "this worker's {spec} is revision {ours}, the plan's is {}: install the same version everywhere",
+                cell.revision
+            )));
+        }
         let size: MemorySize = cell.memory.parse()?;
         let trace = self.open(cell, path)?;
         let mut described = SimulatedTrace { trace: cell.trace.name.clone(), ..SimulatedTrace::of(trace) };

@@ -192,6 +192,7 @@ impl Registered for Auto {
         presets: &[],
     };
     const BYTES_A_PAGE: usize = 53;
+    const REVISION: u32 = 2;
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let names = arguments.value(EXPERTS);

@@ -408,6 +408,7 @@ impl Registered for Apr {
         }],
     };
     const BYTES_A_PAGE: usize = 25;
+    const REVISION: u32 = 2;
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let decay = arguments.factor("decay")?;
