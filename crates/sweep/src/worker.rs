@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! driver                          worker
-//!        <-- {"ready":"0.1.0"}
+//!        <-- {"ready":"0.2.0"}
 //!   cell -->
 //!        <-- {"row":{…}} or {"error":"…"} or {"refused":"…"}
 //! ```
