@@ -132,7 +132,7 @@ pub fn advice_by_object(
     let around = Surroundings { study, objects, frames, now };
     let mut advice = Vec::new();
     for (at, group) in groups.iter().enumerate() {
-        advice.push(around.give_back(group, &told[1 + at]));
+        advice.extend(around.give_back(group, &told[1 + at]));
         advice.extend(around.reorder(group));
         advice.extend(around.keep_elsewhere(group, &told[1 + groups.len() + at]));
         advice.extend(around.huge_pages(group, &huge[0], &huge[1 + at]));
@@ -185,16 +185,20 @@ impl Surroundings<'_> {
         }
     }
 
-    fn give_back(&self, group: &Group<'_>, given_back: &WhatIf) -> ObjectAdvice {
+    /// `None` if no line of the program uses it last, though lines are known: no place for the call.
+    fn give_back(&self, group: &Group<'_>, given_back: &WhatIf) -> Option<ObjectAdvice> {
         let then = given_back.outcome.faults;
         let line = self.objects.code.first_own(&given_back.last_used_by);
+        if line.is_none() && !self.objects.code.is_empty() {
+            return None;
+        }
         let after = line.as_ref().map(|line| format!(" behind {line}")).unwrap_or_default();
         let how = match group.has_small {
             true => "free it after its last use",
             false => "give each page back after its last use, with madvise(.., MADV_DONTNEED)",
         };
         let text = format!("{how}{after}: {} in {}", self.saved(then), self.memory());
-        self.advice(Action::GiveBack, group, line, then, text)
+        Some(self.advice(Action::GiveBack, group, line, then, text))
     }
 
     /// What is used again and again: another order of the work, or of the memory.
@@ -370,15 +374,15 @@ mod tests {
     use sweephand_trace::places::{Collector, Frame, Places, Stack};
     use sweephand_trace::{AllocKind, EndTotals, Interrupt, Metadata, Writer};
 
-    /// A table used in a loop beside an array that is read once, by lines that are known.
-    #[test]
-    fn what_is_read_once_is_to_be_given_back_where_it_was_read() {
+    fn line(line: u32) -> Frame {
+        Frame { function: Some("f".into()), line: Some(("a.c".to_owned(), line)), ..Frame::default() }
+    }
+
+    /// A table used in a loop beside an array that is read once, by code that is known.
+    fn table_beside_array(reading: Frame) -> Study {
         let mut collector = Collector::default();
-        let mut place = |line| {
-            let line = Some(("a.c".to_owned(), line));
-            collector.stack(Stack(vec![Frame { function: Some("f".into()), line, ..Frame::default() }]))
-        };
-        let [table, array, read] = [1, 2, 3].map(&mut place);
+        let [table, array, read] =
+            [line(1), line(2), reading].map(|frame| collector.stack(Stack(vec![frame])));
         let mut places: Places = collector.finish();
         places.of_objects = vec![table, array];
         let metadata = Metadata { places: Some(places), ..Metadata::default() };
@@ -394,7 +398,12 @@ mod tests {
         let trace = Trace::from_bytes(bytes).unwrap();
         let specs = Spec::parse_list("fifo,opt").unwrap();
         let sizes = MemorySize::parse_list("25p").unwrap();
-        let study = Study::of(&trace, specs, &sizes, &|_| {}, &Interrupt::default()).unwrap();
+        Study::of(&trace, specs, &sizes, &|_| {}, &Interrupt::default()).unwrap()
+    }
+
+    #[test]
+    fn what_is_read_once_is_to_be_given_back_where_it_was_read() {
+        let study = table_beside_array(line(3));
         let first = &study.advice[0];
         assert_eq!(first.action, Action::KeepElsewhere);
         assert_eq!((first.faults, first.faults_then), (4000, 20), "without the array the table fits");
@@ -405,6 +414,14 @@ mod tests {
         assert_eq!(second.call, Some("madvise(address, length, MADV_DONTNEED)"));
         let block = study.advice.iter().find(|advice| advice.action == Action::Block).unwrap();
         assert!(block.objects.starts_with("a.c:1 in f") && block.faults_then == 2020, "{block:?}");
+    }
+
+    #[test]
+    fn code_made_at_run_time_is_not_told_to_give_memory_back() {
+        let made = Frame { offset: 0x7f_0000, ..Frame::default() };
+        let study = table_beside_array(made);
+        assert_eq!(study.advice[0].action, Action::KeepElsewhere);
+        assert!(study.advice.iter().all(|advice| advice.action != Action::GiveBack), "{:#?}", study.advice);
     }
 
     /// Two objects of 8 MiB: one is gone over in order, of the other every 64th page is used.

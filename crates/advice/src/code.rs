@@ -85,13 +85,14 @@ impl CodeStudy {
     }
 
     /// The line of the first of these places that does not only import modules. If there is Python
-    /// code among them, it is a line of that: the rest is the interpreter, which ends.
+    /// code among them, it is a line of that: the rest is the interpreter, which ends. `None` if
+    /// the program made the code as it ran: nobody can edit that.
     pub(crate) fn first_own(&self, places: &[(u32, u64)]) -> Option<String> {
         let is_python = |stack: &Stack| stack.place().is_some_and(Frame::is_python);
         let stacks: Vec<Stack> = places.iter().map(|(place, _)| self.places.stack(*place)).collect();
         let has_python = stacks.iter().any(is_python);
         let own = stacks.iter().find(|stack| !stack.imports() && is_python(stack) == has_python);
-        own.and_then(Stack::place).map(label)
+        own.and_then(Stack::place).filter(|frame| !frame.is_made_at_run_time()).map(label)
     }
 
     /// Whether the code is not known.

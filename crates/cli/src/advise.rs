@@ -64,6 +64,13 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+impl Args {
+    /// Whether it watches or records a process, instead of reading a trace.
+    pub(crate) fn is_on_process(&self) -> bool {
+        self.pid.is_some() || !self.command.is_empty()
+    }
+}
+
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Format {
     Text,

@@ -66,6 +66,9 @@ struct Cli {
     command: Command,
 }
 
+/// What works on other processors, too.
+const ON_EVERY_PROCESSOR: &str = "import, simulate, sweep, report, and advise on a trace";
+
 #[derive(Subcommand)]
 enum Command {
     /// Run a program and record the pages it touches
@@ -126,6 +129,20 @@ enum Command {
     Man(man::Args),
 }
 
+impl Command {
+    /// The name of a command that records, watches or pages a process: it is for x86-64.
+    fn for_x86_64(&self) -> Option<&'static str> {
+        match self {
+            Self::Record(_) => Some("record"),
+            Self::Watch(_) => Some("watch"),
+            Self::Run(_) => Some("run"),
+            Self::Compare(_) => Some("compare"),
+            Self::Advise(args) if args.is_on_process() => Some("advise on a process"),
+            _ => None,
+        }
+    }
+}
+
 /// Where the command is at home: its program, or the package that carries it.
 #[derive(Clone, Debug)]
 pub struct Home {
@@ -168,6 +185,12 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
             return ExitCode::from(error.exit_code() as u8);
         }
     };
+    if !cfg!(target_arch = "x86_64")
+        && let Some(name) = command.for_x86_64()
+    {
+        talk::say!("sweephand: {name} works on x86-64 only; {ON_EVERY_PROCESSOR} work here");
+        return ExitCode::from(2);
+    }
     bound_threads();
     let result = match command {
         Command::Record(args) => record::run(args, home),

@@ -261,6 +261,11 @@ impl Frame {
         self.module == PYTHON
     }
 
+    /// Whether the program made the code as it ran, as a JVM's compiler does.
+    pub fn is_made_at_run_time(&self) -> bool {
+        self.module.is_empty() && self.function.is_none() && self.line.is_none()
+    }
+
     /// Whether it only does something for its caller: an allocator, a language's own library, or a
     /// Python module that is installed.
     pub fn is_library(&self) -> bool {
@@ -291,7 +296,7 @@ impl fmt::Display for Frame {
             (Some((file, line)), Some(function)) => write!(f, "{}:{line} in {function}", name(file)),
             (Some((file, line)), None) => write!(f, "{}:{line}", name(file)),
             (None, Some(function)) => write!(f, "{function} in {module}+{:#x}", self.offset),
-            (None, None) if self.module.is_empty() => {
+            (None, None) if self.is_made_at_run_time() => {
                 write!(f, "code made at run time, at {:#x}", self.offset)
             }
             (None, None) => write!(f, "{module}+{:#x}", self.offset),
@@ -367,6 +372,8 @@ mod tests {
         assert_eq!(place(&["??? (in /usr/bin/a b (c))\t/usr/bin/a b (c)\t1130"]), "a b (c)+0x1130");
         assert_eq!(place(&["step (in /usr/bin/relax)\t/usr/bin/relax\t1130"]), "step in relax+0x1130");
         assert_eq!(place(&["???\t\t7f0000"]), "code made at run time, at 0x7f0000");
+        assert!(Frame::parse("???\t\t7f0000").unwrap().is_made_at_run_time());
+        assert!(!Frame::parse("???\t/usr/bin/relax\t1130").unwrap().is_made_at_run_time());
     }
 
     /// A trace with one object, made at the first of so many stacks.

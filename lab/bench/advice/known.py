@@ -30,7 +30,7 @@ PROGRAMS = {
     "again.py": ([("block", "in second", "in total")], ["lay-out"], "in first", None),
     "imports.py": ([], ["*"], None, None),
     "columns.py": ([("block", "in make", "in by_columns")], ["lay-out"], "importing", "numpy"),
-    "frame.py": ([("give-back", "in rows", "free it")], [], "importing", "pandas"),
+    "frame.py": ([("block", "in rows", "in table")], [], "importing", "pandas"),
 }
 
 
