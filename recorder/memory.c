@@ -59,6 +59,7 @@ static void map_range(Addr start, SizeT bytes)
 /* Pages of whose contents nothing is left: the last page of a range ends with it. */
 static void unmap_range(Addr start, SizeT bytes)
 {
+   python_forget_memory(); /* its frames may have been there */
    record_pages(OP_UNMAP, page_of(start + PAGE_BYTES - 1), page_of(start + bytes + PAGE_BYTES - 1));
 }
 
@@ -93,6 +94,7 @@ static void die_munmap(Addr a, SizeT bytes)
 static void remap(Addr from, Addr to, SizeT bytes)
 {
    ULong operands[] = {page_of(from), page_of(to), page_of(bytes + PAGE_BYTES - 1)};
+   python_forget_memory();
    if (replacing)
       unmap_range(to, bytes);
    record(OP_REMAP, 3, operands);

@@ -3,9 +3,10 @@
 //! Objects of one place in the program are taken together, with the small allocations of that
 //! place. What would be saved is simulated: the same policy in the same memory, with the program
 //! changed. (With huge pages it is CLOCK.) Advice that saves little is left out. So is advice on
-//! what importing Python modules makes, and advice to block code that goes over its memory only
-//! once.
+//! what importing Python modules makes, advice to block code that goes over its memory only once,
+//! and advice to give back what could be used in a better order, if that saves more.
 
+use crate::code::is_editable;
 use crate::conclusion::percent;
 use crate::curve_study::CurveStudy;
 use crate::object_study::{LEAST_SMALL, ObjectStudy, StudiedObject};
@@ -30,6 +31,8 @@ const MOST_SLOWDOWN: f64 = 0.1;
 const IN_NO_ORDER: f64 = 0.5;
 /// Huge pages pay as long as they have no more read than so many times what small ones have.
 const MOST_READ: f64 = 1.1;
+/// They pay if they save this share of the faults.
+const LEAST_FEWER: f64 = 0.1;
 /// They are advised against if they have more read than so many times that.
 const WASTEFUL: f64 = 2.0;
 
@@ -92,9 +95,11 @@ struct Group<'a> {
     made_at: Option<String>,
     objects: Vec<&'a StudiedObject>,
     pages: u64,
-    /// Whether there are small allocations among them: they share pages, and have no address to
-    /// give to `madvise`.
+    /// Whether there are small allocations among them, which share pages.
     has_small: bool,
+    /// Whether the code that made them has an address to give to `madvise`: not of small
+    /// allocations, and not if nobody can edit it.
+    has_addresses: bool,
 }
 
 /// The advice on the objects of a trace, in the memory and under the first policy of `objects`;
@@ -132,8 +137,12 @@ pub fn advice_by_object(
     let around = Surroundings { study, objects, frames, now };
     let mut advice = Vec::new();
     for (at, group) in groups.iter().enumerate() {
-        advice.extend(around.give_back(group, &told[1 + at]));
-        advice.extend(around.reorder(group));
+        let reorder = around.reorder(group);
+        // What is used over and over is to be given back only after all of that.
+        let give_back = around.give_back(group, &told[1 + at]);
+        let saves_more = |one: &ObjectAdvice| reorder.iter().all(|reorder| one.saved() > reorder.saved());
+        advice.extend(give_back.filter(saves_more));
+        advice.extend(reorder);
         advice.extend(around.keep_elsewhere(group, &told[1 + groups.len() + at]));
         advice.extend(around.huge_pages(group, &huge[0], &huge[1 + at]));
     }
@@ -180,7 +189,7 @@ impl Surroundings<'_> {
             line,
             faults: self.now,
             faults_then: then,
-            call: action.call().filter(|_| !group.has_small),
+            call: action.call().filter(|_| group.has_addresses),
             text: format!("{}: {text}", group.name),
         }
     }
@@ -285,9 +294,10 @@ impl Surroundings<'_> {
             return None;
         }
         let read = huge.pages_read as f64 / small.pages_read.max(1) as f64;
+        let fewer = 1.0 - huge.faults as f64 / small.faults.max(1) as f64;
         let action = match huge.huge_faults {
             0 => return None,
-            _ if huge.pages_held > 0 && read <= MOST_READ => Action::HugePages,
+            _ if huge.pages_held > 0 && read <= MOST_READ && fewer >= LEAST_FEWER => Action::HugePages,
             _ if huge.pages_held > 0 && read > WASTEFUL => Action::NoHugePages,
             _ => return None,
         };
@@ -295,8 +305,8 @@ impl Surroundings<'_> {
         let memory = self.memory();
         let reads = |faults: &HugePageFaults| bytes(faults.pages_read * self.study.curves.page_bytes);
         let told = format!(
-            "{} faults instead of {} under clock in {memory}, which read {} instead of {}; {} of each 2 MiB that comes \
-             in would go again unused",
+            "huge pages take {} faults instead of {} under clock in {memory}, and read {} instead of {}; {} of each \
+             2 MiB that comes in goes again unused",
             grouped(huge.faults),
             grouped(small.faults),
             reads(huge),
@@ -356,7 +366,11 @@ fn groups(objects: &ObjectStudy, page_bytes: u64) -> Vec<Group<'_>> {
                     format!("{place} ({} objects and small ones, {size} together)", grouped(n as u64))
                 }
             };
-            Group { name, made_at: is_line.then_some(place), objects, pages, has_small }
+            let is_foreign = |studied: &&StudiedObject| {
+                studied.stack().and_then(Stack::place).is_some_and(|frame| !is_editable(frame))
+            };
+            let has_addresses = !has_small && !objects.iter().any(is_foreign);
+            Group { name, made_at: is_line.then_some(place), objects, pages, has_small, has_addresses }
         })
         .collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.pages));
@@ -448,6 +462,7 @@ mod tests {
         assert_eq!(waste, ["mmap at 0x20000000 (128 KiB)"], "{:#?}", study.advice);
         let pay = of(Action::HugePages).next().unwrap();
         assert!(pay.faults_then < pay.faults / 20 && pay.text.contains("; 0% of each 2 MiB"), "{}", pay.text);
+        assert!(pay.call.is_some());
         let waste = of(Action::NoHugePages).next().unwrap();
         assert!(waste.text.contains("; 98% of each 2 MiB"), "{}", waste.text);
     }

@@ -34,6 +34,8 @@ pub struct StudiedLine {
     /// The objects that it had faults on, by their numbers in order of allocation from 1, and 0 for
     /// none; with its faults under the first policy, the most first.
     pub objects: Vec<(usize, u64)>,
+    /// Whether the reader could edit it: see [`is_editable`].
+    pub(crate) is_editable: bool,
 }
 
 /// A box of a flame graph.
@@ -54,6 +56,7 @@ struct Sum {
     faults: Vec<u64>,
     inside: HashMap<String, u64>,
     objects: HashMap<usize, u64>,
+    is_editable: bool,
 }
 
 impl CodeStudy {
@@ -68,7 +71,11 @@ impl CodeStudy {
         for CodeCounts { place, object, records, faults: counted } in &attribution.code {
             let counted: Vec<u64> = counted.iter().map(|counted| counted.faults).collect();
             let (line, inside) = names.entry(*place).or_insert_with(|| name(places, *place));
-            let sum = lines.entry(line.clone()).or_default();
+            let sum = lines.entry(line.clone()).or_insert_with(|| {
+                let stack = place.map(|place| places.stack(place));
+                let frame = stack.as_ref().and_then(Stack::place);
+                Sum { is_editable: frame.is_some_and(is_editable), ..Sum::default() }
+            });
             sum.records += records;
             add(&mut sum.faults, &counted);
             let first = counted.first().copied().unwrap_or_default();
@@ -86,13 +93,13 @@ impl CodeStudy {
 
     /// The line of the first of these places that does not only import modules. If there is Python
     /// code among them, it is a line of that: the rest is the interpreter, which ends. `None` if
-    /// the program made the code as it ran: nobody can edit that.
+    /// nobody [can edit](is_editable) that.
     pub(crate) fn first_own(&self, places: &[(u32, u64)]) -> Option<String> {
         let is_python = |stack: &Stack| stack.place().is_some_and(Frame::is_python);
         let stacks: Vec<Stack> = places.iter().map(|(place, _)| self.places.stack(*place)).collect();
         let has_python = stacks.iter().any(is_python);
         let own = stacks.iter().find(|stack| !stack.imports() && is_python(stack) == has_python);
-        own.and_then(Stack::place).filter(|frame| !frame.is_made_at_run_time()).map(label)
+        own.and_then(Stack::place).filter(|frame| is_editable(frame)).map(label)
     }
 
     /// Whether the code is not known.
@@ -106,7 +113,7 @@ impl CodeStudy {
     }
 
     /// The line with the most faults under the first policy on these objects, and how many; not one
-    /// that only imports modules.
+    /// that only imports modules. `None` if nobody [can edit](is_editable) it.
     pub(crate) fn busiest_on(&self, objects: &HashSet<usize>) -> Option<(String, u64)> {
         let on = |line: &StudiedLine| -> u64 {
             let counted = line.objects.iter().filter(|(object, _)| objects.contains(object));
@@ -114,7 +121,7 @@ impl CodeStudy {
         };
         let lines = self.lines.iter().filter(|line| !line.code.ends_with(IMPORTING));
         let (line, faults) = lines.map(|line| (line, on(line))).max_by_key(|(_, faults)| *faults)?;
-        (faults > 0).then(|| (line.code.clone(), faults))
+        (faults > 0 && line.is_editable).then(|| (line.code.clone(), faults))
     }
 
     /// What the reader should know of code without debug information, if it has many faults.
@@ -125,7 +132,10 @@ impl CodeStudy {
             let faults = faults.first().copied().unwrap_or_default();
             all += faults;
             let stack = place.map(|place| self.places.stack(place));
-            if let Some(Frame { line: None, module, .. }) = stack.as_ref().and_then(Stack::place) {
+            let place = stack.as_ref().and_then(Stack::place);
+            // What is made at run time has no debug information to install.
+            if let Some(Frame { line: None, module, .. }) = place.filter(|frame| !frame.is_made_at_run_time())
+            {
                 let module = module.rsplit('/').next().unwrap_or_default().to_owned();
                 *modules.entry(module).or_default() += faults;
             }
@@ -264,6 +274,7 @@ impl Sum {
             records: self.records,
             faults: self.faults,
             objects,
+            is_editable: self.is_editable,
         }
     }
 }
@@ -271,6 +282,13 @@ impl Sum {
 fn add(sums: &mut Vec<u64>, faults: &[u64]) {
     sums.resize(faults.len(), 0);
     sums.iter_mut().zip(faults).for_each(|(sum, faults)| *sum += faults);
+}
+
+/// Whether the reader of some advice could edit the code: it was not made as the program ran, and is
+/// not of a shared library without debug information, such as a JVM's.
+pub(crate) fn is_editable(frame: &Frame) -> bool {
+    let is_shared = || frame.module.rsplit('/').next().unwrap_or_default().contains(".so");
+    frame.line.is_some() || !frame.is_made_at_run_time() && !is_shared()
 }
 
 /// A line; without debug information the function and its module, whatever the offset in it.

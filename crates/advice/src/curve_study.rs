@@ -30,8 +30,9 @@ pub struct CurveStudy {
     pub conclusion: Conclusion,
     /// Of each policy that follows others, such as `auto`: which.
     pub leaders: Vec<Leaders>,
-    /// Why nothing is concluded, if the program only launches the one that works; see [`launcher`].
-    pub launcher: Option<String>,
+    /// Why nothing is concluded: the program only launches the one that works (see [`launcher`]),
+    /// or a live recording lacks faults at every size.
+    pub inconclusive: Option<String>,
     /// What the reader should know before believing it.
     pub notes: Vec<String>,
 }
@@ -65,11 +66,21 @@ impl CurveStudy {
         for size in sizes {
             frames.extend(size.frames(described.distinct_pages, described.page_bytes)?);
         }
-        frames.retain(|frames| *frames < all);
+        // In less memory a live recording lacks faults.
+        let known_from = described.known_from_pages as usize;
+        let is_unknown = !frames.is_empty() && frames.iter().all(|frames| *frames < known_from);
+        let left_out = frames.iter().any(|frames| *frames < known_from);
+        frames.retain(|frames| *frames < all && *frames >= known_from);
         frames.push(all);
         frames.sort_unstable();
         frames.dedup();
         let metadata = &trace.header().metadata;
+        if left_out {
+            let known_from = grouped(known_from as u64);
+            notes.push(format!(
+                "Memory of less than {known_from} pages is left out: faults are missing there."
+            ));
+        }
         let exact_from_pages = metadata.nearly_exact_pages();
         if let (Some(reduction), true) = (metadata.reduction(), (frames[0] as u64) < exact_from_pages) {
             notes.push(format!("The trace {reduction}. Policies are compared from there."));
@@ -150,7 +161,8 @@ impl CurveStudy {
             curves,
             conclusion,
             leaders,
-            launcher: launcher(trace.header()),
+            inconclusive: launcher(trace.header())
+                .or_else(|| is_unknown.then(|| too_long_epochs(known_from))),
             notes,
         })
     }
@@ -178,6 +190,14 @@ pub fn launcher(header: &Header) -> Option<String> {
         None => "worked longer than it did".to_string(),
     };
     Some(format!("{program}: {} pages; its child {child} {worked}: record with --children", grouped(own)))
+}
+
+fn too_long_epochs(known_from: usize) -> String {
+    format!(
+        "In less than {} pages, faults are missing from the recording: record with --overhead none, or for longer, or \
+         without --live",
+        grouped(known_from as u64)
+    )
 }
 
 /// What a trace is called in headings: its file's name up to the first dot, or else its program's.

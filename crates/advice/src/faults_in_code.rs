@@ -60,7 +60,7 @@ impl FaultsInCode {
             let name = &policy.policy;
             writeln!(
                 out,
-                "{:<9} At {memory} under {name} the {} faults are at these lines:",
+                "{:<9} At {memory}, where there is most to gain, the {} faults under {name} are at these lines:",
                 "lines",
                 grouped(all)
             )?;

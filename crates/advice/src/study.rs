@@ -154,11 +154,15 @@ mod tests {
     use super::*;
     use std::io::Cursor;
     use sweephand_trace::places::{Collector, Frame, Places, Stack};
-    use sweephand_trace::{AllocKind, EndTotals, Metadata, Writer};
+    use sweephand_trace::{AllocKind, EndTotals, Epochs, Metadata, Writer};
 
     /// A loop over an object of 40 pages and, now and then, a page outside.
     fn study() -> Study {
-        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+        study_of(Metadata::default())
+    }
+
+    fn study_of(metadata: Metadata) -> Study {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), metadata).unwrap();
         writer.alloc(0x10_0000, 40 * 4096, AllocKind::Malloc).unwrap();
         for time in 0..2000 {
             writer.reference(0x100 + time % 40, time % 3 == 0).unwrap();
@@ -171,6 +175,24 @@ mod tests {
         let specs = Spec::parse_list("opt,clock,random,lru").unwrap();
         let sizes = MemorySize::parse_list("50%,25%,300p").unwrap();
         Study::of(&trace, specs, &sizes, &|_| {}, &Interrupt::default()).unwrap()
+    }
+
+    #[test]
+    fn sizes_at_which_a_live_recording_lacks_faults_are_left_out() {
+        let study = |largest_pages| {
+            let epochs = Epochs { epochs: 10, largest_pages, ..Epochs::default() };
+            study_of(Metadata { epochs: Some(epochs), ..Metadata::default() }).curves
+        };
+        let some = study(20);
+        assert_eq!(some.curves.memory_pages[0], 22);
+        assert!(
+            some.notes.iter().any(|note| note.contains("less than 20 pages is left out")),
+            "{:?}",
+            some.notes
+        );
+        assert_eq!(some.inconclusive, None);
+        let none = study(44).inconclusive.unwrap();
+        assert!(none.starts_with("In less than 44 pages, faults are missing from the recording: "), "{none}");
     }
 
     #[test]

@@ -109,12 +109,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => crate::record::program(args.command.clone(), report::stdout_beside(args.output.as_deref())?)?,
     };
     let trace = report::open(&path)?;
-    if let Some(launcher) = sweephand_advice::launcher(trace.header()) {
-        bail!("{}: there is no advice on a launcher. {launcher}", path.display());
-    }
     let bar = report::bar(&trace);
     let study =
         CurveStudy::of(&trace, specs, &sizes, &|share| report::show(&bar, share), &Interrupt::default())?;
+    if let Some(reason) = &study.inconclusive {
+        bail!("{}: there is no advice. {reason}", path.display());
+    }
     let in_code = if args.lines > 0 && trace.header().metadata.places.is_some() {
         Some(FaultsInCode::of(&trace, &study, &|share| report::show(&bar, share))?)
     } else {

@@ -159,13 +159,13 @@ fn a_recording_of_a_launcher_names_the_child_and_gets_no_advice() {
         assert_eq!(child["program"], "python3");
         assert!((JOB_PAGES..4 * JOB_PAGES).contains(&child["pages"].as_u64().unwrap()), "{child}");
         let advice = sandbox.error("advise t.swt");
-        assert!(advice.starts_with("t.swt: there is no advice on a launcher. "), "{advice}");
+        assert!(advice.starts_with("t.swt: there is no advice. "), "{advice}");
         let report = sandbox.stdout("report t.swt -m 50% -o -");
         assert!(report.contains("So nothing is concluded.") && !report.contains("Enough memory"));
     }
     let direct = run(&sandbox, "advise -m 50%", &["make", "-s"]);
     assert_eq!((direct.status.code(), text(&direct.stdout)), (Some(2), String::new()));
-    assert!(text(&direct.stderr).contains("no advice on a launcher"), "{}", text(&direct.stderr));
+    assert!(text(&direct.stderr).contains("there is no advice. "), "{}", text(&direct.stderr));
     // A child that only forks has its parent's program, and works longer.
     let forked = run(&sandbox, "record --quiet -o t.swt", &["python3", "-I", "-S", "workers.py"]);
     let said = text(&forked.stderr);
@@ -248,7 +248,7 @@ fn what_valgrind_cannot_run_is_run_without_it_and_said() {
         said.contains("it became another program by exec, ./echo, which cannot be recorded: setuid"),
         "{said}"
     );
-    assert!(sandbox.error("advise t.swt").contains("no advice on a launcher"));
+    assert!(sandbox.error("advise t.swt").contains("there is no advice. "));
 }
 
 #[test]

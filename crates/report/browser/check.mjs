@@ -104,6 +104,15 @@ try {
         return [wide, cut];
       })()`);
       check(long[0] <= width && (width > 600 || long[1] === 0), `with long names it is ${long[0]} px wide, and ${long[1]} tables are cut`);
+      const numbers = await evaluate(`(() => {
+        const cells = [...document.querySelectorAll('.objects tbody td:not(:last-child)')];
+        const before = cells.map((cell) => cell.innerHTML);
+        cells.forEach((cell) => { cell.textContent = '1,234,567,890'; });
+        const cut = cells.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).length;
+        cells.forEach((cell, at) => { cell.innerHTML = before[at]; });
+        return [cells.length, cut];
+      })()`);
+      check(numbers[1] === 0, `of ${numbers[0]} cells with numbers of billions ${numbers[1]} are cut at ${width} px`);
       const clipped = await evaluate(`(() => {
         const out = [];
         for (const svg of document.querySelectorAll('svg')) {

@@ -61,7 +61,7 @@ struct Section {
     command: String,
     facts: String,
     sentences: Sentences,
-    launcher: Option<String>,
+    inconclusive: Option<String>,
     notes: Vec<String>,
     faults: HashMap<&'static str, String>,
     values: String,
@@ -271,7 +271,7 @@ fn section(study: &Study) -> Section {
             grouped(trace.distinct_pages)
         ),
         sentences: curves.conclusion.sentences(&curves.curves),
-        launcher: curves.launcher.clone(),
+        inconclusive: curves.inconclusive.clone(),
         notes: curves.notes.clone(),
         faults: variants(fault_chart, fault_chart::table(curves)),
         leaders: curves.leaders.iter().map(|leaders| leaders_table(leaders, page_bytes)).collect(),

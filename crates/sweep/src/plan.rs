@@ -22,7 +22,7 @@ use sweephand_sim::{DEFAULT_SEED, MemorySize, SampleSize, SampleSizeError, Sampl
 #[derive(Clone, Debug)]
 pub struct Plan {
     traces: Vec<TraceEntry>,
-    policies: Vec<String>,
+    policies: Vec<PlannedPolicy>,
     memory: Vec<String>,
     sample: Option<Sample>,
     warmup: Option<String>,
@@ -35,7 +35,7 @@ pub struct Plan {
 #[serde(deny_unknown_fields)]
 struct PlanFile {
     traces: Vec<TraceEntry>,
-    policies: Vec<PlannedPolicy>,
+    policies: Vec<String>,
     memory: Vec<String>,
     sample: Option<String>,
     sample_seed: Option<u64>,

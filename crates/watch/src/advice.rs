@@ -87,7 +87,8 @@ impl fmt::Display for LiveAdvice {
             )?;
         }
         match self.enough_at_least_pages {
-            0 => write!(
+            // Every program needs a page.
+            0..=1 => write!(
                 f,
                 "Less may be enough, too: in no epoch is it known how much less, as no page came back after a longer time. \
                  Shorter epochs (--every) tell more."

@@ -19,11 +19,11 @@ SOURCES = pathlib.Path(__file__).resolve().parent / "known"
 # be advised, `*` for any; a part of a text that nothing may have; and the module that it needs.
 PROGRAMS = {
     "multiply.c": ([("block", "in matrix", "in multiply")], ["lay-out"], None, None),
-    "list.c": ([("lay-out", "in make", "in sum")], ["block", "keep-elsewhere"], None, None),
-    "hash.c": ([("lay-out", "in make_table", "in probe")], ["block"], None, None),
-    "lockstep.c": ([("block", "in array", "in step")], ["lay-out"], None, None),
+    "list.c": ([("lay-out", "in make", "in sum")], ["block", "keep-elsewhere", "give-back"], None, None),
+    "hash.c": ([("lay-out", "in make_table", "in probe")], ["block", "give-back"], None, None),
+    "lockstep.c": ([("block", "in array", "in step")], ["lay-out", "give-back"], None, None),
     "dead.c": ([("give-back", "in load", "in digest")], ["lay-out"], "in load (8.0 MiB): used", None),
-    "fields.c": ([("block", "in make", "in weigh")], ["lay-out"], None, None),
+    "fields.c": ([("block", "in make", "in weigh")], ["lay-out", "give-back"], None, None),
     "mapped.c": ([("lay-out", "in map", "in read_at")], ["block"], None, None),
     "stream.c": ([], ["*"], None, None),
     "rows.py": ([("block", "in make", "in total")], ["lay-out", "keep-elsewhere"], "importing", None),
