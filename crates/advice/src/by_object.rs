@@ -194,7 +194,8 @@ impl Surroundings<'_> {
         }
     }
 
-    /// `None` if no line of the program uses it last, though lines are known: no place for the call.
+    /// `None` if lines are known, and none of the program uses it last: there is no place for the
+    /// call.
     fn give_back(&self, group: &Group<'_>, given_back: &WhatIf) -> Option<ObjectAdvice> {
         let then = given_back.outcome.faults;
         let line = self.objects.code.first_own(&given_back.last_used_by);

@@ -284,8 +284,8 @@ fn add(sums: &mut Vec<u64>, faults: &[u64]) {
     sums.iter_mut().zip(faults).for_each(|(sum, faults)| *sum += faults);
 }
 
-/// Whether the reader of some advice could edit the code: it was not made as the program ran, and is
-/// not of a shared library without debug information, such as a JVM's.
+/// Whether the reader of some advice could edit the code: it was not made as the program ran, and
+/// is not of a shared library without debug information, such as a JVM's.
 pub(crate) fn is_editable(frame: &Frame) -> bool {
     let is_shared = || frame.module.rsplit('/').next().unwrap_or_default().contains(".so");
     frame.line.is_some() || !frame.is_made_at_run_time() && !is_shared()

@@ -68,9 +68,10 @@ impl CurveStudy {
         }
         // In less memory a live recording lacks faults.
         let known_from = described.known_from_pages as usize;
-        let is_unknown = !frames.is_empty() && frames.iter().all(|frames| *frames < known_from);
+        frames.retain(|frames| *frames < all);
         let left_out = frames.iter().any(|frames| *frames < known_from);
-        frames.retain(|frames| *frames < all && *frames >= known_from);
+        frames.retain(|frames| *frames >= known_from);
+        let is_unknown = left_out && frames.is_empty();
         frames.push(all);
         frames.sort_unstable();
         frames.dedup();
@@ -161,8 +162,7 @@ impl CurveStudy {
             curves,
             conclusion,
             leaders,
-            inconclusive: launcher(trace.header())
-                .or_else(|| is_unknown.then(|| too_long_epochs(known_from))),
+            inconclusive: launcher(trace.header()).or_else(|| is_unknown.then(|| too_long_epochs(metadata))),
             notes,
         })
     }
@@ -192,12 +192,13 @@ pub fn launcher(header: &Header) -> Option<String> {
     Some(format!("{program}: {} pages; its child {child} {worked}: record with --children", grouped(own)))
 }
 
-fn too_long_epochs(known_from: usize) -> String {
-    format!(
-        "In less than {} pages, faults are missing from the recording: record with --overhead none, or for longer, or \
-         without --live",
-        grouped(known_from as u64)
-    )
+fn too_long_epochs(metadata: &Metadata) -> String {
+    let what = match metadata.epochs {
+        Some(epochs) if epochs.ordered => "record with --overhead none, or for longer, or without --live",
+        _ => "watch with shorter epochs (--every), or record the program",
+    };
+    let from = grouped(metadata.exact_pages());
+    format!("In less than {from} pages, faults are missing from the recording: {what}")
 }
 
 /// What a trace is called in headings: its file's name up to the first dot, or else its program's.

@@ -49,9 +49,9 @@ pub(crate) struct Args {
     anonymous: bool,
     /// Keep only the first and last run of each page in every stretch of K distinct pages: the
     /// faults of LRU and OPT stay exact from K pages of memory up, those of other policies nearly
-    /// so from about 8 K up; 256 at most; 1 keeps every run of references to one page, 0 every reference: what
-    /// counts time in references needs that. With --live: the fewest pages of an epoch, from 8 up
-    /// [default: 16, with --live 64]
+    /// so from about 8 K up. K is 256 at most. 1 keeps every run of references to one page, 0 every
+    /// reference: what counts time in references needs that. With --live: the fewest pages of an
+    /// epoch, from 8 up [default: 16, with --live 64]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(0..=256))]
     window: Option<u16>,
     /// No progress, no summary

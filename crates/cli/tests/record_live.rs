@@ -168,8 +168,22 @@ fn a_live_recording_goes_through_the_whole_command() {
         panic!("{error}: {info}");
     }
     run(&["info"]);
-    run(&["advise"]);
     run(&["report", "-o", "report.html"]);
+    // Epochs of all pages tell nothing about less memory; short ones do.
+    let advise = |trace: &Path| output(sweephand().arg("advise").arg(trace).current_dir(&folder));
+    if window >= trace.header().totals.distinct_pages * 9 / 10 {
+        let refused = advise(&path);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(
+            text(&refused.stderr).contains("there is no advice. In less than "),
+            "{}",
+            text(&refused.stderr)
+        );
+    }
+    let short = folder.path().join("short.swt");
+    recorded(&short, &["--overhead", "none"], &[path_of(&order), "1000", "20000", "3"]);
+    let advice = advise(&short);
+    assert!(advice.status.success(), "{}", text(&advice.stderr));
 }
 
 #[test]
