@@ -19,7 +19,7 @@ SOURCES = pathlib.Path(__file__).resolve().parent / "known"
 # be advised, `*` for any; a part of a text that nothing may have; and the module that it needs.
 PROGRAMS = {
     "multiply.c": ([("block", "in matrix", "in multiply")], ["lay-out"], None, None),
-    "list.c": ([("lay-out", "in make", "in sum")], ["block", "keep-elsewhere", "give-back"], None, None),
+    "list.c": ([("lay-out", "in make", "in sum")], ["block", "keep-elsewhere"], None, None),
     "hash.c": ([("lay-out", "in make_table", "in probe")], ["block", "give-back"], None, None),
     "lockstep.c": ([("block", "in array", "in step")], ["lay-out", "give-back"], None, None),
     "dead.c": ([("give-back", "in load", "in digest")], ["lay-out"], "in load (8.0 MiB): used", None),
