@@ -239,7 +239,7 @@ fn how_it_ended(status: Option<ExitStatus>, complete: bool, became: Option<&Path
         (Some(signal), false, None) => format!("was killed by signal {signal}"),
         (None, false, None) if status.is_none() => "was killed".to_string(),
         (None, false, None) => {
-            "ended without telling the recorder: Valgrind failed, and its message is above, or the \
+            "ended without telling the recorder: Valgrind failed, and said so on standard error, or the \
              program became another by exec that did not start under Valgrind"
                 .to_string()
         }
