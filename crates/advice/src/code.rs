@@ -124,8 +124,38 @@ impl CodeStudy {
         (faults > 0 && line.is_editable).then(|| (line.code.clone(), faults))
     }
 
-    /// What the reader should know of code without debug information, if it has many faults.
-    pub fn note(&self) -> Option<String> {
+    /// What the reader should know of the code with the faults.
+    pub fn notes(&self) -> Vec<String> {
+        self.note_on_end().into_iter().chain(self.note_on_debug_information()).collect()
+    }
+
+    /// How to save the faults that an interpreter takes as it ends, if they are many.
+    fn note_on_end(&self) -> Option<String> {
+        let first = |faults: &[u64]| faults.first().copied().unwrap_or_default();
+        let mut ends: BTreeMap<String, u64> = BTreeMap::new();
+        for (place, faults) in &self.faults {
+            let stack = place.map(|place| self.places.stack(place)).unwrap_or_default();
+            if let Some(end) = stack.0.into_iter().find(Frame::ends_interpreter) {
+                *ends.entry(end.function.unwrap_or_default()).or_default() += first(faults);
+            }
+        }
+        let all: u64 = self.faults.values().map(|faults| first(faults)).sum();
+        let (function, faults) = ends.into_iter().max_by_key(|(_, faults)| *faults)?;
+        let leave = match function.as_str() {
+            "Py_FinalizeEx" => "os._exit(0)",
+            "perl_destruct" => "POSIX::_exit(0)",
+            _ => "exit!",
+        };
+        (10 * faults > all).then(|| {
+            format!(
+                "{}% of the faults come as the interpreter ends ({function}): it goes over all that is left to free                  it. A program that has written and closed its files can end with {leave} instead.",
+                100 * faults / all
+            )
+        })
+    }
+
+    /// What can be done about code without debug information, if it has many faults.
+    fn note_on_debug_information(&self) -> Option<String> {
         let mut modules: BTreeMap<String, u64> = BTreeMap::new();
         let mut all = 0;
         for (place, faults) in &self.faults {
@@ -285,10 +315,10 @@ fn add(sums: &mut Vec<u64>, faults: &[u64]) {
 }
 
 /// Whether the reader of some advice could edit the code: it was not made as the program ran, and
-/// is not of a shared library without debug information, such as a JVM's.
+/// is not of a shared library without debug information, such as a JVM's, nor an interpreter's end.
 pub(crate) fn is_editable(frame: &Frame) -> bool {
     let is_shared = || frame.module.rsplit('/').next().unwrap_or_default().contains(".so");
-    frame.line.is_some() || !frame.is_made_at_run_time() && !is_shared()
+    !frame.ends_interpreter() && (frame.line.is_some() || !frame.is_made_at_run_time() && !is_shared())
 }
 
 /// A line; without debug information the function and its module, whatever the offset in it.

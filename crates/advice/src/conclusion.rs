@@ -27,6 +27,8 @@ pub const SLACK: f64 = 0.10;
 pub const WORTH_IT: f64 = 0.02;
 /// A memory beyond this share of a program's pages is nearly all of it.
 pub const NEARLY_ALL: f64 = 0.90;
+/// A step of a curve is small if faults fall by less than this share of their largest fall.
+const NOTABLE_FALL: f64 = 0.25;
 
 /// The faults of some policies at the same memory sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -97,7 +99,8 @@ pub struct Conclusion {
     /// OPT beside that policy.
     pub headroom: Option<Comparison>,
     /// The sizes between which the policy's faults fall most steeply, on logarithmic axes: an index
-    /// into [`Curves::memory_pages`] and the one after it.
+    /// into [`Curves::memory_pages`] and the one after it. A step does not count, however steep,
+    /// if faults fall by less than a quarter of their largest fall.
     pub steepest_from: Option<usize>,
 }
 
@@ -339,15 +342,19 @@ impl Conclusion {
     }
 }
 
-/// Where a curve falls most steeply on logarithmic axes: from which size to the one after it.
+/// Where a curve falls most steeply on logarithmic axes: from which size to the one after it. A
+/// step between two sizes close together can be steep and yet save next to nothing, so small falls
+/// do not count.
 fn steepest(memory_pages: &[u64], faults: &[u64]) -> Option<usize> {
+    let fall = |size: usize| faults[size].saturating_sub(faults[size + 1]) as f64;
+    let least = NOTABLE_FALL * (0..faults.len() - 1).map(fall).fold(0.0, f64::max);
     let steepness = |size: &usize| {
         let pages = |size: usize| (memory_pages[size] as f64).ln();
         let faults = |size: usize| (faults[size].max(1) as f64).ln();
         (faults(*size) - faults(size + 1)) / (pages(size + 1) - pages(*size))
     };
     (0..memory_pages.len() - 1)
-        .filter(|size| faults[*size] > faults[size + 1])
+        .filter(|size| fall(*size) > 0.0 && fall(*size) >= least)
         .max_by(|a, b| steepness(a).total_cmp(&steepness(b)))
 }
 
@@ -509,6 +516,14 @@ mod tests {
                 headroom: "No headroom is told: OPT was not simulated.".into(),
             }
         );
+    }
+
+    #[test]
+    fn a_tiny_step_is_not_the_steepest() {
+        // From 100 to 101 pages faults fall by 2% in 1% more memory; later they halve in twice it.
+        assert_eq!(steepest(&[100, 101, 400, 800], &[8000, 7800, 7000, 3500]), Some(2));
+        assert_eq!(steepest(&[100, 101, 400, 800], &[8000, 4000, 3900, 3500]), Some(0));
+        assert_eq!(steepest(&[100, 200], &[8000, 8000]), None);
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Study {
             return Err(SweepError::Interrupted);
         }
         let over_time = OverTime::of(trace, &curves, &objects, interrupt)?;
-        curves.notes.extend(objects.code.note());
+        curves.notes.extend(objects.code.notes());
         // What the recorder had to say, such as why Python's lines are not known.
         curves.notes.extend(trace.header().metadata.notes.iter().map(|note| format!("{note}.")));
         let picture = pictures(trace, &mut objects)?;
@@ -297,7 +297,44 @@ mod tests {
         assert_eq!(speedscope["profiles"][0]["weights"], serde_json::json!([2000, 2000]));
         assert_eq!(speedscope["profiles"][0]["samples"], serde_json::json!([[0, 1], [0, 2]]));
         assert_eq!(speedscope["shared"]["frames"][1]["line"], 12);
-        assert_eq!(code.note(), None);
+        assert!(code.notes().is_empty());
+    }
+
+    /// Half of the references are Python's, which frees what is left.
+    #[test]
+    fn the_faults_of_an_interpreter_that_ends_are_said_with_the_way_round_them() {
+        let frame = |function: &str, file: &str, module: &str| Frame {
+            function: Some(function.into()),
+            module: module.into(),
+            line: Some((file.into(), 7)),
+            ..Frame::default()
+        };
+        let [step, end] =
+            [frame("step", "/home/me/relax.py", "[python]"), frame("Py_FinalizeEx", "l.c", "python3")];
+        let mut collector = Collector::default();
+        let working = collector.stack(Stack(vec![step])).unwrap();
+        let ending = collector.stack(Stack(vec![frame("visit", "gc.c", "python3"), end])).unwrap();
+        let metadata = Metadata { places: Some(collector.finish()), ..Metadata::default() };
+        let mut writer = Writer::new(Cursor::new(Vec::new()), metadata).unwrap();
+        for time in 0..4000 {
+            writer.code(if time < 2000 { working } else { ending });
+            writer.reference(0x100 + time % 40, false).unwrap();
+        }
+        let bytes = writer.finish(EndTotals::default()).unwrap().0.into_inner();
+        let trace = Trace::from_bytes(bytes).unwrap();
+        let specs = Spec::parse_list("opt,clock").unwrap();
+        let sizes = MemorySize::parse_list("20p").unwrap();
+        let study = Study::of(&trace, specs, &sizes, &|_| {}, &Interrupt::default()).unwrap();
+        let code = &study.objects.code;
+        let lines: Vec<_> = code.lines().iter().map(|line| (&line.code[..], line.faults[0])).collect();
+        assert_eq!(lines, [("l.c:7 in Py_FinalizeEx", 2000), ("relax.py:7 in step", 2000)]);
+        let [note] = &code.notes()[..] else { panic!("{:?}", code.notes()) };
+        assert!(
+            note.starts_with("50% of the faults come as the interpreter ends (Py_FinalizeEx): "),
+            "{note}"
+        );
+        assert!(note.contains("os._exit(0)"), "{note}");
+        assert!(study.curves.notes.contains(note));
     }
 
     #[test]

@@ -163,7 +163,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     out.commit()?;
-    study.notes.iter().for_each(|note| say!("sweephand: note: {note}"));
+    let on_code = in_code.iter().flat_map(|in_code| in_code.objects.code.notes());
+    study.notes.iter().cloned().chain(on_code).for_each(|note| say!("sweephand: note: {note}"));
     if status == ExitCode::SUCCESS && budget.is_some_and(|budget| !budget.is_kept()) {
         return Ok(ExitCode::FAILURE);
     }

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// How to print it
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
-    /// How many of the largest objects to list
+    /// How many of the largest objects to list, by the memory touched
     #[arg(long, default_value_t = 10, value_name = "N")]
     objects: usize,
 }
@@ -266,11 +266,12 @@ fn write_objects(out: &mut impl Write, report: &TraceReport<'_>) -> io::Result<(
     if places.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\nplaces that made most bytes of objects")?;
-    writeln!(out, "{:>12} {:>8}  place", "bytes", "objects")?;
+    writeln!(out, "\nplaces that made most of them")?;
+    writeln!(out, "{:>12} {:>10} {:>8}  place", "bytes", "touched", "objects")?;
     for place in places {
         let (length, objects) = (bytes(place.length_bytes), grouped(place.objects));
-        writeln!(out, "{length:>12} {objects:>8}  {}", shown(&place.made_at))?;
+        let touched = bytes(place.touched_pages.saturating_mul(header.metadata.page_size));
+        writeln!(out, "{length:>12} {touched:>10} {objects:>8}  {}", shown(&place.made_at))?;
     }
     Ok(())
 }

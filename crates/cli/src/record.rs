@@ -153,7 +153,25 @@ fn summarise(mut traces: Vec<RecordedTrace>) {
     if traces.len() > MOST_LINES {
         say!("sweephand: and {} smaller ones", traces.len() - MOST_LINES);
     }
+    note_many_records(&traces);
     note_other_code();
+}
+
+/// Says how to record less if a trace is so long that simulations of it take minutes.
+fn note_many_records(traces: &[RecordedTrace]) {
+    const MANY_RECORDS: u64 = 50_000_000;
+    const LARGER_WINDOW: u64 = 128;
+    let is_long = |header: &Header| {
+        header.totals.records >= MANY_RECORDS
+            && header.metadata.window < LARGER_WINDOW
+            && header.totals.distinct_pages >= 10 * LARGER_WINDOW
+    };
+    if traces.iter().any(|trace| is_long(&trace.header)) {
+        say!(
+            "sweephand: note: with so many records, simulate, advise and report take minutes. record \
+             --window {LARGER_WINDOW} keeps fewer: counts hold from {LARGER_WINDOW} pages up"
+        );
+    }
 }
 
 /// Says, where the processor has instructions that Valgrind hides, that libraries may have run

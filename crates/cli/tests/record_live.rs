@@ -169,9 +169,10 @@ fn a_live_recording_goes_through_the_whole_command() {
     }
     run(&["info"]);
     run(&["report", "-o", "report.html"]);
-    // Epochs of all pages tell nothing about less memory; short ones do.
+    // Epochs of all pages tell nothing about less memory; short ones do. Which these are depends on
+    // the machine.
     let advise = |trace: &Path| output(sweephand().arg("advise").arg(trace).current_dir(&folder));
-    if window >= trace.header().totals.distinct_pages * 9 / 10 {
+    if window >= trace.header().totals.distinct_pages {
         let refused = advise(&path);
         assert_eq!(refused.status.code(), Some(2));
         assert!(

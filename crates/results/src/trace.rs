@@ -14,9 +14,10 @@ pub struct TraceReport<'a> {
     pub verified: bool,
     /// The hash of its file, as the plan of a sweep has it, if it was verified and has one.
     pub file_hash: Option<String>,
-    /// The largest objects, the largest first.
+    /// The largest objects: those with most pages touched first.
     pub objects: Vec<Object>,
-    /// The places at which most bytes were allocated, the most first. Empty if the trace has none.
+    /// The places whose objects have most pages touched, the most first. Empty if the trace has no
+    /// places.
     pub places: Vec<PlaceCounts>,
     /// How many of all objects are live at the end.
     pub live_at_end: usize,
@@ -29,24 +30,31 @@ pub struct PlaceCounts {
     pub made_at: String,
     /// How many objects it made.
     pub objects: u64,
-    /// Their lengths together, in bytes.
+    /// Their lengths together, in bytes; with reservations this can be far more than was used.
     pub length_bytes: u64,
+    /// Their pages touched together. Objects that lay in the same page, or one after the other in
+    /// the same memory, each count it.
+    pub touched_pages: u64,
 }
 
-/// The places that made objects, the one with most bytes first.
+/// The places that made objects, the one with most pages touched first.
 fn places_of(objects: &[Object]) -> Vec<PlaceCounts> {
-    let mut counts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut counts: BTreeMap<String, PlaceCounts> = BTreeMap::new();
     for object in objects {
         let Some(frame) = object.made_at.as_ref().and_then(|stack| stack.place()) else { continue };
-        let (objects, length_bytes) = counts.entry(frame.to_string()).or_default();
-        *objects += 1;
-        *length_bytes = length_bytes.saturating_add(object.length_bytes);
+        let made_at = frame.to_string();
+        let place = counts.entry(made_at.clone()).or_insert(PlaceCounts {
+            made_at,
+            objects: 0,
+            length_bytes: 0,
+            touched_pages: 0,
+        });
+        place.objects += 1;
+        place.length_bytes = place.length_bytes.saturating_add(object.length_bytes);
+        place.touched_pages += object.touched_pages;
     }
-    let mut places: Vec<_> = counts
-        .into_iter()
-        .map(|(made_at, (objects, length_bytes))| PlaceCounts { made_at, objects, length_bytes })
-        .collect();
-    places.sort_by_key(|place| std::cmp::Reverse(place.length_bytes));
+    let mut places: Vec<_> = counts.into_values().collect();
+    places.sort_by_key(|place| std::cmp::Reverse((place.touched_pages, place.length_bytes)));
     places
 }
 
@@ -60,7 +68,8 @@ impl<'a> TraceReport<'a> {
         let live_at_end = objects.iter().filter(|object| object.to_record.is_none()).count();
         let mut places = places_of(&objects);
         places.truncate(most_objects);
-        objects.sort_by_key(|object| std::cmp::Reverse(object.length_bytes));
+        // A reservation of which nothing is used is not large.
+        objects.sort_by_key(|object| std::cmp::Reverse((object.touched_pages, object.length_bytes)));
         objects.truncate(most_objects);
         Ok(Self { trace, verified, file_hash, objects, places, live_at_end })
     }
@@ -93,7 +102,12 @@ impl<'a> TraceReport<'a> {
             .places
             .iter()
             .map(|place| {
-                json!({ "made_at": place.made_at, "objects": place.objects, "length_bytes": place.length_bytes })
+                json!({
+                    "made_at": place.made_at,
+                    "objects": place.objects,
+                    "length_bytes": place.length_bytes,
+                    "touched_pages": place.touched_pages,
+                })
             })
             .collect();
         json!({

@@ -266,6 +266,11 @@ impl Frame {
         self.module.is_empty() && self.function.is_none() && self.line.is_none()
     }
 
+    /// Whether an interpreter frees there what is left, as it ends.
+    pub fn ends_interpreter(&self) -> bool {
+        !self.is_python() && self.function.as_deref().is_some_and(|name| ENDING.contains(&name))
+    }
+
     /// Whether it only does something for its caller: an allocator, a language's own library, or a
     /// Python module that is installed.
     pub fn is_library(&self) -> bool {
@@ -282,6 +287,10 @@ impl Frame {
             || self.line.as_ref().is_some_and(|(path, _)| is_libraries(path))
     }
 }
+
+/// Functions in which interpreters end: they go over all objects that are left, to free them.
+/// Python's, Perl's and Ruby's.
+const ENDING: [&str; 3] = ["Py_FinalizeEx", "perl_destruct", "ruby_cleanup"];
 
 /// How the files of Python's own import machinery are called.
 const IMPORT: &str = "<frozen importlib";
@@ -307,9 +316,13 @@ impl fmt::Display for Frame {
 impl Stack {
     /// The frame that names the place: the innermost that is neither an allocator nor of a
     /// language's own library, or the innermost if all are. If there is Python code, what it calls
-    /// counts as a library.
+    /// counts as a library. What an interpreter frees [as it ends](Frame::ends_interpreter) is named
+    /// by that, if it runs no code of the program for it.
     pub fn place(&self) -> Option<&Frame> {
         let has_python = self.0.iter().any(Frame::is_python);
+        if let Some(end) = self.0.iter().find(|frame| frame.ends_interpreter()).filter(|_| !has_python) {
+            return Some(end);
+        }
         let own = |frame: &&Frame| frame.is_python() == has_python && !frame.is_library();
         let python = || self.0.iter().find(|frame| frame.is_python());
         self.0.iter().find(own).or_else(python).or(self.0.first())
@@ -440,6 +453,22 @@ mod tests {
         let step = "step (/home/me/relax.py:12)\t[python]\t0";
         assert_eq!(place(&[native, numpy, step]), "relax.py:12 in step");
         assert_eq!(place(&[native, numpy]), "_methods.py:49 in _sum");
+    }
+
+    #[test]
+    fn what_an_interpreter_frees_as_it_ends_is_named_by_that() {
+        let traverse = "subtract_refs (Modules/gcmodule.c:478)\t/usr/bin/python3.11\t9";
+        let end = "Py_FinalizeEx (Python/pylifecycle.c:1833)\t/usr/bin/python3.11\t19";
+        let main = "Py_BytesMain (Modules/main.c:734)\t/usr/bin/python3.11\t29";
+        assert_eq!(place(&[traverse, end, main]), "pylifecycle.c:1833 in Py_FinalizeEx");
+        assert_eq!(place(&[traverse, main]), "gcmodule.c:478 in subtract_refs");
+        let at_exit = "save (/home/me/relax.py:12)\t[python]\t0";
+        assert_eq!(place(&[traverse, at_exit, end, main]), "relax.py:12 in save");
+        let perl = "perl_destruct (in /usr/bin/perl)\t/usr/bin/perl\t1130";
+        assert_eq!(
+            place(&["??? (in /usr/bin/perl)\t/usr/bin/perl\t1", perl]),
+            "perl_destruct in perl+0x1130"
+        );
     }
 
     #[test]

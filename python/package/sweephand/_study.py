@@ -90,11 +90,12 @@ class Info:
     totals: dict[str, Any]
     """How much of everything: `records`, `references`, `distinct_pages`, `instructions`, ..."""
     largest_objects: list[dict[str, Any]]
-    """The largest allocations, with `address` and `length_bytes`, `made_at` (where in the program;
+    """The allocations with most pages touched, with `address` and `length_bytes`, `made_at` (where in the program;
     None if the trace does not say), `touched_pages`, and the records from and to which they live
     (None: the end)."""
     places: list[dict[str, Any]]
-    """The places in the program that made most bytes: `made_at`, `objects`, `length_bytes`."""
+    """The places in the program that made most of them: `made_at`, `objects`, `length_bytes`,
+    `touched_pages`."""
 
     def _facts(self) -> list[tuple[str, str]]:
         facts = [("trace", self.trace), ("checksum", self.checksum)]
