@@ -1,4 +1,4 @@
-//! The counts of a run. `docs/run.md` explains where each number comes from.
+//! The counts of a run. `docs/pager.md` explains where each number comes from.
 
 use crate::cgroup::CgroupCounts;
 use crate::usage::Usage;

@@ -30,8 +30,8 @@ ROUNDS = 3
 SHARES = (0.65, 0.8, 0.9)
 POLICIES = ("clock", "clock-pro-strict")
 KERNEL = "kernel"
-# Of the budget: what the kernel has for the process, as the pager estimates it (docs/run.md), and a
-# page of page tables for 512 pages, twice.
+# Of the budget: what the kernel has for the process, as the pager estimates it (docs/pager.md), and
+# a page of page tables for 512 pages, twice.
 KERNELS_PAGES = 200
 FACTOR = 1.2
 MOST_SECONDS = 12
