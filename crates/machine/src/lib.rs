@@ -38,3 +38,8 @@ pub use memory::Memory;
 pub use outcome::{Outcome, Sample};
 pub use program::{Program, ProgramError, ReferenceString};
 pub use sweep::{Cell, Line, MachineError, Workload};
+
+/// The examples of README.md, which `cargo test --doc` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -334,3 +334,8 @@ mod tests {
         assert!(make_folder(&path).unwrap_err().to_string().ends_with(": is a file; name a directory"));
     }
 }
+
+/// The examples of README.md, which `cargo test --doc` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

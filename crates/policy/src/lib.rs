@@ -64,3 +64,8 @@ pub use prefetch::prefetch;
 pub use random::SplitMix64;
 pub use settled::Settled;
 pub use tasks::{Claim, ExactMmu, LoadControl, Reclaim, TaskId, TaskMmu, TaskPolicy, VirtualTime};
+
+/// The examples of README.md, which `cargo test --doc` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -26,3 +26,8 @@ mod signals;
 pub use executable::{Executable, is_setuid};
 pub use locate::{LocateError, locate};
 pub use signals::{Received, Signals, exit_code};
+
+/// The examples of README.md, which `cargo test --doc` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

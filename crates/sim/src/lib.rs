@@ -74,3 +74,8 @@ pub use threads::{bounded_threads, rayon_threads};
 pub use warmup::{CountingStart, Span, Warmup, WarmupError};
 pub use what_if::{Change, WhatIf, what_if};
 pub use windows::{MOST_WINDOWS, WindowStart, Windows, WindowsError};
+
+/// The examples of README.md, which `cargo test --doc` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

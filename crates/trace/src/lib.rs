@@ -109,3 +109,8 @@ pub use sample::{PageSample, Repeats, SampleWriter, written_pages};
 pub use shown::{in_shell, shown};
 pub use virtual_time::VirtualTime;
 pub use writer::{EndTotals, Sink, Writer};
+
+/// The examples of README.md, which `cargo test --doc` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

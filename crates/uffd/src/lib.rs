@@ -506,3 +506,8 @@ fn scan_but(
     let count = unsafe { ioctl::ioctl(pagemap, Scan(&mut scan)) }?;
     Ok((count, scan.walk_end as usize))
 }
+
+/// The examples of README.md, which `cargo test --doc` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
