@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
 """Five programs in shares of their memory under `auto`, other policies and the kernel: how many
 pages are read, and how long does it take? Takes the options of ../pager/programs.py, which does the
-work, and needs root. `--judge FILE.csv ...` compares `auto` with the best policy of each cell.
-`--simulated` runs the programs without read-ahead and simulates each run: it takes the options of
-../pager/live_beside_simulated.py. See README.md."""
+work, and needs root. `--judge FILE.csv ...` compares `auto` with the best policy of each cell. See
+README.md."""
 
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "pager"))
-import live_beside_simulated  # noqa: E402
 import programs  # noqa: E402
 
 POLICIES = ["auto", "clock", "clock-pro-strict", "apr", "lifo-plus", "sieve"]
@@ -97,31 +94,9 @@ def processor(row):
     return int(row["user_ns"]) + int(row["sys_ns"])
 
 
-def commands(work):
-    """The programs, by name. Of gcc only the compiler: the driver would be recorded instead."""
-    words = {program.name: [word.format(work=work) for word in program.command] for program in FIVE}
-    compiler = subprocess.run(["gcc", "-print-prog-name=cc1"], capture_output=True, text=True, check=True).stdout.strip()
-    words["gcc"] = [compiler, "-quiet", "-O1", "-o", "/dev/null", f"{work}/some.c"]
-    return {name: [programs.executable(first), *rest] for name, (first, *rest) in words.items()}
-
-
-def make_workshop(work):
-    programs.make_workshop(work)
-    for program in FIVE:
-        subprocess.run(["sh", "-c", program.before.format(work=work)], check=True)
-
-
-def simulated():
-    """Is `auto` behind its experts because of the policy, or because of the live side?"""
-    del sys.argv[1]
-    return live_beside_simulated.main(commands, make_workshop, POLICIES)
-
-
 def main():
     if sys.argv[1:2] == ["--judge"]:
         return judge(sys.argv[2:])
-    if sys.argv[1:2] == ["--simulated"]:
-        return simulated()
     programs.PROGRAMS[:] = FIVE
     sys.argv[1:1] = ["--variants", ",".join(["kernel", *POLICIES]), "--parts", "0.4,0.6,0.8"]
     return programs.main()

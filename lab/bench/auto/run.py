@@ -93,14 +93,6 @@ def table(name, cells, best_of):
     return dict(rows)
 
 
-def plain(name, cells, many, few):
-    """The means of a run without `auto` and its experts. There are no bars then."""
-    print(f"\n{name}: {len(cells)} cells; with ten faults a frame or more {len(many)}; with fewer {len(few)}")
-    for policy in sorted(set.intersection(*map(set, cells))):
-        values = [mean(part, lambda c, p=policy: c[p]) if part else math.nan for part in (cells, many, few)]
-        print("  " + " ".join(f"{value:7.3f}" for value in values) + f"  {policy}")
-
-
 def is_at_most(what, value, bar):
     print(f"  {'reached' if value <= bar else 'MISSED '}  {what}: {value:.3f}, bar {bar}")
     return value <= bar
@@ -129,23 +121,23 @@ def judge(cells, many, means, best_of):
 
 
 def settling(cells):
-    """What settling does to each policy."""
-    print("\nsettle=1%: warm faults over those without, geometric mean, and cells by the change")
+    """What settling does to each policy, as a table in Markdown."""
+    print(f"\nsettle=1%, {len(cells)} cells\n")
+    print("| policy | as it is | settled | cells with 5 % fewer | with 5 % more | worst change |")
+    print("|---|---:|---:|---:|---:|---:|")
     for policy in BITS:
-        both = [(c[policy + SETTLE], c[policy]) for c in cells if policy + SETTLE in c]
-        if not both:
+        if not all(policy in c and policy + SETTLE in c for c in cells):
             continue
-        ratios = [max(settled, 1) / max(plain, 1) for settled, plain in both]
-        value = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        fewer, more = sum(r < 0.98 for r in ratios), sum(r > 1.02 for r in ratios)
-        print(f"  {value:6.3f}  {policy}: 2 % fewer in {fewer}, 2 % more in {more}, worst {max(ratios):.2f}")
+        plain, settled = (mean(cells, lambda c, p=p: c[p]) for p in (policy, policy + SETTLE))
+        changes = [max(c[policy + SETTLE], 1) / max(c[policy], 1) for c in cells]
+        fewer, more = sum(change < 0.95 for change in changes), sum(change > 1.05 for change in changes)
+        print(f"| {policy} | {plain:.3f} | {settled:.3f} | {fewer} | {more} | {max(changes):.2f} |")
 
 
 def main():
     global COMMAND
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--side", default="tuning,checking", help="sides of the split, comma list")
-    parser.add_argument("--policies", help="policies instead of the usual ones; no bars then")
     parser.add_argument("--command", type=Path, default=ROOT / "target/release/sweephand", help="the command to run")
     parser.add_argument("--read", type=Path, help="print the tables of a result, and simulate nothing")
     parser.add_argument("-o", "--output", type=Path, help="default: results/DATE.csv")
@@ -155,17 +147,14 @@ def main():
         sys.exit("run.py: SWEEPHAND_TRACES is not set; it names the folder of the classic traces")
     path = options.read or options.output or HERE / "results" / f"{datetime.date.today()}.csv"
     if not options.read:
-        policies = options.policies.split(",") if options.policies else specs()
-        measure(options.side.split(","), policies, path)
+        measure(options.side.split(","), specs(), path)
     best_of = experts()
     reached = True
-    for side, by_place in read(path).items():
+    sides = read(path)
+    for side, by_place in sides.items():
         cells = list(by_place.values())
         many = [c for (_, frames), c in by_place.items() if c["clock"] >= MANY * frames]
         few = [c for (_, frames), c in by_place.items() if c["clock"] < MANY * frames]
-        if not set(best_of) | {"auto"} <= set.intersection(*map(set, cells)):
-            plain(side, cells, many, few)
-            continue
         means = table(side, cells, best_of)
         for name, part in [("ten faults a frame or more", many), ("fewer", few)]:
             if part:
@@ -174,7 +163,7 @@ def main():
                       f"best of the experts {mean(part, lambda c: min(c[p] for p in best_of)):.3f}")
         print("bars")
         reached &= judge(cells, many, means, best_of)
-        settling(cells)
+    settling([cell for by_place in sides.values() for cell in by_place.values()])
     sys.exit(0 if reached else 1)
 
 

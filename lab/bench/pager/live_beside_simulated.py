@@ -195,11 +195,10 @@ def show(rows):
     print(f"\nof {len(near)} cells within 2 %: {first}, in {AHEAD_PAGES} frames fewer {fewer}, one of both {sum(map(any, near))}")
 
 
-def main(commands=commands, make_workshop=make_workshop, policies=POLICIES):
-    """Compares these programs. `commands` and `make_workshop` take the folder of their inputs."""
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="programs, comma list")
-    parser.add_argument("--policies", default=",".join(policies))
+    parser.add_argument("--policies", default=",".join(POLICIES))
     parser.add_argument("--part", type=float, default=0.6, help="frames, as a part of the program's pages, nearly")
     parser.add_argument("--window", default="16", help="of the recording")
     parser.add_argument("--patience", type=float, default=300, help="seconds for a recording or a run")

@@ -26,9 +26,6 @@ PROJECT = HERE.parents[2]
 VARIANTS = {
     "5%": ["--overhead", "5%"],
     "20%": ["--overhead", "20%"],
-    # Nothing but the start and the first touches.
-    "first": ["--overhead", "0.01%"],
-    "20%-awake": ["--overhead", "20%", "--awake"],
 }
 POLICIES = ["lru", "opt", "fifo", "clock", "clock-pro-strict", "lirs", "arc", "car", "2q", "s3-fifo", "mglru"]
 # Memory sizes, in per cent of the pages.
@@ -62,7 +59,6 @@ VARIATIONS = {
     # Go's collector works beside the program, as quickly as there are processors for it.
     "no-collector": (lambda _: {"GOGC": "off"}, ["go"]),
     "no-avx512": (lambda _: NO_AVX512, ["numpy"]),
-    "short-heap-no-avx512": (lambda folder: {**with_short_heap(folder), **NO_AVX512}, ["numpy"]),
 }
 GO = """package main
 
@@ -104,10 +100,10 @@ print(sum(len(d[k * 7919 % 300000]) for k in range(TIMES)))
 CODE = "int f{0}(int x) {{ for (int i = 0; i < x; i++) x ^= (x << 3) + i * {0}; return x; }}\n"
 
 
-def workloads(folder: Path, is_long: bool, longer: int = 1) -> dict:
+def workloads(folder: Path, is_long: bool) -> dict:
     """The programs: name, and command. What is not installed is left out. What is long does more
     work."""
-    many = lambda few, times: str(few * times * longer if is_long else few)
+    many = lambda few, times: str(few * times if is_long else few)
     times = 4 if is_long else 1
     write = lambda name, text: (folder / name).write_text(text)
     work = folder / "work"
@@ -224,9 +220,8 @@ def measure(arguments, sweephand, folder):
     """What recording costs, a line for each program and variant."""
     for name, command in programs(arguments, folder, is_long=True).items():
         times, traces, fault_us = {}, {}, {}
-        variants = arguments.budgets.split(",")
         for _ in range(arguments.rounds):
-            for variant in [None, *variants]:
+            for variant in [None, *VARIANTS]:
                 trace = folder / f"{name}-{variant}.swt"
                 recorder = ()
                 if variant:
@@ -236,7 +231,7 @@ def measure(arguments, sweephand, folder):
                 told = re.search(r"a fault takes ([0-9.]+) us", said)
                 fault_us.setdefault(variant, []).append(float(told[1]) if told else 0.0)
                 traces[variant] = trace
-        for variant in variants:
+        for variant in VARIANTS:
             ratios = [
                 statistics.median(
                     recorded[index] / native[index]
@@ -247,7 +242,6 @@ def measure(arguments, sweephand, folder):
             info = header(sweephand, traces[variant])
             yield {
                 "program": name,
-                "longer": arguments.longer,
                 "variant": variant,
                 "rounds": arguments.rounds,
                 "native_s": f"{statistics.median(wall for wall, _ in times[None]):.3f}",
@@ -294,7 +288,7 @@ class Recordings:
         self.name = f"{name}-{variant}" if variant else name
         self.environment = VARIATIONS[variant][0](folder) if variant else {}
         self.window = WINDOWS.get(name, DEFAULT_WINDOW)
-        live = ["--awake", "--overhead", arguments.overhead, "--window", str(self.window)]
+        live = ["--awake", "--overhead", "none", "--window", str(self.window)]
         watch = ["watch", "--every", "20ms", "--overhead", "100%"]
         self.recorders = {
             "native": None,
@@ -499,7 +493,7 @@ def print_tables(files):
 
 def programs(arguments, folder, is_long):
     """The programs that were asked for."""
-    all_ = workloads(folder, is_long, arguments.longer)
+    all_ = workloads(folder, is_long)
     return {name: all_[name] for name in (arguments.programs or ",".join(all_)).split(",") if name in all_}
 
 
@@ -508,9 +502,6 @@ def main():
     parser.add_argument("what", choices=["cost", "curves", "causes", "tables"])
     parser.add_argument("files", nargs="*", help="with tables: results of curves")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--overhead", default="none", help="with curves: the budget")
-    parser.add_argument("--budgets", default="5%,20%", help="with cost: " + ", ".join(VARIANTS).replace("%", "%%"))
-    parser.add_argument("--longer", type=int, default=1, help="with cost: so many times the work")
     parser.add_argument("--programs", help="only these, separated by commas")
     parser.add_argument("--variants", default="", help="with causes: conditions, empty for as it is")
     parser.add_argument("--again", action="store_true", help="with causes: under Valgrind twice")

@@ -20,9 +20,9 @@ CHUNK_HEAD = struct.Struct("<IIQ")
 PLANES, ABSOLUTE = 0b0111, 0b1000
 
 
-def decode(path, count, drop_events=False):
+def decode(path, count):
     """Page ids of the first `count` references of a trace (fewer if it is shorter). A trace with
-    events (pages unmapped) is refused unless they are to be dropped."""
+    events (pages unmapped) is refused."""
     import numpy as np
     import zstandard
 
@@ -42,7 +42,7 @@ def decode(path, count, drop_events=False):
             flags = raw[at]
             _, at = varint(raw, at + 1)  # pages first used in this chunk
             events, at = varint(raw, at)
-            if events and not drop_events:
+            if events:
                 sys.exit("peer.py: the trace has events, which libCacheSim's format cannot tell")
             codes = np.zeros(length, np.uint32)
             for plane in range(flags & PLANES):

@@ -30,8 +30,6 @@ CGROUP = next(tree for tree in TREES if (tree / "cgroup.procs").exists()) / "swe
 MIB = 1 << 20
 PORT = "18716"
 VALUES = 200_000
-# How long the watch goes on whose screen is kept.
-SCREEN_SECONDS = 10
 # The clients use a tenth of the keys.
 KEYS = VALUES // 10
 
@@ -99,17 +97,6 @@ def memory() -> dict:
     return counts
 
 
-def screen(sweephand: Path, pid: int, seconds: float) -> str:
-    """The screen of a watch, as text."""
-    name = f"sweephand-bench-{pid}"
-    watch = f"{sweephand} watch --for {seconds + 5}s {pid}"
-    subprocess.run(["tmux", "new-session", "-d", "-s", name, "-x", "128", "-y", "34", watch], check=True)
-    time.sleep(seconds)
-    said = subprocess.run(["tmux", "capture-pane", "-p", "-t", name], capture_output=True, text=True).stdout
-    subprocess.run(["tmux", "kill-session", "-t", name], check=True)
-    return said.rstrip() + "\n"
-
-
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -118,7 +105,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=1.9, help="of a turn")
     parser.add_argument("--every", default="1s")
-    parser.add_argument("-o", "--output", type=Path, help="the screens are beside it")
+    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     output = options.output or HERE / f"results/{datetime.date.today()}-servers.csv"
     CGROUP.mkdir(exist_ok=True)
@@ -132,7 +119,7 @@ def main() -> None:
         for name in options.servers.split(","):
             server = Server(name, folder)
             pid = server.process.pid
-            load = server.load((2 * options.rounds + 1) * options.seconds + SCREEN_SECONDS + 20)
+            load = server.load((2 * options.rounds + 1) * options.seconds + 20)
             time.sleep(2)
             command = [options.sweephand, "watch", "--json", "--every", options.every, str(pid)]
             watch = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -158,7 +145,6 @@ def main() -> None:
                 rate / statistics.mean(beside) for rate, beside in zip(watched, pairwise(plain), strict=True)
             ]
             epochs = [line for line in lines if line["event"] == "epoch"]
-            output.with_name(f"{output.stem}-{name}.txt").write_text(screen(options.sweephand, pid, SCREEN_SECONDS))
             load.terminate()
             load.wait()
             counted = memory()

@@ -1,8 +1,7 @@
 /* The program that is watched: work KIND MIB PIECES. It fills its memory, says "ready", waits for a
  * line, and then does so many pieces of work. It prints the time and the processor time that they
  * took, in nanoseconds, and a checksum. `scan` goes through all of the memory, over and over;
- * `random` adds to words in an order that no processor foresees; `calm` does so in a 16th of the
- * memory. */
+ * `random` adds to words in an order that no processor foresees. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -30,12 +29,11 @@ static void piece(const char *kind, uint64_t number)
         for (uint64_t word = start; word < start + count; word++) memory[word] += number;
         return;
     }
-    uint64_t range = kind[0] == 'c' ? words / 16 : words;
     for (uint64_t step = 0; step < count / 16; step++) {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        memory[state % range] += step;
+        memory[state % words] += step;
     }
 }
 
