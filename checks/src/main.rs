@@ -67,7 +67,7 @@ fn main() -> ExitCode {
 /// command, so that the libraries are those that the first command has built.
 fn quick() -> Vec<String> {
     let mut arguments: Vec<String> =
-        ["--release", "--lib", "-p", "sweephand", "--test", "command", "--test", "import"]
+        ["--release", "--no-fail-fast", "--lib", "-p", "sweephand", "--test", "command", "--test", "import"]
             .map(String::from)
             .into();
     for (folder, package) in QUICK {

@@ -450,14 +450,15 @@ fn no_output_takes_the_place_of_an_input() {
         ("record -o OUT -- ./job", "job"),
         ("record -o OUT -- cat three.txt", "three.txt"),
     ];
-    for (arguments, input) in cases {
+    let can_record = valgrind_is_here();
+    for (arguments, input) in cases.iter().filter(|case| can_record || !case.0.starts_with("record ")) {
         let before = fs::read(sandbox.path(input)).unwrap();
         for name in ["same", "dotted", "symbolic", "hard"] {
             let out = format!("{name}{}", if arguments.contains("OUT.svg") { ".svg" } else { "" });
             let (path, target) = (sandbox.path(&out), sandbox.path(input));
             let shown = match name {
                 // A picture is named .svg, so that only a link can be the trace.
-                "same" if !arguments.contains(".svg") => input.to_string(),
+                "same" if !arguments.contains(".svg") => (*input).to_string(),
                 "dotted" if !arguments.contains(".svg") => format!("./{input}"),
                 "symbolic" => {
                     std::os::unix::fs::symlink(&target, &path).unwrap();

@@ -3,7 +3,7 @@
 //! One line in [`policies!`](self) registers a policy. It puts the policy on the command line, in
 //! `sweephand policies`, and through the whole conformance suite.
 //!
-//! The feature `register` can add policies from outside ([`plugin`]) while the program runs.
+//! The feature `registration` can add policies from outside ([`plugin`]) while the program runs.
 
 use crate::arguments::{ArgumentError, Arguments, Info};
 use crate::near::hint;
