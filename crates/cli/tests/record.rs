@@ -121,6 +121,7 @@ fn a_recording_is_of_the_program_that_the_command_becomes() {
     // Its status is that of the last one.
     let status = run(&sandbox, "record -o t.swt", &["env", "sh", "-c", "exit 7"]);
     assert_eq!(status.status.code(), Some(7));
+    assert!(sandbox.stdout("info t.swt").contains("complete: ended with exit status 7\n"));
     // An exec that fails changes nothing.
     let failed = run(&sandbox, "record -o t.swt", &["bash", "-c", "exec /no/such/program"]);
     assert_eq!(failed.status.code(), Some(127));

@@ -225,13 +225,16 @@ fn last_of_each(images: Vec<Image>) -> (Vec<Image>, Vec<Begin>) {
     (last, launchers)
 }
 
-/// How a program ended if not by itself. A recording that is not complete lacks its last record:
+/// How a program ended if not by itself and well. A recording that is not complete lacks its last record:
 /// either the program was killed, or it is not the recorded one any more that goes on. Of a child
 /// there is no status.
 fn how_it_ended(status: Option<ExitStatus>, complete: bool, became: Option<&Path>) -> String {
     match (status.and_then(|status| status.signal()), complete, became) {
         (Some(signal), true, _) => format!("was ended by signal {signal}"),
-        (None, true, _) => String::new(),
+        (None, true, _) => match status.and_then(|status| status.code()) {
+            None | Some(0) => String::new(),
+            Some(code) => format!("ended with exit status {code}"),
+        },
         (_, false, Some(program)) => format!(
             "{BECAME_ANOTHER} by exec, {}, which cannot be recorded: setuid, not readable, or for another processor",
             program.display()
