@@ -1,24 +1,59 @@
-//! The backend that leaves the program's memory as it is: private and anonymous. Pages are moved
-//! with their frames. `bit_source` says where reference bits come from.
+//! How pages leave the program's memory and come back, and what is known of their use.
+//!
+//! The program's memory stays as it is: private and anonymous. Pages are moved to the staging area
+//! with their frames, and copied back. `bit_source` says where reference bits come from, and `sums`
+//! which pages need not be written. Nothing here knows the policy, or why a page goes.
 
-use crate::account::Known;
-use crate::backend::{Backend, Contents, Taken, Work};
 use crate::bit_source::BitSource;
 use crate::control::Control;
 use crate::division::Waiting;
 use crate::exact_bits::{ExactBits, Queue, Queues};
 use crate::failure::give_up;
-use crate::kernel::{self, Copied, PAGE_BYTES, Progress, Userfaultfd};
+use crate::kernel::{self, PAGE_BYTES, Progress, Userfaultfd};
 use crate::own::Retry;
 use crate::pagemap::Pagemap;
 use crate::pages::{Flag, Pages, State};
 use crate::program::Program;
 use crate::staging::{Staging, drop_pages, move_all_own};
+use crate::store::Store;
 use crate::sums::Sums;
 use alloc::vec::Vec;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use sweephand_policy::PageId;
+
+/// What it takes to take pages out.
+pub(crate) struct Work<'a> {
+    /// The page table.
+    pub(crate) pages: &'a mut Pages,
+    /// Where pages go.
+    pub(crate) staging: &'a mut Staging,
+    /// Who has the contents of pages that need not be written.
+    pub(crate) store: &'a mut Store,
+    /// The userfaultfds and the pagemap.
+    pub(crate) program: &'a Program,
+}
+
+/// What has become of victims.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Taken {
+    /// The first ones are dealt with.
+    Done {
+        /// So many of the victims. Those of them that are no victims any more were left alone.
+        victims: usize,
+        /// So many left without a write, because the store has their contents.
+        clean: usize,
+    },
+    /// The first one cannot be moved now.
+    Stuck,
+    /// The first one was thought to be mapped, and is missing.
+    Missing,
+}
+
+impl Taken {
+    /// The first victim is no victim any more.
+    pub(crate) const LEFT_ALONE: Self = Self::Done { victims: 1, clean: 0 };
+}
 
 /// Private anonymous memory.
 #[derive(Debug, Default)]
@@ -36,9 +71,7 @@ impl Anon {
     pub(crate) fn open(control: &Control, command: Option<&OwnedFd>) -> Self {
         Self { bit_source: BitSource::open(control, command), ..Self::default() }
     }
-}
 
-impl Anon {
     /// Pages with slots have been moved to the scales. Those that have changed go on to the end of
     /// a batch. Returns how many have not.
     fn compare(&mut self, work: &mut Work, pages: &[PageId], batch: usize) -> usize {
@@ -73,16 +106,18 @@ impl Anon {
         }
         left_clean
     }
-}
 
-impl Backend for Anon {
-    unsafe fn put_in(
+    /// Copies contents to where pages are missing. `awaited`: a thread waits for the first page, so
+    /// that its bit stays set.
+    ///
+    /// # Safety
+    /// As for [`Userfaultfd::copy`].
+    pub(crate) unsafe fn put_in(
         &self,
         uffd: &Userfaultfd,
         to: usize,
         from: usize,
         length: usize,
-        _: Contents,
         awaited: bool,
     ) -> Progress {
         let untouched = if awaited { PAGE_BYTES } else { 0 };
@@ -92,7 +127,7 @@ impl Backend for Anon {
         }
         // The kernel maps what it copies as if it had been used.
         // SAFETY: as the caller promises.
-        let progress = unsafe { uffd.copy_as(to, from, length, Copied { protected: false, asleep: true }) };
+        let progress = unsafe { uffd.copy_asleep(to, from, length) };
         if progress.bytes > untouched {
             self.bit_source.clear(uffd, to + untouched, (progress.bytes - untouched) / PAGE_BYTES);
         }
@@ -102,20 +137,9 @@ impl Backend for Anon {
         progress
     }
 
-    unsafe fn map_again(&self, program: &Program, to: usize, limbo: usize, length: usize) -> Progress {
-        // SAFETY: as the caller promises.
-        unsafe { program.mover().give(to, limbo, length) }
-    }
-
-    fn most_mapped_again(&self) -> usize {
-        usize::MAX
-    }
-
-    fn take_batch(&self, staging: &mut Staging, _: &Userfaultfd, _: usize) -> Option<usize> {
-        staging.take_empty()
-    }
-
-    fn take_out(&mut self, work: &mut Work, victims: &[PageId], batch: usize) -> Taken {
+    /// Takes the first of the victims out of memory, and those behind it that are its neighbours.
+    /// They go to the end of a batch, unless the store has their contents.
+    pub(crate) fn take_out(&mut self, work: &mut Work, victims: &[PageId], batch: usize) -> Taken {
         let Some(from) = address_in_memory(work, victims[0]) else { return Taken::LEFT_ALONE };
         let has_slot = |work: &Work, page| work.pages.state(page).kept().is_some();
         let is_compared = has_slot(work, victims[0]);
@@ -163,35 +187,37 @@ impl Backend for Anon {
         Taken::Done { victims: moved, clean: 0 }
     }
 
-    fn keeps_slot(&mut self, page: PageId, contents: usize) -> bool {
+    /// Whether a page keeps the slot from which it was read, because it is known later whether the
+    /// page was written to. Its contents are at `contents`, in the pager's own memory.
+    pub(crate) fn keeps_slot(&mut self, page: PageId, contents: usize) -> bool {
         self.sums.take(page, contents)
     }
 
-    fn renamed(&mut self, old: PageId, new: PageId) {
+    /// A page that has kept its slot has another id from now on.
+    pub(crate) fn renamed(&mut self, old: PageId, new: PageId) {
         self.sums.renamed(old, new);
     }
 
-    /// The frames were the program's, and the kernel may still use them: see `staging`.
-    fn written(&self, staging: &Staging, batch: usize, pages: usize) {
-        drop_pages(staging.address(batch, 0), pages);
-    }
-
-    fn bits<'a>(&'a mut self, pagemap: &'a Pagemap) -> Option<ExactBits<'a>> {
+    /// The reference bits, if they can be read.
+    pub(crate) fn bits<'a>(&'a mut self, pagemap: &'a Pagemap) -> Option<ExactBits<'a>> {
         let source = self.bit_source.source(pagemap)?;
         Some(ExactBits::new(source, &mut self.queues))
     }
 
-    fn queues(&mut self) -> Option<&mut Queues> {
+    /// Where pages wait whose bits are to be cleared, if bits can be read.
+    pub(crate) fn queues(&mut self) -> Option<&mut Queues> {
         self.bit_source.can_be_read().then_some(&mut self.queues)
     }
 
-    fn is_touched(&mut self, pagemap: &Pagemap, address: usize) -> bool {
+    /// Whether a page has been referenced since its bit was cleared, as far as that can be read.
+    pub(crate) fn is_touched(&mut self, pagemap: &Pagemap, address: usize) -> bool {
         let source = self.bit_source.source(pagemap);
         source.is_some_and(|source| self.queues.is_touched(source, address))
     }
 
-    /// Neighbours are dealt with by one call.
-    fn clear_queued(&mut self, program: &Program, pages: &mut Pages, queue: Queue, count: usize) {
+    /// Clears the bits of the first pages in a queue, at most `count`. Neighbours are dealt with by
+    /// one call.
+    pub(crate) fn clear_queued(&mut self, program: &Program, pages: &mut Pages, queue: Queue, count: usize) {
         let mut shared = Vec::new();
         let Self { bit_source, queues, .. } = self;
         let looks = queues.has_shared_pages;
@@ -208,7 +234,9 @@ impl Backend for Anon {
         }
     }
 
-    fn begin_to_page(&mut self, control: &Control, program: &Program) -> Waiting {
+    /// This process has the memory for itself, and it is about to be paged. Returns which pages
+    /// wait for the policy. That depends on where reference bits come from.
+    pub(crate) fn begin_to_page(&mut self, control: &Control, program: &Program) -> Waiting {
         self.bit_source.choose(control, program);
         match self.bit_source.can_be_read() {
             true => Waiting::Unasked,
@@ -216,21 +244,21 @@ impl Backend for Anon {
         }
     }
 
-    fn hold_for_fork(&mut self, _: bool) {
+    /// The program forks, so pages may be shared from now on.
+    pub(crate) fn hold_for_fork(&mut self) {
         self.queues.has_shared_pages = true;
     }
 
-    fn begin_in_child(&mut self, control: &Control, program: &Program, _: usize, bits: Option<OwnedFd>) {
+    /// In a child, whose copies of descriptor numbers are worth nothing: begins anew, with what
+    /// [`Self::accessed_bits`] was in the parent.
+    pub(crate) fn begin_in_child(&mut self, control: &Control, program: &Program, bits: Option<OwnedFd>) {
         self.bit_source.begin_in_child(control, program, bits);
         self.queues.has_shared_pages = true;
     }
 
-    fn accessed_bits(&self) -> Option<BorrowedFd<'_>> {
+    /// The program that reads accessed bits, or the way to it, for a child.
+    pub(crate) fn accessed_bits(&self) -> Option<BorrowedFd<'_>> {
         self.bit_source.descriptor()
-    }
-
-    fn known(&self, resident: usize, missing: usize) -> Known {
-        Known { private: Some(resident), shared: 0, reserve: missing }
     }
 }
 

@@ -4,8 +4,8 @@
 //! The agent moves the victims to a batch of the staging area, which is written while the program
 //! runs. A page that cannot be moved becomes pinned and leaves the policy until it is tried again.
 
-use crate::backend::{Taken, Work};
-use crate::changes::{block_moves, open_gate, shut_gate, vanished};
+use crate::anon::{Taken, Work};
+use crate::changes::{block_moves, vanished};
 use crate::choose::{arrive, came_in, withdraw};
 use crate::control::add;
 use crate::exact_bits::Queue;
@@ -37,9 +37,7 @@ pub(crate) fn evict_batch(rooms: &mut Rooms) {
 /// Evicts condemned pages, up to a batch. Returns how many.
 pub(crate) fn evict(rooms: &mut Rooms) -> usize {
     let count = rooms.choice.condemned.len().min(rooms.disk.staging.batch_pages());
-    let batch = take_batch(rooms, |rooms| {
-        rooms.backend.take_batch(&mut rooms.disk.staging, &rooms.program.staging_uffd, count)
-    });
+    let batch = take_batch(rooms, |rooms| rooms.disk.staging.take_empty());
     rooms.disk.staging.batches[batch].phase = Phase::Writing;
     block_moves(rooms);
     let mut victims = rooms.choice.take_condemned(&rooms.memory, count);
@@ -77,14 +75,14 @@ pub(crate) fn evict(rooms: &mut Rooms) -> usize {
 /// that can be read. To the policy they come in anew, as they would have if they had been gone
 /// already.
 fn spare_touched(rooms: &mut Rooms, victims: &mut Vec<PageId>) {
-    let Some(queues) = rooms.backend.queues() else { return };
+    let Some(queues) = rooms.anon.queues() else { return };
     queues.look_again();
-    let (backend, pagemap, pages) = (&mut rooms.backend, &rooms.program.pagemap, &rooms.memory.pages);
+    let (anon, pagemap, pages) = (&mut rooms.anon, &rooms.program.pagemap, &rooms.memory.pages);
     let mut is_touched = |page: PageId| {
         pages.has(page, Flag::Condemned)
             && pages.is_resident(page)
             && !pages.has(page, Flag::Queued)
-            && backend.is_touched(pagemap, pages.address(page))
+            && anon.is_touched(pagemap, pages.address(page))
     };
     let touched: Vec<PageId> = victims.extract_if(.., |page| is_touched(*page)).collect();
     for page in touched {
@@ -103,7 +101,7 @@ fn take_out(rooms: &mut Rooms, victims: &[PageId], batch: usize) -> (usize, usiz
         store: &mut rooms.disk.store,
         program: &rooms.program,
     };
-    match rooms.backend.take_out(&mut work, victims, batch) {
+    match rooms.anon.take_out(&mut work, victims, batch) {
         Taken::Done { victims, clean } => return (victims, clean),
         Taken::Stuck => pin(rooms, victims[0]),
         Taken::Missing => vanished(rooms, victims[0]),
@@ -128,10 +126,10 @@ pub(crate) fn unpin(rooms: &mut Rooms, count: usize) {
     }
 }
 
-/// Unmaps pages whose reference bits are clear, to see whether they are in use. If the backend can
-/// read the bits, there are none to unmap.
+/// Unmaps pages whose reference bits are clear, to see whether they are in use. If the bits
+/// can be read, there are none to unmap.
 fn sample(rooms: &mut Rooms, count: usize) {
-    if rooms.backend.bits(&rooms.program.pagemap).is_some() {
+    if rooms.anon.bits(&rooms.program.pagemap).is_some() {
         return;
     }
     let mut run: Vec<PageId> = Vec::with_capacity(rooms.disk.staging.batch_pages());
@@ -189,12 +187,10 @@ pub(crate) fn unmap(rooms: &mut Rooms, run: &[PageId]) {
 /// Clears the bits of the first pages in a queue, at most `count`. What was seen of bits before is
 /// over.
 pub(crate) fn clear_queued(rooms: &mut Rooms, queue: Queue, count: usize) {
-    let Some(queues) = rooms.backend.queues() else { return };
+    let Some(queues) = rooms.anon.queues() else { return };
     queues.look_again();
     if count > 0 && queues.count(queue) > 0 {
-        shut_gate(rooms);
-        rooms.backend.clear_queued(&rooms.program, &mut rooms.memory.pages, queue, count);
-        open_gate(rooms);
+        rooms.anon.clear_queued(&rooms.program, &mut rooms.memory.pages, queue, count);
     }
 }
 
