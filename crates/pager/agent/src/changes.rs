@@ -277,7 +277,7 @@ fn change_id(rooms: &mut Rooms, old: PageId, address: usize) {
         _ => {}
     }
     if state.kept().is_some() {
-        rooms.anon.renamed(old, new);
+        rooms.anon.sums.renamed(old, new);
     }
     rooms.choice.remove(old);
     rooms.memory.pages.set(old, State::Absent);

@@ -36,7 +36,7 @@
 //! | `changes` | memory that disappears and moves; the argument for order and races |
 //! | `choose` | pages come in, get to the policy, and are condemned |
 //! | `rooms` | the agent's state: `memory`, `choice`, `disk`, `program` |
-//! | `anon` | how pages leave memory and come back |
+//! | `anon` | private memory: reference bits, and which pages need not be written |
 //! | `window` | the window of a recording; the file for its records |
 //! | `sums` | which pages still have the contents that the store has |
 //! | `tenant` | the lease of frames that the command lends |

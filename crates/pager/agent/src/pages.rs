@@ -50,7 +50,7 @@ pub enum State {
     Absent,
     /// Mapped where the program expects it.
     Resident {
-        /// A slot of the store that may still have the contents: `anon` knows whether they
+        /// A slot of the store that may still have the contents: `sums` tells whether they
         /// have been written to since.
         kept: Option<Slot>,
     },

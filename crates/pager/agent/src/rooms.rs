@@ -6,7 +6,7 @@
 //! | [`Choice`] | the policy, arrivals, the sampler, the condemned | pages that come, `evict` |
 //! | [`Disk`] | staging, the store, requests | `transfer` |
 //! | [`Program`] | the kernel's messages, doorbells, a fork under way | what the agent hears |
-//! | [`Anon`] | how pages leave memory and come back | itself |
+//! | [`Anon`] | reference bits; which pages need not be written | itself |
 //! | [`Account`] | memory that counts besides the program's pages | the clock |
 //!
 //! What happens to a page needs several rooms. It is in functions that get all of them, in modules
@@ -64,7 +64,7 @@ pub(crate) struct Rooms {
     pub(crate) disk: Disk,
     /// How the agent hears of the program.
     pub(crate) program: Program,
-    /// How pages leave memory and come back.
+    /// What is known of the use of its pages.
     pub(crate) anon: Anon,
     /// Memory that counts besides the program's pages.
     pub(crate) account: Account,

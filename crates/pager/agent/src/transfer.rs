@@ -417,7 +417,7 @@ fn end_reading(rooms: &mut Rooms, batch: usize, index: usize) -> Option<Slot> {
     let staging = &rooms.disk.staging;
     let entry = &staging.batches[batch];
     let (page, slot) = (entry.pages[index], entry.slots[index]);
-    let keeps = rooms.anon.keeps_slot(page, staging.address(batch, index));
+    let keeps = rooms.anon.sums.take(page, staging.address(batch, index));
     if !keeps {
         rooms.disk.store.free(slot);
     }
