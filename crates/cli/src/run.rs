@@ -102,13 +102,11 @@ pub(crate) struct Args {
     #[arg(long)]
     awake: bool,
     /// How pages are taken from the program. anon: by an agent inside the program, which needs the
-    /// GNU C library, linked dynamically. memfd: by an agent too, which makes the memory shared;
-    /// unchanged pages are not written again, but a program that forks while it is paged is ended,
-    /// and cannot use direct I/O and io_uring. swap: by the kernel, directed from outside; any
-    /// program and all that it starts, under one limit. auto: swap if no policy is named and root
-    /// runs the command, anon otherwise, and swap again for a program that can have no agent. Under
-    /// swap without a --policy, the kernel chooses the pages as long as clock-pro-strict is not
-    /// faster; trials during the run show that. --io sync, --read-delay, --reference-bits and
+    /// GNU C library, linked dynamically. swap: by the kernel, directed from outside; any program
+    /// and all that it starts, under one limit. auto: swap if no policy is named and root runs the
+    /// command, anon otherwise, and swap again for a program that can have no agent. Under swap
+    /// without a --policy, the kernel chooses the pages as long as clock-pro-strict is not faster;
+    /// trials during the run show that. --io sync, --read-delay, --reference-bits and
     /// --cgroup-limit mean anon
     #[arg(long, default_value = "auto", value_parser = backends())]
     backend: Backend,

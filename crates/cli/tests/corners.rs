@@ -148,24 +148,3 @@ fn more_locked_memory_than_there_is_room_for_is_told() {
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
     assert!(said.contains("the limit is too small") && said.contains("MiB"), "{said}");
 }
-
-#[test]
-fn with_a_memfd_what_cannot_be_run_is_refused_by_its_name() {
-    if !can_page() {
-        return;
-    }
-    let program = program("corners");
-    for (what, words) in [("faults", "userfaultfd"), ("outlive", "CLONE_VM"), ("daemon", "has forked")] {
-        let options = ["--backend", "memfd", "--memory", "24MiB", "--"];
-        let output = output(run(&options).arg(&program).args(["40", what]));
-        let said = text(&output.stderr);
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{what}: {said}");
-        assert!(said.contains(words) && said.contains("--backend anon"), "{what}: {said}");
-    }
-    for what in ["kill-thread", "leave", "lock", "lock-future", "threads", "memory", "cancelled"] {
-        let options = ["--backend", "memfd", "--memory", "24MiB", "--"];
-        let bare = outcome(&output(Command::new(&program).args(["40", what])));
-        let paged = output(run(&options).arg(&program).args(["40", what]));
-        assert_eq!(outcome(&paged), bare, "{what}: {}", text(&paged.stderr));
-    }
-}

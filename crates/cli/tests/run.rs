@@ -130,21 +130,17 @@ fn a_program_that_fits_needs_no_reference_bits() {
 
 #[test]
 fn bits_that_cannot_be_had_are_no_run() {
-    let refused = |backend: &str, bits: &str| {
-        let options = ["run", "--memory", "16MiB", "--backend", backend, "--reference-bits", bits];
+    let refused = |backend: &str| {
+        let options = ["run", "--memory", "16MiB", "--backend", backend, "--reference-bits", "rwp"];
         let output = command(SWEEPHAND).args(options).args(["--", "true"]).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         text(&output.stderr)
     };
-    for bits in ["hardware", "rwp"] {
-        let message = refused("memfd", bits);
-        assert!(message.contains("the memfd backend has bits of its own"), "{message}");
-    }
     if can_page() && !reference_bits().contains(&"rwp") {
-        let message = refused("anon", "rwp");
+        let message = refused("anon");
         assert!(message.contains("this kernel has no read-write protection"), "{message}");
     }
-    let message = refused("swap", "rwp");
+    let message = refused("swap");
     assert!(message.contains("nobody protects pages there"), "{message}");
 }
 
@@ -280,12 +276,12 @@ fn a_pager_that_gives_up_ends_the_program_for_sure() {
     if !can_page() {
         return;
     }
-    let limits = program("limits");
-    let first = ["unshare", "-p", "-f", "--mount-proc", limits.to_str().unwrap(), "32", "fork"];
+    let corners = program("corners");
+    let first = ["unshare", "-p", "-f", "--mount-proc", corners.to_str().unwrap(), "512", "lock"];
     let restricted = program("restricted");
     let filtered = [restricted.to_str().unwrap(), "48", "filter-threads"];
     let cases: [(&[&str], &[&str], &str); 2] =
-        [(&MEMFD, &first, "has forked"), (&["--memory", "24MiB"], &filtered, "")];
+        [(&["--memory", "16MiB"], &first, "the limit is too small"), (&["--memory", "24MiB"], &filtered, "")];
     for (options, command, words) in cases {
         let stats = workshop().join("given-up.json");
         // Of an earlier run.
@@ -368,25 +364,8 @@ fn what_the_kernel_holds_of_a_page_stays_that_pages() {
             expect_right_where_there_is(&options, "held", &[way, "6"]);
         }
     }
-}
-
-#[test]
-fn with_a_memfd_what_the_kernel_holds_of_a_page_stays_that_pages() {
-    for policy in KINDS_OF_POLICIES {
-        let options = ["--backend", "memfd", "--memory", "4MiB", "--policy", policy];
-        expect_right(&options, "held", &["vmsplice", "6"]);
-    }
-    let options: [&[&str]; 3] =
-        [&["--policy", "clock"], &["--policy", "clock-pro", "--prefetch", "off"], &["--io", "sync"]];
-    for options in options {
-        let options = [&["--backend", "memfd", "--memory", "4MiB"][..], options].concat();
-        for way in ["gift", "tee", "splice", "zerocopy"] {
-            expect_right(&options, "held", &[way, "6"]);
-        }
-        expect_right_where_there_is(&options, "held", &["kvm", "6"]);
-    }
-    // Held before they were shared, as parts of huge pages.
-    expect_right(&["--backend", "memfd", "--memory", "12MiB"], "held", &["huge", "24"]);
+    // Held as parts of huge pages.
+    expect_right(&["--memory", "12MiB"], "held", &["huge", "24"]);
 }
 
 /// A guard stays where it is, and what was guarded reads as zeros.
@@ -426,12 +405,10 @@ fn a_paged_program_leaves_no_false_core() {
         return skip(Need::Machine, format_args!("core dumps go elsewhere: {pattern}"));
     }
     let program = program("crash");
-    for (memory, backend, is_paged) in
-        [("8MiB", "anon", true), ("8MiB", "memfd", true), ("256MiB", "anon", false)]
-    {
+    for (memory, is_paged) in [("8MiB", true), ("256MiB", false)] {
         let folder = tempfile::tempdir_in(workshop()).unwrap();
         let script = format!(
-            "ulimit -c unlimited && exec {SWEEPHAND} run --swap {} --memory {memory} --backend {backend} -- {} 24",
+            "ulimit -c unlimited && exec {SWEEPHAND} run --swap {} --memory {memory} --backend anon -- {} 24",
             workshop().display(),
             program.display()
         );
@@ -487,96 +464,25 @@ fn counts_of(options: &[&str], name: &str, arguments: &[&str]) -> serde_json::Va
     serde_json::from_slice(&fs::read(&stats).unwrap()).unwrap()
 }
 
-const MEMFD: [&str; 4] = ["--backend", "memfd", "--memory", "16MiB"];
 const ANON: [&str; 6] = ["--backend", "anon", "--memory", "16MiB", "--policy", "clock"];
-
-#[test]
-fn with_a_memfd_contents_are_right() {
-    for policy in KINDS_OF_POLICIES {
-        expect_right(&[&MEMFD[..], &["--policy", policy]].concat(), "churn", &["24", "4", "1"]);
-    }
-    let options: [&[&str]; 3] = [
-        &["--backend", "memfd", "--memory", "16MiB", "--policy", "clock", "--io", "sync"],
-        &["--backend", "memfd", "--memory", "16MiB", "--policy", "car", "--prefetch", "off"],
-        &["--backend", "memfd", "--memory", "4MiB", "--policy", "clock-pro"],
-    ];
-    for options in options {
-        expect_right(options, "churn", &["24", "3", "2"]);
-    }
-    // Taken over when half of it is there already, as huge pages.
-    expect_right(&["--backend", "memfd", "--memory", "24MiB"], "churn", &["48", "2", "3", "huge"]);
-}
-
-#[test]
-fn with_a_memfd_threads_lose_no_write_and_memory_changes_as_private_memory_does() {
-    for policy in ["clock", "clock-pro"] {
-        expect_right(&[&MEMFD[..], &["--policy", policy]].concat(), "threads", &["32", "4", "10000"]);
-    }
-    for seed in ["1", "2", "3"] {
-        expect_right(&MEMFD, "changes", &["32", "300", seed]);
-    }
-    expect_right(&MEMFD, "limits", &["32", "advice"]);
-}
-
-#[test]
-fn with_a_memfd_children_that_share_nothing_go_on_and_direct_io_is_refused() {
-    for what in ["spawn", "early", "direct"] {
-        expect_right(&MEMFD, "limits", &["32", what]);
-    }
-    expect_right(&["--backend", "memfd", "--memory", "256MiB"], "forks", &["8", "3", "2"]);
-    if !can_page() {
-        return;
-    }
-    // What refuses direct I/O to a program outlives its execution of another, whose pager has its
-    // own ways.
-    let program = program("limits");
-    let script = format!("{0} 32 direct && exec {0} 32 spawn", program.display());
-    let output = output(run(&MEMFD).args(["--", "sh", "-c", &script]));
-    assert_eq!(text(&output.stdout), "right\nright", "{}", text(&output.stderr));
-}
-
-#[test]
-fn with_a_memfd_what_would_share_memory_ends_the_program_before_anything_is_wrong() {
-    if !can_page() {
-        return;
-    }
-    let program = program("limits");
-    for (what, words) in
-        [("fork", "has forked"), ("clone", "has forked"), ("remap", "has moved memory by a bare system call")]
-    {
-        let output = output(run(&MEMFD).arg("--").arg(&program).args(["32", what]));
-        let said = text(&output.stderr);
-        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{what}: {said}");
-        assert!(
-            said.contains(words) && said.contains("--backend anon") && said.lines().count() == 1,
-            "{said}"
-        );
-    }
-}
 
 #[test]
 fn clean_pages_are_not_written_again() {
     if !can_page() {
         return;
     }
-    for backend in [&MEMFD[..], &ANON] {
-        clean_pages_are_not_written_again_with(backend);
-    }
-}
-
-fn clean_pages_are_not_written_again_with(backend: &[&str]) {
     let pages = 32 * 256;
     // Beside the program's pages a few come and go that are written to all the while: of its stack,
     // of the C library. How often depends on how long the program has to wait; were clean pages
     // written, it would be thousands.
     let few = pages / 16;
     let count = |counts: &serde_json::Value, name: &str| counts[name].as_u64().unwrap();
-    let counts = counts_of(backend, "reader", &["32", "4", "0"]);
+    let counts = counts_of(&ANON, "reader", &["32", "4", "0"]);
     assert!(count(&counts, "evictions") > 3 * pages, "{counts}");
     assert!(count(&counts, "pages_written") < pages + few, "{counts}");
     assert!(count(&counts, "clean_evictions") > 2 * pages, "{counts}");
     // Of the pages written to in each round, each is written once a round at most.
-    let counts = counts_of(backend, "reader", &["32", "4", "8"]);
+    let counts = counts_of(&ANON, "reader", &["32", "4", "8"]);
     let most = pages + 4 * pages / 8 + few;
     assert!((pages..most).contains(&count(&counts, "pages_written")), "{counts}");
 }
@@ -602,7 +508,7 @@ fn clean_pages_are_right_whatever_the_program_does() {
 /// between them are batches of evictions (16 frames here are free when a page comes in, as many as
 /// none), and the pages of the C library.
 #[test]
-fn with_a_memfd_faults_are_those_of_the_simulation() {
+fn faults_are_those_of_the_simulation() {
     if !can_page() {
         return;
     }
@@ -614,7 +520,7 @@ fn with_a_memfd_faults_are_those_of_the_simulation() {
     let lines: Vec<String> = references.iter().map(usize::to_string).collect();
     fs::write(&trace, lines.join("\n")).unwrap();
     for policy in ["fifo", "clock", "car", "clock-pro"] {
-        let options = [&MEMFD[..], &["--policy", policy, "--prefetch", "off"]].concat();
+        let options = ["--backend", "anon", "--memory", "16MiB", "--policy", policy, "--prefetch", "off"];
         let counts = counts_of(
             &options,
             "hotscan",

@@ -14,16 +14,13 @@ pub enum Backend {
     Auto,
     /// An agent inside the program moves pages of its private memory.
     Anon,
-    /// An agent makes the program's memory shared, in a file in memory.
-    Memfd,
     /// The kernel swaps, and a thread of this process chooses the pages.
     Swap,
 }
 
 impl Backend {
     /// All backends, by name.
-    pub const ALL: [(&str, Self); 4] =
-        [("auto", Self::Auto), ("anon", Self::Anon), ("memfd", Self::Memfd), ("swap", Self::Swap)];
+    pub const ALL: [(&str, Self); 3] = [("auto", Self::Auto), ("anon", Self::Anon), ("swap", Self::Swap)];
 }
 
 impl FromStr for Backend {

@@ -25,7 +25,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::Ordering::Relaxed;
-use sweephand_pager_interface::control::{Backend, MAGIC, Order, RecordingOrder, Secret, Text};
+use sweephand_pager_interface::control::{MAGIC, Order, RecordingOrder, Secret, Text};
 use sweephand_pager_interface::recording as layout;
 
 /// What is put into an order whose limit means nothing: agents that record page nothing.
@@ -145,7 +145,6 @@ impl Recording {
             prefetch_pages: options.new_pages_a_fault(),
             use_ring: 0,
             read_delay_ns: 0,
-            backend: Backend::Anon as u32,
             accessed_bits: 0,
             may_track: 0,
             policy: text("policy", Some("fifo"))?,

@@ -4,7 +4,7 @@ use crate::accessed::{AccessedBits, Door};
 use crate::enclosure::Enclosure;
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
-use crate::options::{Backend, Options, ReferenceBits};
+use crate::options::{Options, ReferenceBits};
 use crate::program;
 use crate::statistics::{Glance, Statistics};
 use crate::{LEAST_BYTES, MOST_PREFETCH_PAGES, PAGE_BYTES, usage};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
-use sweephand_pager_interface::control::{self, Control, MAGIC, Order, RecordingOrder, Secret, Text};
+use sweephand_pager_interface::control::{Control, MAGIC, Order, RecordingOrder, Secret, Text};
 use sweephand_pager_interface::memory::kernel_share;
 use sweephand_uffd::{OpenError, TRACKED, Userfaultfd};
 
@@ -74,12 +74,8 @@ impl Run {
         let share_bytes = kernel_share(options.limit_bytes);
         let budget_bytes = options.limit_bytes + share_bytes;
         let enclosure = Enclosure::around(budget_bytes, options.cgroup_limit)?;
-        let agents_backend = match options.backend {
-            Backend::Memfd => control::Backend::Memfd,
-            Backend::Auto | Backend::Anon | Backend::Swap => control::Backend::Anon,
-        };
-        let door = open_door(agents_backend, options.reference_bits)?;
-        let may_track = may_track(agents_backend, options.reference_bits)?;
+        let door = open_door(options.reference_bits)?;
+        let may_track = may_track(options.reference_bits)?;
         let order = Order {
             magic: MAGIC,
             // There is no socket to call.
@@ -90,7 +86,6 @@ impl Run {
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
             read_delay_ns: u64::try_from(options.read_delay.as_nanos()).unwrap_or(u64::MAX),
-            backend: agents_backend as u32,
             accessed_bits: door.as_ref().map_or(0, Door::number),
             may_track: u32::from(may_track),
             policy: text("policy", Some(&policy))?,
@@ -137,10 +132,9 @@ impl Running for Run {
         let Control { order, counters, .. } = self.block.control;
         let mut statistics =
             Statistics::new(counters, &self.policy, order.limit_pages, self.started.elapsed());
-        statistics.backend = Some(if order.is_memfd() { "memfd" } else { "anon" }.to_string());
+        statistics.backend = Some("anon".to_string());
         let has_some = |counter: &AtomicU64| counter.load(Relaxed) > 0;
         statistics.reference_bits = Some(match self.door.as_ref().and_then(Door::refusal) {
-            _ if order.is_memfd() => "mapped".to_string(),
             _ if has_some(&counters.hardware_bits) => "hardware".to_string(),
             _ if has_some(&counters.tracked_bits) => "rwp".to_string(),
             _ if !has_some(&counters.software_bits) => "none".to_string(),
@@ -178,15 +172,11 @@ impl Running for Run {
 
 /// Where agents ask for the program that reads accessed bits; `None` if they are not to ask. If
 /// there is no run without those bits, it is loaded now.
-fn open_door(backend: control::Backend, reference_bits: ReferenceBits) -> Result<Option<Door>, RunError> {
-    let bits = match (backend, reference_bits) {
-        (control::Backend::Memfd, ReferenceBits::Hardware) => {
-            return Err(RunError::NoHardwareBits("the memfd backend has bits of its own".to_string()));
-        }
-        (control::Backend::Memfd, _)
-        | (control::Backend::Anon, ReferenceBits::Software | ReferenceBits::Rwp) => return Ok(None),
-        (control::Backend::Anon, ReferenceBits::Auto) => None,
-        (control::Backend::Anon, ReferenceBits::Hardware) => {
+fn open_door(reference_bits: ReferenceBits) -> Result<Option<Door>, RunError> {
+    let bits = match reference_bits {
+        ReferenceBits::Software | ReferenceBits::Rwp => return Ok(None),
+        ReferenceBits::Auto => None,
+        ReferenceBits::Hardware => {
             Some(AccessedBits::load().map_err(|error| RunError::NoHardwareBits(error.to_string()))?)
         }
     };
@@ -196,14 +186,11 @@ fn open_door(backend: control::Backend, reference_bits: ReferenceBits) -> Result
 
 /// Whether reference bits may come from the kernel's read-write protection. If there is no run
 /// without it, this finds out whether the kernel has it.
-fn may_track(backend: control::Backend, reference_bits: ReferenceBits) -> Result<bool, RunError> {
-    match (backend, reference_bits) {
-        (control::Backend::Memfd, ReferenceBits::Rwp) => {
-            Err(RunError::NoRwp("the memfd backend has bits of its own".to_string()))
-        }
-        (control::Backend::Memfd, _) | (_, ReferenceBits::Hardware | ReferenceBits::Software) => Ok(false),
-        (control::Backend::Anon, ReferenceBits::Auto) => Ok(true),
-        (control::Backend::Anon, ReferenceBits::Rwp) => match Userfaultfd::open(TRACKED) {
+fn may_track(reference_bits: ReferenceBits) -> Result<bool, RunError> {
+    match reference_bits {
+        ReferenceBits::Hardware | ReferenceBits::Software => Ok(false),
+        ReferenceBits::Auto => Ok(true),
+        ReferenceBits::Rwp => match Userfaultfd::open(TRACKED) {
             // The agent says what to do if it may have no userfaultfd at all.
             Ok(_) | Err(OpenError::NotPermitted) => Ok(true),
             Err(OpenError::NotSupported) => Err(RunError::NoRwp(

@@ -16,13 +16,12 @@ pub struct Statistics {
     /// The policy, as typed; `kernel` for the kernel's own in a cgroup; `native` for a program with
     /// all memory.
     pub policy: String,
-    /// How pages were taken from the program: `anon` or `memfd` by the pager, `swap` by the kernel
-    /// as the policy chose.
+    /// How pages were taken from the program: `anon` by the pager, `swap` by the kernel as the
+    /// policy chose.
     pub backend: Option<String>,
     /// Where reference bits come from: `hardware` (the processor's accessed bits), `rwp` (the
     /// kernel's read-write protection), `software` (pages are unmapped to see whether they are in
-    /// use), with the reason if hardware bits cannot be had, `mapped` (the memfd backend's), or
-    /// `none` (no process began to page).
+    /// use), with the reason if hardware bits cannot be had, or `none` (no process began to page).
     pub reference_bits: Option<String>,
     /// How the backing store was read and written: `io_uring`, or `system calls`.
     pub io: Option<String>,

@@ -36,13 +36,6 @@ pub const EVENT_UNMAP: u64 = raw::UFFD_FEATURE_EVENT_UNMAP as u64;
 pub const THREAD: u64 = raw::UFFD_FEATURE_THREAD_ID as u64;
 /// [`Userfaultfd::move_pages`] works (Linux 6.8).
 pub const MOVE: u64 = raw::UFFD_FEATURE_MOVE as u64;
-/// [`Userfaultfd::register_shared`] works, and the kernel itself lifts the protection of a page
-/// that is written to: no event, but [`scan`] tells (Linux 6.7).
-pub const SHARED: u64 = (raw::UFFD_FEATURE_MISSING_SHMEM
-    | raw::UFFD_FEATURE_PAGEFAULT_FLAG_WP
-    | raw::UFFD_FEATURE_WP_HUGETLBFS_SHMEM
-    | raw::UFFD_FEATURE_WP_ASYNC) as u64;
-
 /// [`Userfaultfd::register_tracked`] works, and the kernel itself lets a thread go on that touches
 /// a page protected by [`Userfaultfd::protect`]: no event, but [`scan`] tells (Linux 7.3, which
 /// calls it RWP, for read-write protection).
@@ -90,16 +83,6 @@ pub struct Progress {
     pub bytes: usize,
     /// What stopped it there; `None` if all is done or if a further call may go on.
     pub error: Option<Errno>,
-}
-
-/// How pages are put where they are missing.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Copied {
-    /// Write-protected, so that [`scan`] tells whether they have been written to since; needs
-    /// [`Userfaultfd::register_shared`].
-    pub protected: bool,
-    /// Who waits for them is left waiting.
-    pub asleep: bool,
 }
 
 /// What the kernel tells.
@@ -274,12 +257,6 @@ impl Userfaultfd {
         self.register_for(start, length, raw::UFFDIO_REGISTER_MODE_MISSING)
     }
 
-    /// The same for memory of a file in memory that is mapped shared; besides, pages can be put
-    /// there write-protected, and a touched page maps none of its neighbours. Needs [`SHARED`].
-    pub fn register_shared(&self, start: usize, length: usize) -> Result<(), Errno> {
-        self.register_for(start, length, raw::UFFDIO_REGISTER_MODE_MISSING | raw::UFFDIO_REGISTER_MODE_WP)
-    }
-
     /// The same for private memory, whose pages [`Userfaultfd::protect`] can protect besides. Needs
     /// [`TRACKED`].
     pub fn register_tracked(&self, start: usize, length: usize) -> Result<(), Errno> {
@@ -327,21 +304,26 @@ impl Userfaultfd {
     /// stay missing.
     pub unsafe fn copy(&self, to: usize, from: usize, length: usize) -> Progress {
         // SAFETY: as the caller promises.
-        unsafe { self.copy_as(to, from, length, Copied::default()) }
+        unsafe { self.copy_as(to, from, length, 0) }
     }
 
-    /// The same, in a special way.
+    /// The same, but who waits for the pages is left waiting.
     ///
     /// # Safety
     /// As for [`Userfaultfd::copy`].
-    pub unsafe fn copy_as(&self, to: usize, from: usize, length: usize, how: Copied) -> Progress {
-        let protected = if how.protected { raw::UFFDIO_COPY_MODE_WP } else { 0 };
-        let asleep = if how.asleep { raw::UFFDIO_COPY_MODE_DONTWAKE } else { 0 };
+    pub unsafe fn copy_asleep(&self, to: usize, from: usize, length: usize) -> Progress {
+        // SAFETY: as the caller promises.
+        unsafe { self.copy_as(to, from, length, raw::UFFDIO_COPY_MODE_DONTWAKE) }
+    }
+
+    /// # Safety
+    /// As for [`Userfaultfd::copy`].
+    unsafe fn copy_as(&self, to: usize, from: usize, length: usize, mode: u32) -> Progress {
         let mut copy = raw::uffdio_copy {
             dst: to as u64,
             src: from as u64,
             len: length as u64,
-            mode: u64::from(protected | asleep),
+            mode: u64::from(mode),
             copy: 0,
         };
         // SAFETY: the opcode takes this struct; the addresses are the caller's promise.
@@ -412,10 +394,6 @@ pub type Region = raw::page_region;
 pub const PRESENT: u64 = raw::PAGE_IS_PRESENT as u64;
 /// In the swap file, or on its way there or back.
 pub const SWAPPED: u64 = raw::PAGE_IS_SWAPPED as u64;
-/// Not write-protected: written to, or never put there protected. What was put there protected says
-/// so even when it is not mapped any more, until it is.
-pub const WRITTEN: u64 = raw::PAGE_IS_WRITTEN as u64;
-
 /// Not protected: touched since [`Userfaultfd::protect`], or never protected. Only memory of
 /// [`Userfaultfd::register_tracked`] is listed.
 pub const ACCESSED: u64 = 1 << 9;
@@ -439,7 +417,7 @@ pub fn scan_present(
     }
 }
 
-/// Finds the pages in `start..end` that are of any of some categories ([`PRESENT`], [`WRITTEN`]),
+/// Finds the pages in `start..end` that are of any of some categories ([`PRESENT`], [`ACCESSED`]),
 /// as [`scan_present`] does.
 pub fn scan(
     pagemap: impl AsFd,

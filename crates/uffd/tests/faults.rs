@@ -6,8 +6,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::thread;
 use sweephand_checks::{Need, skip};
 use sweephand_uffd::{
-    Copied, EVENT_REMOVE, Event, MOVE, Message, OpenError, PAGE_BYTES, PRESENT, Region, SHARED, Userfaultfd,
-    WRITTEN, scan, scan_present,
+    EVENT_REMOVE, Event, MOVE, Message, OpenError, PAGE_BYTES, Region, Userfaultfd, scan_present,
 };
 
 fn map(pages: usize) -> usize {
@@ -110,55 +109,4 @@ fn contents_dropped_are_told_before_they_are() {
     while uffd.is_changing() {
         thread::yield_now();
     }
-}
-
-/// The two bits of memory that is mapped shared: referenced is mapped, and dirty outlives the
-/// mapping.
-#[test]
-fn of_shared_pages_references_and_writes_can_be_told() {
-    use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
-    let Some(uffd) = open_or_say(SHARED) else { return };
-    let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
-    ftruncate(&file, 4 * PAGE_BYTES as u64).unwrap();
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping of a file of that size.
-    let area = unsafe {
-        rustix::mm::mmap(std::ptr::null_mut(), 4 * PAGE_BYTES, protection, MapFlags::SHARED, &file, 0)
-    };
-    let area = area.unwrap() as usize;
-    uffd.register_shared(area, 4 * PAGE_BYTES).unwrap();
-    let pagemap = open(c"/proc/self/pagemap", OFlags::RDONLY, Mode::empty()).unwrap();
-    let is = |category, page: usize| {
-        let at = area + page * PAGE_BYTES;
-        let mut found = [Region { start: 0, end: 0, categories: 0 }; 1];
-        scan(&pagemap, at, at + PAGE_BYTES, category, &mut found).unwrap().0 == 1
-    };
-    let zap = || {
-        // SAFETY: contents stay in the file.
-        unsafe { madvise(area as *mut _, 4 * PAGE_BYTES, Advice::LinuxDontNeed) }.unwrap()
-    };
-    let source = vec![7_u8; 4 * PAGE_BYTES];
-    let how = Copied { protected: true, asleep: false };
-    // SAFETY: the test's own memory.
-    let progress = unsafe { uffd.copy_as(area, source.as_ptr() as usize, 4 * PAGE_BYTES, how) };
-    assert_eq!((progress.bytes, progress.error), (4 * PAGE_BYTES, None));
-    assert!((0..4).all(|page| is(PRESENT, page) && !is(WRITTEN, page)));
-    zap();
-    assert!((0..4).all(|page| !is(PRESENT, page) && !is(WRITTEN, page)));
-    // SAFETY: the test's own memory.
-    unsafe {
-        assert_eq!(((area + PAGE_BYTES) as *const u8).read_volatile(), 7);
-        ((area + 2 * PAGE_BYTES) as *mut u8).write_volatile(1);
-    }
-    let bits: Vec<_> = (0..4).map(|page| (is(PRESENT, page), is(WRITTEN, page))).collect();
-    assert_eq!(bits, [(false, false), (true, false), (true, true), (false, false)]);
-    zap();
-    assert!((0..4).all(|page| !is(PRESENT, page) && is(WRITTEN, page) == (page == 2)));
-    // What is taken out of the file tells as well.
-    fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, 4 * PAGE_BYTES as u64)
-        .unwrap();
-    assert!((0..4).all(|page| is(WRITTEN, page) == (page == 2)));
-    uffd.unregister(area, 4 * PAGE_BYTES).unwrap();
-    // SAFETY: the test's own memory, which the kernel fills now.
-    assert_eq!(unsafe { (area as *const u8).read_volatile() }, 0);
 }

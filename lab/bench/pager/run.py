@@ -36,7 +36,6 @@ def main():
     parser.add_argument("--limit-mib", type=int, default=256)
     parser.add_argument("--workloads", default="loop,random,fits")
     parser.add_argument("--policies", default="fifo,clock,clock-pro-strict,lifo-plus")
-    parser.add_argument("--backend", default="anon", choices=["anon", "memfd"], help="of sweephand run")
     parser.add_argument("--threads", default="1", help="threads of the program, comma list; not for fits")
     parser.add_argument("--conditions", default="plain", help="plain; awake: with --awake; one: on one processor")
     parser.add_argument("--directory", default="/var/tmp", help="where to page to, by whichever means")
@@ -59,7 +58,7 @@ def main():
             if variant == "native":
                 return measure([*before, *program]), {}
             alone = {"kernel": ["--kernel"], "default": []}
-            how = alone.get(variant, ["--policy", variant, "--backend", args.backend])
+            how = alone.get(variant, ["--policy", variant, "--backend", "anon"])
             awake = ["--awake"] if condition == "awake" else []
             options = ["run", "--memory", f"{memory_mib}MiB", *how, *awake, "--swap", args.directory,
                        "--stats", stats, "--"]
@@ -80,10 +79,8 @@ def main():
                     else:
                         loops, counts = run(variant, condition, limit, workload, 2 * limit, 4, threads)
                         seconds = statistics.median(loops)
-                    # Rows of one file tell backends and conditions apart by the variant.
-                    is_anon = args.backend == "anon" or variant in ("native", "kernel", "default")
-                    name = " ".join([variant, *([] if is_anon else [args.backend]),
-                                     *([] if condition == "plain" else [condition])])
+                    # Rows of one file tell conditions apart by the variant.
+                    name = variant if condition == "plain" else f"{variant} {condition}"
                     rows.append({
                         "date": datetime.date.today().isoformat(), "machine": platform.node(),
                         "cpus": os.cpu_count(), "kernel": platform.release(),

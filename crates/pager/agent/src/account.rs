@@ -43,8 +43,6 @@ const PROCESS_PAGES: usize = 192;
 pub(crate) struct Known {
     /// Private pages that are managed. None: that is not known yet.
     pub(crate) private: Option<usize>,
-    /// Shared pages that are managed.
-    pub(crate) shared: usize,
     /// Pages of the pager's own that are not there now, and may be before the next look.
     pub(crate) reserve: usize,
 }
@@ -128,7 +126,7 @@ impl Account {
         self.moved = 0;
         self.looks += 1;
         if timely || self.looks.is_multiple_of(LOOKS_A_STATUS) {
-            self.look_at_status(known.shared);
+            self.look_at_status();
         }
         self.count_mappings();
         let anonymous = self.anonymous_pages()?;
@@ -192,12 +190,12 @@ impl Account {
         parse_statm(&text[..length])
     }
 
-    fn look_at_status(&mut self, managed: usize) {
+    fn look_at_status(&mut self) {
         let mut text = [0_u8; 4096];
         let Some(status) = &self.status else { return };
         let Ok(length) = pread(status, &mut text, 0) else { return };
         let number = |name: &str| field(&text[..length], name);
-        self.shared = (number("RssShmem:").unwrap_or_default() / 4).saturating_sub(managed);
+        self.shared = number("RssShmem:").unwrap_or_default() / 4;
         self.tables = number("VmPTE:").unwrap_or_default() / 4;
         self.threads = number("Threads:").unwrap_or(2);
     }

@@ -135,7 +135,7 @@ impl Agent {
     /// Does all the work that there is.
     fn serve(&mut self) {
         let rooms = &mut self.rooms;
-        if let Some(queues) = rooms.backend.queues() {
+        if let Some(queues) = rooms.anon.queues() {
             queues.look_again();
         }
         rooms.program.read_messages();

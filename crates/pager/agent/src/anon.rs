@@ -1,24 +1,19 @@
-//! The backend that leaves the program's memory as it is: private and anonymous. Pages are moved
-//! with their frames. `bit_source` says where reference bits come from.
+//! The program's private anonymous memory: what is known of the use of its pages.
+//!
+//! `bit_source` says where reference bits come from, and `sums` which pages need not be written.
+//! Nothing here knows the policy, or why a page goes.
 
-use crate::account::Known;
-use crate::backend::{Backend, Contents, Taken, Work};
 use crate::bit_source::BitSource;
 use crate::control::Control;
 use crate::division::Waiting;
 use crate::exact_bits::{ExactBits, Queue, Queues};
-use crate::failure::give_up;
-use crate::kernel::{self, Copied, PAGE_BYTES, Progress, Userfaultfd};
-use crate::own::Retry;
+use crate::kernel::{PAGE_BYTES, Progress, Userfaultfd};
 use crate::pagemap::Pagemap;
-use crate::pages::{Flag, Pages, State};
+use crate::pages::{Flag, Pages};
 use crate::program::Program;
-use crate::staging::{Staging, drop_pages, move_all_own};
 use crate::sums::Sums;
 use alloc::vec::Vec;
 use rustix::fd::{BorrowedFd, OwnedFd};
-use rustix::io::Errno;
-use sweephand_policy::PageId;
 
 /// Private anonymous memory.
 #[derive(Debug, Default)]
@@ -28,7 +23,7 @@ pub(crate) struct Anon {
     /// Pages whose bits are to be cleared.
     queues: Queues,
     /// Which pages need not be written.
-    sums: Sums,
+    pub(crate) sums: Sums,
 }
 
 impl Anon {
@@ -36,53 +31,18 @@ impl Anon {
     pub(crate) fn open(control: &Control, command: Option<&OwnedFd>) -> Self {
         Self { bit_source: BitSource::open(control, command), ..Self::default() }
     }
-}
 
-impl Anon {
-    /// Pages with slots have been moved to the scales. Those that have changed go on to the end of
-    /// a batch. Returns how many have not.
-    fn compare(&mut self, work: &mut Work, pages: &[PageId], batch: usize) -> usize {
-        let scales = work.staging.scales();
-        let is_clean = |(index, &page)| self.sums.is_clean(page, scales + index * PAGE_BYTES);
-        let clean: Vec<bool> = pages.iter().enumerate().map(is_clean).collect();
-        let (mut index, mut left_clean) = (0, 0);
-        for part in clean.chunk_by(|one, other| one == other) {
-            let from = scales + index * PAGE_BYTES;
-            let end = work.staging.batches[batch].pages.len();
-            match part[0] {
-                true => drop_pages(from, part.len()),
-                false => {
-                    let to = work.staging.address(batch, end);
-                    move_all_own(work.program.staging_mover(), to, from, part.len());
-                }
-            }
-            for &page in &pages[index..index + part.len()] {
-                match work.pages.state(page).kept() {
-                    Some(slot) if part[0] => {
-                        left_clean += 1;
-                        work.pages.set(page, State::Stored(slot));
-                        continue;
-                    }
-                    Some(slot) => work.store.free(slot),
-                    None => {}
-                }
-                let place = work.staging.push(batch, page);
-                work.pages.set(page, State::Writing(place));
-            }
-            index += part.len();
-        }
-        left_clean
-    }
-}
-
-impl Backend for Anon {
-    unsafe fn put_in(
+    /// Copies contents to where pages are missing. `awaited`: a thread waits for the first page, so
+    /// that its bit stays set.
+    ///
+    /// # Safety
+    /// As for [`Userfaultfd::copy`].
+    pub(crate) unsafe fn put_in(
         &self,
         uffd: &Userfaultfd,
         to: usize,
         from: usize,
         length: usize,
-        _: Contents,
         awaited: bool,
     ) -> Progress {
         let untouched = if awaited { PAGE_BYTES } else { 0 };
@@ -92,7 +52,7 @@ impl Backend for Anon {
         }
         // The kernel maps what it copies as if it had been used.
         // SAFETY: as the caller promises.
-        let progress = unsafe { uffd.copy_as(to, from, length, Copied { protected: false, asleep: true }) };
+        let progress = unsafe { uffd.copy_asleep(to, from, length) };
         if progress.bytes > untouched {
             self.bit_source.clear(uffd, to + untouched, (progress.bytes - untouched) / PAGE_BYTES);
         }
@@ -102,96 +62,26 @@ impl Backend for Anon {
         progress
     }
 
-    unsafe fn map_again(&self, program: &Program, to: usize, limbo: usize, length: usize) -> Progress {
-        // SAFETY: as the caller promises.
-        unsafe { program.mover().give(to, limbo, length) }
-    }
-
-    fn most_mapped_again(&self) -> usize {
-        usize::MAX
-    }
-
-    fn take_batch(&self, staging: &mut Staging, _: &Userfaultfd, _: usize) -> Option<usize> {
-        staging.take_empty()
-    }
-
-    fn take_out(&mut self, work: &mut Work, victims: &[PageId], batch: usize) -> Taken {
-        let Some(from) = address_in_memory(work, victims[0]) else { return Taken::LEFT_ALONE };
-        let has_slot = |work: &Work, page| work.pages.state(page).kept().is_some();
-        let is_compared = has_slot(work, victims[0]);
-        let mut run = 1;
-        while run < victims.len()
-            && has_slot(work, victims[run]) == is_compared
-            && address_in_memory(work, victims[run]) == Some(from + run * PAGE_BYTES)
-        {
-            run += 1;
-        }
-        let to = match is_compared {
-            true => work.staging.scales(),
-            false => work.staging.address(batch, work.staging.batches[batch].pages.len()),
-        };
-        let is_mapped = work.pages.is_resident(victims[0]);
-        let (mut unshared, mut retry) = (false, Retry::new());
-        // Ends: AGAIN lasts only while a fork copies the pager's own areas, and every other error
-        // is met once or for as long as `Retry` says.
-        let moved = loop {
-            // SAFETY: these are pages of the program, which gets them back when it touches them.
-            // They go to a place where pages are missing.
-            let progress = unsafe { work.program.staging_mover().take(to, from, run * PAGE_BYTES) };
-            match progress.error {
-                None => break progress.bytes / PAGE_BYTES,
-                Some(Errno::AGAIN) => kernel::sched_yield(),
-                // The frame is shared with a child or a parent. A copy of its own can be moved.
-                Some(Errno::BUSY) if !unshared && is_mapped => {
-                    unshared = true;
-                    let _ = kernel::unshare(from);
-                }
-                Some(Errno::BUSY | Errno::INVAL) => return Taken::Stuck,
-                Some(Errno::NOMEM) if retry.wait() => {}
-                Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
-                Some(_) if is_mapped => return Taken::Missing,
-                Some(error) => give_up(format_args!("a page in limbo cannot be evicted: {error}")),
-            }
-        };
-        if is_compared {
-            return Taken::Done { victims: moved, clean: self.compare(work, &victims[..moved], batch) };
-        }
-        for &page in &victims[..moved] {
-            let place = work.staging.push(batch, page);
-            work.pages.set(page, State::Writing(place));
-        }
-        Taken::Done { victims: moved, clean: 0 }
-    }
-
-    fn keeps_slot(&mut self, page: PageId, contents: usize) -> bool {
-        self.sums.take(page, contents)
-    }
-
-    fn renamed(&mut self, old: PageId, new: PageId) {
-        self.sums.renamed(old, new);
-    }
-
-    /// The frames were the program's, and the kernel may still use them: see `staging`.
-    fn written(&self, staging: &Staging, batch: usize, pages: usize) {
-        drop_pages(staging.address(batch, 0), pages);
-    }
-
-    fn bits<'a>(&'a mut self, pagemap: &'a Pagemap) -> Option<ExactBits<'a>> {
+    /// The reference bits, if they can be read.
+    pub(crate) fn bits<'a>(&'a mut self, pagemap: &'a Pagemap) -> Option<ExactBits<'a>> {
         let source = self.bit_source.source(pagemap)?;
         Some(ExactBits::new(source, &mut self.queues))
     }
 
-    fn queues(&mut self) -> Option<&mut Queues> {
+    /// Where pages wait whose bits are to be cleared, if bits can be read.
+    pub(crate) fn queues(&mut self) -> Option<&mut Queues> {
         self.bit_source.can_be_read().then_some(&mut self.queues)
     }
 
-    fn is_touched(&mut self, pagemap: &Pagemap, address: usize) -> bool {
+    /// Whether a page has been referenced since its bit was cleared, as far as that can be read.
+    pub(crate) fn is_touched(&mut self, pagemap: &Pagemap, address: usize) -> bool {
         let source = self.bit_source.source(pagemap);
         source.is_some_and(|source| self.queues.is_touched(source, address))
     }
 
-    /// Neighbours are dealt with by one call.
-    fn clear_queued(&mut self, program: &Program, pages: &mut Pages, queue: Queue, count: usize) {
+    /// Clears the bits of the first pages in a queue, at most `count`. Neighbours are dealt with by
+    /// one call.
+    pub(crate) fn clear_queued(&mut self, program: &Program, pages: &mut Pages, queue: Queue, count: usize) {
         let mut shared = Vec::new();
         let Self { bit_source, queues, .. } = self;
         let looks = queues.has_shared_pages;
@@ -208,7 +98,9 @@ impl Backend for Anon {
         }
     }
 
-    fn begin_to_page(&mut self, control: &Control, program: &Program) -> Waiting {
+    /// This process has the memory for itself, and it is about to be paged. Returns which pages
+    /// wait for the policy. That depends on where reference bits come from.
+    pub(crate) fn begin_to_page(&mut self, control: &Control, program: &Program) -> Waiting {
         self.bit_source.choose(control, program);
         match self.bit_source.can_be_read() {
             true => Waiting::Unasked,
@@ -216,31 +108,20 @@ impl Backend for Anon {
         }
     }
 
-    fn hold_for_fork(&mut self, _: bool) {
+    /// The program forks, so pages may be shared from now on.
+    pub(crate) fn hold_for_fork(&mut self) {
         self.queues.has_shared_pages = true;
     }
 
-    fn begin_in_child(&mut self, control: &Control, program: &Program, _: usize, bits: Option<OwnedFd>) {
+    /// In a child, whose copies of descriptor numbers are worth nothing: begins anew, with what
+    /// [`Self::accessed_bits`] was in the parent.
+    pub(crate) fn begin_in_child(&mut self, control: &Control, program: &Program, bits: Option<OwnedFd>) {
         self.bit_source.begin_in_child(control, program, bits);
         self.queues.has_shared_pages = true;
     }
 
-    fn accessed_bits(&self) -> Option<BorrowedFd<'_>> {
+    /// The program that reads accessed bits, or the way to it, for a child.
+    pub(crate) fn accessed_bits(&self) -> Option<BorrowedFd<'_>> {
         self.bit_source.descriptor()
-    }
-
-    fn known(&self, resident: usize, missing: usize) -> Known {
-        Known { private: Some(resident), shared: 0, reserve: missing }
-    }
-}
-
-/// The address where a condemned page is, mapped or in limbo. (Its id may belong to another page by
-/// now.)
-fn address_in_memory(work: &mut Work, page: PageId) -> Option<usize> {
-    match work.pages.state(page) {
-        _ if !work.pages.has(page, Flag::Condemned) => None,
-        State::Resident { .. } => Some(work.pages.address(page)),
-        State::Limbo { .. } => Some(work.staging.limbo(page, &work.program.staging_uffd)),
-        _ => None,
     }
 }

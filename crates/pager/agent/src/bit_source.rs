@@ -61,7 +61,7 @@ impl BitSource {
     /// Finds out what can be had, once it is known whether there is a program, and counts it.
     fn settle(&mut self, control: &Control, program: &Program) {
         let is_read = self.accessed_bits.program().is_some();
-        self.is_tracked = !is_read && program.tracks && program.pagemap.file_if_open().is_some();
+        self.is_tracked = !is_read && program.tracks && program.pagemap.file().is_some();
         let counters = &control.counters;
         let counter = match (is_read, self.is_tracked) {
             (true, _) => &counters.hardware_bits,
@@ -80,9 +80,7 @@ impl BitSource {
     pub(crate) fn source<'a>(&'a self, pagemap: &'a Pagemap) -> Option<Source<'a>> {
         match self.accessed_bits.program() {
             Some(program) => Some(Source::Accessed(program)),
-            None => {
-                pagemap.file_if_open().filter(|_| self.is_tracked).map(|file| Source::Tracked(file.as_fd()))
-            }
+            None => pagemap.file().filter(|_| self.is_tracked).map(|file| Source::Tracked(file.as_fd())),
         }
     }
 

@@ -186,7 +186,7 @@ pub struct Bits<'a> {
     pub pages: &'a mut Pages,
     /// The sampler.
     pub sampler: &'a mut Sampler,
-    /// The bits themselves, where the backend can read them; the sampler has nothing to do then.
+    /// The bits themselves, if they can be read; the sampler has nothing to do then.
     pub exact: Option<ExactBits<'a>>,
     /// Whether a victim is being chosen: only then is it worth while to have looked.
     pub choosing: bool,

@@ -4,14 +4,12 @@ use crate::ceded::{bring_back, cede, resume};
 use crate::changes::catch_up;
 use crate::control::add;
 use crate::credentials;
-use crate::failure::give_up;
 use crate::guards::guard;
 use crate::kernel::PAGE_BYTES;
 use crate::last::program_threads;
 use crate::locks;
 use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
 use crate::manage::{grown, keep_resident, release_resident};
-use crate::memfd::remap::{drop_private, remap};
 use crate::outlive;
 use crate::own;
 use crate::rest::{before_fork, park};
@@ -53,19 +51,14 @@ pub(crate) fn answer_all(rooms: &mut Rooms) {
 
 /// Answers one call.
 fn answer(rooms: &mut Rooms, call: Call, arguments: [usize; ARGUMENTS]) -> isize {
-    let [first, second, third, ..] = arguments;
+    let [first, second, third] = arguments;
     match call {
-        Call::Grown => grown(rooms, first, first + second, third as u32),
-        Call::Stack => {
-            rooms.memory.exempt.insert(first);
-            rooms.backend.has_stack(first + PAGE_BYTES - second, first + PAGE_BYTES);
-        }
+        Call::Grown => grown(rooms, first, first + second, third != 0),
+        Call::Stack => _ = rooms.memory.exempt.insert(first),
         Call::NotInherited => rooms.memory.not_inherited.add(first, first + second),
         Call::Inherited => rooms.memory.not_inherited.remove(first, first + second),
         call @ (Call::Object | Call::Resized) => object(rooms, call, first, first + second),
         Call::BeforeFork => before_fork(rooms, first, second),
-        Call::Drop => return drop_private(rooms, first, second, third as u32),
-        Call::Remap => return remap(rooms, arguments),
         Call::Credentials => credentials::follow(),
         Call::Reserve => return reserve(first) as isize,
         Call::KeepResident => keep_resident(rooms, first, first + second),
@@ -74,7 +67,7 @@ fn answer(rooms: &mut Rooms, call: Call, arguments: [usize; ARGUMENTS]) -> isize
         Call::Mappings => return locks::list(first),
         Call::Guard => return guard(rooms, first, second, third as u32),
         Call::Cede => cede(rooms, first, first + second),
-        Call::Outlive => outlive(rooms),
+        Call::Outlive => outlive::ask(),
         Call::Sharer => rooms.program.sharers.add(first as i32),
         Call::BringBack => bring_back(rooms, first, first + second),
         Call::Resume => resume(rooms, first, first + second),
@@ -84,17 +77,6 @@ fn answer(rooms: &mut Rooms, call: Call, arguments: [usize; ARGUMENTS]) -> isize
         Call::AfterFork => {}
     }
     0
-}
-
-/// The program is about to have a process that shares its memory.
-fn outlive(rooms: &mut Rooms) {
-    if rooms.backend.takes_over() {
-        give_up(format_args!(
-            "makes a process that shares its memory (CLONE_VM), which a memfd is no match for; run it with --backend \
-             anon"
-        ));
-    }
-    outlive::ask();
 }
 
 /// The program has an object at `start`, a new one or one with another end.
@@ -115,7 +97,7 @@ fn object(rooms: &mut Rooms, call: Call, start: usize, end: usize) {
     // Pages that are here already were mapped in place of others. They belong to this object now.
     for page in rooms.memory.known(start, end) {
         let object = rooms.memory.objects.at(start);
-        let exact = rooms.backend.bits(&rooms.program.pagemap);
+        let exact = rooms.anon.bits(&rooms.program.pagemap);
         rooms.choice.assign(&mut rooms.memory, page, object, exact);
     }
     rooms.choice.end_objects(&ended);
@@ -139,8 +121,8 @@ mod tests {
     #[test]
     fn what_children_do_not_inherit_is_remembered() {
         let (mut rooms, _) = rooms();
-        answer(&mut rooms, Call::NotInherited, [at(0), 4 * PAGE_BYTES, 0, 0, 0]);
-        answer(&mut rooms, Call::Inherited, [at(1), PAGE_BYTES, 0, 0, 0]);
+        answer(&mut rooms, Call::NotInherited, [at(0), 4 * PAGE_BYTES, 0]);
+        answer(&mut rooms, Call::Inherited, [at(1), PAGE_BYTES, 0]);
         let left: alloc::vec::Vec<_> = rooms.memory.not_inherited.iter().collect();
         assert_eq!(left, [(at(0), at(1)), (at(2), at(4))]);
     }
@@ -148,8 +130,8 @@ mod tests {
     #[test]
     fn objects_are_counted_and_end() {
         let (mut rooms, _) = rooms();
-        answer(&mut rooms, Call::Object, [at(0), 16 * PAGE_BYTES, 0, 0, 0]);
-        answer(&mut rooms, Call::Resized, [at(0), 32 * PAGE_BYTES, 0, 0, 0]);
+        answer(&mut rooms, Call::Object, [at(0), 16 * PAGE_BYTES, 0]);
+        answer(&mut rooms, Call::Resized, [at(0), 32 * PAGE_BYTES, 0]);
         assert_eq!(rooms.memory.objects.at(at(20)), 1);
         assert_eq!(rooms.control.counters.objects.load(core::sync::atomic::Ordering::Relaxed), 1);
         crate::changes::unmapped(&mut rooms, at(0), at(64));
@@ -159,7 +141,7 @@ mod tests {
     #[test]
     fn the_page_of_a_threads_descriptor_is_exempt() {
         let (mut rooms, _) = rooms();
-        answer(&mut rooms, Call::Stack, [at(9), 10 * PAGE_BYTES, 0, 0, 0]);
+        answer(&mut rooms, Call::Stack, [at(9), 0, 0]);
         assert!(rooms.memory.exempt.contains(&at(9)));
         crate::changes::unmapped(&mut rooms, at(0), at(10));
         assert!(rooms.memory.exempt.is_empty());

@@ -22,7 +22,6 @@
 
 use crate::changes::{catch_up, forget};
 use crate::choose::{arrive, withdraw};
-use crate::failure::give_up;
 use crate::faults;
 use crate::mailbox::{Call, MAILBOX};
 use crate::manage;
@@ -45,11 +44,6 @@ pub(crate) fn cede(rooms: &mut Rooms, start: usize, end: usize) {
     rooms.memory.ceded.add(start, end);
     if !rooms.memory.managed {
         return;
-    }
-    if rooms.backend.takes_over() {
-        give_up(format_args!(
-            "handles its own page faults (userfaultfd), which a memfd is no match for; run it with --backend anon"
-        ));
     }
     catch_up(rooms);
     for (start, end) in rooms.memory.managed_parts(start, end) {
@@ -106,7 +100,7 @@ pub(crate) fn bring_back(rooms: &mut Rooms, start: usize, end: usize) {
 pub(crate) fn resume(rooms: &mut Rooms, start: usize, end: usize) {
     rooms.memory.ceded.remove(start, end);
     if rooms.memory.managed {
-        manage::grown(rooms, start, end, 0);
+        manage::grown(rooms, start, end, false);
     }
 }
 

@@ -98,12 +98,6 @@
 //! child's own memory. A fork that is not announced has no agent: its child waits at its first
 //! missing page, and the program is ended.
 //!
-//! ## The gate
-//!
-//! The memfd backend also unmaps pages by address and maps memory over the program's, which no
-//! `EAGAIN` stops. So its changes pass through a gate (`gate`). With the gate shut no thread is
-//! changing the address space, and what has been read is all there is.
-//!
 //! ## The agent's own memory
 //!
 //! The argument needs the agent's state to be safe from the program: the program may map what it
@@ -111,7 +105,6 @@
 //! gives none by itself (`own`).
 
 use crate::choose::arrive;
-use crate::gate::GATE;
 use crate::kernel::{self, Event, Message, PAGE_BYTES, Userfaultfd};
 use crate::mailbox::MAILBOX;
 use crate::pages::{Flag, State};
@@ -131,8 +124,6 @@ const MOVE_CHECKS_AWAKE: usize = 100;
 const MOVE_PAUSE_NS: i64 = 1_000_000;
 /// How far to look for empty memory before and behind a page that was dropped.
 const EMPTY_PAGES: usize = 256;
-/// How often the agent lets a thread finish a change before it opens the gate for a moment.
-const SETTLES_A_TURN: usize = 1 << 16;
 
 /// Applies the changes among the messages, ahead of the faults. Afterwards the agent knows the
 /// current address space.
@@ -185,8 +176,8 @@ fn tell_recorder(rooms: &mut Rooms, message: &Message) {
 
 /// Ranges of managed memory of which no page is anywhere, around what was last dropped.
 pub(crate) fn empty_ranges(rooms: &Rooms) -> Vec<(usize, usize)> {
-    // A recording has each drop. With a memfd, the agent makes them.
-    if !rooms.memory.managed || rooms.window.is_some() || rooms.backend.takes_over() {
+    // A recording has each drop.
+    if !rooms.memory.managed || rooms.window.is_some() {
         return Vec::new();
     }
     let is_empty = |&address: &usize| {
@@ -226,7 +217,6 @@ pub(crate) fn forget(rooms: &mut Rooms, page: PageId) {
 
 /// The program drops the contents of a range. The range stays mapped, and guards stay as well.
 pub(crate) fn drop_contents(rooms: &mut Rooms, start: usize, end: usize) {
-    rooms.backend.dropped(start, end - start);
     for page in rooms.memory.known(start, end) {
         forget(rooms, page);
     }
@@ -248,12 +238,10 @@ pub(crate) fn unmapped(rooms: &mut Rooms, start: usize, end: usize) {
     }
     let ended = memory.objects.remove(start, end);
     rooms.choice.end_objects(&ended);
-    rooms.backend.unmapped(start, end);
 }
 
 /// The program has moved a range. To the policy, its pages are new at the new place.
 fn remapped(rooms: &mut Rooms, from: usize, to: usize, length: usize) {
-    rooms.backend.allow_move();
     let moved = rooms.memory.managed_parts(from, from + length);
     drop_contents(rooms, to, to + length);
     rooms.memory.forget_guards(to, to + length);
@@ -271,7 +259,7 @@ fn remapped(rooms: &mut Rooms, from: usize, to: usize, length: usize) {
 }
 
 /// A page is at another address from now on, where it has another id. To the policy, it is new.
-pub(crate) fn change_id(rooms: &mut Rooms, old: PageId, address: usize) {
+fn change_id(rooms: &mut Rooms, old: PageId, address: usize) {
     let new = rooms.memory.pages.meet(address);
     let state = rooms.memory.pages.state(old);
     let referenced = rooms.memory.pages.has(old, Flag::Referenced);
@@ -289,7 +277,7 @@ pub(crate) fn change_id(rooms: &mut Rooms, old: PageId, address: usize) {
         _ => {}
     }
     if state.kept().is_some() {
-        rooms.backend.renamed(old, new);
+        rooms.anon.sums.renamed(old, new);
     }
     rooms.choice.remove(old);
     rooms.memory.pages.set(old, State::Absent);
@@ -313,7 +301,7 @@ fn forked(rooms: &mut Rooms, descriptor: i32) {
         return;
     }
     // The thread that forks waits until this message is read.
-    rooms.backend.hold_for_fork(true);
+    rooms.anon.hold_for_fork();
     rooms.program.orphans.push(child);
 }
 
@@ -347,43 +335,6 @@ pub(crate) fn block_moves(rooms: &mut Rooms) {
     MAILBOX.try_block_moves();
 }
 
-/// Keeps the program's threads off changes to the address space until [`open_gate`], and learns of
-/// those that have been made. Does nothing if no gate is in use. Ends because a thread inside
-/// waits for nothing but this.
-pub(crate) fn shut_gate(rooms: &mut Rooms) {
-    if !GATE.is_in_use() {
-        return;
-    }
-    rooms.program.gate_depth += 1;
-    if rooms.program.gate_depth > 1 {
-        return;
-    }
-    GATE.shut();
-    let mut settles = 0_usize;
-    while GATE.is_passed() {
-        rooms.program.settle();
-        settles += 1;
-        // A signal handler on a thread that is within may want to pass.
-        if settles.is_multiple_of(SETTLES_A_TURN) {
-            GATE.open();
-            kernel::sched_yield();
-            GATE.shut();
-        }
-    }
-    catch_up(rooms);
-}
-
-/// The program's threads may change the address space again.
-pub(crate) fn open_gate(rooms: &mut Rooms) {
-    if !GATE.is_in_use() {
-        return;
-    }
-    rooms.program.gate_depth -= 1;
-    if rooms.program.gate_depth == 0 {
-        GATE.open();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -415,8 +366,9 @@ mod tests {
         let change = message(Event::Remove { start: at(0), end: at(80) }, 0);
         rooms.program.messages.push_back(change);
         apply_read(&mut rooms);
+        world.borrow_mut().drop_contents(at(0), at(80));
         assert_eq!(rooms.memory.pages.resident(), 0);
-        assert!(rooms.disk.store.current_is_empty() && world.borrow().mapped.is_empty());
+        assert!(rooms.disk.store.current_is_empty());
         for number in [0, 79] {
             assert_eq!(page(&rooms, number), State::Absent);
             faults::answer(&mut rooms, at(number));
@@ -446,7 +398,7 @@ mod tests {
         apply(&mut rooms, message(Event::Remap { from, to, length }, 0));
         assert!(matches!(page(&rooms, 103), State::Reading(_)));
         reap(&mut rooms);
-        assert_eq!(page(&rooms, 103), State::RESIDENT);
+        assert!(matches!(page(&rooms, 103), State::Resident { kept: Some(_) }));
         assert_eq!(world.borrow().mapped.get(&at(103)), Some(&3));
         // One that was in the store is there under its new id.
         assert!(matches!(page(&rooms, 102), State::Stored(_)));

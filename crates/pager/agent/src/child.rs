@@ -51,8 +51,7 @@ pub(crate) fn take_over(rooms: &mut Rooms, socket: OwnedFd) {
     }
     forget(replace(&mut program.supervisor, (handover.has_supervisor != 0).then(&mut next)));
     let accessed_bits = (handover.has_accessed_bits != 0).then(next);
-    let batch_pages = rooms.disk.staging.batch_pages();
-    rooms.backend.begin_in_child(rooms.control, program, batch_pages, accessed_bits);
+    rooms.anon.begin_in_child(rooms.control, program, accessed_bits);
     // The parent goes on writing to its file. The child makes its own, empty one.
     let number = store.current();
     drop(store.replace_descriptor(number, open_store(rooms.control)));

@@ -3,7 +3,7 @@
 //! ```text
 //!   a page comes in --> arrivals --> the policy --> condemned --> evicted
 //!                       (watched)       ^  |        (spared if touched)
-//!                                       +--+ reference bits: the sampler, or the backend
+//!                                       +--+ reference bits: the sampler, or `anon`
 //! ```
 
 use crate::bits::{Arrivals, Bits, Sampler};

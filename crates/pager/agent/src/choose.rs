@@ -48,7 +48,7 @@ fn get_there(rooms: &mut Rooms, page: PageId) {
     }
     let address = rooms.memory.pages.address(page);
     let is_used = rooms.memory.pages.mark(page, Flag::Referenced, false)
-        || rooms.memory.pages.is_resident(page) && rooms.backend.is_touched(&rooms.program.pagemap, address);
+        || rooms.memory.pages.is_resident(page) && rooms.anon.is_touched(&rooms.program.pagemap, address);
     rooms.disk.around.was_used(address / PAGE_BYTES, is_used);
     if is_used {
         // Its use stands for the fault that it would have been.
@@ -62,7 +62,7 @@ fn get_there(rooms: &mut Rooms, page: PageId) {
 
 /// Notes that a page is now in memory at a place where none was. `awaited`: a thread waits for it.
 pub(crate) fn came_in(rooms: &mut Rooms, page: PageId, awaited: bool) {
-    if let Some(queues) = rooms.backend.queues() {
+    if let Some(queues) = rooms.anon.queues() {
         queues.look_again_at(rooms.memory.pages.address(page));
     }
     if awaited {
@@ -80,7 +80,7 @@ pub(crate) fn came_in(rooms: &mut Rooms, page: PageId, awaited: bool) {
 
 /// The access that has brought a page in is not to count as a use, if bits can be read.
 fn forget_access(rooms: &mut Rooms, page: PageId) {
-    if let Some(queues) = rooms.backend.queues() {
+    if let Some(queues) = rooms.anon.queues() {
         queues.add(&mut rooms.memory.pages, page, Queue::Awaited);
     }
 }
@@ -119,16 +119,16 @@ pub(crate) fn insert(rooms: &mut Rooms, page: PageId) {
     rooms.choice.fault(&rooms.memory, page);
     let most = rooms.policy_pages();
     while rooms.memory.pages.owned() > most && condemn(rooms) {}
-    let exact = rooms.backend.bits(&rooms.program.pagemap);
+    let exact = rooms.anon.bits(&rooms.program.pagemap);
     rooms.choice.insert(&mut rooms.memory, page, exact);
 }
 
 /// Lets the policy choose a page to evict. Returns false if it has none.
 pub(crate) fn condemn(rooms: &mut Rooms) -> bool {
-    let exact = rooms.backend.bits(&rooms.program.pagemap);
+    let exact = rooms.anon.bits(&rooms.program.pagemap);
     let Some(page) = rooms.choice.condemn(&mut rooms.memory, exact) else { return false };
     // Until the page goes it is watched for a touch.
-    if let Some(queues) = rooms.backend.queues() {
+    if let Some(queues) = rooms.anon.queues() {
         queues.watch(&mut rooms.memory.pages, page);
     }
     true

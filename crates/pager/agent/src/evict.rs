@@ -4,16 +4,17 @@
 //! The agent moves the victims to a batch of the staging area, which is written while the program
 //! runs. A page that cannot be moved becomes pinned and leaves the policy until it is tried again.
 
-use crate::backend::{Taken, Work};
-use crate::changes::{block_moves, open_gate, shut_gate, vanished};
+use crate::changes::{block_moves, vanished};
 use crate::choose::{arrive, came_in, withdraw};
 use crate::control::add;
 use crate::exact_bits::Queue;
+use crate::failure::give_up;
 use crate::kernel::{self, PAGE_BYTES};
 use crate::mailbox::MAILBOX;
+use crate::own::Retry;
 use crate::pages::{Flag, State};
 use crate::rooms::Rooms;
-use crate::staging::Phase;
+use crate::staging::{Phase, drop_pages, move_all_own};
 use crate::transfer::{start_write, take_batch};
 
 use alloc::vec::Vec;
@@ -37,9 +38,7 @@ pub(crate) fn evict_batch(rooms: &mut Rooms) {
 /// Evicts condemned pages, up to a batch. Returns how many.
 pub(crate) fn evict(rooms: &mut Rooms) -> usize {
     let count = rooms.choice.condemned.len().min(rooms.disk.staging.batch_pages());
-    let batch = take_batch(rooms, |rooms| {
-        rooms.backend.take_batch(&mut rooms.disk.staging, &rooms.program.staging_uffd, count)
-    });
+    let batch = take_batch(rooms, |rooms| rooms.disk.staging.take_empty());
     rooms.disk.staging.batches[batch].phase = Phase::Writing;
     block_moves(rooms);
     let mut victims = rooms.choice.take_condemned(&rooms.memory, count);
@@ -77,14 +76,14 @@ pub(crate) fn evict(rooms: &mut Rooms) -> usize {
 /// that can be read. To the policy they come in anew, as they would have if they had been gone
 /// already.
 fn spare_touched(rooms: &mut Rooms, victims: &mut Vec<PageId>) {
-    let Some(queues) = rooms.backend.queues() else { return };
+    let Some(queues) = rooms.anon.queues() else { return };
     queues.look_again();
-    let (backend, pagemap, pages) = (&mut rooms.backend, &rooms.program.pagemap, &rooms.memory.pages);
+    let (anon, pagemap, pages) = (&mut rooms.anon, &rooms.program.pagemap, &rooms.memory.pages);
     let mut is_touched = |page: PageId| {
         pages.has(page, Flag::Condemned)
             && pages.is_resident(page)
             && !pages.has(page, Flag::Queued)
-            && backend.is_touched(pagemap, pages.address(page))
+            && anon.is_touched(pagemap, pages.address(page))
     };
     let touched: Vec<PageId> = victims.extract_if(.., |page| is_touched(*page)).collect();
     for page in touched {
@@ -94,21 +93,110 @@ fn spare_touched(rooms: &mut Rooms, victims: &mut Vec<PageId>) {
     }
 }
 
-/// Takes the first victim and its neighbours out of memory. Returns how many victims are dealt
-/// with, at least one, and how many of them need no write.
+/// Takes the first victim and its neighbours out of memory. They go to the end of a batch, unless
+/// the store has their contents. Returns how many victims are dealt with, at least one, and how
+/// many of them need no write.
 fn take_out(rooms: &mut Rooms, victims: &[PageId], batch: usize) -> (usize, usize) {
-    let mut work = Work {
-        pages: &mut rooms.memory.pages,
-        staging: &mut rooms.disk.staging,
-        store: &mut rooms.disk.store,
-        program: &rooms.program,
-    };
-    match rooms.backend.take_out(&mut work, victims, batch) {
-        Taken::Done { victims, clean } => return (victims, clean),
-        Taken::Stuck => pin(rooms, victims[0]),
-        Taken::Missing => vanished(rooms, victims[0]),
+    let first = victims[0];
+    let Some(from) = address_in_memory(rooms, first) else { return (1, 0) };
+    let has_slot = |rooms: &Rooms, page| rooms.memory.pages.state(page).kept().is_some();
+    let is_compared = has_slot(rooms, first);
+    let mut run = 1;
+    while run < victims.len()
+        && has_slot(rooms, victims[run]) == is_compared
+        && address_in_memory(rooms, victims[run]) == Some(from + run * PAGE_BYTES)
+    {
+        run += 1;
     }
-    (1, 0)
+    let staging = &rooms.disk.staging;
+    let to = match is_compared {
+        true => staging.scales(),
+        false => staging.address(batch, staging.batches[batch].pages.len()),
+    };
+    let is_mapped = rooms.memory.pages.is_resident(first);
+    let (mut unshared, mut retry) = (false, Retry::new());
+    // Ends: AGAIN lasts only while a fork copies the pager's own areas, and every other error is
+    // met once or for as long as `Retry` says.
+    let moved = loop {
+        // SAFETY: these are pages of the program, which gets them back when it touches them. They
+        // go to a place where pages are missing.
+        let progress = unsafe { rooms.program.staging_mover().take(to, from, run * PAGE_BYTES) };
+        match progress.error {
+            None => break progress.bytes / PAGE_BYTES,
+            Some(Errno::AGAIN) => kernel::sched_yield(),
+            // The frame is shared with a child or a parent. A copy of its own can be moved.
+            Some(Errno::BUSY) if !unshared && is_mapped => {
+                unshared = true;
+                let _ = kernel::unshare(from);
+            }
+            Some(Errno::BUSY | Errno::INVAL) => {
+                pin(rooms, first);
+                return (1, 0);
+            }
+            Some(Errno::NOMEM) if retry.wait() => {}
+            Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
+            Some(_) if is_mapped => {
+                vanished(rooms, first);
+                return (1, 0);
+            }
+            Some(error) => give_up(format_args!("a page in limbo cannot be evicted: {error}")),
+        }
+    };
+    if is_compared {
+        return (moved, compare(rooms, &victims[..moved], batch));
+    }
+    for &page in &victims[..moved] {
+        let place = rooms.disk.staging.push(batch, page);
+        rooms.memory.pages.set(page, State::Writing(place));
+    }
+    (moved, 0)
+}
+
+/// The address where a condemned page is, mapped or in limbo. (Its id may belong to another page by
+/// now.)
+fn address_in_memory(rooms: &mut Rooms, page: PageId) -> Option<usize> {
+    match rooms.memory.pages.state(page) {
+        _ if !rooms.memory.pages.has(page, Flag::Condemned) => None,
+        State::Resident { .. } => Some(rooms.memory.pages.address(page)),
+        State::Limbo { .. } => Some(rooms.limbo(page)),
+        _ => None,
+    }
+}
+
+/// Pages with slots have been moved to the scales. Those that have changed go on to the end of a
+/// batch. Returns how many have not.
+fn compare(rooms: &mut Rooms, victims: &[PageId], batch: usize) -> usize {
+    let Rooms { memory, disk, anon, program, .. } = rooms;
+    let scales = disk.staging.scales();
+    let is_clean = |(index, &page)| anon.sums.is_clean(page, scales + index * PAGE_BYTES);
+    let clean: Vec<bool> = victims.iter().enumerate().map(is_clean).collect();
+    let (mut index, mut left_clean) = (0, 0);
+    for part in clean.chunk_by(|one, other| one == other) {
+        let from = scales + index * PAGE_BYTES;
+        let end = disk.staging.batches[batch].pages.len();
+        match part[0] {
+            true => drop_pages(from, part.len()),
+            false => {
+                let to = disk.staging.address(batch, end);
+                move_all_own(program.staging_mover(), to, from, part.len());
+            }
+        }
+        for &page in &victims[index..index + part.len()] {
+            match memory.pages.state(page).kept() {
+                Some(slot) if part[0] => {
+                    left_clean += 1;
+                    memory.pages.set(page, State::Stored(slot));
+                    continue;
+                }
+                Some(slot) => disk.store.free(slot),
+                None => {}
+            }
+            let place = disk.staging.push(batch, page);
+            memory.pages.set(page, State::Writing(place));
+        }
+        index += part.len();
+    }
+    left_clean
 }
 
 /// Leaves a page that cannot be moved where it is. It is tried again later.
@@ -128,10 +216,10 @@ pub(crate) fn unpin(rooms: &mut Rooms, count: usize) {
     }
 }
 
-/// Unmaps pages whose reference bits are clear, to see whether they are in use. If the backend can
-/// read the bits, there are none to unmap.
+/// Unmaps pages whose reference bits are clear, to see whether they are in use. If the bits
+/// can be read, there are none to unmap.
 fn sample(rooms: &mut Rooms, count: usize) {
-    if rooms.backend.bits(&rooms.program.pagemap).is_some() {
+    if rooms.anon.bits(&rooms.program.pagemap).is_some() {
         return;
     }
     let mut run: Vec<PageId> = Vec::with_capacity(rooms.disk.staging.batch_pages());
@@ -189,12 +277,10 @@ pub(crate) fn unmap(rooms: &mut Rooms, run: &[PageId]) {
 /// Clears the bits of the first pages in a queue, at most `count`. What was seen of bits before is
 /// over.
 pub(crate) fn clear_queued(rooms: &mut Rooms, queue: Queue, count: usize) {
-    let Some(queues) = rooms.backend.queues() else { return };
+    let Some(queues) = rooms.anon.queues() else { return };
     queues.look_again();
     if count > 0 && queues.count(queue) > 0 {
-        shut_gate(rooms);
-        rooms.backend.clear_queued(&rooms.program, &mut rooms.memory.pages, queue, count);
-        open_gate(rooms);
+        rooms.anon.clear_queued(&rooms.program, &mut rooms.memory.pages, queue, count);
     }
 }
 

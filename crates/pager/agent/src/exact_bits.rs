@@ -1,10 +1,9 @@
 //! Reference bits that can be read.
 //!
-//! | backend | a page was referenced if | cleared by |
+//! | | a page was referenced if | cleared by |
 //! |---|---|---|
-//! | `anon`, with the processor's accessed bits | its accessed bit is set | `MADV_COLD` |
-//! | `anon`, with the kernel's read-write protection | it is not protected | protecting it |
-//! | `memfd` | it is mapped | unmapping it |
+//! | the processor's accessed bits | its accessed bit is set | `MADV_COLD` |
+//! | the kernel's read-write protection | it is not protected | protecting it |
 //!
 //! To read a bit and to clear it are two steps. In between, the page waits in a queue, and its bit
 //! reads as clear. A queue is emptied before the agent waits for anything.
@@ -15,7 +14,7 @@
 //! the page's bit was last cleared, and at most as old as the work between two faults.
 
 use crate::accessed::GROUP_PAGES;
-use crate::kernel::{self, ACCESSED, PAGE_BYTES, PRESENT, scan};
+use crate::kernel::{self, ACCESSED, PAGE_BYTES, scan};
 use crate::pagemap::NOTHING;
 use crate::pages::{Flag, Pages};
 use alloc::vec::Vec;
@@ -31,34 +30,27 @@ const REMEMBERED: usize = 128;
 /// Where bits are read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source<'a> {
-    /// In the pagemap: a page that is mapped was referenced.
-    Mapped(BorrowedFd<'a>),
     /// By the program that reads accessed bits.
     Accessed(BorrowedFd<'a>),
     /// In the pagemap: a page that is mapped and not protected was referenced.
     Tracked(BorrowedFd<'a>),
+    /// For tests, in the pagemap: a page that is mapped was referenced.
+    #[cfg(test)]
+    Mapped(BorrowedFd<'a>),
 }
 
 impl Source<'_> {
-    /// Looks at the page at `address` and neighbours, all of one group: [`GROUP_PAGES`] pages,
-    /// aligned to as many. `in_order`: those behind it will be asked about next.
-    fn look(self, address: usize, in_order: bool, period: u64) -> Seen {
+    /// Looks at the page at `address` and its neighbours of one group: [`GROUP_PAGES`] pages,
+    /// aligned to as many.
+    fn look(self, address: usize, period: u64) -> Seen {
         let from = address & !(GROUP_BYTES - 1);
-        match self {
-            Self::Accessed(program) => {
-                let referenced = kernel::accessed(program, address).ok();
-                Seen { from, count: GROUP_PAGES, referenced, period }
-            }
-            Self::Tracked(pagemap) => {
-                let referenced = bits_of(pagemap, from, GROUP_PAGES, ACCESSED);
-                Seen { from, count: GROUP_PAGES, referenced, period }
-            }
-            Self::Mapped(pagemap) => {
-                let behind = (from + GROUP_BYTES - address) / PAGE_BYTES;
-                let count = if in_order { behind } else { 1 };
-                Seen { from: address, count, referenced: bits_of(pagemap, address, count, PRESENT), period }
-            }
-        }
+        let referenced = match self {
+            Self::Accessed(program) => kernel::accessed(program, address).ok(),
+            Self::Tracked(pagemap) => bits_of(pagemap, from, ACCESSED),
+            #[cfg(test)]
+            Self::Mapped(pagemap) => bits_of(pagemap, from, kernel::PRESENT),
+        };
+        Seen { from, referenced, period }
     }
 
     /// Those of `count` neighbours that have been referenced since their bits were last cleared, by
@@ -71,21 +63,19 @@ impl Source<'_> {
     }
 }
 
-/// Which of at most 64 pages are of a category, a bit each. `None` if the kernel does not tell.
-fn bits_of(pagemap: BorrowedFd<'_>, from: usize, count: usize, category: u64) -> Option<u64> {
+/// Which pages of a group are of a category, a bit each. `None` if the kernel does not tell.
+fn bits_of(pagemap: BorrowedFd<'_>, from: usize, category: u64) -> Option<u64> {
     let mut found = [NOTHING; GROUP_PAGES];
-    let end = from + count * PAGE_BYTES;
-    let (regions, _) = scan(pagemap, from, end, category, &mut found).ok()?;
+    let (regions, _) = scan(pagemap, from, from + GROUP_BYTES, category, &mut found).ok()?;
     let index = |address: u64| (address as usize - from) / PAGE_BYTES;
     let pages = found[..regions].iter().flat_map(|region| index(region.start)..index(region.end));
     Some(pages.fold(0, |bits, page| bits | 1 << page))
 }
 
-/// What was seen of some neighbours.
+/// What was seen of a group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     from: usize,
-    count: usize,
     /// A bit for each page that was referenced, the first page's lowest. `None` if the kernel does
     /// not tell.
     referenced: Option<u64>,
@@ -95,7 +85,7 @@ struct Seen {
 
 impl Seen {
     fn has(&self, address: usize) -> bool {
-        (self.from..self.from + self.count * PAGE_BYTES).contains(&address)
+        (self.from..self.from + GROUP_BYTES).contains(&address)
     }
 
     /// Whether a page was referenced. `None` if it was not looked at, or the kernel does not tell.
@@ -112,14 +102,11 @@ struct Glance<const LOOKS: usize> {
     seen: [Seen; LOOKS],
     /// Rises whenever the present is over. So nothing needs to be written to forget all looks.
     period: u64,
-    /// The page behind the one asked about last. Hands mostly go in the order of addresses, as
-    /// pages came in.
-    next: usize,
 }
 
 impl<const LOOKS: usize> Default for Glance<LOOKS> {
     fn default() -> Self {
-        Self { seen: [Seen::default(); LOOKS], period: 0, next: 0 }
+        Self { seen: [Seen::default(); LOOKS], period: 1 }
     }
 }
 
@@ -141,7 +128,6 @@ impl<const LOOKS: usize> Glance<LOOKS> {
 
     fn forget_all(&mut self) {
         self.period += 1;
-        self.next = 0;
     }
 
     /// Whether a page has been referenced since its bit was last cleared. `None` if the kernel does
@@ -149,9 +135,8 @@ impl<const LOOKS: usize> Glance<LOOKS> {
     fn is_referenced(&mut self, source: Source<'_>, address: usize) -> Option<bool> {
         let seen = &mut self.seen[Self::place(address)];
         if seen.period != self.period || !seen.has(address) {
-            *seen = source.look(address, address == self.next, self.period);
+            *seen = source.look(address, self.period);
         }
-        self.next = address + PAGE_BYTES;
         seen.of(address)
     }
 }
@@ -311,7 +296,7 @@ mod tests {
         let (mut pages, mut queues, pagemap) = (Pages::new(), Queues::default(), Pagemap::open());
         let ids: Vec<PageId> = (0..PAGES).map(|page| pages.meet(start + page * PAGE_BYTES)).collect();
         ids.iter().for_each(|&page| pages.set(page, State::RESIDENT));
-        let mut bits = ExactBits::new(Source::Mapped(pagemap.file().as_fd()), &mut queues);
+        let mut bits = ExactBits::new(Source::Mapped(pagemap.file().unwrap().as_fd()), &mut queues);
         let referenced: Vec<bool> = ids.iter().map(|&page| bits.test_and_clear(&mut pages, page)).collect();
         assert_eq!(referenced, [false, true, false, false]);
         assert!(!bits.test_and_clear(&mut pages, ids[1]), "it is about to be unmapped");
@@ -323,14 +308,12 @@ mod tests {
     fn looks_at_several_places_are_remembered_until_time_has_passed() {
         let start = own::map(4 * GROUP_BYTES).unwrap().next_multiple_of(GROUP_BYTES);
         let pagemap = Pagemap::open();
-        let source = Source::Mapped(pagemap.file().as_fd());
+        let source = Source::Mapped(pagemap.file().unwrap().as_fd());
         let mut queues = Queues::default();
         let [here, there] = [start, start + 2 * GROUP_BYTES];
         let near = |hand: usize, pages: usize| hand + pages * PAGE_BYTES;
-        // The second question in order looks at all pages behind it.
         for hand in [here, there] {
             assert!(!queues.is_touched(source, hand));
-            assert!(!queues.is_touched(source, near(hand, 1)));
         }
         for hand in [here, there] {
             // SAFETY: this is a mapping of the test.

@@ -28,7 +28,6 @@
 use crate::agent_thread;
 use crate::child;
 use crate::failure::give_up;
-use crate::gate::GATE;
 use crate::hooks::{Wrapped, redirect_calls};
 use crate::kernel;
 use crate::locks;
@@ -215,7 +214,6 @@ fn in_parent(sockets: Option<[OwnedFd; 2]>) {
 }
 
 fn in_child(sockets: Option<[OwnedFd; 2]>) {
-    GATE.forget_others();
     rlimits::in_child();
     locks::in_child();
     outlive::in_child();

@@ -12,7 +12,7 @@
 //! removes a guard and the agent fills nothing there in between, the page's old contents come back.
 //!
 //! The kernel lists guards from Linux 6.15 on. Linux 6.13 and 6.14 have guards and do not list
-//! them: there the agent refuses the call, as older kernels do. The memfd backend refuses it too.
+//! them: there the agent refuses the call, as older kernels do.
 
 use crate::changes::{catch_up, drop_contents};
 use crate::kernel::PAGE_BYTES;
@@ -109,10 +109,7 @@ fn note_guards(rooms: &mut Rooms, start: usize, end: usize, guarded: &Regions) {
 pub(crate) fn before_next_guard(rooms: &mut Rooms, address: usize, count: usize) -> usize {
     let (start, end) = (address + PAGE_BYTES, address + count * PAGE_BYTES);
     let mut found = [NOTHING];
-    if count < 2
-        || !rooms.backend.has_guards()
-        || !matches!(rooms.program.pagemap.guards(start, end, &mut found), Ok((1.., _)))
-    {
+    if count < 2 || !matches!(rooms.program.pagemap.guards(start, end, &mut found), Ok((1.., _))) {
         return count;
     }
     look_for_guards(rooms, start, end);
@@ -139,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_guard_drops_what_was_there_and_leaves_nothing_behind() {
-        let (mut rooms, world) = rooms();
+        let (mut rooms, _) = rooms();
         (0..4).for_each(|number| faults::answer(&mut rooms, at(number)));
         let mut guarded = Regions::new();
         guarded.add(at(1), at(3));
@@ -149,7 +146,6 @@ mod tests {
             [0, 1, 2, 3].map(|number| state(&rooms, number) == State::Guarded),
             [false, true, true, false]
         );
-        assert!(!world.borrow().mapped.contains_key(&at(1)));
         // Guards that are there no more leave absent pages.
         note_guards(&mut rooms, at(0), at(4), &Regions::new());
         assert_eq!([1, 2].map(|number| state(&rooms, number)), [State::Absent; 2]);

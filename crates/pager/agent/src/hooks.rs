@@ -12,12 +12,11 @@
 use crate::control::add;
 use crate::environment;
 use crate::failure;
-use crate::gate::GATE;
 use crate::guards::is_about_guards;
 use crate::hidden;
 use crate::kernel::PAGE_BYTES;
 use crate::locks;
-use crate::mailbox::{Call, MAILBOX, NEW};
+use crate::mailbox::{Call, MAILBOX};
 use crate::objects::LEAST_BYTES;
 use crate::rlimits;
 use crate::roots::open_proc;
@@ -57,8 +56,7 @@ pub(crate) fn map_objects() {
 pub(crate) fn install() -> Result<(), &'static CStr> {
     // Only GNU's library has this variable.
     BREAK.store(symbol(c"__curbrk").map_or(ptr::null_mut(), <*mut c_void>::cast), Ordering::Relaxed);
-    let hooks: [(&CStr, *const c_void); 14] = [
-        (c"munmap", hook_munmap as *const c_void),
+    let hooks: [(&CStr, *const c_void); 13] = [
         (c"mmap", hook_mmap as *const c_void),
         (c"mmap64", hook_mmap as *const c_void),
         (c"mremap", hook_mremap as *const c_void),
@@ -74,9 +72,6 @@ pub(crate) fn install() -> Result<(), &'static CStr> {
         (c"fexecve", hook_fexecve as *const c_void),
     ];
     for (name, hook) in hooks {
-        if name == c"munmap" && !GATE.is_in_use() {
-            continue;
-        }
         match symbol(name) {
             Some(function) => overwrite(function as usize, &jump(hook as usize)).map_err(|_| name)?,
             // Older libraries have no `process_madvise`. Some have no `mmap64`.
@@ -206,7 +201,7 @@ fn whole_pages(bytes: usize) -> usize {
 unsafe fn change(number: u32, arguments: [usize; 6]) -> isize {
     MAILBOX.may_have_divided();
     // SAFETY: as the caller promises.
-    GATE.pass(|| unsafe { call(number, arguments) })
+    unsafe { call(number, arguments) }
 }
 
 pub(crate) extern "C" fn hook_mmap(
@@ -227,7 +222,7 @@ pub(crate) extern "C" fn hook_mmap(
     // SAFETY: this is the program's own call.
     let make = || unsafe { change(raw::__NR_mmap, arguments) };
     // A mapping that replaces another is there before its unmap is reported, as with a move.
-    let result = match bits & raw::MAP_FIXED != 0 && !GATE.is_in_use() {
+    let result = match bits & raw::MAP_FIXED != 0 {
         true => MAILBOX.move_mapping(make),
         false => make(),
     };
@@ -235,16 +230,11 @@ pub(crate) extern "C" fn hook_mmap(
         let length = whole_pages(length);
         if bits & raw::MAP_STACK != 0 {
             // The thread's descriptor is in the last page.
-            MAILBOX.call(Call::Stack, result as usize + length - PAGE_BYTES, length);
+            MAILBOX.call(Call::Stack, result as usize + length - PAGE_BYTES, 0);
         }
-        // With a memfd, the kernel keeps stacks, locked memory and code. They are counted.
-        let native = GATE.is_in_use()
-            && (bits & (raw::MAP_STACK | raw::MAP_GROWSDOWN | raw::MAP_LOCKED) != 0
-                || locks::is_future()
-                || protection as u32 & raw::PROT_EXEC != 0);
-        if protection as u32 & raw::PROT_WRITE != 0 && !native {
+        if protection as u32 & raw::PROT_WRITE != 0 {
             MAILBOX.object(Call::Object, result as usize, length);
-            MAILBOX.grown(result as usize, length, protection as u32 | NEW);
+            MAILBOX.grown(result as usize, length, true);
         }
     }
     if result > 0 && locks::lock_new(result as usize, whole_pages(length), protection as u32).is_err() {
@@ -255,14 +245,6 @@ pub(crate) extern "C" fn hook_mmap(
     c_result(result)
 }
 
-/// Used only with a memfd. The kernel reports an unmap by itself, but the agent must know the
-/// moment at which it happens.
-extern "C" fn hook_munmap(address: usize, length: usize) -> isize {
-    // SAFETY: this is the program's own call.
-    let result = unsafe { change(raw::__NR_munmap, [address, length, 0, 0, 0, 0]) };
-    c_result(result)
-}
-
 pub(crate) extern "C" fn hook_mremap(
     old: usize,
     old_length: usize,
@@ -270,34 +252,26 @@ pub(crate) extern "C" fn hook_mremap(
     flags: c_int,
     new: usize,
 ) -> isize {
-    // With a memfd the agent has to make the call.
-    let made = match GATE.is_in_use() {
-        true => MAILBOX.ask(Call::Remap, [old, old_length, length, flags as usize, new]),
-        false => None,
-    };
     let bits = flags as u32;
-    let make = || {
-        let may_move = bits & raw::MREMAP_MAYMOVE != 0 && old_length > 0;
-        let simply = MAILBOX.move_mapping(|| {
-            // SAFETY: this is the program's own call. (The fifth argument counts only with
-            // MREMAP_FIXED or MREMAP_DONTUNMAP.)
-            let make = || unsafe { remap(old, old_length, length, bits, new) };
-            (!(may_move && MAILBOX.is_managed())).then(make)
-        });
-        // SAFETY: this is the program's own call.
-        simply.unwrap_or_else(|| unsafe {
-            match bits & raw::MREMAP_FIXED {
-                0 => remap_to_free_place(old, old_length, length, bits),
-                _ => remap_to(new, old, old_length, length, bits),
-            }
-        })
-    };
-    let result = made.unwrap_or_else(make);
+    let may_move = bits & raw::MREMAP_MAYMOVE != 0 && old_length > 0;
+    let simply = MAILBOX.move_mapping(|| {
+        // SAFETY: this is the program's own call. (The fifth argument counts only with MREMAP_FIXED
+        // or MREMAP_DONTUNMAP.)
+        let make = || unsafe { remap(old, old_length, length, bits, new) };
+        (!(may_move && MAILBOX.is_managed())).then(make)
+    });
+    // SAFETY: this is the program's own call.
+    let result = simply.unwrap_or_else(|| unsafe {
+        match bits & raw::MREMAP_FIXED {
+            0 => remap_to_free_place(old, old_length, length, bits),
+            _ => remap_to(new, old, old_length, length, bits),
+        }
+    });
     if result > 0 {
         let [old_length, length] = [old_length, length].map(|bytes| bytes.next_multiple_of(PAGE_BYTES));
         if length > old_length {
             MAILBOX.object(Call::Resized, result as usize, length);
-            MAILBOX.grown(result as usize + old_length, length - old_length, 0);
+            MAILBOX.grown(result as usize + old_length, length - old_length, false);
         }
     }
     c_result(result)
@@ -359,9 +333,8 @@ unsafe fn remap_to_free_place(old: usize, old_length: usize, length: usize, flag
 pub(crate) extern "C" fn hook_mprotect(address: usize, length: usize, protection: c_int) -> isize {
     // SAFETY: this is the program's own call.
     let result = unsafe { change(raw::__NR_mprotect, [address, length, protection as usize, 0, 0, 0]) };
-    let native = GATE.is_in_use() && protection as u32 & raw::PROT_EXEC != 0;
-    if result == 0 && protection as u32 & raw::PROT_WRITE != 0 && !native {
-        MAILBOX.grown(address, length.next_multiple_of(PAGE_BYTES), protection as u32);
+    if result == 0 && protection as u32 & raw::PROT_WRITE != 0 {
+        MAILBOX.grown(address, length.next_multiple_of(PAGE_BYTES), false);
     }
     c_result(result)
 }
@@ -369,26 +342,12 @@ pub(crate) extern "C" fn hook_mprotect(address: usize, length: usize, protection
 pub(crate) extern "C" fn hook_madvise(address: usize, length: usize, advice: c_int) -> isize {
     let advice = advice as u32;
     let taken_over = match advice {
-        advice if is_about_guards(advice) && !GATE.is_in_use() => {
-            MAILBOX.ask(Call::Guard, [address, length, advice as usize, 0, 0])
-        }
-        raw::MADV_DONTNEED if !GATE.is_in_use() => drop_nothing(address, length),
-        raw::MADV_FREE if !GATE.is_in_use() => {
+        advice if is_about_guards(advice) => MAILBOX.ask(Call::Guard, [address, length, advice as usize]),
+        raw::MADV_DONTNEED => drop_nothing(address, length),
+        raw::MADV_FREE => {
             // SAFETY: this is the program's own call.
             Some(drop_nothing(address, length).unwrap_or_else(|| unsafe { free(address, length) }))
         }
-        _ if !GATE.is_in_use() => None,
-        // The memory is a shared mapping in place of a private one, so the agent has to drop it.
-        raw::MADV_DONTNEED | raw::MADV_DONTNEED_LOCKED | raw::MADV_FREE | raw::MADV_REMOVE => {
-            MAILBOX.ask(Call::Drop, [address, length, advice as usize, 0, 0])
-        }
-        // The pager manages small pages, so this advice has no effect. The kernel looks at the
-        // range.
-        raw::MADV_HUGEPAGE | raw::MADV_COLLAPSE => {
-            // SAFETY: as shared memory is advised anyway.
-            Some(unsafe { advise(address, length, raw::MADV_NOHUGEPAGE) })
-        }
-        advice if is_about_guards(advice) => Some(-(Errno::INVAL.raw_os_error() as isize)),
         _ => None,
     };
     // SAFETY: this is the program's own call.
@@ -461,7 +420,7 @@ extern "C" fn hook_process_madvise(
         for index in 0..count {
             // SAFETY: the kernel has just read these ranges.
             let Range { start, length } = unsafe { ranges.add(index).read() };
-            MAILBOX.ask(Call::Guard, [start, length, 0, 0, 0]);
+            MAILBOX.ask(Call::Guard, [start, length, 0]);
         }
     }
     c_result(result)
@@ -548,7 +507,7 @@ extern "C" fn hook_brk(wanted: usize) -> c_int {
     }
     let (from, to) = (old.next_multiple_of(PAGE_BYTES), now.next_multiple_of(PAGE_BYTES));
     if to > from {
-        MAILBOX.grown(from, to - from, raw::PROT_READ | raw::PROT_WRITE);
+        MAILBOX.grown(from, to - from, false);
         // The kernel would not give back what it has given: the limit of locked memory is left to
         // it.
         let _ = locks::lock_new(from, to - from, raw::PROT_READ | raw::PROT_WRITE);

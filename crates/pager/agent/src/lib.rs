@@ -24,7 +24,7 @@
 //! | `outlive` | processes that share the program's memory |
 //! | `recording` | a recording: what is touched outside the window, and the end of its epochs |
 //! | `child`, `rest`, `handover` | how a fork copies the state, and a child goes on with it |
-//! | `manage`, `memfd/takeover`, `memfd/remap` | memory comes under management, and is moved |
+//! | `manage` | memory comes under management |
 //! | `ceded` | memory that the program pages itself |
 //! | `faults` | zero-fill, refault, rescue, read-ahead |
 //! | `stock` | what there is in memory: mappings, present pages |
@@ -36,7 +36,7 @@
 //! | `changes` | memory that disappears and moves; the argument for order and races |
 //! | `choose` | pages come in, get to the policy, and are condemned |
 //! | `rooms` | the agent's state: `memory`, `choice`, `disk`, `program` |
-//! | `backend`, `anon`, `memfd` | how pages leave memory and come back; the two ways |
+//! | `anon` | private memory: reference bits, and which pages need not be written |
 //! | `window` | the window of a recording; the file for its records |
 //! | `sums` | which pages still have the contents that the store has |
 //! | `tenant` | the lease of frames that the command lends |
@@ -46,7 +46,7 @@
 //! | `staging`, `store`, `io`, `ring` | pages on their way, files, requests |
 //! | `account`, `cgroup` | what counts besides the program's pages; the cgroup |
 //! | `simulation` | for tests: a kernel, a disk and a program, all from a seed |
-//! | `mailbox`, `gate` | how the program's threads call the agent; what keeps them from changes |
+//! | `mailbox` | how the program's threads call the agent |
 //! | `empty` | memory that can be dropped without the agent |
 //! | `credentials`, `rlimits`, `environment` | the program's rights, limits and environment |
 //! | `last`, `failure` | the end of a process; the end with a message |
@@ -72,7 +72,6 @@ mod account;
 pub mod agent;
 mod agent_thread;
 mod anon;
-mod backend;
 mod bit_source;
 pub mod bits;
 mod borrow;
@@ -93,7 +92,6 @@ pub mod exact_bits;
 pub mod failure;
 mod faults;
 pub mod fork;
-pub mod gate;
 mod guards;
 mod handover;
 mod hidden;
@@ -107,7 +105,6 @@ mod locks;
 pub mod mailbox;
 mod manage;
 pub mod maps;
-pub mod memfd;
 mod memory;
 mod moves;
 pub mod objects;

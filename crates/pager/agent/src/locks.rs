@@ -143,11 +143,6 @@ pub(crate) fn unlock_all() -> isize {
     unsafe { call(raw::__NR_munlockall, [0; 6]) }
 }
 
-/// Whether new memory is locked.
-pub(crate) fn is_future() -> bool {
-    FUTURE.load(Ordering::Acquire) != 0
-}
-
 /// The program has mapped memory. Locks it, if that is what the program wants. Returns `EAGAIN`, as
 /// `mmap` does, if it would have more locked memory than it may.
 pub(crate) fn lock_new(start: usize, length: usize, protection: u32) -> Result<(), Errno> {
@@ -204,7 +199,6 @@ mod tests {
 
     #[test]
     fn new_memory_is_locked_only_if_the_program_wants_that() {
-        assert!(!is_future());
         assert_eq!(lock_new(1 << 20, PAGE_BYTES, 3), Ok(()));
     }
 }

@@ -46,10 +46,11 @@ const MOVERS: usize = 32;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Call {
-    /// The program has more writable memory: address, bytes, protection (0 if unknown).
+    /// The program has more writable memory: address, bytes, 1 if it is a new mapping, so that what
+    /// was there before is gone.
     Grown = 1,
-    /// A thread's stack: the page at its end, and its size in bytes. The page contains the thread's
-    /// descriptor and must stay in memory.
+    /// A thread's stack: the page at its end. It contains the thread's descriptor and must stay in
+    /// memory.
     Stack = 2,
     /// The thread is about to fork: the agent's end of a socket for the child.
     BeforeFork = 3,
@@ -63,53 +64,45 @@ pub enum Call {
     Object = 7,
     /// An object has another size: address, new size in bytes.
     Resized = 8,
-    /// With a memfd: the program drops the contents of memory: address, bytes, advice. The answer
-    /// is that of `madvise`.
-    Drop = 9,
-    /// With a memfd: an `mremap`, with its arguments. The answer is the system call's.
-    Remap = 10,
     /// The caller is about to move a mapping to a place that it has reserved. The agent must first
     /// know everything that other threads have unmapped or moved.
-    CatchUp = 11,
+    CatchUp = 9,
     /// The program has changed its rights.
-    Credentials = 12,
+    Credentials = 10,
     /// The program is about to limit its address space to this many bytes. The answer is how many
     /// bytes of it the pager has, including what it reserves for later.
-    Reserve = 13,
+    Reserve = 11,
     /// The kernel looks at this memory when a thread has ended, so it must not be missing: address,
     /// bytes.
-    KeepResident = 14,
+    KeepResident = 12,
     /// The same memory may be missing again: address, bytes.
-    ReleaseResident = 15,
+    ReleaseResident = 13,
     /// Asks how many threads the program has. The answer is negative if the agent cannot find out.
-    Threads = 16,
+    Threads = 14,
     /// An `madvise` about guards, with its arguments. With any other advice, the agent only checks
     /// which guards there are. The answer is that of `madvise`.
-    Guard = 17,
+    Guard = 15,
     /// Asks for the program's mappings from an address on: see `locks`. The answer is how many
     /// there are in the list.
-    Mappings = 18,
+    Mappings = 16,
     /// The program is about to register this memory with a userfaultfd of its own: address, bytes.
-    Cede = 19,
+    Cede = 17,
     /// The program does not handle the faults of this memory any more: address, bytes.
-    Resume = 20,
+    Resume = 18,
     /// Brings back what is paged out of this memory: address, bytes.
-    BringBack = 21,
+    BringBack = 19,
     /// The caller is about to make a process that shares the program's memory, and may outlive this
     /// one.
-    Outlive = 22,
+    Outlive = 20,
     /// It has made it: its number.
-    Sharer = 23,
+    Sharer = 21,
 }
 
-/// A bit in a protection that no protection uses: the mapping is new, and what was there before is
-/// gone.
-pub const NEW: u32 = 1 << 31;
 /// The most arguments of a call.
-pub const ARGUMENTS: usize = 5;
+pub const ARGUMENTS: usize = 3;
 
 impl Call {
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 21] = [
         Self::Grown,
         Self::Stack,
         Self::BeforeFork,
@@ -118,8 +111,6 @@ impl Call {
         Self::Inherited,
         Self::Object,
         Self::Resized,
-        Self::Drop,
-        Self::Remap,
         Self::CatchUp,
         Self::Credentials,
         Self::Reserve,
@@ -141,10 +132,7 @@ impl Call {
 
     /// Whether the thread needs the answer. If so, its slot is reserved until it has read it.
     fn is_question(self) -> bool {
-        matches!(
-            self,
-            Self::Drop | Self::Remap | Self::Guard | Self::Reserve | Self::Threads | Self::Mappings
-        )
+        matches!(self, Self::Guard | Self::Reserve | Self::Threads | Self::Mappings)
     }
 }
 
@@ -310,11 +298,11 @@ impl Mailbox {
         self.doorbells.load(Ordering::Acquire) != 0
     }
 
-    /// Reports that the program has this much more writable memory.
-    pub fn grown(&self, address: usize, bytes: usize, protection: u32) {
+    /// Reports that the program has this much more writable memory, in a new mapping or not.
+    pub fn grown(&self, address: usize, bytes: usize, is_new: bool) {
         let before = self.native_bytes.fetch_add(bytes as i64, Ordering::AcqRel);
         if before + bytes as i64 > self.allowance_bytes.load(Ordering::Acquire) {
-            self.ask(Call::Grown, [address, bytes, protection as usize, 0, 0]);
+            self.ask(Call::Grown, [address, bytes, usize::from(is_new)]);
         }
     }
 
@@ -411,7 +399,7 @@ impl Mailbox {
 
     /// Calls the agent and waits until it has answered. Does nothing if there is no agent.
     pub fn call(&self, call: Call, first: usize, second: usize) {
-        self.ask(call, [first, second, 0, 0, 0]);
+        self.ask(call, [first, second, 0]);
     }
 
     /// Calls the agent and returns its answer; `None` if there is no agent.
@@ -604,12 +592,12 @@ mod tests {
         scope(|scope| {
             let (mailbox, stop, served) = (&mailbox, &stop, &mut served);
             let call = move |number: usize| {
-                let arguments = [number, !number, 0, 0, 0];
+                let arguments = [number, !number, 0];
                 match number % 5 {
                     // A handler has jumped out of the wait.
                     0 => _ = mailbox.post(mailbox.doorbells.load(Ordering::Acquire), Call::Grown, arguments),
                     // Its answer must not be lost, even if other threads need a slot.
-                    1 => assert_eq!(mailbox.ask(Call::Drop, arguments), Some(number as isize + 1)),
+                    1 => assert_eq!(mailbox.ask(Call::Guard, arguments), Some(number as isize + 1)),
                     _ => {
                         let answer = mailbox.ask(Call::Grown, arguments).unwrap();
                         assert!(answer == 0 || answer == number as isize + 1, "{answer}");
@@ -637,7 +625,7 @@ mod tests {
         let mailbox = open();
         let bells = mailbox.doorbells.load(Ordering::Acquire);
         let mut served = vec![0; 1000];
-        let post = |number: usize| mailbox.post(bells, Call::Grown, [number, !number, 0, 0, 0]);
+        let post = |number: usize| mailbox.post(bells, Call::Grown, [number, !number, 0]);
         let late = post(0);
         serve(&mailbox, &mut served);
         // The other calls take all other slots first, and then this one.

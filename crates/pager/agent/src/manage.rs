@@ -5,10 +5,10 @@ use crate::changes::{block_moves, catch_up};
 use crate::choose::{arrive, withdraw};
 use crate::clock;
 use crate::division::LEAST_FRAMES;
+use crate::failure::give_up;
 use crate::guards::look_for_guards;
 use crate::kernel::{self, PAGE_BYTES};
-use crate::mailbox::{MAILBOX, NEW};
-use crate::memfd::takeover;
+use crate::mailbox::MAILBOX;
 use crate::own::Retry;
 use crate::pages::{State, page_start};
 use crate::reclaim::make_room;
@@ -28,15 +28,13 @@ const MOST_STRAY_PAGES: usize = 1024;
 /// grows between two looks.
 const NEARLY_FULL: usize = 16;
 
-/// The program has more memory.
-pub(crate) fn grown(rooms: &mut Rooms, start: usize, end: usize, protection: u32) {
-    if protection & NEW != 0 {
+/// The program has more memory. `is_new`: what was there before is gone.
+pub(crate) fn grown(rooms: &mut Rooms, start: usize, end: usize, is_new: bool) {
+    if is_new {
         rooms.memory.ceded.remove(start, end);
     }
     if !rooms.memory.managed {
         count_or_manage(rooms);
-    } else if rooms.backend.takes_over() {
-        takeover::convert(rooms, start, end, protection);
     } else {
         // Earlier changes at this address must be applied first.
         catch_up(rooms);
@@ -105,9 +103,6 @@ pub(crate) fn manage_all(rooms: &mut Rooms) {
     // The pager manages small pages, and huge pages would only be split. A kernel without huge
     // pages refuses this call, which does no harm.
     let _ = kernel::disable_transparent_huge_pages(true);
-    if rooms.backend.takes_over() {
-        return takeover::convert_all(rooms);
-    }
     catch_up(rooms);
     let native = native(rooms);
     // Registers all of the memory first. Then registered memory cannot grow unseen while the agent
@@ -157,7 +152,10 @@ fn register_part(rooms: &mut Rooms, start: usize, end: usize, registered: &mut V
             Ok(()) => rooms.memory.regions.add(start, end),
             // The range is not anonymous, or it has disappeared. The agent does not manage it.
             Err(Errno::INVAL | Errno::NOENT | Errno::PERM | Errno::BUSY) => continue,
-            Err(error) => takeover::cannot_be_managed(start, error),
+            Err(error) => give_up(format_args!(
+                "memory at {start:#x} cannot be managed: {error}{}",
+                if error == Errno::NOMEM { "; raise the sysctl vm.max_map_count" } else { "" }
+            )),
         }
         look_for_guards(rooms, start, end);
         registered.push((start, end));
@@ -167,9 +165,6 @@ fn register_part(rooms: &mut Rooms, start: usize, end: usize, registered: &mut V
 /// Keeps the pages of a range in memory from now on. A page that was never touched may stay
 /// missing.
 pub(crate) fn keep_resident(rooms: &mut Rooms, start: usize, end: usize) {
-    if rooms.backend.serves_kernel() {
-        return;
-    }
     for address in (page_start(start)..end).step_by(PAGE_BYTES) {
         *rooms.memory.kept.entry(address).or_default() += 1;
         let Some(page) = rooms.memory.pages.find(address) else { continue };

@@ -16,8 +16,6 @@ pub struct Mapping {
     pub end: usize,
     /// Its protection, as for `mmap`.
     pub protection: u32,
-    /// Whether it is the first thread's stack.
-    pub is_stack: bool,
 }
 
 /// The mappings of this process, and the buffer through which they were read. The caller must keep
@@ -44,21 +42,6 @@ pub(crate) fn count() -> Option<usize> {
     let mut lines = 0;
     for_each_line(|line| lines += usize::from(!line.is_empty())).ok()?;
     Some(lines)
-}
-
-/// The protection of a range, if it is the same everywhere in the range.
-pub fn protection_of(start: usize, end: usize) -> Option<u32> {
-    let (mut from, mut protection) = (start, None);
-    for_each_line(|line| {
-        let Some((mapping, _)) = parse_any(line) else { return };
-        let goes_on = protection.is_none_or(|known| known == mapping.protection);
-        if (mapping.start..mapping.end).contains(&from) && from < end && goes_on {
-            from = mapping.end;
-            protection = Some(mapping.protection);
-        }
-    })
-    .ok()?;
-    protection.filter(|_| from >= end)
 }
 
 /// Visits the lines of the list. Returns the buffer through which they were read.
@@ -112,15 +95,14 @@ fn parse_any(line: &[u8]) -> Option<(Mapping, bool)> {
     let (start, end) = words.next()?.split_once('-')?;
     let permissions = words.next()?.as_bytes();
     let inode = words.nth(2)?;
-    let name = words.next().unwrap_or_default();
-    let is_kernels = name.starts_with("[v");
+    let is_kernels = words.next().is_some_and(|name| name.starts_with("[v"));
     let bit = |at: usize, letter: u8, bit: u32| if permissions.get(at) == Some(&letter) { bit } else { 0 };
     let protection =
         bit(0, b'r', raw::PROT_READ) | bit(1, b'w', raw::PROT_WRITE) | bit(2, b'x', raw::PROT_EXEC);
     let is_private = permissions.get(3) == Some(&b'p') && inode == "0" && !is_kernels;
     let address = |text| usize::from_str_radix(text, 16).ok();
     let (start, end) = (address(start)?, address(end)?);
-    Some((Mapping { start, end, protection, is_stack: name == "[stack]" }, is_private))
+    Some((Mapping { start, end, protection }, is_private))
 }
 
 #[cfg(test)]
@@ -132,9 +114,9 @@ mod tests {
         let mapping = |line: &str| parse(line.as_bytes());
         assert_eq!(
             mapping("55d0-56d0 rw-p 00000000 00:00 0                          [heap]"),
-            Some(Mapping { start: 0x55d0, end: 0x56d0, protection: 3, is_stack: false })
+            Some(Mapping { start: 0x55d0, end: 0x56d0, protection: 3 })
         );
-        assert!(mapping("7ffc1000-7ffc3000 rw-p 00000000 00:00 0    [stack]").unwrap().is_stack);
+        assert!(mapping("7ffc1000-7ffc3000 rw-p 00000000 00:00 0    [stack]").is_some());
         assert!(mapping("7000-8000 rwxp 00000000 00:00 0 ").is_some());
         assert_eq!(mapping("7000-8000 r--p 00000000 00:00 0 "), None);
         assert_eq!(mapping("7000-8000 rw-s 00000000 00:00 0 "), None);
@@ -150,7 +132,5 @@ mod tests {
         let (mappings, _) = read().unwrap();
         assert!(count().unwrap() > mappings.len(), "not all are private, anonymous and writable");
         assert!(mappings.iter().any(|mapping| (mapping.start..mapping.end).contains(&address)));
-        assert_eq!(protection_of(address, address + 1), Some(3));
-        assert_eq!(protection_of(address, usize::MAX / 2), None);
     }
 }

@@ -36,13 +36,8 @@ impl Pagemap {
     }
 
     /// The file, if this process may open it.
-    pub(crate) fn file_if_open(&self) -> Option<&OwnedFd> {
+    pub(crate) fn file(&self) -> Option<&OwnedFd> {
         self.file.as_ref()
-    }
-
-    /// The file, for callers that need more than which pages are present.
-    pub(crate) fn file(&self) -> &OwnedFd {
-        self.file_if_open().unwrap_or_else(|| give_up(format_args!("/proc/self/pagemap: cannot be opened")))
     }
 
     /// Finds the pages in a range that are not missing; see [`scan_present`].

@@ -50,7 +50,7 @@ pub enum State {
     Absent,
     /// Mapped where the program expects it.
     Resident {
-        /// A slot of the store that may still have the contents: the backend knows whether they
+        /// A slot of the store that may still have the contents: `sums` tells whether they
         /// have been written to since.
         kept: Option<Slot>,
     },
@@ -158,8 +158,8 @@ const CONDEMNED: u8 = 0x80;
 pub enum Flag {
     /// The page has been referenced since the policy last looked.
     Referenced = REFERENCED,
-    /// In the sampler's queue: to be unmapped when its turn comes. With a memfd: to be unmapped
-    /// soon, and its bit reads as clear.
+    /// In the sampler's queue: to be unmapped when its turn comes. Or, if bits can be read, in a
+    /// queue of those whose bits are to be cleared: its bit reads as clear.
     Queued = QUEUED,
     /// Has come in recently and does not belong to the policy yet.
     Arriving = ARRIVING,

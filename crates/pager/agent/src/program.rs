@@ -5,7 +5,7 @@ use crate::control::Order;
 use crate::failure::give_up;
 use crate::kernel::{
     self, EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, MOVE, Message, OpenError, PAGE_BYTES,
-    SHARED, THREAD, TRACKED, Userfaultfd,
+    THREAD, TRACKED, Userfaultfd,
 };
 use crate::mailbox::{MAILBOX, SLOTS};
 use crate::moves::Mover;
@@ -24,6 +24,9 @@ use rustix::io::Errno;
 
 /// Messages read at a time.
 const MESSAGES: usize = 64;
+
+/// Features that the userfaultfd of the program's memory needs.
+pub(crate) const FEATURES: u64 = EVENT_FORK | EVENT_REMAP | EVENT_REMOVE | EVENT_UNMAP | MOVE | THREAD;
 
 /// Where threads of the program wait for the agent's answers.
 #[derive(Debug)]
@@ -79,8 +82,6 @@ pub(crate) struct Program {
     pub(crate) parked: Vec<Message>,
     /// What the agent did during a fork and has to repeat in the child.
     pub(crate) notes: Vec<Note>,
-    /// How often the gate has been shut, less how often opened: see `changes`.
-    pub(crate) gate_depth: usize,
     doorbells: Doorbells,
     /// A page that is registered with `uffd` from the beginning and never touched. Because of it,
     /// the kernel makes a userfaultfd for each child, which might not be allowed to make its own.
@@ -90,13 +91,12 @@ pub(crate) struct Program {
 impl Program {
     /// Opens what the agent hears with.
     pub(crate) fn open(order: &Order, supervisor: Option<OwnedFd>) -> Self {
-        let needed = features(order.is_memfd());
         // Most kernels refuse features that they do not know.
-        let tracking = (order.may_track != 0).then(|| Userfaultfd::open(needed | TRACKED).ok()).flatten();
+        let tracking = (order.may_track != 0).then(|| Userfaultfd::open(FEATURES | TRACKED).ok()).flatten();
         let area = |bytes| own::map(bytes).unwrap_or_else(|| own::no_room("doorbells"));
         Self {
             tracks: tracking.is_some(),
-            uffd: tracking.unwrap_or_else(|| open_uffd(needed)),
+            uffd: tracking.unwrap_or_else(|| open_uffd(FEATURES)),
             staging_uffd: open_uffd(MOVE | EVENT_FORK),
             supervisor,
             pagemap: Pagemap::open(),
@@ -106,7 +106,6 @@ impl Program {
             forking: None,
             parked: Vec::new(),
             notes: Vec::new(),
-            gate_depth: 0,
             doorbells: Doorbells { start: area(SLOTS * PAGE_BYTES), with_page: 0 },
             anchor: area(PAGE_BYTES),
         }
@@ -127,7 +126,6 @@ impl Program {
             forking: None,
             parked: Vec::new(),
             notes: Vec::new(),
-            gate_depth: 0,
             doorbells: Doorbells { start: 0x1000, with_page: 0 },
             anchor: 0,
         }
@@ -300,15 +298,6 @@ fn is_change(message: &Message) -> bool {
     !matches!(message.event(), Some(Event::Fault { .. }) | None)
 }
 
-/// Features that the userfaultfd of the program's memory needs.
-pub(crate) fn features(is_memfd: bool) -> u64 {
-    match is_memfd {
-        // No reports of `madvise`: that is the agent's own way to clear bits.
-        true => EVENT_FORK | EVENT_REMAP | EVENT_UNMAP | SHARED,
-        false => EVENT_FORK | EVENT_REMAP | EVENT_REMOVE | EVENT_UNMAP | MOVE | THREAD,
-    }
-}
-
 fn open_uffd(features: u64) -> Userfaultfd {
     match Userfaultfd::open(features) {
         Ok(uffd) => uffd,
@@ -350,12 +339,5 @@ mod tests {
         let address = rooms.program.doorbells() + 5 * PAGE_BYTES + 8;
         assert_eq!(rooms.program.slot_of(&message(Event::Fault { address }, 0)), Some(5));
         assert_eq!(rooms.program.slot_of(&message(Event::Fork { descriptor: 3 }, 0)), None);
-    }
-
-    #[test]
-    fn each_backend_asks_for_what_it_needs() {
-        assert_eq!(features(true) & EVENT_REMOVE, 0);
-        assert_ne!(features(false) & EVENT_REMOVE, 0);
-        assert_eq!(features(false) & SHARED, 0);
     }
 }

@@ -51,7 +51,7 @@ const SERVED_AGAIN_NS: i64 = 200_000;
 
 /// Prepares for the fork of a thread. Nothing may be under way while the thread's memory is copied.
 pub(crate) fn before_fork(rooms: &mut Rooms, descriptor: usize, thread: usize) {
-    rooms.backend.hold_for_fork(rooms.memory.managed);
+    rooms.anon.hold_for_fork();
     // Without the socket the child will have no agent.
     let fetch = || fetch_descriptor(descriptor, thread);
     let socket = fetch().or_else(|| rlimits::without(Raised::Descriptors, fetch));
@@ -189,7 +189,7 @@ pub(crate) fn park(rooms: &mut Rooms) -> u64 {
             // The child's agent is ready, or there is no child any more.
             if recv(&socket, &mut [0_u8; 1][..], RecvFlags::empty()).is_ok_and(|(_, length)| length == 1) {
                 let from = (&rooms.program, &rooms.disk.store);
-                let accessed_bits = rooms.backend.accessed_bits();
+                let accessed_bits = rooms.anon.accessed_bits();
                 handover::send(
                     &socket,
                     from,

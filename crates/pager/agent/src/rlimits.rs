@@ -150,7 +150,7 @@ fn set(kept: &Kept, wanted: Limit) -> Result<(), Errno> {
     let reserved = match kept.resource {
         raw::RLIMIT_AS | raw::RLIMIT_DATA if wanted.soft != INFINITY => {
             let bytes = usize::try_from(wanted.soft).unwrap_or(usize::MAX);
-            MAILBOX.ask(Call::Reserve, [bytes, 0, 0, 0, 0]).unwrap_or_default().max(0) as u64
+            MAILBOX.ask(Call::Reserve, [bytes, 0, 0]).unwrap_or_default().max(0) as u64
         }
         _ => 0,
     };

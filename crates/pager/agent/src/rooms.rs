@@ -6,16 +6,15 @@
 //! | [`Choice`] | the policy, arrivals, the sampler, the condemned | pages that come, `evict` |
 //! | [`Disk`] | staging, the store, requests | `transfer` |
 //! | [`Program`] | the kernel's messages, doorbells, a fork under way | what the agent hears |
-//! | [`Backend`] | how pages leave memory and come back | itself |
+//! | [`Anon`] | reference bits; which pages need not be written | itself |
 //! | [`Account`] | memory that counts besides the program's pages | the clock |
 //!
 //! What happens to a page needs several rooms. It is in functions that get all of them, in modules
 //! above this one: `choose`, `changes`, `transfer`, `evict`, `reclaim`, `faults`. A module uses
 //! those before it in this list and none behind it, so what happens to a page goes one way.
 
-use crate::account::Account;
+use crate::account::{Account, Known};
 use crate::anon::Anon;
-use crate::backend::Backend;
 use crate::bits::{Arrivals, Sampler};
 use crate::choice::{Choice, Chooser};
 use crate::clock;
@@ -26,7 +25,6 @@ use crate::failure::give_up;
 use crate::io::Io;
 use crate::kernel::{self, PAGE_BYTES};
 use crate::live::{self, LivePolicy};
-use crate::memfd::Memfd;
 use crate::memory::Memory;
 use crate::own;
 use crate::pages::Pages;
@@ -36,7 +34,6 @@ use crate::roots;
 use crate::spec::LiveSpec;
 use crate::staging::Staging;
 use crate::store::Store;
-use crate::syscall::open_direct;
 use crate::tenant::Tenant;
 use crate::window::Window;
 use alloc::boxed::Box;
@@ -67,8 +64,8 @@ pub(crate) struct Rooms {
     pub(crate) disk: Disk,
     /// How the agent hears of the program.
     pub(crate) program: Program,
-    /// How pages leave memory and come back.
-    pub(crate) backend: Box<dyn Backend>,
+    /// What is known of the use of its pages.
+    pub(crate) anon: Anon,
     /// Memory that counts besides the program's pages.
     pub(crate) account: Account,
     /// The window, if the program is recorded. Nothing is paged then.
@@ -84,7 +81,7 @@ impl Rooms {
         let lends = !order.lender.as_str().is_empty();
         let anon = Anon::open(control, supervisor.as_ref().filter(|_| !lends));
         // Until memory is paged: see `begin_to_page`.
-        let waiting = if lends || order.is_memfd() { Waiting::None } else { Waiting::All };
+        let waiting = if lends { Waiting::None } else { Waiting::All };
         let division = Division::of(limit, lends, waiting);
         let Division { batch_pages, most, fresh, .. } = division;
         // Where frames are lent, the command has the policy, which may be one for many tasks.
@@ -110,10 +107,7 @@ impl Rooms {
                 condemned: Vec::with_capacity(2 * batch_pages),
             },
             program,
-            backend: match order.is_memfd() {
-                false => Box::new(anon),
-                true => Box::new(Memfd::open(batch_pages)),
-            },
+            anon,
             disk: Disk {
                 staging,
                 store: Store::new(open_store(control)),
@@ -140,13 +134,13 @@ impl Rooms {
     /// Pages of the pager itself.
     pub(crate) fn own_pages(&self) -> usize {
         let arrays = own::heap_pages() + own::ballast_pages();
-        self.disk.staging.pages() + arrays + FIXED_PAGES + self.backend.own_pages()
+        self.disk.staging.pages() + arrays + FIXED_PAGES
     }
 
     /// Pages that count but that the pager cannot page out: its own, and others that the kernel
     /// reports.
     pub(crate) fn apart_pages(&self) -> usize {
-        let own = self.own_pages() + self.backend.native_pages();
+        let own = self.own_pages();
         match self.is_lent() {
             // Lent memory does not include the kernel's share.
             true => own,
@@ -190,7 +184,7 @@ impl Rooms {
     /// loads the program that reads accessed bits, because most programs fit into their memory.
     pub(crate) fn begin_to_page(&mut self) {
         let order = &self.control.order;
-        let waiting = self.backend.begin_to_page(self.control, &self.program);
+        let waiting = self.anon.begin_to_page(self.control, &self.program);
         if waiting == Waiting::Unasked {
             let Division { batch_pages, most, .. } = Division::of(order.limit_pages as usize, false, waiting);
             self.choice.arrivals = Arrivals::of_unasked(most);
@@ -218,8 +212,8 @@ impl Rooms {
     pub(crate) fn look(&mut self) -> Option<usize> {
         let missing = self.disk.staging.pages() - self.disk.staging.frames();
         let known = match self.memory.managed {
-            false => Default::default(),
-            true => self.backend.known(self.memory.pages.resident(), missing),
+            false => Known::default(),
+            true => Known { private: Some(self.memory.pages.resident()), reserve: missing },
         };
         self.account.look(known, clock::coarse_ms())
     }
@@ -246,7 +240,7 @@ pub(crate) fn open_store(control: &Control) -> OwnedFd {
     let made = roots::store().ok_or(Errno::NOENT).and_then(|directory| {
         let mode = Mode::RUSR | Mode::WUSR;
         let open = || match control.order.is_recording() {
-            false => open_direct(directory, flags, mode),
+            false => kernel::openat(directory, c".", flags | OFlags::DIRECT, mode),
             // Nothing is written to it. The directory is gone if the command was killed.
             true => kernel::openat(directory, c".", flags, mode)
                 .or_else(|_| memfd_create(c"nothing", MemfdFlags::CLOEXEC)),

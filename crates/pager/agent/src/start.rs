@@ -6,13 +6,12 @@ use crate::agent_thread::{self, start_thread, wait_for_agent};
 use crate::control::{CONTROL_BYTES, Control, MAGIC, ORDER_BYTES, VARIABLE, add};
 use crate::environment::{adopt, strings, variable, withdraw};
 use crate::failure::{give_up, set_control};
-use crate::gate::GATE;
 use crate::kernel::{OpenError, PAGE_BYTES, Userfaultfd};
 use crate::mailbox::{Call, MAILBOX};
-use crate::program::features;
+use crate::program::FEATURES;
 use crate::rlimits::{self, Raised};
 use crate::symbols::{is_gnu_library, is_sanitized};
-use crate::{fork, hooks, memfd, own, supervisor};
+use crate::{fork, hooks, own, supervisor};
 use core::arch::asm;
 use core::ffi::{CStr, c_char};
 use core::ptr;
@@ -51,7 +50,7 @@ pub unsafe fn begin(
     };
     let is_first = control.counters.begun.load(Ordering::Relaxed) == 0;
     // What the program starts goes on as it can. The command reports it.
-    if !is_first && (is_sanitized() || !may_serve(control)) {
+    if !is_first && (is_sanitized() || !may_serve()) {
         // SAFETY: nothing refers to the block.
         unsafe { unmap_control(control) };
         return;
@@ -66,9 +65,6 @@ pub unsafe fn begin(
     unsafe { adopt(environment) };
     add(&control.counters.begun, 1);
     rlimits::begin(control.order.file_bytes);
-    if control.order.is_memfd() {
-        GATE.put_in_use();
-    }
     if let Err(name) = hooks::install().and_then(|()| fork::install()) {
         let name = name.to_str().unwrap_or_default();
         give_up(format_args!(
@@ -90,9 +86,6 @@ pub unsafe fn begin(
     unsafe { asm!("mov {}, fs:0", out(reg) descriptor, options(nostack, readonly)) };
     MAILBOX.call(Call::Stack, descriptor & !(PAGE_BYTES - 1), 0);
     strings.into_iter().for_each(keep_strings);
-    if control.order.is_memfd() {
-        memfd::refuse_unseen();
-    }
 }
 
 /// Keeps arguments and environment in memory: `/proc/PID/cmdline` and `environ` do not wait for a
@@ -141,9 +134,9 @@ unsafe fn unmap_control(control: *const Control) {
 
 /// Whether an agent may do here what it cannot do without. Who has started this program may have
 /// given up rights, or restricted the system calls of what it starts.
-fn may_serve(control: &Control) -> bool {
+fn may_serve() -> bool {
     let is_allowed = |error| matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM);
-    let hears = match Userfaultfd::open(features(control.order.is_memfd())) {
+    let hears = match Userfaultfd::open(FEATURES) {
         Err(OpenError::NotPermitted | OpenError::NotSupported) => false,
         Err(OpenError::Other(error)) => is_allowed(error),
         Ok(_) => true,

@@ -53,14 +53,6 @@ pub(crate) fn present(rooms: &Rooms, start: usize, end: usize) -> usize {
     pages
 }
 
-/// Counts the present pages of memory that is not managed, except for mappings that `is_left_out`
-/// selects.
-pub(crate) fn count_native(rooms: &mut Rooms, is_left_out: impl Fn(&Mapping) -> bool) {
-    let counted = mappings().into_iter().filter(|mapping| !is_left_out(mapping));
-    let pages = counted.map(|mapping| present(rooms, mapping.start, mapping.end)).sum();
-    rooms.backend.set_native_pages(pages);
-}
-
 /// The regions of pages that are present from an address on, as far as `found` has room for them,
 /// and where the next look begins.
 pub(crate) fn look_up(rooms: &Rooms, from: usize, end: usize, found: &mut [Region]) -> (usize, usize) {

@@ -1,8 +1,8 @@
-//! Rooms for unit tests. The backend is a map of pages, the userfaultfds hear nothing, and the
-//! store is a file in memory whose requests are done one by one.
+//! Rooms for unit tests. The program's memory is a map of pages, the userfaultfds hear nothing, and
+//! the store is a file in memory whose requests are done one by one.
 
-use crate::account::{Account, Known};
-use crate::backend::{Backend, Contents, Taken, Work};
+use crate::account::Account;
+use crate::anon::Anon;
 use crate::bits::{Arrivals, Sampler};
 use crate::choice::{Choice, Chooser};
 use crate::control::Control;
@@ -11,11 +11,10 @@ use crate::io::Io;
 use crate::kernel::{Event, Message, PAGE_BYTES, Progress, Userfaultfd};
 use crate::live;
 use crate::memory::Memory;
-use crate::pages::{Flag, State};
 use crate::program::Program;
 use crate::rooms::Rooms;
 use crate::spec::LiveSpec;
-use crate::staging::{Phase, Staging};
+use crate::staging::{Staging, drop_pages};
 use crate::store::Store;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,7 +26,6 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::Errno;
 use sweephand_pager_interface::readahead::ReadAhead;
 use sweephand_pager_interface::readaround::ReadAround;
-use sweephand_policy::PageId;
 
 /// The address of the first page. No test touches it.
 pub(crate) const START: usize = 0x10_0000_0000;
@@ -51,80 +49,51 @@ pub(crate) struct World {
     pub(crate) stuck: BTreeSet<usize>,
 }
 
-struct Fake(Rc<RefCell<World>>);
-
-fn done(bytes: usize) -> Progress {
-    Progress { bytes, error: None }
+/// Whether a page is the program's, and not the pager's own, which is where it seems to be.
+fn is_programs(address: usize) -> bool {
+    (START..at(1 << 21)).contains(&address)
 }
 
-impl Backend for Fake {
-    unsafe fn put_in(
-        &self,
-        _: &Userfaultfd,
-        to: usize,
-        from: usize,
-        length: usize,
-        _: Contents,
-        _: bool,
-    ) -> Progress {
-        let mut world = self.0.borrow_mut();
-        if let Some(error) = world.errors.pop_front() {
+impl World {
+    /// Copies or moves pages, as `UFFDIO_COPY` and `UFFDIO_MOVE` do.
+    pub(crate) fn put(&mut self, to: usize, from: usize, length: usize, moves: bool) -> Progress {
+        if let Some(error) = is_programs(to).then(|| self.errors.pop_front()).flatten() {
             return Progress { bytes: 0, error: Some(error) };
         }
         for offset in (0..length).step_by(PAGE_BYTES) {
-            if world.mapped.contains_key(&(to + offset)) {
-                let error = (offset == 0).then_some(Errno::EXIST);
-                return Progress { bytes: offset, error };
+            if let Err(error) = self.put_page(to + offset, from + offset, moves) {
+                return Progress { bytes: offset, error: (offset == 0).then_some(error) };
             }
-            // SAFETY: as the caller promises.
-            world.mapped.insert(to + offset, unsafe { *((from + offset) as *const u8) });
         }
-        done(length)
+        Progress { bytes: length, error: None }
     }
 
-    unsafe fn map_again(&self, program: &Program, to: usize, limbo: usize, length: usize) -> Progress {
-        // SAFETY: as the caller promises.
-        unsafe { self.put_in(&program.uffd, to, limbo, length, Contents::New, true) }
-    }
-
-    fn most_mapped_again(&self) -> usize {
-        1
-    }
-
-    fn take_batch(&self, staging: &mut Staging, _: &Userfaultfd, _: usize) -> Option<usize> {
-        staging.batches.iter().position(|batch| batch.phase == Phase::Free)
-    }
-
-    fn take_out(&mut self, work: &mut Work, victims: &[PageId], batch: usize) -> Taken {
-        let (page, mut world) = (victims[0], self.0.borrow_mut());
-        let address = work.pages.address(page);
-        if !work.pages.has(page, Flag::Condemned) {
-            return Taken::LEFT_ALONE;
+    fn put_page(&mut self, to: usize, from: usize, moves: bool) -> Result<(), Errno> {
+        if self.mapped.contains_key(&to) {
+            return Err(Errno::EXIST);
         }
-        if world.stuck.contains(&address) {
-            return Taken::Stuck;
+        if self.stuck.contains(&from) {
+            return Err(Errno::BUSY);
         }
-        let Some(byte) = world.mapped.remove(&address) else { return Taken::Missing };
-        let place = work.staging.push(batch, page);
-        let (batch, index) = work.staging.batch_of(place);
-        // SAFETY: the staging area is the pager's own memory.
-        unsafe { (work.staging.address(batch, index) as *mut u8).write(byte) };
-        work.pages.set(page, State::Writing(place));
-        Taken::Done { victims: 1, clean: 0 }
+        let byte = match is_programs(from) {
+            true => self.mapped.remove(&from).ok_or(Errno::NOENT)?,
+            // SAFETY: the pager's own memory.
+            false => unsafe { *(from as *const u8) },
+        };
+        if moves && !is_programs(from) {
+            drop_pages(from, 1);
+        }
+        match is_programs(to) {
+            true => _ = self.mapped.insert(to, byte),
+            // SAFETY: the pager's own memory.
+            false => unsafe { (to as *mut u8).write(byte) },
+        }
+        Ok(())
     }
 
-    fn written(&self, _: &Staging, _: usize, _: usize) {}
-
-    fn has_guards(&self) -> bool {
-        false
-    }
-
-    fn known(&self, _: usize, _: usize) -> Known {
-        Known::default()
-    }
-
-    fn dropped(&self, start: usize, length: usize) {
-        self.0.borrow_mut().mapped.retain(|address, _| !(start..start + length).contains(address));
+    /// The kernel drops what is in a range.
+    pub(crate) fn drop_contents(&mut self, start: usize, end: usize) {
+        self.mapped.retain(|address, _| !(start..end).contains(address));
     }
 }
 
@@ -163,8 +132,11 @@ pub(crate) fn rooms() -> (Rooms, Rc<RefCell<World>>) {
             around: ReadAround::new(0),
             incoming: 0,
         },
-        program: Program::deaf(|| open(c"/dev/null", OFlags::RDWR, Mode::empty()).unwrap().into()),
-        backend: Box::new(Fake(world.clone())),
+        program: Program::deaf(|| {
+            let nothing = open(c"/dev/null", OFlags::RDWR, Mode::empty()).unwrap();
+            Userfaultfd::of(&world, nothing)
+        }),
+        anon: Anon::default(),
         account: Account::open(),
         window: None,
     };

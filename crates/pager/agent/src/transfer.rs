@@ -16,8 +16,7 @@
 //! else, the program has dropped, moved or touched the page meanwhile, and the transfer leaves the
 //! page alone.
 
-use crate::backend::Contents;
-use crate::changes::{catch_up, open_gate, shut_gate};
+use crate::changes::catch_up;
 use crate::choose::came_in;
 use crate::control::add;
 use crate::disk::Disk;
@@ -307,13 +306,13 @@ fn end_write(rooms: &mut Rooms, batch: usize) {
             rooms.disk.store.free(slot);
         }
     }
-    rooms.backend.written(&rooms.disk.staging, batch, count);
+    // The frames were the program's, and the kernel may still use them: see `staging`.
+    drop_pages(rooms.disk.staging.address(batch, 0), count);
     rooms.disk.staging.release(batch);
 }
 
 /// Handles a batch that has been read: puts its pages where they belong.
 fn end_read(rooms: &mut Rooms, batch: usize) {
-    shut_gate(rooms);
     let count = rooms.disk.staging.batches[batch].pages.len();
     let [first, last] = [0, count - 1].map(|index| {
         let page = rooms.disk.staging.batches[batch].pages[index];
@@ -331,7 +330,6 @@ fn end_read(rooms: &mut Rooms, batch: usize) {
         index += if asked_for == Some(index) { 1 } else { end_read_at(rooms, batch, index) };
     }
     rooms.disk.staging.release(batch);
-    open_gate(rooms);
 }
 
 /// Handles pages that have been read, from `index` of a batch on. Returns how many: one at least,
@@ -373,9 +371,7 @@ fn install(rooms: &mut Rooms, batch: usize, first: usize) -> usize {
     let length = (end - first) * PAGE_BYTES;
     debug_assert!(!rooms.program.has_changes());
     // SAFETY: this copies the pages' contents, just read, to where they belong.
-    let progress = unsafe {
-        rooms.backend.put_in(&rooms.program.uffd, address, from, length, Contents::Stored, awaited)
-    };
+    let progress = unsafe { rooms.anon.put_in(&rooms.program.uffd, address, from, length, awaited) };
     let installed = match progress.error {
         None => progress.bytes / PAGE_BYTES,
         Some(Errno::AGAIN) => {
@@ -421,7 +417,7 @@ fn end_reading(rooms: &mut Rooms, batch: usize, index: usize) -> Option<Slot> {
     let staging = &rooms.disk.staging;
     let entry = &staging.batches[batch];
     let (page, slot) = (entry.pages[index], entry.slots[index]);
-    let keeps = rooms.backend.keeps_slot(page, staging.address(batch, index));
+    let keeps = rooms.anon.sums.take(page, staging.address(batch, index));
     if !keeps {
         rooms.disk.store.free(slot);
     }
@@ -448,10 +444,8 @@ fn poison_page(rooms: &mut Rooms, batch: usize, index: usize, error: Errno) {
     while is_being_read(rooms, batch, index) {
         match rooms.program.uffd.poison(address, PAGE_BYTES) {
             Err(Errno::AGAIN) => catch_up(rooms),
-            Ok(()) | Err(Errno::NOENT) => break,
-            Err(Errno::EXIST) if !rooms.backend.owns_present_pages() => break,
-            // The kernel has no poison, or a marker says that the page was clean. The program must
-            // not read anything else, so the run ends.
+            Ok(()) | Err(Errno::NOENT | Errno::EXIST) => break,
+            // The kernel has no poison. The program must not read anything else, so the run ends.
             Err(_) => store_failed(rooms, "read", error),
         }
     }
@@ -483,18 +477,13 @@ fn put(rooms: &mut Rooms, page: PageId, source: Source) -> bool {
     // frame in limbo, which alone can be busy, and all other errors are counted.
     loop {
         debug_assert!(!rooms.program.has_changes());
-        let (backend, program) = (&*rooms.backend, &rooms.program);
+        let (anon, program) = (&rooms.anon, &rooms.program);
         // SAFETY: this puts the page's own contents where they belong.
-        let copy = |from, contents| unsafe {
-            backend.put_in(&program.uffd, address, from, PAGE_BYTES, contents, true)
-        };
+        let copy = |from| unsafe { anon.put_in(&program.uffd, address, from, PAGE_BYTES, true) };
         let progress = match source {
             // SAFETY: as above.
-            Source::Limbo(limbo) => unsafe { backend.map_again(program, address, limbo, PAGE_BYTES) },
-            Source::Staging(from) => match expected {
-                State::Writing(_) => copy(from, Contents::New),
-                _ => copy(from, Contents::Stored),
-            },
+            Source::Limbo(limbo) => unsafe { program.mover().give(address, limbo, PAGE_BYTES) },
+            Source::Staging(from) => copy(from),
         };
         let Some(mut error) = progress.error else { return true };
         busy += usize::from(error == Errno::BUSY);
@@ -503,7 +492,7 @@ fn put(rooms: &mut Rooms, page: PageId, source: Source) -> bool {
         {
             // The kernel moves frames only between mappings of the same kind. This one is locked or
             // not writable.
-            error = match copy(limbo, Contents::Stored).error {
+            error = match copy(limbo).error {
                 None => {
                     drop_pages(limbo, 1);
                     return true;
@@ -641,7 +630,7 @@ mod tests {
             faults::answer(&mut rooms, at(number));
             reap(&mut rooms);
             assert_eq!(world.borrow().mapped.get(&at(number)), Some(&(number as u8)));
-            assert_eq!(rooms.memory.pages.state_at(at(number)), State::RESIDENT);
+            assert!(matches!(rooms.memory.pages.state_at(at(number)), State::Resident { kept: Some(_) }));
         }
         assert_eq!(rooms.disk.incoming, 0);
     }

@@ -62,16 +62,6 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// How the agent takes pages from the program and gives them back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
-pub enum Backend {
-    /// Private anonymous memory stays as it is, and the agent moves its pages.
-    Anon = 0,
-    /// Memory becomes a shared mapping of a file in memory; reference and dirty bits are exact.
-    Memfd = 1,
-}
-
 /// A number that cannot be guessed.
 pub type Secret = [u32; 4];
 
@@ -117,8 +107,6 @@ pub struct Order {
     /// What each read of the backing store takes in addition, one after another, in nanoseconds.
     /// With it there is no io_uring. 0 for nothing.
     pub read_delay_ns: u64,
-    /// How the agent takes pages from the program: a [`Backend`].
-    pub backend: u32,
     /// The command's descriptor of the door at which agents ask for the program that reads accessed
     /// bits; 0 if there is no such program. See [`crate::accessed`].
     pub accessed_bits: u32,
@@ -254,11 +242,6 @@ impl Order {
     /// Whether agents record what the program touches, and page nothing.
     pub fn is_recording(&self) -> bool {
         self.recording.is_on != 0
-    }
-
-    /// Whether memory is paged through a file in memory.
-    pub fn is_memfd(&self) -> bool {
-        self.backend == Backend::Memfd as u32
     }
 }
 

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use sweephand_pager_interface::control::{Backend, MAGIC, Order, RecordingOrder, Text};
+use sweephand_pager_interface::control::{MAGIC, Order, RecordingOrder, Text};
 use sweephand_pager_interface::memory::kernel_share;
 
 /// Words that an agent may leave unread, besides those that its pages and frames account for. A
@@ -250,7 +250,6 @@ impl<'a> Processes<'a> {
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
             read_delay_ns: 0,
-            backend: Backend::Anon as u32,
             // The policy and its bits are the supervisor's.
             accessed_bits: 0,
             may_track: 0,

@@ -19,9 +19,11 @@ mod switch;
 
 #[cfg(not(test))]
 pub use real::*;
+#[cfg(test)]
+pub use sweephand_uffd::PRESENT;
 pub use sweephand_uffd::{
-    ACCESSED, Copied, EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, GUARD, MOVE, Message,
-    OpenError, PAGE_BYTES, PRESENT, Progress, Region, SHARED, THREAD, TRACKED, WRITTEN,
+    ACCESSED, EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, GUARD, MOVE, Message, OpenError,
+    PAGE_BYTES, Progress, Region, THREAD, TRACKED,
 };
 #[cfg(test)]
 pub use switch::*;

@@ -4,7 +4,10 @@
 
 use super::real;
 use crate::simulation::{self, is_on, kernel as simulated};
+use crate::testing::World;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::ffi::CStr;
 use rustix::event::{PollFlags, Timespec};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,13 +16,14 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType};
 use rustix::process::{ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags};
 use rustix::thread::CpuSet;
-use sweephand_uffd::{Copied, Message, OpenError, Progress, Region};
+use sweephand_uffd::{Message, OpenError, Progress, Region};
 
-/// A userfaultfd, real or simulated.
+/// A userfaultfd: real, simulated, or one of [`testing`](crate::testing) that moves pages in a map.
 #[derive(Debug)]
 pub struct Userfaultfd {
     fd: real::Userfaultfd,
     context: Option<usize>,
+    world: Option<Rc<RefCell<World>>>,
 }
 
 impl AsFd for Userfaultfd {
@@ -31,17 +35,21 @@ impl AsFd for Userfaultfd {
 impl From<OwnedFd> for Userfaultfd {
     fn from(fd: OwnedFd) -> Self {
         let context = is_on().then(|| simulated::context_of(fd.as_raw_fd()));
-        Self { fd: fd.into(), context }
+        Self { fd: fd.into(), context, world: None }
     }
 }
 
 impl Userfaultfd {
+    pub(crate) fn of(world: &Rc<RefCell<World>>, fd: OwnedFd) -> Self {
+        Self { fd: fd.into(), context: None, world: Some(world.clone()) }
+    }
+
     pub fn open(features: u64) -> Result<Self, OpenError> {
         if is_on() {
             let (fd, context) = simulated::open_context(features)?;
-            return Ok(Self { fd: fd.into(), context: Some(context) });
+            return Ok(Self { fd: fd.into(), context: Some(context), world: None });
         }
-        real::Userfaultfd::open(features).map(|fd| Self { fd, context: None })
+        real::Userfaultfd::open(features).map(|fd| Self { fd, context: None, world: None })
     }
 
     pub fn register(&self, start: usize, length: usize) -> Result<(), Errno> {
@@ -65,10 +73,6 @@ impl Userfaultfd {
         }
     }
 
-    pub fn register_shared(&self, start: usize, length: usize) -> Result<(), Errno> {
-        self.fd.register_shared(start, length)
-    }
-
     pub fn unregister(&self, start: usize, length: usize) -> Result<(), Errno> {
         match self.context {
             Some(context) => simulated::unregister(context, start, length),
@@ -86,17 +90,21 @@ impl Userfaultfd {
     /// # Safety
     /// As for the real one.
     pub unsafe fn copy(&self, to: usize, from: usize, length: usize) -> Progress {
-        // SAFETY: as the caller promises.
-        unsafe { self.copy_as(to, from, length, Copied::default()) }
+        match (self.context, &self.world) {
+            (Some(context), _) => simulated::copy(context, to, from, length, true),
+            (None, Some(world)) => world.borrow_mut().put(to, from, length, false),
+            // SAFETY: as the caller promises.
+            (None, None) => unsafe { self.fd.copy(to, from, length) },
+        }
     }
 
     /// # Safety
     /// As for the real one.
-    pub unsafe fn copy_as(&self, to: usize, from: usize, length: usize, how: Copied) -> Progress {
+    pub unsafe fn copy_asleep(&self, to: usize, from: usize, length: usize) -> Progress {
         match self.context {
-            Some(context) => simulated::copy(context, to, from, length, how),
+            Some(context) => simulated::copy(context, to, from, length, false),
             // SAFETY: as the caller promises.
-            None => unsafe { self.fd.copy_as(to, from, length, how) },
+            None => unsafe { self.fd.copy_asleep(to, from, length) },
         }
     }
 
@@ -110,10 +118,11 @@ impl Userfaultfd {
     /// # Safety
     /// As for the real one.
     pub unsafe fn move_pages(&self, to: usize, from: usize, length: usize) -> Progress {
-        match self.context {
-            Some(context) => simulated::move_pages(context, to, from, length),
+        match (self.context, &self.world) {
+            (Some(context), _) => simulated::move_pages(context, to, from, length),
+            (None, Some(world)) => world.borrow_mut().put(to, from, length, true),
             // SAFETY: as the caller promises.
-            None => unsafe { self.fd.move_pages(to, from, length) },
+            (None, None) => unsafe { self.fd.move_pages(to, from, length) },
         }
     }
 

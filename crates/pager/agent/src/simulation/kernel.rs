@@ -10,8 +10,8 @@ use super::schedule::{Until, block, step};
 use super::{Object, World, with};
 use crate::accessed::GROUP_PAGES;
 use crate::kernel::{
-    ACCESSED, Copied, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, GUARD, Message, OpenError, PAGE_BYTES, PRESENT,
-    Progress, Region, TRACKED,
+    ACCESSED, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, GUARD, Message, OpenError, PAGE_BYTES, Progress,
+    Region, TRACKED,
 };
 use crate::passing::send_file;
 use crate::ring::{Completion, Direction, Request};
@@ -167,8 +167,8 @@ fn fill(
     progress
 }
 
-pub(crate) fn copy(context: ContextId, to: usize, from: usize, length: usize, how: Copied) -> Progress {
-    fill(context, "copy", (to, from, length), !how.asleep, |world, most| {
+pub(crate) fn copy(context: ContextId, to: usize, from: usize, length: usize, wakes: bool) -> Progress {
+    fill(context, "copy", (to, from, length), wakes, |world, most| {
         let overwritten = world.manners.guards_are_overwritten;
         let caller = world.space();
         let World { memory, model, .. } = world;
@@ -290,9 +290,7 @@ pub(crate) fn scan_categories(
     found: &mut [Region],
 ) -> (usize, usize) {
     scan(start, end, found, |space, page, entry| match entry {
-        Entry::Present { .. } => {
-            categories & PRESENT != 0 || categories & ACCESSED != 0 && space.is_tracked_and_accessed(page)
-        }
+        Entry::Present { .. } => categories & ACCESSED != 0 && space.is_tracked_and_accessed(page),
         Entry::Guard => categories & GUARD != 0,
         Entry::Poison => false,
     })
@@ -577,6 +575,8 @@ pub(crate) fn sum_page(address: usize) -> u64 {
 /// Opens a file of `/proc`. There are those that the agent cannot do without.
 pub(crate) fn open_proc(path: &CStr) -> Result<OwnedFd, Errno> {
     match path.to_bytes() {
+        // A store, without a name.
+        b"." => Ok(descriptor(Object::File(with(|world| world.disk.new_file())))),
         b"self/pagemap" => Ok(descriptor(Object::Pagemap)),
         b"self/maps" => {
             let file = memfd_create(c"maps", MemfdFlags::CLOEXEC)?;
@@ -1015,13 +1015,6 @@ pub(crate) unsafe fn call(number: u32, arguments: [usize; 6]) -> isize {
             // SAFETY: the caller has a place for a time of two words there.
             unsafe { (second as *mut [i64; 2]).write(time) };
             return 0;
-        }
-        raw::__NR_openat => {
-            let file = with(|world| world.disk.new_file());
-            let fd = descriptor(Object::File(file));
-            let number = fd.as_raw_fd() as isize;
-            core::mem::forget(fd);
-            return number;
         }
         _ => {}
     }

@@ -27,8 +27,8 @@
 //! | `run` | a run of a seed |
 //!
 //! What is simulated is what Linux 6.18 does, or may do, as its sources have it. Of a fork that is
-//! the parent's side, and the child until its agent would go on with the copied state. The memfd
-//! backend and programs that share memory are not simulated.
+//! the parent's side, and the child until its agent would go on with the copied state. Programs
+//! that share memory are not simulated.
 
 mod disk;
 pub(crate) mod kernel;

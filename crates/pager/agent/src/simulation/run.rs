@@ -8,7 +8,7 @@ use super::program::{ACTIONS, Character};
 use super::schedule::{MOST_TASKS, Schedule, Until, begin};
 use super::{BOTTOM, GaveUp, IS_ON, Manners, WORLD, World, program, with};
 use crate::agent::Agent;
-use crate::control::{Backend, Control, MAGIC, Order, RecordingOrder, Text};
+use crate::control::{Control, MAGIC, Order, RecordingOrder, Text};
 use crate::failure;
 use crate::kernel::PAGE_BYTES;
 use crate::mailbox::MAILBOX;
@@ -65,7 +65,7 @@ pub(super) struct Outcome {
     pub(super) counts: [u64; COUNTS],
 }
 
-/// A mailbox, a gate and a list of the pager's mappings exist once in a process.
+/// A mailbox and a list of the pager's mappings exist once in a process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// What a seed makes.
@@ -159,7 +159,6 @@ impl Setting {
             prefetch_pages: prefetch,
             use_ring,
             read_delay_ns: 0,
-            backend: Backend::Anon as u32,
             accessed_bits,
             may_track,
             policy: text(policy),

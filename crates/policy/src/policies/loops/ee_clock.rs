@@ -39,10 +39,6 @@
 //! are 1,024 generations, those that have few pages together are taken as one. After 2^30
 //! generations their numbers begin anew.
 //!
-//! The defaults were chosen on the tuning side of `lab/bench/auto`. Looks at every cut pay most:
-//! without those between regions it takes a fifth more warm faults. More than 32 parts gain less
-//! than 1 %.
-//!
 //! Cost: hit nothing. Fault amortised O(`parts` x (1 + (`reach` - 1) / 4)): a cut passes each entry
 //! once, and a look that finds a set bit takes it back. But what is passed lies in a row, so that
 //! the processor fetches it ahead. `hand_steps` counts resident pages that a cut passes and victims

@@ -38,28 +38,16 @@
 //! (SEQ) are refused: they would take 8 bytes more a page. Samples of the pages cannot estimate
 //! `auto`, because LIFO+ cannot be sampled.
 //!
-//! The defaults were chosen on the tuning side of `lab/bench/auto`. Settling the first expert pays
-//! most, then which expert leads at first. The half-life, the margin and `polls` change the mean by
-//! 2 % at most.
-//!
-//! What it reaches, in warm faults over OPT's (`lab/bench/auto`): on programs that it was not tuned
-//! on, 2.99 in 21 cells; strict CLOCK-Pro has 3.65 and EELRU, which sees every reference, 3.01.
-//! Where CLOCK takes ten faults a frame or more it has 1.94, and where there are fewer 4.42: there
-//! is less to learn from.
-//!
-//! Live, it is not good enough to be the default. On the mean of 13 cells of `lab/bench/auto` it
-//! reads 1.65 times the pages of the best policy of each cell, and strict CLOCK-Pro 1.34 times.
-//! Most cells have fewer faults a frame than the half-life, and pages that were read ahead leave
-//! the policy with fewer frames than it was made for.
+//! It is best where there are many faults to learn from: ten a frame or more. In a live run there
+//! are mostly fewer, and pages that were read ahead leave the policy with fewer frames than it was
+//! made for. So strict CLOCK-Pro is the default there. `lab/bench/auto` has the figures, and the
+//! defaults of the parameters are from there.
 //!
 //! Cost: hit nothing. Fault amortised O(experts + polls), if each expert's faults are O(1); those
 //! of EE-CLOCK look at up to 55 pages. The time goes to memory that is not in the processor's
 //! caches: each expert looks at pages of its own, and the looks at watched pages follow links.
 //! `hand_steps` counts what the experts' hands and the looks at watched pages examine. 12 bytes a
 //! page seen, and the bytes of the experts; by their headers, 51 in all, and up to 4.8 a frame.
-//! Arrays that have grown take more: a simulation of 963,459 pages took 53 MiB more than under
-//! CLOCK with the earlier EE-CLOCK. The pager has 61 bytes a page with its own table, and a fixed
-//! part of some 0.35 MiB: 106 bytes a page for a program of 8,192 pages, 64 for one of 131,072.
 
 mod runner;
 
