@@ -111,7 +111,7 @@ enum Version {
     V2,
 }
 
-/// A memory cgroup. The code that makes one also arranges its removal; see `tidy`.
+/// A memory cgroup. The code that makes one also arranges its removal; see `cleanup`.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     version: Version,

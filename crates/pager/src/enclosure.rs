@@ -5,10 +5,10 @@
 //! none.
 
 use crate::cgroup::{Cgroup, CgroupCounts, CgroupError, Contents, Swap};
+use crate::cleanup::Cleanup;
 use crate::error::{RunError, system};
 use crate::limit_keeper::{LimitKeeper, Width};
 use crate::run_directory::RunDirectory;
-use crate::tidy::Tidy;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Enclosure {
     width: Option<Width>,
     // Ended before the cgroup is removed.
     limit_keeper: Option<LimitKeeper>,
-    tidy: Tidy,
+    cleanup: Cleanup,
 }
 
 impl Enclosure {
@@ -46,10 +46,10 @@ impl Enclosure {
 
     fn with(cgroup: Result<Cgroup, String>) -> Result<Self, RunError> {
         let directory = RunDirectory::choose()?;
-        let tidy = Tidy::start(cgroup.as_ref().ok(), None, Some(&directory))
+        let cleanup = Cleanup::start(cgroup.as_ref().ok(), None, Some(&directory))
             .map_err(system("/bin/sh: cannot be started".into()))?;
         directory.make()?;
-        Ok(Self { cgroup: cgroup.map(Arc::new), directory, width: None, limit_keeper: None, tidy })
+        Ok(Self { cgroup: cgroup.map(Arc::new), directory, width: None, limit_keeper: None, cleanup })
     }
 
     /// Makes a cgroup for a program of whose processes each has so much for everything, if that is
@@ -132,6 +132,6 @@ impl Enclosure {
             // The limit is not kept any more, so they would wait for ever.
             cgroup.have_processes_end();
         }
-        self.tidy.finish();
+        self.cleanup.finish();
     }
 }

@@ -5,12 +5,12 @@
 //! starts as it would without Sweephand.
 
 use crate::cgroup::{Cgroup, Contents, Swap, field};
+use crate::cleanup::Cleanup;
 use crate::error::{RunError, system};
 use crate::fresh_counts::FreshCounts;
 use crate::program::ProgramError;
 use crate::run::{Ended, Running, Watched, check_limit, swap_directory};
 use crate::statistics::{Glance, Statistics};
-use crate::tidy::Tidy;
 use crate::{PAGE_BYTES, swap_file, usage};
 use std::ffi::OsString;
 use std::fs;
@@ -50,7 +50,7 @@ struct Limited {
     cgroup: Arc<Cgroup>,
     // Ended before the cgroup is removed.
     fresh_counts: FreshCounts,
-    tidy: Tidy,
+    cleanup: Cleanup,
     /// Pages swapped in and out on the whole machine before the start.
     before: (Option<u64>, Option<u64>),
 }
@@ -95,7 +95,7 @@ impl Limited {
         let directory = ownership::sticky_directory(&directory).map_err(refused)?;
         let cgroup = Cgroup::new(limit_bytes + kernel_share(limit_bytes), Swap::On)?;
         let swap = swap_file::name(&directory, cgroup.path());
-        let tidy = Tidy::start(Some(&cgroup), Some(&swap), None)
+        let cleanup = Cleanup::start(Some(&cgroup), Some(&swap), None)
             .map_err(system("/bin/sh: cannot be started".into()))?;
         swap_file::create(&swap)?;
         let cgroup = Arc::new(cgroup);
@@ -105,7 +105,7 @@ impl Limited {
             limit_bytes,
             cgroup,
             fresh_counts,
-            tidy,
+            cleanup,
             before: (of_machine("pswpin"), of_machine("pswpout")),
         })
     }
@@ -199,7 +199,7 @@ impl KernelRun {
             let most_bytes = limited.cgroup.most_kernel_bytes().unwrap_or_default();
             contents.kernel_bytes = contents.kernel_bytes.max(most_bytes);
             drop(limited.fresh_counts);
-            limited.tidy.finish();
+            limited.cleanup.finish();
             if kills > 0 || has_crashed(status) && does_not_fit(contents, limit_bytes) {
                 let contents = Some(contents);
                 return Err(RunError::TooLarge { program: self.program, limit_bytes, contents });

@@ -22,11 +22,12 @@
 //! time what it pages by.
 //!
 //! The files that a run's processes open by name are in a directory that only root or the user can
-//! write to (`run_directory`). A separate process (`tidy`) removes this directory and
+//! write to (`run_directory`). A separate process (`cleanup`) removes this directory and
 //! the cgroup at the end. `docs/security.md` explains who may do what to a run.
 
 mod accessed;
 mod cgroup;
+mod cleanup;
 mod enclosure;
 mod error;
 mod family;
@@ -45,7 +46,6 @@ mod statistics;
 mod swap;
 mod swap_file;
 pub mod tasks;
-mod tidy;
 mod usage;
 pub mod watch;
 

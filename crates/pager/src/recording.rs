@@ -15,7 +15,7 @@ use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
 use crate::program;
 use crate::run::{allow_sanitizers, file_bytes, pid_namespace};
-use crate::{tidy, usage};
+use crate::{cleanup, usage};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -133,7 +133,7 @@ impl Recording {
         let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         let program = program::find(name)?;
         let enclosure = Enclosure::around(LIMIT_PAGES * crate::PAGE_BYTES, CgroupLimit::Unlimited)?;
-        tidy::wait_for_polling();
+        cleanup::wait_for_polling();
         let price = price::measured()
             .map_err(|error| system("live recording".to_string())(io::Error::other(error)))?;
         let order = Order {

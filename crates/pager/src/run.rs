@@ -1,6 +1,6 @@
 //! A run: the order for the agents, the program as a child, and how both ended.
 
-use crate::accessed::{AccessedBits, Door};
+use crate::accessed::{AccessedBits, ProgramServer};
 use crate::enclosure::Enclosure;
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
@@ -55,7 +55,7 @@ pub struct Run {
     started: Instant,
     enclosure: Enclosure,
     /// Where agents ask for the program that reads accessed bits, if they are to.
-    door: Option<Door>,
+    door: Option<ProgramServer>,
 }
 
 impl Run {
@@ -86,7 +86,7 @@ impl Run {
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
             read_delay_ns: u64::try_from(options.read_delay.as_nanos()).unwrap_or(u64::MAX),
-            accessed_bits: door.as_ref().map_or(0, Door::number),
+            accessed_bits: door.as_ref().map_or(0, ProgramServer::number),
             may_track: u32::from(may_track),
             policy: text("policy", Some(&policy))?,
             directory: text("path of the backing store", directory.to_str())?,
@@ -134,7 +134,7 @@ impl Running for Run {
             Statistics::new(counters, &self.policy, order.limit_pages, self.started.elapsed());
         statistics.backend = Some("anon".to_string());
         let has_some = |counter: &AtomicU64| counter.load(Relaxed) > 0;
-        statistics.reference_bits = Some(match self.door.as_ref().and_then(Door::refusal) {
+        statistics.reference_bits = Some(match self.door.as_ref().and_then(ProgramServer::refusal) {
             _ if has_some(&counters.hardware_bits) => "hardware".to_string(),
             _ if has_some(&counters.tracked_bits) => "rwp".to_string(),
             _ if !has_some(&counters.software_bits) => "none".to_string(),
@@ -172,7 +172,7 @@ impl Running for Run {
 
 /// Where agents ask for the program that reads accessed bits; `None` if they are not to ask. If
 /// there is no run without those bits, it is loaded now.
-fn open_door(reference_bits: ReferenceBits) -> Result<Option<Door>, RunError> {
+fn open_door(reference_bits: ReferenceBits) -> Result<Option<ProgramServer>, RunError> {
     let bits = match reference_bits {
         ReferenceBits::Software | ReferenceBits::Rwp => return Ok(None),
         ReferenceBits::Auto => None,
@@ -180,7 +180,8 @@ fn open_door(reference_bits: ReferenceBits) -> Result<Option<Door>, RunError> {
             Some(AccessedBits::load().map_err(|error| RunError::NoHardwareBits(error.to_string()))?)
         }
     };
-    let door = Door::open(bits).map_err(system("a socket for the pager cannot be made".to_string()))?;
+    let door =
+        ProgramServer::open(bits).map_err(system("a socket for the pager cannot be made".to_string()))?;
     Ok(Some(door))
 }
 

@@ -21,25 +21,25 @@ pub(crate) enum AccessedBits {
     /// There is none.
     #[default]
     None,
-    /// The agent has not asked yet, because nothing is paged. The command's door.
+    /// The agent has not asked yet, because nothing is paged. The command's socket for asking.
     Unasked(OwnedFd),
     /// The program.
     Had(OwnedFd),
 }
 
 impl AccessedBits {
-    /// With the command's door, if it has one and this process may fetch it.
+    /// With the command's socket, if it has one and this process may fetch it.
     pub(crate) fn open(control: &Control, command: Option<&OwnedFd>) -> Self {
         let number = control.order.accessed_bits as i32;
-        let door = (number != 0).then(|| kernel::fetch_from_command(command, number)).flatten();
-        door.map_or(Self::None, Self::Unasked)
+        let socket = (number != 0).then(|| kernel::fetch_from_command(command, number)).flatten();
+        socket.map_or(Self::None, Self::Unasked)
     }
 
     /// Asks for the program, once. The process is about to be paged.
     pub(crate) fn ask(&mut self, command: Option<&OwnedFd>) {
         let program = match take(self) {
             Self::None => None,
-            Self::Unasked(door) => ask(&door, command),
+            Self::Unasked(socket) => ask(&socket, command),
             Self::Had(program) => Some(program),
         };
         *self = Self::tried(program);
@@ -59,7 +59,7 @@ impl AccessedBits {
         }
     }
 
-    /// What a child needs: the program, or the door.
+    /// What a child needs: the program, or the socket.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Unasked(descriptor) | Self::Had(descriptor) => Some(descriptor.as_fd()),
@@ -71,7 +71,7 @@ impl AccessedBits {
     /// [`Self::descriptor`] was in the parent.
     pub(crate) fn begin_in_child(&mut self, descriptor: Option<OwnedFd>) {
         let begun = match (&*self, descriptor) {
-            (Self::Unasked(_), Some(door)) => Self::Unasked(door),
+            (Self::Unasked(_), Some(socket)) => Self::Unasked(socket),
             (Self::Had(_), program) => Self::tried(program),
             _ => Self::None,
         };
@@ -79,9 +79,9 @@ impl AccessedBits {
     }
 }
 
-/// Asks at the command's door. `None` if the command has no program, or has ended.
-fn ask(door: &OwnedFd, command: Option<&OwnedFd>) -> Option<OwnedFd> {
-    let send = || kernel::ask_at_door(door.as_fd());
+/// Asks at the command's socket. `None` if the command has no program, or has ended.
+fn ask(socket: &OwnedFd, command: Option<&OwnedFd>) -> Option<OwnedFd> {
+    let send = || kernel::ask_at_door(socket.as_fd());
     let answer = send().or_else(|_| rlimits::without(Raised::Descriptors, send)).ok()?;
     let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
     let mut descriptors = vec![watch(answer.as_fd())];
@@ -105,12 +105,12 @@ mod tests {
 
     #[test]
     fn what_the_command_answers_is_had_however_many_ask() {
-        let (ours, door) = pair();
+        let (ours, socket) = pair();
         let (file, _) = pair();
         let inode = |fd: &OwnedFd| rustix::fs::fstat(fd).unwrap().st_ino;
         std::thread::scope(|scope| {
             let askers: Vec<_> =
-                (0..20).map(|_| scope.spawn(|| ask(&door, None).map(|fd| inode(&fd)))).collect();
+                (0..20).map(|_| scope.spawn(|| ask(&socket, None).map(|fd| inode(&fd)))).collect();
             for number in 0..20 {
                 let answer = receive_file(&ours).unwrap();
                 if number % 2 == 0 {
@@ -123,14 +123,14 @@ mod tests {
         });
     }
 
-    /// Whether it has closed the door, or has died with the question unread.
+    /// Whether it has closed the socket, or has died with the question unread.
     #[test]
     fn a_command_that_has_ended_is_not_waited_for() {
-        let (ours, door) = pair();
+        let (ours, socket) = pair();
         let (command, other) = pair();
         drop(other);
-        assert!(ask(&door, Some(&command)).is_none());
+        assert!(ask(&socket, Some(&command)).is_none());
         drop(ours);
-        assert!(ask(&door, None).is_none());
+        assert!(ask(&socket, None).is_none());
     }
 }

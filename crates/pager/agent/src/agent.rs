@@ -21,10 +21,10 @@ use crate::credentials;
 use crate::environment;
 use crate::evict::{clear_queued, evict_batch};
 use crate::exact_bits::Queue;
-use crate::failure::{give_up, orphaned};
+use crate::failure::{abort, orphaned};
 use crate::hidden;
 use crate::kernel::{self, Event, PAGE_BYTES, PollFd};
-use crate::last;
+use crate::last_thread;
 use crate::mailbox::MAILBOX;
 use crate::manage;
 use crate::outlive;
@@ -32,7 +32,7 @@ use crate::own;
 use crate::polls::PollHistory;
 use crate::reclaim::make_room;
 use crate::recording;
-use crate::rooms::{Rooms, open_roots};
+use crate::state::{Pager, open_roots};
 use crate::tenant::Tenant;
 use crate::transfer::{is_read_awaited, reap, reap_all};
 use crate::wait::poll;
@@ -51,7 +51,7 @@ const LOOKS_FOR_READ: usize = 1024;
 
 /// The agent. Only its own thread uses it.
 pub struct Agent {
-    rooms: Rooms,
+    pager: Pager,
     /// Whether there are faults at doorbells to read.
     is_rung: bool,
     /// Whether looking for work has paid off lately. First entry: while no thread waits for a read.
@@ -77,7 +77,7 @@ impl Agent {
     /// Makes an agent where the directories are open in which it opens files.
     pub(crate) fn make(control: &'static Control, supervisor: Option<OwnedFd>) -> Self {
         Self {
-            rooms: Rooms::new(control, supervisor),
+            pager: Pager::new(control, supervisor),
             is_rung: false,
             polls: [PollHistory::default(); 2],
             has_one_processor: kernel::sched_getaffinity(None)
@@ -89,25 +89,25 @@ impl Agent {
     }
 
     /// The agent's state.
-    pub(crate) fn rooms(&mut self) -> &mut Rooms {
-        &mut self.rooms
+    pub(crate) fn pager(&mut self) -> &mut Pager {
+        &mut self.pager
     }
 
     /// Serves the program until it ends.
     pub fn run(&mut self) -> ! {
-        let rooms = &mut self.rooms;
+        let pager = &mut self.pager;
         own::stow_ballast();
-        recording::begin(rooms);
-        if rooms.window.is_some() || rooms.choice.chooser.policy().needs_objects() {
+        recording::begin(pager);
+        if pager.window.is_some() || pager.choice.chooser.policy().needs_objects() {
             MAILBOX.want_objects();
         }
-        make_room(rooms, 0);
-        MAILBOX.allow(if rooms.memory.managed { -1 } else { rooms.room_bytes() });
-        add(&rooms.control.counters.agents, 1);
-        add(&rooms.control.counters.rings, u64::from(rooms.disk.io.descriptor().is_some()));
-        cgroup::widen(rooms.control);
+        make_room(pager, 0);
+        MAILBOX.allow(if pager.memory.managed { -1 } else { pager.room_bytes() });
+        add(&pager.control.counters.agents, 1);
+        add(&pager.control.counters.rings, u64::from(pager.disk.io.descriptor().is_some()));
+        cgroup::widen(pager.control);
         hidden::begin(kernel::thread_number());
-        MAILBOX.open(rooms.program.doorbells());
+        MAILBOX.open(pager.program.doorbells());
         self.go_on()
     }
 
@@ -126,55 +126,55 @@ impl Agent {
 
     /// Goes on in a process of its own, because another process will share the program's memory.
     fn move_out(&mut self) -> ! {
-        reap_all(&mut self.rooms);
-        self.rooms.program.sharers.add(kernel::process_number());
+        reap_all(&mut self.pager);
+        self.pager.program.sharers.add(kernel::process_number());
         // SAFETY: the agent is its thread's alone, which does not use it any more.
         unsafe { outlive::move_out(move_in, ptr::from_mut(self) as usize) }
     }
 
     /// Does all the work that there is.
     fn serve(&mut self) {
-        let rooms = &mut self.rooms;
-        if let Some(queues) = rooms.anon.queues() {
+        let pager = &mut self.pager;
+        if let Some(queues) = pager.anon.queues() {
             queues.look_again();
         }
-        rooms.program.read_messages();
-        apply_read(rooms);
-        obey(rooms);
+        pager.program.read_messages();
+        apply_read(pager);
+        carry_out_orders(pager);
         // Ends: handling one message adds at most those of threads that do not wait yet.
-        while let Some(message) = rooms.program.messages.pop_front() {
+        while let Some(message) = pager.program.messages.pop_front() {
             match message.event() {
-                Some(Event::Fault { address }) => recording::answer(rooms, address, message.is_write()),
-                _ => changes::apply(rooms, message),
+                Some(Event::Fault { address }) => recording::answer(pager, address, message.is_write()),
+                _ => changes::apply(pager, message),
             }
-            reap(rooms);
+            reap(pager);
         }
         if core::mem::take(&mut self.is_rung) || MAILBOX.is_ringing() {
-            calls::answer_all(rooms);
+            calls::answer_all(pager);
         }
-        reap(rooms);
-        clear_queued(rooms, Queue::Cleared, usize::MAX);
+        reap(pager);
+        clear_queued(pager, Queue::Cleared, usize::MAX);
         // This makes room for the next fault, and for memory of others that may have grown. No
         // thread waits for a page at this point.
-        evict_batch(rooms);
-        manage::watch(rooms);
-        recording::end_epoch_if_due(rooms);
-        let is_paged = rooms.memory.managed && !rooms.is_lent();
-        make_room(rooms, if is_paged { rooms.disk.ahead.latest_window() } else { 0 });
-        rooms.disk.io.submit();
+        evict_batch(pager);
+        manage::watch(pager);
+        recording::end_epoch_if_due(pager);
+        let is_paged = pager.memory.managed && !pager.is_lent();
+        make_room(pager, if is_paged { pager.disk.ahead.latest_window() } else { 0 });
+        pager.disk.io.submit();
         self.publish_counters();
-        borrow::report(&mut self.rooms, false);
+        borrow::report(&mut self.pager, false);
     }
 
     /// Looks for work for a short while before the agent sleeps. A fault seldom comes alone, and
     /// sleeping and waking take longer than the read that a fault needs. Returns whether there is
     /// work.
     fn look_about(&mut self) -> bool {
-        let rooms = &mut self.rooms;
-        if borrow::must_manage(rooms) {
+        let pager = &mut self.pager;
+        if borrow::must_manage(pager) {
             return true;
         }
-        let is_awaited = is_read_awaited(rooms);
+        let is_awaited = is_read_awaited(pager);
         let looks = match is_awaited {
             true => LOOKS_FOR_READ,
             // The program could not run meanwhile.
@@ -187,9 +187,9 @@ impl Agent {
         }
         let has_work = (0..looks).any(|_| {
             let has_work =
-                !rooms.program.messages.is_empty() || rooms.disk.io.has_completions() || MAILBOX.is_ringing();
+                !pager.program.messages.is_empty() || pager.disk.io.has_completions() || MAILBOX.is_ringing();
             if !has_work {
-                rooms.program.read_messages();
+                pager.program.read_messages();
             }
             has_work
         });
@@ -199,24 +199,24 @@ impl Agent {
 
     /// Waits until there is something to do.
     fn sleep(&mut self) {
-        let rooms = &mut self.rooms;
-        if !rooms.program.messages.is_empty() {
+        let pager = &mut self.pager;
+        if !pager.program.messages.is_empty() {
             return;
         }
-        rooms.program.clear_bells();
-        let empty_ranges = changes::empty_ranges(rooms);
-        let program = &rooms.program;
+        pager.program.clear_bells();
+        let empty_ranges = changes::empty_ranges(pager);
+        let program = &pager.program;
         let mut descriptors = Vec::with_capacity(5 + program.orphans.len());
-        let orders = rooms.choice.chooser.tenant().map(|tenant| Tenant::orders(tenant));
+        let orders = pager.choice.chooser.tenant().map(|tenant| Tenant::orders(tenant));
         let mut watch = |fd| descriptors.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
         watch(program.uffd.as_fd());
         watch(program.staging_uffd.as_fd());
-        rooms.disk.io.descriptor().map(AsFd::as_fd).map(&mut watch);
+        pager.disk.io.descriptor().map(AsFd::as_fd).map(&mut watch);
         program.orphans.iter().map(AsFd::as_fd).for_each(&mut watch);
         program.supervisor.as_ref().map(AsFd::as_fd).map(&mut watch);
         orders.map(&mut watch);
-        let period_ns = rooms.account.period_ms() as i64 * 1_000_000;
-        let epoch_ns = rooms.window.as_ref().and_then(Window::due_in_ns);
+        let period_ns = pager.account.period_ms() as i64 * 1_000_000;
+        let epoch_ns = pager.window.as_ref().and_then(Window::due_in_ns);
         let nanoseconds = epoch_ns.map_or(period_ns, |ns| period_ns.min(ns as i64));
         let timeout = Timespec { tv_sec: 0, tv_nsec: nanoseconds };
         MAILBOX.empty().publish(&empty_ranges);
@@ -226,65 +226,65 @@ impl Agent {
         let ready = match ready {
             Ok(ready) => ready,
             Err(Errno::INTR | Errno::AGAIN) => return,
-            Err(error) => give_up(format_args!("the pager cannot wait for faults: {error}")),
+            Err(error) => abort(format_args!("the pager cannot wait for faults: {error}")),
         };
         let is_ready = |fd: &PollFd| !fd.revents().is_empty();
         let is_rung = is_ready(&descriptors[1]);
-        let first_orphan = 2 + usize::from(rooms.disk.io.descriptor().is_some());
+        let first_orphan = 2 + usize::from(pager.disk.io.descriptor().is_some());
         let behind_orphans = first_orphan + program.orphans.len();
         if descriptors[first_orphan..behind_orphans].iter().any(|fd| fd.revents().contains(PollFlags::IN)) {
-            give_up(format_args!(
+            abort(format_args!(
                 "a child made by a bare clone system call has touched memory that is paged out; such children have \
                  no pager"
             ));
         }
         if descriptors.get(behind_orphans).is_some_and(is_ready) {
-            let is_recording = rooms.control.order.is_recording();
-            if !rooms.control.is_released() && !is_recording {
+            let is_recording = pager.control.order.is_recording();
+            if !pager.control.is_released() && !is_recording {
                 orphaned();
             }
             drop(descriptors);
             if is_recording {
-                recording::end(rooms);
+                recording::end(pager);
             }
-            rooms.program.supervisor = None;
-            environment::forget_run(rooms.control);
+            pager.program.supervisor = None;
+            environment::forget_run(pager.control);
         }
         self.is_rung = is_rung;
         if ready == 0 {
             own::stow_ballast();
-            borrow::report(rooms, true);
+            borrow::report(pager, true);
             if outlive::is_process() {
-                outlive::end_if_over(&mut rooms.program.sharers);
+                outlive::end_if_over(&mut pager.program.sharers);
             } else {
-                last::end_if_alone();
-                credentials::follow();
+                last_thread::end_if_alone();
+                credentials::take_on_rights();
             }
         }
     }
 
     /// Updates the shared counters that the agent does not update at each event.
     fn publish_counters(&mut self) {
-        let rooms = &mut self.rooms;
-        let counters = &rooms.control.counters;
-        let pages = &rooms.memory.pages;
+        let pager = &mut self.pager;
+        let counters = &pager.control.counters;
+        let pages = &pager.memory.pages;
         let resident = pages.resident();
         counters.resident_pages.store(resident as u64, Ordering::Relaxed);
         counters.peak_resident_pages.fetch_max(resident as u64, Ordering::Relaxed);
         counters.peak_policy_pages.fetch_max(pages.owned() as u64, Ordering::Relaxed);
-        counters.peak_own_pages.fetch_max(rooms.own_pages() as u64, Ordering::Relaxed);
-        if rooms.memory.managed {
-            let all = resident + rooms.apart_pages();
+        counters.peak_own_pages.fetch_max(pager.own_pages() as u64, Ordering::Relaxed);
+        if pager.memory.managed {
+            let all = resident + pager.apart_pages();
             counters.peak_memory_pages.fetch_max(all as u64, Ordering::Relaxed);
         }
         let bookkeeping = own::heap_pages().saturating_sub(self.heap_pages_at_first) * PAGE_BYTES;
         counters.peak_bookkeeping_bytes.fetch_max(bookkeeping as u64, Ordering::Relaxed);
         counters.peak_managed_pages.fetch_max(u64::from(pages.ids()), Ordering::Relaxed);
         counters.peak_pinned_pages.fetch_max(pages.pinned() as u64, Ordering::Relaxed);
-        let steps = rooms.choice.chooser.policy().hand_steps();
+        let steps = pager.choice.chooser.policy().hand_steps();
         add(&counters.hand_steps, steps - self.published_hand_steps);
         self.published_hand_steps = steps;
-        if let Some(leader) = rooms.choice.chooser.policy().leader() {
+        if let Some(leader) = pager.choice.chooser.policy().leader() {
             counters.leader.store(1 + leader.expert as u64, Ordering::Relaxed);
             add(&counters.leader_changes, leader.changes - self.published_leader_changes);
             self.published_leader_changes = leader.changes;
@@ -297,19 +297,19 @@ extern "C" fn move_in(agent: usize) -> ! {
     // SAFETY: the thread that was the agent has given it up.
     let agent = unsafe { &mut *(agent as *mut Agent) };
     // What the kernel says of the first process, it says no more when that has ended.
-    agent.rooms.account.reopen();
+    agent.pager.account.reopen();
     outlive::begun();
     agent.go_on()
 }
 
 /// Carries out the command's orders, and goes no further while the task is not active.
-fn obey(rooms: &mut Rooms) {
-    borrow::obey(rooms);
+fn carry_out_orders(pager: &mut Pager) {
+    borrow::carry_out_orders(pager);
     // Once: from then on memory is managed.
-    if borrow::must_manage(rooms) {
-        manage::manage_all(rooms);
-        borrow::freeze(rooms);
-        borrow::obey(rooms);
+    if borrow::must_manage(pager) {
+        manage::manage_all(pager);
+        borrow::freeze(pager);
+        borrow::carry_out_orders(pager);
     }
-    recording::obey(rooms);
+    recording::begin_or_end(pager);
 }

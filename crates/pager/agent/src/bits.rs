@@ -217,7 +217,8 @@ mod tests {
 
     fn resident(count: usize) -> (Pages, Vec<PageId>) {
         let mut pages = Pages::new();
-        let ids = (0..count).map(|number| pages.meet(0x10_0000 + number * 0x1000)).collect::<Vec<_>>();
+        let ids =
+            (0..count).map(|number| pages.find_or_insert(0x10_0000 + number * 0x1000)).collect::<Vec<_>>();
         ids.iter().for_each(|&page| pages.set(page, State::RESIDENT));
         (pages, ids)
     }

@@ -4,15 +4,15 @@
 //! suspended by leaving its faults unanswered, so its pages can still be taken.
 
 use crate::changes::block_moves;
-use crate::choose::insert;
 use crate::evict::{evict, evict_batch, unmap};
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::kernel::{PAGE_BYTES, PollFd};
 use crate::lease::{FIRST_FRAMES, Instruction, Report};
+use crate::lifecycle::insert;
 use crate::mailbox::MAILBOX;
 use crate::pages::Flag;
-use crate::rooms::Rooms;
 use crate::staging::Phase;
+use crate::state::Pager;
 use crate::tenant::Tenant;
 use crate::transfer::reap;
 use crate::wait::poll;
@@ -27,29 +27,29 @@ use sweephand_policy::PageId;
 /// Fewest frames asked for beside those that are needed at once.
 const LEAST_SPARE: usize = 4;
 
-fn tenant(rooms: &mut Rooms) -> &mut Tenant {
-    rooms.choice.chooser.tenant().expect("memory is lent")
+fn tenant(pager: &mut Pager) -> &mut Tenant {
+    pager.choice.chooser.tenant().expect("memory is lent")
 }
 
 /// Frames that this process takes, with so many pages more.
-fn frames_needed(rooms: &Rooms, pages: usize) -> usize {
-    rooms.taken() + frames_apart(rooms) + pages
+fn frames_needed(pager: &Pager, pages: usize) -> usize {
+    pager.taken() + frames_apart(pager) + pages
 }
 
 /// Frames that are not for managed pages.
-fn frames_apart(rooms: &Rooms) -> usize {
-    rooms.own_pages() + if rooms.memory.managed { 0 } else { FIRST_FRAMES }
+fn frames_apart(pager: &Pager) -> usize {
+    pager.own_pages() + if pager.memory.managed { 0 } else { FIRST_FRAMES }
 }
 
 /// What `make_room` is where memory is lent: asks for frames, and gives back those that are too
 /// many. Returns without them only if [`must_manage`].
 ///
 /// Ends when the command has answered. It answers every question, or ends the run.
-pub(crate) fn borrow_room(rooms: &mut Rooms, pages: usize) {
-    let batch = rooms.disk.staging.batch_pages();
-    while !must_manage(rooms) {
-        let (needed, apart) = (frames_needed(rooms, pages), frames_apart(rooms));
-        let tenant = tenant(rooms);
+pub(crate) fn borrow_room(pager: &mut Pager, pages: usize) {
+    let batch = pager.disk.staging.batch_pages();
+    while !must_manage(pager) {
+        let (needed, apart) = (frames_needed(pager, pages), frames_apart(pager));
+        let tenant = tenant(pager);
         if !tenant.asked {
             let spare = (tenant.granted / 32).clamp(LEAST_SPARE, batch);
             if needed <= tenant.granted {
@@ -68,33 +68,33 @@ pub(crate) fn borrow_room(rooms: &mut Rooms, pages: usize) {
             tenant.push(Report::Ask.word(needed - tenant.granted + spare));
             tenant.flush();
         }
-        wait_for_orders(rooms);
+        wait_for_orders(pager);
     }
 }
 
 /// Whether the command has ordered all pages to be unmapped, and they are not managed yet. Then
 /// the caller, between faults, manages them and calls [`freeze`].
-pub(crate) fn must_manage(rooms: &mut Rooms) -> bool {
-    !rooms.memory.managed && rooms.choice.chooser.tenant().is_some_and(|tenant| tenant.freeze_is_due)
+pub(crate) fn must_manage(pager: &mut Pager) -> bool {
+    !pager.memory.managed && pager.choice.chooser.tenant().is_some_and(|tenant| tenant.freeze_is_due)
 }
 
 /// Carries out the orders that have come, and goes no further while the task is not active, unless
 /// [`must_manage`]. Ends when the command lets the task go on.
-pub(crate) fn obey(rooms: &mut Rooms) {
-    if !rooms.is_lent() {
+pub(crate) fn carry_out_orders(pager: &mut Pager) {
+    if !pager.is_lent() {
         return;
     }
-    follow(rooms);
-    while tenant(rooms).is_suspended && !must_manage(rooms) {
-        wait_for_orders(rooms);
+    receive_instructions(pager);
+    while tenant(pager).is_suspended && !must_manage(pager) {
+        wait_for_orders(pager);
     }
 }
 
 /// Reports to the command. It needs the reports when it next looks for a victim, so they need not
 /// be sent at once.
-pub(crate) fn report(rooms: &mut Rooms, at_once: bool) {
-    let reading = rooms.disk.staging.count(Phase::Reading);
-    let Some(tenant) = rooms.choice.chooser.tenant() else { return };
+pub(crate) fn report(pager: &mut Pager, at_once: bool) {
+    let reading = pager.disk.staging.count(Phase::Reading);
+    let Some(tenant) = pager.choice.chooser.tenant() else { return };
     tenant.board.reading.store(reading as u32, Ordering::Relaxed);
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let time_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
@@ -105,79 +105,79 @@ pub(crate) fn report(rooms: &mut Rooms, at_once: bool) {
 }
 
 /// Waits until the command has ordered something. Reads and writes go on meanwhile.
-fn wait_for_orders(rooms: &mut Rooms) {
-    rooms.disk.io.submit();
-    report(rooms, true);
-    let Some(tenant) = rooms.choice.chooser.tenant() else { return };
-    let ring = rooms.disk.io.descriptor().map(AsFd::as_fd);
+fn wait_for_orders(pager: &mut Pager) {
+    pager.disk.io.submit();
+    report(pager, true);
+    let Some(tenant) = pager.choice.chooser.tenant() else { return };
+    let ring = pager.disk.io.descriptor().map(AsFd::as_fd);
     let count = 1 + usize::from(ring.is_some());
     let mut descriptors = [tenant.orders(), ring.unwrap_or(tenant.orders())]
         .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     match poll(&mut descriptors[..count], None) {
         Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
-        Err(error) => give_up(format_args!("the pager cannot wait for memory: {error}")),
+        Err(error) => abort(format_args!("the pager cannot wait for memory: {error}")),
     }
-    follow(rooms);
-    reap(rooms);
+    receive_instructions(pager);
+    reap(pager);
 }
 
 /// Follows the command's instructions so far. Ends with the last message that has come.
-fn follow(rooms: &mut Rooms) {
-    while let Some(message) = tenant(rooms).receive() {
+fn receive_instructions(pager: &mut Pager) {
+    while let Some(message) = tenant(pager).receive() {
         let mut watched = Vec::new();
         for &word in &message {
             let Some((instruction, operand)) = Instruction::parse(word) else {
-                give_up(format_args!("sweephand run is of another version"))
+                abort(format_args!("sweephand run is of another version"))
             };
-            let is_known = operand < rooms.memory.pages.ids();
+            let is_known = operand < pager.memory.pages.ids();
             match instruction {
-                Instruction::Grant => tenant(rooms).granted += operand as usize,
-                Instruction::Evict if is_known => tenant(rooms).victims.push_back(PageId(operand)),
-                Instruction::Give => give(rooms, operand as usize),
+                Instruction::Grant => tenant(pager).granted += operand as usize,
+                Instruction::Evict if is_known => tenant(pager).victims.push_back(PageId(operand)),
+                Instruction::Give => give(pager, operand as usize),
                 Instruction::Watch if is_known => watched.push(PageId(operand)),
                 // Ids are never taken back, so this cannot be.
                 Instruction::Evict | Instruction::Watch => {}
                 // The process that had to wait for it has.
                 Instruction::Admitted => {}
-                Instruction::Suspend => tenant(rooms).is_suspended = true,
-                Instruction::Resume => tenant(rooms).is_suspended = false,
-                Instruction::Freeze if rooms.memory.managed => freeze(rooms),
-                Instruction::Freeze => tenant(rooms).freeze_is_due = true,
+                Instruction::Suspend => tenant(pager).is_suspended = true,
+                Instruction::Resume => tenant(pager).is_suspended = false,
+                Instruction::Freeze if pager.memory.managed => freeze(pager),
+                Instruction::Freeze => tenant(pager).freeze_is_due = true,
                 Instruction::Answered => {
-                    evict_named(rooms);
-                    tenant(rooms).asked = false;
+                    evict_named(pager);
+                    tenant(pager).asked = false;
                 }
-                Instruction::Refuse => give_up(format_args!(
+                Instruction::Refuse => abort(format_args!(
                     "the memory that the tasks share is too small: no page can be taken from them any more"
                 )),
             }
         }
-        evict_named(rooms);
-        unmap_pages(rooms, watched);
-        tenant(rooms).give_back(message);
+        evict_named(pager);
+        unmap_pages(pager, watched);
+        tenant(pager).give_back(message);
     }
 }
 
 /// Evicts what the command has named. Ends: each eviction takes pages out of the list.
-fn evict_named(rooms: &mut Rooms) {
-    while let Some(page) = tenant(rooms).victims.pop_front() {
-        tenant(rooms).push(Report::Evicted.word(page.index()));
-        let is_here = rooms.memory.pages.state(page).is_evictable();
-        if is_here && !rooms.memory.pages.mark(page, Flag::Condemned, true) {
-            rooms.choice.condemned.push(page);
+fn evict_named(pager: &mut Pager) {
+    while let Some(page) = tenant(pager).victims.pop_front() {
+        tenant(pager).push(Report::Evicted.word(page.index()));
+        let is_here = pager.memory.pages.state(page).is_evictable();
+        if is_here && !pager.memory.pages.mark(page, Flag::Condemned, true) {
+            pager.choice.condemned.push(page);
         }
-        evict_batch(rooms);
+        evict_batch(pager);
     }
-    while !rooms.choice.condemned.is_empty() {
-        evict(rooms);
+    while !pager.choice.condemned.is_empty() {
+        evict(pager);
     }
 }
 
 /// Gives frames to others: those of the pages just evicted, or others that are idle.
-fn give(rooms: &mut Rooms, frames: usize) {
-    evict_named(rooms);
-    let needed = frames_needed(rooms, 0);
-    let tenant = tenant(rooms);
+fn give(pager: &mut Pager, frames: usize) {
+    evict_named(pager);
+    let needed = frames_needed(pager, 0);
+    let tenant = tenant(pager);
     let given = frames.min(tenant.granted.saturating_sub(needed));
     tenant.granted -= given;
     tenant.push(Report::Give.word(given));
@@ -186,15 +186,15 @@ fn give(rooms: &mut Rooms, frames: usize) {
 }
 
 /// Unmaps pages, so that their next touch is seen.
-fn unmap_pages(rooms: &mut Rooms, mut pages: Vec<PageId>) {
+fn unmap_pages(pager: &mut Pager, mut pages: Vec<PageId>) {
     if pages.is_empty() {
         return;
     }
-    block_moves(rooms);
+    block_moves(pager);
     pages.sort_unstable();
     let mut rest = pages.as_slice();
     while let Some(&first) = rest.first() {
-        let table = &rooms.memory.pages;
+        let table = &pager.memory.pages;
         let address = table.address(first);
         let follows = |index: &usize| {
             rest[*index].0 == first.0 + *index as u32
@@ -202,44 +202,44 @@ fn unmap_pages(rooms: &mut Rooms, mut pages: Vec<PageId>) {
         };
         let end = (1..rest.len()).find(|index| !follows(index)).unwrap_or(rest.len());
         let (run, behind) = rest.split_at(end);
-        unmap(rooms, run);
+        unmap(pager, run);
         rest = behind;
     }
     MAILBOX.allow_moves();
 }
 
 /// Unmaps all managed pages: a thread that goes on faults, and waits.
-pub(crate) fn freeze(rooms: &mut Rooms) {
-    tenant(rooms).freeze_is_due = false;
-    let pages = &rooms.memory.pages;
+pub(crate) fn freeze(pager: &mut Pager) {
+    tenant(pager).freeze_is_due = false;
+    let pages = &pager.memory.pages;
     let mapped = (0..pages.ids()).map(PageId).filter(|&page| pages.is_resident(page));
     let mapped = mapped.collect();
-    unmap_pages(rooms, mapped);
+    unmap_pages(pager, mapped);
 }
 
 /// A process is about to be forked: the socket of its lease, if memory is lent.
-pub(crate) fn announce_child(rooms: &mut Rooms) -> Option<Result<OwnedFd, Errno>> {
-    rooms.choice.chooser.tenant().map(Tenant::announce)
+pub(crate) fn announce_child(pager: &mut Pager) -> Option<Result<OwnedFd, Errno>> {
+    pager.choice.chooser.tenant().map(Tenant::announce)
 }
 
 /// In a child: a lease of its own, over as many frames as it has. Its parent waits for that: what
 /// either writes to, the two do not share any more.
-pub(crate) fn renew_lease(rooms: &mut Rooms, socket: OwnedFd) {
-    let (granted, control) = (frames_needed(rooms, 0), rooms.control);
-    let tenant = tenant(rooms);
+pub(crate) fn renew_lease(pager: &mut Pager, socket: OwnedFd) {
+    let (granted, control) = (frames_needed(pager, 0), pager.control);
+    let tenant = tenant(pager);
     tenant.reconnect(control, granted, socket);
-    rooms.memory.pages.board = Some(tenant.board);
+    pager.memory.pages.board = Some(tenant.board);
 }
 
 /// In a child with a lease of its own: reports its pages to the command.
-pub(crate) fn report_pages(rooms: &mut Rooms) {
-    if !rooms.is_lent() {
+pub(crate) fn report_pages(pager: &mut Pager) {
+    if !pager.is_lent() {
         return;
     }
-    for page in (0..rooms.memory.pages.ids()).map(PageId) {
-        if rooms.memory.pages.state(page).is_evictable() {
-            insert(rooms, page);
-            rooms.memory.pages.mark(page, Flag::Referenced, true);
+    for page in (0..pager.memory.pages.ids()).map(PageId) {
+        if pager.memory.pages.state(page).is_evictable() {
+            insert(pager, page);
+            pager.memory.pages.mark(page, Flag::Referenced, true);
         }
     }
 }
@@ -252,19 +252,19 @@ mod tests {
     use crate::own;
     use crate::pages::State;
     use crate::stock::take_stock;
-    use crate::testing::{at, rooms};
+    use crate::testing::{at, pager};
     use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 
-    /// Rooms whose frames are lent by what is at the other end of a socket.
-    fn lent() -> (Rooms, OwnedFd) {
-        let (mut rooms, _) = rooms();
+    /// Pager whose frames are lent by what is at the other end of a socket.
+    fn lent() -> (Pager, OwnedFd) {
+        let (mut pager, _) = pager();
         let (ours, commands) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        let tenant = Tenant::begin(rooms.control, 0, Ok(ours));
-        rooms.memory.pages.board = Some(tenant.board);
-        rooms.choice.chooser = Chooser::Lent(tenant);
-        rooms.choice.arrivals = crate::bits::Arrivals::new(0, 0);
-        (rooms, commands)
+        let tenant = Tenant::begin(pager.control, 0, Ok(ours));
+        pager.memory.pages.board = Some(tenant.board);
+        pager.choice.chooser = Chooser::Lent(tenant);
+        pager.choice.arrivals = crate::bits::Arrivals::new(0, 0);
+        (pager, commands)
     }
 
     fn instruct(command: &OwnedFd, instructions: &[(Instruction, usize)]) {
@@ -275,50 +275,50 @@ mod tests {
 
     #[test]
     fn frames_are_asked_for_and_taken_back() {
-        let (mut rooms, command) = lent();
-        let wanted = frames_needed(&rooms, 10);
+        let (mut pager, command) = lent();
+        let wanted = frames_needed(&pager, 10);
         instruct(&command, &[(Instruction::Grant, wanted), (Instruction::Answered, 0)]);
-        borrow_room(&mut rooms, 10);
-        assert_eq!(rooms.choice.chooser.granted(), Some(wanted));
+        borrow_room(&mut pager, 10);
+        assert_eq!(pager.choice.chooser.granted(), Some(wanted));
         for number in 0..10 {
-            faults::answer(&mut rooms, at(number));
+            faults::answer(&mut pager, at(number));
         }
-        let page = rooms.memory.pages.find(at(3)).unwrap();
+        let page = pager.memory.pages.find(at(3)).unwrap();
         instruct(&command, &[(Instruction::Evict, page.index()), (Instruction::Give, 1)]);
-        obey(&mut rooms);
-        assert_eq!(rooms.choice.chooser.granted(), Some(wanted - 1));
-        assert!(matches!(rooms.memory.pages.state(page), State::Writing(_)));
+        carry_out_orders(&mut pager);
+        assert_eq!(pager.choice.chooser.granted(), Some(wanted - 1));
+        assert!(matches!(pager.memory.pages.state(page), State::Writing(_)));
     }
 
     #[test]
     fn pages_that_are_found_present_have_frames_by_then() {
         const PAGES: usize = 200;
-        let (mut rooms, command) = lent();
+        let (mut pager, command) = lent();
         let start = own::map(PAGES * PAGE_BYTES).unwrap();
         // All but every fourth page are present.
         let present = (0..PAGES).filter(|page| page % 4 > 0);
         // SAFETY: this is a mapping of the test.
         present.clone().for_each(|page| unsafe { ((start + page * PAGE_BYTES) as *mut u8).write(1) });
-        let granted = frames_needed(&rooms, PAGES + 64);
+        let granted = frames_needed(&pager, PAGES + 64);
         instruct(&command, &[(Instruction::Grant, granted), (Instruction::Answered, 0)]);
-        take_stock(&mut rooms, start, start + PAGES * PAGE_BYTES);
-        assert_eq!(rooms.memory.pages.resident(), present.count());
-        assert!(frames_needed(&rooms, 0) <= granted);
+        take_stock(&mut pager, start, start + PAGES * PAGE_BYTES);
+        assert_eq!(pager.memory.pages.resident(), present.count());
+        assert!(frames_needed(&pager, 0) <= granted);
     }
 
     #[test]
     fn a_task_whose_memory_is_not_managed_manages_it_before_it_is_frozen() {
-        let (mut rooms, command) = lent();
-        rooms.memory.managed = false;
+        let (mut pager, command) = lent();
+        pager.memory.managed = false;
         instruct(&command, &[(Instruction::Freeze, 0), (Instruction::Suspend, 0)]);
-        obey(&mut rooms);
-        assert!(must_manage(&mut rooms));
+        carry_out_orders(&mut pager);
+        assert!(must_manage(&mut pager));
         // It does not wait for frames either.
-        borrow_room(&mut rooms, 1 << 20);
-        rooms.memory.managed = true;
-        freeze(&mut rooms);
-        assert!(!must_manage(&mut rooms));
+        borrow_room(&mut pager, 1 << 20);
+        pager.memory.managed = true;
+        freeze(&mut pager);
+        assert!(!must_manage(&mut pager));
         instruct(&command, &[(Instruction::Resume, 0)]);
-        obey(&mut rooms);
+        carry_out_orders(&mut pager);
     }
 }

@@ -4,17 +4,17 @@ use crate::ceded::{bring_back, cede, resume};
 use crate::changes::catch_up;
 use crate::control::add;
 use crate::credentials;
+use crate::during_fork::{before_fork, park};
 use crate::guards::guard;
 use crate::kernel::PAGE_BYTES;
-use crate::last::program_threads;
+use crate::last_thread::program_threads;
 use crate::locks;
 use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
 use crate::manage::{grown, keep_resident, release_resident};
 use crate::outlive;
 use crate::own;
-use crate::rest::{before_fork, park};
-use crate::rooms::Rooms;
 use crate::staging::SEGMENT_BYTES;
+use crate::state::Pager;
 use sweephand_pager_interface::recording::Item;
 
 /// Bits of a user space address.
@@ -30,48 +30,48 @@ const UNLISTED_BYTES: usize = 2 << 20;
 /// Answers the threads of the program that have made calls. Ends: each turn answers one of at most
 /// as many calls as there are slots. Only a fork adds calls, and while it is under way no other
 /// fork is announced.
-pub(crate) fn answer_all(rooms: &mut Rooms) {
-    rooms.program.clear_bells();
+pub(crate) fn answer_all(pager: &mut Pager) {
+    pager.program.clear_bells();
     // A child whose fork was not announced has no agent and makes no calls.
-    let (rung, _) = rooms.program.read_bells();
+    let (rung, _) = pager.program.read_bells();
     let mut slots = rung | MAILBOX.take_posted();
     while slots != 0 {
         let slot = slots.trailing_zeros() as usize;
         slots &= slots - 1;
         if let Some((call, arguments)) = MAILBOX.call_of(slot) {
-            let answer = answer(rooms, call, arguments);
+            let answer = answer(pager, call, arguments);
             MAILBOX.answer(slot, answer);
         }
         // The threads that wait there go on, even if the call was answered before.
-        rooms.program.put_bell(slot, rooms.disk.staging.zeros());
+        pager.program.put_bell(slot, pager.disk.staging.zeros());
         // Calls that arrive during a fork are answered now.
-        slots |= park(rooms);
+        slots |= park(pager);
     }
 }
 
 /// Answers one call.
-fn answer(rooms: &mut Rooms, call: Call, arguments: [usize; ARGUMENTS]) -> isize {
+fn answer(pager: &mut Pager, call: Call, arguments: [usize; ARGUMENTS]) -> isize {
     let [first, second, third] = arguments;
     match call {
-        Call::Grown => grown(rooms, first, first + second, third != 0),
-        Call::Stack => _ = rooms.memory.exempt.insert(first),
-        Call::NotInherited => rooms.memory.not_inherited.add(first, first + second),
-        Call::Inherited => rooms.memory.not_inherited.remove(first, first + second),
-        call @ (Call::Object | Call::Resized) => object(rooms, call, first, first + second),
-        Call::BeforeFork => before_fork(rooms, first, second),
-        Call::Credentials => credentials::follow(),
+        Call::Grown => grown(pager, first, first + second, third != 0),
+        Call::Stack => _ = pager.memory.exempt.insert(first),
+        Call::NotInherited => pager.memory.not_inherited.add(first, first + second),
+        Call::Inherited => pager.memory.not_inherited.remove(first, first + second),
+        call @ (Call::Object | Call::Resized) => object(pager, call, first, first + second),
+        Call::BeforeFork => before_fork(pager, first, second),
+        Call::Credentials => credentials::take_on_rights(),
         Call::Reserve => return reserve(first) as isize,
-        Call::KeepResident => keep_resident(rooms, first, first + second),
-        Call::ReleaseResident => release_resident(rooms, first, first + second),
+        Call::KeepResident => keep_resident(pager, first, first + second),
+        Call::ReleaseResident => release_resident(pager, first, first + second),
         Call::Threads => return program_threads().map_or(-1, |count| count as isize),
         Call::Mappings => return locks::list(first),
-        Call::Guard => return guard(rooms, first, second, third as u32),
-        Call::Cede => cede(rooms, first, first + second),
+        Call::Guard => return guard(pager, first, second, third as u32),
+        Call::Cede => cede(pager, first, first + second),
         Call::Outlive => outlive::ask(),
-        Call::Sharer => rooms.program.sharers.add(first as i32),
-        Call::BringBack => bring_back(rooms, first, first + second),
-        Call::Resume => resume(rooms, first, first + second),
-        Call::CatchUp if rooms.memory.managed => catch_up(rooms),
+        Call::Sharer => pager.program.sharers.add(first as i32),
+        Call::BringBack => bring_back(pager, first, first + second),
+        Call::Resume => resume(pager, first, first + second),
+        Call::CatchUp if pager.memory.managed => catch_up(pager),
         Call::CatchUp => {}
         // `park` has waited for this call.
         Call::AfterFork => {}
@@ -80,27 +80,27 @@ fn answer(rooms: &mut Rooms, call: Call, arguments: [usize; ARGUMENTS]) -> isize
 }
 
 /// The program has an object at `start`, a new one or one with another end.
-fn object(rooms: &mut Rooms, call: Call, start: usize, end: usize) {
+fn object(pager: &mut Pager, call: Call, start: usize, end: usize) {
     // Earlier changes at this address must be applied first.
-    if rooms.memory.managed {
-        catch_up(rooms);
+    if pager.memory.managed {
+        catch_up(pager);
     }
     let ended = match call {
-        Call::Object => rooms.memory.objects.add(start, end),
-        _ => rooms.memory.objects.extend(start, end),
+        Call::Object => pager.memory.objects.add(start, end),
+        _ => pager.memory.objects.extend(start, end),
     };
-    add(&rooms.control.counters.objects, u64::from(call == Call::Object));
-    if let Some(window) = &mut rooms.window {
+    add(&pager.control.counters.objects, u64::from(call == Call::Object));
+    if let Some(window) = &mut pager.window {
         let pages = (end - start).div_ceil(PAGE_BYTES) as u64;
         window.put(Item::Mapped { page: (start / PAGE_BYTES) as u64, pages });
     }
     // Pages that are here already were mapped in place of others. They belong to this object now.
-    for page in rooms.memory.known(start, end) {
-        let object = rooms.memory.objects.at(start);
-        let exact = rooms.anon.bits(&rooms.program.pagemap);
-        rooms.choice.assign(&mut rooms.memory, page, object, exact);
+    for page in pager.memory.known(start, end) {
+        let object = pager.memory.objects.at(start);
+        let exact = pager.anon.bits(&pager.program.pagemap);
+        pager.choice.assign(&mut pager.memory, page, object, exact);
     }
-    rooms.choice.end_objects(&ended);
+    pager.choice.end_objects(&ended);
 }
 
 /// Reserves address space for what the pager will need to manage this many bytes of the program.
@@ -116,34 +116,34 @@ fn reserve(bytes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{at, rooms};
+    use crate::testing::{at, pager};
 
     #[test]
     fn what_children_do_not_inherit_is_remembered() {
-        let (mut rooms, _) = rooms();
-        answer(&mut rooms, Call::NotInherited, [at(0), 4 * PAGE_BYTES, 0]);
-        answer(&mut rooms, Call::Inherited, [at(1), PAGE_BYTES, 0]);
-        let left: alloc::vec::Vec<_> = rooms.memory.not_inherited.iter().collect();
+        let (mut pager, _) = pager();
+        answer(&mut pager, Call::NotInherited, [at(0), 4 * PAGE_BYTES, 0]);
+        answer(&mut pager, Call::Inherited, [at(1), PAGE_BYTES, 0]);
+        let left: alloc::vec::Vec<_> = pager.memory.not_inherited.iter().collect();
         assert_eq!(left, [(at(0), at(1)), (at(2), at(4))]);
     }
 
     #[test]
     fn objects_are_counted_and_end() {
-        let (mut rooms, _) = rooms();
-        answer(&mut rooms, Call::Object, [at(0), 16 * PAGE_BYTES, 0]);
-        answer(&mut rooms, Call::Resized, [at(0), 32 * PAGE_BYTES, 0]);
-        assert_eq!(rooms.memory.objects.at(at(20)), 1);
-        assert_eq!(rooms.control.counters.objects.load(core::sync::atomic::Ordering::Relaxed), 1);
-        crate::changes::unmapped(&mut rooms, at(0), at(64));
-        assert_eq!(rooms.memory.objects.at(at(20)), 0);
+        let (mut pager, _) = pager();
+        answer(&mut pager, Call::Object, [at(0), 16 * PAGE_BYTES, 0]);
+        answer(&mut pager, Call::Resized, [at(0), 32 * PAGE_BYTES, 0]);
+        assert_eq!(pager.memory.objects.at(at(20)), 1);
+        assert_eq!(pager.control.counters.objects.load(core::sync::atomic::Ordering::Relaxed), 1);
+        crate::changes::unmapped(&mut pager, at(0), at(64));
+        assert_eq!(pager.memory.objects.at(at(20)), 0);
     }
 
     #[test]
     fn the_page_of_a_threads_descriptor_is_exempt() {
-        let (mut rooms, _) = rooms();
-        answer(&mut rooms, Call::Stack, [at(9), 0, 0]);
-        assert!(rooms.memory.exempt.contains(&at(9)));
-        crate::changes::unmapped(&mut rooms, at(0), at(10));
-        assert!(rooms.memory.exempt.is_empty());
+        let (mut pager, _) = pager();
+        answer(&mut pager, Call::Stack, [at(9), 0, 0]);
+        assert!(pager.memory.exempt.contains(&at(9)));
+        crate::changes::unmapped(&mut pager, at(0), at(10));
+        assert!(pager.memory.exempt.is_empty());
     }
 }

@@ -21,12 +21,12 @@
 //! What a program has registered stays ceded when it closes its userfaultfd.
 
 use crate::changes::{catch_up, forget};
-use crate::choose::{arrive, withdraw};
 use crate::faults;
+use crate::lifecycle::{arrive, withdraw};
 use crate::mailbox::{Call, MAILBOX};
 use crate::manage;
 use crate::pages::State;
-use crate::rooms::Rooms;
+use crate::state::Pager;
 use crate::syscall::{call, refused};
 use crate::transfer::{map_from_limbo, reap_one};
 use linux_raw_sys::general as raw;
@@ -40,41 +40,41 @@ const MOVE: u32 = 0xc028_aa05;
 const MOVE_TRIES: usize = 4;
 
 /// Gives a range up, for the program to register.
-pub(crate) fn cede(rooms: &mut Rooms, start: usize, end: usize) {
-    rooms.memory.ceded.add(start, end);
-    if !rooms.memory.managed {
+pub(crate) fn cede(pager: &mut Pager, start: usize, end: usize) {
+    pager.memory.ceded.add(start, end);
+    if !pager.memory.managed {
         return;
     }
-    catch_up(rooms);
-    for (start, end) in rooms.memory.managed_parts(start, end) {
-        pin_all(rooms, start, end);
-        let _ = rooms.program.uffd.unregister(start, end - start);
-        for page in rooms.memory.known(start, end) {
-            forget(rooms, page);
+    catch_up(pager);
+    for (start, end) in pager.memory.managed_parts(start, end) {
+        pin_all(pager, start, end);
+        let _ = pager.program.uffd.unregister(start, end - start);
+        for page in pager.memory.known(start, end) {
+            forget(pager, page);
         }
-        rooms.memory.forget_guards(start, end);
-        rooms.memory.pages.forget_chunks(start, end);
-        rooms.memory.regions.remove(start, end);
+        pager.memory.forget_guards(start, end);
+        pager.memory.pages.forget_chunks(start, end);
+        pager.memory.regions.remove(start, end);
     }
     // They are counted with what cannot be paged out from now on.
-    rooms.account.forget_private();
-    rooms.look();
-    crate::reclaim::make_room(rooms, 0);
+    pager.account.forget_private();
+    pager.look();
+    crate::reclaim::make_room(pager, 0);
 }
 
 /// Brings back all pages of a range that are not in memory, and pins all of them. Ends: each turn
 /// brings a page back, or ends a request, and a page that is pinned stays.
-fn pin_all(rooms: &mut Rooms, start: usize, end: usize) {
-    for page in rooms.memory.known(start, end) {
-        let address = rooms.memory.pages.address(page);
+fn pin_all(pager: &mut Pager, start: usize, end: usize) {
+    for page in pager.memory.known(start, end) {
+        let address = pager.memory.pages.address(page);
         let mut is_away = true;
         // What was moved or dropped meanwhile is not there any more.
-        while is_away && rooms.memory.pages.find(address) == Some(page) {
-            match rooms.memory.pages.state(page) {
-                State::Reading(_) => reap_one(rooms),
-                State::Limbo { .. } if map_from_limbo(rooms, page) => {}
-                State::Stored(_) | State::Writing(_) | State::Limbo { .. } => faults::answer(rooms, address),
-                State::Resident { .. } => withdraw(rooms, page),
+        while is_away && pager.memory.pages.find(address) == Some(page) {
+            match pager.memory.pages.state(page) {
+                State::Reading(_) => reap_one(pager),
+                State::Limbo { .. } if map_from_limbo(pager, page) => {}
+                State::Stored(_) | State::Writing(_) | State::Limbo { .. } => faults::answer(pager, address),
+                State::Resident { .. } => withdraw(pager, page),
                 State::Absent | State::Guarded | State::Pinned | State::Lost => is_away = false,
             }
         }
@@ -82,25 +82,25 @@ fn pin_all(rooms: &mut Rooms, start: usize, end: usize) {
 }
 
 /// Brings back all pages of a range that are not in memory. They may be paged out again.
-pub(crate) fn bring_back(rooms: &mut Rooms, start: usize, end: usize) {
-    if !rooms.memory.managed {
+pub(crate) fn bring_back(pager: &mut Pager, start: usize, end: usize) {
+    if !pager.memory.managed {
         return;
     }
-    catch_up(rooms);
-    pin_all(rooms, start, end);
-    for page in rooms.memory.known(start, end) {
-        if rooms.memory.pages.state(page) == State::Pinned && !rooms.memory.is_kept(page) {
-            rooms.memory.pages.set(page, State::RESIDENT);
-            arrive(rooms, page);
+    catch_up(pager);
+    pin_all(pager, start, end);
+    for page in pager.memory.known(start, end) {
+        if pager.memory.pages.state(page) == State::Pinned && !pager.memory.is_kept(page) {
+            pager.memory.pages.set(page, State::RESIDENT);
+            arrive(pager, page);
         }
     }
 }
 
 /// The program does not page a range any more.
-pub(crate) fn resume(rooms: &mut Rooms, start: usize, end: usize) {
-    rooms.memory.ceded.remove(start, end);
-    if rooms.memory.managed {
-        manage::grown(rooms, start, end, false);
+pub(crate) fn resume(pager: &mut Pager, start: usize, end: usize) {
+    pager.memory.ceded.remove(start, end);
+    if pager.memory.managed {
+        manage::grown(pager, start, end, false);
     }
 }
 
@@ -148,29 +148,29 @@ pub unsafe fn ioctl(file: usize, request: usize, argument: usize) -> isize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{at, rooms};
+    use crate::testing::{at, pager};
     use crate::transfer::reap;
 
     /// What was paged out is back, what was never touched is missing, and nothing of it is paged
     /// out again.
     #[test]
     fn a_range_that_is_given_up_is_as_without_a_pager() {
-        let (mut rooms, world) = rooms();
+        let (mut pager, world) = pager();
         for number in (0..80).filter(|number| number % 5 != 2) {
-            faults::answer(&mut rooms, at(number));
+            faults::answer(&mut pager, at(number));
             world.borrow_mut().mapped.insert(at(number), number as u8);
-            reap(&mut rooms);
+            reap(&mut pager);
         }
-        cede(&mut rooms, at(0), at(20));
+        cede(&mut pager, at(0), at(20));
         let mapped = world.borrow().mapped.clone();
         for number in 0..20 {
             let byte = (number % 5 != 2).then_some(number as u8);
             assert_eq!(mapped.get(&at(number)).copied(), byte, "{number}");
-            assert_eq!(rooms.memory.pages.state_at(at(number)), State::Absent);
+            assert_eq!(pager.memory.pages.state_at(at(number)), State::Absent);
         }
-        assert!(rooms.memory.kept.is_empty());
-        assert_eq!(rooms.memory.regions.end_of(at(0)), None);
-        assert_eq!(rooms.memory.regions.end_of(at(20)), Some(at(1 << 20)));
-        assert_eq!(rooms.memory.pages.resident(), mapped.len() - mapped.range(..at(20)).count());
+        assert!(pager.memory.kept.is_empty());
+        assert_eq!(pager.memory.regions.end_of(at(0)), None);
+        assert_eq!(pager.memory.regions.end_of(at(20)), Some(at(1 << 20)));
+        assert_eq!(pager.memory.pages.resident(), mapped.len() - mapped.range(..at(20)).count());
     }
 }

@@ -92,7 +92,7 @@
 //!
 //! A child goes on with a copy of the agent's state, made at a moment that nothing reports. So the
 //! state is at rest by then: nothing is under way, limbo is empty, no mapping moves, and from then
-//! on only a list of messages and notes grows, in an order that the child can repeat (`rest`). A
+//! on only a list of messages and notes grows, in an order that the child can repeat (`during_fork`). A
 //! change by another thread whose message was read before the copy is in the child's list. One
 //! whose message was not read had not returned, and whether the child has its effect is seen in the
 //! child's own memory. A fork that is not announced has no agent: its child waits at its first
@@ -104,12 +104,12 @@
 //! likes wherever it has unmapped memory (`MAP_FIXED`). So the pager's memory lies where the kernel
 //! gives none by itself (`own`).
 
-use crate::choose::arrive;
 use crate::kernel::{self, Event, Message, PAGE_BYTES, Userfaultfd};
+use crate::lifecycle::arrive;
 use crate::mailbox::MAILBOX;
 use crate::pages::{Flag, State};
-use crate::rooms::Rooms;
 use crate::staging::{drop_pages, move_own};
+use crate::state::Pager;
 use alloc::vec::Vec;
 use rustix::fd::{FromRawFd, OwnedFd};
 use sweephand_pager_interface::recording::Item;
@@ -127,38 +127,38 @@ const EMPTY_PAGES: usize = 256;
 
 /// Applies the changes among the messages, ahead of the faults. Afterwards the agent knows the
 /// current address space.
-pub(crate) fn catch_up(rooms: &mut Rooms) {
-    rooms.program.settle_all();
-    apply_read(rooms);
+pub(crate) fn catch_up(pager: &mut Pager) {
+    pager.program.settle_all();
+    apply_read(pager);
 }
 
 /// Applies the changes among the messages read so far, ahead of faults.
-pub(crate) fn apply_read(rooms: &mut Rooms) {
-    if rooms.program.has_changes() {
-        for change in rooms.program.take_changes() {
-            apply(rooms, change);
+pub(crate) fn apply_read(pager: &mut Pager) {
+    if pager.program.has_changes() {
+        for change in pager.program.take_changes() {
+            apply(pager, change);
         }
     }
 }
 
 /// Applies one change.
-pub(crate) fn apply(rooms: &mut Rooms, message: Message) {
-    tell_recorder(rooms, &message);
+pub(crate) fn apply(pager: &mut Pager, message: Message) {
+    tell_recorder(pager, &message);
     match message.event() {
         Some(Event::Remove { start, end }) => {
-            rooms.memory.last_drops.add(start);
-            drop_contents(rooms, start, end);
+            pager.memory.last_drops.add(start);
+            drop_contents(pager, start, end);
         }
-        Some(Event::Unmap { start, end }) => unmapped(rooms, start, end),
-        Some(Event::Remap { from, to, length }) => remapped(rooms, from, to, length),
-        Some(Event::Fork { descriptor }) => forked(rooms, descriptor),
+        Some(Event::Unmap { start, end }) => unmapped(pager, start, end),
+        Some(Event::Remap { from, to, length }) => remapped(pager, from, to, length),
+        Some(Event::Fork { descriptor }) => forked(pager, descriptor),
         Some(Event::Fault { .. }) | None => {}
     }
 }
 
 /// Has the records say what is about to be applied.
-fn tell_recorder(rooms: &mut Rooms, message: &Message) {
-    let Some(window) = &mut rooms.window else { return };
+fn tell_recorder(pager: &mut Pager, message: &Message) {
+    let Some(window) = &mut pager.window else { return };
     let number = |address: usize| (address / PAGE_BYTES) as u64;
     match message.event() {
         Some(Event::Remove { start, end }) => {
@@ -175,14 +175,14 @@ fn tell_recorder(rooms: &mut Rooms, message: &Message) {
 }
 
 /// Ranges of managed memory of which no page is anywhere, around what was last dropped.
-pub(crate) fn empty_ranges(rooms: &Rooms) -> Vec<(usize, usize)> {
+pub(crate) fn empty_ranges(pager: &Pager) -> Vec<(usize, usize)> {
     // A recording has each drop.
-    if !rooms.memory.managed || rooms.window.is_some() {
+    if !pager.memory.managed || pager.window.is_some() {
         return Vec::new();
     }
     let is_empty = |&address: &usize| {
-        rooms.memory.regions.end_of(address).is_some()
-            && rooms.memory.pages.state_at(address) == State::Absent
+        pager.memory.regions.end_of(address).is_some()
+            && pager.memory.pages.state_at(address) == State::Absent
     };
     let around = |&place: &usize| {
         let behind = (1..EMPTY_PAGES).map(|page| place + page * PAGE_BYTES).take_while(is_empty);
@@ -191,41 +191,41 @@ pub(crate) fn empty_ranges(rooms: &Rooms) -> Vec<(usize, usize)> {
         let (start, last) = (before.last().unwrap_or(place), behind.last().unwrap_or(place));
         is_empty(&place).then_some((start, last + PAGE_BYTES))
     };
-    rooms.memory.last_drops.places().iter().filter_map(around).collect()
+    pager.memory.last_drops.places().iter().filter_map(around).collect()
 }
 
 /// Forgets a page. The program no longer needs its contents.
-pub(crate) fn forget(rooms: &mut Rooms, page: PageId) {
-    let state = rooms.memory.pages.state(page);
+pub(crate) fn forget(pager: &mut Pager, page: PageId) {
+    let state = pager.memory.pages.state(page);
     match state {
         State::Absent | State::Guarded => return,
-        State::Stored(slot) => rooms.disk.store.free(slot),
+        State::Stored(slot) => pager.disk.store.free(slot),
         State::Reading(place) => {
-            rooms.disk.store.free(rooms.disk.staging.slot_of(place));
-            rooms.disk.incoming -= 1;
+            pager.disk.store.free(pager.disk.staging.slot_of(place));
+            pager.disk.incoming -= 1;
         }
-        State::Limbo { .. } => drop_pages(rooms.limbo(page), 1),
+        State::Limbo { .. } => drop_pages(pager.limbo(page), 1),
         // The slot of a page that is being written is freed when the write ends.
         State::Writing(_) | State::Resident { .. } | State::Pinned | State::Lost => {}
     }
     if let Some(slot) = state.kept() {
-        rooms.disk.store.free(slot);
+        pager.disk.store.free(slot);
     }
-    rooms.choice.remove(page);
-    rooms.memory.pages.set(page, State::Absent);
+    pager.choice.remove(page);
+    pager.memory.pages.set(page, State::Absent);
 }
 
 /// The program drops the contents of a range. The range stays mapped, and guards stay as well.
-pub(crate) fn drop_contents(rooms: &mut Rooms, start: usize, end: usize) {
-    for page in rooms.memory.known(start, end) {
-        forget(rooms, page);
+pub(crate) fn drop_contents(pager: &mut Pager, start: usize, end: usize) {
+    for page in pager.memory.known(start, end) {
+        forget(pager, page);
     }
 }
 
 /// The program has unmapped a range.
-pub(crate) fn unmapped(rooms: &mut Rooms, start: usize, end: usize) {
-    drop_contents(rooms, start, end);
-    let memory = &mut rooms.memory;
+pub(crate) fn unmapped(pager: &mut Pager, start: usize, end: usize) {
+    drop_contents(pager, start, end);
+    let memory = &mut pager.memory;
     memory.forget_guards(start, end);
     memory.pages.forget_chunks(start, end);
     memory.regions.remove(start, end);
@@ -237,101 +237,101 @@ pub(crate) fn unmapped(rooms: &mut Rooms, start: usize, end: usize) {
         memory.exempt.remove(&page);
     }
     let ended = memory.objects.remove(start, end);
-    rooms.choice.end_objects(&ended);
+    pager.choice.end_objects(&ended);
 }
 
 /// The program has moved a range. To the policy, its pages are new at the new place.
-fn remapped(rooms: &mut Rooms, from: usize, to: usize, length: usize) {
-    let moved = rooms.memory.managed_parts(from, from + length);
-    drop_contents(rooms, to, to + length);
-    rooms.memory.forget_guards(to, to + length);
-    let ended = rooms.memory.objects.relocate(from, to, length);
-    rooms.choice.end_objects(&ended);
+fn remapped(pager: &mut Pager, from: usize, to: usize, length: usize) {
+    let moved = pager.memory.managed_parts(from, from + length);
+    drop_contents(pager, to, to + length);
+    pager.memory.forget_guards(to, to + length);
+    let ended = pager.memory.objects.relocate(from, to, length);
+    pager.choice.end_objects(&ended);
     for (start, end) in moved {
-        rooms.memory.regions.remove(start, end);
-        rooms.memory.regions.add(start - from + to, end - from + to);
+        pager.memory.regions.remove(start, end);
+        pager.memory.regions.add(start - from + to, end - from + to);
     }
-    for old in rooms.memory.known(from, from + length) {
-        let address = rooms.memory.pages.address(old) - from + to;
-        change_id(rooms, old, address);
+    for old in pager.memory.known(from, from + length) {
+        let address = pager.memory.pages.address(old) - from + to;
+        change_id(pager, old, address);
     }
-    rooms.memory.pages.forget_chunks(from, from + length);
+    pager.memory.pages.forget_chunks(from, from + length);
 }
 
 /// A page is at another address from now on, where it has another id. To the policy, it is new.
-fn change_id(rooms: &mut Rooms, old: PageId, address: usize) {
-    let new = rooms.memory.pages.meet(address);
-    let state = rooms.memory.pages.state(old);
-    let referenced = rooms.memory.pages.has(old, Flag::Referenced);
+fn change_id(pager: &mut Pager, old: PageId, address: usize) {
+    let new = pager.memory.pages.find_or_insert(address);
+    let state = pager.memory.pages.state(old);
+    let referenced = pager.memory.pages.has(old, Flag::Referenced);
     match state {
         State::Limbo { .. } => {
-            let (from, to) = (rooms.limbo(old), rooms.limbo(new));
-            move_own(rooms.program.staging_mover(), to, from);
+            let (from, to) = (pager.limbo(old), pager.limbo(new));
+            move_own(pager.program.staging_mover(), to, from);
         }
-        State::Writing(place) => rooms.disk.staging.rename(place, new),
+        State::Writing(place) => pager.disk.staging.rename(place, new),
         State::Reading(place) => {
-            rooms.disk.staging.rename(place, new);
+            pager.disk.staging.rename(place, new);
             // The read's end wakes those who wait at the new address.
-            rooms.program.wake(rooms.memory.pages.address(old));
+            pager.program.wake(pager.memory.pages.address(old));
         }
         _ => {}
     }
     if state.kept().is_some() {
-        rooms.anon.sums.renamed(old, new);
+        pager.anon.sums.renamed(old, new);
     }
-    rooms.choice.remove(old);
-    rooms.memory.pages.set(old, State::Absent);
-    rooms.memory.pages.set(new, state);
+    pager.choice.remove(old);
+    pager.memory.pages.set(old, State::Absent);
+    pager.memory.pages.set(new, state);
     match state {
         State::Resident { .. } | State::Limbo { .. } => {
-            rooms.memory.pages.mark(new, Flag::Referenced, referenced);
-            arrive(rooms, new);
+            pager.memory.pages.mark(new, Flag::Referenced, referenced);
+            arrive(pager, new);
         }
-        State::Pinned => rooms.memory.pinned.push_back(new.0),
+        State::Pinned => pager.memory.pinned.push_back(new.0),
         _ => {}
     }
 }
 
 /// Takes the descriptor of a child whose fork was not announced.
-fn forked(rooms: &mut Rooms, descriptor: i32) {
+fn forked(pager: &mut Pager, descriptor: i32) {
     // SAFETY: the kernel has just put this descriptor into our table.
     let child = Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
-    if !rooms.memory.managed {
+    if !pager.memory.managed {
         // No page is paged out, and no page of the child will be.
         return;
     }
     // The thread that forks waits until this message is read.
-    rooms.anon.hold_for_fork();
-    rooms.program.orphans.push(child);
+    pager.anon.hold_for_fork();
+    pager.program.orphans.push(child);
 }
 
 /// A page that the agent believed to be mapped is missing: the program has dropped it or changed
 /// its mapping.
-pub(crate) fn vanished(rooms: &mut Rooms, page: PageId) {
-    let address = rooms.memory.pages.address(page);
-    catch_up(rooms);
-    if rooms.memory.is_thought_mapped(page, address) {
-        forget(rooms, page);
+pub(crate) fn vanished(pager: &mut Pager, page: PageId) {
+    let address = pager.memory.pages.address(page);
+    catch_up(pager);
+    if pager.memory.is_thought_mapped(page, address) {
+        forget(pager, page);
     }
-    rooms.program.wake(address);
+    pager.program.wake(address);
 }
 
 /// Keeps mappings from moving until [`MAILBOX`] lets go, and learns of all earlier moves. After
 /// `MOST_MOVE_CHECKS` it goes on regardless: see above.
-pub(crate) fn block_moves(rooms: &mut Rooms) {
+pub(crate) fn block_moves(pager: &mut Pager) {
     for check in 0..MOST_MOVE_CHECKS {
-        if MAILBOX.try_block_moves() && !rooms.program.has_changes() {
+        if MAILBOX.try_block_moves() && !pager.program.has_changes() {
             return;
         }
         MAILBOX.allow_moves();
-        catch_up(rooms);
+        catch_up(pager);
         match check < MOVE_CHECKS_AWAKE {
             true => kernel::sched_yield(),
             false => kernel::sleep(MOVE_PAUSE_NS),
         }
     }
     MAILBOX.forget_moves();
-    catch_up(rooms);
+    catch_up(pager);
     MAILBOX.try_block_moves();
 }
 
@@ -339,95 +339,95 @@ pub(crate) fn block_moves(rooms: &mut Rooms) {
 mod tests {
     use super::*;
     use crate::faults;
-    use crate::testing::{at, message, rooms};
+    use crate::testing::{at, message, pager};
     use crate::transfer::reap;
     use sweephand_uffd::PAGE_BYTES;
 
-    fn page(rooms: &Rooms, number: usize) -> State {
-        rooms.memory.pages.state_at(at(number))
+    fn page(pager: &Pager, number: usize) -> State {
+        pager.memory.pages.state_at(at(number))
     }
 
-    /// Rooms in which the first pages have been evicted and the last ones are there. Each page has
+    /// Pager in which the first pages have been evicted and the last ones are there. Each page has
     /// its number for its contents.
-    fn paged(count: usize) -> (Rooms, alloc::rc::Rc<core::cell::RefCell<crate::testing::World>>) {
-        let (mut rooms, world) = rooms();
+    fn paged(count: usize) -> (Pager, alloc::rc::Rc<core::cell::RefCell<crate::testing::World>>) {
+        let (mut pager, world) = pager();
         for number in 0..count {
-            faults::answer(&mut rooms, at(number));
+            faults::answer(&mut pager, at(number));
             world.borrow_mut().mapped.insert(at(number), number as u8);
-            reap(&mut rooms);
+            reap(&mut pager);
         }
-        assert!(matches!(page(&rooms, 0), State::Stored(_)) && page(&rooms, count - 1) == State::RESIDENT);
-        (rooms, world)
+        assert!(matches!(page(&pager, 0), State::Stored(_)) && page(&pager, count - 1) == State::RESIDENT);
+        (pager, world)
     }
 
     #[test]
     fn dropped_pages_are_zeros_again_wherever_they_were() {
-        let (mut rooms, world) = paged(80);
+        let (mut pager, world) = paged(80);
         let change = message(Event::Remove { start: at(0), end: at(80) }, 0);
-        rooms.program.messages.push_back(change);
-        apply_read(&mut rooms);
+        pager.program.messages.push_back(change);
+        apply_read(&mut pager);
         world.borrow_mut().drop_contents(at(0), at(80));
-        assert_eq!(rooms.memory.pages.resident(), 0);
-        assert!(rooms.disk.store.current_is_empty());
+        assert_eq!(pager.memory.pages.resident(), 0);
+        assert!(pager.disk.store.current_is_empty());
         for number in [0, 79] {
-            assert_eq!(page(&rooms, number), State::Absent);
-            faults::answer(&mut rooms, at(number));
+            assert_eq!(page(&pager, number), State::Absent);
+            faults::answer(&mut pager, at(number));
             assert_eq!(world.borrow().mapped[&at(number)], 0);
         }
     }
 
     #[test]
     fn a_page_that_is_dropped_while_it_is_read_does_not_come_back() {
-        let (mut rooms, world) = paged(80);
-        faults::answer(&mut rooms, at(0));
-        assert!(matches!(page(&rooms, 0), State::Reading(_)));
-        assert_eq!(rooms.disk.incoming, 1);
-        apply(&mut rooms, message(Event::Unmap { start: at(0), end: at(1) }, 0));
-        assert_eq!(rooms.disk.incoming, 0);
-        reap(&mut rooms);
-        assert_eq!(page(&rooms, 0), State::Absent);
+        let (mut pager, world) = paged(80);
+        faults::answer(&mut pager, at(0));
+        assert!(matches!(page(&pager, 0), State::Reading(_)));
+        assert_eq!(pager.disk.incoming, 1);
+        apply(&mut pager, message(Event::Unmap { start: at(0), end: at(1) }, 0));
+        assert_eq!(pager.disk.incoming, 0);
+        reap(&mut pager);
+        assert_eq!(page(&pager, 0), State::Absent);
         assert!(!world.borrow().mapped.contains_key(&at(0)));
-        assert_eq!(rooms.memory.regions.end_of(at(0)), None);
+        assert_eq!(pager.memory.regions.end_of(at(0)), None);
     }
 
     #[test]
     fn a_page_that_is_moved_while_it_is_read_arrives_at_its_new_place() {
-        let (mut rooms, world) = paged(80);
-        faults::answer(&mut rooms, at(3));
+        let (mut pager, world) = paged(80);
+        faults::answer(&mut pager, at(3));
         let (from, to, length) = (at(2), at(102), 2 * PAGE_BYTES);
-        apply(&mut rooms, message(Event::Remap { from, to, length }, 0));
-        assert!(matches!(page(&rooms, 103), State::Reading(_)));
-        reap(&mut rooms);
-        assert!(matches!(page(&rooms, 103), State::Resident { kept: Some(_) }));
+        apply(&mut pager, message(Event::Remap { from, to, length }, 0));
+        assert!(matches!(page(&pager, 103), State::Reading(_)));
+        reap(&mut pager);
+        assert!(matches!(page(&pager, 103), State::Resident { kept: Some(_) }));
         assert_eq!(world.borrow().mapped.get(&at(103)), Some(&3));
         // One that was in the store is there under its new id.
-        assert!(matches!(page(&rooms, 102), State::Stored(_)));
-        faults::answer(&mut rooms, at(102));
-        reap(&mut rooms);
+        assert!(matches!(page(&pager, 102), State::Stored(_)));
+        faults::answer(&mut pager, at(102));
+        reap(&mut pager);
         assert_eq!(world.borrow().mapped.get(&at(102)), Some(&2));
-        assert_eq!(page(&rooms, 2), State::Absent);
+        assert_eq!(page(&pager, 2), State::Absent);
     }
 
     #[test]
     fn what_was_at_the_place_of_a_move_is_gone() {
-        let (mut rooms, _) = paged(80);
+        let (mut pager, _) = paged(80);
         let (from, to, length) = (at(79), at(0), PAGE_BYTES);
-        apply(&mut rooms, message(Event::Remap { from, to, length }, 0));
-        assert_eq!((page(&rooms, 0), page(&rooms, 79)), (State::RESIDENT, State::Absent));
-        let resident = (0..80).filter(|&number| page(&rooms, number) == State::RESIDENT).count();
-        assert_eq!(rooms.memory.pages.resident(), resident);
+        apply(&mut pager, message(Event::Remap { from, to, length }, 0));
+        assert_eq!((page(&pager, 0), page(&pager, 79)), (State::RESIDENT, State::Absent));
+        let resident = (0..80).filter(|&number| page(&pager, number) == State::RESIDENT).count();
+        assert_eq!(pager.memory.pages.resident(), resident);
     }
 
     #[test]
     fn a_page_thought_to_be_mapped_that_is_missing_is_forgotten() {
-        let (mut rooms, world) = paged(80);
+        let (mut pager, world) = paged(80);
         world.borrow_mut().mapped.remove(&at(79));
-        let id = rooms.memory.pages.find(at(79)).unwrap();
-        vanished(&mut rooms, id);
-        assert_eq!(page(&rooms, 79), State::Absent);
+        let id = pager.memory.pages.find(at(79)).unwrap();
+        vanished(&mut pager, id);
+        assert_eq!(page(&pager, 79), State::Absent);
         // One that is elsewhere by now is left alone.
-        let id = rooms.memory.pages.find(at(0)).unwrap();
-        vanished(&mut rooms, id);
-        assert!(matches!(page(&rooms, 0), State::Stored(_)));
+        let id = pager.memory.pages.find(at(0)).unwrap();
+        vanished(&mut pager, id);
+        assert!(matches!(page(&pager, 0), State::Stored(_)));
     }
 }

@@ -2,16 +2,16 @@
 
 use crate::borrow::{renew_lease, report_pages};
 use crate::changes::{catch_up, drop_contents};
-use crate::failure::give_up;
+use crate::during_fork::{adopt, make_up, moves};
+use crate::failure::abort;
 use crate::handover;
 use crate::io::Io;
 use crate::kernel::{Event, Userfaultfd};
 use crate::pagemap::Pagemap;
 use crate::passing::receive_file;
 use crate::recording;
-use crate::rest::{adopt, make_up, moves};
-use crate::rooms::{Rooms, open_store};
 use crate::roots;
+use crate::state::{Pager, open_store};
 use alloc::vec::Vec;
 use core::mem::{forget, replace, take};
 use rustix::fd::OwnedFd;
@@ -19,12 +19,11 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
 /// Goes on with the copied state, and with descriptors of this process.
-pub(crate) fn take_over(rooms: &mut Rooms, socket: OwnedFd) {
-    let lost =
-        |_| -> ! { give_up(format_args!("a child has lost its parent's pager before it had its own")) };
-    if rooms.is_lent() {
+pub(crate) fn take_over(pager: &mut Pager, socket: OwnedFd) {
+    let lost = |_| -> ! { abort(format_args!("a child has lost its parent's pager before it had its own")) };
+    if pager.is_lent() {
         // The parent sent this before it forked.
-        renew_lease(rooms, receive_file(&socket).unwrap_or_else(|error| lost(error)));
+        renew_lease(pager, receive_file(&socket).unwrap_or_else(|error| lost(error)));
     }
     send(&socket, &[1], SendFlags::NOSIGNAL).unwrap_or_else(|error| lost(error));
     let (handover, descriptors) = handover::receive(&socket).unwrap_or_else(|error| lost(error));
@@ -33,50 +32,50 @@ pub(crate) fn take_over(rooms: &mut Rooms, socket: OwnedFd) {
     roots::keep(next(), next());
     // The copied state contains descriptor numbers of the parent's table. They must not be closed
     // here.
-    let program = &mut rooms.program;
+    let program = &mut pager.program;
     forget(replace(&mut program.uffd, Userfaultfd::from(next())));
     forget(replace(&mut program.staging_uffd, Userfaultfd::from(next())));
     forget(replace(&mut program.pagemap, Pagemap::open()));
-    rooms.account.reopen();
-    let order = &rooms.control.order;
+    pager.account.reopen();
+    let order = &pager.control.order;
     let io = Io::new(order.use_ring != 0, order.read_delay_ns);
-    forget(replace(&mut rooms.disk.io, io));
+    forget(replace(&mut pager.disk.io, io));
     forget(program.forking.take());
     program.orphans.drain(..).for_each(forget);
     forget(take(&mut program.sharers));
-    let store = &mut rooms.disk.store;
+    let store = &mut pager.disk.store;
     let numbers: Vec<usize> = store.files().map(|(number, _)| number).collect();
     for number in numbers {
         forget(store.replace_descriptor(number, next()));
     }
     forget(replace(&mut program.supervisor, (handover.has_supervisor != 0).then(&mut next)));
     let accessed_bits = (handover.has_accessed_bits != 0).then(next);
-    rooms.anon.begin_in_child(rooms.control, program, accessed_bits);
+    pager.anon.begin_in_child(pager.control, program, accessed_bits);
     // The parent goes on writing to its file. The child makes its own, empty one.
     let number = store.current();
-    drop(store.replace_descriptor(number, open_store(rooms.control)));
+    drop(store.replace_descriptor(number, open_store(pager.control)));
     program.drop_bells();
-    recording::begin_in_child(rooms);
-    let program = &mut rooms.program;
-    program.register_own(&rooms.disk.staging);
-    report_pages(rooms);
-    if moves(&rooms.program.parked) != handover.moves {
-        give_up(format_args!(
+    recording::begin_in_child(pager);
+    let program = &mut pager.program;
+    program.register_own(&pager.disk.staging);
+    report_pages(pager);
+    if moves(&pager.program.parked) != handover.moves {
+        abort(format_args!(
             "a mapping was moved while another thread forked, by a system call of the program's own: where the \
              child's memory is cannot be known"
         ));
     }
     // Changes that the parent had read but not applied happened to this process's memory too. The
     // faults are the parent's.
-    rooms.program.messages.retain(|message| !matches!(message.event(), Some(Event::Fault { .. }) | None));
-    catch_up(rooms);
-    make_up(rooms, false);
-    for (start, end) in rooms.memory.not_inherited.iter().collect::<Vec<_>>() {
-        drop_contents(rooms, start, end);
-        rooms.memory.forget_guards(start, end);
-        rooms.memory.regions.remove(start, end);
+    pager.program.messages.retain(|message| !matches!(message.event(), Some(Event::Fault { .. }) | None));
+    catch_up(pager);
+    make_up(pager, false);
+    for (start, end) in pager.memory.not_inherited.iter().collect::<Vec<_>>() {
+        drop_contents(pager, start, end);
+        pager.memory.forget_guards(start, end);
+        pager.memory.regions.remove(start, end);
     }
     for &address in &handover.addresses[..handover.answered as usize] {
-        adopt(rooms, address, &[]);
+        adopt(pager, address, &[]);
     }
 }

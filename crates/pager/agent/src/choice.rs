@@ -124,12 +124,12 @@ impl Choice {
         let mut bits = Bits { pages: &mut memory.pages, sampler, exact, choosing: true };
         let page = chooser.policy().victim(&mut bits)?;
         chooser.policy().evict(page);
-        self.give_up(memory, page);
+        self.mark_condemned(memory, page);
         Some(page)
     }
 
     /// A page is to go that the policy does not have, or not any more.
-    pub(crate) fn give_up(&mut self, memory: &mut Memory, page: PageId) {
+    pub(crate) fn mark_condemned(&mut self, memory: &mut Memory, page: PageId) {
         memory.pages.mark(page, Flag::Condemned, true);
         self.condemned.push(page);
     }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     fn come_in(choice: &mut Choice, memory: &mut Memory, number: usize) -> (PageId, Option<PageId>) {
-        let page = memory.pages.meet(0x10_0000 + number * 0x1000);
+        let page = memory.pages.find_or_insert(0x10_0000 + number * 0x1000);
         memory.pages.set(page, State::RESIDENT);
         choice.arrive(memory, page);
         let left = choice.leave(memory, choice.arrivals.most());

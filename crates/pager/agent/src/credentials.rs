@@ -9,7 +9,7 @@
 //!
 //! The agent opens in advance what it needs afterwards: see `roots` and `fork`.
 
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::mailbox::{Call, MAILBOX};
 use crate::roots::open_proc;
 use crate::symbols::{c_result, symbol};
@@ -107,14 +107,14 @@ impl Credentials {
 const PR_SET_KEEPCAPS: usize = 8;
 
 /// Takes on the rights of the process's first thread.
-pub(crate) fn follow() {
+pub(crate) fn take_on_rights() {
     let (program, own) = (Credentials::of(c"self/status"), Credentials::of(c"thread-self/status"));
     let (Some(program), Some(own)) = (program, own) else { return };
     if program == own {
         return;
     }
     if let Err(error) = program.take_on(&own) {
-        give_up(format_args!(
+        abort(format_args!(
             "the program has changed its user, and its pager cannot change with it: {error}; run it without the \
              pager, or as that user from the start"
         ));

@@ -294,7 +294,8 @@ mod tests {
         // SAFETY: this is a mapping of the test.
         unsafe { ((start + PAGE_BYTES) as *mut u8).write(1) };
         let (mut pages, mut queues, pagemap) = (Pages::new(), Queues::default(), Pagemap::open());
-        let ids: Vec<PageId> = (0..PAGES).map(|page| pages.meet(start + page * PAGE_BYTES)).collect();
+        let ids: Vec<PageId> =
+            (0..PAGES).map(|page| pages.find_or_insert(start + page * PAGE_BYTES)).collect();
         ids.iter().for_each(|&page| pages.set(page, State::RESIDENT));
         let mut bits = ExactBits::new(Source::Mapped(pagemap.file().unwrap().as_fd()), &mut queues);
         let referenced: Vec<bool> = ids.iter().map(|&page| bits.test_and_clear(&mut pages, page)).collect();
@@ -330,7 +331,7 @@ mod tests {
     #[test]
     fn a_page_waits_in_one_queue_once_and_a_page_that_is_gone_in_none() {
         let (mut queues, mut pages) = (Queues::default(), Pages::new());
-        let ids: Vec<PageId> = (0..4).map(|page| pages.meet(crate::testing::at(page))).collect();
+        let ids: Vec<PageId> = (0..4).map(|page| pages.find_or_insert(crate::testing::at(page))).collect();
         ids.iter().for_each(|&page| pages.set(page, State::RESIDENT));
         queues.add(&mut pages, ids[0], Queue::Awaited);
         queues.add(&mut pages, ids[0], Queue::Awaited);

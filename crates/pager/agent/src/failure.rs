@@ -27,7 +27,7 @@ pub fn set_control(control: &'static Control) {
 /// process.
 pub fn orphaned() -> ! {
     const WORDS: &str = "sweephand run is gone, and its program was ended with it";
-    // SAFETY: as in `give_up`.
+    // SAFETY: as in `abort`.
     if let Some(control) = unsafe { CONTROL.load(Ordering::Acquire).as_ref() } {
         // Once for each program, whatever processes it has.
         control.fail(|text| {
@@ -41,7 +41,7 @@ pub fn orphaned() -> ! {
             }
         });
     }
-    give_up(format_args!("{WORDS}"))
+    abort(format_args!("{WORDS}"))
 }
 
 /// The block, if there is one.
@@ -60,7 +60,7 @@ pub(crate) fn leave_message(words: Arguments<'_>) {
 }
 
 /// Leaves last words and ends the process, at once and with all its threads.
-pub fn give_up(words: Arguments<'_>) -> ! {
+pub fn abort(words: Arguments<'_>) -> ! {
     leave_message(words);
     end_process()
 }

@@ -2,7 +2,7 @@
 //! own.
 //!
 //! The agent's state is ordinary memory, so the child has a copy of it. The state only has to be at
-//! rest when the copy is made (`rest`). The descriptors that the state refers to come through a
+//! rest when the copy is made (`during_fork`). The descriptors that the state refers to come through a
 //! socket (`handover`), and the child's agent goes on with both (`child`). This file is what the
 //! program's threads do.
 //!
@@ -27,7 +27,7 @@
 
 use crate::agent_thread;
 use crate::child;
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::hooks::{Wrapped, redirect_calls};
 use crate::kernel;
 use crate::locks;
@@ -197,7 +197,7 @@ fn before() -> Option<[OwnedFd; 2]> {
         Ok(pair) => pair,
         // The child needs no agent, as nothing is paged.
         Err(_) if !MAILBOX.is_managed() => return None,
-        Err(error) => give_up(format_args!(
+        Err(error) => abort(format_args!(
             "forks, and its child cannot be paged: there is no socket for the child's pager: {error}"
         )),
     };
@@ -222,7 +222,7 @@ fn in_child(sockets: Option<[OwnedFd; 2]>) {
     if let Some([parents, childs]) = sockets {
         drop(parents);
         if !agent_thread::start_thread(child_main, childs.as_raw_fd() as usize) {
-            give_up(format_args!("a child cannot have a thread for its pager"));
+            abort(format_args!("a child cannot have a thread for its pager"));
         }
         agent_thread::wait_for_agent();
     }
@@ -237,6 +237,6 @@ extern "C" fn child_main(socket: usize) -> ! {
     // SAFETY: this is the state as it was when the parent's agent was at rest. The thread that used
     // it is not in this process.
     let agent = unsafe { agent_thread::agent() };
-    rlimits::without(Raised::Descriptors, || child::take_over(agent.rooms(), socket));
+    rlimits::without(Raised::Descriptors, || child::take_over(agent.pager(), socket));
     agent.run()
 }

@@ -19,7 +19,7 @@ use crate::kernel::PAGE_BYTES;
 use crate::pagemap::NOTHING;
 use crate::pages::State;
 use crate::regions::Regions;
-use crate::rooms::Rooms;
+use crate::state::Pager;
 use crate::syscall::{advise, refused};
 use alloc::vec::Vec;
 use linux_raw_sys::general::{MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
@@ -33,21 +33,21 @@ pub(crate) fn is_about_guards(advice: u32) -> bool {
 
 /// `madvise` about guards, for the program. With any other advice it only looks which guards there
 /// are. The answer is that of the system call.
-pub(crate) fn guard(rooms: &mut Rooms, start: usize, length: usize, advice: u32) -> isize {
+pub(crate) fn guard(pager: &mut Pager, start: usize, length: usize, advice: u32) -> isize {
     let end = start.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE_BYTES));
-    let end = end.filter(|&end| rooms.memory.managed && end > start);
+    let end = end.filter(|&end| pager.memory.managed && end > start);
     let is_refused = start.is_multiple_of(PAGE_BYTES)
-        && rooms.program.pagemap.guards(start, start + PAGE_BYTES, &mut [NOTHING]) == Err(Errno::INVAL);
+        && pager.program.pagemap.guards(start, start + PAGE_BYTES, &mut [NOTHING]) == Err(Errno::INVAL);
     if is_refused {
         return refused(Errno::INVAL);
     }
-    if rooms.memory.managed {
+    if pager.memory.managed {
         // Changes at this address that came before must be known before what comes after.
-        catch_up(rooms);
+        catch_up(pager);
     }
     if let Some(end) = end.filter(|_| advice == MADV_GUARD_REMOVE) {
         // Where there is one that has not been seen, nothing is left of what was there.
-        look_for_guards(rooms, start, end);
+        look_for_guards(pager, start, end);
     }
     let result = match is_about_guards(advice) {
         // SAFETY: what the program asks for.
@@ -56,25 +56,25 @@ pub(crate) fn guard(rooms: &mut Rooms, start: usize, length: usize, advice: u32)
     };
     if let Some(end) = end {
         // Some of it may have been done where not all could be.
-        let guarded = guards_in(rooms, start, end).unwrap_or_else(|| {
+        let guarded = guards_in(pager, start, end).unwrap_or_else(|| {
             let mut guarded = Regions::new();
             if result == 0 && advice == MADV_GUARD_INSTALL {
                 guarded.add(start, end);
             }
             guarded
         });
-        note_guards(rooms, start, end, &guarded);
+        note_guards(pager, start, end, &guarded);
     }
     result
 }
 
 /// The guards in a range, where the kernel lists them.
-fn guards_in(rooms: &Rooms, start: usize, end: usize) -> Option<Regions> {
+fn guards_in(pager: &Pager, start: usize, end: usize) -> Option<Regions> {
     let mut guarded = Regions::new();
     let mut from = start;
     while from < end {
         let mut found = [NOTHING; 32];
-        let (count, to) = rooms.program.pagemap.guards(from, end, &mut found).ok()?;
+        let (count, to) = pager.program.pagemap.guards(from, end, &mut found).ok()?;
         found[..count].iter().for_each(|run| guarded.add(run.start as usize, run.end as usize));
         from = to.max(from + PAGE_BYTES);
     }
@@ -82,23 +82,23 @@ fn guards_in(rooms: &Rooms, start: usize, end: usize) -> Option<Regions> {
 }
 
 /// Takes note of the guards in a range, and of those that are there no more.
-pub(crate) fn look_for_guards(rooms: &mut Rooms, start: usize, end: usize) {
-    if let Some(guarded) = guards_in(rooms, start, end) {
-        note_guards(rooms, start, end, &guarded);
+pub(crate) fn look_for_guards(pager: &mut Pager, start: usize, end: usize) {
+    if let Some(guarded) = guards_in(pager, start, end) {
+        note_guards(pager, start, end, &guarded);
     }
 }
 
-fn note_guards(rooms: &mut Rooms, start: usize, end: usize, guarded: &Regions) {
+fn note_guards(pager: &mut Pager, start: usize, end: usize, guarded: &Regions) {
     for (start, end) in guarded.gaps(start, end) {
-        rooms.memory.forget_guards(start, end);
+        pager.memory.forget_guards(start, end);
     }
     for (start, end) in guarded.iter().collect::<Vec<_>>() {
         // Memory that is left to the kernel goes unreported, and guards with it.
-        for (start, end) in rooms.memory.managed_parts(start, end) {
-            drop_contents(rooms, start, end);
+        for (start, end) in pager.memory.managed_parts(start, end) {
+            drop_contents(pager, start, end);
             for address in (start..end).step_by(PAGE_BYTES) {
-                let page = rooms.memory.pages.meet(address);
-                rooms.memory.pages.set(page, State::Guarded);
+                let page = pager.memory.pages.find_or_insert(address);
+                pager.memory.pages.set(page, State::Guarded);
             }
         }
     }
@@ -106,24 +106,24 @@ fn note_guards(rooms: &mut Rooms, start: usize, end: usize, guarded: &Regions) {
 
 /// Of so many pages that are about to be filled from an address on, how many there are before the
 /// next guard. The first has none.
-pub(crate) fn before_next_guard(rooms: &mut Rooms, address: usize, count: usize) -> usize {
+pub(crate) fn before_next_guard(pager: &mut Pager, address: usize, count: usize) -> usize {
     let (start, end) = (address + PAGE_BYTES, address + count * PAGE_BYTES);
     let mut found = [NOTHING];
-    if count < 2 || !matches!(rooms.program.pagemap.guards(start, end, &mut found), Ok((1.., _))) {
+    if count < 2 || !matches!(pager.program.pagemap.guards(start, end, &mut found), Ok((1.., _))) {
         return count;
     }
-    look_for_guards(rooms, start, end);
+    look_for_guards(pager, start, end);
     (found[0].start as usize - address) / PAGE_BYTES
 }
 
 /// A thread waits for a page where a guard is thought to be. If it has been removed, the page is
 /// absent. Returns whether it has.
-pub(crate) fn is_unguarded(rooms: &mut Rooms, page: PageId) -> bool {
-    let address = rooms.memory.pages.address(page);
-    let found = rooms.program.pagemap.guards(address, address + PAGE_BYTES, &mut [NOTHING]);
+pub(crate) fn is_unguarded(pager: &mut Pager, page: PageId) -> bool {
+    let address = pager.memory.pages.address(page);
+    let found = pager.program.pagemap.guards(address, address + PAGE_BYTES, &mut [NOTHING]);
     let is_there = matches!(found, Ok((1.., _)));
     if !is_there {
-        rooms.memory.pages.set(page, State::Absent);
+        pager.memory.pages.set(page, State::Absent);
     }
     !is_there
 }
@@ -132,27 +132,27 @@ pub(crate) fn is_unguarded(rooms: &mut Rooms, page: PageId) -> bool {
 mod tests {
     use super::*;
     use crate::faults;
-    use crate::testing::{at, rooms};
+    use crate::testing::{at, pager};
 
     #[test]
     fn a_guard_drops_what_was_there_and_leaves_nothing_behind() {
-        let (mut rooms, _) = rooms();
-        (0..4).for_each(|number| faults::answer(&mut rooms, at(number)));
+        let (mut pager, _) = pager();
+        (0..4).for_each(|number| faults::answer(&mut pager, at(number)));
         let mut guarded = Regions::new();
         guarded.add(at(1), at(3));
-        note_guards(&mut rooms, at(0), at(4), &guarded);
-        let state = |rooms: &Rooms, number| rooms.memory.pages.state_at(at(number));
+        note_guards(&mut pager, at(0), at(4), &guarded);
+        let state = |pager: &Pager, number| pager.memory.pages.state_at(at(number));
         assert_eq!(
-            [0, 1, 2, 3].map(|number| state(&rooms, number) == State::Guarded),
+            [0, 1, 2, 3].map(|number| state(&pager, number) == State::Guarded),
             [false, true, true, false]
         );
         // Guards that are there no more leave absent pages.
-        note_guards(&mut rooms, at(0), at(4), &Regions::new());
-        assert_eq!([1, 2].map(|number| state(&rooms, number)), [State::Absent; 2]);
+        note_guards(&mut pager, at(0), at(4), &Regions::new());
+        assert_eq!([1, 2].map(|number| state(&pager, number)), [State::Absent; 2]);
         // Memory that is not managed has no guards that are known.
-        rooms.memory.regions.remove(at(2), at(4));
-        note_guards(&mut rooms, at(0), at(4), &guarded);
-        assert_eq!([1, 2].map(|number| state(&rooms, number)), [State::Guarded, State::Absent]);
+        pager.memory.regions.remove(at(2), at(4));
+        note_guards(&mut pager, at(0), at(4), &guarded);
+        assert_eq!([1, 2].map(|number| state(&pager, number)), [State::Guarded, State::Absent]);
     }
 
     #[test]

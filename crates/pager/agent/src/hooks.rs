@@ -120,7 +120,7 @@ impl Wrapped {
         let at = self.at.load(Ordering::Acquire);
         let put = |code: [u8; JUMP_BYTES]| {
             overwrite(at, &code).unwrap_or_else(|error| {
-                failure::give_up(format_args!("the C library's code cannot be written to: {error}"))
+                failure::abort(format_args!("the C library's code cannot be written to: {error}"))
             });
         };
         put(core::array::from_fn(|byte| self.code[byte].load(Ordering::Relaxed)));

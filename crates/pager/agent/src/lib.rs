@@ -6,8 +6,8 @@
 //! move the program's pages. The agent's thread uses neither libc nor std. It never uses the
 //! program's allocator, thread-local storage or descriptor table.
 //!
-//! Start reading at [`agent`]. The agent's state is in `rooms`. A page passes through `faults`,
-//! `reclaim`, `evict` and `transfer`, and comes back through `transfer` and `choose`. The state of
+//! Start reading at [`agent`]. The agent's state is in `state`. A page passes through `faults`,
+//! `reclaim`, `evict` and `transfer`, and comes back through `transfer` and `lifecycle`. The state of
 //! each page is in [`pages`]. Why no page is lost when the program changes its memory meanwhile is
 //! at the head of `changes`.
 //!
@@ -23,7 +23,7 @@
 //! | `hidden`, `self_mem` | what the program sees of itself in `/proc` |
 //! | `outlive` | processes that share the program's memory |
 //! | `recording` | a recording: what is touched outside the window, and the end of its epochs |
-//! | `child`, `rest`, `handover` | how a fork copies the state, and a child goes on with it |
+//! | `child`, `during_fork`, `handover` | how a fork copies the state, and a child goes on with it |
 //! | `manage` | memory comes under management |
 //! | `ceded` | memory that the program pages itself |
 //! | `faults` | zero-fill, refault, rescue, read-ahead |
@@ -34,8 +34,8 @@
 //! | `locks` | memory that the program locks all at once |
 //! | `guards` | pages that no thread may touch (`MADV_GUARD_INSTALL`) |
 //! | `changes` | memory that disappears and moves; the argument for order and races |
-//! | `choose` | pages come in, get to the policy, and are condemned |
-//! | `rooms` | the agent's state: `memory`, `choice`, `disk`, `program` |
+//! | `lifecycle` | pages come in, get to the policy, and are condemned |
+//! | `state` | the agent's state: `memory`, `choice`, `disk`, `program` |
 //! | `anon` | private memory: reference bits, and which pages need not be written |
 //! | `window` | the window of a recording; the file for its records |
 //! | `sums` | which pages still have the contents that the store has |
@@ -49,7 +49,7 @@
 //! | `mailbox` | how the program's threads call the agent |
 //! | `empty` | memory that can be dropped without the agent |
 //! | `credentials`, `rlimits`, `environment` | the program's rights, limits and environment |
-//! | `last`, `failure` | the end of a process; the end with a message |
+//! | `last_thread`, `failure` | the end of a process; the end with a message |
 //! | `supervisor` | the command, as a process that begins sees it |
 //! | `moves` | how many pages the kernel has moved |
 //! | `pagemap`, `maps`, `roots` | what the kernel lists, and where the agent opens files |
@@ -81,10 +81,10 @@ mod cgroup;
 mod changes;
 mod child;
 mod choice;
-mod choose;
 mod clock;
 pub mod credentials;
 mod disk;
+mod during_fork;
 mod empty;
 mod environment;
 mod evict;
@@ -99,7 +99,8 @@ mod hooks;
 pub mod interpose;
 pub mod io;
 pub mod kernel;
-mod last;
+mod last_thread;
+mod lifecycle;
 pub mod live;
 mod locks;
 pub mod mailbox;
@@ -118,16 +119,15 @@ mod program;
 mod reclaim;
 mod recording;
 pub mod regions;
-mod rest;
 pub mod ring;
 pub mod rlimits;
-mod rooms;
 mod roots;
 mod self_mem;
 #[cfg(test)]
 mod simulation;
 pub mod staging;
 pub mod start;
+mod state;
 mod stock;
 pub mod store;
 mod sums;

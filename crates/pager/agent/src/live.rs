@@ -264,7 +264,7 @@ mod tests {
         /// Loads a page. Its bit is set after the access that faulted, if the policy counts that
         /// access.
         fn load(&mut self, policy: &mut dyn LivePolicy, number: usize) -> PageId {
-            let page = self.pages.meet(0x10_0000 + number * 0x1000);
+            let page = self.pages.find_or_insert(0x10_0000 + number * 0x1000);
             self.pages.set(page, State::RESIDENT);
             let reference = Reference { page, page_number: 0, object: 0, next_use: sweephand_policy::NEVER };
             policy.fault(reference);

@@ -10,7 +10,7 @@
 //! An `mlockall` by a system call of the program's own goes unseen, and the kernel locks
 //! everything.
 
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::kernel::PAGE_BYTES;
 use crate::mailbox::{ARGUMENTS, Call, MAILBOX};
 use crate::maps::{self, Mapping};
@@ -38,7 +38,7 @@ static IS_READ: AtomicBool = AtomicBool::new(false);
 /// place. Returns how many ranges there are. Neighbours of the same kind are one.
 pub(crate) fn list(from: usize) -> isize {
     let (mappings, text) = maps::read_all()
-        .unwrap_or_else(|error| give_up(format_args!("/proc/self/maps: cannot be read: {error}")));
+        .unwrap_or_else(|error| abort(format_args!("/proc/self/maps: cannot be read: {error}")));
     let mut own = Regions::new();
     own::mappings().chain(own::library()).chain([own::SHARED]).for_each(|(start, end)| own.add(start, end));
     // Only now: see `maps::read`.

@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn known_pages_are_those_that_are_not_absent() {
         let mut memory = Memory::default();
-        let ids: Vec<_> = (0..4).map(|n| memory.pages.meet(START + n * PAGE_BYTES)).collect();
+        let ids: Vec<_> = (0..4).map(|n| memory.pages.find_or_insert(START + n * PAGE_BYTES)).collect();
         memory.pages.set(ids[1], State::Stored(3));
         memory.pages.set(ids[3], State::Guarded);
         assert_eq!(memory.known(START, START + 4 * PAGE_BYTES), [ids[1], ids[3]]);
@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn a_page_is_still_the_same_with_its_id_its_state_and_its_place() {
         let mut memory = Memory::default();
-        let (page, other) = (memory.pages.meet(START), memory.pages.meet(START + PAGE_BYTES));
+        let (page, other) =
+            (memory.pages.find_or_insert(START), memory.pages.find_or_insert(START + PAGE_BYTES));
         memory.pages.set(page, State::Writing(Staged(5)));
         assert!(memory.is_still(page, START, State::Writing(Staged(5))));
         assert!(!memory.is_still(page, START, State::Writing(Staged(6))));
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn a_kept_page_is_known_by_its_address() {
         let mut memory = Memory::default();
-        let page = memory.pages.meet(START);
+        let page = memory.pages.find_or_insert(START);
         assert!(!memory.is_kept(page));
         memory.kept.insert(START, 1);
         assert!(memory.is_kept(page));

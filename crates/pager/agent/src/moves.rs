@@ -16,7 +16,7 @@
 //! The program would find zeros. So whenever a call stops early, the agent looks in the pagemap. It
 //! looks at the place that is its own: the other may be changed by the program meanwhile.
 
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::kernel::{Progress, Userfaultfd};
 use crate::pagemap::{NOTHING, Pagemap};
 
@@ -81,7 +81,7 @@ impl Mover<'_> {
                 First { present: 0, missing: found[0].end as usize - start }
             }
             Ok(_) => First { present: found[0].start as usize - start, missing: 0 },
-            Err(error) => give_up(format_args!("the pagemap cannot be read: {error}")),
+            Err(error) => abort(format_args!("the pagemap cannot be read: {error}")),
         }
     }
 }

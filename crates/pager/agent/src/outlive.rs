@@ -18,7 +18,7 @@
 //! From then on the program's rights are followed no more, and a first process whose last thread
 //! leaves by a bare system call stays.
 
-use crate::failure::{self, end_process, give_up};
+use crate::failure::{self, abort, end_process};
 use crate::kernel::{self, PollFd};
 use crate::mailbox::{Call, MAILBOX};
 use crate::own;
@@ -111,11 +111,11 @@ pub(crate) unsafe fn move_out(main: extern "C" fn(usize) -> !, argument: usize) 
     // SAFETY: a stack of its own. The process shares this one's memory and descriptors.
     let process = unsafe { thread::start_process(stack + STACK_BYTES, main, argument) };
     let Some(process) = open(process as i32) else {
-        give_up(format_args!("makes a process that shares its memory, and the pager cannot have one"))
+        abort(format_args!("makes a process that shares its memory, and the pager cannot have one"))
     };
     // Ends with the agent's process.
     while !has_ended(&process, None) {}
-    give_up(format_args!("the pager's process has ended, and the program was ended with it"))
+    abort(format_args!("the pager's process has ended, and the program was ended with it"))
 }
 
 /// For the agent in its own process: it has begun there.

@@ -10,7 +10,7 @@
 //! range and then map another at the same place with `MAP_FIXED`. If the kernel had put a mapping
 //! of the pager's into that gap in between, it would be lost.
 
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::kernel::{self, PAGE_BYTES};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -140,7 +140,7 @@ fn advise_ballast(first: usize, pages: usize, advice: u32) -> bool {
 
 /// Ends the run, because there is no address space for something of the pager's.
 pub(crate) fn no_room(what: &str) -> ! {
-    give_up(format_args!("no address space for the pager's {what}; raise ulimit -v"))
+    abort(format_args!("no address space for the pager's {what}; raise ulimit -v"))
 }
 
 /// A vector of this many equal values. It is shorter than `vec!` where the type is known.
@@ -172,7 +172,7 @@ fn note(old_start: usize, start: usize, length: usize) {
             mapping.start.store(start, Ordering::Relaxed);
             mapping.length.store(length, Ordering::Relaxed);
         }
-        None => give_up(format_args!("the pager has run out of places for its own mappings")),
+        None => abort(format_args!("the pager has run out of places for its own mappings")),
     }
 }
 

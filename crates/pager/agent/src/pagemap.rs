@@ -4,7 +4,7 @@
 //! may not be able to open it. Then the agents of its later children cannot open it either. They
 //! ask `mincore`, page by page.
 
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::kernel::{GUARD, PAGE_BYTES, Region, scan, scan_present};
 use crate::roots::open_proc;
 use crate::syscall::call;
@@ -31,7 +31,7 @@ impl Pagemap {
         match open_proc(c"self/pagemap", OFlags::RDONLY) {
             Ok(file) => Self { file: Some(file) },
             Err(Errno::ACCESS | Errno::PERM) => Self { file: None },
-            Err(error) => give_up(format_args!("/proc/self/pagemap: cannot be opened: {error}")),
+            Err(error) => abort(format_args!("/proc/self/pagemap: cannot be opened: {error}")),
         }
     }
 

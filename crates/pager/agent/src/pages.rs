@@ -240,7 +240,7 @@ impl Pages {
     }
 
     /// The id of the page at an address. Assigns one if needed.
-    pub fn meet(&mut self, address: usize) -> PageId {
+    pub fn find_or_insert(&mut self, address: usize) -> PageId {
         if let Some(page) = self.find(address) {
             return page;
         }
@@ -416,7 +416,7 @@ mod tests {
         let mut pages = Pages::new();
         let addresses = [0x7fff_ffff_f000, 0x5555_0000_0000, 0x5555_0000_1000, 0x1_0000_0000, 0xffff_f000];
         for address in addresses {
-            let page = pages.meet(address);
+            let page = pages.find_or_insert(address);
             assert_eq!(pages.address(page), address);
             assert_eq!(pages.find(address), Some(page));
         }
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn resident_counts_follow_states() {
         let mut pages = Pages::new();
-        let page = pages.meet(0x10_0000);
+        let page = pages.find_or_insert(0x10_0000);
         let steps = [
             (State::Resident { kept: Some(0) }, 1, 0),
             (State::Limbo { kept: Some(u32::MAX - 1) }, 1, 0),
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn flags_leave_with_the_page() {
         let mut pages = Pages::new();
-        let page = pages.meet(0x10_0000);
+        let page = pages.find_or_insert(0x10_0000);
         pages.set(page, State::RESIDENT);
         assert!(!pages.mark(page, Flag::Referenced, true));
         pages.set(page, State::Limbo { kept: None });
@@ -463,8 +463,8 @@ mod tests {
     #[test]
     fn chunks_of_unmapped_addresses_are_used_again() {
         let mut pages = Pages::new();
-        let old = pages.meet(0x7f00_0004_0000);
-        let kept = pages.meet(0x7f00_0000_0000);
+        let old = pages.find_or_insert(0x7f00_0004_0000);
+        let kept = pages.find_or_insert(0x7f00_0000_0000);
         let mut met = 0;
         pages.for_each_in(0x7f00_0001_0000, 0x7f00_0008_0000, |_, _| met += 1);
         assert_eq!(met, 2 * CHUNK_PAGES - 16);
@@ -473,6 +473,6 @@ mod tests {
         pages.forget_chunks(0x7f00_0001_0000, 0x7f00_0007_0000);
         assert_eq!(pages.find(0x7f00_0004_0000), None);
         assert_eq!(pages.find(0x7f00_0000_0000), Some(kept));
-        assert_eq!(pages.meet(0x1_0000_0000).0 / CHUNK_PAGES as u32, old.0 / CHUNK_PAGES as u32);
+        assert_eq!(pages.find_or_insert(0x1_0000_0000).0 / CHUNK_PAGES as u32, old.0 / CHUNK_PAGES as u32);
     }
 }

@@ -2,7 +2,7 @@
 //! threads.
 
 use crate::control::Order;
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::kernel::{
     self, EVENT_FORK, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, Event, MOVE, Message, OpenError, PAGE_BYTES,
     THREAD, TRACKED, Userfaultfd,
@@ -155,7 +155,7 @@ impl Program {
         let bells = self.staging_uffd.register(self.doorbells.start, SLOTS * PAGE_BYTES);
         let anchor = self.uffd.register(self.anchor, PAGE_BYTES);
         if let Err(error) = own.and(bells).and(anchor) {
-            give_up(format_args!("the pager's own memory cannot be registered: {error}"));
+            abort(format_args!("the pager's own memory cannot be registered: {error}"));
         }
     }
 
@@ -237,7 +237,7 @@ impl Program {
         let slot = address.checked_sub(self.doorbells.start).map(|offset| offset / PAGE_BYTES);
         match slot {
             Some(slot) if slot < SLOTS => Some(slot),
-            _ => give_up(format_args!("the pager has touched a page of its own that is missing")),
+            _ => abort(format_args!("the pager has touched a page of its own that is missing")),
         }
     }
 
@@ -290,7 +290,7 @@ pub(crate) fn read(uffd: &Userfaultfd, buffer: &mut [Message], what: &str) -> us
         Err(Errno::MFILE) => rlimits::without(Raised::Descriptors, || uffd.read(buffer)),
         read => read,
     };
-    read.unwrap_or_else(|error| give_up(format_args!("{what} cannot be read: {error}")))
+    read.unwrap_or_else(|error| abort(format_args!("{what} cannot be read: {error}")))
 }
 
 /// Whether a message is about a change of the address space.
@@ -301,26 +301,26 @@ fn is_change(message: &Message) -> bool {
 fn open_uffd(features: u64) -> Userfaultfd {
     match Userfaultfd::open(features) {
         Ok(uffd) => uffd,
-        Err(OpenError::NotPermitted) => give_up(format_args!(
+        Err(OpenError::NotPermitted) => abort(format_args!(
             "userfaultfd is not allowed here: run as root, or allow it to all: sudo sysctl -w \
              vm.unprivileged_userfaultfd=1"
         )),
-        Err(OpenError::NotSupported) => give_up(format_args!(
-            "this kernel cannot move pages for user space: Linux 6.8 or later is needed"
-        )),
-        Err(OpenError::Other(error)) => give_up(format_args!("userfaultfd cannot be opened: {error}")),
+        Err(OpenError::NotSupported) => {
+            abort(format_args!("this kernel cannot move pages for user space: Linux 6.8 or later is needed"))
+        }
+        Err(OpenError::Other(error)) => abort(format_args!("userfaultfd cannot be opened: {error}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{at, message, rooms};
+    use crate::testing::{at, message, pager};
 
     #[test]
     fn changes_go_ahead_of_faults_and_keep_their_order() {
-        let (mut rooms, _) = rooms();
-        let program = &mut rooms.program;
+        let (mut pager, _) = pager();
+        let program = &mut pager.program;
         let fault = |page| message(Event::Fault { address: at(page) }, 7);
         let remove = |page| message(Event::Remove { start: at(page), end: at(page + 1) }, 0);
         program.messages.extend([fault(0), remove(1), fault(2), remove(3)]);
@@ -335,9 +335,9 @@ mod tests {
 
     #[test]
     fn a_fault_at_a_doorbell_is_its_slot() {
-        let (rooms, _) = rooms();
-        let address = rooms.program.doorbells() + 5 * PAGE_BYTES + 8;
-        assert_eq!(rooms.program.slot_of(&message(Event::Fault { address }, 0)), Some(5));
-        assert_eq!(rooms.program.slot_of(&message(Event::Fork { descriptor: 3 }, 0)), None);
+        let (pager, _) = pager();
+        let address = pager.program.doorbells() + 5 * PAGE_BYTES + 8;
+        assert_eq!(pager.program.slot_of(&message(Event::Fault { address }, 0)), Some(5));
+        assert_eq!(pager.program.slot_of(&message(Event::Fork { descriptor: 3 }, 0)), None);
     }
 }

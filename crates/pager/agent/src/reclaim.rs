@@ -2,12 +2,12 @@
 //! the frames.
 
 use crate::borrow::borrow_room;
-use crate::choose::condemn_some;
 use crate::clock;
 use crate::evict::{evict, unpin};
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::kernel::{self, PAGE_BYTES};
-use crate::rooms::Rooms;
+use crate::lifecycle::condemn_some;
+use crate::state::Pager;
 use crate::transfer::reap_one;
 
 /// How often to look for a victim in vain before giving up, with a pause before each try. Together
@@ -21,29 +21,29 @@ const MOST_VAIN_MS: u64 = 1000;
 ///
 /// Ends: each turn evicts pages, pins pages (so that there are fewer candidates), completes a
 /// request, or counts a try.
-pub(crate) fn make_room(rooms: &mut Rooms, pages: usize) {
-    if rooms.is_lent() {
-        return borrow_room(rooms, pages);
+pub(crate) fn make_room(pager: &mut Pager, pages: usize) {
+    if pager.is_lent() {
+        return borrow_room(pager, pages);
     }
     let (mut vain_tries, mut vain_since_ms) = (0, 0);
     loop {
-        let room = rooms.room();
-        let wanted = (rooms.taken() + pages).saturating_sub(room);
+        let room = pager.room();
+        let wanted = (pager.taken() + pages).saturating_sub(room);
         if wanted == 0 {
             return;
         }
         // In vain, all pages are tried again, and many at a time.
-        let batch = rooms.disk.staging.batch_pages();
-        condemn_some(rooms, if vain_tries > 0 { batch } else { wanted.min(batch) });
-        let is_choice_left = !rooms.choice.condemned.is_empty();
+        let batch = pager.disk.staging.batch_pages();
+        condemn_some(pager, if vain_tries > 0 { batch } else { wanted.min(batch) });
+        let is_choice_left = !pager.choice.condemned.is_empty();
         // Pages that turn out to be gone make room too.
-        if evict(rooms) > 0 || rooms.taken() + pages < room + wanted {
+        if evict(pager) > 0 || pager.taken() + pages < room + wanted {
             vain_tries = 0;
         } else if is_choice_left {
             // The pages that could not be moved are pinned now. Or pages were touched.
             continue;
-        } else if rooms.disk.incoming > 0 {
-            reap_one(rooms);
+        } else if pager.disk.incoming > 0 {
+            reap_one(pager);
         } else if vain_tries < LEAST_VAIN_TRIES
             || vain_tries < MOST_VAIN_TRIES && clock::coarse_ms() < vain_since_ms + MOST_VAIN_MS
         {
@@ -53,26 +53,26 @@ pub(crate) fn make_room(rooms: &mut Rooms, pages: usize) {
             }
             vain_tries += 1;
             kernel::sleep(PAUSE_NS);
-            unpin(rooms, usize::MAX);
+            unpin(pager, usize::MAX);
         } else {
-            no_more_room(rooms);
+            no_more_room(pager);
         }
     }
 }
 
 /// Ends the run, because nothing more can be evicted and there is still no room.
-fn no_more_room(rooms: &Rooms) -> ! {
+fn no_more_room(pager: &Pager) -> ! {
     let mib = |pages: usize| (pages * PAGE_BYTES).div_ceil(1 << 20);
-    let others = rooms.apart_pages().saturating_sub(rooms.account.others()).saturating_sub(rooms.own_pages());
-    give_up(format_args!(
+    let others = pager.apart_pages().saturating_sub(pager.account.others()).saturating_sub(pager.own_pages());
+    abort(format_args!(
         "the limit is too small: {} MiB of the program's memory cannot be paged out (locked, in use by a device, or not \
          both readable and writable), {} MiB are private pages of files, {} MiB shared memory, {} MiB page tables and the \
          like, {} MiB the pager's own; give it more with --memory",
-        mib(rooms.memory.pages.pinned()),
+        mib(pager.memory.pages.pinned()),
         mib(others),
-        mib(rooms.account.shared()),
-        mib(rooms.account.of_kernel()),
-        mib(rooms.own_pages()),
+        mib(pager.account.shared()),
+        mib(pager.account.of_kernel()),
+        mib(pager.own_pages()),
     ))
 }
 
@@ -80,28 +80,28 @@ fn no_more_room(rooms: &Rooms) -> ! {
 mod tests {
     use super::*;
     use crate::faults;
-    use crate::testing::{at, rooms};
+    use crate::testing::{at, pager};
 
     #[test]
     fn as_much_room_is_made_as_is_asked_for() {
-        let (mut rooms, _) = rooms();
-        (0..rooms.room()).for_each(|number| faults::answer(&mut rooms, at(number)));
+        let (mut pager, _) = pager();
+        (0..pager.room()).for_each(|number| faults::answer(&mut pager, at(number)));
         for pages in [1, 3, 8] {
-            make_room(&mut rooms, pages);
-            assert!(rooms.taken() + pages <= rooms.room());
+            make_room(&mut pager, pages);
+            assert!(pager.taken() + pages <= pager.room());
         }
-        let resident = rooms.memory.pages.resident();
-        make_room(&mut rooms, 0);
-        assert_eq!(rooms.memory.pages.resident(), resident, "none is taken that need not be");
+        let resident = pager.memory.pages.resident();
+        make_room(&mut pager, 0);
+        assert_eq!(pager.memory.pages.resident(), resident, "none is taken that need not be");
     }
 
     #[test]
     fn pages_that_cannot_be_moved_make_others_go() {
-        let (mut rooms, world) = rooms();
-        (0..rooms.room()).for_each(|number| faults::answer(&mut rooms, at(number)));
+        let (mut pager, world) = pager();
+        (0..pager.room()).for_each(|number| faults::answer(&mut pager, at(number)));
         world.borrow_mut().stuck.extend((0..5).map(at));
-        make_room(&mut rooms, 4);
-        assert!(rooms.taken() + 4 <= rooms.room());
+        make_room(&mut pager, 4);
+        assert!(pager.taken() + 4 <= pager.room());
         assert!((0..5).all(|number| world.borrow().mapped.contains_key(&at(number))));
     }
 }

@@ -12,6 +12,7 @@
 
 use crate::changes::{block_moves, catch_up};
 use crate::clock::now_ns;
+use crate::during_fork::empty_limbo;
 use crate::environment::forget_run;
 use crate::evict::unmap;
 use crate::faults;
@@ -19,8 +20,7 @@ use crate::kernel::PAGE_BYTES;
 use crate::mailbox::MAILBOX;
 use crate::manage::manage_all;
 use crate::pages::{State, page_start};
-use crate::rest::empty_limbo;
-use crate::rooms::Rooms;
+use crate::state::Pager;
 use crate::supervisor::is_elsewhere;
 use crate::window::Window;
 use alloc::vec::Vec;
@@ -29,60 +29,60 @@ use sweephand_policy::PageId;
 
 /// Begins, if the command wants this process recorded and it can be. The command may have been
 /// killed just now.
-pub(crate) fn begin(rooms: &mut Rooms) {
-    let order = &rooms.control.order;
+pub(crate) fn begin(pager: &mut Pager) {
+    let order = &pager.control.order;
     if !order.is_recording() {
         return;
     }
-    if rooms.program.supervisor.is_none() && !is_elsewhere(rooms.control) {
-        return forget_run(rooms.control);
+    if pager.program.supervisor.is_none() && !is_elsewhere(pager.control) {
+        return forget_run(pager.control);
     }
     // The command starts the program itself, and other programs are started by that.
     let is_first = getppid().map_or(0, Pid::as_raw_pid) == order.supervisor;
     if is_first || order.recording.children != 0 {
-        rooms.window = Window::open(rooms.control).ok();
+        pager.window = Window::open(pager.control).ok();
     }
 }
 
 /// In a child, which has the state of its parent: begins anew, or leaves the child alone.
-pub(crate) fn begin_in_child(rooms: &mut Rooms) {
+pub(crate) fn begin_in_child(pager: &mut Pager) {
     // The mapping of the parent's file is the child's as well, and is given up.
-    let Some(of_parent) = rooms.window.take() else { return };
+    let Some(of_parent) = pager.window.take() else { return };
     drop(of_parent);
-    if rooms.control.order.recording.children != 0 {
-        rooms.window = Window::open(rooms.control).ok();
+    if pager.control.order.recording.children != 0 {
+        pager.window = Window::open(pager.control).ok();
     }
 }
 
 /// Manages all memory once the program can be answered, and ends when it is over.
-pub(crate) fn obey(rooms: &mut Rooms) {
-    match &rooms.window {
-        Some(window) if !window.is_heard() => end(rooms),
-        Some(_) if !rooms.memory.managed => manage_all(rooms),
+pub(crate) fn begin_or_end(pager: &mut Pager) {
+    match &pager.window {
+        Some(window) if !window.is_heard() => end(pager),
+        Some(_) if !pager.memory.managed => manage_all(pager),
         // A child that is not to be recorded.
-        None if rooms.memory.managed && rooms.control.order.is_recording() => end(rooms),
+        None if pager.memory.managed && pager.control.order.is_recording() => end(pager),
         _ => {}
     }
 }
 
 /// Answers a fault, and records it.
-pub(crate) fn answer(rooms: &mut Rooms, address: usize, is_write: bool) {
-    if rooms.window.is_none() {
-        return faults::answer(rooms, address);
+pub(crate) fn answer(pager: &mut Pager, address: usize, is_write: bool) {
+    if pager.window.is_none() {
+        return faults::answer(pager, address);
     }
-    end_epoch_if_due(rooms);
+    end_epoch_if_due(pager);
     let began = now_ns();
     let start = page_start(address);
-    let before = rooms.memory.pages.state_at(start);
-    let known = rooms.window.as_ref().map_or(0, Window::entries);
-    faults::answer(rooms, address);
-    let Some(page) = rooms.memory.pages.find(start) else { return };
+    let before = pager.memory.pages.state_at(start);
+    let known = pager.window.as_ref().map_or(0, Window::entries);
+    faults::answer(pager, address);
+    let Some(page) = pager.memory.pages.find(start) else { return };
     let is_new = matches!(before, State::Absent | State::Guarded);
-    let is_mapped = matches!(rooms.memory.pages.state(page), State::Resident { .. } | State::Pinned);
-    let Some(window) = &mut rooms.window else { return };
+    let is_mapped = matches!(pager.memory.pages.state(page), State::Resident { .. } | State::Pinned);
+    let Some(window) = &mut pager.window else { return };
     if is_mapped && (is_new || matches!(before, State::Limbo { .. })) {
-        if rooms.memory.pages.is_resident(page) {
-            window.add(&mut rooms.memory.pages, page);
+        if pager.memory.pages.is_resident(page) {
+            window.add(&mut pager.memory.pages, page);
         }
         window.touched((start / PAGE_BYTES) as u64, is_write);
         if is_new {
@@ -91,7 +91,7 @@ pub(crate) fn answer(rooms: &mut Rooms, address: usize, is_write: bool) {
         // New pages behind it, which the program is about to fill.
         for other in window.entries_from(known) {
             if is_new && other != page {
-                window.touched((rooms.memory.pages.address(other) / PAGE_BYTES) as u64, is_write);
+                window.touched((pager.memory.pages.address(other) / PAGE_BYTES) as u64, is_write);
             }
         }
         // To bring new pages takes the kernel long, and the program had to wait for that anyway.
@@ -102,53 +102,53 @@ pub(crate) fn answer(rooms: &mut Rooms, address: usize, is_write: bool) {
 }
 
 /// Ends the epoch if it is time: unmaps all pages.
-pub(crate) fn end_epoch_if_due(rooms: &mut Rooms) {
-    if !rooms.memory.managed || !rooms.window.as_ref().is_some_and(Window::is_due) {
+pub(crate) fn end_epoch_if_due(pager: &mut Pager) {
+    if !pager.memory.managed || !pager.window.as_ref().is_some_and(Window::is_due) {
         return;
     }
     let began = now_ns();
-    block_moves(rooms);
-    let Some(window) = &mut rooms.window else { return MAILBOX.allow_moves() };
-    let pages = window.end_epoch(&mut rooms.memory.pages);
+    block_moves(pager);
+    let Some(window) = &mut pager.window else { return MAILBOX.allow_moves() };
+    let pages = window.end_epoch(&mut pager.memory.pages);
     for run in pages.chunk_by(|before, next| before.0 + 1 == next.0) {
         // Ids that follow each other may be of chunks that do not.
-        let address = |page: &PageId| rooms.memory.pages.address(*page);
+        let address = |page: &PageId| pager.memory.pages.address(*page);
         let neighbours = run.chunk_by(|before, next| address(before) + PAGE_BYTES == address(next));
         let neighbours: Vec<Vec<PageId>> = neighbours.map(<[PageId]>::to_vec).collect();
-        neighbours.iter().for_each(|run| unmap(rooms, run));
+        neighbours.iter().for_each(|run| unmap(pager, run));
     }
     MAILBOX.allow_moves();
-    let Some(window) = &mut rooms.window else { return };
+    let Some(window) = &mut pager.window else { return };
     for &page in &pages {
-        if rooms.memory.pages.is_resident(page) {
-            window.is_stuck(&mut rooms.memory.pages, page);
+        if pager.memory.pages.is_resident(page) {
+            window.is_stuck(&mut pager.memory.pages, page);
         }
     }
     window.charge(now_ns() - began);
 }
 
 /// Ends the recording. The program has its memory for itself again.
-pub(crate) fn end(rooms: &mut Rooms) {
-    rooms.window = None;
-    if !rooms.memory.managed {
+pub(crate) fn end(pager: &mut Pager) {
+    pager.window = None;
+    if !pager.memory.managed {
         return;
     }
-    catch_up(rooms);
-    empty_limbo(rooms);
-    block_moves(rooms);
-    let regions: Vec<(usize, usize)> = rooms.memory.regions.iter().collect();
+    catch_up(pager);
+    empty_limbo(pager);
+    block_moves(pager);
+    let regions: Vec<(usize, usize)> = pager.memory.regions.iter().collect();
     for (start, end) in regions {
         // What is unmapped just now needs nothing.
-        let _ = rooms.program.uffd.unregister(start, end - start);
-        rooms.memory.regions.remove(start, end);
+        let _ = pager.program.uffd.unregister(start, end - start);
+        pager.memory.regions.remove(start, end);
     }
-    rooms.memory.managed = false;
+    pager.memory.managed = false;
     MAILBOX.allow_moves();
-    MAILBOX.allow(rooms.room_bytes());
+    MAILBOX.allow(pager.room_bytes());
     // Threads that wait for pages that were missing find them by themselves.
-    while let Some(message) = rooms.program.messages.pop_front() {
+    while let Some(message) = pager.program.messages.pop_front() {
         if let Some(crate::kernel::Event::Fault { address }) = message.event() {
-            rooms.program.wake(page_start(address));
+            pager.program.wake(page_start(address));
         }
     }
 }

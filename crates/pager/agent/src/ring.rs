@@ -206,7 +206,7 @@ impl Ring {
             }
             // Too busy, or interrupted: asked again at the next call.
             Err(Errno::AGAIN | Errno::BUSY | Errno::INTR) => {}
-            Err(error) => crate::failure::give_up(format_args!(
+            Err(error) => crate::failure::abort(format_args!(
                 "io_uring has failed: {error}; sweephand run --io sync does without it"
             )),
         }

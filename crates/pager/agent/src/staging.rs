@@ -16,7 +16,7 @@
 //! page to see whether it is still in use, the page goes there with its frame. Limbo has segments
 //! of 256 MiB. A segment is mapped when its first id is met.
 
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::kernel::{self, PAGE_BYTES, Userfaultfd};
 use crate::moves::Mover;
 use crate::own;
@@ -217,7 +217,7 @@ impl Staging {
             });
             match registered {
                 Ok(start) => self.limbo.push(start),
-                Err(error) => give_up(format_args!("no address space for limbo: {error}")),
+                Err(error) => abort(format_args!("no address space for limbo: {error}")),
             }
         }
         self.limbo[segment] + page.index() % SEGMENT_PAGES * PAGE_BYTES
@@ -245,7 +245,7 @@ impl Staging {
                 if error == Errno::NOMEM && retry.wait() {
                     continue;
                 }
-                give_up(format_args!("no memory for the pager's own use: {error}"));
+                abort(format_args!("no memory for the pager's own use: {error}"));
             }
             filled += progress.bytes / PAGE_BYTES;
         }
@@ -277,7 +277,7 @@ pub(crate) fn copy_own(uffd: &Userfaultfd, to: usize, from: usize) {
         match unsafe { uffd.copy(to, from, PAGE_BYTES) }.error {
             None => return,
             Some(Errno::NOMEM) if retry.wait() => {}
-            Some(error) => give_up(format_args!("a page cannot be copied to limbo: {error}")),
+            Some(error) => abort(format_args!("a page cannot be copied to limbo: {error}")),
         }
     }
 }
@@ -300,7 +300,7 @@ pub(crate) fn move_all_own(mover: Mover<'_>, to: usize, from: usize, pages: usiz
             Some(Errno::AGAIN | Errno::BUSY) => kernel::sched_yield(),
             // The kernel may need a page table.
             Some(Errno::NOMEM) if retry.wait() => {}
-            Some(error) => give_up(format_args!("a page of the pager's own cannot be moved: {error}")),
+            Some(error) => abort(format_args!("a page of the pager's own cannot be moved: {error}")),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::agent::Agent;
 use crate::agent_thread::{self, start_thread, wait_for_agent};
 use crate::control::{CONTROL_BYTES, Control, MAGIC, ORDER_BYTES, VARIABLE, add};
 use crate::environment::{adopt, strings, variable, withdraw};
-use crate::failure::{give_up, set_control};
+use crate::failure::{abort, set_control};
 use crate::kernel::{OpenError, PAGE_BYTES, Userfaultfd};
 use crate::mailbox::{Call, MAILBOX};
 use crate::program::FEATURES;
@@ -57,7 +57,7 @@ pub unsafe fn begin(
     }
     set_control(control);
     if is_sanitized() {
-        give_up(format_args!("is made with a sanitizer, whose own memory cannot be paged; build it without"));
+        abort(format_args!("is made with a sanitizer, whose own memory cannot be paged; build it without"));
     }
     // SAFETY: the process's own strings, as the caller promises.
     let strings = unsafe { strings(arguments, environment) };
@@ -67,12 +67,12 @@ pub unsafe fn begin(
     rlimits::begin(control.order.file_bytes);
     if let Err(name) = hooks::install().and_then(|()| fork::install()) {
         let name = name.to_str().unwrap_or_default();
-        give_up(format_args!(
+        abort(format_args!(
             "{name}: the C library has no such function (GNU's has them all from 2.34 on), or it cannot be replaced"
         ));
     }
     if !start_thread(first_main, control as *const Control as usize) {
-        give_up(format_args!("the pager cannot have a thread"));
+        abort(format_args!("the pager cannot have a thread"));
     }
     wait_for_agent();
     rlimits::settle();

@@ -2,7 +2,7 @@
 //! processes.
 
 use crate::control::Control;
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::roots::open_proc;
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fstat};
@@ -23,7 +23,7 @@ pub(crate) fn open(control: &Control) -> Option<OwnedFd> {
     }
     // A program that was to be recorded goes on unrecorded.
     if opened.is_none() && !control.order.is_recording() {
-        give_up(format_args!("sweephand run is gone"));
+        abort(format_args!("sweephand run is gone"));
     }
     opened
 }

@@ -9,7 +9,7 @@
 
 use crate::bits::Bits;
 use crate::control::Control;
-use crate::failure::{give_up, orphaned};
+use crate::failure::{abort, orphaned};
 use crate::kernel;
 use crate::kernel::PollFd;
 use crate::lease::{BOARD_BYTES, Board, HELLO, HELLO_WORDS, MESSAGE_WORDS, MOST_PAGES, Report};
@@ -69,9 +69,8 @@ impl Tenant {
             let board = introduce(&socket, control, granted)?;
             Ok((socket, board))
         });
-        let (socket, board) = made.unwrap_or_else(|error| {
-            give_up(format_args!("sweephand run cannot be asked for memory: {error}"))
-        });
+        let (socket, board) = made
+            .unwrap_or_else(|error| abort(format_args!("sweephand run cannot be asked for memory: {error}")));
         Self {
             socket,
             board,
@@ -95,7 +94,7 @@ impl Tenant {
         let mut admitted = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
         while let Err(error) = poll(&mut admitted, None) {
             if !matches!(error, Errno::INTR | Errno::AGAIN) {
-                give_up(format_args!("the pager cannot wait for memory: {error}"));
+                abort(format_args!("the pager cannot wait for memory: {error}"));
             }
         }
     }
@@ -233,7 +232,7 @@ impl LivePolicy for Tenant {
     /// clears the bit.
     fn insert(&mut self, reference: Reference, _: &mut Bits) -> bool {
         if reference.page.index() >= MOST_PAGES {
-            give_up(format_args!("a program among others can have {} GiB of addresses", MOST_PAGES >> 18));
+            abort(format_args!("a program among others can have {} GiB of addresses", MOST_PAGES >> 18));
         }
         self.push(Report::Insert.word(reference.page.index()));
         true

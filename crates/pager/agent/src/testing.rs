@@ -1,4 +1,4 @@
-//! Rooms for unit tests. The program's memory is a map of pages, the userfaultfds hear nothing, and
+//! Pager for unit tests. The program's memory is a map of pages, the userfaultfds hear nothing, and
 //! the store is a file in memory whose requests are done one by one.
 
 use crate::account::Account;
@@ -12,9 +12,9 @@ use crate::kernel::{Event, Message, PAGE_BYTES, Progress, Userfaultfd};
 use crate::live;
 use crate::memory::Memory;
 use crate::program::Program;
-use crate::rooms::Rooms;
 use crate::spec::LiveSpec;
 use crate::staging::{Staging, drop_pages};
+use crate::state::Pager;
 use crate::store::Store;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -108,13 +108,13 @@ fn control(limit_pages: usize) -> &'static mut Control {
 /// How many pages the program can have. (It keeps an eighth of all memory in any case.)
 pub(crate) const ROOM: usize = 48;
 
-/// Rooms with a policy of FIFO, and what the program has.
-pub(crate) fn rooms() -> (Rooms, Rc<RefCell<World>>) {
+/// Pager with a policy of FIFO, and what the program has.
+pub(crate) fn pager() -> (Pager, Rc<RefCell<World>>) {
     let world = Rc::new(RefCell::new(World::default()));
     let policy = live::make(&LiveSpec::parse("fifo").unwrap(), ROOM).unwrap();
     let mut staging = Staging::new(BATCHES, BATCH_PAGES).unwrap();
     staging.batches.iter_mut().for_each(|batch| batch.filled = BATCH_PAGES);
-    let mut rooms = Rooms {
+    let mut pager = Pager {
         control: control(0),
         memory: Memory { managed: true, ..Memory::default() },
         choice: Choice {
@@ -140,10 +140,10 @@ pub(crate) fn rooms() -> (Rooms, Rc<RefCell<World>>) {
         account: Account::open(),
         window: None,
     };
-    rooms.memory.regions.add(START, at(1 << 20));
-    rooms.control = control(ROOM + rooms.apart_pages());
-    assert_eq!(rooms.room(), ROOM);
-    (rooms, world)
+    pager.memory.regions.add(START, at(1 << 20));
+    pager.control = control(ROOM + pager.apart_pages());
+    assert_eq!(pager.room(), ROOM);
+    (pager, world)
 }
 
 /// A message of the kernel's, of thread `thread`.

@@ -17,18 +17,18 @@
 //! page alone.
 
 use crate::changes::catch_up;
-use crate::choose::came_in;
 use crate::control::add;
 use crate::disk::Disk;
-use crate::failure::{give_up, leave_message};
+use crate::failure::{abort, leave_message};
 use crate::guards::{before_next_guard, look_for_guards};
 use crate::io::{self, Completion, Direction, Request};
 use crate::kernel::{self, PAGE_BYTES};
+use crate::lifecycle::came_in;
 use crate::own::Retry;
 use crate::pages::{Flag, State};
 use crate::rlimits::{self, Raised};
-use crate::rooms::Rooms;
 use crate::staging::{Phase, Staged, copy_own, drop_pages};
+use crate::state::Pager;
 use crate::store::{self, Growth, Slot};
 
 use rustix::fd::AsFd;
@@ -85,40 +85,40 @@ pub(crate) enum Need {
 
 /// Whether a window may be read. No thread waits for one that is read in advance, so the agent does
 /// not wait for staging either.
-pub(crate) fn may_read(rooms: &Rooms, need: Need) -> bool {
-    need == Need::Now || rooms.disk.staging.count(Phase::Free) >= 2
+pub(crate) fn may_read(pager: &Pager, need: Need) -> bool {
+    need == Need::Now || pager.disk.staging.count(Phase::Free) >= 2
 }
 
 /// Takes a free batch. Waits for one if there is none: ends because each batch in use has requests
 /// under way, and the last of them frees it.
-pub(crate) fn take_batch(rooms: &mut Rooms, take: impl Fn(&mut Rooms) -> Option<usize>) -> usize {
+pub(crate) fn take_batch(pager: &mut Pager, take: impl Fn(&mut Pager) -> Option<usize>) -> usize {
     loop {
-        match take(rooms) {
+        match take(pager) {
             Some(batch) => return batch,
-            None => reap_one(rooms),
+            None => reap_one(pager),
         }
     }
 }
 
 /// Takes a free batch whose first pages have frames of the pager itself.
-pub(crate) fn take_filled(rooms: &mut Rooms, pages: usize) -> usize {
-    take_batch(rooms, |rooms| rooms.disk.staging.take_filled(pages, &rooms.program.staging_uffd))
+pub(crate) fn take_filled(pager: &mut Pager, pages: usize) -> usize {
+    take_batch(pager, |pager| pager.disk.staging.take_filled(pages, &pager.program.staging_uffd))
 }
 
 /// Starts to read the pages at these addresses as far as they are in the store, at most a batch.
 /// The caller has made room for them. Returns how many. If the one that is wanted first is not in
 /// the store any more, that is none: the others are among them for its sake.
-pub(crate) fn start_read(rooms: &mut Rooms, addresses: &[usize], wanted: usize, need: Need) -> usize {
-    let batch = take_filled(rooms, addresses.len());
+pub(crate) fn start_read(pager: &mut Pager, addresses: &[usize], wanted: usize, need: Need) -> usize {
+    let batch = take_filled(pager, addresses.len());
     // While this waited for a batch, others were read, and changes of the program became known.
-    let (pages, staging) = (&mut rooms.memory.pages, &mut rooms.disk.staging);
+    let (pages, staging) = (&mut pager.memory.pages, &mut pager.disk.staging);
     if need != Need::Around && !pages.is_stored_at(wanted) {
         return 0;
     }
     staging.batches[batch].slots.clear();
     staging.batches[batch].asked_for = None;
     for &address in addresses {
-        let page = pages.meet(address);
+        let page = pages.find_or_insert(address);
         let State::Stored(slot) = pages.state(page) else { continue };
         staging.batches[batch].slots.push(slot);
         let place = staging.push(batch, page);
@@ -137,51 +137,51 @@ pub(crate) fn start_read(rooms: &mut Rooms, addresses: &[usize], wanted: usize, 
     if count == 0 {
         return 0;
     }
-    rooms.disk.incoming += count;
+    pager.disk.incoming += count;
     staging.batches[batch].phase = Phase::Reading;
     staging.batches[batch].is_awaited = need == Need::Now;
-    start(rooms, Direction::Read, batch);
-    add(&rooms.control.counters.pages_read, count as u64);
+    start(pager, Direction::Read, batch);
+    add(&pager.control.counters.pages_read, count as u64);
     count
 }
 
 /// Whether a thread waits for a page that is being read.
-pub(crate) fn is_read_awaited(rooms: &Rooms) -> bool {
-    let mut batches = rooms.disk.staging.batches.iter();
+pub(crate) fn is_read_awaited(pager: &Pager) -> bool {
+    let mut batches = pager.disk.staging.batches.iter();
     batches.any(|batch| batch.phase == Phase::Reading && batch.is_awaited)
 }
 
 /// A thread waits for a page that is being read at this place.
-pub(crate) fn is_needed(rooms: &mut Rooms, place: Staged) {
-    let (batch, _) = rooms.disk.staging.batch_of(place);
-    rooms.disk.staging.batches[batch].is_awaited = true;
+pub(crate) fn is_needed(pager: &mut Pager, place: Staged) {
+    let (batch, _) = pager.disk.staging.batch_of(place);
+    pager.disk.staging.batches[batch].is_awaited = true;
 }
 
 /// Starts to write a batch of evicted pages to the store.
-pub(crate) fn start_write(rooms: &mut Rooms, batch: usize) {
-    let entry = &mut rooms.disk.staging.batches[batch];
+pub(crate) fn start_write(pager: &mut Pager, batch: usize) {
+    let entry = &mut pager.disk.staging.batches[batch];
     entry.slots.clear();
-    let growth = rooms.disk.store.allocate(entry.pages.len(), &mut entry.slots);
+    let growth = pager.disk.store.allocate(entry.pages.len(), &mut entry.slots);
     if let Some(growth) = growth {
-        grow_store(rooms, growth);
+        grow_store(pager, growth);
     }
-    start(rooms, Direction::Write, batch);
+    start(pager, Direction::Write, batch);
 }
 
 /// Starts to read or write the pages of a batch, from or to their slots. Neighbouring slots make
 /// one request.
-fn start(rooms: &mut Rooms, direction: Direction, batch: usize) {
-    let slots = core::mem::take(&mut rooms.disk.staging.batches[batch].slots);
+fn start(pager: &mut Pager, direction: Direction, batch: usize) {
+    let slots = core::mem::take(&mut pager.disk.staging.batches[batch].slots);
     let is_now = direction == Direction::Write && rlimits::are_files_limited();
     let mut index = 0;
     for run in slots.chunk_by(|one, other| one + 1 == *other) {
-        let tag = Tag { first: rooms.disk.staging.place(batch, index), pages: run.len() as u32 };
-        rooms.disk.staging.batches[batch].requests += 1;
-        request(&mut rooms.disk, direction, tag, run[0], is_now);
+        let tag = Tag { first: pager.disk.staging.place(batch, index), pages: run.len() as u32 };
+        pager.disk.staging.batches[batch].requests += 1;
+        request(&mut pager.disk, direction, tag, run[0], is_now);
         index += run.len();
     }
-    rooms.disk.staging.batches[batch].slots = slots;
-    rooms.disk.io.submit();
+    pager.disk.staging.batches[batch].slots = slots;
+    pager.disk.io.submit();
 }
 
 /// Asks for a transfer of neighbouring pages, from or to neighbouring slots. `is_now`: by a system
@@ -209,10 +209,10 @@ fn request(disk: &mut Disk, direction: Direction, tag: Tag, slot: Slot, is_now: 
 
 /// Reserves disk space for the slots by which the store has grown. So the agent finds a full disk
 /// before pages are on their way.
-fn grow_store(rooms: &mut Rooms, Growth { file, from, least, wished }: Growth) {
+fn grow_store(pager: &mut Pager, Growth { file, from, least, wished }: Growth) {
     let reserve = |to: usize| {
         let [offset, end] = [from, to].map(|slots| slots as u64 * PAGE_BYTES as u64);
-        let store = rooms.disk.store.file(file).as_fd();
+        let store = pager.disk.store.file(file).as_fd();
         let grow = || kernel::fallocate(store, FallocateFlags::empty(), offset, end - offset);
         match rlimits::without(Raised::FileSize, grow) {
             // Some file systems cannot reserve space. If there is none, writing will fail.
@@ -221,176 +221,176 @@ fn grow_store(rooms: &mut Rooms, Growth { file, from, least, wished }: Growth) {
         }
     };
     match reserve(wished).or_else(|_| reserve(least)) {
-        Ok(slots) => rooms.disk.store.grown(file, slots),
-        Err(error) => store_failed(rooms, "grown", error),
+        Ok(slots) => pager.disk.store.grown(file, slots),
+        Err(error) => store_failed(pager, "grown", error),
     }
 }
 
 /// Ends the run, because the store cannot be written to any more.
-fn store_failed(rooms: &Rooms, what: &str, error: Errno) -> ! {
-    let directory = rooms.control.order.directory.as_str();
+fn store_failed(pager: &Pager, what: &str, error: Errno) -> ! {
+    let directory = pager.control.order.directory.as_str();
     match error {
-        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => give_up(format_args!(
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => abort(format_args!(
             "{directory}: the backing store is full; make space, or name another place with --swap"
         )),
-        _ => give_up(format_args!("{directory}: the backing store cannot be {what}: {error}")),
+        _ => abort(format_args!("{directory}: the backing store cannot be {what}: {error}")),
     }
 }
 
 /// Handles the requests that are complete. Ends because handling one starts none, or does it at
 /// once, which cannot be cancelled.
-pub(crate) fn reap(rooms: &mut Rooms) {
-    while let Some(completion) = rooms.disk.io.reap(false) {
-        complete(rooms, completion);
+pub(crate) fn reap(pager: &mut Pager) {
+    while let Some(completion) = pager.disk.io.reap(false) {
+        complete(pager, completion);
     }
 }
 
 /// Waits until the store has completed a request.
-pub(crate) fn reap_one(rooms: &mut Rooms) {
-    assert!(rooms.disk.staging.has_requests(), "the pager waits for the store, which has nothing to do");
-    rooms.disk.io.submit();
-    if let Some(completion) = rooms.disk.io.reap(true) {
-        complete(rooms, completion);
+pub(crate) fn reap_one(pager: &mut Pager) {
+    assert!(pager.disk.staging.has_requests(), "the pager waits for the store, which has nothing to do");
+    pager.disk.io.submit();
+    if let Some(completion) = pager.disk.io.reap(true) {
+        complete(pager, completion);
     }
-    reap(rooms);
+    reap(pager);
 }
 
 /// Waits until nothing is under way. Ends because no transfer is started meanwhile.
-pub(crate) fn reap_all(rooms: &mut Rooms) {
-    while rooms.disk.staging.count(Phase::Free) < rooms.disk.staging.batches.len() {
-        reap_one(rooms);
+pub(crate) fn reap_all(pager: &mut Pager) {
+    while pager.disk.staging.count(Phase::Free) < pager.disk.staging.batches.len() {
+        reap_one(pager);
     }
 }
 
-fn complete(rooms: &mut Rooms, completion: Completion) {
+fn complete(pager: &mut Pager, completion: Completion) {
     let tag = Tag::unpack(completion.tag);
-    let (batch, _) = rooms.disk.staging.batch_of(tag.first);
-    let phase = rooms.disk.staging.batches[batch].phase;
+    let (batch, _) = pager.disk.staging.batch_of(tag.first);
+    let phase = pager.disk.staging.batches[batch].phase;
     if completion.result == Err(Errno::CANCELED) {
-        return request_again(rooms, tag, phase);
+        return request_again(pager, tag, phase);
     }
     match tag.failure(phase, completion.result) {
         None => {}
-        Some(error) if phase == Phase::Reading => poison(rooms, tag, error),
-        Some(error) => store_failed(rooms, "written", error),
+        Some(error) if phase == Phase::Reading => poison(pager, tag, error),
+        Some(error) => store_failed(pager, "written", error),
     }
-    rooms.disk.staging.batches[batch].requests -= 1;
-    if rooms.disk.staging.batches[batch].requests > 0 {
+    pager.disk.staging.batches[batch].requests -= 1;
+    if pager.disk.staging.batches[batch].requests > 0 {
         return;
     }
     match phase {
-        Phase::Reading => end_read(rooms, batch),
-        Phase::Writing => end_write(rooms, batch),
+        Phase::Reading => end_read(pager, batch),
+        Phase::Writing => end_write(pager, batch),
         Phase::Free => unreachable!("a request of a free batch"),
     }
 }
 
 /// The kernel has given up a request that it had not begun: it cancels those of an io_uring when it
 /// cannot start a thread for them, because memory is short. Without io_uring it needs none.
-fn request_again(rooms: &mut Rooms, tag: Tag, phase: Phase) {
+fn request_again(pager: &mut Pager, tag: Tag, phase: Phase) {
     let direction = if phase == Phase::Reading { Direction::Read } else { Direction::Write };
-    let slot = rooms.disk.staging.slot_of(tag.first);
-    request(&mut rooms.disk, direction, tag, slot, true);
+    let slot = pager.disk.staging.slot_of(tag.first);
+    request(&mut pager.disk, direction, tag, slot, true);
 }
 
 /// Handles a batch that has been written. Its pages are in the store, except for those that came
 /// back meanwhile or were dropped.
-fn end_write(rooms: &mut Rooms, batch: usize) {
-    let count = rooms.disk.staging.batches[batch].pages.len();
+fn end_write(pager: &mut Pager, batch: usize) {
+    let count = pager.disk.staging.batches[batch].pages.len();
     for index in 0..count {
-        let entry = &rooms.disk.staging.batches[batch];
+        let entry = &pager.disk.staging.batches[batch];
         let (page, slot) = (entry.pages[index], entry.slots[index]);
-        if rooms.memory.pages.state(page) == State::Writing(rooms.disk.staging.place(batch, index)) {
-            rooms.memory.pages.set(page, State::Stored(slot));
+        if pager.memory.pages.state(page) == State::Writing(pager.disk.staging.place(batch, index)) {
+            pager.memory.pages.set(page, State::Stored(slot));
         } else {
-            rooms.disk.store.free(slot);
+            pager.disk.store.free(slot);
         }
     }
     // The frames were the program's, and the kernel may still use them: see `staging`.
-    drop_pages(rooms.disk.staging.address(batch, 0), count);
-    rooms.disk.staging.release(batch);
+    drop_pages(pager.disk.staging.address(batch, 0), count);
+    pager.disk.staging.release(batch);
 }
 
 /// Handles a batch that has been read: puts its pages where they belong.
-fn end_read(rooms: &mut Rooms, batch: usize) {
-    let count = rooms.disk.staging.batches[batch].pages.len();
+fn end_read(pager: &mut Pager, batch: usize) {
+    let count = pager.disk.staging.batches[batch].pages.len();
     let [first, last] = [0, count - 1].map(|index| {
-        let page = rooms.disk.staging.batches[batch].pages[index];
-        rooms.memory.pages.address(page)
+        let page = pager.disk.staging.batches[batch].pages[index];
+        pager.memory.pages.address(page)
     });
     // If pages were moved meanwhile, this may be anything, and each is looked at when it is put.
-    before_next_guard(rooms, first, (last.saturating_sub(first)) / PAGE_BYTES + 1);
+    before_next_guard(pager, first, (last.saturating_sub(first)) / PAGE_BYTES + 1);
     // The thread that waits goes on while the other pages are put in.
-    let asked_for = rooms.disk.staging.batches[batch].asked_for;
+    let asked_for = pager.disk.staging.batches[batch].asked_for;
     if let Some(index) = asked_for {
-        while end_read_at(rooms, batch, index) == 0 {}
+        while end_read_at(pager, batch, index) == 0 {}
     }
     let mut index = 0;
     while index < count {
-        index += if asked_for == Some(index) { 1 } else { end_read_at(rooms, batch, index) };
+        index += if asked_for == Some(index) { 1 } else { end_read_at(pager, batch, index) };
     }
-    rooms.disk.staging.release(batch);
+    pager.disk.staging.release(batch);
 }
 
 /// Handles pages that have been read, from `index` of a batch on. Returns how many: one at least,
 /// except after a change of the address space.
-fn end_read_at(rooms: &mut Rooms, batch: usize, index: usize) -> usize {
-    let page = rooms.disk.staging.batches[batch].pages[index];
-    if !is_being_read(rooms, batch, index) {
+fn end_read_at(pager: &mut Pager, batch: usize, index: usize) -> usize {
+    let page = pager.disk.staging.batches[batch].pages[index];
+    if !is_being_read(pager, batch, index) {
         // The program has dropped this page while it was read. Its slot is free already.
-        rooms.program.wake(rooms.memory.pages.address(page));
+        pager.program.wake(pager.memory.pages.address(page));
         1
-    } else if rooms.memory.pages.has(page, Flag::Trigger) {
-        leave_trigger(rooms, batch, index);
+    } else if pager.memory.pages.has(page, Flag::Trigger) {
+        leave_trigger(pager, batch, index);
         1
     } else {
-        install(rooms, batch, index)
+        install(pager, batch, index)
     }
 }
 
-fn is_being_read(rooms: &Rooms, batch: usize, index: usize) -> bool {
-    let page = rooms.disk.staging.batches[batch].pages[index];
-    rooms.memory.pages.state(page) == State::Reading(rooms.disk.staging.place(batch, index))
+fn is_being_read(pager: &Pager, batch: usize, index: usize) -> bool {
+    let page = pager.disk.staging.batches[batch].pages[index];
+    pager.memory.pages.state(page) == State::Reading(pager.disk.staging.place(batch, index))
 }
 
 /// Puts a run of pages that have been read, from `first` of a batch on, to their addresses. A page
 /// that a fault has asked for is put by itself. Returns how many pages it has put there. The caller
 /// has to look at the others again.
-fn install(rooms: &mut Rooms, batch: usize, first: usize) -> usize {
-    let pages = &rooms.disk.staging.batches[batch].pages;
-    let address = rooms.memory.pages.address(pages[first]);
-    let awaited = rooms.disk.staging.batches[batch].asked_for == Some(first);
+fn install(pager: &mut Pager, batch: usize, first: usize) -> usize {
+    let pages = &pager.disk.staging.batches[batch].pages;
+    let address = pager.memory.pages.address(pages[first]);
+    let awaited = pager.disk.staging.batches[batch].asked_for == Some(first);
     let follows = |index: &usize| {
         !awaited
-            && is_being_read(rooms, batch, *index)
-            && !rooms.memory.pages.has(pages[*index], Flag::Trigger)
-            && rooms.memory.pages.address(pages[*index]) == address + (index - first) * PAGE_BYTES
+            && is_being_read(pager, batch, *index)
+            && !pager.memory.pages.has(pages[*index], Flag::Trigger)
+            && pager.memory.pages.address(pages[*index]) == address + (index - first) * PAGE_BYTES
     };
     let end = (first + 1..pages.len()).find(|index| !follows(index)).unwrap_or(pages.len());
-    let from = rooms.disk.staging.address(batch, first);
+    let from = pager.disk.staging.address(batch, first);
     let length = (end - first) * PAGE_BYTES;
-    debug_assert!(!rooms.program.has_changes());
+    debug_assert!(!pager.program.has_changes());
     // SAFETY: this copies the pages' contents, just read, to where they belong.
-    let progress = unsafe { rooms.anon.put_in(&rooms.program.uffd, address, from, length, awaited) };
+    let progress = unsafe { pager.anon.put_in(&pager.program.uffd, address, from, length, awaited) };
     let installed = match progress.error {
         None => progress.bytes / PAGE_BYTES,
         Some(Errno::AGAIN) => {
-            catch_up(rooms);
+            catch_up(pager);
             return 0;
         }
         // The program has protected, unmapped or moved pages while they were read, or there is no
         // memory at the moment. Put a single page and handle each error.
         Some(_) => {
-            let page = rooms.disk.staging.batches[batch].pages[first];
-            usize::from(put(rooms, page, Source::Staging(from)))
+            let page = pager.disk.staging.batches[batch].pages[first];
+            usize::from(put(pager, page, Source::Staging(from)))
         }
     };
     for index in first..first + installed {
-        let entry = &rooms.disk.staging.batches[batch];
+        let entry = &pager.disk.staging.batches[batch];
         let page = entry.pages[index];
-        let kept = end_reading(rooms, batch, index);
-        rooms.memory.pages.set(page, State::Resident { kept });
-        came_in(rooms, page, awaited);
+        let kept = end_reading(pager, batch, index);
+        pager.memory.pages.set(page, State::Resident { kept });
+        came_in(pager, page, awaited);
     }
     installed
 }
@@ -398,63 +398,63 @@ fn install(rooms: &mut Rooms, batch: usize, first: usize) -> usize {
 /// Puts the page of a window that will be used first into limbo, since no thread waits for it. When
 /// a thread touches it, the agent reads the next window. A thread that came to the page meanwhile
 /// is woken and faults again.
-fn leave_trigger(rooms: &mut Rooms, batch: usize, index: usize) {
-    let page = rooms.disk.staging.batches[batch].pages[index];
-    let from = rooms.disk.staging.address(batch, index);
-    let limbo = rooms.limbo(page);
-    copy_own(&rooms.program.staging_uffd, limbo, from);
-    let kept = end_reading(rooms, batch, index);
-    rooms.memory.pages.set(page, State::Limbo { kept });
-    rooms.memory.pages.mark(page, Flag::Trigger, true);
-    came_in(rooms, page, false);
-    rooms.program.wake(rooms.memory.pages.address(page));
+fn leave_trigger(pager: &mut Pager, batch: usize, index: usize) {
+    let page = pager.disk.staging.batches[batch].pages[index];
+    let from = pager.disk.staging.address(batch, index);
+    let limbo = pager.limbo(page);
+    copy_own(&pager.program.staging_uffd, limbo, from);
+    let kept = end_reading(pager, batch, index);
+    pager.memory.pages.set(page, State::Limbo { kept });
+    pager.memory.pages.mark(page, Flag::Trigger, true);
+    came_in(pager, page, false);
+    pager.program.wake(pager.memory.pages.address(page));
 }
 
 /// A page of a batch has been read. Returns the slot from which it was read if it keeps that. If it
 /// is not known later whether the page was written to, it does not, and the slot is freed.
-fn end_reading(rooms: &mut Rooms, batch: usize, index: usize) -> Option<Slot> {
-    rooms.disk.incoming -= 1;
-    let staging = &rooms.disk.staging;
+fn end_reading(pager: &mut Pager, batch: usize, index: usize) -> Option<Slot> {
+    pager.disk.incoming -= 1;
+    let staging = &pager.disk.staging;
     let entry = &staging.batches[batch];
     let (page, slot) = (entry.pages[index], entry.slots[index]);
-    let keeps = rooms.anon.sums.take(page, staging.address(batch, index));
+    let keeps = pager.anon.sums.take(page, staging.address(batch, index));
     if !keeps {
-        rooms.disk.store.free(slot);
+        pager.disk.store.free(slot);
     }
     keeps.then_some(slot)
 }
 
 /// Poisons pages that cannot be read. A thread that touches one gets a SIGBUS, and the command
 /// reports why. The contents are lost, and the slots are not used again.
-fn poison(rooms: &mut Rooms, tag: Tag, error: Errno) {
-    let directory = rooms.control.order.directory.as_str();
+fn poison(pager: &mut Pager, tag: Tag, error: Errno) {
+    let directory = pager.control.order.directory.as_str();
     leave_message(format_args!(
         "{directory}: the backing store cannot be read: {error}; what was there is lost"
     ));
-    let (batch, first) = rooms.disk.staging.batch_of(tag.first);
+    let (batch, first) = pager.disk.staging.batch_of(tag.first);
     for index in first..first + tag.pages as usize {
-        poison_page(rooms, batch, index, error);
+        poison_page(pager, batch, index, error);
     }
 }
 
-fn poison_page(rooms: &mut Rooms, batch: usize, index: usize, error: Errno) {
-    let page = rooms.disk.staging.batches[batch].pages[index];
-    let address = rooms.memory.pages.address(page);
+fn poison_page(pager: &mut Pager, batch: usize, index: usize, error: Errno) {
+    let page = pager.disk.staging.batches[batch].pages[index];
+    let address = pager.memory.pages.address(page);
     // Ends: the kernel asks for another try only while the program changes its address space.
-    while is_being_read(rooms, batch, index) {
-        match rooms.program.uffd.poison(address, PAGE_BYTES) {
-            Err(Errno::AGAIN) => catch_up(rooms),
+    while is_being_read(pager, batch, index) {
+        match pager.program.uffd.poison(address, PAGE_BYTES) {
+            Err(Errno::AGAIN) => catch_up(pager),
             Ok(()) | Err(Errno::NOENT | Errno::EXIST) => break,
             // The kernel has no poison. The program must not read anything else, so the run ends.
-            Err(_) => store_failed(rooms, "read", error),
+            Err(_) => store_failed(pager, "read", error),
         }
     }
-    if is_being_read(rooms, batch, index) {
-        rooms.disk.incoming -= 1;
-        rooms.choice.remove(page);
-        rooms.memory.pages.set(page, State::Lost);
+    if is_being_read(pager, batch, index) {
+        pager.disk.incoming -= 1;
+        pager.choice.remove(page);
+        pager.memory.pages.set(page, State::Lost);
     }
-    rooms.program.wake(address);
+    pager.program.wake(address);
 }
 
 /// Where contents are that go back to the program.
@@ -469,15 +469,15 @@ enum Source {
 /// Puts a page's contents back to the address where the program expects them. Returns false if the
 /// program does not expect them any more, because the page's state has changed. The run ends if
 /// anything else prevents this, because the contents must not be lost.
-fn put(rooms: &mut Rooms, page: PageId, source: Source) -> bool {
-    let address = rooms.memory.pages.address(page);
-    let expected = rooms.memory.pages.state(page);
+fn put(pager: &mut Pager, page: PageId, source: Source) -> bool {
+    let address = pager.memory.pages.address(page);
+    let expected = pager.memory.pages.state(page);
     let (mut attempts, mut busy, mut retry) = (0, 0, Retry::new());
     // Ends: AGAIN lasts as long as the program changes its address space, BUSY is counted for a
     // frame in limbo, which alone can be busy, and all other errors are counted.
     loop {
-        debug_assert!(!rooms.program.has_changes());
-        let (anon, program) = (&rooms.anon, &rooms.program);
+        debug_assert!(!pager.program.has_changes());
+        let (anon, program) = (&pager.anon, &pager.program);
         // SAFETY: this puts the page's own contents where they belong.
         let copy = |from| unsafe { anon.put_in(&program.uffd, address, from, PAGE_BYTES, true) };
         let progress = match source {
@@ -503,17 +503,17 @@ fn put(rooms: &mut Rooms, page: PageId, source: Source) -> bool {
         if error == Errno::NOMEM && retry.wait() {
             continue;
         }
-        catch_up(rooms);
+        catch_up(pager);
         if error == Errno::EXIST {
-            look_for_guards(rooms, address, address + PAGE_BYTES);
+            look_for_guards(pager, address, address + PAGE_BYTES);
         }
-        if !rooms.memory.is_still(page, address, expected) {
+        if !pager.memory.is_still(page, address, expected) {
             return false;
         }
         if !matches!(error, Errno::AGAIN | Errno::BUSY) {
             attempts += 1;
             if attempts > MOST_ATTEMPTS {
-                give_up(format_args!("a page cannot be put back to {address:#x}: {error}"));
+                abort(format_args!("a page cannot be put back to {address:#x}: {error}"));
             }
         } else if error == Errno::BUSY {
             kernel::sched_yield();
@@ -522,14 +522,14 @@ fn put(rooms: &mut Rooms, page: PageId, source: Source) -> bool {
 }
 
 /// Maps a page in limbo at its address again. Returns false if the address is not mapped any more.
-pub(crate) fn map_from_limbo(rooms: &mut Rooms, page: PageId) -> bool {
-    let address = rooms.memory.pages.address(page);
-    let kept = rooms.memory.pages.state(page).kept();
-    let limbo = rooms.limbo(page);
-    let is_put = put(rooms, page, Source::Limbo(limbo));
+pub(crate) fn map_from_limbo(pager: &mut Pager, page: PageId) -> bool {
+    let address = pager.memory.pages.address(page);
+    let kept = pager.memory.pages.state(page).kept();
+    let limbo = pager.limbo(page);
+    let is_put = put(pager, page, Source::Limbo(limbo));
     match is_put {
-        true => rooms.memory.pages.set(page, State::Resident { kept }),
-        false => rooms.program.wake(address),
+        true => pager.memory.pages.set(page, State::Resident { kept }),
+        false => pager.program.wake(address),
     }
     is_put
 }
@@ -537,43 +537,43 @@ pub(crate) fn map_from_limbo(rooms: &mut Rooms, page: PageId) -> bool {
 /// Takes a page back that is on its way to the store: copies it from its batch, which keeps it
 /// until it is written. Then its slot is freed. Returns false if the program does not expect the
 /// page any more.
-pub(crate) fn take_back(rooms: &mut Rooms, page: PageId, place: Staged) -> bool {
-    let address = rooms.memory.pages.address(page);
-    let (batch, index) = rooms.disk.staging.batch_of(place);
-    let from = rooms.disk.staging.address(batch, index);
-    let is_put = put(rooms, page, Source::Staging(from));
+pub(crate) fn take_back(pager: &mut Pager, page: PageId, place: Staged) -> bool {
+    let address = pager.memory.pages.address(page);
+    let (batch, index) = pager.disk.staging.batch_of(place);
+    let from = pager.disk.staging.address(batch, index);
+    let is_put = put(pager, page, Source::Staging(from));
     match is_put {
-        true => rooms.memory.pages.set(page, State::RESIDENT),
-        false => rooms.program.wake(address),
+        true => pager.memory.pages.set(page, State::RESIDENT),
+        false => pager.program.wake(address),
     }
     is_put
 }
 
 /// Reads a slot of the store to the scratch page and waits for the result.
-pub(crate) fn read_slot(rooms: &Rooms, slot: Slot) {
-    scratch(rooms, slot, Direction::Read);
+pub(crate) fn read_slot(pager: &Pager, slot: Slot) {
+    scratch(pager, slot, Direction::Read);
 }
 
 /// Writes the scratch page to a slot of the store and waits for the result.
-pub(crate) fn write_slot(rooms: &Rooms, slot: Slot) {
-    scratch(rooms, slot, Direction::Write);
+pub(crate) fn write_slot(pager: &Pager, slot: Slot) {
+    scratch(pager, slot, Direction::Write);
 }
 
-fn scratch(rooms: &Rooms, slot: Slot, direction: Direction) {
+fn scratch(pager: &Pager, slot: Slot, direction: Direction) {
     let (file, index) = store::location(slot);
     let request = Request {
         direction,
-        file: rooms.disk.store.file(file).as_fd(),
+        file: pager.disk.store.file(file).as_fd(),
         offset: index * PAGE_BYTES as u64,
-        address: rooms.disk.staging.scratch(),
+        address: pager.disk.staging.scratch(),
         length: PAGE_BYTES as u32,
         tag: 0,
     };
     // SAFETY: nothing else uses the scratch page, and the transfer is over when this returns.
     match rlimits::without(Raised::FileSize, || unsafe { io::transfer(&request) }) {
         Ok(bytes) if bytes as usize == PAGE_BYTES => {}
-        Ok(_) => store_failed(rooms, "used", Errno::IO),
-        Err(error) => store_failed(rooms, "used", error),
+        Ok(_) => store_failed(pager, "used", Errno::IO),
+        Err(error) => store_failed(pager, "used", error),
     }
 }
 
@@ -582,77 +582,77 @@ mod tests {
     use super::*;
     use crate::evict::evict;
     use crate::faults;
-    use crate::testing::{at, rooms};
+    use crate::testing::{at, pager};
     use alloc::vec;
 
-    /// Rooms with two pages, which hold their numbers, on their way to the store.
-    fn writing() -> (Rooms, alloc::rc::Rc<core::cell::RefCell<crate::testing::World>>) {
-        let (mut rooms, world) = rooms();
+    /// Pager with two pages, which hold their numbers, on their way to the store.
+    fn writing() -> (Pager, alloc::rc::Rc<core::cell::RefCell<crate::testing::World>>) {
+        let (mut pager, world) = pager();
         for number in 0..4 {
-            faults::answer(&mut rooms, at(number));
+            faults::answer(&mut pager, at(number));
             world.borrow_mut().mapped.insert(at(number), number as u8);
         }
-        assert!(crate::choose::condemn(&mut rooms) && crate::choose::condemn(&mut rooms));
-        assert_eq!(evict(&mut rooms), 2);
-        (rooms, world)
+        assert!(crate::lifecycle::condemn(&mut pager) && crate::lifecycle::condemn(&mut pager));
+        assert_eq!(evict(&mut pager), 2);
+        (pager, world)
     }
 
     #[test]
     fn a_page_that_is_touched_on_its_way_out_comes_back_and_gives_its_slot_back() {
-        let (mut rooms, world) = writing();
-        assert!(matches!(rooms.memory.pages.state_at(at(1)), State::Writing(_)));
-        faults::answer(&mut rooms, at(1));
-        assert_eq!(rooms.memory.pages.state_at(at(1)), State::RESIDENT);
+        let (mut pager, world) = writing();
+        assert!(matches!(pager.memory.pages.state_at(at(1)), State::Writing(_)));
+        faults::answer(&mut pager, at(1));
+        assert_eq!(pager.memory.pages.state_at(at(1)), State::RESIDENT);
         assert_eq!(world.borrow().mapped[&at(1)], 1);
-        reap(&mut rooms);
-        assert!(matches!(rooms.memory.pages.state_at(at(0)), State::Stored(_)));
-        assert_eq!(rooms.memory.pages.state_at(at(1)), State::RESIDENT);
-        crate::changes::drop_contents(&mut rooms, at(0), at(4));
-        assert!(rooms.disk.store.current_is_empty(), "no slot is lost");
+        reap(&mut pager);
+        assert!(matches!(pager.memory.pages.state_at(at(0)), State::Stored(_)));
+        assert_eq!(pager.memory.pages.state_at(at(1)), State::RESIDENT);
+        crate::changes::drop_contents(&mut pager, at(0), at(4));
+        assert!(pager.disk.store.current_is_empty(), "no slot is lost");
     }
 
     #[test]
     fn a_page_that_is_dropped_on_its_way_out_gives_its_slot_back() {
-        let (mut rooms, _) = writing();
-        crate::changes::drop_contents(&mut rooms, at(0), at(2));
-        reap(&mut rooms);
-        assert!(rooms.disk.store.current_is_empty());
-        assert_eq!(rooms.disk.staging.count(Phase::Free), rooms.disk.staging.batches.len());
+        let (mut pager, _) = writing();
+        crate::changes::drop_contents(&mut pager, at(0), at(2));
+        reap(&mut pager);
+        assert!(pager.disk.store.current_is_empty());
+        assert_eq!(pager.disk.staging.count(Phase::Free), pager.disk.staging.batches.len());
     }
 
     #[test]
     fn what_the_kernel_refuses_is_tried_again() {
-        let (mut rooms, world) = writing();
-        reap(&mut rooms);
+        let (mut pager, world) = writing();
+        reap(&mut pager);
         for errors in [vec![Errno::AGAIN; 3], vec![Errno::BUSY, Errno::NOENT, Errno::AGAIN]] {
             world.borrow_mut().errors.extend(errors);
             let number = usize::from(world.borrow().mapped.contains_key(&at(0)));
-            faults::answer(&mut rooms, at(number));
-            reap(&mut rooms);
+            faults::answer(&mut pager, at(number));
+            reap(&mut pager);
             assert_eq!(world.borrow().mapped.get(&at(number)), Some(&(number as u8)));
-            assert!(matches!(rooms.memory.pages.state_at(at(number)), State::Resident { kept: Some(_) }));
+            assert!(matches!(pager.memory.pages.state_at(at(number)), State::Resident { kept: Some(_) }));
         }
-        assert_eq!(rooms.disk.incoming, 0);
+        assert_eq!(pager.disk.incoming, 0);
     }
 
     #[test]
     fn waiting_for_all_leaves_nothing_under_way() {
-        let (mut rooms, _) = writing();
-        assert!(rooms.disk.staging.has_requests());
-        reap_all(&mut rooms);
-        assert!(!rooms.disk.staging.has_requests() && !is_read_awaited(&rooms));
-        faults::answer(&mut rooms, at(0));
-        assert!(is_read_awaited(&rooms));
-        reap_all(&mut rooms);
-        assert!(!is_read_awaited(&rooms));
+        let (mut pager, _) = writing();
+        assert!(pager.disk.staging.has_requests());
+        reap_all(&mut pager);
+        assert!(!pager.disk.staging.has_requests() && !is_read_awaited(&pager));
+        faults::answer(&mut pager, at(0));
+        assert!(is_read_awaited(&pager));
+        reap_all(&mut pager);
+        assert!(!is_read_awaited(&pager));
     }
 
     #[test]
     fn a_window_in_advance_needs_a_batch_to_spare() {
-        let (mut rooms, _) = rooms();
-        assert!(may_read(&rooms, Need::Soon) && may_read(&rooms, Need::Now));
-        rooms.disk.staging.batches[1..].iter_mut().for_each(|batch| batch.phase = Phase::Writing);
-        assert!(!may_read(&rooms, Need::Soon) && may_read(&rooms, Need::Now));
+        let (mut pager, _) = pager();
+        assert!(may_read(&pager, Need::Soon) && may_read(&pager, Need::Now));
+        pager.disk.staging.batches[1..].iter_mut().for_each(|batch| batch.phase = Phase::Writing);
+        assert!(!may_read(&pager, Need::Soon) && may_read(&pager, Need::Now));
     }
 
     #[test]

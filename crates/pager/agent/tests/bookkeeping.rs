@@ -48,7 +48,7 @@ fn bytes_a_page(policy: &str) -> f64 {
     let (mut random, mut resident, mut most) = (SplitMix64::new(1), 0, 0);
     for step in 0..4 * PAGES {
         let number = if step < 2 * PAGES { step % PAGES } else { random.below(PAGES as u64) as usize };
-        let page: PageId = pages.meet(0x7000_0000_0000 + number * 0x1000);
+        let page: PageId = pages.find_or_insert(0x7000_0000_0000 + number * 0x1000);
         if pages.is_resident(page) {
             pages.mark(page, Flag::Referenced, true);
             continue;

@@ -16,7 +16,7 @@ static ARENA: Arena = Arena::new();
 
 #[panic_handler]
 fn panic(info: &PanicInfo) -> ! {
-    failure::give_up(format_args!("the pager has failed, and the program was ended with it: {info}"))
+    failure::abort(format_args!("the pager has failed, and the program was ended with it: {info}"))
 }
 
 // Where the linker put this library.

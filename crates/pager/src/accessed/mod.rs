@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   command                                        agent
-//!   door  a thread that waits for agents  <------  begins to page, and asks
+//!   server: waits for agents             <------  begins to page, and asks
 //!   btf   offsets in task_struct, mm_struct
 //!   peek  where the kernel sees all memory
 //!   walk  the program for agents, tried  ---fd-->  BPF_PROG_TEST_RUN: 64 pages a query
@@ -42,17 +42,17 @@
 //! None of this can make contents wrong: bits only tell a policy what is in use.
 
 mod btf;
-mod door;
 mod layout;
 mod program;
+mod server;
 mod walk;
 
 use crate::PAGE_BYTES;
-pub(crate) use door::Door;
 use layout::{Layout, TaskFunctions};
 use program::Program;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+pub(crate) use server::ProgramServer;
 use std::ffi::c_void;
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -11,6 +11,7 @@
 //! pages back then, which takes as much memory as the process had before.
 
 use super::{Director, add, check, no_events};
+use crate::cleanup::Cleanup;
 use crate::error::{RunError, system};
 use crate::family;
 use crate::kernel::of_machine;
@@ -21,7 +22,6 @@ use crate::swap::budget::Budget;
 use crate::swap::director::Parts;
 use crate::swap::faults::Faults;
 use crate::swap::memory::Memory;
-use crate::tidy::Tidy;
 use crate::{PAGE_BYTES, swap_file};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -40,7 +40,7 @@ pub struct AttachedRun {
     is_over: AtomicBool,
     director: Director,
     options: Options,
-    tidy: Tidy,
+    cleanup: Cleanup,
     started: Instant,
     /// Faults of the process, and pages moved by the whole machine, before.
     before: Before,
@@ -74,8 +74,8 @@ impl AttachedRun {
             .map_err(|error| RunError::Swap { path: options.swap.clone(), reason: error.to_string() })?;
         let name = format!("sweephand-{}-of-{process}", std::process::id());
         let swap = swap_file::name(&directory, Path::new(&name));
-        let tidy =
-            Tidy::start(None, Some(&swap), None).map_err(system("/bin/sh: cannot be started".into()))?;
+        let cleanup =
+            Cleanup::start(None, Some(&swap), None).map_err(system("/bin/sh: cannot be started".into()))?;
         swap_file::create(&swap)?;
         let director = Director::start(|stop, counts| Parts {
             memory: Memory::new(bits),
@@ -96,7 +96,7 @@ impl AttachedRun {
         };
         let options = options.clone();
         let is_over = AtomicBool::new(false);
-        Ok(Self { process, end, is_over, director, options, tidy, started: Instant::now(), before })
+        Ok(Self { process, end, is_over, director, options, cleanup, started: Instant::now(), before })
     }
 
     /// Waits until the process has ended, or `signals` is readable.
@@ -111,7 +111,7 @@ impl AttachedRun {
     pub fn release(self) -> Statistics {
         self.director.stop();
         let statistics = self.statistics();
-        self.tidy.finish();
+        self.cleanup.finish();
         statistics
     }
 

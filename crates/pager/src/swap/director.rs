@@ -402,7 +402,7 @@ impl Director {
             if !entry.is_ours() && !entry.is_swapped() {
                 return true;
             }
-            let id = director.parts.memory.pages.meet(space, number);
+            let id = director.parts.memory.pages.find_or_insert(space, number);
             director.history.recall(id)
         });
     }
@@ -506,7 +506,7 @@ impl Director {
                 }
                 self.parts.memory.pages.find(space, number).is_some()
             };
-            let id = self.parts.memory.pages.meet(space, number);
+            let id = self.parts.memory.pages.find_or_insert(space, number);
             if has_come_back {
                 self.follow_run(space, number);
             }
@@ -532,7 +532,7 @@ impl Director {
     /// A page is in memory. Returns where it was. Only faults are a run: a survey finds pages in
     /// the order of their addresses, whatever the program's order.
     fn arrive(&mut self, space: SpaceId, number: u64) -> State {
-        let id = self.parts.memory.pages.meet(space, number);
+        let id = self.parts.memory.pages.find_or_insert(space, number);
         let was = self.parts.memory.pages[id].state;
         match was {
             State::Resident => return was,
@@ -809,7 +809,7 @@ impl Director {
                 self.arrive(space, number);
             } else if entry.is_swapped() {
                 // The kernel took it while it had the choice.
-                let id = self.parts.memory.pages.meet(space, number);
+                let id = self.parts.memory.pages.find_or_insert(space, number);
                 self.parts.memory.pages[id].state = State::Out;
             } else if let Some(id) = found {
                 self.forget(id);

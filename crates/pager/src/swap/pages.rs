@@ -74,7 +74,7 @@ impl Pages {
     }
 
     /// The page with a number, which is known from now on.
-    pub(super) fn meet(&mut self, space: SpaceId, number: u64) -> PageId {
+    pub(super) fn find_or_insert(&mut self, space: SpaceId, number: u64) -> PageId {
         let key = (space, number / BLOCK as u64);
         let block = self.blocks.entry(key).or_insert_with(|| Box::new([NONE; BLOCK]));
         let id = &mut block[number as usize % BLOCK];
@@ -164,13 +164,13 @@ mod tests {
     fn pages_are_known_by_space_and_number_and_their_ids_are_used_again() {
         let mut pages = Pages::default();
         let (one, two) = (SpaceId(1), SpaceId(2));
-        let a = pages.meet(one, 7);
-        let b = pages.meet(two, 7);
-        assert!(a != b && pages.meet(one, 7) == a && pages.find(two, 7) == Some(b));
+        let a = pages.find_or_insert(one, 7);
+        let b = pages.find_or_insert(two, 7);
+        assert!(a != b && pages.find_or_insert(one, 7) == a && pages.find(two, 7) == Some(b));
         assert_eq!(pages.find(one, 8), None);
         pages.forget(a);
         assert_eq!(pages.find(one, 7), None);
-        assert_eq!(pages.meet(two, 1 << 34), a);
+        assert_eq!(pages.find_or_insert(two, 1 << 34), a);
         assert_eq!(pages.of_space(two), [b, a]);
         pages.forget_space(two);
         assert!(pages.of_space(two).is_empty());

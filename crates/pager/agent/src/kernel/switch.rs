@@ -262,7 +262,7 @@ pub fn process_number() -> i32 {
 
 pub fn kill_own_process() {
     match is_on() {
-        true => simulation::give_up(),
+        true => simulation::abort(),
         false => real::kill_own_process(),
     }
 }

@@ -11,7 +11,7 @@ use sweephand_policy::SplitMix64;
 
 /// How a disk behaves. Chances are one in so many; 0 is never.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Manners {
+pub(super) struct Behaviour {
     /// Most nanoseconds that a request takes.
     pub(super) latency_ns: u64,
     pub(super) read_error: u64,
@@ -35,7 +35,7 @@ pub(super) struct Transfer {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disk {
-    pub(super) manners: Manners,
+    pub(super) behaviour: Behaviour,
     /// What is in each page of each file.
     files: Vec<BTreeMap<u64, u64>>,
     /// Space reserved, in pages.
@@ -56,8 +56,8 @@ fn happens(random: &mut SplitMix64, one_in: u64) -> bool {
 }
 
 impl Disk {
-    pub(super) fn new(manners: Manners) -> Self {
-        Self { manners, ..Self::default() }
+    pub(super) fn new(behaviour: Behaviour) -> Self {
+        Self { behaviour, ..Self::default() }
     }
 
     pub(super) fn new_file(&mut self) -> usize {
@@ -68,7 +68,7 @@ impl Disk {
 
     pub(super) fn reserve(&mut self, file: usize, end: u64) -> Result<(), Errno> {
         let others: u64 = self.reserved.iter().sum::<u64>() - self.reserved[file];
-        if others + end > self.manners.capacity as u64 {
+        if others + end > self.behaviour.capacity as u64 {
             self.has_failed = true;
             return Err(Errno::NOSPC);
         }
@@ -98,7 +98,7 @@ impl Disk {
             memory.frames[frame].pins += 1;
             frames.push(frame);
         }
-        let due_ns = now_ns + 1 + random.below(self.manners.latency_ns.max(1));
+        let due_ns = now_ns + 1 + random.below(self.behaviour.latency_ns.max(1));
         let first = offset / PAGE_BYTES as u64;
         self.under_way.push(Transfer { due_ns, direction, file, first, frames, tag });
     }
@@ -135,12 +135,12 @@ impl Disk {
         frames: &[FrameId],
     ) -> Result<u32, Errno> {
         let mut count = frames.len();
-        if happens(random, self.manners.short) {
+        if happens(random, self.behaviour.short) {
             count = random.below(count as u64) as usize;
         }
         let has_failed = match direction {
-            Direction::Read => happens(random, self.manners.read_error),
-            Direction::Write => happens(random, self.manners.write_error),
+            Direction::Read => happens(random, self.behaviour.read_error),
+            Direction::Write => happens(random, self.behaviour.write_error),
         };
         if has_failed || count < frames.len() {
             match direction {

@@ -60,7 +60,7 @@ fn file_of(world: &World, file: BorrowedFd<'_>) -> usize {
 
 pub(crate) fn open_context(features: u64) -> Result<(OwnedFd, ContextId), OpenError> {
     let context = with(|world| {
-        if features & TRACKED != 0 && world.manners.no_tracking {
+        if features & TRACKED != 0 && world.behaviour.no_tracking {
             return Err(OpenError::NotSupported);
         }
         let space = world.space();
@@ -131,14 +131,14 @@ fn fill(
         let is_refused = world.memory.contexts[context].changing > 0;
         let (bytes, error) = if is_refused {
             (0, Some(Errno::AGAIN))
-        } else if length > 0 && happens(world, world.manners.no_memory) {
+        } else if length > 0 && happens(world, world.behaviour.no_memory) {
             (0, Some(Errno::NOMEM))
-        } else if name == "move" && happens(world, world.manners.busy_locks) {
+        } else if name == "move" && happens(world, world.behaviour.busy_locks) {
             (0, Some(Errno::AGAIN))
         } else {
             // A call may be interrupted after some of its pages.
             let pages = length / PAGE_BYTES;
-            let most = match pages > 1 && happens(world, world.manners.partial) {
+            let most = match pages > 1 && happens(world, world.behaviour.partial) {
                 true => 1 + world.random.below(pages as u64 - 1) as usize,
                 false => pages,
             };
@@ -147,7 +147,7 @@ fn fill(
                 done => done,
             }
         };
-        let (bytes, error) = match name == "move" && bytes > 0 && happens(world, world.manners.uncounted) {
+        let (bytes, error) = match name == "move" && bytes > 0 && happens(world, world.behaviour.uncounted) {
             true => {
                 (world.random.below((bytes / PAGE_BYTES) as u64) as usize * PAGE_BYTES, Some(Errno::EXIST))
             }
@@ -169,7 +169,7 @@ fn fill(
 
 pub(crate) fn copy(context: ContextId, to: usize, from: usize, length: usize, wakes: bool) -> Progress {
     fill(context, "copy", (to, from, length), wakes, |world, most| {
-        let overwritten = world.manners.guards_are_overwritten;
+        let overwritten = world.behaviour.guards_are_overwritten;
         let caller = world.space();
         let World { memory, model, .. } = world;
         memory.copy((caller, context), (to, from, most), overwritten, model)
@@ -392,7 +392,7 @@ pub(crate) fn ask_at_door() -> Result<OwnedFd, Errno> {
         world.log(|| "asks for accessed bits".into());
         // Its number may have been something else's before.
         world.objects.remove(&ours.as_raw_fd());
-        (!world.manners.no_program, world.random.below(LONGEST_NS))
+        (!world.behaviour.no_program, world.random.below(LONGEST_NS))
     });
     sleep(wait_ns as i64);
     if has_program {
@@ -539,7 +539,7 @@ pub(crate) fn reserve_space(file: BorrowedFd<'_>, offset: u64, length: u64) -> R
     step();
     with(|world| {
         let file = file_of(world, file);
-        if happens(world, world.manners.no_reservation) {
+        if happens(world, world.behaviour.no_reservation) {
             return Err(Errno::OPNOTSUPP);
         }
         world.disk.reserve(file, (offset + length) / PAGE_BYTES as u64)
@@ -694,7 +694,7 @@ pub(crate) fn touch(address: usize) {
 /// A thread has let go of the lock of its address space, for which others have waited. So it may be
 /// long until it goes on.
 fn let_go() {
-    let until = with(|world| happens(world, world.manners.late).then(|| world.later()));
+    let until = with(|world| happens(world, world.behaviour.late).then(|| world.later()));
     match until {
         Some(until) => block(Until::Time(until)),
         None => step(),
@@ -1043,6 +1043,6 @@ pub(crate) fn thread_number() -> u32 {
 /// The processors that the agent may use.
 pub(crate) fn processors() -> CpuSet {
     let mut set = CpuSet::new();
-    (0..with(|world| world.manners.processors)).for_each(|number| set.set(number));
+    (0..with(|world| world.behaviour.processors)).for_each(|number| set.set(number));
     set
 }

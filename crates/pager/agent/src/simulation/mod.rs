@@ -64,7 +64,7 @@ enum Object {
 
 /// How the kernel answers. Chances are one in so many; 0 is never.
 #[derive(Clone, Copy, Debug, Default)]
-struct Manners {
+struct Behaviour {
     /// A copy or move stops after some of its pages.
     partial: u64,
     /// There is no memory for a copy or move.
@@ -99,7 +99,7 @@ struct Held {
 struct World {
     random: SplitMix64,
     now_ns: u64,
-    manners: Manners,
+    behaviour: Behaviour,
     memory: Memory,
     model: Model,
     disk: Disk,
@@ -169,11 +169,11 @@ std::thread_local! {
 }
 
 /// The pager has given up. The words are in its control block.
-struct GaveUp;
+struct Aborted;
 
 /// Ends a simulation in which the pager has given up.
-pub(crate) fn give_up() {
-    std::panic::resume_unwind(alloc::boxed::Box::new(GaveUp));
+pub(crate) fn abort() {
+    std::panic::resume_unwind(alloc::boxed::Box::new(Aborted));
 }
 
 /// Whether the calling thread is simulated.

@@ -1,12 +1,12 @@
 //! A run of a seed: the world that the seed makes, and what came of it.
 
-use super::disk::{Disk, Manners as DiskManners};
+use super::disk::{Behaviour as DiskBehaviour, Disk};
 use super::kernel::OWN;
 use super::memory::{Area, Memory, Space, TaskId};
 use super::model::Model;
 use super::program::{ACTIONS, Character};
 use super::schedule::{MOST_TASKS, Schedule, Until, begin};
-use super::{BOTTOM, GaveUp, IS_ON, Manners, WORLD, World, program, with};
+use super::{Aborted, BOTTOM, Behaviour, IS_ON, WORLD, World, program, with};
 use crate::agent::Agent;
 use crate::control::{Control, MAGIC, Order, RecordingOrder, Text};
 use crate::failure;
@@ -71,8 +71,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// What a seed makes.
 struct Setting {
     order: Order,
-    manners: Manners,
-    disk: DiskManners,
+    behaviour: Behaviour,
+    disk: DiskBehaviour,
     character: Character,
     native: Vec<(usize, usize)>,
     switches: u64,
@@ -103,7 +103,7 @@ impl Setting {
             0 => one_in,
             _ => 0,
         };
-        let manners = Manners {
+        let behaviour = Behaviour {
             partial: [0, 4, 30][below(3) as usize],
             no_memory: rarely(&mut below, 200),
             busy_locks: [0, 5, 50][below(3) as usize],
@@ -117,7 +117,7 @@ impl Setting {
         };
         let is_bad = below(8) == 0;
         let bad = |below: &mut dyn FnMut(u64) -> u64| if is_bad && below(2) == 0 { 300 } else { 0 };
-        let disk = DiskManners {
+        let disk = DiskBehaviour {
             latency_ns: [5_000, 100_000, 2_000_000][below(3) as usize],
             read_error: bad(&mut below),
             write_error: bad(&mut below),
@@ -174,10 +174,10 @@ impl Setting {
             recording: RecordingOrder::default(),
         };
         let words = format!(
-            "policy {policy}, accessed bits {accessed_bits}, tracking {may_track}, prefetch {prefetch}, ring {use_ring}, room for {room} pages, {manners:?}, {disk:?}, \
+            "policy {policy}, accessed bits {accessed_bits}, tracking {may_track}, prefetch {prefetch}, ring {use_ring}, room for {room} pages, {behaviour:?}, {disk:?}, \
              {character:?}, one switch in {switches}"
         );
-        Self { order, manners, disk, character, native, switches, words }
+        Self { order, behaviour, disk, character, native, switches, words }
     }
 }
 
@@ -199,7 +199,7 @@ fn control(order: Order) -> &'static Control {
 /// Runs a seed.
 pub(super) fn run(seed: u64, with_story: bool) -> Outcome {
     let _only = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let Setting { order, manners, disk, character, native, switches, words } = Setting::of(seed);
+    let Setting { order, behaviour, disk, character, native, switches, words } = Setting::of(seed);
     static ROOTS: OnceLock<()> = OnceLock::new();
     ROOTS.get_or_init(|| roots::begin(c"/tmp").expect("/proc and /tmp are there"));
     let control = control(order);
@@ -219,7 +219,7 @@ pub(super) fn run(seed: u64, with_story: bool) -> Outcome {
     WORLD.set(Some(World {
         random,
         now_ns: 0,
-        manners,
+        behaviour,
         memory: Memory::new(space),
         model: Model::default(),
         disk: Disk::new(disk),
@@ -294,7 +294,7 @@ impl Threads {
             with(|world| world.schedule.set_current(task));
             let resumed = catch_unwind(AssertUnwindSafe(|| self.coroutines[task].resume(())));
             match resumed {
-                Err(payload) if payload.is::<GaveUp>() => break Err("the pager has given up".to_string()),
+                Err(payload) if payload.is::<Aborted>() => break Err("the pager has given up".to_string()),
                 Err(payload) => break Err(words_of(&*payload)),
                 Ok(CoroutineResult::Return(())) => with(|world| world.schedule.end(task)),
                 Ok(CoroutineResult::Yield(())) => {}

@@ -140,7 +140,7 @@ pub(super) fn step() {
     let (gives_way, until) = with(|world| {
         world.now_ns += 200;
         let switches = world.schedule.switches;
-        let late = world.manners.late * SELDOM_LATE;
+        let late = world.behaviour.late * SELDOM_LATE;
         let until = if late > 0 && world.random.below(late) == 0 { Some(world.later()) } else { None };
         (world.random.below(switches) == 0, until)
     });

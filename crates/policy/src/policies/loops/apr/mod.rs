@@ -87,13 +87,13 @@ use lazy_queue::LazyQueue;
 
 /// One of the two policies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Voice {
+enum SubPolicy {
     /// CLOCK over all pages.
     Default,
     /// LIFO+ on the stack of an object.
     Fallback,
 }
-use Voice::{Default as ByDefault, Fallback as ByFallback};
+use SubPolicy::{Default as ByDefault, Fallback as ByFallback};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Status {
@@ -103,11 +103,11 @@ enum Status {
     /// Resident, without a record.
     Resident,
     /// Resident, and named by a policy that lost, or whose word has not been carried out yet.
-    Named(Voice),
+    Named(SubPolicy),
     /// The same, named by the fallback, and not used when the pointer came by again.
     Passed,
     /// Evicted on the word of a policy, and remembered to judge it.
-    Ghost(Voice),
+    Ghost(SubPolicy),
 }
 
 impl Status {
@@ -137,7 +137,7 @@ impl Status {
     }
 
     /// Who named the page.
-    fn record(self) -> Option<Voice> {
+    fn record(self) -> Option<SubPolicy> {
         match self {
             Status::Named(by) | Status::Ghost(by) => Some(by),
             Status::Passed => Some(ByFallback),
@@ -184,7 +184,7 @@ impl Page {
         self.packed = self.packed >> Self::STATUS_BITS << Self::STATUS_BITS | status.index() as u32;
     }
 
-    const fn flag(list: Voice) -> u32 {
+    const fn flag(list: SubPolicy) -> u32 {
         1 << (Self::STATUS_BITS + list as u32)
     }
 
@@ -194,7 +194,7 @@ impl Page {
     }
 
     /// Returns whether the page is referenced as far as one of them knows, and clears that.
-    fn take_referenced(&mut self, list: Voice) -> bool {
+    fn take_referenced(&mut self, list: SubPolicy) -> bool {
         let flag = Self::flag(list);
         let referenced = self.packed & flag != 0;
         self.packed &= !flag;
@@ -216,14 +216,14 @@ struct Object {
     /// Its resident pages.
     residents: u32,
     /// Whose choice is evicted. Stays as it is during a replacement.
-    in_charge: Voice,
+    in_charge: SubPolicy,
     /// A word has been judged since that was decided.
     is_judged: bool,
 }
 
 impl Object {
     /// An object of which no word has been judged.
-    const fn new(in_charge: Voice) -> Self {
+    const fn new(in_charge: SubPolicy) -> Self {
         Self {
             default_score: 0.0,
             fallback_score: 0.0,
@@ -236,7 +236,7 @@ impl Object {
     }
 
     /// A word given in the replacement `named_at` has proved good or bad.
-    fn judge(&mut self, by: Voice, is_good: bool, named_at: u32, decay: f64) {
+    fn judge(&mut self, by: SubPolicy, is_good: bool, named_at: u32, decay: f64) {
         let later = named_at.wrapping_sub(self.scored_at);
         if later as i32 > 0 {
             let factor = power(decay, later);
@@ -255,7 +255,7 @@ impl Object {
 
     /// Decides who is in charge in the replacements to come. At equal scores it is `ties`, or if
     /// there is none whoever was.
-    fn put_in_charge(&mut self, ties: Option<Voice>) {
+    fn put_in_charge(&mut self, ties: Option<SubPolicy>) {
         self.is_judged = false;
         self.in_charge = if self.default_score > self.fallback_score {
             ByDefault
@@ -329,7 +329,7 @@ pub struct Apr {
     /// Most ghosts.
     ghosts: usize,
     /// Who is in charge at equal scores; `None`: whoever was before.
-    ties: Option<Voice>,
+    ties: Option<SubPolicy>,
     search: Search,
     named: Named,
     /// Whether a fault on a ghost is judged before the replacement that it causes.
@@ -353,7 +353,7 @@ pub struct Apr {
     passes: usize,
     /// A page that faulted as a ghost: who had named it, and when, if that is judged when it comes
     /// in.
-    faulted_ghost: Option<(Voice, u32)>,
+    faulted_ghost: Option<(SubPolicy, u32)>,
     /// Entries of either list looked at.
     hand_steps: u64,
 }
@@ -451,12 +451,12 @@ impl Registered for Apr {
 
 impl Apr {
     /// Whether pages of a status are in the list that a policy searches.
-    fn is_in_list(status: Status, voice: Voice) -> bool {
+    fn is_in_list(status: Status, policy: SubPolicy) -> bool {
         match status {
             Status::Absent => false,
             Status::Resident | Status::Named(_) => true,
-            Status::Passed => voice == ByDefault,
-            Status::Ghost(by) => by != voice,
+            Status::Passed => policy == ByDefault,
+            Status::Ghost(by) => by != policy,
         }
     }
 
@@ -526,7 +526,7 @@ impl Apr {
     }
 
     /// A word of a policy on a page of an object has proved good or bad.
-    fn score(&mut self, object: u32, by: Voice, is_good: bool, named_at: u32) {
+    fn score(&mut self, object: u32, by: SubPolicy, is_good: bool, named_at: u32) {
         let of_object = &mut self.objects[object as usize];
         if !of_object.is_judged {
             self.judged.push(object);
@@ -547,7 +547,7 @@ impl Apr {
 
     /// A policy has named a page: a record, unless the page has one. If it is of the other policy,
     /// that one is praised.
-    fn name(&mut self, page: PageId, by: Voice) {
+    fn name(&mut self, page: PageId, by: SubPolicy) {
         let entry = &mut self.pages[page];
         match entry.status().record() {
             Some(record) if record == by => {}
@@ -584,7 +584,7 @@ impl Apr {
 
     /// What a policy does about a page with a record that has not been used: whether it may name
     /// it, and whether it praises the other instead.
-    fn regard(&self, page: PageId, by: Voice) -> Regard {
+    fn regard(&self, page: PageId, by: SubPolicy) -> Regard {
         let entry = self.pages[page];
         let status = entry.status();
         let object = &self.objects[entry.object() as usize];
@@ -677,7 +677,7 @@ impl Apr {
 
     /// The resident page that a policy named longest ago, in an object if it was the fallback, not
     /// used since.
-    fn oldest_named<M: Mmu>(&mut self, by: Voice, object: u32, mmu: &mut M) -> Option<PageId> {
+    fn oldest_named<M: Mmu>(&mut self, by: SubPolicy, object: u32, mmu: &mut M) -> Option<PageId> {
         loop {
             let page = match by {
                 ByDefault => self.named_by_default.first()?,

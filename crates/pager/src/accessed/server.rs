@@ -1,4 +1,4 @@
-//! The door at which agents ask for the program, and the thread behind it.
+//! Hands the BPF program to agents that ask for it: a socket, and the thread behind it.
 
 use super::AccessedBits;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -17,17 +17,17 @@ use std::thread::{self, JoinHandle};
 /// The program, or why there is none; empty until an agent has asked.
 type Loaded = OnceLock<Result<AccessedBits, String>>;
 
-/// The door.
+/// The socket at which agents ask, with its thread.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct ProgramServer {
     /// The side of the agents, which fetch it from this process.
     outside: OwnedFd,
     loaded: Arc<Loaded>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Door {
-    /// A door with a thread behind it. If the program is not loaded yet, the first agent that asks
+impl ProgramServer {
+    /// Starts the thread. If the program is not loaded yet, the first agent that asks
     /// has it loaded.
     pub(crate) fn open(loaded: Option<AccessedBits>) -> io::Result<Self> {
         let (outside, inside) =
@@ -42,7 +42,7 @@ impl Door {
         Ok(Self { outside, loaded, thread: Some(thread) })
     }
 
-    /// The number of the door's descriptor in this process.
+    /// The number of the socket's descriptor in this process.
     pub(crate) fn number(&self) -> u32 {
         self.outside.as_raw_fd() as u32
     }
@@ -53,7 +53,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for ProgramServer {
     fn drop(&mut self) {
         let _ = shutdown(&self.outside, Shutdown::Both);
         if let Some(thread) = self.thread.take() {
@@ -62,7 +62,7 @@ impl Drop for Door {
     }
 }
 
-/// Answers agents until the door is closed.
+/// Answers agents until the socket is closed.
 fn answer_all(inside: &OwnedFd, loaded: &Loaded) {
     loop {
         let answer = match receive(inside) {
@@ -78,13 +78,13 @@ fn answer_all(inside: &OwnedFd, loaded: &Loaded) {
     }
 }
 
-/// What has come through the door.
+/// What has come through the socket.
 enum Question {
     /// An agent waits for the answer at this socket.
     From(OwnedFd),
     /// A message without a socket.
     Empty,
-    /// The door is closed.
+    /// The socket is closed.
     NoMore,
 }
 
@@ -121,11 +121,11 @@ mod tests {
     use rustix::fd::AsFd;
 
     /// Asks as an agent does. Returns whether a program was the answer.
-    fn ask(door: &Door) -> bool {
+    fn ask(server: &ProgramServer) -> bool {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        // Ends: the thread behind the door makes place.
-        while let Err(error) = send(&door.outside, theirs.as_fd()) {
+        // Ends: the thread behind the socket makes place.
+        while let Err(error) = send(&server.outside, theirs.as_fd()) {
             assert_eq!(error, Errno::AGAIN);
             thread::yield_now();
         }
@@ -135,35 +135,35 @@ mod tests {
 
     #[test]
     fn the_program_is_loaded_when_it_is_asked_for_and_once() {
-        let door = Door::open(None).unwrap();
-        assert!(door.loaded.get().is_none());
-        let is_had = ask(&door);
-        let program = || door.loaded.get().unwrap().as_ref().map(|bits| bits.descriptor().as_raw_fd());
+        let server = ProgramServer::open(None).unwrap();
+        assert!(server.loaded.get().is_none());
+        let is_had = ask(&server);
+        let program = || server.loaded.get().unwrap().as_ref().map(|bits| bits.descriptor().as_raw_fd());
         let first = program();
-        assert_eq!((is_had, door.refusal().is_none()), (first.is_ok(), first.is_ok()));
-        assert!((0..300).all(|_| ask(&door) == is_had));
+        assert_eq!((is_had, server.refusal().is_none()), (first.is_ok(), first.is_ok()));
+        assert!((0..300).all(|_| ask(&server) == is_had));
         assert_eq!(program(), first);
     }
 
     #[test]
     fn a_refusal_says_why_and_ends_the_wait() {
-        let door = Door::open(None).unwrap();
-        door.loaded.set(Err("none here".to_string())).unwrap();
-        assert!(!ask(&door));
-        assert_eq!(door.refusal(), Some("none here"));
+        let server = ProgramServer::open(None).unwrap();
+        server.loaded.set(Err("none here".to_string())).unwrap();
+        assert!(!ask(&server));
+        assert_eq!(server.refusal(), Some("none here"));
     }
 
     /// Messages without a socket, and more questions than anybody waits for.
     #[test]
     fn what_is_no_question_is_passed_over_and_the_door_closes() {
-        let door = Door::open(None).unwrap();
-        door.loaded.set(Err(String::new())).unwrap();
+        let server = ProgramServer::open(None).unwrap();
+        server.loaded.set(Err(String::new())).unwrap();
         let (_, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         for _ in 0..1000 {
-            let _ = rustix::net::send(&door.outside, &[0; 4], SendFlags::NOSIGNAL);
-            let _ = send(&door.outside, theirs.as_fd());
+            let _ = rustix::net::send(&server.outside, &[0; 4], SendFlags::NOSIGNAL);
+            let _ = send(&server.outside, theirs.as_fd());
         }
-        assert!(!ask(&door));
+        assert!(!ask(&server));
     }
 }

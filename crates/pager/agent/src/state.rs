@@ -1,6 +1,6 @@
-//! The agent's state, in rooms by who changes it, and how much memory there is.
+//! The agent's state, in parts by who changes them, and how much memory there is.
 //!
-//! | room | what it holds | who changes it |
+//! | part | what it holds | who changes it |
 //! |---|---|---|
 //! | [`Memory`] | pages, managed ranges, objects | changes of the program; pages that come and go |
 //! | [`Choice`] | the policy, arrivals, the sampler, the condemned | pages that come, `evict` |
@@ -9,8 +9,8 @@
 //! | [`Anon`] | reference bits; which pages need not be written | itself |
 //! | [`Account`] | memory that counts besides the program's pages | the clock |
 //!
-//! What happens to a page needs several rooms. It is in functions that get all of them, in modules
-//! above this one: `choose`, `changes`, `transfer`, `evict`, `reclaim`, `faults`. A module uses
+//! What happens to a page needs several parts. It is in functions that get all of them, in modules
+//! above this one: `lifecycle`, `changes`, `transfer`, `evict`, `reclaim`, `faults`. A module uses
 //! those before it in this list and none behind it, so what happens to a page goes one way.
 
 use crate::account::{Account, Known};
@@ -21,7 +21,7 @@ use crate::clock;
 use crate::control::Control;
 use crate::disk::Disk;
 use crate::division::{BATCHES, Division, FIXED_PAGES, Waiting, growth_bytes};
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::io::Io;
 use crate::kernel::{self, PAGE_BYTES};
 use crate::live::{self, LivePolicy};
@@ -53,7 +53,7 @@ const LEAST_ROOM: usize = 8;
 const ANY_ROOM: usize = 1 << 36;
 
 /// The agent's state. Only the agent's thread uses it.
-pub(crate) struct Rooms {
+pub(crate) struct Pager {
     /// What is shared with the command.
     pub(crate) control: &'static Control,
     /// What is known about the program's memory.
@@ -72,7 +72,7 @@ pub(crate) struct Rooms {
     pub(crate) window: Option<Window>,
 }
 
-impl Rooms {
+impl Pager {
     /// The state of an agent that manages nothing yet. The directories in which it opens files are
     /// open.
     pub(crate) fn new(control: &'static Control, supervisor: Option<OwnedFd>) -> Self {
@@ -221,16 +221,16 @@ impl Rooms {
 
 /// The policy that the order names.
 fn named_policy(control: &Control) -> LiveSpec {
-    or_give_up(LiveSpec::parse(control.order.policy.as_str()))
+    or_abort(LiveSpec::parse(control.order.policy.as_str()))
 }
 
 /// Makes a policy with this many frames.
 fn make_policy(spec: &LiveSpec, frames: usize) -> Box<dyn LivePolicy> {
-    or_give_up(live::make(spec, frames))
+    or_abort(live::make(spec, frames))
 }
 
-fn or_give_up<T>(result: Result<T, ArgumentError>) -> T {
-    result.unwrap_or_else(|error| give_up(format_args!("{error}")))
+fn or_abort<T>(result: Result<T, ArgumentError>) -> T {
+    result.unwrap_or_else(|error| abort(format_args!("{error}")))
 }
 
 /// Opens a new backing store file without a name. Its space is free again when the last process has
@@ -249,7 +249,7 @@ pub(crate) fn open_store(control: &Control) -> OwnedFd {
     });
     made.unwrap_or_else(|error| {
         let directory = control.order.directory.as_str();
-        give_up(format_args!(
+        abort(format_args!(
             "{directory}: no backing store can be made there: {error}; name another place with --swap"
         ))
     })
@@ -265,6 +265,6 @@ pub(crate) fn open_roots(control: &Control) {
         true => roots::begin(c"/proc"),
     });
     if let Err(error) = begun {
-        give_up(format_args!("{directory}, or /proc: cannot be opened: {error}"));
+        abort(format_args!("{directory}, or /proc: cannot be opened: {error}"));
     }
 }

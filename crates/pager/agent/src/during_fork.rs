@@ -18,10 +18,10 @@
 
 use crate::borrow::announce_child;
 use crate::changes::{apply, block_moves};
-use crate::choose::arrive;
-use crate::failure::give_up;
+use crate::failure::abort;
 use crate::handover::{self, MOST_ANSWERED, fetch_descriptor};
 use crate::kernel::{self, Event, Message, PAGE_BYTES, PollFd, Userfaultfd};
+use crate::lifecycle::arrive;
 use crate::mailbox::MAILBOX;
 use crate::own::Retry;
 use crate::pagemap::NOTHING;
@@ -29,7 +29,7 @@ use crate::pages::{Flag, State, page_start};
 use crate::passing::send_file;
 use crate::program::{self, Forking, Note};
 use crate::rlimits::{self, Raised};
-use crate::rooms::{Rooms, open_store};
+use crate::state::{Pager, open_store};
 use crate::store;
 use crate::transfer::{map_from_limbo, read_slot, reap_all, write_slot};
 use crate::wait::poll;
@@ -50,43 +50,43 @@ const MOST_NOTES: usize = 256;
 const SERVED_AGAIN_NS: i64 = 200_000;
 
 /// Prepares for the fork of a thread. Nothing may be under way while the thread's memory is copied.
-pub(crate) fn before_fork(rooms: &mut Rooms, descriptor: usize, thread: usize) {
-    rooms.anon.hold_for_fork();
+pub(crate) fn before_fork(pager: &mut Pager, descriptor: usize, thread: usize) {
+    pager.anon.hold_for_fork();
     // Without the socket the child will have no agent.
     let fetch = || fetch_descriptor(descriptor, thread);
     let socket = fetch().or_else(|| rlimits::without(Raised::Descriptors, fetch));
     let Some(socket) = socket else { return };
-    match announce_child(rooms).map(|lease| send_file(&socket, &[0], lease?.as_fd())) {
+    match announce_child(pager).map(|lease| send_file(&socket, &[0], lease?.as_fd())) {
         None | Some(Ok(())) => {}
-        Some(Err(error)) => give_up(format_args!("sweephand run does not hear of a child: {error}")),
+        Some(Err(error)) => abort(format_args!("sweephand run does not hear of a child: {error}")),
     }
-    rooms.program.forking = Some(Forking { socket, thread: thread as u32 });
-    come_to_rest(rooms);
+    pager.program.forking = Some(Forking { socket, thread: thread as u32 });
+    come_to_rest(pager);
 }
 
 /// Comes to rest: nothing is under way, and there is place for what will be noted.
-fn come_to_rest(rooms: &mut Rooms) {
-    reap_all(rooms);
-    empty_limbo(rooms);
-    if let Some(window) = &mut rooms.window {
-        window.sweep(rooms.memory.pages.resident());
+fn come_to_rest(pager: &mut Pager) {
+    reap_all(pager);
+    empty_limbo(pager);
+    if let Some(window) = &mut pager.window {
+        window.sweep(pager.memory.pages.resident());
     }
-    for batch in 0..rooms.disk.staging.batches.len() {
-        rooms.disk.staging.drop_frames(batch);
+    for batch in 0..pager.disk.staging.batches.len() {
+        pager.disk.staging.drop_frames(batch);
     }
-    if !rooms.disk.store.current_is_empty() {
-        let file = open_store(rooms.control);
-        if let Err(file) = rooms.disk.store.begin_file(file) {
-            merge_file(rooms);
-            if rooms.disk.store.begin_file(file).is_err() {
-                give_up(format_args!("the backing store has run out of numbers for its files"));
+    if !pager.disk.store.current_is_empty() {
+        let file = open_store(pager.control);
+        if let Err(file) = pager.disk.store.begin_file(file) {
+            merge_file(pager);
+            if pager.disk.store.begin_file(file).is_err() {
+                abort(format_args!("the backing store has run out of numbers for its files"));
             }
         }
     }
     // Only faults are left. If the child did not know of a move, what was moved would read as
     // zeros there, so moves matter most.
-    block_moves(rooms);
-    let program = &mut rooms.program;
+    block_moves(pager);
+    let program = &mut pager.program;
     program.notes = Vec::with_capacity(MOST_NOTES);
     program.parked = Vec::with_capacity(MOST_MESSAGES);
     program.parked.extend(program.messages.drain(..));
@@ -95,39 +95,39 @@ fn come_to_rest(rooms: &mut Rooms) {
 
 /// Maps all pages in limbo again. What other threads move meanwhile has another id then, perhaps
 /// one that has been passed. Ends: no page is put into limbo meanwhile, so each turn leaves fewer.
-pub(crate) fn empty_limbo(rooms: &mut Rooms) {
+pub(crate) fn empty_limbo(pager: &mut Pager) {
     let mut is_empty = false;
     while !is_empty {
         is_empty = true;
-        for id in 0..rooms.memory.pages.ids() {
+        for id in 0..pager.memory.pages.ids() {
             let page = PageId(id);
-            if rooms.memory.pages.is_in_limbo(page) {
+            if pager.memory.pages.is_in_limbo(page) {
                 is_empty = false;
-                rooms.memory.pages.mark(page, Flag::Trigger, false);
-                map_from_limbo(rooms, page);
+                pager.memory.pages.mark(page, Flag::Trigger, false);
+                map_from_limbo(pager, page);
             }
         }
     }
 }
 
 /// Copies what the emptiest of the old files holds to the current one, to have its number.
-fn merge_file(rooms: &mut Rooms) {
-    let Some(number) = rooms.disk.store.emptiest() else { return };
-    for id in 0..rooms.memory.pages.ids() {
+fn merge_file(pager: &mut Pager) {
+    let Some(number) = pager.disk.store.emptiest() else { return };
+    for id in 0..pager.memory.pages.ids() {
         let page = PageId(id);
-        let state = rooms.memory.pages.state(page);
+        let state = pager.memory.pages.state(page);
         if let Some(old) = state.kept().filter(|slot| store::location(*slot).0 == number) {
-            rooms.disk.store.free(old);
-            rooms.memory.pages.set(page, state.without_slot());
+            pager.disk.store.free(old);
+            pager.memory.pages.set(page, state.without_slot());
         }
         let State::Stored(old) = state else { continue };
         if store::location(old).0 == number {
-            read_slot(rooms, old);
+            read_slot(pager, old);
             let mut slots = Vec::with_capacity(1);
-            rooms.disk.store.allocate(1, &mut slots);
-            write_slot(rooms, slots[0]);
-            rooms.disk.store.free(old);
-            rooms.memory.pages.set(page, State::Stored(slots[0]));
+            pager.disk.store.allocate(1, &mut slots);
+            write_slot(pager, slots[0]);
+            pager.disk.store.free(old);
+            pager.memory.pages.set(page, State::Stored(slots[0]));
         }
     }
 }
@@ -143,22 +143,22 @@ fn merge_file(rooms: &mut Rooms) {
 /// Returns the slots where threads have come to wait meanwhile, a bit each. Ends: the thread
 /// reports that it has forked, or has failed to, and the child's agent is ready, or its socket
 /// hangs up with the child.
-pub(crate) fn park(rooms: &mut Rooms) -> u64 {
+pub(crate) fn park(pager: &mut Pager) -> u64 {
     let (mut waiting, mut staging) = (0, None);
-    let Some(Forking { socket, thread }) = rooms.program.forking.take() else { return waiting };
+    let Some(Forking { socket, thread }) = pager.program.forking.take() else { return waiting };
     let (mut done, mut child, mut child_is_ours) = (false, None::<Userfaultfd>, true);
     let mut answered = Vec::new();
     // Messages read, those of them that the child knows of, and those whose faults are answered.
-    let mut received = rooms.program.parked.iter().take_while(|message| message.event().is_some()).count();
+    let mut received = pager.program.parked.iter().take_while(|message| message.event().is_some()).count();
     let (mut inherited, mut served) = (received, 0);
     let mut moved = 0;
     while !done || child_is_ours {
         // The forking thread has continued, so it can wait like the others.
-        let all_served = done || serve_parked(rooms, &mut served, received, thread);
+        let all_served = done || serve_parked(pager, &mut served, received, thread);
         // No allocation here: the arena is being copied.
-        let placeholder = rooms.program.uffd.as_fd();
+        let placeholder = pager.program.uffd.as_fd();
         let childs = child.as_ref().map_or(placeholder, AsFd::as_fd);
-        let fds = [rooms.program.uffd.as_fd(), rooms.program.staging_uffd.as_fd(), socket.as_fd(), childs];
+        let fds = [pager.program.uffd.as_fd(), pager.program.staging_uffd.as_fd(), socket.as_fd(), childs];
         let mut descriptors = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         if done {
             descriptors[0] = PollFd::from_borrowed_fd(placeholder, PollFlags::empty());
@@ -168,28 +168,28 @@ pub(crate) fn park(rooms: &mut Rooms) -> u64 {
         let soon = Timespec { tv_sec: 0, tv_nsec: SERVED_AGAIN_NS };
         match poll(&mut descriptors[..watched], (!all_served).then_some(&soon)) {
             Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
-            Err(error) => give_up(format_args!("the pager cannot wait for a fork: {error}")),
+            Err(error) => abort(format_args!("the pager cannot wait for a fork: {error}")),
         }
         let [has_messages, called, spoken, missed] = descriptors.map(|fd| !fd.revents().is_empty());
-        if has_messages && let Some((position, forked)) = read_parked(rooms, &mut received, thread) {
+        if has_messages && let Some((position, forked)) = read_parked(pager, &mut received, thread) {
             child = Some(forked);
             inherited = position;
             // By then the kernel has reported all moves before the fork. Ends: a change is over
             // when it has been read, and more messages than there is place for end the run.
-            while rooms.program.uffd.is_changing() {
-                read_parked(rooms, &mut received, thread);
+            while pager.program.uffd.is_changing() {
+                read_parked(pager, &mut received, thread);
             }
-            moved = moves(&rooms.program.parked[..received]);
+            moved = moves(&pager.program.parked[..received]);
         }
         if missed && let Some(child) = &child {
-            answer_child(rooms, child, inherited, &mut answered);
+            answer_child(pager, child, inherited, &mut answered);
         }
         if spoken {
             child_is_ours = false;
             // The child's agent is ready, or there is no child any more.
             if recv(&socket, &mut [0_u8; 1][..], RecvFlags::empty()).is_ok_and(|(_, length)| length == 1) {
-                let from = (&rooms.program, &rooms.disk.store);
-                let accessed_bits = rooms.anon.accessed_bits();
+                let from = (&pager.program, &pager.disk.store);
+                let accessed_bits = pager.anon.accessed_bits();
                 handover::send(
                     &socket,
                     from,
@@ -202,60 +202,60 @@ pub(crate) fn park(rooms: &mut Rooms) -> u64 {
             child = None;
         }
         if called {
-            let (rung, forked) = rooms.program.read_bells();
+            let (rung, forked) = pager.program.read_bells();
             waiting |= rung;
             staging = forked.or(staging);
         }
         done |= MAILBOX.is_fork_over();
     }
-    make_up(rooms, true);
+    make_up(pager, true);
     waiting
 }
 
 /// Reads the messages that come while `thread` forks. Returns the child's descriptor, if
 /// the fork has been made, and after how many messages.
-fn read_parked(rooms: &mut Rooms, received: &mut usize, thread: u32) -> Option<(usize, Userfaultfd)> {
-    let program = &mut rooms.program;
+fn read_parked(pager: &mut Pager, received: &mut usize, thread: u32) -> Option<(usize, Userfaultfd)> {
+    let program = &mut pager.program;
     let read = program::read(&program.uffd, &mut program.parked[*received..], "faults");
     let mut forked = None;
     for position in *received..*received + read {
-        if let Some(Event::Fork { descriptor }) = rooms.program.parked[position].event() {
+        if let Some(Event::Fork { descriptor }) = pager.program.parked[position].event() {
             // SAFETY: the kernel has just put it into our table.
             let child = Userfaultfd::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
-            rooms.program.parked[position] = Message::EMPTY;
+            pager.program.parked[position] = Message::EMPTY;
             forked = Some((position, child));
         }
     }
     // Signals have threads that wait fault again and again. One message of each is enough to
     // see to it later.
     let mut read = read;
-    while read > 0 && is_repeated(&rooms.program.parked[..*received + read], thread) {
+    while read > 0 && is_repeated(&pager.program.parked[..*received + read], thread) {
         read -= 1;
-        rooms.program.parked[*received + read] = Message::EMPTY;
+        pager.program.parked[*received + read] = Message::EMPTY;
     }
     *received += read;
     if *received == MOST_MESSAGES {
-        give_up(format_args!("too many changes to memory during one fork"));
+        abort(format_args!("too many changes to memory during one fork"));
     }
     forked
 }
 
 /// Answers the forking thread's faults among the messages received, from `served` on, by
 /// copies. Returns false if the kernel accepts no copies now, because it is copying memory.
-fn serve_parked(rooms: &mut Rooms, served: &mut usize, received: usize, thread: u32) -> bool {
+fn serve_parked(pager: &mut Pager, served: &mut usize, received: usize, thread: u32) -> bool {
     while *served < received {
-        let message = rooms.program.parked[*served];
+        let message = pager.program.parked[*served];
         if let Some(Event::Fault { address }) = message.event()
             && message.thread() == thread
         {
-            if rooms.program.notes.len() == MOST_NOTES {
-                give_up(format_args!("a thread that forks needs too much of its memory"));
+            if pager.program.notes.len() == MOST_NOTES {
+                abort(format_args!("a thread that forks needs too much of its memory"));
             }
             let address = page_start(address);
             // Noted first: if the child has the page, it has the note.
-            rooms.program.notes.push(Note { messages: received, address });
-            if !bring(rooms, &rooms.program.uffd, address, &rooms.program.parked[..received]) {
-                rooms.program.notes.pop();
+            pager.program.notes.push(Note { messages: received, address });
+            if !bring(pager, &pager.program.uffd, address, &pager.program.parked[..received]) {
+                pager.program.notes.pop();
                 return false;
             }
         }
@@ -268,22 +268,22 @@ fn serve_parked(rooms: &mut Rooms, served: &mut usize, received: usize, thread: 
 /// after it. Returns false if the kernel wants to be asked again. Ends: the kernel lacks memory for
 /// as long as `Retry` says at most.
 fn bring<'a>(
-    rooms: &Rooms,
+    pager: &Pager,
     uffd: &Userfaultfd,
     address: usize,
     messages: impl IntoIterator<Item = &'a Message, IntoIter: DoubleEndedIterator>,
 ) -> bool {
-    let page = origin(address, messages).and_then(|origin| rooms.memory.pages.find(origin));
-    let from = match page.map(|page| rooms.memory.pages.state(page)) {
+    let page = origin(address, messages).and_then(|origin| pager.memory.pages.find(origin));
+    let from = match page.map(|page| pager.memory.pages.state(page)) {
         Some(State::Stored(slot)) => {
-            read_slot(rooms, slot);
-            rooms.disk.staging.scratch()
+            read_slot(pager, slot);
+            pager.disk.staging.scratch()
         }
         // Nothing has been there yet, or the program has dropped it. (A page that is thought to be
         // mapped and is missing was dropped just when it came in. Where a thread waits, there is no
         // guard any more. If the page is present, the kernel leaves it alone.)
         Some(State::Absent | State::Resident { .. } | State::Pinned | State::Guarded) | None => {
-            rooms.disk.staging.zeros()
+            pager.disk.staging.zeros()
         }
         Some(_) => {
             let _ = uffd.wake(address, PAGE_BYTES);
@@ -297,7 +297,7 @@ fn bring<'a>(
             None => return true,
             Some(Errno::AGAIN) => return false,
             Some(Errno::NOMEM) if retry.wait() => {}
-            Some(Errno::NOMEM) => give_up(format_args!("the system has run out of memory")),
+            Some(Errno::NOMEM) => abort(format_args!("the system has run out of memory")),
             // Another thread's fault has brought it in.
             Some(_) => {
                 let _ = uffd.wake(address, PAGE_BYTES);
@@ -308,7 +308,7 @@ fn bring<'a>(
 }
 
 /// A child that has no agent yet waits for a page: it gets a copy.
-fn answer_child(rooms: &Rooms, child: &Userfaultfd, inherited: usize, answered: &mut Vec<usize>) {
+fn answer_child(pager: &Pager, child: &Userfaultfd, inherited: usize, answered: &mut Vec<usize>) {
     let mut buffer = [Message::EMPTY; 8];
     let count = child.read(&mut buffer).unwrap_or(0);
     for message in &buffer[..count] {
@@ -318,43 +318,43 @@ fn answer_child(rooms: &Rooms, child: &Userfaultfd, inherited: usize, answered: 
         // The kernel may report what another thread unmaps between the copy and its own report of
         // the fork before the latter. What a child misses was there when it was copied.
         let is_unmapped = |message: &&Message| matches!(message.event(), Some(Event::Unmap { .. }));
-        let before = || rooms.program.parked[..inherited].iter().filter(|message| !is_unmapped(message));
+        let before = || pager.program.parked[..inherited].iter().filter(|message| !is_unmapped(message));
         // Ends: the child runs, so its memory has been copied.
-        while !bring(rooms, child, address, before()) {
+        while !bring(pager, child, address, before()) {
             kernel::sched_yield();
         }
         answered.push(address);
         if answered.len() > MOST_ANSWERED {
-            give_up(format_args!("a child needs too much of its memory before it has a pager"));
+            abort(format_args!("a child needs too much of its memory before it has a pager"));
         }
     }
 }
 
 /// After the rest: records the changes reported meanwhile and the pages brought in, in their
 /// order. Faults are answered later; in a child they belong to the parent.
-pub(crate) fn make_up(rooms: &mut Rooms, faults_are_ours: bool) {
-    let (mut parked, notes) = (take(&mut rooms.program.parked), take(&mut rooms.program.notes));
+pub(crate) fn make_up(pager: &mut Pager, faults_are_ours: bool) {
+    let (mut parked, notes) = (take(&mut pager.program.parked), take(&mut pager.program.notes));
     // Whether a page that was brought in is there is seen where it would be now. In a child
     // no thread has moved it since.
     if faults_are_ours {
-        rooms.program.settle_all();
+        pager.program.settle_all();
         let last = parked.iter().rposition(|message| message.event().is_some());
         parked.truncate(last.map_or(0, |last| last + 1));
-        parked.extend(rooms.program.messages.drain(..));
+        parked.extend(pager.program.messages.drain(..));
     }
     let mut next = notes.iter().peekable();
     for (position, &message) in parked.iter().enumerate() {
         while let Some(note) = next.next_if(|note| note.messages <= position) {
-            adopt(rooms, note.address, &parked[position..]);
+            adopt(pager, note.address, &parked[position..]);
         }
         match message.event() {
             None => {}
-            Some(Event::Fault { .. }) if faults_are_ours => rooms.program.messages.push_back(message),
+            Some(Event::Fault { .. }) if faults_are_ours => pager.program.messages.push_back(message),
             Some(Event::Fault { .. }) => {}
-            Some(_) => apply(rooms, message),
+            Some(_) => apply(pager, message),
         }
     }
-    next.for_each(|note| adopt(rooms, note.address, &[]));
+    next.for_each(|note| adopt(pager, note.address, &[]));
     if faults_are_ours {
         MAILBOX.allow_moves();
     }
@@ -362,7 +362,7 @@ pub(crate) fn make_up(rooms: &mut Rooms, faults_are_ours: bool) {
 
 /// A page was brought in at `address` while the state was at rest: it is in memory, if it still
 /// is after the messages that followed.
-pub(crate) fn adopt(rooms: &mut Rooms, address: usize, behind: &[Message]) {
+pub(crate) fn adopt(pager: &mut Pager, address: usize, behind: &[Message]) {
     let now = behind.iter().fold(address, |address, message| match message.event() {
         Some(Event::Remap { from, to, length }) if (from..from + length).contains(&address) => {
             address - from + to
@@ -370,19 +370,19 @@ pub(crate) fn adopt(rooms: &mut Rooms, address: usize, behind: &[Message]) {
         _ => address,
     });
     let mut found = [NOTHING];
-    let is_here = rooms.program.pagemap.present(now, now + PAGE_BYTES, &mut found);
+    let is_here = pager.program.pagemap.present(now, now + PAGE_BYTES, &mut found);
     if !is_here.is_ok_and(|(count, _)| count > 0) {
         return;
     }
-    let page = rooms.memory.pages.meet(address);
-    match rooms.memory.pages.state(page) {
-        State::Stored(slot) => rooms.disk.store.free(slot),
+    let page = pager.memory.pages.find_or_insert(address);
+    match pager.memory.pages.state(page) {
+        State::Stored(slot) => pager.disk.store.free(slot),
         State::Absent | State::Guarded => {}
         _ => return,
     }
     // Room is made for it when everything is known.
-    rooms.memory.pages.set(page, State::RESIDENT);
-    arrive(rooms, page);
+    pager.memory.pages.set(page, State::RESIDENT);
+    arrive(pager, page);
 }
 
 /// Whether the last of these messages is a fault that is among them before, of a thread other than
@@ -426,7 +426,7 @@ fn origin<'a>(
 mod tests {
     use super::*;
     use crate::faults;
-    use crate::testing::{at, message, rooms};
+    use crate::testing::{at, message, pager};
 
     fn remap(from: usize, to: usize) -> Message {
         message(Event::Remap { from: at(from), to: at(to), length: PAGE_BYTES }, 0)
@@ -455,20 +455,20 @@ mod tests {
 
     #[test]
     fn at_rest_nothing_is_under_way_and_later_messages_are_made_up_for() {
-        let (mut rooms, _) = rooms();
-        (0..30).for_each(|number| faults::answer(&mut rooms, at(number)));
-        rooms.program.messages.push_back(message(Event::Unmap { start: at(1), end: at(2) }, 0));
+        let (mut pager, _) = pager();
+        (0..30).for_each(|number| faults::answer(&mut pager, at(number)));
+        pager.program.messages.push_back(message(Event::Unmap { start: at(1), end: at(2) }, 0));
         // No pages have been evicted, so the store needs no new file.
-        come_to_rest(&mut rooms);
-        assert!(!rooms.disk.staging.has_requests() && rooms.program.messages.is_empty());
+        come_to_rest(&mut pager);
+        assert!(!pager.disk.staging.has_requests() && pager.program.messages.is_empty());
         let fault = message(Event::Fault { address: at(0) }, 3);
-        let program = &mut rooms.program;
+        let program = &mut pager.program;
         program.parked[1] = fault;
         program.parked[2] = message(Event::Unmap { start: at(2), end: at(3) }, 0);
-        make_up(&mut rooms, true);
-        let state = |page| rooms.memory.pages.state_at(at(page));
+        make_up(&mut pager, true);
+        let state = |page| pager.memory.pages.state_at(at(page));
         assert_eq!([0, 1, 2].map(state), [State::RESIDENT, State::Absent, State::Absent]);
-        let left: Vec<_> = rooms.program.messages.iter().map(Message::event).collect();
+        let left: Vec<_> = pager.program.messages.iter().map(Message::event).collect();
         assert_eq!(left, [fault.event()]);
     }
 }

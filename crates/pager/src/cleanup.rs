@@ -122,7 +122,7 @@ fn start_shell(arguments: &[OsString]) -> io::Result<Child> {
 /// The process that removes a cgroup, a swap file and a run's directory, once this one has ended or
 /// does not need them any more.
 #[derive(Debug)]
-pub(crate) struct Tidy {
+pub(crate) struct Cleanup {
     shell: Option<Child>,
     /// What the shell was started with.
     arguments: Vec<OsString>,
@@ -130,7 +130,7 @@ pub(crate) struct Tidy {
     by_hand: String,
 }
 
-impl Tidy {
+impl Cleanup {
     /// To be called before there is a swap file or a directory.
     pub(crate) fn start(
         cgroup: Option<&Cgroup>,
@@ -186,7 +186,7 @@ impl Tidy {
 }
 
 /// When a run did not come to its end: its processes are ended.
-impl Drop for Tidy {
+impl Drop for Cleanup {
     fn drop(&mut self) {
         self.end(b"end\n");
     }
