@@ -4,7 +4,7 @@
 
 use crate::live::limit_bytes;
 use crate::report::{self, Options};
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use crate::time::{PagedBy, TimeOptions};
 use crate::watch;
 use anyhow::bail;
@@ -132,7 +132,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     out.commit()?;
     let on_code = conclusions.in_code.iter().flat_map(|in_code| in_code.objects.code.notes());
-    study.notes.iter().cloned().chain(on_code).for_each(|note| say!("sweephand: note: {note}"));
+    study.notes.iter().cloned().chain(on_code).for_each(|note| eprint_line!("sweephand: note: {note}"));
     if status == ExitCode::SUCCESS && is_over_budget {
         return Ok(ExitCode::FAILURE);
     }

@@ -7,7 +7,7 @@
 //! something was not as it should be.
 
 use crate::live::{limit_bytes, note_on_swap, prefetch_pages};
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use anyhow::Context;
 use indicatif::ProgressBar;
 use rustix::process::{Pid, Signal, kill_process};
@@ -120,13 +120,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         markdown.commit()?;
     }
     for outlier in outliers(&comparison.runs, &variants) {
-        say!("sweephand: note: {outlier}");
+        eprint_line!("sweephand: note: {outlier}");
     }
     for finding in &findings {
-        say!("sweephand: note: {finding}");
+        eprint_line!("sweephand: note: {finding}");
     }
     if let Some(signal) = interruption.signal() {
-        say!("sweephand: note: it was interrupted; only whole runs count");
+        eprint_line!("sweephand: note: it was interrupted; only whole runs count");
         return Ok(ExitCode::from(128 + signal as u8));
     }
     Ok(ExitCode::from(u8::from(!findings.is_empty())))

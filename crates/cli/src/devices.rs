@@ -1,7 +1,7 @@
 //! `sweephand devices`: the paging devices that time is predicted for, and the measurement of one.
 
 use crate::progress;
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use anyhow::{Context, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if path != Path::new("-") {
         io::stdout().write_all(table([&device].into_iter()).to_string().as_bytes())?;
         let name = if is_own { MEASURED.to_string() } else { path.display().to_string() };
-        say!("sweephand: the figures are in {}; use them with --device {name}", path.display());
+        eprint_line!("sweephand: the figures are in {}; use them with --device {name}", path.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! `sweephand export`: a trace in a format of others.
 
 use crate::progress;
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_output::Output;
@@ -47,11 +47,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     out.commit()?;
     let is_stdout = output == Path::new("-");
     let shown = if is_stdout { "standard output".into() } else { output.display().to_string() };
-    say!("{shown}: {} references of {}", grouped(exported.references), path.display());
+    eprint_line!("{shown}: {} references of {}", grouped(exported.references), path.display());
     if !exported.left_out.is_empty() {
-        say!("{shown}: left out, because the format has no place for it: {}", exported.left_out.join(", "));
+        eprint_line!(
+            "{shown}: left out, because the format has no place for it: {}",
+            exported.left_out.join(", ")
+        );
     }
     let file = if is_stdout { "FILE".into() } else { shown.clone() };
-    say!("{shown}: read it with: sweephand import {file} {} -o T.swt", exported.import_options);
+    eprint_line!("{shown}: read it with: sweephand import {file} {} -o T.swt", exported.import_options);
     Ok(ExitCode::SUCCESS)
 }

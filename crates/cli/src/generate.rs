@@ -1,7 +1,7 @@
 //! `sweephand generate`: makes a trace from a rule and a seed.
 
 use crate::progress;
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, value_parser};
 use std::path::PathBuf;
@@ -81,6 +81,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     out.commit()?;
     let totals = &header.totals;
-    say!("{}: {} references to {} pages", path.display(), totals.records, totals.distinct_pages);
+    eprint_line!("{}: {} references to {} pages", path.display(), totals.records, totals.distinct_pages);
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ mod show;
 mod together;
 
 use crate::progress;
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use std::collections::HashSet;
@@ -347,14 +347,14 @@ fn run_several(
 fn report(header: &Header, output: &Path) -> anyhow::Result<ExitCode> {
     let totals = &header.totals;
     let shown = output.display();
-    say!(
+    eprint_line!(
         "{shown}: {} references to {} pages, {} stored",
         totals.references,
         totals.distinct_pages,
         totals.records
     );
     for note in &header.metadata.notes {
-        say!("{shown}: {note}");
+        eprint_line!("{shown}: {note}");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -368,7 +368,7 @@ fn write_irim(input: &Path, output: &Path, omega: u64, mut out: Output) -> anyho
     string.write(&mut out).map_err(|error| error.in_output(output))?;
     out.commit()?;
     let shown = output.display();
-    say!(
+    eprint_line!(
         "{shown}: {} transitions for {} references ({:.0} to one) of {} pages",
         grouped(string.transitions.len() as u64),
         grouped(string.references),
@@ -376,7 +376,7 @@ fn write_irim(input: &Path, output: &Path, omega: u64, mut out: Output) -> anyho
         string.pages
     );
     if string.metadata.window > 0 {
-        say!(
+        eprint_line!(
             "{shown}: note: the trace does not store every reference, so their times are estimates \
              (record with --window 0 for exact ones)"
         );

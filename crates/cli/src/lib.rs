@@ -5,7 +5,7 @@
 //! Exit status: 0 success, 1 a finding (a check that failed), 2 an error, reported in one line.
 //! `record` and `run` return the status of the program that they ran.
 
-// Both panic where they cannot write: see `talk`.
+// Both panic where they cannot write: see `stderr`.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod advise;
@@ -40,9 +40,9 @@ mod run_tasks;
 mod simulate;
 mod simulate_misses;
 mod simulate_objects;
+mod stderr;
 #[cfg(feature = "parquet")]
 mod sweep;
-mod talk;
 mod time;
 mod watch;
 
@@ -217,7 +217,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
             // Help is no error; if the terminal is gone, there is no one to print it for.
             let _ = error.print();
             if let Some(meant) = with_dashes(&error, &words) {
-                talk::say!("sweephand: write -- before the program: {meant}");
+                stderr::eprint_line!("sweephand: write -- before the program: {meant}");
             }
             return ExitCode::from(error.exit_code() as u8);
         }
@@ -225,7 +225,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
     if !cfg!(target_arch = "x86_64")
         && let Some(name) = command.for_x86_64()
     {
-        talk::say!("sweephand: {name} works on x86-64 only; {ON_EVERY_PROCESSOR} work here");
+        stderr::eprint_line!("sweephand: {name} works on x86-64 only; {ON_EVERY_PROCESSOR} work here");
         return ExitCode::from(2);
     }
     bound_threads();
@@ -242,8 +242,8 @@ fn exit_code_of(error: &anyhow::Error, words: &[OsString]) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match as_root::hint(error, words) {
-        Some(command) => talk::say!("sweephand: {error:#}: {command}"),
-        None => talk::say!("sweephand: {error:#}"),
+        Some(command) => stderr::eprint_line!("sweephand: {error:#}: {command}"),
+        None => stderr::eprint_line!("sweephand: {error:#}"),
     }
     ExitCode::from(2)
 }

@@ -1,7 +1,7 @@
 //! What `run`, `run --tasks` and `compare` have in common: their options, and the live line.
 
 use crate::progress;
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use anyhow::{Context, bail};
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(crate) fn note_on_swap(swap: &Path) {
     let directory = swap.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // Without the directory there is an error, which says enough.
     if !swap.exists() && directory.is_dir() {
-        say!(
+        eprint_line!(
             "sweephand: note: --swap {}: there is no such directory; pages go to a file without a name in {}",
             swap.display(),
             directory.display()

@@ -1,7 +1,7 @@
 //! `sweephand multiprogram`: many tasks, one memory.
 
 use crate::progress;
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -120,13 +120,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let configuration = &workload.configuration;
         let lines = workload.lines(policies);
         let cells = workload.cells(&lines);
-        configuration.note_on_small_windows().iter().for_each(|note| say!("sweephand: note: {note}"));
+        configuration.note_on_small_windows().iter().for_each(|note| eprint_line!("sweephand: note: {note}"));
         let bar = progress::bar(cells.len() as u64, "runs");
         bar.set_message(configuration.name.clone());
         let results = workload.run_all(&cells, sample_refs, &|| bar.inc(1))?;
         bar.finish_and_clear();
         let outcomes: Vec<_> = results.iter().map(|(outcome, _)| *outcome).collect();
-        configuration.note_on_force(&outcomes).iter().for_each(|note| say!("sweephand: note: {note}"));
+        configuration
+            .note_on_force(&outcomes)
+            .iter()
+            .for_each(|note| eprint_line!("sweephand: note: {note}"));
         let runs_of_a_line = configuration.seeds.len();
         for (Line { policy, theta_refs: theta }, results) in
             lines.into_iter().zip(results.chunks(runs_of_a_line))

@@ -3,7 +3,7 @@
 mod live;
 
 use crate::keeper::share_of_program;
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use crate::{Home, progress};
 use anyhow::{Context, bail};
 use std::ffi::OsString;
@@ -104,7 +104,7 @@ fn record(
     let line = bar.clone();
     let tell = move |event| match event {
         Event::BuildsTool if quiet => {}
-        Event::BuildsTool => say!("sweephand: building the recorder, once"),
+        Event::BuildsTool => eprint_line!("sweephand: building the recorder, once"),
         Event::Progress(done) => {
             line.set_message(format!(
                 "recording: {} instructions, {} records, {} read",
@@ -120,15 +120,15 @@ fn record(
     let Recorded { status, traces } = recorded?;
     for RecordedTrace { header, name, is_main, .. } in &traces {
         if !header.metadata.complete {
-            say!(
+            eprint_line!(
                 "sweephand: note: {name}: the recording ends before the program does: it {}",
                 header.metadata.ended
             );
         } else if let Some(launcher) = sweephand_advice::launcher(header) {
-            say!("sweephand: {launcher}");
+            eprint_line!("sweephand: {launcher}");
         }
         if let (false, true, Some(note)) = (quiet, is_main, header.metadata.notes.last()) {
-            say!("sweephand: note: {note}");
+            eprint_line!("sweephand: note: {note}");
         }
     }
     Ok((traces, exit_code(status)))
@@ -141,7 +141,7 @@ fn summarise(mut traces: Vec<RecordedTrace>) {
     traces.sort_by_key(|trace| std::cmp::Reverse(trace.header.totals.distinct_pages));
     for RecordedTrace { path, header, .. } in traces.iter().take(MOST_LINES) {
         let totals = &header.totals;
-        say!(
+        eprint_line!(
             "sweephand: {}: {} references to {} pages in {} instructions; {} records, {}",
             path.display(),
             grouped(totals.references),
@@ -152,7 +152,7 @@ fn summarise(mut traces: Vec<RecordedTrace>) {
         );
     }
     if traces.len() > MOST_LINES {
-        say!("sweephand: and {} smaller ones", traces.len() - MOST_LINES);
+        eprint_line!("sweephand: and {} smaller ones", traces.len() - MOST_LINES);
     }
     note_many_records(&traces);
     note_other_code();
@@ -168,7 +168,7 @@ fn note_many_records(traces: &[RecordedTrace]) {
             && header.totals.distinct_pages >= 10 * LARGER_WINDOW
     };
     if traces.iter().any(|trace| is_long(&trace.header)) {
-        say!(
+        eprint_line!(
             "sweephand: note: with so many records, simulate, advise and report take minutes. record \
              --window {LARGER_WINDOW} keeps fewer: counts hold from {LARGER_WINDOW} pages up"
         );
@@ -180,7 +180,7 @@ fn note_many_records(traces: &[RecordedTrace]) {
 fn note_other_code() {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx512f") {
-        say!(
+        eprint_line!(
             "sweephand: note: under Valgrind there is no AVX-512: libraries that choose code by the \
              processor (numpy, OpenBLAS) ran other code than here alone, and may print other results"
         );

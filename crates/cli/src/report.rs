@@ -2,7 +2,7 @@
 
 use crate::progress;
 use crate::record;
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use crate::time::TimeOptions;
 use anyhow::{Context, bail};
 use indicatif::ProgressBar;
@@ -136,7 +136,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     out.write_all(page.as_bytes()).context("the report cannot be written")?;
     out.commit()?;
     if !is_named {
-        say!("{}", output.display());
+        eprint_line!("{}", output.display());
     }
     if args.open {
         open_in_browser(&output)?;

@@ -8,7 +8,7 @@
 use crate::awake::Awake;
 use crate::live::{forget_stats, limit_bytes, note_on_swap, prefetch_pages, show};
 use crate::run_summary;
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use crate::watch::time;
 use anyhow::bail;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -251,7 +251,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         let (run, no_agent) = sweephand_pager::start(&args.command, &options, |_| {})?;
         if let Some(nature) = no_agent {
-            say!(
+            eprint_line!(
                 "sweephand: note: {}: {nature}: the kernel pages it, directed by the policy{} (--backend swap); --memory \
                  is for all of its processes together",
                 args.command[0].display(),
@@ -279,7 +279,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         count => Some(format!("{count} programs")),
     };
     if let Some(unpaged) = unpaged {
-        say!(
+        eprint_line!(
             "sweephand: warning: {}: {unpaged} that it started ran without a limit: statically linked, of another C \
              library than GNU's, setuid, begun by another user, in another root directory or under a filter of system \
              calls, or without LD_PRELOAD in the environment",
@@ -300,13 +300,13 @@ fn tell_of_core(program: &Path, status: ExitStatus) {
     // A program that takes cores through a pipe takes them whatever the limit.
     let is_piped = || fs::read("/proc/sys/kernel/core_pattern").is_ok_and(|text| text.starts_with(b"|"));
     if status.core_dumped() {
-        say!(
+        eprint_line!(
             "sweephand: warning: {}: the core dump has zeros where memory was paged out; do not trust its data: run it \
              in more memory, or in a debugger",
             program.display()
         );
     } else if is_core_signal && (getrlimit(Resource::Core).current != Some(0) || is_piped()) {
-        say!(
+        eprint_line!(
             "sweephand: {}: no core dump was written, since memory that was paged out would be zeros in it: run it in \
              more memory, or in a debugger",
             program.display()

@@ -1,6 +1,6 @@
 //! What `run` says on a terminal: the memory that there is, and what paging came to.
 
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 use sweephand_pager::{Options, PAGE_BYTES, Statistics, kernel_share};
@@ -15,7 +15,7 @@ pub(crate) fn is_wanted(quiet: bool) -> bool {
 /// limit of a cgroup, such as systemd's `MemoryMax`, would have to be.
 pub(crate) fn begin(options: &Options) {
     let share = kernel_share(options.limit_bytes);
-    say!(
+    eprint_line!(
         "sweephand: {} of memory, and {} for page tables and the like: {} in all",
         bytes(options.limit_bytes),
         bytes(share),
@@ -25,7 +25,7 @@ pub(crate) fn begin(options: &Options) {
 
 /// At the end. `by_turns`: the kernel or the policy chose the pages, whichever was faster.
 pub(crate) fn end(statistics: &Statistics, by_turns: bool) {
-    say!("sweephand: {}", sentence(statistics, by_turns));
+    eprint_line!("sweephand: {}", sentence(statistics, by_turns));
 }
 
 fn sentence(statistics: &Statistics, by_turns: bool) -> String {

@@ -5,7 +5,7 @@
 
 use crate::live::{forget_stats, limit_bytes, note_on_swap, show};
 use crate::run::{Args, Rule};
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use anyhow::bail;
 use std::io::Write;
 use std::process::ExitCode;
@@ -65,15 +65,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             (None, Some(0)) => continue,
             (None, Some(status)) => (format!("exit status {status}"), 1),
         };
-        say!("sweephand: task '{}': {words}", task.name);
+        eprint_line!("sweephand: task '{}': {words}", task.name);
         worst = worst.max(status);
     }
     if statistics.left_behind > 0 {
-        say!("sweephand: {} processes that tasks had left behind were ended", statistics.left_behind);
+        eprint_line!("sweephand: {} processes that tasks had left behind were ended", statistics.left_behind);
     }
     if let TasksStatistics { cgroup_oom_kills: kills @ 1.., cgroup, .. } = &statistics {
         let processes = if *kills == 1 { "a process".to_string() } else { format!("{kills} processes") };
-        say!(
+        eprint_line!(
             "sweephand: the kernel ended {processes}: all memory of the tasks, with page tables and files, did not fit the \
              cgroup's {}; give them more with --memory",
             bytes(cgroup.limit_bytes.unwrap_or_default())

@@ -3,7 +3,7 @@
 use crate::over_time::OverTime;
 use crate::progress;
 use crate::simulate_misses::{EvictionsName, Misses};
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use crate::time::{PagedBy, TimeOptions};
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
@@ -274,7 +274,7 @@ impl<'a> Request<'a> {
         }
         let sample_records = self.sample_records(trace.header().totals.records)?;
         if let Some(note) = sweep.note_on_small_memories(&trace) {
-            say!("sweephand: note: {note}");
+            eprint_line!("sweephand: note: {note}");
         }
         let start = self.args.warmup.map(|warmup| warmup.end(&trace)).transpose()?;
         start.iter().for_each(|start| described.warmed_up(start));

@@ -1,7 +1,7 @@
 //! `sweephand sweep`: traces x policies x memory sizes, on all processors. It continues where it
 //! stopped.
 
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use crate::{Home, progress};
 use anyhow::{Context, anyhow, bail};
 use std::io::{self, Write};
@@ -56,7 +56,7 @@ pub(crate) fn run(args: Args, home: &Home) -> anyhow::Result<ExitCode> {
     }
     let others = dataset.others(&cells);
     if others > 0 {
-        say!(
+        eprint_line!(
             "sweephand: note: {}: {others} rows are of cells that this plan does not have; --prune removes them",
             dataset.results().display()
         );

@@ -1,6 +1,6 @@
 //! The options by which `simulate` and `advise` predict seconds.
 
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use anyhow::bail;
 use std::path::PathBuf;
 use sweephand_time::{ASSUMED_INSTRUCTIONS_PER_SECOND, Device, Paging, TimeModel};
@@ -67,7 +67,7 @@ impl TimeOptions {
     ) -> anyhow::Result<TimeModel> {
         let model = TimeModel::of(trace, device, paged_by.paging(), self.native)?;
         if model.is_assumed() {
-            say!(
+            eprint_line!(
                 "sweephand: note: {}: {:.2} s of processor time are assumed, from its instructions at {} \
                  billion a second; --native SECONDS says how long it takes with all memory",
                 trace.name().display(),

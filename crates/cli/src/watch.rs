@@ -4,7 +4,7 @@ mod json;
 mod screen;
 
 use crate::keeper::{KEEPER_LOST, Keeper, share};
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use crate::{Home, progress, report};
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -176,7 +176,7 @@ fn begin(pid: u32, how: &How) -> anyhow::Result<Watching> {
     if pace.is_stretched() {
         sparing += &format!("; so it looks every {} at first", seconds(pace.period()));
     }
-    say!(
+    eprint_line!(
         "sweephand: {pid} ({}): {} pages x {:.0} ns to read, and for those that are used {:.0} ns to clear and {:.0} ns at the next \
          use: a look costs up to {}, {:.1}% of a processor at one every {}{sparing}",
         name_of(pid),
@@ -273,7 +273,7 @@ fn watch(args: &Args, home: &Home, pid: u32, signals: &OwnedFd, is_ours: bool) -
     }
     if let Some(path) = &args.output {
         let length = fs::metadata(path).map_or(0, |file| file.len());
-        say!(
+        eprint_line!(
             "sweephand: {}: {} epochs, {} pages, {}",
             path.display(),
             grouped(watching.history().epochs()),
@@ -296,11 +296,11 @@ pub(crate) fn observe(pid: u32, how: &How, duration: Duration) -> anyhow::Result
             Ok(())
         }
         fn new_program(&mut self, _: &Watching, name: &str) -> io::Result<()> {
-            say!("sweephand: note: the process became another program: {name}");
+            eprint_line!("sweephand: note: the process became another program: {name}");
             Ok(())
         }
         fn child(&mut self, _: &Watching, pid: u32, name: &str) -> io::Result<()> {
-            say!("sweephand: note: it started process {pid} ({name}), which is not watched");
+            eprint_line!("sweephand: note: it started process {pid} ({name}), which is not watched");
             Ok(())
         }
     }
@@ -311,7 +311,7 @@ pub(crate) fn observe(pid: u32, how: &How, duration: Duration) -> anyhow::Result
     line.0.finish_and_clear();
     match end {
         End::Signal => bail!("process {pid}: the watch was ended by a signal"),
-        End::Program => say!("sweephand: note: the process ended before the time was over"),
+        End::Program => eprint_line!("sweephand: note: the process ended before the time was over"),
         End::Time => {}
     }
     Ok(watching)

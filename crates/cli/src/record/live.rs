@@ -5,7 +5,7 @@ use crate::Home;
 use crate::awake::Awake;
 use crate::keeper::{KEEPER_LOST, Keeper};
 use crate::progress;
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use crate::watch::{command_of, name_of};
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -171,7 +171,7 @@ pub(super) fn run(args: &Args, home: &Home) -> anyhow::Result<ExitCode> {
     if !args.quiet {
         let us = |ns: u32| f64::from(ns) / 1e3;
         let later = in_program.map_or(String::new(), |ns| format!(", {:.1} us in the program", us(ns)));
-        say!("sweephand: a fault takes {:.1} us here{later}", us(fault_ns));
+        eprint_line!("sweephand: a fault takes {:.1} us here{later}", us(fault_ns));
         paths.iter().try_for_each(|path| summarise(path))?;
     }
     Ok(exit_code(status))
@@ -208,7 +208,7 @@ fn summarise(path: &Path) -> anyhow::Result<()> {
     let trace = Trace::open(path)?;
     let (totals, metadata) = (&trace.header().totals, &trace.header().metadata);
     let epochs = metadata.epochs.map_or((0, 0), |epochs| (epochs.epochs, epochs.largest_pages));
-    say!(
+    eprint_line!(
         "sweephand: {}: {} records of {} pages in {} epochs; window up to {} pages, up to {} in nine tenths of the time; {}",
         path.display(),
         grouped(totals.records),

@@ -1,7 +1,7 @@
 //! A watch for people: a full screen on a terminal, otherwise a line for each epoch, and a summary.
 
 use super::{Show, name_of, seconds};
-use crate::talk::say;
+use crate::stderr::eprint_line;
 use console::{Term, truncate_str};
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -61,7 +61,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         let _ = self.terminal.show_cursor();
         let _ = self.terminal.write_str("\x1b[?1049l");
-        self.notes.iter().for_each(|note| say!("{note}"));
+        self.notes.iter().for_each(|note| eprint_line!("{note}"));
     }
 }
 
@@ -234,12 +234,12 @@ impl Show for Rows {
     }
 
     fn new_program(&mut self, _: &Watching, name: &str) -> io::Result<()> {
-        say!("{}", new_program(name));
+        eprint_line!("{}", new_program(name));
         Ok(())
     }
 
     fn child(&mut self, _: &Watching, pid: u32, name: &str) -> io::Result<()> {
-        say!("{}", child(pid, name));
+        eprint_line!("{}", child(pid, name));
         Ok(())
     }
 }

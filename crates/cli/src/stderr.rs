@@ -15,7 +15,7 @@ pub(crate) fn line(words: fmt::Arguments) {
 
 /// Formats a line for standard error, as `eprintln` does, which would panic where nothing can be
 /// written.
-macro_rules! say {
-    ($($words:tt)*) => { $crate::talk::line(format_args!($($words)*)) };
+macro_rules! eprint_line {
+    ($($words:tt)*) => { $crate::stderr::line(format_args!($($words)*)) };
 }
-pub(crate) use say;
+pub(crate) use eprint_line;
