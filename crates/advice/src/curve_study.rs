@@ -2,6 +2,7 @@
 
 use crate::conclusion::{Conclusion, Curve, Curves};
 use crate::leaders::{Leaders, LeadersAtSize, sample_records};
+use std::ops::Range;
 use sweephand_policy::NEVER;
 use sweephand_policy::registry::Spec;
 use sweephand_results::{SimulatedTrace, grouped};
@@ -54,105 +55,25 @@ impl CurveStudy {
     ) -> Result<Self, SweepError> {
         trace.check_pages()?;
         let described = SimulatedTrace::of(trace);
-        let records = described.records.max(1);
-        let mut notes = Vec::new();
-        let mut specs = specs;
-        if records >= u64::from(NEVER) {
-            specs.retain(|spec| spec.entry().model != "offline");
-            notes.push(format!("OPT is left out: it can be told the future of {NEVER} references at most."));
-        }
-        let all = described.distinct_pages.max(1) as usize;
-        let mut frames = Vec::new();
-        for size in sizes {
-            frames.extend(size.frames(described.distinct_pages, described.page_bytes)?);
-        }
-        // In less memory a live recording lacks faults.
-        let known_from = described.known_from_pages as usize;
-        frames.retain(|frames| *frames < all);
-        let left_out = frames.iter().any(|frames| *frames < known_from);
-        frames.retain(|frames| *frames >= known_from);
-        let is_unknown = left_out && frames.is_empty();
-        frames.push(all);
-        frames.sort_unstable();
-        frames.dedup();
         let metadata = &trace.header().metadata;
-        if left_out {
-            let known_from = grouped(known_from as u64);
-            notes.push(format!(
-                "Memory of less than {known_from} pages is left out: faults are missing there."
-            ));
+        let mut specs = specs;
+        let is_too_long_for_opt = described.records >= u64::from(NEVER);
+        if is_too_long_for_opt {
+            specs.retain(|spec| spec.entry().model != "offline");
         }
-        let exact_from_pages = metadata.nearly_exact_pages();
-        if let (Some(reduction), true) = (metadata.reduction(), (frames[0] as u64) < exact_from_pages) {
-            notes.push(format!("The trace {reduction}. Policies are compared from there."));
-        }
-        if !trace.header().metadata.complete {
-            notes.push(format!(
-                "The recording ends before the program does: it {}.",
-                trace.header().metadata.ended
-            ));
-        }
-        let cells =
-            specs.iter().flat_map(|spec| frames.iter().map(|&frames| Cell { spec: spec.clone(), frames }));
-        // Where a policy follows others, its leader is looked at on the way.
-        let sweep_of = |cells: Vec<Cell>| Sweep {
-            cells,
-            sample_records: sample_records(&specs, records),
-            interrupt: interrupt.clone(),
-            ..Sweep::default()
-        };
-        let outcomes =
-            sweep_of(cells.collect()).run(trace, &|done| progress(0.75 * done as f64 / records as f64))?;
-        let mut leaders: Vec<Leaders> = specs.iter().filter_map(Leaders::of).collect();
-        let mut note_leaders = |frames: &[usize], outcomes: &[(Outcome, Trajectory)]| {
-            let of_specs = specs.iter().zip(outcomes.chunks(frames.len()));
-            let leading = of_specs.filter(|(spec, _)| spec.expert(0).is_some());
-            for (leaders, (_, outcomes)) in leaders.iter_mut().zip(leading) {
-                for (frames, (_, trajectory)) in frames.iter().zip(outcomes) {
-                    if let Some(seen) = LeadersAtSize::of(*frames as u64, trajectory) {
-                        leaders.insert(seen);
-                    }
-                }
-            }
-        };
-        note_leaders(&frames, &outcomes);
-        let mut curves = Curves {
-            page_bytes: described.page_bytes,
-            distinct_pages: described.distinct_pages,
-            first_touch_faults: outcomes.first().map_or(0, |(outcome, _)| outcome.first_touch_faults),
-            exact_from_pages,
-            memory_pages: frames.iter().map(|frames| *frames as u64).collect(),
-            curves: specs
-                .iter()
-                .zip(outcomes.chunks(frames.len()))
-                .map(|(spec, outcomes)| Curve {
-                    policy: spec.to_string(),
-                    runs_live: spec.entry().runs_live,
-                    offline: spec.entry().model == "offline",
-                    faults: outcomes.iter().map(|(outcome, _)| outcome.faults).collect(),
-                })
-                .collect(),
-        };
+        let memory = KnownSizes::of(sizes, &described)?;
+        let notes = notes(metadata, &memory, is_too_long_for_opt);
+        let mut simulations = Simulations::new(trace, &specs, progress, interrupt);
+        let mut curves = simulations.curves(&described, &memory)?;
         let mut conclusion = Conclusion::of(&curves);
-        let between = conclusion.between(REFINED_SIZES);
-        let cell = |frames: &u64| Cell { spec: specs[conclusion.policy].clone(), frames: *frames as usize };
-        let cells = between.iter().map(cell).collect();
-        let sweep = Sweep { cells, interrupt: interrupt.clone(), ..Sweep::default() };
-        let outcomes = sweep.run(trace, &|done| progress(0.75 + 0.15 * done as f64 / records as f64))?;
-        let faults = outcomes.iter().map(|(outcome, _)| outcome.faults);
-        conclusion.refine(&curves, &between.iter().copied().zip(faults).collect::<Vec<_>>());
+        simulations.refine(&mut conclusion, &curves)?;
         // The text speaks of that size: so the curves show it.
         if !curves.memory_pages.contains(&conclusion.enough.memory_pages) {
-            let frames = conclusion.enough.memory_pages;
-            let cells = specs.iter().map(|spec| Cell { spec: spec.clone(), frames: frames as usize });
-            let outcomes = sweep_of(cells.collect())
-                .run(trace, &|done| progress(0.9 + 0.1 * done as f64 / records as f64))?;
-            note_leaders(&[frames as usize], &outcomes);
-            let faults: Vec<u64> = outcomes.iter().map(|(outcome, _)| outcome.faults).collect();
-            conclusion.insert(&mut curves, frames, &faults);
+            simulations.insert_enough(&mut conclusion, &mut curves)?;
         }
         progress(1.0);
-        let metadata = &trace.header().metadata;
+        let leaders = simulations.leaders;
+        let too_long_epochs = || memory.is_unknown.then(|| too_long_epochs(metadata));
         Ok(Self {
             trace: described,
             name: short_name(trace),
@@ -162,7 +83,7 @@ impl CurveStudy {
             curves,
             conclusion,
             leaders,
-            inconclusive: launcher(trace.header()).or_else(|| is_unknown.then(|| too_long_epochs(metadata))),
+            inconclusive: launcher(trace.header()).or_else(too_long_epochs),
             notes,
         })
     }
@@ -172,6 +93,160 @@ impl CurveStudy {
     pub fn telling_size(&self) -> usize {
         let Conclusion { headroom, best, .. } = &self.conclusion;
         headroom.or(*best).map_or(self.curves.memory_pages.len() / 2, |comparison| comparison.most_at)
+    }
+}
+
+/// The memory sizes of which a trace can tell the faults.
+struct KnownSizes {
+    /// In pages, ascending, each once. The last is all of the program's pages.
+    frames: Vec<usize>,
+    /// In less memory a live recording lacks faults.
+    known_from: usize,
+    /// Whether sizes below that were asked for.
+    left_out: bool,
+    /// Whether all that were asked for, but all pages, are below that.
+    is_unknown: bool,
+}
+
+impl KnownSizes {
+    /// Those of `sizes`, and all pages of the program.
+    fn of(sizes: &[MemorySize], trace: &SimulatedTrace) -> Result<Self, SweepError> {
+        let all = trace.distinct_pages.max(1) as usize;
+        let mut frames = Vec::new();
+        for size in sizes {
+            frames.extend(size.frames(trace.distinct_pages, trace.page_bytes)?);
+        }
+        let known_from = trace.known_from_pages as usize;
+        frames.retain(|frames| *frames < all);
+        let left_out = frames.iter().any(|frames| *frames < known_from);
+        frames.retain(|frames| *frames >= known_from);
+        let is_unknown = left_out && frames.is_empty();
+        frames.push(all);
+        frames.sort_unstable();
+        frames.dedup();
+        Ok(Self { frames, known_from, left_out, is_unknown })
+    }
+}
+
+/// What the reader should know of the trace, and of what the study leaves out, before believing it.
+fn notes(metadata: &Metadata, memory: &KnownSizes, is_too_long_for_opt: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if is_too_long_for_opt {
+        notes.push(format!("OPT is left out: it can be told the future of {NEVER} references at most."));
+    }
+    if memory.left_out {
+        let known_from = grouped(memory.known_from as u64);
+        notes.push(format!("Memory of less than {known_from} pages is left out: faults are missing there."));
+    }
+    let is_rough = (memory.frames[0] as u64) < metadata.nearly_exact_pages();
+    if let (Some(reduction), true) = (metadata.reduction(), is_rough) {
+        notes.push(format!("The trace {reduction}. Policies are compared from there."));
+    }
+    if !metadata.complete {
+        notes.push(format!("The recording ends before the program does: it {}.", metadata.ended));
+    }
+    notes
+}
+
+/// The simulations of a study, one sweep after another.
+struct Simulations<'a> {
+    trace: &'a Trace,
+    specs: &'a [Spec],
+    /// Records of the trace, at least 1.
+    records: u64,
+    progress: &'a (dyn Fn(f64) + Sync),
+    interrupt: &'a Interrupt,
+    /// What has been seen so far, of each policy that follows others.
+    leaders: Vec<Leaders>,
+}
+
+impl<'a> Simulations<'a> {
+    fn new(
+        trace: &'a Trace,
+        specs: &'a [Spec],
+        progress: &'a (dyn Fn(f64) + Sync),
+        interrupt: &'a Interrupt,
+    ) -> Self {
+        let records = trace.header().totals.records.max(1);
+        let leaders = specs.iter().filter_map(Leaders::of).collect();
+        Self { trace, specs, records, progress, interrupt, leaders }
+    }
+
+    /// The curves of all policies at these sizes.
+    fn curves(&mut self, trace: &SimulatedTrace, memory: &KnownSizes) -> Result<Curves, SweepError> {
+        let outcomes = self.at_sizes(&memory.frames, 0.0..0.75)?;
+        let curve = |(spec, outcomes): (&Spec, &[Outcome])| Curve {
+            policy: spec.to_string(),
+            runs_live: spec.entry().runs_live,
+            offline: spec.entry().model == "offline",
+            faults: outcomes.iter().map(|outcome| outcome.faults).collect(),
+        };
+        Ok(Curves {
+            page_bytes: trace.page_bytes,
+            distinct_pages: trace.distinct_pages,
+            first_touch_faults: outcomes.first().map_or(0, |outcome| outcome.first_touch_faults),
+            exact_from_pages: self.trace.header().metadata.nearly_exact_pages(),
+            memory_pages: memory.frames.iter().map(|frames| *frames as u64).collect(),
+            curves: self.specs.iter().zip(outcomes.chunks(memory.frames.len())).map(curve).collect(),
+        })
+    }
+
+    /// Simulates the policy of a conclusion at a few more sizes, to say closer how much memory is
+    /// enough.
+    fn refine(&self, conclusion: &mut Conclusion, curves: &Curves) -> Result<(), SweepError> {
+        let between = conclusion.between(REFINED_SIZES);
+        let spec = &self.specs[conclusion.policy];
+        let cell = |frames: &u64| Cell { spec: spec.clone(), frames: *frames as usize };
+        let cells = between.iter().map(cell).collect();
+        let sweep = Sweep { cells, interrupt: self.interrupt.clone(), ..Sweep::default() };
+        let outcomes = sweep.run(self.trace, &self.share_done(0.75..0.9))?;
+        let faults = outcomes.iter().map(|(outcome, _)| outcome.faults);
+        conclusion.refine(curves, &between.iter().copied().zip(faults).collect::<Vec<_>>());
+        Ok(())
+    }
+
+    /// Adds the size that is enough to the curves.
+    fn insert_enough(&mut self, conclusion: &mut Conclusion, curves: &mut Curves) -> Result<(), SweepError> {
+        let frames = conclusion.enough.memory_pages;
+        let outcomes = self.at_sizes(&[frames as usize], 0.9..1.0)?;
+        let faults: Vec<u64> = outcomes.iter().map(|outcome| outcome.faults).collect();
+        conclusion.insert(curves, frames, &faults);
+        Ok(())
+    }
+
+    /// What every policy does at these sizes: all sizes of the first policy, then those of the
+    /// next. Where a policy follows others, its leader is looked at on the way.
+    fn at_sizes(&mut self, frames: &[usize], share: Range<f64>) -> Result<Vec<Outcome>, SweepError> {
+        let of_spec = |spec: &'a Spec| frames.iter().map(|&frames| Cell { spec: spec.clone(), frames });
+        let sweep = Sweep {
+            cells: self.specs.iter().flat_map(of_spec).collect(),
+            sample_records: sample_records(self.specs, self.records),
+            interrupt: self.interrupt.clone(),
+            ..Sweep::default()
+        };
+        let (outcomes, trajectories): (Vec<_>, Vec<_>) =
+            sweep.run(self.trace, &self.share_done(share))?.into_iter().unzip();
+        self.note_leaders(frames, &trajectories);
+        Ok(outcomes)
+    }
+
+    /// Takes in which policies led, in simulations of all policies at these sizes.
+    fn note_leaders(&mut self, frames: &[usize], trajectories: &[Trajectory]) {
+        let of_specs = self.specs.iter().zip(trajectories.chunks(frames.len()));
+        let leading = of_specs.filter(|(spec, _)| spec.expert(0).is_some());
+        for (leaders, (_, trajectories)) in self.leaders.iter_mut().zip(leading) {
+            for (frames, trajectory) in frames.iter().zip(trajectories) {
+                if let Some(seen) = LeadersAtSize::of(*frames as u64, trajectory) {
+                    leaders.insert(seen);
+                }
+            }
+        }
+    }
+
+    /// Tells of the progress of a sweep that is this share of the work.
+    fn share_done(&self, share: Range<f64>) -> impl Fn(u64) {
+        let (records, progress) = (self.records as f64, self.progress);
+        move |done| progress(share.start + (share.end - share.start) * done as f64 / records)
     }
 }
 

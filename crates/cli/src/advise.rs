@@ -90,17 +90,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     in_use.extend(device_file.as_deref());
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
     if let Some(pid) = args.pid {
-        let watching = watch::observe(pid, &args.how, args.duration)?;
-        let Some(advice) = LiveAdvice::of(&watching) else {
-            bail!("process {pid}: there was no epoch; watch for longer");
-        };
-        match args.format {
-            Format::Text => writeln!(out, "{advice}")?,
-            Format::Json => {
-                serde_json::to_writer_pretty(&mut out, &advice).map_err(io::Error::from)?;
-                writeln!(out)?;
-            }
-        }
+        advise_on_process(pid, &args, &mut out)?;
         out.commit()?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -121,7 +111,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         None
     };
     bar.finish_and_clear();
-    let advice = Advice { path: &path, study: &study };
     let slowdown = match device {
         None => None,
         Some(device) => {
@@ -131,43 +120,86 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let budget = budget.map(|budget_bytes| Budget { budget_bytes, study: &study });
-    match (args.format, &budget) {
-        (Format::Text, Some(budget)) => {
-            out.write_all(budget.to_markdown(in_code.as_ref(), args.lines).as_bytes())?;
-        }
-        (Format::Text, None) => {
-            write!(out, "{advice}")?;
-            if let Some(in_code) = &in_code {
-                write!(out, "{}", in_code.to_text(&study, args.lines))?;
-            }
-            if let Some(slowdown) = &slowdown {
-                writeln!(out, "{:<9} {slowdown}", "time")?;
-                for (name, line) in slowdown.limits(&study.command) {
-                    writeln!(out, "  {name:<11} {line}")?;
-                }
-            }
-        }
-        (Format::Json, budget) => {
-            let mut all = advice.to_json();
-            if let Some(budget) = budget {
-                all["budget"] = budget.to_json();
-            }
-            if let Some(in_code) = &in_code {
-                all["code"] = in_code.to_json(&study);
-            }
-            if let Some(slowdown) = &slowdown {
-                all["time"] = slowdown.to_json(&study.command);
-            }
-            serde_json::to_writer_pretty(&mut out, &all).map_err(io::Error::from)?;
+    let is_over_budget = budget.as_ref().is_some_and(|budget| !budget.is_kept());
+    let advice = Advice { path: &path, study: &study };
+    let conclusions = Conclusions { advice, in_code, slowdown, budget, lines: args.lines };
+    match args.format {
+        Format::Text => conclusions.write_text(&mut out)?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, &conclusions.to_json()).map_err(io::Error::from)?;
             writeln!(out)?;
         }
     }
     out.commit()?;
-    let on_code = in_code.iter().flat_map(|in_code| in_code.objects.code.notes());
+    let on_code = conclusions.in_code.iter().flat_map(|in_code| in_code.objects.code.notes());
     study.notes.iter().cloned().chain(on_code).for_each(|note| eprint_line!("sweephand: note: {note}"));
-    if status == ExitCode::SUCCESS && budget.is_some_and(|budget| !budget.is_kept()) {
+    if status == ExitCode::SUCCESS && is_over_budget {
         return Ok(ExitCode::FAILURE);
     }
     // What is recorded passes on its program's status, as with `record`.
     Ok(status)
+}
+
+/// Watches a running process for some time and says how much memory is enough for it.
+fn advise_on_process(pid: u32, args: &Args, out: &mut Output) -> anyhow::Result<()> {
+    let watching = watch::observe(pid, &args.how, args.duration)?;
+    let Some(advice) = LiveAdvice::of(&watching) else {
+        bail!("process {pid}: there was no epoch; watch for longer");
+    };
+    match args.format {
+        Format::Text => writeln!(out, "{advice}")?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, &advice).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}
+
+/// What a trace comes to, as far as it was asked for.
+struct Conclusions<'a> {
+    advice: Advice<'a>,
+    /// Where in the program its faults are.
+    in_code: Option<FaultsInCode>,
+    slowdown: Option<Slowdown>,
+    budget: Option<Budget<'a>>,
+    /// Lines of the program that the text has at most.
+    lines: usize,
+}
+
+impl Conclusions<'_> {
+    /// For people: Markdown if there is a budget.
+    fn write_text(&self, out: &mut Output) -> io::Result<()> {
+        let Self { advice, in_code, slowdown, budget, lines } = self;
+        if let Some(budget) = budget {
+            return out.write_all(budget.to_markdown(in_code.as_ref(), *lines).as_bytes());
+        }
+        write!(out, "{advice}")?;
+        if let Some(in_code) = in_code {
+            write!(out, "{}", in_code.to_text(advice.study, *lines))?;
+        }
+        if let Some(slowdown) = slowdown {
+            writeln!(out, "{:<9} {slowdown}", "time")?;
+            for (name, line) in slowdown.limits(&advice.study.command) {
+                writeln!(out, "  {name:<11} {line}")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// For programs.
+    fn to_json(&self) -> serde_json::Value {
+        let study = self.advice.study;
+        let mut all = self.advice.to_json();
+        if let Some(budget) = &self.budget {
+            all["budget"] = budget.to_json();
+        }
+        if let Some(in_code) = &self.in_code {
+            all["code"] = in_code.to_json(study);
+        }
+        if let Some(slowdown) = &self.slowdown {
+            all["time"] = slowdown.to_json(&study.command);
+        }
+        all
+    }
 }

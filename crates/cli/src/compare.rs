@@ -9,10 +9,11 @@
 use crate::live::{limit_bytes, note_on_swap, prefetch_pages};
 use crate::stderr::eprint_line;
 use anyhow::Context;
+use indicatif::ProgressBar;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -23,8 +24,8 @@ use std::thread;
 use std::time::Duration;
 use sweephand_output::{Output, named_by};
 use sweephand_pager::{
-    Backend, CgroupLimit, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options, ReferenceBits,
-    RunError, Running, Statistics, kernel_share,
+    Backend, CgroupLimit, Ended, KernelMemory, KernelRun, LiveSpec, MOST_PREFETCH_PAGES, Options,
+    ReferenceBits, RunError, Running, Statistics, kernel_share,
 };
 use sweephand_program::Signals;
 use sweephand_results::{LiveFormat, LiveReport, LiveRun, bytes, median};
@@ -96,48 +97,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
     in_use.extend(args.output.as_deref());
     let markdown = args.export_markdown.as_deref().map(|path| Output::create(path, &in_use)).transpose()?;
-    let mut variants = vec![Variant::Native];
-    for &limit in &limits {
-        variants.push(Variant::Kernel(limit));
-        variants.extend(specs.iter().map(|spec| Variant::Policy(limit, spec.clone())));
-    }
+    let variants = Variant::all(&limits, &specs);
     let interruption = Interruption::watch()?;
-    let bar = crate::progress::bar(variants.len() as u64 * u64::from(args.rounds), "runs");
-    for _ in (0..args.warmup).take_while(|_| interruption.signal().is_none()) {
-        bar.set_message("warm-up");
-        match Variant::Native.run(&args, prefetch_pages, 0, &interruption) {
-            Err(Failure::NotStarted(error)) => return Err(error).context("warm-up"),
-            Ok(_) | Err(Failure::Broken(_)) => {}
-        }
-    }
-    let mut runs = vec![Vec::new(); variants.len()];
-    'rounds: for round in 0..args.rounds {
-        for turn in 0..variants.len() {
-            if interruption.signal().is_some() {
-                break 'rounds;
-            }
-            let index = (round as usize + turn) % variants.len();
-            let variant = &variants[index];
-            bar.set_message(variant.name());
-            let result = variant.run(&args, prefetch_pages, round, &interruption);
-            if interruption.signal().is_some() {
-                // The run that was under way says nothing.
-                break 'rounds;
-            }
-            match result {
-                Ok(run) => runs[index].push(run),
-                // What never began in the first round will not begin in the others.
-                Err(Failure::NotStarted(error)) if round == 0 => {
-                    return Err(error).with_context(|| variant.name());
-                }
-                Err(Failure::NotStarted(error) | Failure::Broken(error)) => {
-                    runs[index].push(variant.failed(round, &error));
-                }
-            }
-            bar.inc(1);
-        }
-    }
-    bar.finish_and_clear();
+    let programs = Programs { args: &args, prefetch_pages, interruption: &interruption };
+    let mut runs = programs.take_turns(&variants)?;
     let findings = find(&mut runs, &variants);
     let comparison = LiveReport { sweephand: header(&args), runs };
     let format = match args.format {
@@ -147,19 +110,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     comparison.write(format, &mut out).context("the results cannot be written")?;
     if args.format == FormatName::Table {
-        let sizes = limits
-            .iter()
-            .map(|limit| format!("{} for {}", bytes(limit + kernel_share(*limit)), bytes(*limit)));
-        let of = match comparison.runs.iter().map(Vec::len).max().unwrap_or_default() {
-            1 => "One round".to_string(),
-            rounds => format!("Medians of {rounds} rounds"),
-        };
-        writeln!(
-            out,
-            "\n{of}. To kernel: time beside the kernel's with as much memory; less than 1 is faster. Limit hits: the most of\n\
-             any round. What the kernel itself needs comes on top of memory, for all alike: {}.",
-            sizes.collect::<Vec<_>>().join(", ")
-        )?;
+        write_key(&mut out, &comparison, &limits)?;
     }
     out.commit()?;
     if let Some(mut markdown) = markdown {
@@ -179,6 +130,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(128 + signal as u8));
     }
     Ok(ExitCode::from(u8::from(!findings.is_empty())))
+}
+
+/// Writes below the table what its columns mean, and how much memory there was in all.
+fn write_key(out: &mut Output, comparison: &LiveReport, limits: &[u64]) -> io::Result<()> {
+    let sizes =
+        limits.iter().map(|limit| format!("{} for {}", bytes(limit + kernel_share(*limit)), bytes(*limit)));
+    let of = match comparison.runs.iter().map(Vec::len).max().unwrap_or_default() {
+        1 => "One round".to_string(),
+        rounds => format!("Medians of {rounds} rounds"),
+    };
+    writeln!(
+        out,
+        "\n{of}. To kernel: time beside the kernel's with as much memory; less than 1 is faster. Limit hits: the most of\n\
+         any round. What the kernel itself needs comes on top of memory, for all alike: {}.",
+        sizes.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// Runs that took much longer than others of their kind, a line each.
@@ -282,6 +249,149 @@ impl Interruption {
     }
 }
 
+/// The runs of the program, one after another.
+struct Programs<'a> {
+    args: &'a Args,
+    prefetch_pages: u32,
+    interruption: &'a Interruption,
+}
+
+impl Programs<'_> {
+    /// Runs every variant in every round, after the warm-up, until all are done or a signal comes.
+    /// Returns the runs of each variant.
+    fn take_turns(&self, variants: &[Variant]) -> anyhow::Result<Vec<Vec<LiveRun>>> {
+        let bar = crate::progress::bar(variants.len() as u64 * u64::from(self.args.rounds), "runs");
+        self.warm_up(&bar)?;
+        let mut runs = vec![Vec::new(); variants.len()];
+        'rounds: for round in 0..self.args.rounds {
+            for turn in 0..variants.len() {
+                if self.interruption.signal().is_some() {
+                    break 'rounds;
+                }
+                let index = (round as usize + turn) % variants.len();
+                let variant = &variants[index];
+                bar.set_message(variant.name());
+                let result = self.run(variant, round);
+                if self.interruption.signal().is_some() {
+                    // The run that was under way says nothing.
+                    break 'rounds;
+                }
+                match result {
+                    Ok(run) => runs[index].push(run),
+                    // What never began in the first round will not begin in the others.
+                    Err(Failure::NotStarted(error)) if round == 0 => {
+                        return Err(error).with_context(|| variant.name());
+                    }
+                    Err(Failure::NotStarted(error) | Failure::Broken(error)) => {
+                        runs[index].push(variant.failed(round, &error));
+                    }
+                }
+                bar.inc(1);
+            }
+        }
+        bar.finish_and_clear();
+        Ok(runs)
+    }
+
+    /// Runs the program with all memory, as often as `--warmup` says. These runs do not count.
+    fn warm_up(&self, bar: &ProgressBar) -> anyhow::Result<()> {
+        for _ in (0..self.args.warmup).take_while(|_| self.interruption.signal().is_none()) {
+            bar.set_message("warm-up");
+            match self.run(&Variant::Native, 0) {
+                Err(Failure::NotStarted(error)) => return Err(error).context("warm-up"),
+                Ok(_) | Err(Failure::Broken(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the program once, to its end.
+    fn run(&self, variant: &Variant, round: u32) -> Result<LiveRun, Failure> {
+        let (reader, writer) = io::pipe().context("no pipe").map_err(Failure::NotStarted)?;
+        let run = self.start(variant, writer).map_err(|error| Failure::NotStarted(error.into()))?;
+        self.interruption.child.store(run.child().id() as i32, Relaxed);
+        // Read beside the program, which would wait for a full pipe.
+        let digest = thread::spawn(move || digest_of(reader));
+        let ended = run.wait();
+        self.interruption.child.store(0, Relaxed);
+        let digest = digest.join().expect("it does not panic").context("what the program printed");
+        let ended = ended.map_err(|error| Failure::Broken(error.into()))?;
+        let digest = digest.map_err(Failure::Broken)?;
+        Ok(counted(round, ended, digest))
+    }
+
+    /// Starts the program, which prints to a pipe.
+    fn start(&self, variant: &Variant, writer: PipeWriter) -> Result<Box<dyn Running>, RunError> {
+        let Args { command, swap, .. } = self.args;
+        let prepare = |command: &mut Command| {
+            command.stdin(Stdio::null()).stdout(writer);
+        };
+        match variant {
+            Variant::Native => KernelRun::start(command, &KernelMemory::Unlimited, prepare).map(boxed),
+            Variant::Kernel(limit_bytes) => {
+                let memory = KernelMemory::Limited { limit_bytes: *limit_bytes, swap: swap.clone() };
+                KernelRun::start(command, &memory, prepare).map(boxed)
+            }
+            Variant::Policy(limit_bytes, spec) => {
+                let options = Options {
+                    limit_bytes: *limit_bytes,
+                    policy: spec.clone(),
+                    swap: swap.clone(),
+                    prefetch_pages: self.prefetch_pages,
+                    use_ring: true,
+                    read_delay: Duration::ZERO,
+                    backend: Backend::Auto,
+                    by_turns: false,
+                    reference_bits: ReferenceBits::Auto,
+                    cgroup_limit: CgroupLimit::Fitting,
+                };
+                sweephand_pager::start(command, &options, prepare).map(|(run, _)| run)
+            }
+        }
+    }
+}
+
+/// A hash of everything that comes out of a pipe until all its writers are gone.
+fn digest_of(mut reader: PipeReader) -> io::Result<u64> {
+    let mut hash = xxhash_rust::xxh3::Xxh3::new();
+    let mut buffer = [0; 1 << 16];
+    loop {
+        match reader.read(&mut buffer)? {
+            0 => return Ok(hash.digest()),
+            count => hash.update(&buffer[..count]),
+        }
+    }
+}
+
+/// The row of a run that came to its end, with the digest of what the program printed.
+fn counted(round: u32, ended: Ended, digest: u64) -> LiveRun {
+    let Statistics { policy, memory_limit_bytes, wall_ns, user_ns, sys_ns, .. } = ended.statistics;
+    let Statistics { faults, zero_fill_faults, refaults, evictions, .. } = ended.statistics;
+    let Statistics { pages_read, pages_written, peak_resident_pages, hand_steps, .. } = ended.statistics;
+    let Statistics { exit_status, cgroup, .. } = ended.statistics;
+    LiveRun {
+        policy,
+        memory_limit_bytes,
+        round,
+        wall_ns: Some(wall_ns),
+        user_ns: Some(user_ns),
+        sys_ns: Some(sys_ns),
+        faults: Some(faults),
+        zero_fill_faults,
+        refaults,
+        evictions,
+        pages_read,
+        pages_written,
+        peak_resident_pages: Some(peak_resident_pages),
+        hand_steps,
+        exit_status: u32::try_from(exit_status).ok(),
+        cgroup_failcnt: cgroup.failcnt,
+        cgroup_limit_bytes: cgroup.limit_bytes,
+        output: Some(format!("{digest:016x}")),
+        failure: ended.status.signal().map(|signal| format!("was ended by signal {signal}")),
+    }
+}
+
 /// Why there are no counts of a run.
 enum Failure {
     /// It was not even started.
@@ -312,6 +422,16 @@ fn header(args: &Args) -> serde_json::Map<String, serde_json::Value> {
 }
 
 impl Variant {
+    /// All that are compared: one with all memory and, at each limit, the kernel and every policy.
+    fn all(limits: &[u64], specs: &[LiveSpec]) -> Vec<Self> {
+        let mut all = vec![Self::Native];
+        for &limit in limits {
+            all.push(Self::Kernel(limit));
+            all.extend(specs.iter().map(|spec| Self::Policy(limit, spec.clone())));
+        }
+        all
+    }
+
     fn name(&self) -> String {
         match self {
             Self::Native => "native".to_string(),
@@ -329,87 +449,6 @@ impl Variant {
         };
         let failure = Some(format!("{error:#}"));
         LiveRun { policy, memory_limit_bytes, round, failure, ..LiveRun::default() }
-    }
-
-    fn run(
-        &self,
-        args: &Args,
-        prefetch_pages: u32,
-        round: u32,
-        interruption: &Interruption,
-    ) -> Result<LiveRun, Failure> {
-        let not_started = |error: anyhow::Error| Failure::NotStarted(error);
-        let broken = |error: anyhow::Error| Failure::Broken(error);
-        let (mut reader, writer) = std::io::pipe().context("no pipe").map_err(not_started)?;
-        let prepare = |command: &mut Command| {
-            command.stdin(Stdio::null()).stdout(writer);
-        };
-        let command = &args.command;
-        let run: Result<Box<dyn Running>, RunError> = match self {
-            Self::Native => KernelRun::start(command, &KernelMemory::Unlimited, prepare).map(boxed),
-            Self::Kernel(limit_bytes) => {
-                let memory = KernelMemory::Limited { limit_bytes: *limit_bytes, swap: args.swap.clone() };
-                KernelRun::start(command, &memory, prepare).map(boxed)
-            }
-            Self::Policy(limit_bytes, spec) => {
-                let options = Options {
-                    limit_bytes: *limit_bytes,
-                    policy: spec.clone(),
-                    swap: args.swap.clone(),
-                    prefetch_pages,
-                    use_ring: true,
-                    read_delay: Duration::ZERO,
-                    backend: Backend::Auto,
-                    by_turns: false,
-                    reference_bits: ReferenceBits::Auto,
-                    cgroup_limit: CgroupLimit::Fitting,
-                };
-                sweephand_pager::start(command, &options, prepare).map(|(run, _)| run)
-            }
-        };
-        let run = run.map_err(|error| not_started(error.into()))?;
-        interruption.child.store(run.child().id() as i32, Relaxed);
-        // Read beside the program, which would wait for a full pipe.
-        let digest = thread::spawn(move || {
-            let mut hash = xxhash_rust::xxh3::Xxh3::new();
-            let mut buffer = [0; 1 << 16];
-            loop {
-                match reader.read(&mut buffer)? {
-                    0 => return std::io::Result::Ok(hash.digest()),
-                    count => hash.update(&buffer[..count]),
-                }
-            }
-        });
-        let ended = run.wait();
-        interruption.child.store(0, Relaxed);
-        let digest = digest.join().expect("it does not panic").context("what the program printed");
-        let ended = ended.map_err(|error| broken(error.into()))?;
-        let digest = digest.map_err(broken)?;
-        let Statistics { policy, memory_limit_bytes, wall_ns, user_ns, sys_ns, .. } = ended.statistics;
-        let Statistics { faults, zero_fill_faults, refaults, evictions, .. } = ended.statistics;
-        let Statistics { pages_read, pages_written, peak_resident_pages, hand_steps, .. } = ended.statistics;
-        let Statistics { exit_status, cgroup, .. } = ended.statistics;
-        Ok(LiveRun {
-            policy,
-            memory_limit_bytes,
-            round,
-            wall_ns: Some(wall_ns),
-            user_ns: Some(user_ns),
-            sys_ns: Some(sys_ns),
-            faults: Some(faults),
-            zero_fill_faults,
-            refaults,
-            evictions,
-            pages_read,
-            pages_written,
-            peak_resident_pages: Some(peak_resident_pages),
-            hand_steps,
-            exit_status: u32::try_from(exit_status).ok(),
-            cgroup_failcnt: cgroup.failcnt,
-            cgroup_limit_bytes: cgroup.limit_bytes,
-            output: Some(format!("{digest:016x}")),
-            failure: ended.status.signal().map(|signal| format!("was ended by signal {signal}")),
-        })
     }
 }
 

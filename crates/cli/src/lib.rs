@@ -141,6 +141,43 @@ impl Command {
             _ => None,
         }
     }
+
+    /// Does what the command says.
+    fn run(self, home: &Home) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Record(args) => record::run(args, home),
+            Self::Watch(args) => watch::run(args, home),
+            Self::WatchKeeper(args) => keeper::keep_trace(args),
+            Self::Info(args) => info::run(args),
+            Self::Import(args) => import::run(args),
+            Self::Export(args) => export::run(&args),
+            Self::Generate(args) => generate::run(args),
+            Self::Simulate(args) if args.whole_objects => simulate_objects::run(&args),
+            Self::Simulate(args) => simulate::run(args),
+            #[cfg(feature = "parquet")]
+            Self::Sweep(args) => sweep::run(args, home),
+            #[cfg(feature = "parquet")]
+            Self::SweepWorker => sweep::work(),
+            Self::Report(args) => report::run(args),
+            Self::Advise(args) => advise::run(args),
+            Self::Diff(args) => diff::run(args),
+            Self::Plot(args) => plot::run(args),
+            Self::Partition(args) => partition::run(&args),
+            Self::Multiprogram(args) => multiprogram::run(args),
+            Self::Run(args) if args.is_of_tasks() => run_tasks::run(args),
+            Self::Run(args) if args.pid.is_some() => run_pid::run(&args),
+            Self::Run(args) => run::run(args),
+            Self::Compare(args) => compare::run(args),
+            Self::Reproduce { .. } => Err(anyhow!(
+                "reproduce is a command of sweephand-lab; in a checkout: cargo run --release -p sweephand-lab -- reproduce"
+            )),
+            Self::Devices(args) => devices::run(args),
+            Self::Doctor(args) => doctor::run(args, home),
+            Self::Policies(args) => policies::run(args),
+            Self::Completions(args) => completions::run(args, Cli::command()),
+            Self::Man(args) => man::run(args, Cli::command()),
+        }
+    }
 }
 
 /// Where the command is at home: its program, or the package that carries it.
@@ -192,53 +229,23 @@ pub fn main(words: impl IntoIterator<Item = OsString>, home: &Home) -> ExitCode 
         return ExitCode::from(2);
     }
     bound_threads();
-    let result = match command {
-        Command::Record(args) => record::run(args, home),
-        Command::Watch(args) => watch::run(args, home),
-        Command::WatchKeeper(args) => keeper::keep_trace(args),
-        Command::Info(args) => info::run(args),
-        Command::Import(args) => import::run(args),
-        Command::Export(args) => export::run(&args),
-        Command::Generate(args) => generate::run(args),
-        Command::Simulate(args) if args.whole_objects => simulate_objects::run(&args),
-        Command::Simulate(args) => simulate::run(args),
-        #[cfg(feature = "parquet")]
-        Command::Sweep(args) => sweep::run(args, home),
-        #[cfg(feature = "parquet")]
-        Command::SweepWorker => sweep::work(),
-        Command::Report(args) => report::run(args),
-        Command::Advise(args) => advise::run(args),
-        Command::Diff(args) => diff::run(args),
-        Command::Plot(args) => plot::run(args),
-        Command::Partition(args) => partition::run(&args),
-        Command::Multiprogram(args) => multiprogram::run(args),
-        Command::Run(args) if args.is_of_tasks() => run_tasks::run(args),
-        Command::Run(args) if args.pid.is_some() => run_pid::run(&args),
-        Command::Run(args) => run::run(args),
-        Command::Compare(args) => compare::run(args),
-        Command::Reproduce { .. } => Err(anyhow!(
-            "reproduce is a command of sweephand-lab; in a checkout: cargo run --release -p sweephand-lab -- reproduce"
-        )),
-        Command::Devices(args) => devices::run(args),
-        Command::Doctor(args) => doctor::run(args, home),
-        Command::Policies(args) => policies::run(args),
-        Command::Completions(args) => completions::run(args, Cli::command()),
-        Command::Man(args) => man::run(args, Cli::command()),
+    command.run(home).unwrap_or_else(|error| exit_code_of(&error, &words))
+}
+
+/// Reports an error, in one line.
+fn exit_code_of(error: &anyhow::Error, words: &[OsString]) -> ExitCode {
+    // Nobody reads on: that is their choice, not an error.
+    let pipe_closed = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     };
-    result.unwrap_or_else(|error| {
-        // Nobody reads on: that is their choice, not an error.
-        let pipe_closed = |cause: &(dyn std::error::Error + 'static)| {
-            cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-        };
-        if error.chain().any(pipe_closed) {
-            return ExitCode::SUCCESS;
-        }
-        match as_root::hint(&error, &words) {
-            Some(command) => stderr::eprint_line!("sweephand: {error:#}: {command}"),
-            None => stderr::eprint_line!("sweephand: {error:#}"),
-        }
-        ExitCode::from(2)
-    })
+    if error.chain().any(pipe_closed) {
+        return ExitCode::SUCCESS;
+    }
+    match as_root::hint(error, words) {
+        Some(command) => stderr::eprint_line!("sweephand: {error:#}: {command}"),
+        None => stderr::eprint_line!("sweephand: {error:#}"),
+    }
+    ExitCode::from(2)
 }
 
 /// What was meant by a command line that names a program to run without `--` before it.

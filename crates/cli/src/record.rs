@@ -16,6 +16,7 @@ use sweephand_program::exit_code;
 use sweephand_record::{DEFAULT_WINDOW, Event, Options, Recorded, RecordedTrace};
 use sweephand_results::{bytes, grouped};
 use sweephand_sim::MemorySize;
+use sweephand_trace::Header;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use sweephand_output::Output;
 use sweephand_policy::registry::Spec;
-use sweephand_results::{Format, Measure, SimulatedTrace, SimulationReport};
+use sweephand_results::{Format, Measure, SimulatedTrace, SimulationReport, SimulationRow};
 use sweephand_sim::{
-    Cell, DEFAULT_POLICIES, DEFAULT_SEED, DEFAULT_SIZES, MemorySize, SampleSize, Sampling, Sweep, SweepError,
-    Trajectory, Warmup, Windows,
+    Cell, DEFAULT_POLICIES, DEFAULT_SEED, DEFAULT_SIZES, Estimate, MemorySize, SampleSize, Sampling, Sweep,
+    SweepError, Trajectory, Warmup, WindowStart, Windows,
 };
+use sweephand_time::{Device, TimeModel};
 use sweephand_trace::Trace;
 
 #[derive(clap::Args)]
@@ -130,9 +131,28 @@ const TRAJECTORY_COLUMNS: [&str; 10] = [
 const MOST_COLUMNS: usize = 40;
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let specs = Spec::parse_list(&args.policy)?;
-    let sizes = MemorySize::parse_list(&args.memory)?;
-    let format = match (args.format, args.measure) {
+    let request = Request::of(&args)?;
+    let mut outputs = Outputs::create(&args)?;
+    if outputs.trajectory.is_some() && !request.specs.iter().any(has_trajectory) {
+        bail!(
+            "--trajectory: none of the policies has a cold allocation or a leader; add clock-pro or auto to \
+             --policy"
+        );
+    }
+    let mut report = SimulationReport { sweephand: header(&args), traces: Vec::new(), rows: Vec::new() };
+    for path in &args.traces {
+        let mut prepared = request.prepare(path, &outputs)?;
+        report.rows.append(&mut prepared.simulate(&request, &mut outputs)?);
+        report.traces.push(prepared.described);
+    }
+    report.write(request.format, &mut outputs.results).context("the results cannot be written")?;
+    outputs.commit()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How the results are printed. A table shows one measure, which has to be one of pages.
+fn format(args: &Args) -> anyhow::Result<Format> {
+    Ok(match (args.format, args.measure) {
         (FormatName::Csv, _) => Format::Csv,
         (FormatName::Json, _) => Format::Json,
         #[cfg(feature = "parquet")]
@@ -147,133 +167,225 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         (FormatName::Table, MeasureName::MissRatio | MeasureName::ByteMissRatio) => {
             bail!("--measure: that is for whole objects; add --whole-objects")
         }
-    };
-    let device = args.time.device()?;
-    if matches!(args.measure, MeasureName::Time) && device.is_none() {
-        bail!("--measure time: needs a device: add --device hdd, ssd, nvme, zram or a file");
-    }
-    let device_file = args.time.file();
-    let mut in_use: Vec<&Path> = args.traces.iter().map(PathBuf::as_path).collect();
-    in_use.extend(device_file.as_deref());
-    let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
-    in_use.extend(args.output.as_deref());
-    let trajectory = args.trajectory.as_deref().map(|path| Output::create(path, &in_use));
-    let mut trajectory = trajectory.transpose()?.map(csv::Writer::from_writer);
-    if let Some(csv) = &mut trajectory {
-        csv.write_record(TRAJECTORY_COLUMNS)?;
-    }
-    let mut misses = match &args.misses {
-        Some(path) if args.traces.len() == 1 => Some(Misses::create(path, args.evictions, &in_use)?),
-        Some(_) => bail!("--misses: {} traces, and it is for one", args.traces.len()),
-        None => None,
-    };
-    let mut misses_out = None;
-    in_use.extend(args.misses.as_deref());
-    in_use.extend(args.trajectory.as_deref());
-    let over_time = args.over_time.as_deref();
-    let over_time = over_time.map(|path| OverTime::create(path, args.windows, false, &in_use));
-    let mut over_time = over_time.transpose()?;
-    let has_one = |spec: &Spec| spec.name().starts_with("clock-pro") || spec.expert(0).is_some();
-    if trajectory.is_some() && !specs.iter().any(has_one) {
-        bail!(
-            "--trajectory: none of the policies has a cold allocation or a leader; add clock-pro or auto to \
-             --policy"
-        );
+    })
+}
+
+/// Whether a policy has what `--trajectory` writes: a cold allocation or a leader.
+fn has_trajectory(spec: &Spec) -> bool {
+    spec.name().starts_with("clock-pro") || spec.expert(0).is_some()
+}
+
+/// Where the results go.
+struct Outputs<'a> {
+    results: Output,
+    trajectory: Option<csv::Writer<Output>>,
+    /// Taken when the one trace that it is made of is simulated.
+    misses: Option<Misses<'a>>,
+    /// The trace of misses once it is complete.
+    complete_misses: Option<Output>,
+    over_time: Option<OverTime>,
+}
+
+impl<'a> Outputs<'a> {
+    /// Opens all files before the first trace is read. None of them may be one that the command
+    /// uses already.
+    fn create(args: &'a Args) -> anyhow::Result<Self> {
+        let device_file = args.time.file();
+        let mut in_use: Vec<&Path> = args.traces.iter().map(PathBuf::as_path).collect();
+        in_use.extend(device_file.as_deref());
+        let results = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
+        in_use.extend(args.output.as_deref());
+        let trajectory = args.trajectory.as_deref().map(|path| Output::create(path, &in_use));
+        let mut trajectory = trajectory.transpose()?.map(csv::Writer::from_writer);
+        if let Some(csv) = &mut trajectory {
+            csv.write_record(TRAJECTORY_COLUMNS)?;
+        }
+        let misses = match &args.misses {
+            Some(path) if args.traces.len() == 1 => Some(Misses::create(path, args.evictions, &in_use)?),
+            Some(_) => bail!("--misses: {} traces, and it is for one", args.traces.len()),
+            None => None,
+        };
+        in_use.extend(args.misses.as_deref());
+        in_use.extend(args.trajectory.as_deref());
+        let over_time = args.over_time.as_deref();
+        let over_time = over_time.map(|path| OverTime::create(path, args.windows, false, &in_use));
+        let over_time = over_time.transpose()?;
+        Ok(Self { results, trajectory, misses, complete_misses: None, over_time })
     }
 
-    let mut report = SimulationReport { sweephand: header(&args), traces: Vec::new(), rows: Vec::new() };
-    for path in &args.traces {
-        let trace = open(path)?;
+    /// Everything has been written: all files take their names, the results last.
+    fn commit(self) -> anyhow::Result<()> {
+        if let Some(csv) = self.trajectory {
+            csv.into_inner()
+                .map_err(|error| anyhow!("the trajectory cannot be written: {}", error.error()))?
+                .commit()?;
+        }
+        if let Some(misses) = self.complete_misses {
+            misses.commit()?;
+        }
+        if let Some(over_time) = self.over_time {
+            over_time.commit()?;
+        }
+        Ok(self.results.commit()?)
+    }
+}
+
+/// What is asked for, the same of every trace.
+struct Request<'a> {
+    args: &'a Args,
+    specs: Vec<Spec>,
+    sizes: Vec<MemorySize>,
+    format: Format,
+    device: Option<Device>,
+    sampling: Option<Sampling>,
+}
+
+impl<'a> Request<'a> {
+    /// Reads the options. What is wrong with them is found out before a file is opened.
+    fn of(args: &'a Args) -> anyhow::Result<Self> {
+        let specs = Spec::parse_list(&args.policy)?;
+        let sizes = MemorySize::parse_list(&args.memory)?;
+        let format = format(args)?;
+        let device = args.time.device()?;
+        if matches!(args.measure, MeasureName::Time) && device.is_none() {
+            bail!("--measure time: needs a device: add --device hdd, ssd, nvme, zram or a file");
+        }
         let sampling = args.sample.map(|size| Sampling { size, seed: args.sample_seed });
-        let sizes = sampling.map_or(sizes.clone(), |sampling| sampling.told_apart(&sizes, &trace));
-        let sweep = Sweep::over(&trace, &specs, &sizes).map_err(|error| match error {
+        Ok(Self { args, specs, sizes, format, device, sampling })
+    }
+
+    /// Opens a trace and makes the sweep over it. What the trace does not allow is found out here,
+    /// before the long run.
+    fn prepare(&self, path: &Path, outputs: &Outputs<'_>) -> anyhow::Result<Prepared> {
+        let trace = open(path)?;
+        let told_apart = |sampling: Sampling| sampling.told_apart(&self.sizes, &trace);
+        let sizes = self.sampling.map_or_else(|| self.sizes.clone(), told_apart);
+        let sweep = Sweep::over(&trace, &self.specs, &sizes).map_err(|error| match error {
             SweepError::TooManySizes { .. } => anyhow!("--memory: {error}"),
             error => error.into(),
         })?;
-        let totals = &trace.header().totals;
-        if let Some(sampling) = &sampling {
+        if let Some(sampling) = &self.sampling {
             sampling.check(&trace, &sweep.cells)?;
         }
         let mut described = describe(path, &trace);
-        let columns = sweep.cells.len() / specs.len();
-        if matches!(format, Format::Table(_)) && columns > MOST_COLUMNS {
+        let columns = sweep.cells.len() / self.specs.len();
+        if matches!(self.format, Format::Table(_)) && columns > MOST_COLUMNS {
             bail!("--memory: {columns} sizes are too many for a table; use --format csv");
         }
-        let sample_records = match (&trajectory, args.trajectory_step) {
-            (None, _) => 0,
-            (Some(_), Some(0)) => bail!("--trajectory-step: must be at least 1"),
-            (Some(_), Some(step)) => step,
-            (Some(_), None) => (totals.records / 1000).max(1),
-        };
+        let sample_records = self.sample_records(trace.header().totals.records)?;
         if let Some(note) = sweep.note_on_small_memories(&trace) {
             eprint_line!("sweephand: note: {note}");
         }
-        let start = args.warmup.map(|warmup| warmup.end(&trace)).transpose()?;
+        let start = self.args.warmup.map(|warmup| warmup.end(&trace)).transpose()?;
         start.iter().for_each(|start| described.warmed_up(start));
-        let windows = over_time.as_ref().map(|over_time| over_time.windows(&trace)).transpose()?;
+        let windows = outputs.over_time.as_ref().map(|over_time| over_time.windows(&trace)).transpose()?;
         let windows = windows.unwrap_or_default();
         let warmup = start.map(|start| start.records);
         let mut cuts: Vec<u64> = windows.iter().map(|window| window.record).chain(warmup).collect();
         cuts.sort_unstable();
         cuts.dedup();
-        let sweep = Sweep { collapse: args.collapse, sample_records, cuts, ..sweep };
-        if let Some(misses) = misses.take() {
-            let (outcome, out) = misses.write(&trace, &sweep)?;
-            let cell = &sweep.cells[0];
-            report.rows.push(described.row(&cell.spec, cell.frames, &outcome));
-            report.traces.push(described);
-            misses_out = Some(out);
-            continue;
+        let sweep = Sweep { collapse: self.args.collapse, sample_records, cuts, ..sweep };
+        Ok(Prepared { trace, described, sweep, windows, warmup })
+    }
+
+    /// Records between two samples of the trajectory in a trace of so many; 0 if there is none.
+    fn sample_records(&self, records: u64) -> anyhow::Result<u64> {
+        Ok(match (&self.args.trajectory, self.args.trajectory_step) {
+            (None, _) => 0,
+            (Some(_), Some(0)) => bail!("--trajectory-step: must be at least 1"),
+            (Some(_), Some(step)) => step,
+            (Some(_), None) => (records / 1000).max(1),
+        })
+    }
+}
+
+/// A trace that is ready to be simulated.
+struct Prepared {
+    trace: Trace,
+    described: SimulatedTrace,
+    sweep: Sweep,
+    /// Those of `--over-time`.
+    windows: Vec<WindowStart>,
+    /// Records before those that count, with `--warmup`.
+    warmup: Option<u64>,
+}
+
+impl Prepared {
+    /// Simulates all cells in the way that is asked for. Returns their rows of the report.
+    fn simulate(
+        &mut self,
+        request: &Request<'_>,
+        outputs: &mut Outputs<'_>,
+    ) -> anyhow::Result<Vec<SimulationRow>> {
+        if let Some(misses) = outputs.misses.take() {
+            let (outcome, out) = misses.write(&self.trace, &self.sweep)?;
+            outputs.complete_misses = Some(out);
+            let cell = &self.sweep.cells[0];
+            return Ok(vec![self.described.row(&cell.spec, cell.frames, &outcome)]);
         }
-        let bar = progress::bar(totals.records, "references");
-        bar.set_message(described.trace.clone());
+        let bar = progress::bar(self.trace.header().totals.records, "references");
+        bar.set_message(self.described.trace.clone());
         let progress = |records| bar.set_position(records);
-        if let Some(sampling) = &sampling {
-            let estimates = sampling.run(&trace, &sweep, &progress)?;
-            described.sampled(&estimates);
-            for (cell, estimate) in sweep.cells.iter().zip(&estimates.cells) {
-                report.rows.push(described.estimated_row(&cell.spec, cell.frames, estimate));
-            }
-        } else if let Some(device) = &device {
-            let model = args.time.model(&trace, device.clone(), args.paged_by)?;
-            let outcomes = sweep.run(&trace, &|records| progress(records / 3))?;
-            let predicted = model.predict(&sweep, &|records| progress((totals.records + 2 * records) / 3))?;
-            for ((cell, (outcome, _)), time) in sweep.cells.iter().zip(&outcomes).zip(&predicted) {
-                let row = described.row(&cell.spec, cell.frames, outcome);
-                report.rows.push(row.predicted(time.seconds, &time.paging));
-            }
+        let rows = if let Some(sampling) = &request.sampling {
+            self.estimate(sampling, &progress)?
+        } else if let Some(device) = &request.device {
+            let model = request.args.time.model(&self.trace, device.clone(), request.args.paged_by)?;
+            self.predict(&model, &progress)?
         } else {
-            for (cell, (outcome, points)) in sweep.cells.iter().zip(&sweep.run(&trace, &progress)?) {
-                let at = |record: u64| points.at_cuts[sweep.cuts.partition_point(|cut| *cut < record)];
-                let counted = warmup.map_or(*outcome, |warmup| outcome.since(&at(warmup)));
-                if let Some(over_time) = &mut over_time {
-                    let at_starts: Vec<_> = windows.iter().map(|window| at(window.record)).collect();
-                    let named = (&described.trace[..], &trace);
-                    over_time.write(named, cell, &windows, &at_starts, outcome)?;
-                }
-                report.rows.push(described.row(&cell.spec, cell.frames, &counted));
-                if let Some(file) = &mut trajectory {
-                    write_trajectory(file, &described.trace, cell, points)?;
-                }
+            self.count(outputs, &progress)?
+        };
+        bar.finish_and_clear();
+        Ok(rows)
+    }
+
+    /// Estimates the counts from a sample of the pages.
+    fn estimate(
+        &mut self,
+        sampling: &Sampling,
+        progress: &dyn Fn(u64),
+    ) -> anyhow::Result<Vec<SimulationRow>> {
+        let estimates = sampling.run(&self.trace, &self.sweep, progress)?;
+        self.described.sampled(&estimates);
+        let cells = self.sweep.cells.iter().zip(&estimates.cells);
+        let row = |(cell, estimate): (&Cell, &Estimate)| {
+            self.described.estimated_row(&cell.spec, cell.frames, estimate)
+        };
+        Ok(cells.map(row).collect())
+    }
+
+    /// Counts faults, and predicts how long the program takes with them.
+    fn predict(&self, model: &TimeModel, progress: &dyn Fn(u64)) -> anyhow::Result<Vec<SimulationRow>> {
+        let records = self.trace.header().totals.records;
+        let outcomes = self.sweep.run(&self.trace, &|done| progress(done / 3))?;
+        // The model simulates each cell twice.
+        let predicted = model.predict(&self.sweep, &|done| progress((records + 2 * done) / 3))?;
+        let mut rows = Vec::new();
+        for ((cell, (outcome, _)), time) in self.sweep.cells.iter().zip(&outcomes).zip(&predicted) {
+            let row = self.described.row(&cell.spec, cell.frames, outcome);
+            rows.push(row.predicted(time.seconds, &time.paging));
+        }
+        Ok(rows)
+    }
+
+    /// Counts faults, and writes what is asked for of their course.
+    fn count(&self, outputs: &mut Outputs<'_>, progress: &dyn Fn(u64)) -> anyhow::Result<Vec<SimulationRow>> {
+        let mut rows = Vec::new();
+        for (cell, (outcome, points)) in self.sweep.cells.iter().zip(&self.sweep.run(&self.trace, progress)?)
+        {
+            let at = |record: u64| points.at_cuts[self.sweep.cuts.partition_point(|cut| *cut < record)];
+            let counted = self.warmup.map_or(*outcome, |warmup| outcome.since(&at(warmup)));
+            if let Some(over_time) = &mut outputs.over_time {
+                let at_starts: Vec<_> = self.windows.iter().map(|window| at(window.record)).collect();
+                let named = (&self.described.trace[..], &self.trace);
+                over_time.write(named, cell, &self.windows, &at_starts, outcome)?;
+            }
+            rows.push(self.described.row(&cell.spec, cell.frames, &counted));
+            if let Some(file) = &mut outputs.trajectory {
+                write_trajectory(file, &self.described.trace, cell, points)?;
             }
         }
-        bar.finish_and_clear();
-        report.traces.push(described);
+        Ok(rows)
     }
-    report.write(format, &mut out).context("the results cannot be written")?;
-    if let Some(csv) = trajectory {
-        csv.into_inner()
-            .map_err(|error| anyhow!("the trajectory cannot be written: {}", error.error()))?
-            .commit()?;
-    }
-    if let Some(misses) = misses_out {
-        misses.commit()?;
-    }
-    if let Some(over_time) = over_time {
-        over_time.commit()?;
-    }
-    out.commit()?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Opens a trace; `-` is standard input.

@@ -5,6 +5,7 @@ use crate::error::{RecordError, system};
 use crate::streams::{self, Begin, Image, Received};
 use crate::subject::find_program;
 use crate::tool;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,7 +15,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use sweephand_output::{Output, make_folder, named_by};
 use sweephand_program::Signals;
-use sweephand_trace::{BECAME_ANOTHER, Header, Progress};
+use sweephand_trace::{BECAME_ANOTHER, Header, LargestChild, Metadata, Progress};
 
 /// Objects are allocations of this size and more, unless another is asked for.
 pub const DEFAULT_MIN_OBJECT_BYTES: u64 = 40 << 10;
@@ -96,26 +97,13 @@ pub fn record(
     let name = options.command.first().cloned().unwrap_or_default();
     let program = find_program(&name)?;
     let tool = tool::directory(&|| tell(Event::BuildsTool))?;
-    let ending = if options.children { ".traces" } else { ".swt" };
-    let place = options.output.clone().unwrap_or_else(|| default_output(&program, ending));
-    let mut in_use = named_by(&options.command);
-    in_use.push(&program);
-    if options.children {
-        make_folder(&place)?;
-    }
-    // What cannot be written is found out before anything runs.
-    let open =
-        |path: PathBuf| -> Result<_, RecordError> { Ok((path.clone(), Output::create(&path, &in_use)?)) };
-    drop(open(if options.children { place.join("-.swt") } else { place.clone() })?);
-
+    let place = Place::of(options, &program)?;
     let signals = Signals::catch().map_err(system("signals cannot be caught"))?;
     let (socket, mut child) = start(&tool, options, stdout)?;
     signals.pass_on(&child);
     let watch = (!options.children).then(|| Watch::start(child.id()));
     let progress = Arc::new(move |done| tell(Event::Progress(done)));
-    let received = streams::receive(&socket, progress, |begin| {
-        open(if options.children { streams::name_of(begin, &place) } else { place.clone() })
-    });
+    let received = streams::receive(&socket, progress, |begin| place.open(begin));
     if received.is_err() {
         let _ = child.kill();
     }
@@ -130,33 +118,99 @@ pub fn record(
         });
     }
     let (images, launchers) = last_of_each(images);
-    let mut traces = Vec::new();
-    for mut image in images {
-        let is_main = image.begin.pid == main;
+    let told = Told { options, main, status, largest_child, launchers, lost };
+    let traces = images.into_iter().map(|image| told.write(image)).collect::<Result<Vec<_>, _>>()?;
+    if options.children {
+        write_configuration(&place.path, &program, options.window, &traces)?;
+    }
+    Ok(Recorded { status, traces })
+}
+
+/// Where the traces go.
+struct Place<'a> {
+    /// The trace or, with `children`, the directory for the traces.
+    path: PathBuf,
+    children: bool,
+    /// Files that the command uses: no trace may replace them.
+    in_use: Vec<&'a Path>,
+}
+
+impl<'a> Place<'a> {
+    /// What cannot be written is found out here, before anything runs.
+    fn of(options: &'a Options, program: &'a Path) -> Result<Self, RecordError> {
+        let children = options.children;
+        let ending = if children { ".traces" } else { ".swt" };
+        let path = options.output.clone().unwrap_or_else(|| default_output(program, ending));
+        let mut in_use = named_by(&options.command);
+        in_use.push(program);
+        if children {
+            make_folder(&path)?;
+        }
+        let probe = if children { path.join("-.swt") } else { path.clone() };
+        drop(Output::create(&probe, &in_use)?);
+        Ok(Self { path, children, in_use })
+    }
+
+    /// The trace of a program, with its path.
+    fn open(&self, begin: &Begin) -> Result<(PathBuf, Output), RecordError> {
+        let path = if self.children { streams::name_of(begin, &self.path) } else { self.path.clone() };
+        let out = Output::create(&path, &self.in_use)?;
+        Ok((path, out))
+    }
+}
+
+/// What is known when all has been recorded, and goes into the traces.
+struct Told<'a> {
+    options: &'a Options,
+    /// The first process.
+    main: i32,
+    /// How it ended.
+    status: ExitStatus,
+    /// Its largest child, if children are not recorded.
+    largest_child: Option<LargestChild>,
+    /// Programs that processes were before they became the one that is recorded.
+    launchers: Vec<Begin>,
+    /// Programs that cannot be recorded, which processes were about to become.
+    lost: HashMap<i32, PathBuf>,
+}
+
+impl Told<'_> {
+    /// Completes the trace of a program, which takes its name then.
+    fn write(&self, mut image: Image) -> Result<RecordedTrace, RecordError> {
+        let is_main = image.begin.pid == self.main;
         let name = if is_main {
             image.begin.name()
         } else {
             format!("{} ({})", image.begin.name(), image.begin.pid)
         };
         let (begin, path) = (image.begin.clone(), image.path.clone());
-        let through: Vec<String> =
-            launchers.iter().filter(|of| of.pid == begin.pid).map(Begin::name).collect();
-        let metadata = image.metadata_mut();
+        self.describe(&begin, image.metadata_mut());
+        let (out, header) = image.finish()?;
+        out.commit()?;
+        Ok(RecordedTrace { path, header, name, is_main })
+    }
+
+    /// Says in a trace which program it is of, and how that was recorded and ended.
+    fn describe(&self, begin: &Begin, metadata: &mut Metadata) {
+        let is_main = begin.pid == self.main;
         metadata.program = begin.name();
         if is_main {
-            metadata.command =
-                options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            metadata.largest_child = largest_child.clone();
+            let words = self.options.command.iter();
+            metadata.command = words.map(|word| word.to_string_lossy().into_owned()).collect();
+            metadata.largest_child = self.largest_child.clone();
         } else {
             let how = if begin.forked { "forked by" } else { "started by" };
             metadata.notes.push(format!("process {}, {how} process {}", begin.pid, begin.parent));
         }
         metadata.producer = concat!("sweephand record ", env!("CARGO_PKG_VERSION")).to_string();
-        if options.anonymous {
+        if self.options.anonymous {
             metadata.notes.push("only anonymous memory is recorded".to_string());
         }
-        let status = is_main.then_some(status);
-        metadata.ended = how_it_ended(status, metadata.complete, lost.get(&begin.pid).map(PathBuf::as_path));
+        let status = is_main.then_some(self.status);
+        let became = self.lost.get(&begin.pid).map(PathBuf::as_path);
+        metadata.ended = how_it_ended(status, metadata.complete, became);
+        let through: Vec<String> =
+            self.launchers.iter().filter(|of| of.pid == begin.pid).map(Begin::name).collect();
         if !through.is_empty() {
             metadata.notes.push(format!(
                 "the command became {} by exec, through {}",
@@ -164,14 +218,7 @@ pub fn record(
                 through.join(", ")
             ));
         }
-        let (out, header) = image.finish()?;
-        out.commit()?;
-        traces.push(RecordedTrace { path, header, name, is_main });
     }
-    if options.children {
-        write_configuration(&place, &program, options.window, &traces)?;
-    }
-    Ok(Recorded { status, traces })
 }
 
 /// In this directory, named after the program.
