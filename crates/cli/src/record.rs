@@ -162,7 +162,7 @@ fn summarise(mut traces: Vec<RecordedTrace>) {
 fn note_many_records(traces: &[RecordedTrace]) {
     const MANY_RECORDS: u64 = 50_000_000;
     const LARGER_WINDOW: u64 = 128;
-    let is_long = |header: &sweephand_trace::Header| {
+    let is_long = |header: &Header| {
         header.totals.records >= MANY_RECORDS
             && header.metadata.window < LARGER_WINDOW
             && header.totals.distinct_pages >= 10 * LARGER_WINDOW

@@ -67,8 +67,9 @@ pub enum OutputError {
 /// output; that, and what is no regular file (`/dev/null`, a pipe), gets everything at once then
 /// and is never replaced.
 ///
-/// Until then it has no name, where the file system allows that, so whatever ends the program leaves
-/// nothing behind. It is opened before a long run starts, so a path that cannot be written is found out at once.
+/// Until then it has no name, where the file system allows that, so whatever ends the program
+/// leaves nothing behind. It is opened before a long run starts, so a path that cannot be written
+/// is found out at once.
 #[derive(Debug)]
 pub struct Output {
     file: BufWriter<File>,

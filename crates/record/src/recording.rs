@@ -272,9 +272,9 @@ fn last_of_each(images: Vec<Image>) -> (Vec<Image>, Vec<Begin>) {
     (last, launchers)
 }
 
-/// How a program ended if not by itself and well. A recording that is not complete lacks its last record:
-/// either the program was killed, or it is not the recorded one any more that goes on. Of a child
-/// there is no status.
+/// How a program ended if not by itself and well. A recording that is not complete lacks its last
+/// record: either the program was killed, or it is not the recorded one any more that goes on. Of a
+/// child there is no status.
 fn how_it_ended(status: Option<ExitStatus>, complete: bool, became: Option<&Path>) -> String {
     match (status.and_then(|status| status.signal()), complete, became) {
         (Some(signal), true, _) => format!("was ended by signal {signal}"),

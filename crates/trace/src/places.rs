@@ -316,8 +316,8 @@ impl fmt::Display for Frame {
 impl Stack {
     /// The frame that names the place: the innermost that is neither an allocator nor of a
     /// language's own library, or the innermost if all are. If there is Python code, what it calls
-    /// counts as a library. What an interpreter frees [as it ends](Frame::ends_interpreter) is named
-    /// by that, if it runs no code of the program for it.
+    /// counts as a library. What an interpreter frees [as it
+    /// ends](Frame::ends_interpreter) is named by that, if it runs no code of the program for it.
     pub fn place(&self) -> Option<&Frame> {
         let has_python = self.0.iter().any(Frame::is_python);
         if let Some(end) = self.0.iter().find(|frame| frame.ends_interpreter()).filter(|_| !has_python) {

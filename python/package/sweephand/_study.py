@@ -90,9 +90,9 @@ class Info:
     totals: dict[str, Any]
     """How much of everything: `records`, `references`, `distinct_pages`, `instructions`, ..."""
     largest_objects: list[dict[str, Any]]
-    """The allocations with most pages touched, with `address` and `length_bytes`, `made_at` (where in the program;
-    None if the trace does not say), `touched_pages`, and the records from and to which they live
-    (None: the end)."""
+    """The allocations with most pages touched, with `address` and `length_bytes`, `made_at` (where
+    in the program; None if the trace does not say), `touched_pages`, and the records from and to
+    which they live (None: the end)."""
     places: list[dict[str, Any]]
     """The places in the program that made most of them: `made_at`, `objects`, `length_bytes`,
     `touched_pages`."""

@@ -2,9 +2,9 @@
 //! own.
 //!
 //! The agent's state is ordinary memory, so the child has a copy of it. The state only has to be at
-//! rest when the copy is made (`during_fork`). The descriptors that the state refers to come through a
-//! socket (`handover`), and the child's agent goes on with both (`child`). This file is what the
-//! program's threads do.
+//! rest when the copy is made (`during_fork`). The descriptors that the state refers to come
+//! through a socket (`handover`), and the child's agent goes on with both (`child`). This file is
+//! what the program's threads do.
 //!
 //! ```text
 //!   thread in _Fork             agent of the parent                            agent of the child
