@@ -137,56 +137,10 @@ impl PyPlugin {
             )));
         }
         let policy = factory.call1((1,))?;
-        let class = policy.get_type().name()?.to_string();
-        let wrong = |name: &str, reason: &str| Err(raise(format!("policy '{name}': {reason}")));
-        if policy.is_instance_of::<PyType>() {
-            let name: String = policy.getattr("__name__")?.extract()?;
-            return wrong(
-                &name,
-                "the function made the class; have it call the class with the number of frames",
-            );
-        }
-        let name = match policy.getattr_opt("name")? {
-            Some(name) => match name.extract::<String>() {
-                Ok(name) => name,
-                Err(_) => return wrong(&class, &format!("name {}: a name is a string", name.repr()?)),
-            },
-            None => class,
-        };
-        let wrong = |reason: &str| wrong(&name, reason);
-        if name.is_empty() || name.contains([':', ',']) {
-            return wrong("a name has no colon and no comma, and is not empty");
-        }
-        if registry::entries().iter().any(|entry| entry.info.name == name) {
-            return wrong("is what a built-in one is called; give yours another (an attribute `name`)");
-        }
-        let shown = match policy.getattr_opt("model")? {
-            None => Shown::Faults,
-            Some(model) => match model.extract::<String>().as_deref() {
-                Ok("vm") => Shown::Faults,
-                Ok("exact") => Shown::Hits,
-                Ok("offline") => Shown::Future,
-                _ => return wrong(&format!("model {}: write 'vm', 'exact' or 'offline'", model.repr()?)),
-            },
-        };
-        for method in ["victim", "evict", "insert", "remove"] {
-            if attribute(&policy, method)?.is_none() {
-                return wrong(&format!("has no method {method}"));
-            }
-        }
-        if shown != Shown::Faults
-            && attribute(&policy, "hit")?.is_none()
-            && attribute(&policy, "hits")?.is_none()
-        {
-            return wrong("has no method hit or hits, which show it what its model asks for");
-        }
-        let needs_places = match policy.getattr_opt("needs_places")? {
-            None => false,
-            Some(needs) => match needs.extract::<bool>() {
-                Ok(needs) => needs,
-                Err(_) => return wrong(&format!("needs_places {}: write True or False", needs.repr()?)),
-            },
-        };
+        let name = name(&policy)?;
+        let shown = shown(&policy, &name)?;
+        check_methods(&policy, &name, shown)?;
+        let needs_places = needs_places(&policy, &name)?;
         Ok(Self {
             factory: factory.clone().unbind(),
             info: info(name),
@@ -195,6 +149,71 @@ impl PyPlugin {
             trouble: Trouble::default(),
             interrupt: interrupt.clone(),
         })
+    }
+}
+
+/// What a policy's own declarations are refused with.
+fn wrong(name: &str, reason: &str) -> PyErr {
+    raise(format!("policy '{name}': {reason}"))
+}
+
+/// A policy's attribute `name`, or else the name of its class.
+fn name(policy: &Bound<'_, PyAny>) -> PyResult<String> {
+    let class = policy.get_type().name()?.to_string();
+    if policy.is_instance_of::<PyType>() {
+        let name: String = policy.getattr("__name__")?.extract()?;
+        return Err(wrong(
+            &name,
+            "the function made the class; have it call the class with the number of frames",
+        ));
+    }
+    let name = match policy.getattr_opt("name")? {
+        Some(name) => match name.extract::<String>() {
+            Ok(name) => name,
+            Err(_) => return Err(wrong(&class, &format!("name {}: a name is a string", name.repr()?))),
+        },
+        None => class,
+    };
+    if name.is_empty() || name.contains([':', ',']) {
+        return Err(wrong(&name, "a name has no colon and no comma, and is not empty"));
+    }
+    if registry::entries().iter().any(|entry| entry.info.name == name) {
+        let reason = "is what a built-in one is called; give yours another (an attribute `name`)";
+        return Err(wrong(&name, reason));
+    }
+    Ok(name)
+}
+
+/// What a policy asks to be shown, by its attribute `model`.
+fn shown(policy: &Bound<'_, PyAny>, name: &str) -> PyResult<Shown> {
+    let Some(model) = policy.getattr_opt("model")? else { return Ok(Shown::Faults) };
+    match model.extract::<String>().as_deref() {
+        Ok("vm") => Ok(Shown::Faults),
+        Ok("exact") => Ok(Shown::Hits),
+        Ok("offline") => Ok(Shown::Future),
+        _ => Err(wrong(name, &format!("model {}: write 'vm', 'exact' or 'offline'", model.repr()?))),
+    }
+}
+
+/// Whether a policy has the methods that every policy has, and those that its model calls.
+fn check_methods(policy: &Bound<'_, PyAny>, name: &str, shown: Shown) -> PyResult<()> {
+    for method in ["victim", "evict", "insert", "remove"] {
+        if attribute(policy, method)?.is_none() {
+            return Err(wrong(name, &format!("has no method {method}")));
+        }
+    }
+    if shown != Shown::Faults && attribute(policy, "hit")?.is_none() && attribute(policy, "hits")?.is_none() {
+        return Err(wrong(name, "has no method hit or hits, which show it what its model asks for"));
+    }
+    Ok(())
+}
+
+/// Whether a policy asks for the places of pages, by its attribute of that name.
+fn needs_places(policy: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
+    let Some(needs) = policy.getattr_opt("needs_places")? else { return Ok(false) };
+    match needs.extract::<bool>() {
+        Ok(needs) => Ok(needs),
+        Err(_) => Err(wrong(name, &format!("needs_places {}: write True or False", needs.repr()?))),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::trace::Trace;
 use crate::wait::Watch;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
+use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,30 +36,104 @@ fn sizes(memory: &[String]) -> PyResult<Vec<(String, MemorySize)>> {
     words.map(parsed).collect()
 }
 
-/// A sweep over a trace, with the words for each of its memory sizes. Sizes that come to the same
-/// number of pages are one, by the words that came first.
-fn sweep(
-    trace: &sweephand_trace::Trace,
-    policies: &Policies,
-    sizes: &[(String, MemorySize)],
-    sampling: Option<&Sampling>,
-) -> Result<(Sweep, HashMap<usize, String>), SamplingError> {
-    let header = trace.header();
-    let mut words = HashMap::new();
-    let mut all = Vec::new();
-    for (asked, size) in sizes {
-        let told = sampling.map_or(vec![*size], |sampling| sampling.told_apart(&[*size], trace));
-        for size in told {
-            let frames = size.frames(header.totals.distinct_pages, header.metadata.page_size);
-            for frames in frames.map_err(SweepError::from)? {
-                words.entry(frames).or_insert_with(|| asked.clone());
-            }
-            all.push(size);
+/// What is asked for, the same of every trace.
+struct Request {
+    policies: Policies,
+    /// The words for the memory sizes, as they were given.
+    memory: Vec<String>,
+    sizes: Vec<(String, MemorySize)>,
+    collapse: bool,
+    sampling: Option<Sampling>,
+    warmup: Option<Warmup>,
+}
+
+impl Request {
+    /// What the results depend on besides the traces.
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        let policies = self.policies.specs.iter().map(ToString::to_string);
+        let mut options = vec![
+            ("policy", policies.collect::<Vec<_>>().join(",").into()),
+            ("memory", self.memory.join(",").into()),
+            ("collapse", self.collapse.into()),
+        ];
+        options.extend(self.warmup.map(|warmup| ("warmup", warmup.to_string().into())));
+        if let Some(Sampling { size, seed }) = &self.sampling {
+            options.extend([("sample", size.to_string().into()), ("sample_seed", (*seed).into())]);
         }
+        options
     }
-    let sweep = Sweep::over(trace, &policies.specs, &all)?;
-    sampling.map_or(Ok(()), |sampling| sampling.check(trace, &sweep.cells))?;
-    Ok((sweep, words))
+
+    /// Makes the sweeps over all traces. Everything that can be wrong is found out here, before the
+    /// first long run.
+    fn prepare<'a>(&self, traces: &'a [Arc<sweephand_trace::Trace>]) -> PyResult<Vec<Prepared<'a>>> {
+        let prepared = traces.iter().map(|trace| self.sweep(trace));
+        let mut prepared = prepared.collect::<Result<Vec<_>, _>>().map_err(raise)?;
+        for prepared in &mut prepared {
+            let Some(warmup) = self.warmup else { continue };
+            let start = warmup.end(prepared.trace).map_err(raise)?;
+            prepared.sweep.cuts = vec![start.records];
+            prepared.described.warmed_up(&start);
+        }
+        Ok(prepared)
+    }
+
+    /// The sweep over a trace, with the words for each of its memory sizes. Sizes that come to the
+    /// same number of pages are one, by the words that came first.
+    fn sweep<'a>(&self, trace: &'a sweephand_trace::Trace) -> Result<Prepared<'a>, SamplingError> {
+        let header = trace.header();
+        let mut words = HashMap::new();
+        let mut all = Vec::new();
+        for (asked, size) in &self.sizes {
+            let told = self.sampling.map_or(vec![*size], |sampling| sampling.told_apart(&[*size], trace));
+            for size in told {
+                let frames = size.frames(header.totals.distinct_pages, header.metadata.page_size);
+                for frames in frames.map_err(SweepError::from)? {
+                    words.entry(frames).or_insert_with(|| asked.clone());
+                }
+                all.push(size);
+            }
+        }
+        let sweep = Sweep::over(trace, &self.policies.specs, &all)?;
+        self.sampling.map_or(Ok(()), |sampling| sampling.check(trace, &sweep.cells))?;
+        let sweep = Sweep { collapse: self.collapse, ..sweep };
+        Ok(Prepared { trace, described: SimulatedTrace::of(trace), sweep, words })
+    }
+}
+
+/// A trace that is ready to be simulated.
+struct Prepared<'a> {
+    trace: &'a sweephand_trace::Trace,
+    described: SimulatedTrace,
+    /// With a warm-up it has one cut, where counting starts.
+    sweep: Sweep,
+    /// The words for a memory size, by its pages.
+    words: HashMap<usize, String>,
+}
+
+impl Prepared<'_> {
+    /// Counts the faults of every cell, or estimates them from a sample of the pages. Returns the
+    /// rows of the report.
+    fn simulate(
+        &mut self,
+        sampling: Option<&Sampling>,
+        progress: &dyn Fn(u64),
+    ) -> Result<Vec<SimulationRow>, SamplingError> {
+        let cells = &self.sweep.cells;
+        if let Some(sampling) = sampling {
+            let estimates = sampling.run(self.trace, &self.sweep, progress)?;
+            self.described.sampled(&estimates);
+            let estimates = cells.iter().zip(&estimates.cells);
+            let rows = estimates
+                .map(|(cell, estimate)| self.described.estimated_row(&cell.spec, cell.frames, estimate));
+            return Ok(rows.collect());
+        }
+        let outcomes = self.sweep.run(self.trace, progress)?;
+        let rows = cells.iter().zip(&outcomes).map(|(cell, (outcome, series))| {
+            let counted = series.at_cuts.first().map_or(*outcome, |before| outcome.since(before));
+            self.described.row(&cell.spec, cell.frames, &counted)
+        });
+        Ok(rows.collect())
+    }
 }
 
 /// Counts the faults of every policy at every memory size on every trace: the columns of the
@@ -82,66 +157,35 @@ pub(crate) fn simulate(
     let sizes = sizes(&memory)?;
     let size: Option<SampleSize> = sample.map(|size| size.parse().map_err(raise)).transpose()?;
     let sampling = size.map(|size| Sampling { size, seed: sample_seed.unwrap_or(DEFAULT_SEED) });
-    let mut options = vec![
-        ("policy", policies.specs.iter().map(ToString::to_string).collect::<Vec<_>>().join(",").into()),
-        ("memory", memory.join(",").into()),
-        ("collapse", collapse.into()),
-    ];
     let warmup: Option<Warmup> = warmup.map(|warmup| warmup.parse().map_err(raise)).transpose()?;
-    options.extend(warmup.map(|warmup| ("warmup", warmup.to_string().into())));
-    if let Some(Sampling { size, seed }) = &sampling {
-        options.extend([("sample", size.to_string().into()), ("sample_seed", (*seed).into())]);
-    }
+    let request = Request { policies, memory, sizes, collapse, sampling, warmup };
     let mut report = SimulationReport {
-        sweephand: SimulationReport::header(options),
+        sweephand: SimulationReport::header(request.options()),
         traces: Vec::new(),
         rows: Vec::new(),
     };
     let mut asked = Vec::new();
     let traces: Vec<_> = traces.iter().map(|trace| Arc::clone(&trace.get().trace)).collect();
-    // Everything that can be wrong before the first long run.
-    let sweeps = traces.iter().map(|trace| sweep(trace, &policies, &sizes, sampling.as_ref()));
-    let sweeps = sweeps.collect::<Result<Vec<_>, _>>().map_err(raise)?;
-    let start = |trace: &Arc<sweephand_trace::Trace>| warmup.map(|warmup| warmup.end(trace)).transpose();
-    let starts = traces.iter().map(start).collect::<Result<Vec<_>, _>>().map_err(raise)?;
+    let prepared = request.prepare(&traces)?;
     watch.total.store(traces.iter().map(|trace| trace.header().totals.records).sum(), Ordering::Relaxed);
     // Each cell is a piece of work, and one thread decodes the trace ahead of them.
-    watch.work = sweeps.iter().map(|(sweep, _)| sweep.cells.len() + 1).max();
-    for (trace, (sweep, _)) in traces.iter().zip(&sweeps) {
-        sweep.note_on_small_memories(trace).map_or(Ok(()), |note| warn(py, note))?;
+    watch.work = prepared.iter().map(|prepared| prepared.sweep.cells.len() + 1).max();
+    for prepared in &prepared {
+        prepared.sweep.note_on_small_memories(prepared.trace).map_or(Ok(()), |note| warn(py, note))?;
     }
-    for ((trace, (sweep, words)), start) in traces.iter().zip(sweeps).zip(starts) {
-        let cuts = start.iter().map(|start| start.records).collect();
-        let sweep = Sweep { collapse, cuts, interrupt: watch.interrupt.clone(), ..sweep };
+    for mut prepared in prepared {
+        prepared.sweep.interrupt = watch.interrupt.clone();
         let before = watch.done.load(Ordering::Relaxed);
         let progress = |records| watch.done.store(before + records, Ordering::Relaxed);
-        let mut described = SimulatedTrace::of(trace);
-        start.iter().for_each(|start| described.warmed_up(start));
-        let rows = watch.over(py, || -> Result<Vec<SimulationRow>, SamplingError> {
-            if let Some(sampling) = &sampling {
-                let estimates = sampling.run(trace, &sweep, &progress)?;
-                described.sampled(&estimates);
-                let cells = sweep.cells.iter().zip(&estimates.cells);
-                let rows =
-                    cells.map(|(cell, estimate)| described.estimated_row(&cell.spec, cell.frames, estimate));
-                return Ok(rows.collect());
-            }
-            let outcomes = sweep.run(trace, &progress)?;
-            let cells = sweep.cells.iter().zip(&outcomes);
-            let rows = cells.map(|(cell, (outcome, series))| {
-                let counted = series.at_cuts.first().map_or(*outcome, |before| outcome.since(before));
-                described.row(&cell.spec, cell.frames, &counted)
-            });
-            Ok(rows.collect())
-        });
-        let rows =
-            rows.and_then(|rows| rows.map_err(raise)).map_err(|error| policies.error(&watch, error))?;
+        let rows = watch.over(py, || prepared.simulate(sampling.as_ref(), &progress));
+        let rows = rows.and_then(|rows| rows.map_err(raise));
+        let rows = rows.map_err(|error| request.policies.error(&watch, error))?;
         asked.extend(rows.iter().map(|row| Asked {
-            memory: words[&(row.memory_pages as usize)].clone(),
-            trace_checksum: described.checksum.clone(),
+            memory: prepared.words[&(row.memory_pages as usize)].clone(),
+            trace_checksum: prepared.described.checksum.clone(),
         }));
         report.rows.extend(rows);
-        report.traces.push(described);
+        report.traces.push(prepared.described);
     }
     let mut all = columns(py, &report.columns(), &report.rows)?;
     all.extend(columns(py, &ASKED, &asked)?);

@@ -4,7 +4,7 @@
 
 use crate::axis::{Axis, short};
 use crate::ink::{Anchor, Canvas, MUTED, Medium, RULE, Stroke, TEXT, escaped, text_width};
-use sweephand_advice::{CurveStudy, Leaders};
+use sweephand_advice::{CurveStudy, Curves, Leaders};
 use sweephand_results::{bytes, grouped};
 
 /// How wide a chart is, how high without a legend below, and the letters on it.
@@ -45,6 +45,29 @@ impl FaultChart<'_> {
     /// The chart as an SVG.
     pub(crate) fn svg(&self) -> String {
         let Self { study, frame, .. } = self;
+        let scales = self.scales();
+        let mut canvas = Canvas::new(self.medium);
+        self.draw_axes(&mut canvas, &scales);
+        self.draw_bounds(&mut canvas, &scales);
+        let selected = study.telling_size();
+        let lines = self.draw_curves(&mut canvas, &scales, selected);
+        let (height, free) = self.legend(&mut canvas, scales.plot(), &lines, selected);
+        let letters = frame.letters - 1.0;
+        let place = (free + 4.0, scales.floor() - 5.0);
+        canvas.text(place, letters, Anchor::Start, MUTED, "first touches", "");
+        let middles = scales.middles();
+        let height = study.leaders.iter().fold(height, |top, leaders| {
+            self.band(&mut canvas, leaders, (scales.left, top + AIR, scales.right - scales.left), &middles)
+        });
+        let places: Vec<_> = middles.iter().map(|place| format!("{place:.1}")).collect();
+        let name = format!("Page faults of {} against memory size", study.name);
+        canvas.finish(frame.width, height, &name, &format!(r#"data-x="{}""#, places.join(" ")))
+    }
+
+    /// Where the plot lies in the frame, and what lies where in it. The labels of the y axis decide
+    /// how far left it begins.
+    fn scales(&self) -> Scales<'_> {
+        let Self { study, frame, .. } = self;
         let curves = &study.curves;
         let most = curves.curves.iter().flat_map(|curve| &curve.faults).copied().max().unwrap_or(1) as f64;
         let least = curves.first_touch_faults.max(1) as f64;
@@ -59,67 +82,66 @@ impl FaultChart<'_> {
         let widest = y_ticks.iter().map(|(_, text)| text_width(text, frame.letters)).fold(0.0, f64::max);
         let (left, right) = (widest + 14.0, frame.width - 14.0);
         let (unit, unit_name) = unit(curves.distinct_pages * curves.page_bytes);
-        let memory = |pages: u64| (pages * curves.page_bytes) as f64 / unit;
-        let x = Axis::linear(memory(curves.distinct_pages), left, right);
-        let at = |size: usize| x.place(memory(curves.memory_pages[size]));
+        let x = Axis::linear((curves.distinct_pages * curves.page_bytes) as f64 / unit, left, right);
+        Scales { curves, left, right, top, bottom, x, unit, unit_name, y, y_ticks }
+    }
 
-        let mut canvas = Canvas::new(self.medium);
-        for (place, text) in &y_ticks {
+    /// Draws both axes with their words, and a rule at each number of faults.
+    fn draw_axes(&self, canvas: &mut Canvas, scales: &Scales<'_>) {
+        let letters = self.frame.letters;
+        let &Scales { left, right, bottom, .. } = scales;
+        for (place, text) in &scales.y_ticks {
             canvas.line((left, *place), (right, *place), RULE, "");
-            canvas.text((left - 6.0, place + 4.0), frame.letters, Anchor::End, MUTED, text, "");
+            canvas.text((left - 6.0, place + 4.0), letters, Anchor::End, MUTED, text, "");
         }
-        for tick in x.ticks((frame.width / 75.0) as usize) {
-            let place = x.place(tick);
+        for tick in scales.x.ticks((self.frame.width / 75.0) as usize) {
+            let place = scales.x.place(tick);
             canvas.line((place, bottom), (place, bottom + 4.0), MUTED, "");
-            canvas.text((place, bottom + 17.0), frame.letters, Anchor::Middle, MUTED, &short(tick), "");
+            canvas.text((place, bottom + 17.0), letters, Anchor::Middle, MUTED, &short(tick), "");
         }
-        let words = format!("memory, {unit_name}");
-        canvas.text((right, bottom + 34.0), frame.letters, Anchor::End, MUTED, &words, "");
+        let words = format!("memory, {}", scales.unit_name);
+        canvas.text((right, bottom + 34.0), letters, Anchor::End, MUTED, &words, "");
         let scale = if self.logarithmic { "page faults, logarithmic" } else { "page faults" };
-        canvas.text((0.0, 13.0), frame.letters, Anchor::Start, MUTED, scale, "");
+        canvas.text((0.0, 13.0), letters, Anchor::Start, MUTED, scale, "");
+    }
 
-        let floor = y.place(least);
+    /// Draws the fewest faults that any memory allows, and the memory that is enough.
+    fn draw_bounds(&self, canvas: &mut Canvas, scales: &Scales<'_>) {
+        let letters = self.frame.letters;
+        let &Scales { left, right, top, bottom, .. } = scales;
+        let floor = scales.floor();
         canvas.line((left, floor), (right, floor), MUTED, r#"stroke-dasharray="1 3""#);
-        let enough = x.place(memory(study.conclusion.enough.memory_pages));
+        let enough_pages = self.study.conclusion.enough.memory_pages;
+        let enough = scales.memory(enough_pages);
         canvas.line((enough, top - 6.0), (enough, bottom), MUTED, r#"stroke-dasharray="4 3""#);
-        let words = format!("enough: {}", bytes(study.conclusion.enough.memory_pages * curves.page_bytes));
-        let half = text_width(&words, frame.letters) / 2.0;
+        let words = format!("enough: {}", bytes(enough_pages * scales.curves.page_bytes));
+        let half = text_width(&words, letters) / 2.0;
         let place = enough.clamp(left + half, right - half);
-        canvas.text((place, top - 11.0), frame.letters, Anchor::Middle, TEXT, &words, "");
+        canvas.text((place, top - 11.0), letters, Anchor::Middle, TEXT, &words, "");
+    }
 
-        let selected = study.telling_size();
-        canvas.line(
-            (at(selected), top),
-            (at(selected), bottom),
-            TEXT,
-            r#"class="hand" stroke-opacity="0.55""#,
-        );
+    /// Draws the curves, with a dot on each at the selected size. Returns where they run.
+    fn draw_curves(&self, canvas: &mut Canvas, scales: &Scales<'_>, selected: usize) -> Vec<Vec<(f64, f64)>> {
+        let curves = &scales.curves.curves;
+        let hand = scales.size(selected);
+        let attributes = r#"class="hand" stroke-opacity="0.55""#;
+        canvas.line((hand, scales.top), (hand, scales.bottom), TEXT, attributes);
         let lines: Vec<Vec<(f64, f64)>> = curves
-            .curves
             .iter()
             .map(|curve| {
-                (0..curve.faults.len()).map(|size| (at(size), y.place(curve.faults[size] as f64))).collect()
+                let points = curve.faults.iter().enumerate();
+                points.map(|(size, faults)| (scales.size(size), scales.y.place(*faults as f64))).collect()
             })
             .collect();
         let looks: Vec<_> =
-            (0..lines.len()).map(|line| (self.stroke(line), curves.curves[line].policy.as_str())).collect();
+            (0..lines.len()).map(|line| (self.stroke(line), curves[line].policy.as_str())).collect();
         canvas.curves(&lines, &looks);
         for (index, line) in lines.iter().enumerate() {
             let places: Vec<_> = line.iter().map(|(_, y)| format!("{y:.1}")).collect();
             let attributes = format!(r#"class="dot" data-line="{index}" data-y="{}""#, places.join(" "));
             canvas.dot(line[selected], 3.6, self.stroke(index), &attributes);
         }
-        let plot = (left, top, right - left, bottom - top);
-        let (height, free) = self.legend(&mut canvas, plot, &lines, selected);
-        let letters = frame.letters - 1.0;
-        canvas.text((free + 4.0, floor - 5.0), letters, Anchor::Start, MUTED, "first touches", "");
-        let middles: Vec<f64> = (0..curves.memory_pages.len()).map(at).collect();
-        let height = study.leaders.iter().fold(height, |top, leaders| {
-            self.band(&mut canvas, leaders, (left, top + AIR, right - left), &middles)
-        });
-        let places: Vec<_> = middles.iter().map(|place| format!("{place:.1}")).collect();
-        let name = format!("Page faults of {} against memory size", study.name);
-        canvas.finish(frame.width, height, &name, &format!(r#"data-x="{}""#, places.join(" ")))
+        lines
     }
 
     fn stroke(&self, line: usize) -> Stroke {
@@ -188,71 +210,142 @@ impl FaultChart<'_> {
         lines: &[Vec<(f64, f64)>],
         selected: usize,
     ) -> (f64, f64) {
-        let curves = &self.study.curves;
-        let letters = self.frame.letters;
-        let names = curves.curves.iter().map(|curve| text_width(&curve.policy, letters)).fold(0.0, f64::max);
-        let largest = curves.curves.iter().flat_map(|curve| &curve.faults).max().copied().unwrap_or_default();
-        let width = SWATCH + names + 16.0 + text_width(&grouped(largest), letters);
-        let heading = heading(self.study, selected);
-        let width = width.max(text_width(&heading, letters));
-        let rows = curves.curves.len() + 1;
-        let size = (width, rows as f64 * LINE_HEIGHT);
-        // The highest line is named first.
-        let mut order: Vec<usize> = (0..lines.len()).collect();
-        order.sort_by_key(|line| std::cmp::Reverse(curves.curves[*line].faults[selected]));
+        let legend = Legend::of(self, selected);
         let (left, top, plot_width, plot_height) = plot;
-        let row = |canvas: &mut Canvas, line: usize, (x, y): (f64, f64), width: f64| {
-            let curve = &curves.curves[line];
-            canvas.swatch((x, y - 4.0), self.stroke(line));
-            canvas.text(
-                (x + SWATCH, y),
-                letters,
-                Anchor::Start,
-                TEXT,
-                &curve.policy,
-                &format!(r#"data-line="{line}""#),
-            );
-            let value = grouped(curve.faults[selected]);
-            let attributes = format!(r#"class="value" data-line="{line}""#);
-            canvas.text((x + width, y), letters, Anchor::End, TEXT, &value, &attributes);
-        };
+        let (width, height) = legend.size;
         let corner = |right: bool, below: bool| -> (f64, f64) {
             (
-                if right { left + plot_width - size.0 - AIR } else { left + AIR },
-                if below { top + plot_height - size.1 - 2.5 * AIR } else { top + AIR },
+                if right { left + plot_width - width - AIR } else { left + AIR },
+                if below { top + plot_height - height - 2.5 * AIR } else { top + AIR },
             )
         };
         let places = [corner(true, false), corner(false, true)];
         let free = places.into_iter().find(|(x, y)| {
-            let area = (x - AIR, y - AIR, size.0 + 2.0 * AIR, size.1 + 2.0 * AIR);
+            let area = (x - AIR, y - AIR, width + 2.0 * AIR, height + 2.0 * AIR);
             area.0 >= left && area.1 >= top - AIR && !lines.iter().any(|line| crosses(line, area))
         });
         match free {
             Some((x, y)) => {
-                // Rules and the mark of what is enough do not run through the words.
-                let ground = crate::ink::GROUND;
-                canvas.rect((x - AIR, y - 2.0), (size.0 + 2.0 * AIR, size.1 + 6.0), ground, "");
-                canvas.text((x, y + 13.0), letters, Anchor::Start, MUTED, &heading, r#"class="heading""#);
-                for (index, line) in order.into_iter().enumerate() {
-                    row(canvas, line, (x, y + 13.0 + LINE_HEIGHT * (index + 1) as f64), size.0);
-                }
-                (self.frame.height, if y > top + AIR { x + size.0 + AIR } else { left })
+                legend.draw_at(canvas, (x, y));
+                (self.frame.height, if y > top + AIR { x + width + AIR } else { left })
             }
             None => {
-                let y = self.frame.height + 14.0;
-                canvas.text((left, y), letters, Anchor::Start, MUTED, &heading, r#"class="heading""#);
-                let columns =
-                    ((plot_width + 2.0 * AIR) / (size.0 + 2.0 * AIR)).floor().clamp(1.0, 3.0) as usize;
-                let rows = order.len().div_ceil(columns);
-                let step = (plot_width + 2.0 * AIR) / columns as f64;
-                for (index, line) in order.into_iter().enumerate() {
-                    let place =
-                        (left + step * (index / rows) as f64, y + LINE_HEIGHT * (index % rows + 1) as f64);
-                    row(canvas, line, place, (step - 2.0 * AIR).min(1.3 * size.0));
-                }
-                (y + LINE_HEIGHT * rows as f64 + AIR, left)
+                let below = (left, self.frame.height + 14.0);
+                (legend.draw_in_columns(canvas, below, plot_width), left)
             }
         }
+    }
+}
+
+/// The plot of a chart: its edges, and what lies where in it.
+struct Scales<'a> {
+    curves: &'a Curves,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    /// Memory, in units of so many bytes.
+    x: Axis,
+    unit: f64,
+    unit_name: &'static str,
+    /// Faults.
+    y: Axis,
+    /// Where the y axis has which numbers.
+    y_ticks: Vec<(f64, String)>,
+}
+
+impl Scales<'_> {
+    fn plot(&self) -> Area {
+        (self.left, self.top, self.right - self.left, self.bottom - self.top)
+    }
+
+    /// The place of so much memory on the x axis.
+    fn memory(&self, pages: u64) -> f64 {
+        self.x.place((pages * self.curves.page_bytes) as f64 / self.unit)
+    }
+
+    /// The place of a size of the curves on the x axis.
+    fn size(&self, size: usize) -> f64 {
+        self.memory(self.curves.memory_pages[size])
+    }
+
+    /// The places of all sizes.
+    fn middles(&self) -> Vec<f64> {
+        (0..self.curves.memory_pages.len()).map(|size| self.size(size)).collect()
+    }
+
+    /// The place of the fewest faults that any memory allows on the y axis.
+    fn floor(&self) -> f64 {
+        self.y.place(self.curves.first_touch_faults.max(1) as f64)
+    }
+}
+
+/// What the curves are called, with their faults at a size.
+struct Legend<'a> {
+    chart: &'a FaultChart<'a>,
+    selected: usize,
+    heading: String,
+    /// Its rows: the highest line is named first.
+    order: Vec<usize>,
+    /// Width and height, in one column with its heading.
+    size: (f64, f64),
+}
+
+impl<'a> Legend<'a> {
+    fn of(chart: &'a FaultChart<'a>, selected: usize) -> Self {
+        let curves = &chart.study.curves.curves;
+        let letters = chart.frame.letters;
+        let names = curves.iter().map(|curve| text_width(&curve.policy, letters)).fold(0.0, f64::max);
+        let largest = curves.iter().flat_map(|curve| &curve.faults).max().copied().unwrap_or_default();
+        let width = SWATCH + names + 16.0 + text_width(&grouped(largest), letters);
+        let heading = heading(chart.study, selected);
+        let width = width.max(text_width(&heading, letters));
+        let mut order: Vec<usize> = (0..curves.len()).collect();
+        order.sort_by_key(|line| std::cmp::Reverse(curves[*line].faults[selected]));
+        let size = (width, (curves.len() + 1) as f64 * LINE_HEIGHT);
+        Self { chart, selected, heading, order, size }
+    }
+
+    /// Draws it into the plot, in one column.
+    fn draw_at(&self, canvas: &mut Canvas, (x, y): (f64, f64)) {
+        let (width, height) = self.size;
+        // Rules and the mark of what is enough do not run through the words.
+        let ground = crate::ink::GROUND;
+        canvas.rect((x - AIR, y - 2.0), (width + 2.0 * AIR, height + 6.0), ground, "");
+        self.draw_heading(canvas, (x, y + 13.0));
+        for (index, line) in self.order.iter().enumerate() {
+            self.draw_row(canvas, *line, (x, y + 13.0 + LINE_HEIGHT * (index + 1) as f64), width);
+        }
+    }
+
+    /// Draws it below the plot, in as many columns as fit. Returns where it ends.
+    fn draw_in_columns(&self, canvas: &mut Canvas, (left, y): (f64, f64), plot_width: f64) -> f64 {
+        self.draw_heading(canvas, (left, y));
+        let width = self.size.0;
+        let columns = ((plot_width + 2.0 * AIR) / (width + 2.0 * AIR)).floor().clamp(1.0, 3.0) as usize;
+        let rows = self.order.len().div_ceil(columns);
+        let step = (plot_width + 2.0 * AIR) / columns as f64;
+        for (index, line) in self.order.iter().enumerate() {
+            let place = (left + step * (index / rows) as f64, y + LINE_HEIGHT * (index % rows + 1) as f64);
+            self.draw_row(canvas, *line, place, (step - 2.0 * AIR).min(1.3 * width));
+        }
+        y + LINE_HEIGHT * rows as f64 + AIR
+    }
+
+    fn draw_heading(&self, canvas: &mut Canvas, place: (f64, f64)) {
+        let letters = self.chart.frame.letters;
+        canvas.text(place, letters, Anchor::Start, MUTED, &self.heading, r#"class="heading""#);
+    }
+
+    fn draw_row(&self, canvas: &mut Canvas, line: usize, (x, y): (f64, f64), width: f64) {
+        let letters = self.chart.frame.letters;
+        let curve = &self.chart.study.curves.curves[line];
+        canvas.swatch((x, y - 4.0), self.chart.stroke(line));
+        let attributes = format!(r#"data-line="{line}""#);
+        canvas.text((x + SWATCH, y), letters, Anchor::Start, TEXT, &curve.policy, &attributes);
+        let value = grouped(curve.faults[self.selected]);
+        let attributes = format!(r#"class="value" data-line="{line}""#);
+        canvas.text((x + width, y), letters, Anchor::End, TEXT, &value, &attributes);
     }
 }
 

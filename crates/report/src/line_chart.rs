@@ -58,7 +58,6 @@ pub(crate) fn lines(chart: &LineChart, frame: Frame, medium: Medium) -> String {
     } else {
         Axis::linear(most_x, left, right).rounded(8)
     };
-    let place = |(at, value): &(f64, f64)| (x.place(*at), y.place(*value));
 
     let mut canvas = Canvas::new(medium);
     for (place, text) in &y_ticks {
@@ -75,9 +74,16 @@ pub(crate) fn lines(chart: &LineChart, frame: Frame, medium: Medium) -> String {
     }
     canvas.text((right, bottom + 34.0), letters, Anchor::End, MUTED, &chart.x, "");
     canvas.text((0.0, 13.0), letters, Anchor::Start, MUTED, &chart.y, "");
-    let mut published = false;
+    draw_lines(&mut canvas, chart, |(at, value)| (x.place(*at), y.place(*value)));
+    let foot = draw_legend(&mut canvas, chart, (left, height + 14.0), letters);
+    canvas.finish(width, foot, &chart.name, "")
+}
+
+/// Draws the lines with their dots, and a ring at each published point. `place` says where a point
+/// lies.
+fn draw_lines(canvas: &mut Canvas, chart: &LineChart, place: impl Fn(&(f64, f64)) -> (f64, f64)) {
     let placed: Vec<Vec<_>> =
-        chart.lines.iter().map(|line| line.points.iter().map(place).collect()).collect();
+        chart.lines.iter().map(|line| line.points.iter().map(&place).collect()).collect();
     let names = chart.lines.iter().enumerate();
     let looks: Vec<_> =
         names.map(|(index, line)| (Stroke::of_line(index, false), line.name.as_str())).collect();
@@ -86,30 +92,24 @@ pub(crate) fn lines(chart: &LineChart, frame: Frame, medium: Medium) -> String {
         let stroke = Stroke::of_line(index, false);
         let dots = if line.points.len() <= MOST_DOTS { &line.points[..] } else { &[] };
         dots.iter().for_each(|point| canvas.dot(place(point), 2.6, stroke, ""));
-        for point in &line.published {
-            canvas.ring(place(point), 6.5, stroke);
-            published = true;
-        }
+        line.published.iter().for_each(|point| canvas.ring(place(point), 6.5, stroke));
     }
-    // The legend stands below the axis, in a row for each line.
-    let mut foot = height + 14.0;
+}
+
+/// Draws the legend below the axis, in a row for each line. Returns where it ends.
+fn draw_legend(canvas: &mut Canvas, chart: &LineChart, (left, top): (f64, f64), letters: f64) -> f64 {
+    let mut foot = top;
     for (index, line) in chart.lines.iter().enumerate() {
         canvas.swatch((left, foot - 4.0), Stroke::of_line(index, false));
         canvas.text((left + 26.0, foot), letters, Anchor::Start, TEXT, &line.name, "");
         foot += 18.0;
     }
-    if published {
-        canvas.text(
-            (left, foot),
-            letters,
-            Anchor::Start,
-            MUTED,
-            "ring: published for the line of its colour",
-            "",
-        );
+    if chart.lines.iter().any(|line| !line.published.is_empty()) {
+        let words = "ring: published for the line of its colour";
+        canvas.text((left, foot), letters, Anchor::Start, MUTED, words, "");
         foot += 18.0;
     }
-    canvas.finish(width, foot, &chart.name, "")
+    foot
 }
 
 #[cfg(test)]

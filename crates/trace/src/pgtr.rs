@@ -314,6 +314,16 @@ impl Parser<'_> {
         for operand in &mut v[..operands] {
             *operand = varint::get(self.stream.buffered(), &mut at).map_err(|bad| self.bad(bad))?;
         }
+        if operation == END {
+            return self.end(at, v).map(Some);
+        }
+        self.act(operation, v, sink)?;
+        self.stream.consume(at);
+        Ok(None)
+    }
+
+    /// Does an operation that has been read whole.
+    fn act(&mut self, operation: u64, v: [u64; OPERANDS], sink: &mut impl Sink) -> Result<(), Error> {
         match operation {
             ALLOC => {
                 let kind =
@@ -322,18 +332,20 @@ impl Parser<'_> {
                     return Err(self.wrong("an object outside the address space"));
                 }
                 self.objects += 1;
-                sink.alloc(v[0], v[1], kind)?;
+                sink.alloc(v[0], v[1], kind)
             }
-            FREE => sink.free(v[0])?,
-            MADE => self.made(v[0])?,
+            FREE => sink.free(v[0]),
+            MADE => self.made(v[0]),
             CODE => {
                 let place = self.number(v[0])?;
                 self.code = Some(place);
                 sink.code(place);
+                Ok(())
             }
             ARENA => {
                 self.range(v[0], v[1])?;
                 self.small.arena(v[0], v[1]);
+                Ok(())
             }
             SMALL => {
                 let place = self.number(v[2])?;
@@ -341,29 +353,31 @@ impl Parser<'_> {
                     return Err(self.wrong("a small allocation outside the address space"));
                 }
                 self.small.came(v[0], v[1], place, self.records);
+                Ok(())
             }
-            GONE => self.small.went(v[0], self.records),
+            GONE => {
+                self.small.went(v[0], self.records);
+                Ok(())
+            }
             MARK => {
                 self.instructions = self.instructions.saturating_add(v[0]);
-                sink.mark(v[0], v[1])?;
+                sink.mark(v[0], v[1])
             }
             MAP => {
                 self.range(v[0], v[1])?;
-                sink.map(v[0], v[1])?;
+                sink.map(v[0], v[1])
             }
             UNMAP => {
                 self.range(v[0], v[1])?;
-                sink.unmap(v[0], v[1])?;
+                sink.unmap(v[0], v[1])
             }
             REMAP => {
                 self.range(v[0], v[2])?;
                 self.range(v[1], v[2])?;
-                sink.remap(v[0], v[1], v[2])?;
+                sink.remap(v[0], v[1], v[2])
             }
-            _ => return self.end(at, v).map(Some),
+            _ => unreachable!("`control` knows its operands"),
         }
-        self.stream.consume(at);
-        Ok(None)
     }
 
     /// Reads a place or a note, whose operands are at `at`.

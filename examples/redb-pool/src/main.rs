@@ -5,6 +5,7 @@
 //!   entries.
 //! - `redb-pool hits`: what a hit costs the pool with and without the lock, on 1 to 8 threads.
 
+use std::fmt;
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
@@ -143,9 +144,8 @@ fn engine(entries: u64, rounds: usize) -> Outcome<()> {
             let bytes = (share * (entries as usize * (VALUE + 16) * 3 / 2) as f64) as usize;
             for (name, open) in contestants {
                 let path = directory.join(name);
-                run(&path, open, bytes, &keys, entries, &mut |phase, operations, seconds, read, written| {
-                    println!("{name},{share},{round},{phase},{operations},{seconds:.3},{read},{written}");
-                })?;
+                let benchmark = Benchmark::on_new_database(&path, open, bytes, &keys, entries)?;
+                benchmark.run(|phase, measured| println!("{name},{share},{round},{phase},{measured}"))?;
                 std::fs::remove_file(&path)?;
             }
         }
@@ -153,88 +153,138 @@ fn engine(entries: u64, rounds: usize) -> Outcome<()> {
     Ok(std::fs::remove_dir(&directory)?)
 }
 
-/// The phases of the benchmark, on a new database.
-fn run(
-    path: &Path,
-    open: Open,
-    bytes: usize,
-    keys: &Keys,
+/// What a phase came to.
+struct Measured {
+    operations: u64,
+    seconds: f64,
+    pages_read: u64,
+    pages_written: u64,
+}
+
+/// As the last columns of the CSV.
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operations, seconds, pages_read, pages_written } = self;
+        write!(f, "{operations},{seconds:.3},{pages_read},{pages_written}")
+    }
+}
+
+/// A database that the phases run on, one after another.
+struct Benchmark<'a> {
+    database: Database,
+    traffic: Arc<Traffic>,
+    keys: &'a Keys,
     entries: u64,
-    report: &mut dyn FnMut(&str, u64, f64, u64, u64),
-) -> Outcome<()> {
-    let traffic = Arc::new(Traffic::default());
-    let options = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(path)?;
-    let backend = Counted { backend: FileBackend::new(options)?, traffic: traffic.clone() };
-    let database = open(backend, bytes)?;
-    let mut random = SplitMix64::new(7);
-    let mut phase = |name: &str, work: &mut dyn FnMut(&mut SplitMix64) -> Outcome<u64>| -> Outcome<()> {
-        let before = (traffic.read.load(Relaxed), traffic.written.load(Relaxed));
-        let start = Instant::now();
-        let operations = work(&mut random)?;
-        let seconds = start.elapsed().as_secs_f64();
-        let (read, written) =
-            (traffic.read.load(Relaxed) - before.0, traffic.written.load(Relaxed) - before.1);
-        report(name, operations, seconds, read, written);
+    random: SplitMix64,
+}
+
+/// Does the work of a phase, and returns how many operations that were.
+type Phase<'a> = fn(&mut Benchmark<'a>) -> Outcome<u64>;
+
+impl<'a> Benchmark<'a> {
+    /// Replaces what is at `path` by an empty database.
+    fn on_new_database(path: &Path, open: Open, bytes: usize, keys: &'a Keys, entries: u64) -> Outcome<Self> {
+        let traffic = Arc::new(Traffic::default());
+        let options =
+            std::fs::File::options().read(true).write(true).create(true).truncate(true).open(path)?;
+        let backend = Counted { backend: FileBackend::new(options)?, traffic: traffic.clone() };
+        let database = open(backend, bytes)?;
+        Ok(Self { database, traffic, keys, entries, random: SplitMix64::new(7) })
+    }
+
+    /// Runs all phases, and reports each when it is over.
+    fn run(mut self, mut report: impl FnMut(&str, Measured)) -> Outcome<()> {
+        let phases: [(&str, Phase<'a>); 5] = [
+            ("bulk load", Self::bulk_load),
+            ("batch writes", Self::batch_writes),
+            ("random reads", Self::random_reads),
+            ("random range reads", Self::random_range_reads),
+            ("reads beside scans", Self::reads_beside_scans),
+        ];
+        for (name, phase) in phases {
+            report(name, self.measure(phase)?);
+        }
         Ok(())
-    };
-    let value = |number: u64| [number as u8; VALUE];
-    phase("bulk load", &mut |_| {
-        let write = database.begin_write()?;
+    }
+
+    fn measure(&mut self, phase: Phase<'a>) -> Outcome<Measured> {
+        let before = (self.traffic.read.load(Relaxed), self.traffic.written.load(Relaxed));
+        let start = Instant::now();
+        let operations = phase(self)?;
+        Ok(Measured {
+            operations,
+            seconds: start.elapsed().as_secs_f64(),
+            pages_read: self.traffic.read.load(Relaxed) - before.0,
+            pages_written: self.traffic.written.load(Relaxed) - before.1,
+        })
+    }
+
+    fn value(number: u64) -> [u8; VALUE] {
+        [number as u8; VALUE]
+    }
+
+    /// All entries, in one commit.
+    fn bulk_load(&mut self) -> Outcome<u64> {
+        let write = self.database.begin_write()?;
         {
             let mut table = write.open_table(TABLE)?;
-            for rank in 0..entries {
-                table.insert(Keys::of_rank(rank), &value(rank)[..])?;
+            for rank in 0..self.entries {
+                table.insert(Keys::of_rank(rank), &Self::value(rank)[..])?;
             }
         }
         write.commit()?;
-        Ok(entries)
-    })?;
-    phase("batch writes", &mut |random| {
+        Ok(self.entries)
+    }
+
+    /// Replaces entries, in commits of many.
+    fn batch_writes(&mut self) -> Outcome<u64> {
         for _ in 0..20 {
-            let write = database.begin_write()?;
+            let write = self.database.begin_write()?;
             {
                 let mut table = write.open_table(TABLE)?;
-                for _ in 0..entries / 400 {
-                    let key = keys.draw(random);
-                    table.insert(key, &value(key)[..])?;
+                for _ in 0..self.entries / 400 {
+                    let key = self.keys.draw(&mut self.random);
+                    table.insert(key, &Self::value(key)[..])?;
                 }
             }
             write.commit()?;
         }
-        Ok(entries / 400 * 20)
-    })?;
-    phase("random reads", &mut |random| {
-        let read = database.begin_read()?;
+        Ok(self.entries / 400 * 20)
+    }
+
+    fn random_reads(&mut self) -> Outcome<u64> {
+        let read = self.database.begin_read()?;
         let table = read.open_table(TABLE)?;
-        for _ in 0..entries {
-            assert!(table.get(keys.draw(random))?.is_some());
+        for _ in 0..self.entries {
+            assert!(table.get(self.keys.draw(&mut self.random))?.is_some());
         }
-        Ok(entries)
-    })?;
-    phase("random range reads", &mut |random| {
-        let read = database.begin_read()?;
+        Ok(self.entries)
+    }
+
+    fn random_range_reads(&mut self) -> Outcome<u64> {
+        let read = self.database.begin_read()?;
         let table = read.open_table(TABLE)?;
-        for _ in 0..entries / 20 {
-            for entry in table.range(keys.draw(random)..)?.take(10) {
+        for _ in 0..self.entries / 20 {
+            for entry in table.range(self.keys.draw(&mut self.random)..)?.take(10) {
                 assert_eq!(entry?.1.value().len(), VALUE);
             }
         }
-        Ok(entries / 20)
-    })?;
-    // Look-ups while another reader goes through the whole table.
-    phase("reads beside scans", &mut |random| {
-        let read = database.begin_read()?;
+        Ok(self.entries / 20)
+    }
+
+    /// Look-ups while another reader goes through the whole table.
+    fn reads_beside_scans(&mut self) -> Outcome<u64> {
+        let read = self.database.begin_read()?;
         let table = read.open_table(TABLE)?;
         let mut scan = table.range::<u64>(..)?;
-        for _ in 0..entries {
-            assert!(table.get(keys.draw(random))?.is_some());
+        for _ in 0..self.entries {
+            assert!(table.get(self.keys.draw(&mut self.random))?.is_some());
             if scan.next().is_none() {
                 scan = table.range::<u64>(..)?;
             }
         }
-        Ok(entries)
-    })?;
-    Ok(())
+        Ok(self.entries)
+    }
 }
 
 /// Pages without contents.

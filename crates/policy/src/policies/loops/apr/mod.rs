@@ -827,6 +827,44 @@ impl Policy for Apr {
         self.lists.check()?;
         self.named_by_default.check()?;
         self.stayed.check()?;
+        self.check_lists_of_all()?;
+        let (mut stacked, mut queued) = (0, 0);
+        for object in 0..self.objects.len() as u32 {
+            self.check_object(object)?;
+            stacked += self.lists.len(stack_of(object));
+            queued += self.fallback_queues().0.len(named_by_fallback(object));
+        }
+        let (mut residents, mut listed) = (0, [0; 4]);
+        for (page, entry) in self.pages.iter() {
+            self.check_page(page, entry)?;
+            let status = entry.status();
+            residents += usize::from(status.is_resident());
+            let in_lists = [
+                Self::is_in_list(status, ByDefault),
+                Self::is_in_list(status, ByFallback),
+                matches!(status, Status::Ghost(_)),
+                self.is_queued(status),
+            ];
+            in_lists.iter().zip(&mut listed).for_each(|(is_in, pages)| *pages += usize::from(*is_in));
+        }
+        ensure!(residents == self.residents, "{residents} pages resident, not {}", self.residents);
+        let lens = [self.lists.len(CLOCK), stacked, ghosts, queued];
+        ensure!(listed == lens, "{listed:?} pages in CLOCK's list, stacks, ghosts, named, not {lens:?}");
+        let scores = |object: &Object| object.default_score.is_finite() && object.fallback_score.is_finite();
+        ensure!(self.objects.iter().all(scores), "a score is not a number");
+        Ok(())
+    }
+}
+
+/// What [`Policy::check`] looks at.
+impl Apr {
+    /// Whether a page of this status is in a queue of what the fallback named.
+    fn is_queued(&self, status: Status) -> bool {
+        self.has_queues() && status == self.fallback_queues().1
+    }
+
+    /// CLOCK's list and the ghosts have only pages that belong there.
+    fn check_lists_of_all(&self) -> Result<(), Violation> {
         let mut in_clock = self.lists.iter(CLOCK);
         ensure!(
             in_clock.all(|page| Self::is_in_list(self.pages[page].status(), ByDefault)),
@@ -835,61 +873,47 @@ impl Policy for Apr {
         let mut in_ghosts = self.lists.iter(GHOSTS);
         let is_ghost = |page| matches!(self.pages[page].status(), Status::Ghost(_));
         ensure!(in_ghosts.all(is_ghost), "a page among the ghosts is none");
-        let (fallback_queues, queued_status) = self.fallback_queues();
-        let queues = |status: Status| self.has_queues() && status == queued_status;
-        let (mut stacked, mut queued) = (0, 0);
-        for object in 0..self.objects.len() as u32 {
-            let is_here = |page, in_list| self.pages[page].object() == object && in_list;
-            let mut stack = self.lists.iter(stack_of(object));
+        Ok(())
+    }
+
+    /// An object's stack and queue have only pages that belong there, and its residents are
+    /// counted.
+    fn check_object(&self, object: u32) -> Result<(), Violation> {
+        let is_here = |page, in_list| self.pages[page].object() == object && in_list;
+        let mut stack = self.lists.iter(stack_of(object));
+        ensure!(
+            stack.all(|page| is_here(page, Self::is_in_list(self.pages[page].status(), ByFallback))),
+            "a page in the stack of object {object} does not belong there"
+        );
+        let is_resident = |entry: &Page| entry.object() == object && entry.status().is_resident();
+        let residents = self.pages.iter().filter(|(_, entry)| is_resident(entry));
+        ensure!(
+            residents.count() == self.objects[object as usize].residents as usize,
+            "the residents of object {object} are not counted right"
+        );
+        let mut queue = self.fallback_queues().0.iter(named_by_fallback(object));
+        ensure!(
+            queue.all(|page| is_here(page, self.is_queued(self.pages[page].status()))),
+            "a page in the queue of object {object} does not belong there"
+        );
+        Ok(())
+    }
+
+    /// A page that the default named is in its queue, no other is, and a record says a replacement
+    /// that has been.
+    fn check_page(&self, page: PageId, entry: Page) -> Result<(), Violation> {
+        let (status, named_at) = (entry.status(), entry.named_at);
+        ensure!(
+            self.named_by_default.contains(page) == (self.has_queues() && status == Status::Named(ByDefault)),
+            "page {page}, {status:?}: the queue of what the default named is wrong"
+        );
+        if status.record().is_some() {
+            let replacements = self.objects[entry.object() as usize].replacements;
             ensure!(
-                stack.all(|page| is_here(page, Self::is_in_list(self.pages[page].status(), ByFallback))),
-                "a page in the stack of object {object} does not belong there"
+                (1..=replacements).contains(&named_at),
+                "page {page} was named at {named_at} of {replacements}"
             );
-            let mut queue = fallback_queues.iter(named_by_fallback(object));
-            let residents = self
-                .pages
-                .iter()
-                .filter(|(_, entry)| entry.object() == object && entry.status().is_resident());
-            ensure!(
-                residents.count() == self.objects[object as usize].residents as usize,
-                "the residents of object {object} are not counted right"
-            );
-            ensure!(
-                queue.all(|page| is_here(page, queues(self.pages[page].status()))),
-                "a page in the queue of object {object} does not belong there"
-            );
-            stacked += self.lists.len(stack_of(object));
-            queued += fallback_queues.len(named_by_fallback(object));
         }
-        let (mut residents, mut listed) = (0, [0; 4]);
-        for (page, entry) in self.pages.iter() {
-            let (status, named_at) = (entry.status(), entry.named_at);
-            residents += usize::from(status.is_resident());
-            let in_lists = [
-                Self::is_in_list(status, ByDefault),
-                Self::is_in_list(status, ByFallback),
-                matches!(status, Status::Ghost(_)),
-                queues(status),
-            ];
-            in_lists.iter().zip(&mut listed).for_each(|(is_in, pages)| *pages += usize::from(*is_in));
-            ensure!(
-                self.named_by_default.contains(page)
-                    == (self.has_queues() && status == Status::Named(ByDefault)),
-                "page {page}, {status:?}: the queue of what the default named is wrong"
-            );
-            if status.record().is_some() {
-                let replacements = self.objects[entry.object() as usize].replacements;
-                ensure!(
-                    (1..=replacements).contains(&named_at),
-                    "page {page} was named at {named_at} of {replacements}"
-                );
-            }
-        }
-        ensure!(residents == self.residents, "{residents} pages resident, not {}", self.residents);
-        let lens = [self.lists.len(CLOCK), stacked, ghosts, queued];
-        ensure!(listed == lens, "{listed:?} pages in CLOCK's list, stacks, ghosts, named, not {lens:?}");
-        let scores = |object: &Object| object.default_score.is_finite() && object.fallback_score.is_finite();
-        ensure!(self.objects.iter().all(scores), "a score is not a number");
         Ok(())
     }
 }
