@@ -32,7 +32,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/logs.md", "perf script ", "needs a recording of perf"),
     ("docs/papers.md", "cargo run --release -p sweephand-lab", "a release build; lab tests itself"),
     ("docs/python.md", "pip install", "builds the package: .ci/run does it"),
-    ("docs/report.md", "node crates/report/browser/check.mjs", "needs a browser: see.rs does it"),
+    ("docs/report.md", "node crates/report/browser/check.mjs", "needs a browser: reports.rs does it"),
     ("docs/run.md", "ls -d /sys/fs/cgroup", "is for what a killed run may leave behind, with a placeholder"),
     (
         "docs/run.md",
