@@ -6,6 +6,8 @@
 //! `pub use module::Name`, is an import of that other. Test modules do not count: they may use what
 //! is above them. Neither do `mod` and `pub use` of a module's own parts: a crate's root and a
 //! folder's `mod.rs` name what they consist of.
+//!
+//! And no function outside tests is longer than a screen ([`MOST_LINES`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,25 +36,39 @@ fn crates() -> Vec<PathBuf> {
     found
 }
 
-/// A crate's files, by the paths of their modules.
-fn modules(source: &Path) -> BTreeMap<Vec<String>, String> {
-    let mut found = BTreeMap::new();
-    let mut open = vec![(source.to_path_buf(), Vec::new())];
-    while let Some((folder, path)) = open.pop() {
+/// The Rust files below a folder with their text. Hidden folders are left out, and what is called
+/// as one of `skipped`.
+fn sources(folder: &Path, skipped: &[&str]) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
-            let stem = entry.file_stem().unwrap().to_str().unwrap().to_string();
-            let mut module = path.clone();
+            let stem = entry.file_stem().unwrap().to_str().unwrap();
+            if stem.starts_with('.') || skipped.contains(&stem) {
+                continue;
+            }
             if entry.is_dir() {
-                module.push(stem);
-                open.push((entry, module));
+                open.push(entry);
             } else if entry.extension().is_some_and(|extension| extension == "rs") {
-                if !["lib", "main", "mod"].contains(&stem.as_str()) {
-                    module.push(stem);
-                }
-                // A crate may have both lib.rs and main.rs at its root.
-                *found.entry(module).or_default() += fs::read_to_string(&entry).unwrap().as_str();
+                let text = fs::read_to_string(&entry).unwrap();
+                found.push((entry, text));
             }
         }
+    }
+    found
+}
+
+/// A crate's files, by the paths of their modules.
+fn modules(source: &Path) -> BTreeMap<Vec<String>, String> {
+    let mut found: BTreeMap<Vec<String>, String> = BTreeMap::new();
+    for (file, text) in sources(source, &[]) {
+        let below = file.strip_prefix(source).unwrap().with_extension("");
+        let mut module: Vec<String> = below.iter().map(|part| part.to_str().unwrap().to_string()).collect();
+        if module.last().is_some_and(|stem| ["lib", "main", "mod"].contains(&stem.as_str())) {
+            module.pop();
+        }
+        // A crate may have both lib.rs and main.rs at its root.
+        *found.entry(module).or_default() += text.as_str();
     }
     found
 }
@@ -300,6 +316,135 @@ fn the_product_knows_neither_the_laboratory_nor_where_it_was_built() {
             assert!(!knows, "{}: {} has the path of the build", folder.display(), name(&module));
         }
     }
+}
+
+/// Lines that a function has at most, from `fn` to its closing brace.
+const MOST_LINES: usize = 70;
+
+/// Functions that are longer, by file, with the lines that each has at most.
+const LONGER: [(&str, &[(&str, usize)]); 10] = [
+    ("crates/pager/agent/src/simulation/kernel.rs", &[("mremap", 87)]),
+    ("crates/pager/agent/src/simulation/run.rs", &[("of", 97)]),
+    ("lab/papers/apr-2020/experiments.rs", &[("summary", 102), ("figure_4_1", 89), ("window", 78)]),
+    ("lab/papers/clock-pro-2005/experiments.rs", &[("hit_ratio_table", 118)]),
+    (
+        "lab/papers/clock-pro-2005/live.rs",
+        &[("figure", 127), ("delayed", 99), ("live_against_simulated", 96), ("table_6", 74)],
+    ),
+    (
+        "lab/papers/clock-pro-2005/programs.rs",
+        &[
+            ("figure_4_claims", 137),
+            ("bursts", 128),
+            ("table_6", 91),
+            ("beside_stream", 75),
+            ("readings", 71),
+            ("figure_4", 71),
+        ],
+    ),
+    (
+        "lab/papers/linux-mm-advanced-page-replacement/experiments.rs",
+        &[("recorded_lookups", 118), ("indexed_database", 102)],
+    ),
+    ("lab/papers/wsclock-1981/causes.rs", &[("folding", 134), ("model", 107), ("io", 85)]),
+    (
+        "lab/papers/wsclock-1981/experiments.rs",
+        &[("table_2", 189), ("ltrt", 125), ("figure", 78), ("other_policies", 72)],
+    ),
+    ("lab/src/html.rs", &[("show", 98)]),
+];
+
+/// The functions of a file outside its tests, with their lines. The file is formatted: so a
+/// function ends with the first brace that is as far from the left as its `fn`.
+fn functions(source: &str) -> Vec<(&str, usize)> {
+    let source = source.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines: Vec<&str> = source.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some(name) = declared_function(line.trim_start()) else { continue };
+        let end = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
+        // Only a function with a body on lines of its own can be long.
+        let opens = lines[at..].iter().find(|line| line.ends_with(['{', '}', ';']));
+        let last = lines[at..].iter().position(|line| *line == end);
+        if let Some(last) = last.filter(|_| opens.is_some_and(|line| line.ends_with('{'))) {
+            found.push((name, last + 1));
+        }
+    }
+    found
+}
+
+/// The name of the function that a line declares.
+fn declared_function(line: &str) -> Option<&str> {
+    let (before, rest) =
+        if let Some(rest) = line.strip_prefix("fn ") { ("", rest) } else { line.split_once(" fn ")? };
+    let is_qualifier = |word: &str| {
+        ["const", "async", "unsafe", "extern", "in"].contains(&word)
+            || word.starts_with("pub")
+            || word.starts_with('"')
+            || word.ends_with(')')
+    };
+    let name = rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()?;
+    before.split_whitespace().all(is_qualifier).then_some(name)
+}
+
+/// A function that fits a screen can be read as a whole.
+#[test]
+fn no_function_outside_tests_is_long() {
+    let root = repository();
+    let sources = sources(&root, &["target", "tests", "benches", "fuzz"]);
+    assert!(sources.len() > 300, "the files are found: {}", sources.len());
+    let mut messages = Vec::new();
+    let mut longer: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (file, functions) in LONGER {
+        longer.extend(functions.iter().map(|(name, most)| ((file, *name), *most)));
+    }
+    let mut met = BTreeSet::new();
+    for (path, source) in &sources {
+        let file = path.strip_prefix(&root).unwrap().to_str().unwrap();
+        for (name, lines) in functions(source).into_iter().filter(|(_, lines)| *lines > MOST_LINES) {
+            let most = longer.get_key_value(&(file, name));
+            met.extend(most.map(|(entry, _)| *entry));
+            let most = most.map_or(MOST_LINES, |(_, most)| *most);
+            if lines > most {
+                messages.push(format!("{file}: {name} has {lines} lines, {most} at most"));
+            }
+        }
+    }
+    let unmet = longer.keys().filter(|entry| !met.contains(*entry));
+    messages.extend(unmet.map(|(file, name)| format!("{file}: {name} is not long: take it from LONGER")));
+    assert!(messages.is_empty(), "split them by what their parts are for:\n{}", messages.join("\n"));
+}
+
+#[test]
+fn a_function_is_as_long_as_from_its_name_to_its_brace() {
+    let source = "\
+/// Not an fn nobody() {
+pub(in crate::a) const unsafe extern \"C\" fn outer(
+    number: u32,
+) -> u32 {
+    fn inner() {
+    }
+    let of_functions: fn(u32) = f;
+    number
+}
+trait Named {
+    fn declared(
+        &self,
+    );
+    fn short(&self) {}
+    async fn given(&self) {
+        body()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    fn in_tests() {
+    }
+}
+";
+    let expected = [("outer", 8), ("inner", 2), ("given", 3)];
+    assert_eq!(functions(source), expected);
 }
 
 #[test]
