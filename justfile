@@ -14,9 +14,9 @@ check:
 test crate *filter:
     cargo test -p {{crate}} --all-features -- {{filter}}
 
-# words, house rules, generated pages: half a minute
+# words, rules for sources, generated pages: half a minute
 words:
-    cargo test -p sweephand --test prose --test house --test docs
+    cargo test -p sweephand --test prose --test source_rules --test docs
 
 # formatting and lints: one to four minutes
 lint:

@@ -68,7 +68,7 @@ struct Model {
 
 impl Model {
     fn step(&mut self, time: u64, page: u32) -> Step {
-        if time % self.frames as u64 == 0 {
+        if time.is_multiple_of(self.frames as u64) {
             self.learning.adapt(self.frames, &mut self.random);
         }
         if self.hit(time, page) {

@@ -1,4 +1,4 @@
-//! The house's own order: no module of a crate imports, directly or through others, a module that
+//! Rules for the sources: no module of a crate imports, directly or through others, a module that
 //! imports it. So each can be read, and tested, with what it uses, and data flows one way.
 //!
 //! An import is a path that begins with `crate::` or `super::`, in a `use` or in code. One of a
