@@ -94,9 +94,9 @@
 //! state is at rest by then: nothing is under way, limbo is empty, no mapping moves, and from then
 //! on only a list of messages and notes grows, in an order that the child can repeat
 //! (`during_fork`). A change by another thread whose message was read before the copy is in the
-//! child's list. One whose message was not read had not returned, and whether the child has its effect is seen in the
-//! child's own memory. A fork that is not announced has no agent: its child waits at its first
-//! missing page, and the program is ended.
+//! child's list. One whose message was not read had not returned, and whether the child has its
+//! effect is seen in the child's own memory. A fork that is not announced has no agent: its child
+//! waits at its first missing page, and the program is ended.
 //!
 //! ## The agent's own memory
 //!

@@ -8,8 +8,8 @@
 //!
 //! Start reading at [`agent`]. The agent's state is in `state`. A page passes through `faults`,
 //! `reclaim`, `evict` and `transfer`, and comes back through `transfer` and `lifecycle`. The
-//! state of each page is in [`pages`]. Why no page is lost when the program changes its memory meanwhile is
-//! at the head of `changes`.
+//! state of each page is in [`pages`]. Why no page is lost when the program changes its memory
+//! meanwhile is at the head of `changes`.
 //!
 //! A module uses modules that stand below it in this table, and never one that uses it.
 //!
