@@ -513,7 +513,9 @@ impl PagingObserver {
         }
         let number = self.number(page);
         let run = self.ahead.fault(number);
-        let pages = self.window(number, run);
+        // At the same number there may be another page, which lay there before it was moved.
+        let others = self.window(number, run).into_iter().filter(|other| self.number(*other) != number);
+        let pages: Vec<_> = std::iter::once(page).chain(others).collect();
         let fault_ns = self.costs.fault_ns;
         let from = *now;
         let asked_at = self.work(now, from, fault_ns / 2);
@@ -525,7 +527,9 @@ impl PagingObserver {
             let around = self.around.fault(number);
             let near = self.model.space.within(around.start as u64..around.end as u64);
             let near: Vec<_> = near
-                .filter(|other| *other != page && self.pages[other.index()].place == Place::Stored)
+                .filter(|other| {
+                    self.number(*other) != number && self.pages[other.index()].place == Place::Stored
+                })
                 .take(self.batch_pages)
                 .collect();
             self.read(now, &near, false);
@@ -780,6 +784,25 @@ mod tests {
         assert_eq!((run.paging.pages_read, run.paging.pages_written), (864, 1056));
     }
 
+    /// What was moved away and what came in its place have one page number, and are two pages.
+    #[test]
+    fn pages_that_were_first_at_the_same_place_are_read_one_by_one() {
+        let mut writer = Writer::new(Cursor::new(Vec::new()), Metadata::default()).unwrap();
+        let far = |turn: u64| 1 + 5000 * (turn % 288);
+        (0..288).for_each(|turn| writer.reference(far(turn), true).unwrap());
+        (0..288).for_each(|turn| writer.remap(far(turn), 5_000_000 + far(turn), 1).unwrap());
+        (0..288).for_each(|turn| writer.reference(far(turn), true).unwrap());
+        for turn in 0..576 {
+            let moved = if turn % 2 == 0 { 0 } else { 5_000_000 };
+            writer.reference(moved + far(turn / 2), false).unwrap();
+        }
+        let bytes = writer.finish(EndTotals::default()).unwrap().0.into_inner();
+        let trace = Trace::from_bytes(bytes).unwrap();
+        for paging in [Paging::Kernel, Paging::Run] {
+            assert_eq!(predict(&trace, device(), paging, "fifo", 96).paging.pages_read, 576, "{paging:?}");
+        }
+    }
+
     /// Two pages take turns in one frame. Each is touched again before its batch is full, so
     /// nothing is read or written.
     #[test]
@@ -875,16 +898,17 @@ mod tests {
         assert!(predict(&with_code, device(), Paging::Run, "clock", 90).paging.pages_read > 1000);
     }
 
-    /// Every second page of what is read around a fault is used at once, the others never: they
-    /// take frames until they are gone.
+    /// Of what is read around a fault a part is used at once, the rest never: it takes frames until
+    /// it is gone.
     #[test]
     fn pages_read_ahead_take_frames() {
         let mut random = sweephand_policy::SplitMix64::new(3);
-        let pairs = trace((0..40_000).flat_map(|_| {
-            let page = 8 * random.below(500);
+        let all = (1..4001).map(|page| (page, true));
+        let pairs = (0..40_000).flat_map(|_| {
+            let page = 1 + 8 * random.below(500);
             [(page, true), (page + 1, true)]
-        }));
-        let prediction = predict(&pairs, device(), Paging::Run, "clock", 600);
+        });
+        let prediction = predict(&trace(all.chain(pairs)), device(), Paging::Run, "clock", 600);
         assert!(prediction.paging.pages_ahead > 0, "{prediction:?}");
     }
 
