@@ -314,11 +314,17 @@ fn add(sums: &mut Vec<u64>, faults: &[u64]) {
     sums.iter_mut().zip(faults).for_each(|(sum, faults)| *sum += faults);
 }
 
-/// Whether the reader of some advice could edit the code: it was not made as the program ran, and
-/// is not of a shared library without debug information, such as a JVM's, nor an interpreter's end.
+/// Where systems keep programs that are installed: an interpreter, for example.
+const INSTALLED: [&str; 5] = ["/usr/", "/bin/", "/lib/", "/opt/", "/snap/"];
+
+/// Whether the reader of some advice could edit the code: it was not made as the program ran, it is
+/// not an interpreter's end, and if it has no debug information, it is of a program of their own and
+/// not of a shared library (a JVM's, say) or of one that is installed (perl, node).
 pub(crate) fn is_editable(frame: &Frame) -> bool {
     let is_shared = || frame.module.rsplit('/').next().unwrap_or_default().contains(".so");
-    !frame.ends_interpreter() && (frame.line.is_some() || !frame.is_made_at_run_time() && !is_shared())
+    let is_installed = || INSTALLED.iter().any(|start| frame.module.starts_with(start));
+    let is_own = || !frame.is_made_at_run_time() && !is_shared() && !is_installed();
+    !frame.ends_interpreter() && (frame.line.is_some() || is_own())
 }
 
 /// A line; without debug information the function and its module, whatever the offset in it.

@@ -300,6 +300,20 @@ mod tests {
         assert!(code.notes().is_empty());
     }
 
+    #[test]
+    fn nobody_is_told_to_edit_what_is_installed_without_debug_information() {
+        let frame = |module: &str, line| Frame {
+            function: Some("visit".into()),
+            module: module.into(),
+            line,
+            ..Frame::default()
+        };
+        let is_editable = |module: &str| crate::code::is_editable(&frame(module, None));
+        let judged = ["/home/me/relax", "/usr/bin/node", "/home/me/libgrid.so"].map(is_editable);
+        assert_eq!(judged, [true, false, false]);
+        assert!(crate::code::is_editable(&frame("/usr/bin/relax", Some(("relax.c".into(), 7)))));
+    }
+
     /// Half of the references are Python's, which frees what is left.
     #[test]
     fn the_faults_of_an_interpreter_that_ends_are_said_with_the_way_round_them() {
