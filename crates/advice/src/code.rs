@@ -318,8 +318,8 @@ fn add(sums: &mut Vec<u64>, faults: &[u64]) {
 const INSTALLED: [&str; 5] = ["/usr/", "/bin/", "/lib/", "/opt/", "/snap/"];
 
 /// Whether the reader of some advice could edit the code: it was not made as the program ran, it is
-/// not an interpreter's end, and if it has no debug information, it is of a program of their own and
-/// not of a shared library (a JVM's, say) or of one that is installed (perl, node).
+/// not an interpreter's end, and if it has no debug information, it is of a program of their own,
+/// not of a shared library (a JVM's, say) or of a program that is installed (perl, node).
 pub(crate) fn is_editable(frame: &Frame) -> bool {
     let is_shared = || frame.module.rsplit('/').next().unwrap_or_default().contains(".so");
     let is_installed = || INSTALLED.iter().any(|start| frame.module.starts_with(start));
