@@ -84,17 +84,22 @@ const TIMELINE_COLUMNS: [&str; 11] = [
     "ready_tasks",
 ];
 
+impl From<FormatName> for MultiprogramFormat {
+    fn from(name: FormatName) -> Self {
+        match name {
+            FormatName::Table => Self::Table,
+            FormatName::Csv => Self::Csv,
+            FormatName::Json => Self::Json,
+            #[cfg(feature = "parquet")]
+            FormatName::Parquet => Self::Parquet,
+        }
+    }
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.print {
         return print(&args);
     }
-    let format = match args.format {
-        FormatName::Table => MultiprogramFormat::Table,
-        FormatName::Csv => MultiprogramFormat::Csv,
-        FormatName::Json => MultiprogramFormat::Json,
-        #[cfg(feature = "parquet")]
-        FormatName::Parquet => MultiprogramFormat::Parquet,
-    };
     let configurations =
         args.configurations.iter().map(|name| configuration(name, &args)).collect::<Result<Vec<_>, _>>()?;
     let policies = configurations.iter().map(|of| policies(of, &args)).collect::<Result<Vec<_>, _>>()?;
@@ -146,7 +151,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         report.configurations.push(workload.configuration);
     }
-    report.write(format, &mut out).context("the results cannot be written")?;
+    report.write(args.format.into(), &mut out).context("the results cannot be written")?;
     if let Some(csv) = timeline {
         csv.into_inner()
             .map_err(|error| anyhow!("the timeline cannot be written: {}", error.error()))?
