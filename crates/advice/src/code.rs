@@ -148,7 +148,8 @@ impl CodeStudy {
         };
         (10 * faults > all).then(|| {
             format!(
-                "{}% of the faults come as the interpreter ends ({function}): it goes over all that is left to free                  it. A program that has written and closed its files can end with {leave} instead.",
+                "{}% of the faults come as the interpreter ends ({function}): it goes over all that is left to free it. \
+                 A program that has written and closed its files can end with {leave} instead.",
                 100 * faults / all
             )
         })
