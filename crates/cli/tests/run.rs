@@ -541,10 +541,13 @@ fn faults_are_those_of_the_simulation() {
             column("faults") - column("first_touch_faults")
         };
         let (least, most) = (simulated(frames), simulated(frames - 40));
-        // A page that is touched while it is being written is back sooner than one that is read: on
-        // a busy disk CAR, which adapts to what comes when, was seen to fault 2.5 % less.
+        // A policy that adapts goes by what comes when, and the disk has a part in that: pages
+        // return in another order, and sooner if they are touched while they are being written.
+        // While another process wrote to the disk, CAR faulted up to 5 % less than simulated, and
+        // CLOCK-Pro up to 4 % more. Here CLOCK-Pro has a quarter of the faults of the others.
+        let (less, more) = if ["fifo", "clock"].contains(&policy) { (0.98, 1.02) } else { (0.9, 1.1) };
         assert!(
-            live > 0.95 * least && live < 1.02 * most,
+            live > less * least && live < more * most,
             "{policy}: {live} refaults, simulated {least} to {most} in {frames} frames"
         );
     }
