@@ -49,8 +49,8 @@ pub struct Slowdown {
     pub run: LeastMemory,
     /// Under the kernel.
     pub kernel: LeastMemory,
-    /// All pages of the program, in bytes.
-    whole_bytes: u64,
+    /// All pages of the program, of the trace's size.
+    whole_pages: u64,
 }
 
 impl Slowdown {
@@ -93,7 +93,7 @@ impl Slowdown {
             is_assumed: model.is_assumed(),
             run: least(live, Paging::Run)?,
             kernel: least(&clock, Paging::Kernel)?,
-            whole_bytes: study.curves.distinct_pages * study.curves.page_bytes,
+            whole_pages: study.curves.distinct_pages,
         })
     }
 
@@ -130,9 +130,9 @@ impl Slowdown {
 /// What it comes to, in a sentence each.
 impl fmt::Display for Slowdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { factor, device, native_seconds, run, kernel, whole_bytes, .. } = self;
+        let Self { factor, device, native_seconds, run, kernel, whole_pages, .. } = self;
         let part = |least: &LeastMemory| {
-            let share = 100.0 * (least.memory_pages * PAGE_BYTES) as f64 / (*whole_bytes).max(1) as f64;
+            let share = 100.0 * least.memory_pages as f64 / (*whole_pages).max(1) as f64;
             let seconds = least.predicted_seconds;
             format!("{} ({share:.0}% of its pages fit; {seconds:.2} s)", bytes(least.limit_bytes))
         };
@@ -203,7 +203,7 @@ mod tests {
             is_assumed: false,
             run: least("clock-pro", 12),
             kernel: least("clock", 9),
-            whole_bytes: 8_192_000,
+            whole_pages: 2000,
         };
         let lines: Vec<_> =
             slowdown.limits(&["sort".into(), "a b".into()]).into_iter().map(|(_, line)| line).collect();
