@@ -53,6 +53,7 @@
 //! | `supervisor` | the command, as a process that begins sees it |
 //! | `moves` | how many pages the kernel has moved |
 //! | `pagemap`, `maps`, `roots` | what the kernel lists, and where the agent opens files |
+//! | `atomic` | the mailbox's atomics: the processor's, or in models those of `loom` |
 //! | `own`, `thread`, `wait`, `clock` | the pager's own memory, threads, waiting, time |
 //! | `symbols`, `syscall`, `kernel` | the C library's functions; the one door to the kernel |
 //! | `passing` | files that pass through sockets |
@@ -61,6 +62,8 @@
 //! in the crate `sweephand-pager-interface`, with the windows that are read along streams and
 //! around single faults (`readahead`, `readaround`): predictions of time follow the same rules.
 #![cfg_attr(not(test), no_std)]
+// A model needs little of all this: see `atomic`.
+#![cfg_attr(all(test, loom), allow(dead_code, unused_imports, unreachable_pub))]
 #![cfg(all(target_os = "linux", target_arch = "x86_64", feature = "agent"))]
 
 extern crate alloc;
@@ -72,6 +75,7 @@ mod account;
 pub mod agent;
 mod agent_thread;
 mod anon;
+mod atomic;
 mod bit_source;
 pub mod bits;
 mod borrow;

@@ -25,22 +25,24 @@
 //! answer. A sequence number in the state tells the caller, when it comes back, that its call is
 //! over.
 
+use crate::atomic::{
+    AtomicBool, AtomicI64, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize, IS_MODELLED, Ordering,
+};
 use crate::empty::EmptyRanges;
 use crate::kernel::{self, PAGE_BYTES};
 use crate::objects;
 use crate::syscall::advise;
 use crate::thread;
 use core::hint::spin_loop;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use linux_raw_sys::general::MADV_DONTNEED;
 
 /// The most calls at a time. The last slot is reserved for the thread that forks, because all
 /// others wait for that thread.
-pub const SLOTS: usize = 64;
+pub const SLOTS: usize = if IS_MODELLED { 2 } else { 64 };
 /// The slot of the thread that forks.
 const FORKERS: usize = SLOTS - 1;
 /// The most threads that may move mappings at a time.
-const MOVERS: usize = 32;
+const MOVERS: usize = if IS_MODELLED { 2 } else { 32 };
 
 /// Requests that a thread may make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -550,6 +552,10 @@ fn pause() {
     spin_loop();
 }
 
+#[cfg(loom)]
+#[cfg(test)]
+mod model;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -584,8 +590,8 @@ mod tests {
 
     #[test]
     fn every_call_is_answered_once_however_many_are_given_up() {
-        const THREADS: usize = 8;
-        const CALLS: usize = 500;
+        const THREADS: usize = if cfg!(miri) { 2 } else { 8 };
+        const CALLS: usize = if cfg!(miri) { 10 } else { 500 };
         let mailbox = open();
         let stop = AtomicBool::new(false);
         let mut served = vec![0_u32; THREADS * CALLS];
@@ -659,7 +665,7 @@ mod tests {
         let mailbox = open();
         assert!(mailbox.try_block_moves());
         mailbox.allow_moves();
-        mailbox.moves[3].store(7, Ordering::SeqCst);
+        mailbox.moves[1].store(7, Ordering::SeqCst);
         assert!(!mailbox.try_block_moves() && !mailbox.moves_blocked.load(Ordering::SeqCst));
         mailbox.forget_moves();
         assert!(mailbox.try_block_moves());

@@ -21,6 +21,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use core::mem::MaybeUninit;
 use linux_raw_sys::general as raw;
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::Errno;
@@ -100,7 +101,7 @@ impl World {
 /// A block in which only the limit and the policy are set.
 fn control(limit_pages: usize) -> &'static mut Control {
     // SAFETY: the block is numbers, texts and atomic numbers, for all of which zeros are a value.
-    let control = Box::leak(unsafe { Box::<Control>::new_zeroed().assume_init() });
+    let control = Box::leak(unsafe { Box::new(MaybeUninit::<Control>::zeroed()).assume_init() });
     control.order.limit_pages = limit_pages as u64;
     control
 }

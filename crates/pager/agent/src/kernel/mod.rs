@@ -11,6 +11,9 @@
 //! of `/proc`, sockets, limits, rights) goes through [`call`] or does not bear on the program's
 //! memory.
 
+#[cfg(loom)]
+#[cfg(test)]
+mod modelled;
 // In tests, some of it stands behind `switch` alone.
 #[cfg_attr(test, expect(unreachable_pub))]
 mod real;
@@ -27,3 +30,7 @@ pub use sweephand_uffd::{
 };
 #[cfg(test)]
 pub use switch::*;
+// In models of the mailbox, these take the place of those of `switch`.
+#[cfg(loom)]
+#[cfg(test)]
+pub use modelled::{BELLS, call, make_bells, put_bell, ring_bell, sched_yield, touch, wait_for_bells};

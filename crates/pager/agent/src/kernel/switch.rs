@@ -1,14 +1,19 @@
 //! For tests: the simulated kernel on threads that are simulated, the real one on others.
+//!
+//! Miri has no system calls but those of the C library. Under it, calls of `madvise` and of signal
+//! masks do nothing, and memory comes from the allocator.
 
 #![expect(missing_docs, reason = "as the real ones")]
 
 use super::real;
+use crate::kernel::PAGE_BYTES;
 use crate::simulation::{self, is_on, kernel as simulated};
 use crate::testing::World;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::ffi::CStr;
+use linux_raw_sys::general as raw;
 use rustix::event::{PollFlags, Timespec};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
@@ -194,14 +199,23 @@ pub unsafe fn call(number: u32, arguments: [usize; 6]) -> isize {
     unsafe {
         match is_on() {
             true => simulated::call(number, arguments),
+            false if cfg!(miri) && matches!(number, raw::__NR_madvise | raw::__NR_rt_sigprocmask) => 0,
             false => real::call(number, arguments),
         }
     }
 }
 
+/// Zeros that are never freed.
+fn allocate(bytes: usize) -> usize {
+    let layout = std::alloc::Layout::from_size_align(bytes, PAGE_BYTES).expect("whole pages");
+    // SAFETY: nobody maps nothing.
+    unsafe { std::alloc::alloc_zeroed(layout) as usize }
+}
+
 pub fn map_own(place: usize, bytes: usize) -> Result<usize, Errno> {
     match is_on() {
         true => Ok(simulated::map_own(bytes)),
+        false if cfg!(miri) => Ok(allocate(bytes)),
         false => real::map_own(place, bytes),
     }
 }
