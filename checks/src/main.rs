@@ -79,11 +79,13 @@ fn quick() -> Vec<String> {
     arguments
 }
 
-/// The names of a crate's test programs, from the files in its folder.
+/// The names of a crate's test programs: the files in its folder, and the folders with a `main.rs`.
 fn tests_of(folder: &str) -> Vec<String> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join("tests");
-    let files = fs::read_dir(tests).into_iter().flatten().flatten().map(|entry| entry.path());
-    let sources = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let entries = fs::read_dir(tests).into_iter().flatten().flatten().map(|entry| entry.path());
+    let sources = entries.filter(|path| {
+        path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists()
+    });
     let mut names: Vec<String> =
         sources.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
     names.sort();

@@ -1,8 +1,6 @@
 //! The window reduction: what it keeps, and what it must not change.
 
-mod common;
-
-use common::{Random, Step, decoded, perform, pgtr, written};
+use crate::common::{Random, Step, decoded, perform, pgtr, written};
 use std::io::Cursor;
 use sweephand_trace::reduce::{Counts, Reducer};
 use sweephand_trace::{EndTotals, Event, ImportOptions, Metadata, Trace, Writer, import};

@@ -1,12 +1,10 @@
 //! Other formats: small samples, written from the documentation of each, with every reference that
 //! they stand for.
 
-mod common;
-
 use std::io::{Cursor, Read, Write};
 use std::path::PathBuf;
 
-use common::{Random, decoded, zipped};
+use crate::common::{Random, decoded, zipped};
 use sweephand_trace::{
     Error, Event, Format, Header, ImportOptions, Metadata, Trace, Writer, fuzz_reader, import,
 };
@@ -507,9 +505,9 @@ fn archives_of_other_programs_are_read() {
     let numbers: Vec<_> = (1..=400).map(|page| (page, false)).collect();
     let with_seven = [&numbers[..], &[(7, false)]].concat();
     let archives: [(&[u8], _); 3] = [
-        (include_bytes!("fixtures/info-zip.zip"), &with_seven),
-        (include_bytes!("fixtures/info-zip-stream.zip"), &numbers),
-        (include_bytes!("fixtures/zip64-stream.zip"), &numbers),
+        (include_bytes!("../fixtures/info-zip.zip"), &with_seven),
+        (include_bytes!("../fixtures/info-zip-stream.zip"), &numbers),
+        (include_bytes!("../fixtures/zip64-stream.zip"), &numbers),
     ];
     for (archive, expected) in archives {
         assert_eq!(&references(&imported(archive, None).unwrap().0), expected);

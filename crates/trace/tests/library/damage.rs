@@ -1,12 +1,10 @@
 //! Damaged traces: the reader reports an error with its place. It never panics and never returns a
 //! trace that is silently shorter.
 
-mod common;
-
 use std::io::Write;
 use std::path::Path;
 
-use common::{Random, Step, pgtr, written, zipped};
+use crate::common::{Random, Step, pgtr, written, zipped};
 use std::time::{Duration, Instant};
 use sweephand_trace::{AllocKind, Chunk, Error, Trace, fuzz_input, fuzz_inputs, fuzz_reader};
 
@@ -189,7 +187,7 @@ fn random_files_are_the_same_in_every_archive_and_however_they_arrive() {
         b"\xef\xbb\xbf",
         b"-1",
     ];
-    // More of them, of every kind: `SWEEPHAND_SECONDS=600 cargo test --test damage random_files`.
+    // More of them, of every kind: `SWEEPHAND_SECONDS=600 cargo test --test library random_files`.
     let seconds = std::env::var("SWEEPHAND_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
     let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let inputs = if end.is_some() { fuzz_inputs() } else { vec!["members".into(), "several".into()] };

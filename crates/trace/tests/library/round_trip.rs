@@ -1,11 +1,9 @@
 //! A trace returns everything that was written to it.
 
-mod common;
-
 use std::collections::HashMap;
 use std::io::Cursor;
 
-use common::{Random, Step, decoded, perform, pgtr, written};
+use crate::common::{Random, Step, decoded, perform, pgtr, written};
 use proptest::prelude::*;
 use sweephand_trace::{
     AllocKind, Chunk, EndTotals, Event, ImportOptions, Metadata, PackedReference, Trace, Writer, import,
@@ -283,7 +281,7 @@ fn the_fixture_of_version_1_reads_as_it_did() {
     if let Some(path) = std::env::var_os("SWEEPHAND_FIXTURE") {
         std::fs::write(path, written(&steps, 19)).unwrap();
     }
-    let bytes = include_bytes!("fixtures/version-1.swt");
+    let bytes = include_bytes!("../fixtures/version-1.swt");
     let trace = Trace::from_bytes(bytes.to_vec()).unwrap();
     trace.verify(&mut |_| {}).unwrap();
     assert_eq!((trace.header().version, trace.header().totals.records), (1, 3_500));
@@ -296,7 +294,7 @@ fn the_fixture_of_version_1_reads_as_it_did() {
 fn the_fixture_of_version_2_reads_as_it_did() {
     let mut random = Random(12);
     let steps: Vec<Step> = (0..6_000).map(|_| Step::Reference(random.below(5_000), false)).collect();
-    let trace = Trace::from_bytes(include_bytes!("fixtures/version-2.swt").to_vec()).unwrap();
+    let trace = Trace::from_bytes(include_bytes!("../fixtures/version-2.swt").to_vec()).unwrap();
     let again = Trace::from_bytes(written(&steps, 6)).unwrap();
     for trace in [trace, again] {
         trace.verify(&mut |_| {}).unwrap();
@@ -320,7 +318,7 @@ fn the_fixture_of_version_3_reads_as_it_did() {
     if let Some(path) = std::env::var_os("SWEEPHAND_FIXTURE_3") {
         std::fs::write(path, &written).unwrap();
     }
-    let fixture = include_bytes!("fixtures/version-3.swt");
+    let fixture = include_bytes!("../fixtures/version-3.swt");
     let [old, new] = [fixture.to_vec(), written].map(|bytes| Trace::from_bytes(bytes).unwrap());
     let content = |trace: &Trace| {
         trace.verify(&mut |_| {}).unwrap();

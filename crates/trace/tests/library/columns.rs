@@ -1,12 +1,10 @@
 //! Logs with columns: every reference that small ones stand for, errors with their places, and the
 //! same log in every form.
 
-mod common;
-
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 
-use common::{Random, decoded};
+use crate::common::{Random, decoded};
 use sweephand_trace::columns::{Columns, KNOWN, KnownLog};
 use sweephand_trace::{
     EndTotals, Error, Event, Header, ImportOptions, Look, Metadata, Trace, Writer, fuzz_reader, import,
@@ -547,7 +545,7 @@ fn columns_of_a_trace_are_refused() {
 /// zstd, snappy, gzip, lz4 and not at all, nested columns, absent values, lists and decimal
 /// numbers.
 #[cfg(feature = "parquet")]
-const PARQUET: &[u8] = include_bytes!("fixtures/pyarrow.parquet");
+const PARQUET: &[u8] = include_bytes!("../fixtures/pyarrow.parquet");
 
 /// The requests of [`PARQUET`], as they were computed for it: key, op, lba, bytes, cost.
 #[cfg(feature = "parquet")]
@@ -624,7 +622,7 @@ fn what_is_wrong_in_a_parquet_file_has_a_reason() {
     let twice = [PARQUET, PARQUET].concat();
     let error = imported(&twice, columns("key=cost")).unwrap_err().to_string();
     assert!(error.contains("two Parquet files one behind the other"), "{error}");
-    let archive = common::zip_of(&[("a", PARQUET), ("b", PARQUET)]);
+    let archive = crate::common::zip_of(&[("a", PARQUET), ("b", PARQUET)]);
     assert_eq!(imported(&archive, columns("key=cost")).unwrap().0.len(), 600);
     // Without columns it is no trace.
     let error = import(

@@ -1,14 +1,12 @@
 //! Several traces of disks as one: the same as their lines in order of time, each input opened
 //! once.
 
-mod common;
-
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use common::{Random, decoded};
+use crate::common::{Random, decoded};
 use sweephand_trace::several::{Order, import_several};
 use sweephand_trace::{Error, ImportOptions, Metadata, Trace, Writer, import};
 

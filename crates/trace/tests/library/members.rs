@@ -2,11 +2,9 @@
 //! again, text in other encodings, rows of another shape. Each row of these tables was once read
 //! wrongly without a word, or refused although it is right.
 
-mod common;
-
 use std::io::{Cursor, Write};
 
-use common::{decoded, zip_of};
+use crate::common::{decoded, zip_of};
 use sweephand_trace::columns::{Columns, Quote};
 use sweephand_trace::{BadRows, Chunk, Format, Header, ImportOptions, Metadata, Trace, Writer, import};
 

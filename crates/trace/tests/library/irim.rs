@@ -1,12 +1,10 @@
 //! IRIM strings: the worked example, a model that follows the definition slot by slot, the file
 //! format and damaged files.
 
-mod common;
-
 use std::io::{Cursor, Write};
 use std::path::Path;
 
-use common::{Random, Step, perform, written};
+use crate::common::{Random, Step, perform, written};
 use sweephand_trace::irim::PageDrop;
 use sweephand_trace::{EndTotals, Error, Irim, Metadata, PageState, Trace, Transition, Writer};
 
