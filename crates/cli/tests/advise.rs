@@ -29,8 +29,38 @@ fn sweephand(folder: &Path, words: &[&str]) -> std::process::Output {
     command.stdin(Stdio::null()).output().unwrap()
 }
 
-/// Runs each program as `advise` says, if it says so for at least `least` of them.
-fn expect_as_predicted(path: &Path, programs: &[&[&str]], least: usize) {
+/// Writes what the programs read.
+fn write_inputs(path: &Path) {
+    let pairs: String = (0..40_000u64).map(|n| format!("key{} {n}\n", n * 7919 % 30_000)).collect();
+    fs::write(path.join("kv.txt"), pairs).unwrap();
+    fs::write(
+        path.join("agg.awk"),
+        "{ sum[$1] += $2; last[$1] = $0 }\nEND { for (k in sum) n++; print n }\n",
+    )
+    .unwrap();
+    fs::write(
+        path.join("heat.pl"),
+        "my @rod = (100, (0) x 120_000); for my $step (1 .. 3) { $rod[$_] = ($rod[$_ - 1] + $rod[$_] + $rod[$_ + 1]) / 3 for 1 .. $#rod - 1; }\n\
+         printf \"%.3f\\n\", $_ for @rod[1 .. 3];\n",
+    )
+    .unwrap();
+    fs::write(
+        path.join("table.py"),
+        "import random\nrandom.seed(7)\ntable = {n: [n] * 30 for n in range(30_000)}\n\
+         print(sum(table[min(int(random.expovariate(1 / 3000)), 29_999)][3] for _ in range(30_000)))\n",
+    )
+    .unwrap();
+}
+
+/// Runs each program as `advise` says, in a folder of its own with the inputs. It must say so for
+/// at least one of them.
+fn expect_as_predicted(programs: &[&[&str]]) {
+    if !has_program("valgrind") || !can_page() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(workshop()).unwrap();
+    let path = folder.path();
+    write_inputs(path);
     let mut advised = 0;
     for program in programs {
         let words = [&["advise", "--format", "json", "-o", "advice.json", "--"], *program].concat();
@@ -61,45 +91,16 @@ fn expect_as_predicted(path: &Path, programs: &[&[&str]], least: usize) {
             "{program:?}: {next:?}: {refaults}, {predicted} predicted, {least} first touches"
         );
     }
-    assert!(advised >= least, "{advised} programs were advised a run");
+    assert!(advised > 0, "no run was advised for any of {programs:?}");
 }
 
 #[test]
-fn the_run_that_is_advised_for_tools_is_near_what_was_predicted() {
-    if !has_program("valgrind") || !can_page() {
-        return;
-    }
-    let folder = tempfile::tempdir_in(workshop()).unwrap();
-    let path = folder.path();
-    let pairs: String = (0..40_000u64).map(|n| format!("key{} {n}\n", n * 7919 % 30_000)).collect();
-    fs::write(path.join("kv.txt"), pairs).unwrap();
-    fs::write(
-        path.join("agg.awk"),
-        "{ sum[$1] += $2; last[$1] = $0 }\nEND { for (k in sum) n++; print n }\n",
-    )
-    .unwrap();
-    let awk: &[&str] = &["awk", "-f", "agg.awk", "kv.txt"];
-    expect_as_predicted(path, &[awk, &["ls", "-R", "/usr/share"], &["sort", "kv.txt"]], 1);
+fn the_run_that_is_advised_for_perl_or_awk_is_near_what_was_predicted() {
+    expect_as_predicted(&[&["perl", "heat.pl"], &["awk", "-f", "agg.awk", "kv.txt"]]);
 }
 
 #[test]
-fn the_run_that_is_advised_for_interpreters_is_near_what_was_predicted() {
-    if !has_program("valgrind") || !can_page() {
-        return;
-    }
-    let folder = tempfile::tempdir_in(workshop()).unwrap();
-    let path = folder.path();
-    fs::write(
-        path.join("heat.pl"),
-        "my @rod = (100, (0) x 120_000); for my $step (1 .. 3) { $rod[$_] = ($rod[$_ - 1] + $rod[$_] + $rod[$_ + 1]) / 3 for 1 .. $#rod - 1; }\n\
-         printf \"%.3f\\n\", $_ for @rod[1 .. 3];\n",
-    )
-    .unwrap();
-    fs::write(
-        path.join("table.py"),
-        "import random\nrandom.seed(7)\ntable = {n: [n] * 30 for n in range(30_000)}\n\
-         print(sum(table[min(int(random.expovariate(1 / 3000)), 29_999)][3] for _ in range(30_000)))\n",
-    )
-    .unwrap();
-    expect_as_predicted(path, &[&["perl", "heat.pl"], &["python3", "-I", "-S", "table.py"]], 1);
+fn the_run_that_is_advised_for_python_or_tools_is_near_what_was_predicted() {
+    let python: &[&str] = &["python3", "-I", "-S", "table.py"];
+    expect_as_predicted(&[python, &["ls", "-R", "/usr/share"], &["sort", "kv.txt"]]);
 }
