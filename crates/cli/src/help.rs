@@ -51,7 +51,10 @@ const EXAMPLES: [(&str, &[Example]); 22] = [
             ("sweephand simulate job.swt -p all -m 64MiB", "all policies in 64 MiB"),
         ],
     ),
-    ("sweep", &[("sweephand sweep plan.toml -o results.parquet", "every trace, policy and size of a plan")]),
+    (
+        "sweep",
+        &[("sweephand sweep plan.toml -o faults", "every trace, policy and size of a plan, into a folder")],
+    ),
     (
         "report",
         &[

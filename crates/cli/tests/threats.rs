@@ -338,6 +338,24 @@ fn what_is_paged_out_is_for_nobody_to_read() {
 }
 
 #[test]
+fn a_swap_file_is_for_nobody_to_read() {
+    if !is_root() || !can_swap() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(workshop()).unwrap();
+    let mut command = sweephand();
+    command.args(["run", "--kernel", "--memory", "16MiB", "--swap"]).arg(folder.path()).arg("--");
+    command.arg(program("waits")).arg("32").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = spawn(&mut command);
+    let mut said = [0; 5];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
+    let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let metadata = files[0].metadata().unwrap();
+    assert_eq!((metadata.mode() & 0o777, metadata.uid()), (0o600, 0), "{files:?}");
+}
+
+#[test]
 fn places_that_others_can_write_to_are_not_used() {
     if !is_root() || !can_page() {
         return;

@@ -300,6 +300,17 @@ mod tests {
     }
 
     #[test]
+    fn it_has_the_mode_of_any_new_file() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let [ours, any] = ["ours", "any"].map(|name| folder.path().join(name));
+        Output::create(&ours, &[]).unwrap().commit().unwrap();
+        std::fs::write(&any, "").unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().mode();
+        assert_eq!(mode(&ours), mode(&any));
+    }
+
+    #[test]
     fn room_is_kept_free_and_given_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");

@@ -132,4 +132,14 @@ mod tests {
         assert_eq!(cells(&layers.read), [0x0e, 0x80, 0x00, 0x10]);
         assert_eq!(cells(&layers.written), [0x01, 0x00, 0xf0, 0x00]);
     }
+
+    #[test]
+    fn the_legend_names_the_colours_of_the_layers() {
+        let cell = Cell { touched: 1, written: 1 };
+        let picture = Picture { columns: 1, rows: vec![Row { first_page: 0, pages: 1, cells: vec![cell] }] };
+        let svg = svg("job", &picture, 1, 4096, Medium::File);
+        let after = |colour: &str| &svg[svg.rfind(colour).unwrap()..];
+        assert!(after(READ.1).find("only read") < after(READ.1).find("written"), "{svg}");
+        assert!(!after(WRITTEN.1).contains("only read"), "{svg}");
+    }
 }

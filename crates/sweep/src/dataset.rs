@@ -604,4 +604,17 @@ mod tests {
         assert_eq!(dataset.known_hash("a", "2"), None);
         assert_eq!(dataset.known_hash("b", "1"), None);
     }
+
+    #[test]
+    fn a_file_replaced_by_one_as_long_looks_different() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.swt");
+        fs::write(&path, "one").unwrap();
+        let before = token(&path).unwrap();
+        assert_eq!(token(&path).unwrap(), before);
+        fs::write(&path, "two").unwrap();
+        let later = std::time::SystemTime::now() + std::time::Duration::from_millis(1);
+        File::options().append(true).open(&path).unwrap().set_modified(later).unwrap();
+        assert_ne!(token(&path).unwrap(), before);
+    }
 }

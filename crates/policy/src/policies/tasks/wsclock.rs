@@ -333,6 +333,18 @@ mod tests {
     }
 
     #[test]
+    fn a_page_leaves_the_working_set_when_it_was_used_theta_ago() {
+        let mut desk = Desk::default();
+        desk.tasks([(100, true)]);
+        let [first, _] = [A, A].map(|owner| desk.load(owner));
+        let mut policy = wsclock(&mut desk, "theta=30", 2);
+        policy.last_reference = alloc::vec![71, 71];
+        assert_eq!(policy.reclaim(&mut desk), Reclaim::Overcommitted, "29 ago");
+        policy.last_reference = alloc::vec![70, 71];
+        assert_eq!(policy.reclaim(&mut desk), Reclaim::Evict(first), "30 ago");
+    }
+
+    #[test]
     fn without_a_circuit_a_page_used_since_is_passed() {
         let mut desk = Desk::default();
         desk.tasks([(100, true)]);
