@@ -2,8 +2,9 @@
 
 use anyhow::anyhow;
 use std::path::Path;
+use sweephand_objects::SizedOutcome;
 use sweephand_output::Output;
-use sweephand_sim::{Cell, Outcome, SizedOutcome, WindowStart, Windows};
+use sweephand_sim::{Cell, Outcome, WindowStart, Windows};
 use sweephand_trace::Trace;
 
 /// Columns, of pages and of whole objects.

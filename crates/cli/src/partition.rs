@@ -5,10 +5,11 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use sweephand_objects::Tenancy;
 use sweephand_output::Output;
 use sweephand_policy::registry::Spec;
 use sweephand_results::{PartitionFormat, PartitionReport, PartitionRow};
-use sweephand_sim::{MemorySize, Tenancy};
+use sweephand_sim::MemorySize;
 use sweephand_trace::Interrupt;
 
 #[derive(clap::Args)]

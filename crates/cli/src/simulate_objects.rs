@@ -7,9 +7,10 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
+use sweephand_objects::{SizedPolicyName, SizedTotals};
 use sweephand_output::Output;
 use sweephand_results::{ObjectsFormat, ObjectsReport, ObjectsTrace};
-use sweephand_sim::{MemorySize, SizedPolicyName, SizedTotals, simulate_sized, sized_totals};
+use sweephand_sim::MemorySize;
 use sweephand_trace::Interrupt;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let trace = open(path)?;
         let start = args.warmup.map(|warmup| warmup.end(&trace)).transpose()?;
         let warmup = start.map_or(0, |start| start.records);
-        let totals = sized_totals(&trace, &interrupt)?;
+        let totals = sweephand_objects::totals(&trace, &interrupt)?;
         let windows = over_time.as_ref().map(|over_time| over_time.windows(&trace)).transpose()?;
         let windows = windows.unwrap_or_default();
         let cuts: Vec<u64> = windows.iter().map(|window| window.record).collect();
@@ -49,7 +50,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let bar = progress::bar(trace.header().totals.records, "requests");
         bar.set_message(path.display().to_string());
         let progress = |requests| bar.set_position(requests);
-        let runs = simulate_sized(&trace, &policies, &capacities, warmup, &cuts, &interrupt, &progress)?;
+        let runs = sweephand_objects::simulate(
+            &trace,
+            &policies,
+            &capacities,
+            warmup,
+            &cuts,
+            &interrupt,
+            &progress,
+        )?;
         bar.finish_and_clear();
         let described =
             ObjectsTrace::new(path.display().to_string(), &trace, &totals, args.warmup.map(|_| warmup));

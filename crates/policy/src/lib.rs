@@ -38,7 +38,7 @@ pub mod conformance;
 mod interface;
 pub mod load_control;
 mod math;
-mod near;
+pub mod near;
 pub mod plugin;
 pub mod policies;
 #[allow(unsafe_code)]
@@ -47,7 +47,6 @@ mod random;
 mod registered;
 pub mod registry;
 mod settled;
-pub mod sized;
 mod task_list;
 pub mod task_registry;
 mod tasks;

@@ -5,7 +5,7 @@ use core::mem::swap;
 
 /// ` (did you mean lru?)`, where one of the names that there are is much like the one that was
 /// given; nothing otherwise.
-pub(crate) fn hint<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+pub fn hint<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let given: Vec<char> = given.trim().to_lowercase().chars().collect();
     // A third of the letters may be wrong, but always one.
     let most = (given.len() / 3).max(1);

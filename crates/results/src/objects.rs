@@ -6,7 +6,7 @@ use crate::{Table, bytes, grouped};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
-use sweephand_sim::{SizedOutcome, SizedTotals};
+use sweephand_objects::{SizedOutcome, SizedTotals};
 use sweephand_trace::Trace;
 
 /// One policy, or the bound of all, with one capacity on one trace. The fields are the columns of

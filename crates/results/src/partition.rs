@@ -6,7 +6,7 @@ use crate::{Table, bytes, grouped};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
-use sweephand_sim::TenantShare;
+use sweephand_objects::TenantShare;
 use sweephand_trace::shown;
 
 /// One tenant in one memory. The fields are the columns of the CSV, in this order.

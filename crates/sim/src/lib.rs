@@ -14,8 +14,6 @@
 //! - An [`Observer`] watches a simulation. Simulations without one do not pay for it.
 //!   [`RefaultObserver`] measures refault distances.
 //! - [`write_misses`] writes what a memory asks of the memory below it as a trace.
-//! - [`simulate_sized`] simulates caches of whole objects that have different sizes.
-//! - [`Tenancy`] divides a memory among the tenants of a log.
 //! - [`what_if`] and [`with_huge_pages`] count faults as they would be if the program treated some
 //!   of its objects otherwise.
 //! - [`Sampling`] estimates the counts of a sweep from a sample of the pages.
@@ -37,10 +35,8 @@ mod misses;
 mod mru_stack;
 mod opt_stack;
 mod outcome;
-mod partition;
 mod refault;
 mod sampling;
-mod sized;
 mod stack_counts;
 mod stretches;
 mod sweep;
@@ -60,14 +56,10 @@ pub use misses::{Evictions, write_misses};
 pub use mru_stack::MruStack;
 pub use opt_stack::OptStack;
 pub use outcome::{Outcome, PagingTime, RefaultDistances};
-pub use partition::{PartitionError, Tenancy, TenantShare, divide};
 pub use refault::RefaultObserver;
 pub use sampling::{
     DEFAULT_SEED, Estimate, Estimates, GROUPS, LEAST_FRAMES, LEAST_PAGES, MeasuredError, SampleSize,
     SampleSizeError, Sampling, SamplingError,
-};
-pub use sized::{
-    BOUND, SizedError, SizedOutcome, SizedPolicyName, SizedRun, SizedTotals, simulate_sized, sized_totals,
 };
 pub use sweep::{Cell, DEFAULT_POLICIES, DEFAULT_SIZES, Sweep, SweepError, Trajectory, TrajectoryPoint};
 pub use threads::{bounded_threads, rayon_threads};

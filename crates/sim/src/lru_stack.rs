@@ -93,7 +93,7 @@ impl LruStack {
     }
 
     /// A reference to a page.
-    pub(crate) fn touch(&mut self, page: u32) {
+    pub fn touch(&mut self, page: u32) {
         if self.slot.len() <= page as usize {
             self.slot.resize(page as usize + 1, NONE);
         }
@@ -143,7 +143,7 @@ impl LruStack {
     }
 
     /// The contents of a page are gone.
-    pub(crate) fn forget(&mut self, page: u32) {
+    pub fn forget(&mut self, page: u32) {
         if let Some(slot) = self.slot.get_mut(page as usize)
             && *slot != NONE
         {

@@ -1,9 +1,8 @@
 //! What is in a cache of objects.
 
-use super::SizedPolicy;
-use crate::PageId;
-use crate::collections::PageMap;
-use alloc::boxed::Box;
+use crate::policies::SizedPolicy;
+use sweephand_policy::PageId;
+use sweephand_policy::collections::PageMap;
 
 /// What came of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

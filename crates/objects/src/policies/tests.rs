@@ -1,7 +1,7 @@
 use super::*;
-use crate::SplitMix64;
-use crate::conformance::run;
-use alloc::{vec, vec::Vec};
+use crate::{Access, SizedCache};
+use sweephand_policy::SplitMix64;
+use sweephand_policy::conformance::run;
 
 fn cache(name: &str, capacity_bytes: u64) -> SizedCache {
     SizedCache::new(of_name(name).unwrap().make(capacity_bytes), capacity_bytes)

@@ -6,10 +6,9 @@
 //! them, in steps of a thousandth of the memory: the gain of a page more need not fall, and a loop
 //! gains nothing before it fits.
 
-use crate::sweep::SweepError;
-use crate::{Cell, LruStack, Sweep};
 use sweephand_policy::PageId;
 use sweephand_policy::registry::Spec;
+use sweephand_sim::{Cell, LruStack, Outcome, Sweep, SweepError};
 use sweephand_trace::{Chunk, Event, Interrupt, Trace};
 
 /// A division has at most so many steps.
@@ -160,7 +159,7 @@ impl Tenancy {
     /// Faults of a tenant alone under LRU, by size.
     fn faults(&self, tenant: usize, frames: &[usize]) -> Vec<u64> {
         let outcomes = self.stacks[tenant].outcomes(frames);
-        let faults = |(outcome, frames): (crate::Outcome, &usize)| {
+        let faults = |(outcome, frames): (Outcome, &usize)| {
             if *frames == 0 { self.references[tenant] } else { outcome.faults }
         };
         outcomes.into_iter().zip(frames).map(faults).collect()

@@ -1,23 +1,13 @@
-//! Whole objects of different sizes in a cache of so many bytes.
-//!
-//! The trace has an object's size where the object begins ([`Event::Alloc`]), and a reference to
-//! the object's first page for each request. `import` writes such traces of logs that have sizes
-//! ([`sweephand_trace::columns::Columns::whole_objects`]).
-//!
-//! **The bound.** What an optimal policy would miss is hard to compute where sizes differ. Lower
-//! bounds are not: an object kept from one request to the next takes its bytes for as many
-//! requests, and a cache of C bytes over N requests has C x N of that. The bound takes the
-//! intervals that are the cheapest, until that is used up: for each hit, and for each byte of a
-//! hit. No policy can have more. (D. S. Berger, N. Beckmann, M. Harchol-Balter, "Practical bounds
-//! on optimal caching with variable object sizes", SIGMETRICS 2018: PFOO-L.)
+//! Whole objects of different sizes in caches of several capacities.
 
-use crate::sweep::SweepError;
+use crate::bound::Bound;
+use crate::cache::{Access, SizedCache};
+use crate::outcome::SizedOutcome;
+use crate::policies::{self, SizedEntry};
+use crate::requests::{SizedError, Step, for_each_batch};
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
-use std::path::PathBuf;
-use sweephand_policy::sized::{Access, SizedCache, SizedEntry};
-use sweephand_policy::{ArgumentError, PageId, sized};
-use sweephand_trace::{Chunk, Event, Interrupt, Trace};
+use sweephand_policy::ArgumentError;
+use sweephand_trace::{Interrupt, Trace};
 
 /// The name of the lower bounds, beside those of policies.
 pub const BOUND: &str = "bound";
@@ -38,12 +28,12 @@ impl SizedPolicyName {
     /// There is no such policy, or none for objects of different sizes.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, ArgumentError> {
         if text == "all" {
-            let policies = sized::POLICIES.iter().map(Self::Policy);
+            let policies = policies::POLICIES.iter().map(Self::Policy);
             return Ok([Self::Bound].into_iter().chain(policies).collect());
         }
         let one = |name: &str| match name.trim() {
             BOUND => Ok(Self::Bound),
-            name => sized::of_name(name).map(Self::Policy),
+            name => policies::of_name(name).map(Self::Policy),
         };
         text.split(',').map(one).collect()
     }
@@ -53,96 +43,6 @@ impl SizedPolicyName {
         match self {
             Self::Bound => BOUND,
             Self::Policy(entry) => entry.name,
-        }
-    }
-}
-
-/// Why whole objects cannot be simulated.
-#[derive(Debug, thiserror::Error)]
-pub enum SizedError {
-    /// The trace cannot be read, has no references, or the user interrupted.
-    #[error(transparent)]
-    Sweep(#[from] SweepError),
-    /// Requests were left out of the trace.
-    #[error(
-        "{}: is reduced with a window of {window}, and every request counts; import the log again with \
-         --whole-objects and without --window",
-        path.display()
-    )]
-    Reduced {
-        /// The trace.
-        path: PathBuf,
-        /// Its window.
-        window: u64,
-    },
-    /// A page is not the first page of an object.
-    #[error(
-        "{}: page {page_number} is not an object with a size; import the log again with --whole-objects",
-        path.display()
-    )]
-    NoSize {
-        /// The trace.
-        path: PathBuf,
-        /// The page.
-        page_number: u64,
-    },
-}
-
-impl From<sweephand_trace::Error> for SizedError {
-    fn from(error: sweephand_trace::Error) -> Self {
-        Self::Sweep(error.into())
-    }
-}
-
-/// How much there is in a trace.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct SizedTotals {
-    /// Requests.
-    pub requests: u64,
-    /// Bytes of all requests.
-    pub requested_bytes: u64,
-    /// Different objects.
-    pub objects: u64,
-    /// Their bytes, each object counted once, with the last of its sizes.
-    pub object_bytes: u64,
-    /// Whether any of them has a time to live.
-    pub expire: bool,
-}
-
-/// What came of a simulation, or what the bound says.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct SizedOutcome {
-    /// Requests.
-    pub requests: u64,
-    /// Bytes of all requests.
-    pub requested_bytes: u64,
-    /// Requests for objects that were not in the cache.
-    pub misses: u64,
-    /// Their bytes.
-    pub missed_bytes: u64,
-    /// Misses after which the object did not come in: it is larger than the cache, or the policy
-    /// refused it. None for the bound.
-    pub passed: Option<u64>,
-    /// Objects given up. None for the bound.
-    pub evictions: Option<u64>,
-    /// Misses of objects that were in the cache, but had lived longer than they were to. None for
-    /// the bound.
-    pub expired: Option<u64>,
-}
-
-impl SizedOutcome {
-    /// What was counted since a moment, given the counts at that moment.
-    #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
-        let less = |count: Option<u64>, before: Option<u64>| Some(count? - before.unwrap_or(0));
-        Self {
-            requests: self.requests - before.requests,
-            requested_bytes: self.requested_bytes - before.requested_bytes,
-            misses: self.misses - before.misses,
-            missed_bytes: self.missed_bytes - before.missed_bytes,
-            passed: less(self.passed, before.passed),
-            evictions: less(self.evictions, before.evictions),
-            expired: less(self.expired, before.expired),
         }
     }
 }
@@ -159,135 +59,6 @@ pub struct SizedRun {
     pub at_cuts: Vec<SizedOutcome>,
 }
 
-/// A request for an object of so many bytes, or, with no bytes, its deletion.
-#[derive(Clone, Copy)]
-struct Step {
-    object: PageId,
-    bytes: u64,
-    is_write: bool,
-    /// When it comes, in milliseconds.
-    now_ms: i64,
-    /// How long the object lives if it is loaded or written now, in milliseconds; 0: for ever.
-    lives_ms: i64,
-}
-
-impl Step {
-    fn is_request(&self) -> bool {
-        self.bytes > 0
-    }
-
-    /// The last moment at which the object lives.
-    fn end_ms(&self) -> i64 {
-        if self.lives_ms == 0 { i64::MAX } else { self.now_ms.saturating_add(self.lives_ms) }
-    }
-}
-
-/// Finds the sizes of requests while a trace is read.
-#[derive(Default)]
-struct Sizes {
-    /// Bytes of the object that begins at each address.
-    at: FxHashMap<u64, u64>,
-    /// Page number and bytes of each page id; no bytes before they are looked up.
-    of: Vec<(u64, u64)>,
-    now_ms: i64,
-    lives_ms: i64,
-}
-
-impl Sizes {
-    /// The requests and deletions of chunk `index`, in order, instead of what `steps` holds.
-    fn steps(
-        &mut self,
-        trace: &Trace,
-        index: usize,
-        chunk: &Chunk,
-        steps: &mut Vec<Step>,
-    ) -> Result<(), SizedError> {
-        steps.clear();
-        let mut times = trace.times(index, chunk)?.into_iter().peekable();
-        let mut lives = trace.times_to_live(index, chunk)?.into_iter().peekable();
-        self.of.extend(chunk.new_pages.iter().map(|&number| (number, 0)));
-        let page_bytes = trace.header().metadata.page_size;
-        let mut events = chunk.events.iter().peekable();
-        for (position, reference) in chunk.references.iter().enumerate() {
-            while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= position) {
-                self.event(event, steps);
-            }
-            if let Some((_, time)) = times.next_if(|(at, _)| *at as usize <= position) {
-                self.now_ms = time;
-            }
-            if let Some((_, time)) = lives.next_if(|(at, _)| *at as usize <= position) {
-                self.lives_ms = time;
-            }
-            let (number, bytes) = &mut self.of[reference.page() as usize];
-            if *bytes == 0 {
-                *bytes =
-                    *number.checked_mul(page_bytes).and_then(|address| self.at.get(&address)).ok_or_else(
-                        || SizedError::NoSize { path: trace.name().to_owned(), page_number: *number },
-                    )?;
-            }
-            let bytes = *bytes;
-            steps.push(self.step(reference.page(), bytes, reference.is_write()));
-        }
-        events.for_each(|(_, event)| self.event(event, steps));
-        Ok(())
-    }
-
-    fn step(&self, page: u32, bytes: u64, is_write: bool) -> Step {
-        Step { object: PageId(page), bytes, is_write, now_ms: self.now_ms, lives_ms: self.lives_ms }
-    }
-
-    fn event(&mut self, event: &Event, steps: &mut Vec<Step>) {
-        match event {
-            Event::Alloc { address, length, .. } => {
-                self.at.insert(*address, (*length).max(1));
-            }
-            Event::Free { address } => {
-                self.at.remove(address);
-            }
-            Event::Drop { pages } => {
-                for page in pages.clone() {
-                    if let Some((_, bytes)) = self.of.get_mut(page as usize) {
-                        *bytes = 0;
-                        steps.push(self.step(page, 0, false));
-                    }
-                }
-            }
-            Event::Move { page, to } => {
-                if let Some(of) = self.of.get_mut(*page as usize) {
-                    *of = (*to, 0);
-                }
-            }
-            Event::Mark { .. } | Event::Map { .. } => {}
-        }
-    }
-}
-
-/// Counts what is in a trace of whole objects.
-///
-/// # Errors
-/// The trace cannot be read, has no references, is not one of whole objects, or is reduced.
-pub fn sized_totals(trace: &Trace, interrupt: &Interrupt) -> Result<SizedTotals, SizedError> {
-    let mut totals = SizedTotals::default();
-    let mut last: Vec<u64> = Vec::new();
-    for_each_batch(trace, interrupt, |steps| {
-        for &Step { object, bytes, lives_ms, .. } in steps.iter().filter(|step| step.is_request()) {
-            totals.expire |= lives_ms > 0;
-            totals.requests += 1;
-            totals.requested_bytes += bytes;
-            if last.len() <= object.index() {
-                last.resize(object.index() + 1, 0);
-            }
-            last[object.index()] = bytes;
-        }
-    })?;
-    if totals.requests == 0 {
-        return Err(SweepError::Empty { path: trace.name().to_owned() }.into());
-    }
-    totals.objects = last.iter().filter(|bytes| **bytes > 0).count() as u64;
-    totals.object_bytes = last.iter().sum();
-    Ok(totals)
-}
-
 /// Simulates each policy with each capacity, in this order. `warmup` requests come before counting
 /// begins. `cuts` are numbers of requests, ascending, before which the counts are kept.
 /// `progress` is called now and then with the number of requests that are done.
@@ -297,8 +68,8 @@ pub fn sized_totals(trace: &Trace, interrupt: &Interrupt) -> Result<SizedTotals,
 /// writes it.
 ///
 /// # Errors
-/// As for [`sized_totals`].
-pub fn simulate_sized(
+/// As for [`totals`](crate::totals).
+pub fn simulate(
     trace: &Trace,
     policies: &[SizedPolicyName],
     capacities: &[u64],
@@ -330,27 +101,6 @@ pub fn simulate_sized(
         progress(done);
     })?;
     Ok(runs.into_iter().flat_map(|run| run.finish(capacities)).collect())
-}
-
-fn for_each_batch(
-    trace: &Trace,
-    interrupt: &Interrupt,
-    mut take: impl FnMut(&[Step]),
-) -> Result<(), SizedError> {
-    let window = trace.header().metadata.window;
-    if window > 0 {
-        return Err(SizedError::Reduced { path: trace.name().to_owned(), window });
-    }
-    let (mut sizes, mut chunk, mut steps) = (Sizes::default(), Chunk::new(), Vec::new());
-    for number in 0..trace.chunks() {
-        trace.read_chunk(number, &mut chunk)?;
-        sizes.steps(trace, number, &chunk, &mut steps)?;
-        take(&steps);
-        if interrupt.is_raised() {
-            return Err(SweepError::Interrupted.into());
-        }
-    }
-    Ok(())
 }
 
 /// What takes all requests once.
@@ -463,95 +213,10 @@ impl Simulated {
     }
 }
 
-/// Finds the lower bounds.
-#[derive(Default)]
-struct Bound {
-    /// Requests so far, and their bytes.
-    requests: u64,
-    bytes: u64,
-    /// The same before counting began.
-    before: (u64, u64),
-    /// When each object was last requested, counted from 1, and its size; 0 if it is not there.
-    last: Vec<(u64, u64)>,
-    /// The last moment at which each object can live that was loaded by one of its requests so far.
-    ends_ms: Vec<i64>,
-    /// Requests from one request for an object to the next, as far as they are counted, and its
-    /// bytes.
-    intervals: Vec<(u64, u64)>,
-}
-
-impl Bound {
-    /// Only hits from here on count, and the requests that an object waited for one from here on.
-    fn begin_counting(&mut self) {
-        self.before = (self.requests, self.bytes);
-        self.intervals.clear();
-    }
-
-    fn step(&mut self, step: &Step) {
-        let &Step { object, bytes, now_ms, .. } = step;
-        if self.last.len() <= object.index() {
-            self.last.resize(object.index() + 1, (0, 0));
-            self.ends_ms.resize(object.index() + 1, i64::MIN);
-        }
-        let (last, end_ms) = (&mut self.last[object.index()], &mut self.ends_ms[object.index()]);
-        if !step.is_request() {
-            (*last, *end_ms) = ((0, 0), i64::MIN);
-            return;
-        }
-        self.requests += 1;
-        self.bytes += bytes;
-        if last.1 != bytes {
-            *end_ms = i64::MIN;
-        } else if last.0 > 0 && *end_ms >= now_ms {
-            self.intervals.push((self.requests - last.0.max(self.before.0), bytes));
-        }
-        *last = (self.requests, bytes);
-        *end_ms = step.end_ms().max(*end_ms);
-    }
-
-    fn outcomes(mut self, capacities: &[u64]) -> Vec<SizedOutcome> {
-        let volume = |&(length, bytes): &(u64, u64)| u128::from(length) * u128::from(bytes);
-        let (requests, bytes) = (self.requests - self.before.0, self.bytes - self.before.1);
-        let budget = |capacity: u64| u128::from(capacity) * u128::from(requests);
-        // The cheapest hit first, for hits; the cheapest byte first, for bytes.
-        self.intervals.sort_unstable_by_key(volume);
-        let most_hits = |&capacity: &u64| {
-            let mut left = budget(capacity);
-            let fitting = self.intervals.iter().filter(|(_, bytes)| *bytes <= capacity);
-            let taken = fitting.map_while(|interval| {
-                left = left.checked_sub(volume(interval))?;
-                Some(())
-            });
-            taken.count() as u64
-        };
-        let hits: Vec<u64> = capacities.iter().map(most_hits).collect();
-        self.intervals.sort_unstable_by_key(|(length, _)| *length);
-        let most_bytes = |&capacity: &u64| {
-            let mut left = budget(capacity);
-            let mut hit_bytes = 0;
-            for interval in self.intervals.iter().filter(|(_, bytes)| *bytes <= capacity) {
-                // The last one may fit in part. A bound may count that part.
-                let part = volume(interval).min(left);
-                hit_bytes += part.div_ceil(u128::from(interval.0)) as u64;
-                left -= part;
-            }
-            hit_bytes
-        };
-        let hit_bytes: Vec<u64> = capacities.iter().map(most_bytes).collect();
-        let outcome = |(hits, hit_bytes): (&u64, &u64)| SizedOutcome {
-            requests,
-            requested_bytes: bytes,
-            misses: requests - hits,
-            missed_bytes: bytes - hit_bytes,
-            ..SizedOutcome::default()
-        };
-        hits.iter().zip(&hit_bytes).map(outcome).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{SizedTotals, totals};
     use std::collections::HashMap;
     use std::io::Cursor;
     use std::path::Path;
@@ -580,27 +245,27 @@ mod tests {
         Trace::from_bytes(bytes.into_inner()).unwrap()
     }
 
-    fn simulate(requests: &[(u64, u64)], policies: &str, capacities: &[u64]) -> Vec<SizedOutcome> {
+    fn simulated(requests: &[(u64, u64)], policies: &str, capacities: &[u64]) -> Vec<SizedOutcome> {
         let policies = SizedPolicyName::parse_list(policies).unwrap();
         of(&trace(requests), &policies, capacities, 0)
     }
 
     fn of(trace: &Trace, policies: &[SizedPolicyName], capacities: &[u64], warmup: u64) -> Vec<SizedOutcome> {
         let interrupt = Interrupt::default();
-        let runs = simulate_sized(trace, policies, capacities, warmup, &[], &interrupt, &|_| {}).unwrap();
+        let runs = simulate(trace, policies, capacities, warmup, &[], &interrupt, &|_| {}).unwrap();
         runs.into_iter().map(|run| run.outcome).collect()
     }
 
     #[test]
     fn requests_and_bytes_are_counted() {
         let requests = [(1, 70), (2, 40), (2, 40), (1, 70), (3, 101), (2, 0), (2, 40), (2, 50), (1, 70)];
-        let totals = sized_totals(&trace(&requests), &Interrupt::default()).unwrap();
+        let totals = totals(&trace(&requests), &Interrupt::default()).unwrap();
         let expected =
             SizedTotals { requests: 8, requested_bytes: 481, objects: 3, object_bytes: 221, expire: false };
         assert_eq!(totals, expected);
         // With 100 bytes, 1 and 2 push each other out; 3 never fits; 2 is deleted, and changes
         // size.
-        let outcomes = simulate(&requests, "lru", &[100, 1_000]);
+        let outcomes = simulated(&requests, "lru", &[100, 1_000]);
         let [small, large] = outcomes[..] else { panic!("{outcomes:?}") };
         assert_eq!((small.misses, small.missed_bytes), (7, 441));
         assert_eq!((small.passed, small.evictions), (Some(1), Some(4)));
@@ -615,7 +280,7 @@ mod tests {
         let requests: Vec<(u64, u64)> = (0..40)
             .flat_map(|turn| [(1, 10), if turn % 2 == 0 { (2, 90) } else { (100 + turn, 90) }])
             .collect();
-        let bounds = simulate(&requests, "bound", &[10, 100, 10_000]);
+        let bounds = simulated(&requests, "bound", &[10, 100, 10_000]);
         let hits: Vec<u64> = bounds.iter().map(|bound| 80 - bound.misses).collect();
         // 39 intervals of 2 x 10 take 780 of 10 x 80.
         assert_eq!(hits, [39, 58, 58]);
@@ -638,7 +303,7 @@ mod tests {
                 })
                 .collect();
             let capacities = [500, 2_000, 10_000, 1 << 30];
-            let outcomes = simulate(&requests, "all", &capacities);
+            let outcomes = simulated(&requests, "all", &capacities);
             let (bounds, policies) = outcomes.split_at(capacities.len());
             for (index, outcome) in policies.iter().enumerate() {
                 let bound = &bounds[index % capacities.len()];
@@ -683,7 +348,7 @@ mod tests {
         }
         // The counts at a cut are those that a warm-up of that length leaves out.
         let (trace, interrupt) = (trace(&requests), Interrupt::default());
-        let runs = simulate_sized(&trace, &policies, &capacities, 0, &[0, 1_500], &interrupt, &|_| {});
+        let runs = simulate(&trace, &policies, &capacities, 0, &[0, 1_500], &interrupt, &|_| {});
         for (run, counted) in runs.unwrap().iter().zip(&counted).skip(capacities.len()) {
             assert_eq!((run.at_cuts[0].requests, run.at_cuts[0].misses), (0, 0));
             assert_eq!(run.outcome.since(&run.at_cuts[1]), *counted);
@@ -718,7 +383,7 @@ mod tests {
         }
         let (bytes, _) = writer.finish(EndTotals::default()).unwrap();
         let trace = Trace::from_bytes(bytes.into_inner()).unwrap();
-        assert!(sized_totals(&trace, &Interrupt::default()).unwrap().expire);
+        assert!(totals(&trace, &Interrupt::default()).unwrap().expire);
         let policies = SizedPolicyName::parse_list("all").unwrap();
         let outcomes = of(&trace, &policies, &[200 * 10], 0);
         assert!(expired > 500, "{expired}");
@@ -744,7 +409,7 @@ mod tests {
             writer.reference(1, false).unwrap();
             let (bytes, _) = writer.finish(EndTotals::default()).unwrap();
             let trace = Trace::from_reader(&bytes.into_inner()[..], Path::new("old.swt")).unwrap();
-            let error = sized_totals(&trace, &Interrupt::default()).unwrap_err().to_string();
+            let error = totals(&trace, &Interrupt::default()).unwrap_err().to_string();
             let expected = format!(
                 "old.swt: is reduced with a window of {window}, and every request counts; import the log again \
                  with --whole-objects and without --window"
@@ -759,7 +424,7 @@ mod tests {
         writer.reference(7, false).unwrap();
         let (bytes, _) = writer.finish(EndTotals::default()).unwrap();
         let trace = Trace::from_reader(&bytes.into_inner()[..], Path::new("pages.swt")).unwrap();
-        let error = sized_totals(&trace, &Interrupt::default()).unwrap_err().to_string();
+        let error = totals(&trace, &Interrupt::default()).unwrap_err().to_string();
         let expected =
             "pages.swt: page 7 is not an object with a size; import the log again with --whole-objects";
         assert_eq!(error, expected);

@@ -1,6 +1,6 @@
 //! W-TinyLFU for objects of different sizes: its segments have bytes instead of frames.
 //!
-//! Paper, segments and frequencies: [`crate::policies::frequency::w_tinylfu`]. The window has a
+//! Paper, segments and frequencies: [`sweephand_policy::policies::frequency::w_tinylfu`]. The window has a
 //! hundredth of the bytes, at least one; the protected segment has 80 % of the rest. Frequencies
 //! are halved after ten times as many requests as there were objects when the cache was first full.
 //!
@@ -11,8 +11,8 @@
 //! Cost: hit and miss O(1).
 
 use super::SizedPolicy;
-use crate::PageId;
-use crate::collections::{Lists, PageMap};
+use sweephand_policy::PageId;
+use sweephand_policy::collections::{Lists, PageMap};
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;

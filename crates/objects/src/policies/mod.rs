@@ -10,11 +10,12 @@
 //!   miss:  miss(object, bytes), then evict_for(object, bytes) until there is room, then admit(object, bytes)
 //! ```
 //!
-//! [`POLICIES`] lists them, [`of_name`] finds one, and a [`SizedCache`] drives it.
+//! [`POLICIES`] lists them, [`of_name`] finds one, and a [`SizedCache`](crate::SizedCache) drives it.
 //!
 //! ```
 //! use sweephand_policy::PageId;
-//! use sweephand_policy::sized::{Access, SizedCache, of_name};
+//! use sweephand_objects::policies::of_name;
+//! use sweephand_objects::{Access, SizedCache};
 //!
 //! let mut cache = SizedCache::new(of_name("lru")?.make(100), 100);
 //! assert_eq!(cache.request(PageId(0), 70), Access::Admitted);
@@ -25,22 +26,19 @@
 //! # Ok::<(), sweephand_policy::ArgumentError>(())
 //! ```
 
-mod cache;
 mod clock;
 mod gdsf;
 mod of_pages;
 mod s3_fifo;
 mod w_tinylfu;
 
-use crate::near::hint;
-use crate::policies::{Fifo, Lru, Lru2, Sieve};
-use crate::{ArgumentError, PageId, registry};
-use alloc::{boxed::Box, format, string::ToString};
-pub use cache::{Access, SizedCache};
 pub use clock::SizedClock;
 pub use gdsf::Gdsf;
 pub use of_pages::OfPages;
 pub use s3_fifo::SizedS3Fifo;
+use sweephand_policy::near::hint;
+use sweephand_policy::policies::{Fifo, Lru, Lru2, Sieve};
+use sweephand_policy::{ArgumentError, PageId, registry};
 pub use w_tinylfu::SizedWTinyLfu;
 
 /// A replacement policy for objects of different sizes. Objects have dense ids, as pages have.

@@ -1,9 +1,9 @@
 //! Page policies for objects of different sizes.
 
 use super::SizedPolicy;
-use crate::collections::PageMap;
-use crate::registered::Registered;
-use crate::{Arguments, Mmu, Model, NEVER, PageId, Policy, Reference};
+use sweephand_policy::collections::PageMap;
+use sweephand_policy::registry::Registered;
+use sweephand_policy::{Arguments, Mmu, Model, NEVER, PageId, Policy, Reference};
 
 /// A page policy whose order of eviction does not depend on the number of frames. Objects take the
 /// place of pages.
@@ -21,7 +21,7 @@ struct Bits(PageMap<bool>);
 
 impl Mmu for Bits {
     fn test_and_clear_referenced(&mut self, object: PageId) -> bool {
-        core::mem::take(&mut self.0[object])
+        std::mem::take(&mut self.0[object])
     }
 }
 

@@ -14,9 +14,9 @@
 //! Cost: hit and miss O(log n). 40 bytes an object in the cache, and tree nodes.
 
 use super::SizedPolicy;
-use crate::PageId;
-use crate::collections::PageMap;
-use alloc::collections::BTreeSet;
+use std::collections::BTreeSet;
+use sweephand_policy::PageId;
+use sweephand_policy::collections::PageMap;
 
 /// What orders objects: priority, when it was set, object. A priority is never negative, so its
 /// bits are in the order of the number.

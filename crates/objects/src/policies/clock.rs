@@ -7,8 +7,8 @@
 //! Cost: hit one bit; miss amortised O(1).
 
 use super::SizedPolicy;
-use crate::PageId;
-use crate::collections::{Lists, PageMap};
+use sweephand_policy::PageId;
+use sweephand_policy::collections::{Lists, PageMap};
 
 const QUEUE: usize = 0;
 
@@ -28,7 +28,7 @@ impl SizedPolicy for SizedClock {
     fn evict_for(&mut self, _: PageId, _: u64) -> Option<PageId> {
         loop {
             let object = self.queue.pop_front(QUEUE)?;
-            if !core::mem::take(&mut self.is_referenced[object]) {
+            if !std::mem::take(&mut self.is_referenced[object]) {
                 return Some(object);
             }
             self.queue.push_back(QUEUE, object);
