@@ -3,7 +3,8 @@
 //! The library cannot be a member of the workspace (no std, its own panic handler), and Cargo has
 //! no stable way to depend on a built library. So this script builds it with the same Cargo, from a
 //! copy with the workspace's lock file. The copy uses the same versions of the same crates. They
-//! are downloaded already when this script runs, so it needs no network.
+//! are downloaded already when this script runs, so it needs no network. Builds of this crate with
+//! other features or profiles share the copy and what was compiled of it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,8 +23,9 @@ fn main() {
     }
     let sources = ["AGENT_ROOT", "PAGER_INTERFACE_ROOT", "POLICY_ROOT", "PAGER_INTERFACE_UFFD"]
         .map(|name| folder(&format!("DEP_SWEEPHAND_{name}")));
-    let copy = out.join("preload");
-    fs::create_dir_all(copy.join("src")).expect("OUT_DIR can be written");
+    // OUT_DIR is target/PROFILE/build/PACKAGE/out.
+    let copy = out.ancestors().nth(4).expect("OUT_DIR is that deep").join("preload");
+    fs::create_dir_all(copy.join("src")).expect("target can be written");
     let mut manifest = fs::read_to_string(here.join("preload/manifest.toml")).expect("part of the crate");
     for (mark, source) in ["@AGENT@", "@INTERFACE@", "@POLICY@", "@UFFD@"].into_iter().zip(&sources) {
         manifest = manifest.replace(mark, &source.display().to_string());
@@ -38,14 +40,14 @@ fn main() {
     let lock = [here.join("Cargo.lock"), here.join("../../Cargo.lock")];
     if let Some(lock) = lock.iter().find(|path| path.exists()) {
         println!("cargo::rerun-if-changed={}", lock.display());
-        fs::copy(lock, copy.join("Cargo.lock")).expect("OUT_DIR can be written");
+        write_if_new(&copy.join("Cargo.lock"), &fs::read_to_string(lock).expect("it exists"));
     }
     println!("cargo::rerun-if-changed={}", here.join("preload").display());
     // The first try is offline. It fails only if the crate is built outside of its workspace.
-    if !build(&copy, &out, true) && !build(&copy, &out, false) {
+    if !build(&copy, true) && !build(&copy, false) {
         panic!("the preload library cannot be built: see above");
     }
-    let library = out.join("target/release/libsweephand_preload.so");
+    let library = copy.join("target/release/libsweephand_preload.so");
     println!("cargo::rustc-env=SWEEPHAND_PRELOAD={}", library.display());
 }
 
@@ -53,10 +55,10 @@ fn folder(variable: &str) -> PathBuf {
     PathBuf::from(env::var_os(variable).unwrap_or_else(|| panic!("{variable} is set by Cargo")))
 }
 
-fn build(manifest: &Path, out: &Path, offline: bool) -> bool {
+fn build(copy: &Path, offline: bool) -> bool {
     let mut cargo = Command::new(env::var_os("CARGO").expect("set by Cargo"));
-    cargo.args(["build", "--release", "--manifest-path"]).arg(manifest.join("Cargo.toml"));
-    cargo.arg("--target-dir").arg(out.join("target"));
+    cargo.args(["build", "--release", "--manifest-path"]).arg(copy.join("Cargo.toml"));
+    cargo.arg("--target-dir").arg(copy.join("target"));
     if offline {
         cargo.arg("--offline");
     }
@@ -74,6 +76,6 @@ fn build(manifest: &Path, out: &Path, offline: bool) -> bool {
 
 fn write_if_new(path: &Path, text: &str) {
     if fs::read_to_string(path).ok().as_deref() != Some(text) {
-        fs::write(path, text).expect("OUT_DIR can be written");
+        fs::write(path, text).expect("target can be written");
     }
 }

@@ -263,7 +263,7 @@ impl Plugin for PyPlugin {
     }
 }
 
-/// A policy in Python.
+/// A policy in Python. The fields are the methods that its class may have.
 struct PyPolicy {
     name: &'static str,
     object: Py<PyAny>,

@@ -11,8 +11,9 @@
 //!                  decoded      execute    the inner loops: hits
 //!                  once         memory     page table, virtual clocks: what the policy may ask
 //!                               load_control   who may be active
-//!                               paging     devices and their queue
-//!                               machine    events, and who runs when
+//!                               paging     devices and their queues
+//!                               calendar   time, and the events to come
+//!                               machine    what happens at an event, and who runs when
 //! ```
 //!
 //! The policies come from [`sweephand_policy`] and see only a
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analytic;
+mod calendar;
 pub mod configuration;
 mod execute;
 mod load_control;

@@ -14,20 +14,20 @@
 //! executes one, or is idle. Events at the same time happen in the order in which they were caused.
 //! Only the seeds are random.
 
+use crate::calendar::{Calendar, Event};
 use crate::configuration::Configuration;
 use crate::execute::Stop;
 use crate::load_control::{Load, LoadController};
 use crate::memory::{AWAITED, CLEANING, DIRTY, Memory, RESIDENT};
-use crate::outcome::{Outcome, Sample};
-use crate::paging::{PagingQueue, Request};
+use crate::outcome::{Measures, Outcome, Sample};
+use crate::paging::{Devices, Request};
 use crate::program::Program;
 use crate::task::{State, Task};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use sweephand_policy::load_control::Candidate;
 use sweephand_policy::task_registry::Made;
-use sweephand_policy::{ExactMmu, PageId, Reclaim, SplitMix64, TaskMmu, VirtualTime};
+use sweephand_policy::{ExactMmu, PageId, Reclaim, SplitMix64, TaskMmu};
 use sweephand_trace::Interrupt;
 
 /// Streams of random numbers are kept apart, so that one more draw from one does not change the
@@ -45,58 +45,38 @@ pub struct Job {
     pub io_interval_refs: u64,
 }
 
-/// What happens at its own time, rather than because a task executes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Event {
-    /// A paging device has finished.
-    Transferred { device: usize },
-    /// A task's I/O request has been served.
-    IoDone { task: usize },
-}
-
 /// A run of tasks under one policy.
 pub struct Machine<'a> {
     configuration: &'a Configuration,
     policy: Made<Memory>,
-    /// Whether last references are kept, and the window of the working sets that are counted then.
-    is_exact: bool,
-    theta: VirtualTime,
     memory: Memory,
     tasks: Vec<Task>,
     load_control: LoadController,
     load: Load,
-    /// Inactive tasks, the next to be activated in front.
-    ready: VecDeque<usize>,
-    /// Tasks from this one on wait outside.
-    next_outside: usize,
-    /// Active tasks that do not wait, the next to run in front.
-    runnable: VecDeque<usize>,
-    /// One for all paging devices, or one for each.
-    queues: Vec<PagingQueue>,
-    /// What each paging device works on.
-    devices: Vec<Option<Request>>,
+    queues: TaskQueues,
+    devices: Devices,
     /// Replaced pages that whoever takes their frames has to write first.
     to_write: u64,
     /// The policy said to wait, and nothing has happened since that could change its mind.
     waits: bool,
     /// A task has given way since the last event.
     gave_way: bool,
-    /// What is to come, by time and then in the order of cause.
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    /// Events caused so far.
-    caused: u64,
-    /// Real time.
-    now: u64,
-    finished: usize,
-    service: SplitMix64,
+    calendar: Calendar,
     choice: SplitMix64,
-    counts: Outcome,
-    /// Active tasks summed over time, up to `counted_until`.
-    active_time: u64,
-    counted_until: u64,
-    samples: Vec<Sample>,
-    /// Real time between samples; 0 for none.
-    sample_refs: u64,
+    measures: Measures,
+}
+
+/// Where the tasks wait that do not wait for a page or for I/O.
+#[derive(Debug, Default)]
+struct TaskQueues {
+    /// Inactive tasks, the next to be activated in front.
+    ready: VecDeque<usize>,
+    /// Tasks from this one on wait outside.
+    next_outside: usize,
+    /// Active tasks that do not wait, the next to run in front.
+    runnable: VecDeque<usize>,
+    /// How many are at their end.
+    finished: usize,
 }
 
 impl<'a> Machine<'a> {
@@ -134,28 +114,19 @@ impl<'a> Machine<'a> {
                 tasks.len(),
             ),
             load: Load::default(),
-            ready: (0..at_once).collect(),
-            next_outside: at_once,
-            runnable: VecDeque::new(),
-            queues: vec![PagingQueue::new(configuration.devices.queue); configuration.devices.queues()],
-            devices: vec![None; configuration.devices.count],
+            queues: TaskQueues {
+                ready: (0..at_once).collect(),
+                next_outside: at_once,
+                ..TaskQueues::default()
+            },
+            devices: Devices::new(configuration, seed ^ SERVICE_STREAM),
             to_write: 0,
             waits: false,
             gave_way: false,
-            events: BinaryHeap::new(),
-            caused: 0,
-            now: 0,
-            finished: 0,
-            service: SplitMix64::new(seed ^ SERVICE_STREAM),
+            calendar: Calendar::default(),
             choice: SplitMix64::new(seed ^ CHOICE_STREAM),
-            counts: Outcome::default(),
-            active_time: 0,
-            counted_until: 0,
-            samples: Vec::new(),
-            sample_refs: 0,
+            measures: Measures::default(),
             configuration,
-            is_exact,
-            theta: policy.theta(),
             policy,
             memory,
             tasks,
@@ -164,13 +135,13 @@ impl<'a> Machine<'a> {
 
     /// Has the machine described at every so many units of time.
     pub fn sample_every(&mut self, sample_refs: u64) {
-        self.sample_refs = sample_refs;
+        self.measures.sample_refs = sample_refs;
     }
 
     /// Runs until every task is at its end.
     pub fn run(mut self) -> (Outcome, Vec<Sample>) {
         while self.step() {}
-        (self.outcome(), self.samples)
+        (self.outcome(), self.measures.samples)
     }
 
     /// The same; `None` if it is interrupted.
@@ -180,33 +151,28 @@ impl<'a> Machine<'a> {
                 return None;
             }
         }
-        Some((self.outcome(), self.samples))
+        Some((self.outcome(), self.measures.samples))
     }
 
     /// Goes on to the next event or the end of the next burst, whichever comes first. Returns
     /// whether there is more to come.
     pub(crate) fn step(&mut self) -> bool {
         self.sample();
-        while let Some(&Reverse((time, _, event))) = self.events.peek() {
-            debug_assert!(time >= self.now, "an event was passed");
-            if time > self.now {
-                break;
-            }
-            self.events.pop();
+        while let Some(event) = self.calendar.due() {
             self.event(event);
         }
         self.schedule();
-        if self.finished == self.tasks.len() {
+        if self.queues.finished == self.tasks.len() {
             return false;
         }
-        match (self.runnable.pop_front(), self.events.peek()) {
+        match (self.queues.runnable.pop_front(), self.calendar.next_time()) {
             (Some(task), _) => self.burst(task),
-            (None, Some(&Reverse((time, _, _)))) => {
-                self.now = time.min(self.load_control.next_look().max(self.now))
+            (None, Some(time)) => {
+                self.calendar.now = time.min(self.load_control.next_look().max(self.calendar.now))
             }
             (None, None) => {
-                let Self { now, load, queues, .. } = self;
-                unreachable!("at {now} no task can run and nothing is going to happen: {load:?}, {queues:?}")
+                let Self { calendar: Calendar { now, .. }, load, devices, .. } = self;
+                unreachable!("at {now} no task can run and nothing is going to happen: {load:?}, {devices:?}")
             }
         }
         true
@@ -215,15 +181,15 @@ impl<'a> Machine<'a> {
     /// The measures so far.
     pub(crate) fn outcome(&mut self) -> Outcome {
         self.count_active_time();
-        let elapsed = self.now;
+        let elapsed = self.calendar.now;
         let share = |of: u64| if elapsed == 0 { 0.0 } else { of as f64 / elapsed as f64 };
         Outcome {
             elapsed_refs: elapsed,
-            utilization: share(self.counts.references),
-            mean_mpl: share(self.active_time),
+            utilization: share(self.measures.counts.references),
+            mean_mpl: share(self.measures.active_time),
             hand_steps: self.policy.hand_steps(),
             ws_scans: self.policy.working_set_scans(),
-            ..self.counts
+            ..self.measures.counts
         }
     }
 
@@ -232,7 +198,7 @@ impl<'a> Machine<'a> {
     /// Has a task execute until something stops it: the end of its turn, slice, string or loading
     /// phase, an event, a fault, I/O.
     fn burst(&mut self, number: usize) {
-        let configuration = self.configuration;
+        let (configuration, theta) = (self.configuration, self.policy.theta());
         let task = &mut self.tasks[number];
         let start = self.memory.virtual_time[number];
         let slice_end = task.activated_at.saturating_add(configuration.processor.slice_refs);
@@ -242,8 +208,9 @@ impl<'a> Machine<'a> {
             u64::MAX
         };
         let dropped = task.program.drops.get(task.next_drop).map_or(u64::MAX, |next| next.time);
-        let undisturbed = self.events.peek().map_or(u64::MAX, |Reverse((time, _, _))| time - self.now);
-        let undisturbed = undisturbed.min(self.load_control.next_look() - self.now);
+        let now = self.calendar.now;
+        let undisturbed = self.calendar.next_time().map_or(u64::MAX, |time| time - now);
+        let undisturbed = undisturbed.min(self.load_control.next_look() - now);
         // What has been reached already is dealt with below; no burst but one that faults is empty.
         let limit = [slice_end, loaded, task.io_at, dropped, task.program.references]
             .into_iter()
@@ -251,7 +218,7 @@ impl<'a> Machine<'a> {
             .max(start);
         // Without reclaim a page is gone as soon as it leaves its working set.
         let limit = match &self.memory.left {
-            Some(_) => task.position.until_one_leaves(&task.program, &self.memory, limit, self.theta),
+            Some(_) => task.position.until_one_leaves(&task.program, &self.memory, limit, theta),
             None => limit,
         };
         let mut stop = Stop::Limit;
@@ -261,16 +228,16 @@ impl<'a> Machine<'a> {
                 self.waits = false;
             }
             let (position, program, memory) = (&mut task.position, &task.program, &mut self.memory);
-            stop = if self.is_exact {
-                position.execute::<true>(program, memory, limit, self.theta)
+            stop = if self.policy.is_exact() {
+                position.execute::<true>(program, memory, limit, theta)
             } else {
-                position.execute::<false>(program, memory, limit, self.theta)
+                position.execute::<false>(program, memory, limit, theta)
             };
         }
         let now = self.memory.virtual_time[number];
         let executed = now - start;
-        self.now += executed;
-        self.counts.references += executed;
+        self.calendar.now += executed;
+        self.measures.counts.references += executed;
         task.quantum_left -= executed;
         self.load_control.executed(number, now);
         if task.loading && now - task.activated_at >= configuration.load_control.tau_refs {
@@ -289,14 +256,14 @@ impl<'a> Machine<'a> {
         } else if now >= task.io_at {
             self.request_io(number, now);
         } else if now >= slice_end {
-            self.counts.slice_ends += 1;
+            self.measures.counts.slice_ends += 1;
             task.level = (task.level + 1).min(configuration.processor.ready_levels - 1);
             self.deactivate(number);
         } else if task.quantum_left == 0 {
             task.quantum_left = configuration.processor.quantum_refs;
-            self.runnable.push_back(number);
+            self.queues.runnable.push_back(number);
         } else {
-            self.runnable.push_front(number);
+            self.queues.runnable.push_front(number);
         }
     }
 
@@ -316,7 +283,7 @@ impl<'a> Machine<'a> {
     fn take_away(&mut self, page: PageId) {
         let owner = TaskMmu::owner(&self.memory, page);
         let (now, active) = (self.memory.virtual_time[owner.index()], self.memory.active[owner.index()]);
-        let is_outside = now - ExactMmu::last_reference(&self.memory, page) >= self.theta || !active;
+        let is_outside = now - ExactMmu::last_reference(&self.memory, page) >= self.policy.theta() || !active;
         if !self.memory.is(page, RESIDENT) || self.memory.is(page, CLEANING | AWAITED) || !is_outside {
             return;
         }
@@ -333,20 +300,13 @@ impl<'a> Machine<'a> {
     /// Puts the pages that are to be cleaned into the paging queues.
     fn queue_writes(&mut self) {
         for page in std::mem::take(&mut self.memory.to_clean) {
-            let queue = self.queue_of(page);
-            self.queues[queue].push(Request::Write { page });
+            self.devices.push(page, Request::Write { page });
         }
     }
 
     fn discard(&mut self, page: PageId) {
         if self.memory.is(page, CLEANING) {
-            self.queues.iter_mut().for_each(|queue| queue.withdraw_write(page));
-            // A device that is writing it finishes; the result is ignored.
-            for device in self.devices.iter_mut().flatten() {
-                if *device == (Request::Write { page }) {
-                    *device = Request::Void;
-                }
-            }
+            self.devices.withdraw_write(page);
         }
         if self.memory.discard(page) {
             self.policy.remove(page);
@@ -355,7 +315,7 @@ impl<'a> Machine<'a> {
     }
 
     fn fault(&mut self, number: usize, page: PageId) {
-        self.counts.page_faults += 1;
+        self.measures.counts.page_faults += 1;
         self.policy.fault(page, &mut self.memory);
         self.memory_changed();
         let task = &mut self.tasks[number];
@@ -363,39 +323,33 @@ impl<'a> Machine<'a> {
         self.load.waiting += 1;
         task.quantum_left = self.configuration.processor.quantum_refs;
         let request = Request::Read { page, task: number, loading: task.loading };
-        let queue = self.queue_of(page);
-        self.queues[queue].push(request);
+        self.devices.push(page, request);
     }
 
     fn request_io(&mut self, number: usize, now: u64) {
-        self.counts.io_requests += 1;
+        self.measures.counts.io_requests += 1;
         self.end_loading(number);
         let task = &mut self.tasks[number];
         task.state = State::Io;
         task.quantum_left = self.configuration.processor.quantum_refs;
         task.draw_io(now);
-        let served = self.now + task.draw_service(self.configuration.io.service_refs);
-        self.cause(served, Event::IoDone { task: number });
+        let service = task.draw_service(self.configuration.io.service_refs);
+        self.calendar.cause(service, Event::IoDone { task: number });
     }
 
     fn finish(&mut self, number: usize) {
         self.leave_active(number, State::Finished);
-        self.finished += 1;
+        self.queues.finished += 1;
         for page in self.tasks[number].pages() {
             self.discard(page);
         }
-        if self.next_outside < self.tasks.len() {
-            self.make_ready(self.next_outside);
-            self.next_outside += 1;
+        if self.queues.next_outside < self.tasks.len() {
+            self.make_ready(self.queues.next_outside);
+            self.queues.next_outside += 1;
         }
     }
 
     // Events.
-
-    fn cause(&mut self, time: u64, event: Event) {
-        self.events.push(Reverse((time, self.caused, event)));
-        self.caused += 1;
-    }
 
     fn event(&mut self, event: Event) {
         self.gave_way = false;
@@ -403,25 +357,23 @@ impl<'a> Machine<'a> {
             Event::IoDone { task } => {
                 if self.memory.active[task] {
                     self.tasks[task].state = State::Runnable;
-                    self.runnable.push_back(task);
+                    self.queues.runnable.push_back(task);
                 } else {
                     self.tasks[task].state = State::Ready;
                 }
             }
-            Event::Transferred { device } => {
-                match self.devices[device].take().expect("the device was working") {
-                    Request::Read { page, task, .. } => self.loaded(page, task),
-                    Request::Write { page } => {
-                        self.memory.flags[page.index()] &= !CLEANING;
-                        self.policy.cleaned(page);
-                        self.memory_changed();
-                        if self.memory.left.is_some() {
-                            self.take_away(page);
-                        }
+            Event::Transferred { device } => match self.devices.finish(device) {
+                Request::Read { page, task, .. } => self.loaded(page, task),
+                Request::Write { page } => {
+                    self.memory.flags[page.index()] &= !CLEANING;
+                    self.policy.cleaned(page);
+                    self.memory_changed();
+                    if self.memory.left.is_some() {
+                        self.take_away(page);
                     }
-                    Request::Void => {}
                 }
-            }
+                Request::Void => {}
+            },
         }
     }
 
@@ -434,7 +386,7 @@ impl<'a> Machine<'a> {
         task.position.repeats = Some((page, referenced));
         task.state = State::Runnable;
         self.load.waiting -= 1;
-        self.runnable.push_back(number);
+        self.queues.runnable.push_back(number);
     }
 
     /// Something has happened to pages: claims are to be looked at again, and a policy that said to
@@ -447,42 +399,47 @@ impl<'a> Machine<'a> {
     // Load control.
 
     fn schedule(&mut self) {
-        if self.now >= self.load_control.next_look()
-            && self.load_control.look(self.counts.page_reads, self.load.active, !self.ready.is_empty())
+        if self.calendar.now >= self.load_control.next_look()
+            && self.load_control.look(
+                self.measures.counts.page_reads,
+                self.load.active,
+                !self.queues.ready.is_empty(),
+            )
         {
             self.give_way(None);
         }
-        while let Some(&first) = self.ready.front() {
+        while let Some(&first) = self.queues.ready.front() {
             let claim = self.tasks[first].claim;
             // One that has just given way would do so again.
             let admitted = !self.gave_way || self.load.active == 0;
             if !admitted || !self.load_control.admits(claim, self.load, &*self.policy, &self.memory) {
                 break;
             }
-            self.ready.pop_front();
+            self.queues.ready.pop_front();
             self.activate(first);
         }
         // What one queue has done can be work for another: a page to clean, a frame.
-        while self.dispatch_all() && self.queues.len() > 1 {}
+        while self.dispatch_all() && self.devices.queues() > 1 {}
     }
 
     fn activate(&mut self, number: usize) {
         self.count_active_time();
-        self.counts.activations += 1;
+        self.measures.counts.activations += 1;
         self.memory.active[number] = true;
         self.load.active += 1;
         let task = &mut self.tasks[number];
         task.activated_at = self.memory.virtual_time[number];
-        task.activation = self.counts.activations;
+        task.activation = self.measures.counts.activations;
         task.quantum_left = self.configuration.processor.quantum_refs;
         if self.configuration.load_control.tau_refs > 0 {
             task.loading = true;
             self.load.loading += 1;
-            self.counts.most_loading = self.counts.most_loading.max(self.load.loading as u64);
+            self.measures.counts.most_loading =
+                self.measures.counts.most_loading.max(self.load.loading as u64);
         }
         if task.state == State::Ready {
             task.state = State::Runnable;
-            self.runnable.push_back(number);
+            self.queues.runnable.push_back(number);
         }
         self.memory_changed();
     }
@@ -507,8 +464,8 @@ impl<'a> Machine<'a> {
     /// Puts a task behind the others of its level.
     fn make_ready(&mut self, number: usize) {
         let level = self.tasks[number].level;
-        let lower = self.ready.iter().position(|other| self.tasks[*other].level > level);
-        self.ready.insert(lower.unwrap_or(self.ready.len()), number);
+        let lower = self.queues.ready.iter().position(|other| self.tasks[*other].level > level);
+        self.queues.ready.insert(lower.unwrap_or(self.queues.ready.len()), number);
     }
 
     fn leave_active(&mut self, number: usize, state: State) {
@@ -517,8 +474,8 @@ impl<'a> Machine<'a> {
         self.end_loading(number);
         self.memory.active[number] = false;
         self.load.active -= 1;
-        self.queues.iter_mut().for_each(|queue| queue.withdraw_read(number));
-        self.runnable.retain(|other| *other != number);
+        self.devices.withdraw_read(number);
+        self.queues.runnable.retain(|other| *other != number);
         let task = &mut self.tasks[number];
         self.load.waiting -= usize::from(task.state == State::Queued);
         task.state = state;
@@ -547,7 +504,7 @@ impl<'a> Machine<'a> {
         });
         let chosen = self.configuration.load_control.deactivate.choose(candidates, choice);
         if let Some(number) = chosen {
-            self.counts.deactivations += 1;
+            self.measures.counts.deactivations += 1;
             self.gave_way = true;
             self.deactivate(number);
         }
@@ -556,24 +513,11 @@ impl<'a> Machine<'a> {
 
     // The paging devices.
 
-    /// The queue of a page's requests.
-    fn queue_of(&self, page: PageId) -> usize {
-        page.index() % self.queues.len()
-    }
-
-    /// A device without work that takes requests from a queue.
-    fn idle_device(&self, queue: usize) -> Option<usize> {
-        if self.queues.len() > 1 {
-            return self.devices[queue].is_none().then_some(queue);
-        }
-        self.devices.iter().position(Option::is_none)
-    }
-
     /// Gives idle devices what they can do. Returns whether anything came of it.
     fn dispatch_all(&mut self) -> bool {
         let mut came = false;
-        for queue in 0..self.queues.len() {
-            while self.idle_device(queue).is_some() && self.dispatch(queue) {
+        for queue in 0..self.devices.queues() {
+            while self.devices.is_idle(queue) && self.dispatch(queue) {
                 came = true;
             }
         }
@@ -582,23 +526,23 @@ impl<'a> Machine<'a> {
 
     /// Gives an idle device of a queue its next request. Returns whether anything came of it.
     fn dispatch(&mut self, queue: usize) -> bool {
-        match self.queues[queue].first() {
+        match self.devices.first(queue) {
             None | Some(Request::Void) => false,
             Some(Request::Write { .. }) => self.start_write(queue),
             Some(Request::Read { page, task, .. }) => {
                 if self.memory.free_frames == 0 && !self.make_room(task) {
                     // Pages being cleaned will make room: rather write them now than wait. With a
                     // queue each they may be another device's.
-                    let mut queues = std::iter::once(queue).chain(0..self.queues.len());
-                    return queues.any(|queue| self.idle_device(queue).is_some() && self.start_write(queue));
+                    let mut queues = std::iter::once(queue).chain(0..self.devices.queues());
+                    return queues.any(|queue| self.devices.is_idle(queue) && self.start_write(queue));
                 }
                 // Making room can have deactivated the very task.
                 if self.memory.free_frames > 0 && self.tasks[task].state == State::Queued {
-                    let request = self.queues[queue].pop().expect("it is the first");
+                    let request = self.devices.pop(queue);
                     debug_assert!(matches!(request, Request::Read { page: first, .. } if first == page));
                     self.memory.free_frames -= 1;
                     self.tasks[task].state = State::Reading;
-                    self.counts.page_reads += 1;
+                    self.measures.counts.page_reads += 1;
                     self.start(request, queue);
                 }
                 true
@@ -623,8 +567,8 @@ impl<'a> Machine<'a> {
         self.queue_writes();
         match answer {
             Reclaim::Evict(victim) => {
-                self.counts.replacements += 1;
-                self.counts.forced_replacements += u64::from(forced);
+                self.measures.counts.replacements += 1;
+                self.measures.counts.forced_replacements += u64::from(forced);
                 self.evict(victim);
                 true
             }
@@ -658,48 +602,44 @@ impl<'a> Machine<'a> {
 
     /// Starts the first write in a queue, if there is one.
     fn start_write(&mut self, queue: usize) -> bool {
-        let Some(page) = self.queues[queue].pop_write() else { return false };
+        let Some(page) = self.devices.pop_write(queue) else { return false };
         self.memory.begin_write(page);
-        self.counts.page_writes += 1;
+        self.measures.counts.page_writes += 1;
         self.start(Request::Write { page }, queue);
         true
     }
 
     fn start(&mut self, request: Request, queue: usize) {
-        let (least, most) = self.configuration.devices.access_refs;
-        let mut service = least + self.service.below(most - least + 1);
+        let mut service = self.devices.draw_service();
         if self.to_write > 0 && matches!(request, Request::Read { .. }) {
             self.to_write -= 1;
-            self.counts.page_writes += 1;
-            service += least + self.service.below(most - least + 1);
+            self.measures.counts.page_writes += 1;
+            service += self.devices.draw_service();
         }
-        self.counts.device_busy_refs += service;
-        let device = self.idle_device(queue).expect("a device is idle");
-        self.devices[device] = Some(request);
-        self.cause(self.now + service, Event::Transferred { device });
+        self.measures.counts.device_busy_refs += service;
+        let device = self.devices.begin(request, queue);
+        self.calendar.cause(service, Event::Transferred { device });
     }
 
     // Measures.
 
     fn count_active_time(&mut self) {
-        self.active_time += self.load.active as u64 * (self.now - self.counted_until);
-        self.counted_until = self.now;
+        self.measures.count_active_time(self.load.active, self.calendar.now);
     }
 
     /// Describes the machine at the times that have been passed since the last step.
     fn sample(&mut self) {
-        while self.sample_refs > 0 && self.samples.len() as u64 * self.sample_refs <= self.now {
+        while let Some(time_refs) = self.measures.sample_due(self.calendar.now) {
             let waits = |task: &&Task| matches!(task.state, State::Queued | State::Reading | State::Io);
             let active = self.tasks.iter().zip(&self.memory.active).filter(|(_, active)| **active);
-            let blocked_tasks = active.filter(|(task, _)| waits(task)).count();
-            self.samples.push(Sample {
-                time_refs: self.samples.len() as u64 * self.sample_refs,
+            self.measures.samples.push(Sample {
+                time_refs,
                 active_tasks: self.load.active,
                 loading_tasks: self.load.loading,
-                blocked_tasks,
+                blocked_tasks: active.filter(|(task, _)| waits(task)).count(),
                 free_frames: self.memory.free_frames,
-                paging_queue: self.queues.iter().map(PagingQueue::len).sum(),
-                ready_tasks: self.ready.len(),
+                paging_queue: self.devices.waiting(),
+                ready_tasks: self.queues.ready.len(),
             });
         }
     }
@@ -777,7 +717,7 @@ mod tests {
                     }
                 }
             }
-            prop_assert_eq!(machine.counts.forced_replacements, 0);
+            prop_assert_eq!(machine.measures.counts.forced_replacements, 0);
             prop_assert!(compared > 300);
         }
 
@@ -808,8 +748,7 @@ mod tests {
             let before = machine.memory.flags.clone();
             let more = machine.step();
             machine.policy.check().unwrap_or_else(|violation| panic!("{name}: {violation}"));
-            let reading =
-                machine.devices.iter().flatten().filter(|request| matches!(request, Request::Read { .. }));
+            let reading = machine.devices.working().filter(|request| matches!(request, Request::Read { .. }));
             let resident: usize = machine.memory.resident.iter().sum();
             assert_eq!(
                 resident + reading.count() + machine.memory.free_frames,
@@ -938,11 +877,11 @@ mod tests {
             let policy = TaskSpec::parse("fifo").unwrap().make_exact(10).unwrap();
             let mut machine = Machine::new(&configuration, policy, &jobs, 1, false);
             machine.tasks[1].level = levels - 1;
-            while machine.counts.slice_ends == 0 {
+            while machine.measures.counts.slice_ends == 0 {
                 machine.step();
             }
             machine.make_ready(2);
-            machine.ready.iter().copied().collect::<Vec<_>>()
+            machine.queues.ready.iter().copied().collect::<Vec<_>>()
         };
         // Task 0 is at its slice's end. Task 2 is put in once more.
         let (one, two) = (ready(1), ready(2));

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-/// The measures of one run. Times are real time in references.
+/// The measures of one run. The fields are columns of the results. Times are real time in
+/// references.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Outcome {
     /// References executed.
@@ -67,4 +68,31 @@ pub struct Sample {
     pub paging_queue: usize,
     /// Tasks in the ready queue.
     pub ready_tasks: usize,
+}
+
+/// What is counted while the machine runs.
+#[derive(Debug, Default)]
+pub(crate) struct Measures {
+    /// The counts; shares and means are computed from them at the end.
+    pub(crate) counts: Outcome,
+    /// Active tasks summed over time, up to `counted_until`.
+    pub(crate) active_time: u64,
+    counted_until: u64,
+    pub(crate) samples: Vec<Sample>,
+    /// Real time between samples; 0 for none.
+    pub(crate) sample_refs: u64,
+}
+
+impl Measures {
+    /// As many tasks were active as now, since this was last counted.
+    pub(crate) fn count_active_time(&mut self, active: usize, now: u64) {
+        self.active_time += active as u64 * (now - self.counted_until);
+        self.counted_until = now;
+    }
+
+    /// The time of the next sample, if it has come.
+    pub(crate) fn sample_due(&self, now: u64) -> Option<u64> {
+        let time = self.samples.len() as u64 * self.sample_refs;
+        (self.sample_refs > 0 && time <= now).then_some(time)
+    }
 }

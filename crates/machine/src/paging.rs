@@ -1,8 +1,8 @@
 //! Paging devices and the queue of their requests.
 
-use crate::configuration::Discipline;
+use crate::configuration::{Configuration, Discipline};
 use std::collections::VecDeque;
-use sweephand_policy::PageId;
+use sweephand_policy::{PageId, SplitMix64};
 
 /// A transfer between memory and the paging devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +77,114 @@ impl PagingQueue {
 
     fn retain(&mut self, keep: impl Fn(&Request) -> bool) {
         self.classes.iter_mut().for_each(|class| class.retain(&keep));
+    }
+}
+
+/// The paging devices with their queues.
+#[derive(Debug)]
+pub(crate) struct Devices {
+    /// One for all devices, or one for each.
+    queues: Vec<PagingQueue>,
+    /// What each device works on.
+    working: Vec<Option<Request>>,
+    /// The shortest and the longest time of a transfer, and what draws the times between.
+    access_refs: (u64, u64),
+    service: SplitMix64,
+}
+
+impl Devices {
+    pub(crate) fn new(configuration: &Configuration, seed: u64) -> Self {
+        let devices = &configuration.devices;
+        Self {
+            queues: vec![PagingQueue::new(devices.queue); devices.queues()],
+            working: vec![None; devices.count],
+            access_refs: devices.access_refs,
+            service: SplitMix64::new(seed),
+        }
+    }
+
+    /// How many queues there are.
+    pub(crate) fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Requests that no device has taken.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queues.iter().map(PagingQueue::len).sum()
+    }
+
+    /// Puts a request for a page into its queue.
+    pub(crate) fn push(&mut self, page: PageId, request: Request) {
+        let queue = page.index() % self.queues.len();
+        self.queues[queue].push(request);
+    }
+
+    /// The request of a queue that is served next.
+    pub(crate) fn first(&self, queue: usize) -> Option<Request> {
+        self.queues[queue].first()
+    }
+
+    /// Takes out the request that [`first`](Self::first) has shown.
+    pub(crate) fn pop(&mut self, queue: usize) -> Request {
+        self.queues[queue].pop().expect("there is a first one")
+    }
+
+    /// Takes the first write out of a queue, whatever stands before it. Returns its page.
+    pub(crate) fn pop_write(&mut self, queue: usize) -> Option<PageId> {
+        self.queues[queue].pop_write()
+    }
+
+    /// Takes the read that a task waits for out of its queue.
+    pub(crate) fn withdraw_read(&mut self, task: usize) {
+        self.queues.iter_mut().for_each(|queue| queue.withdraw_read(task));
+    }
+
+    /// The contents of a page are gone, so a write of it has no use. A device that is writing it
+    /// finishes, and the result is ignored.
+    pub(crate) fn withdraw_write(&mut self, page: PageId) {
+        self.queues.iter_mut().for_each(|queue| queue.withdraw_write(page));
+        for device in self.working.iter_mut().flatten() {
+            if *device == (Request::Write { page }) {
+                *device = Request::Void;
+            }
+        }
+    }
+
+    /// A device without work that takes requests from a queue.
+    fn idle(&self, queue: usize) -> Option<usize> {
+        if self.queues.len() > 1 {
+            return self.working[queue].is_none().then_some(queue);
+        }
+        self.working.iter().position(Option::is_none)
+    }
+
+    /// Whether a device could take a request from a queue.
+    pub(crate) fn is_idle(&self, queue: usize) -> bool {
+        self.idle(queue).is_some()
+    }
+
+    /// How long a transfer takes.
+    pub(crate) fn draw_service(&mut self) -> u64 {
+        let (least, most) = self.access_refs;
+        least + self.service.below(most - least + 1)
+    }
+
+    /// Gives a request to an idle device of a queue. Returns the device.
+    pub(crate) fn begin(&mut self, request: Request, queue: usize) -> usize {
+        let device = self.idle(queue).expect("a device is idle");
+        self.working[device] = Some(request);
+        device
+    }
+
+    /// A device has done its work. Returns what it was.
+    pub(crate) fn finish(&mut self, device: usize) -> Request {
+        self.working[device].take().expect("the device was working")
+    }
+
+    /// What the devices work on.
+    #[cfg(test)]
+    pub(crate) fn working(&self) -> impl Iterator<Item = &Request> {
+        self.working.iter().flatten()
     }
 }
 

@@ -54,7 +54,7 @@ pub struct HtmlReport {
     pub sizes: String,
 }
 
-/// One trace, in the form that the template takes.
+/// One trace, in the form that the template takes: the fields are the names that it uses.
 #[derive(Serialize)]
 struct Section {
     name: String,

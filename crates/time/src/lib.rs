@@ -11,7 +11,9 @@
 mod calibrate;
 mod device;
 mod model;
+mod observer;
 mod paging;
+mod space;
 mod swap_in;
 
 pub use calibrate::{CalibrationError, calibrate};

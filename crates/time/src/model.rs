@@ -33,26 +33,17 @@
 //! - Seeks: on a hard disk, each request costs one, also where places are neighbours.
 //! - A page keeps the address at which it began (`mremap`).
 
-use crate::paging::Costs;
-use crate::swap_in::SwapIn;
-use crate::{Device, Figures, Paging};
-use std::collections::VecDeque;
+use crate::observer::{PagedProgram, PagingObserver};
+use crate::space::Space;
+use crate::{Device, Paging};
 use std::sync::Arc;
-use sweephand_pager_interface::division::{self, BATCHES};
-use sweephand_pager_interface::readahead::{Course, ReadAhead, Run, TRIGGERED_PAGES};
-use sweephand_pager_interface::readaround::ReadAround;
-use sweephand_pager_interface::slots::Slots;
-use sweephand_policy::PageId;
-use sweephand_sim::{Cell, Observer, Outcome, PagingTime, Sweep, SweepError};
-use sweephand_trace::{Chunk, Error, Trace, VirtualTime, written_pages};
+use sweephand_sim::{Cell, PagingTime, Sweep, SweepError};
+use sweephand_trace::{Error, Trace, VirtualTime, written_pages};
 
 /// Instructions that a processor executes in a second where nothing better is known: one for each
 /// cycle at 3 GHz. It is an assumption, not a measurement. Programs differ by three times and more.
 pub const ASSUMED_INSTRUCTIONS_PER_SECOND: f64 = 3e9;
 
-/// A page that was read ahead counts as unused when so many times this part of memory has come in
-/// the same way since.
-const UNASKED_SHARE: usize = 16;
 /// Pages read ahead that take less than this part of memory hardly change what the policy does.
 const LEAST_AHEAD: usize = 200;
 
@@ -72,58 +63,10 @@ pub enum ModelError {
 /// A trace, what pages it, and to which device.
 #[derive(Clone, Debug)]
 pub struct TimeModel {
-    device: Arc<Device>,
-    paging: Paging,
-    native_ns: u64,
+    program: PagedProgram,
     is_assumed: bool,
-    page_bytes: u64,
     /// The trace without pages that are not paged.
     paged: Trace,
-    time: Arc<VirtualTime>,
-    space: Arc<Space>,
-}
-
-/// The pages by address.
-#[derive(Debug)]
-struct Space {
-    /// The number of each page, by id.
-    numbers: Vec<u64>,
-    /// Numbers and ids, ascending.
-    by_number: Vec<(u64, u32)>,
-    /// Each page's place in `by_number`, by id.
-    ranks: Vec<u32>,
-}
-
-impl Space {
-    fn of(trace: &Trace) -> Result<Self, Error> {
-        let mut numbers = Vec::new();
-        let mut chunk = Chunk::new();
-        for index in 0..trace.chunks() {
-            trace.read_chunk(index, &mut chunk)?;
-            numbers.extend_from_slice(&chunk.new_pages);
-        }
-        let mut by_number: Vec<_> = numbers.iter().zip(0u32..).map(|(number, id)| (*number, id)).collect();
-        by_number.sort_unstable();
-        let mut ranks = vec![0; numbers.len()];
-        for (rank, (_, id)) in by_number.iter().enumerate() {
-            ranks[*id as usize] = rank as u32;
-        }
-        Ok(Self { numbers, by_number, ranks })
-    }
-
-    /// The pages behind `page` at consecutive addresses, from it on.
-    fn run_from(&self, page: PageId) -> impl Iterator<Item = PageId> {
-        let (first, number) = (self.ranks[page.index()] as usize, self.numbers[page.index()]);
-        let run = self.by_number[first..].iter().zip(number..).take_while(|((at, _), number)| at == number);
-        run.map(|((_, id), _)| PageId(*id))
-    }
-
-    /// The pages with numbers in a range.
-    fn within(&self, numbers: std::ops::Range<u64>) -> impl Iterator<Item = PageId> {
-        let first = self.by_number.partition_point(|(number, _)| *number < numbers.start);
-        let inside = self.by_number[first..].iter().take_while(move |(number, _)| *number < numbers.end);
-        inside.map(|(_, id)| PageId(*id))
-    }
 }
 
 /// How long a program would take in some memory.
@@ -154,25 +97,28 @@ impl TimeModel {
             .ok_or_else(|| ModelError::NoProcessorTime(trace.name().display().to_string()))?;
         let paged = written_pages(trace)?.unwrap_or_else(|| trace.clone());
         Ok(Self {
-            device: Arc::new(device),
-            paging,
-            native_ns: (seconds * 1e9) as u64,
+            program: PagedProgram {
+                device: Arc::new(device),
+                paging,
+                native_ns: (seconds * 1e9) as u64,
+                page_bytes: trace.header().metadata.page_size,
+                time: Arc::new(VirtualTime::of(&paged)?),
+                space: Arc::new(Space::of(&paged)?),
+            },
             is_assumed: native_seconds.is_none(),
-            page_bytes: trace.header().metadata.page_size,
-            time: Arc::new(VirtualTime::of(&paged)?),
-            space: Arc::new(Space::of(&paged)?),
             paged,
         })
     }
 
     /// The same program, paged otherwise or to another device.
     pub fn with(&self, device: Device, paging: Paging) -> Self {
-        Self { device: Arc::new(device), paging, ..self.clone() }
+        let program = PagedProgram { device: Arc::new(device), paging, ..self.program.clone() };
+        Self { program, ..self.clone() }
     }
 
     /// How long the program takes with all memory, in seconds.
     pub fn native_seconds(&self) -> f64 {
-        self.native_ns as f64 / 1e9
+        self.program.native_ns as f64 / 1e9
     }
 
     /// Whether that comes from the count of instructions alone.
@@ -182,47 +128,12 @@ impl TimeModel {
 
     /// The device.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.program.device
     }
 
     /// What is paging.
     pub fn paging(&self) -> Paging {
-        self.paging
-    }
-
-    /// An observer of a simulation in so many frames.
-    fn observer(&self, frames: usize) -> PagingObserver {
-        let costs = self.paging.costs();
-        let batch_pages = match self.paging {
-            Paging::Run => division::batch_pages(frames, false),
-            Paging::Kernel => 32,
-        };
-        let window = costs.most_window_pages.min(batch_pages);
-        let pages = self.space.numbers.len();
-        PagingObserver {
-            model: self.clone(),
-            costs,
-            batch_pages,
-            ahead: ReadAhead::new(window),
-            around: ReadAround::new(window),
-            most_unasked: (frames / UNASKED_SHARE).max(3 * batch_pages),
-            pages: vec![Page::default(); pages],
-            unasked: VecDeque::new(),
-            pages_ahead: 0,
-            ahead_at_faults: 0,
-            faults: 0,
-            arrivals: vec![0; pages],
-            slots: Slots::default(),
-            by_slot: Vec::new(),
-            swap_in: SwapIn::new(costs.most_window_pages),
-            is_short: false,
-            worker_free_at: 0,
-            landings: VecDeque::new(),
-            device_free_at: 0,
-            staged: Vec::new(),
-            writes: VecDeque::new(),
-            seen: PagingTime::default(),
-        }
+        self.program.paging
     }
 
     /// Predicts the time of each cell of a sweep over the trace.
@@ -235,8 +146,11 @@ impl TimeModel {
                 return Ok(Vec::new());
             }
             let sweep = Sweep { cells, ..sweep.clone() };
-            let told =
-                sweep.run_watched(&self.paged, |Cell { frames, .. }| self.observer(*frames), progress)?;
+            let told = sweep.run_watched(
+                &self.paged,
+                |Cell { frames, .. }| PagingObserver::new(self.program.clone(), *frames),
+                progress,
+            )?;
             Ok(told.iter().map(|outcome| outcome.paging.expect("an observer reports it")).collect())
         };
         let mut paging = run(sweep.cells.clone(), &|done| progress(done / 2))?;
@@ -254,479 +168,15 @@ impl TimeModel {
         for (at, second) in places.into_iter().zip(run(cells, &|done| progress((records + done) / 2))?) {
             paging[at] = second;
         }
-        let seconds = |paging: &PagingTime| (self.native_ns + paging.stall_ns) as f64 / 1e9;
+        let seconds = |paging: &PagingTime| (self.program.native_ns + paging.stall_ns) as f64 / 1e9;
         Ok(paging.into_iter().map(|paging| Prediction { seconds: seconds(&paging), paging }).collect())
-    }
-}
-
-/// Where a page is, as far as paging goes.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-enum Place {
-    /// It has no contents.
-    #[default]
-    Nowhere,
-    /// In memory, and the policy has it.
-    Resident,
-    /// Evicted. It waits for its batch to be full, or is being written.
-    Leaving,
-    /// On the device only.
-    Stored,
-    /// Read ahead, or on its way; the policy does not have it yet.
-    Unasked,
-    /// Filled with zeros ahead of the program.
-    Filled,
-}
-
-/// The slot of a page that has none.
-const NO_SLOT: u32 = u32::MAX;
-
-#[derive(Clone, Copy, Debug)]
-struct Page {
-    place: Place,
-    /// Where it is on the device, or [`NO_SLOT`].
-    slot: u32,
-    /// Its contents differ from those on the device, or are not there.
-    dirty: bool,
-    /// A touch asks for the next window of its run.
-    trigger: bool,
-}
-
-impl Default for Page {
-    fn default() -> Self {
-        Self { place: Place::Nowhere, slot: NO_SLOT, dirty: false, trigger: false }
-    }
-}
-
-/// A batch of pages that is being written.
-#[derive(Debug)]
-struct Write {
-    done: u64,
-    pages: Vec<PageId>,
-}
-
-/// Adds up what paging takes, while a simulation runs.
-#[derive(Debug)]
-struct PagingObserver {
-    model: TimeModel,
-    costs: Costs,
-    batch_pages: usize,
-    ahead: ReadAhead,
-    around: ReadAround,
-    most_unasked: usize,
-    pages: Vec<Page>,
-    /// Pages read ahead, in order. Those used since are among them until they are met.
-    unasked: VecDeque<PageId>,
-    /// Pages that are in memory and not used yet, now; added up over the faults in full memory, and
-    /// how many of these there were.
-    pages_ahead: u64,
-    ahead_at_faults: u64,
-    faults: u64,
-    /// When pages that were read ahead arrive, by page id.
-    arrivals: Vec<u64>,
-    slots: Slots,
-    /// The page in each slot; of a free one, the last that was.
-    by_slot: Vec<PageId>,
-    swap_in: SwapIn,
-    /// Memory has been full, so paging has begun.
-    is_short: bool,
-    /// When the thread that pages has done what it has to do.
-    worker_free_at: u64,
-    /// What it will have to do when reads that no thread waits for are complete: when, how long.
-    landings: VecDeque<(u64, u64)>,
-    /// When the device can take the next request.
-    device_free_at: u64,
-    /// Evicted pages that wait for their batch to be full.
-    staged: Vec<PageId>,
-    /// Batches under way.
-    writes: VecDeque<Write>,
-    seen: PagingTime,
-}
-
-/// The time on the device of a request that has it to itself, and how long it keeps others out.
-fn service(figures: &Figures, latency_us: f64, bytes: u64, first: u64) -> (u64, u64) {
-    let beyond = bytes.saturating_sub(first) as f64;
-    let alone_ns = 1e3 * latency_us + 1e9 * beyond / figures.stream_bytes_per_second;
-    let occupied_s = (1.0 / figures.operations_per_second).max(bytes as f64 / figures.bytes_per_second);
-    let occupied_ns = (1e9 * occupied_s) as u64;
-    ((alone_ns as u64).max(occupied_ns), occupied_ns)
-}
-
-impl PagingObserver {
-    /// The present: processor time up to a record, and waiting.
-    fn now(&self, record: u64) -> u64 {
-        let time = &self.model.time;
-        let share = u128::from(time.before(record)) * u128::from(self.model.native_ns);
-        (share / u128::from(time.total().max(1))) as u64 + self.seen.stall_ns
-    }
-
-    /// The program waits until a moment.
-    fn wait_until(&mut self, now: &mut u64, moment: u64) {
-        self.seen.stall_ns += moment.saturating_sub(*now);
-        *now = moment.max(*now);
-    }
-
-    /// Work on pages from a moment on, by whoever does it; returns when it is done.
-    fn work(&mut self, now: &mut u64, from: u64, work_ns: u64) -> u64 {
-        if self.costs.has_own_thread {
-            while let Some((landed_at, landing_ns)) = self.landings.front().filter(|(at, _)| *at <= from) {
-                self.worker_free_at = self.worker_free_at.max(*landed_at) + landing_ns;
-                self.landings.pop_front();
-            }
-            self.worker_free_at = self.worker_free_at.max(from) + work_ns;
-            self.worker_free_at
-        } else {
-            self.wait_until(now, from.max(*now) + work_ns);
-            *now
-        }
-    }
-
-    /// Starts a request for so many pages; returns when it is complete.
-    fn request(&mut self, from: u64, pages: usize, write: bool) -> u64 {
-        let (device, page_bytes) = (&self.model.device, self.model.page_bytes);
-        let figures = if write { &device.write } else { &device.read };
-        let start = self.device_free_at.max(from);
-        let is_beside_writes = !write && self.writes.back().is_some_and(|write| write.done > start);
-        let latency_us = device.read_beside_writes_us.filter(|_| is_beside_writes);
-        let latency_us = latency_us.unwrap_or(figures.latency_us);
-        let (alone_ns, occupied_ns) = service(figures, latency_us, pages as u64 * page_bytes, page_bytes);
-        self.device_free_at = start + occupied_ns;
-        start + alone_ns
-    }
-
-    /// Starts the requests for pages: one for each run of neighbouring slots. Returns when the one
-    /// with `asked` is complete, and when all are.
-    fn requests(&mut self, from: u64, pages: &[PageId], asked: PageId, write: bool) -> (u64, u64) {
-        let slots: Vec<_> = pages.iter().map(|page| (*page, self.pages[page.index()].slot)).collect();
-        let (mut asked_done, mut done) = (from, from);
-        for run in slots.chunk_by(|(_, one), (_, other)| one + 1 == *other) {
-            let run_done = self.request(from, run.len(), write);
-            done = done.max(run_done);
-            if run.iter().any(|(page, _)| *page == asked) {
-                asked_done = run_done;
-            }
-        }
-        (asked_done, done)
-    }
-
-    /// Gives up the slot of a page.
-    fn free_slot(&mut self, page: PageId) {
-        let slot = std::mem::replace(&mut self.pages[page.index()].slot, NO_SLOT);
-        if slot != NO_SLOT {
-            self.slots.free(slot as usize);
-        }
-    }
-
-    /// Pages whose writes are complete by now are on the device only.
-    fn settle(&mut self, now: u64) {
-        while self.writes.front().is_some_and(|write| write.done <= now) {
-            let write = self.writes.pop_front().expect("there is one");
-            for page in write.pages {
-                // Others came back meanwhile, or left again.
-                let entry = &mut self.pages[page.index()];
-                if entry.place == Place::Leaving && self.arrivals[page.index()] == write.done {
-                    entry.place = Place::Stored;
-                }
-            }
-        }
-    }
-
-    /// Starts to read pages. A thread waits for the first, if `asked`. Returns when that one is
-    /// there, and when all are.
-    fn read(&mut self, now: &mut u64, pages: &[PageId], asked: bool) -> (u64, u64) {
-        let Some(first) = pages.first() else { return (*now, *now) };
-        self.seen.pages_read += pages.len() as u64;
-        let mut in_order = pages.to_vec();
-        let by_slot = self.model.paging == Paging::Kernel && self.model.device.rotational;
-        in_order.sort_unstable_by_key(|page| match by_slot {
-            true => self.pages[page.index()].slot,
-            false => self.model.space.ranks[page.index()],
-        });
-        let (asked_at, read_at) = self.requests(*now, &in_order, *first, false);
-        let (landed, done) = if self.costs.has_own_thread {
-            // The pager waits for all requests of a window. It keeps no slot of what it has read.
-            for page in pages {
-                self.free_slot(*page);
-            }
-            let others_ns = (pages.len() - usize::from(asked)) as u64 * self.costs.page_in_ns;
-            self.landings.push_back((read_at, others_ns));
-            (read_at, read_at + others_ns)
-        } else {
-            (asked_at, read_at)
-        };
-        for page in &pages[usize::from(asked)..] {
-            let entry = &mut self.pages[page.index()];
-            *entry = Page { place: Place::Unasked, dirty: false, trigger: false, ..*entry };
-            self.arrivals[page.index()] = done;
-            self.unasked.push_back(*page);
-            self.pages_ahead += 1;
-        }
-        // What was not used in time is gone again. The device still has it.
-        while self.unasked.len() > self.most_unasked {
-            let page = self.unasked.pop_front().expect("there are some");
-            if self.pages[page.index()].place == Place::Unasked {
-                self.pages_ahead -= 1;
-                self.around.was_used(self.number(page), false);
-                self.leave(now, page);
-            }
-        }
-        (landed, done)
-    }
-
-    fn number(&self, page: PageId) -> usize {
-        self.model.space.numbers[page.index()] as usize
-    }
-
-    fn page(&self, number: usize) -> Option<PageId> {
-        self.model.space.within(number as u64..number as u64 + 1).next()
-    }
-
-    /// The pages of a window, along a run from a page number on, that are on the device.
-    fn window(&self, number: usize, run: Run) -> Vec<PageId> {
-        let known = run.span(number).map_while(|number| self.page(number));
-        let known = known.take_while(|page| self.pages[page.index()].place != Place::Nowhere);
-        let stored = known.filter(|page| self.pages[page.index()].place == Place::Stored);
-        stored.take(run.window.clamp(1, self.batch_pages)).collect()
-    }
-
-    /// The kernel needs a page that is on a disk that turns.
-    fn swap_in(&mut self, now: &mut u64, page: PageId) {
-        let (from, fault_ns) = (*now, self.costs.fault_ns);
-        self.work(now, from, fault_ns / 2);
-        let block = self.swap_in.fault(self.pages[page.index()].slot);
-        let block = block.start as usize..(block.end as usize).min(self.by_slot.len());
-        let mut pages = vec![page];
-        for slot in block {
-            let other = self.by_slot[slot];
-            let entry = &self.pages[other.index()];
-            if other != page && entry.slot == slot as u32 && entry.place == Place::Stored {
-                pages.push(other);
-            }
-        }
-        let (landed, _) = self.read(now, &pages, true);
-        self.work(now, landed, fault_ns / 2 + self.costs.page_in_ns);
-    }
-
-    /// A page on the device is needed.
-    fn refault(&mut self, now: &mut u64, page: PageId) {
-        if self.model.paging == Paging::Kernel && self.model.device.rotational {
-            return self.swap_in(now, page);
-        }
-        let number = self.number(page);
-        let run = self.ahead.fault(number);
-        // At the same number there may be another page, which lay there before it was moved.
-        let others = self.window(number, run).into_iter().filter(|other| self.number(*other) != number);
-        let pages: Vec<_> = std::iter::once(page).chain(others).collect();
-        let fault_ns = self.costs.fault_ns;
-        let from = *now;
-        let asked_at = self.work(now, from, fault_ns / 2);
-        self.wait_until(now, asked_at);
-        let next = run.course.after(pages.last().map_or(number, |page| self.number(*page)), 1);
-        self.ahead.expect(run, next);
-        let (landed, _) = self.read(now, &pages, true);
-        if run.window == 1 {
-            let around = self.around.fault(number);
-            let near = self.model.space.within(around.start as u64..around.end as u64);
-            let near: Vec<_> = near
-                .filter(|other| {
-                    self.number(*other) != number && self.pages[other.index()].place == Place::Stored
-                })
-                .take(self.batch_pages)
-                .collect();
-            self.read(now, &near, false);
-        }
-        if run.window >= TRIGGERED_PAGES && self.costs.reads_on {
-            self.read_behind(now, next, run);
-        }
-        let mapped = self.work(now, landed, fault_ns / 2 + self.costs.page_in_ns);
-        self.wait_until(now, mapped);
-    }
-
-    /// Reads the window of a run that begins at this page number or behind it.
-    fn read_behind(&mut self, now: &mut u64, number: usize, run: Run) {
-        let is_out = |number: &usize| {
-            let place = self.page(*number).map_or(Place::Nowhere, |page| self.pages[page.index()].place);
-            matches!(place, Place::Stored | Place::Nowhere)
-        };
-        let first = run.course.from(number, 2 * self.batch_pages).find(is_out).unwrap_or(number);
-        self.ahead.expect(run, first);
-        let pages = self.window(first, run);
-        let Some(trigger) = pages.first() else { return };
-        self.read(now, &pages, false);
-        self.pages[trigger.index()].trigger = true;
-    }
-
-    /// A page that was read ahead is used.
-    fn arrive(&mut self, now: &mut u64, page: PageId) {
-        let number = self.number(page);
-        self.around.was_used(number, true);
-        self.swap_in.was_used();
-        self.wait_until(now, self.arrivals[page.index()]);
-        let arrived_ns = self.costs.arrived_ns;
-        let arrived_at = *now + arrived_ns;
-        self.wait_until(now, arrived_at);
-        if self.pages[page.index()].trigger {
-            let run = self.ahead.fault(number);
-            self.read_behind(now, run.course.after(number, 1), run);
-        }
-    }
-
-    /// A page without contents is touched.
-    fn fill(&mut self, now: &mut u64, page: PageId) {
-        if !self.is_short {
-            return;
-        }
-        let number = self.number(page);
-        let run = self.ahead.fault(number);
-        let window = if run.course == Course::Upward { run.window } else { 1 };
-        let along = self.model.space.run_from(page).take(window);
-        let pages: Vec<_> =
-            along.take_while(|page| self.pages[page.index()].place == Place::Nowhere).collect();
-        self.ahead.expect(run, run.course.after(number, pages.len()));
-        if self.costs.has_own_thread {
-            for page in &pages[1..] {
-                self.pages[page.index()].place = Place::Filled;
-            }
-            self.pages_ahead += pages.len() as u64 - 1;
-        }
-        let filled = if self.costs.has_own_thread { pages.len() as u64 } else { 1 };
-        let work_ns = self.costs.zero_fault_ns + filled * self.costs.zero_page_ns;
-        let from = *now;
-        let done = self.work(now, from, work_ns);
-        self.wait_until(now, done);
-    }
-
-    /// A page that is being written, or waits for that, is touched. It comes back.
-    fn take_back(&mut self, now: &mut u64, page: PageId) {
-        self.free_slot(page);
-        if let Some(place) = self.staged.iter().position(|staged| *staged == page) {
-            self.staged.swap_remove(place);
-            self.seen.pages_written -= 1;
-            // The pager has only made up its mind to evict it, and it is still mapped.
-            if self.costs.has_own_thread {
-                return;
-            }
-        }
-        let (from, work_ns) = (*now, self.costs.fault_ns);
-        let mapped = self.work(now, from, work_ns);
-        self.wait_until(now, mapped);
-    }
-
-    /// A page leaves memory. It is written, if the device does not have it.
-    fn leave(&mut self, now: &mut u64, page: PageId) {
-        let entry = &mut self.pages[page.index()];
-        entry.trigger = false;
-        if entry.slot != NO_SLOT && !entry.dirty {
-            entry.place = Place::Stored;
-            return;
-        }
-        *entry = Page { place: Place::Leaving, dirty: false, ..*entry };
-        self.free_slot(page);
-        self.staged.push(page);
-        self.arrivals[page.index()] = u64::MAX;
-        self.seen.pages_written += 1;
-        if self.staged.len() >= self.batch_pages {
-            self.write(now);
-        }
-    }
-
-    /// Evicted pages are written, a batch at a time.
-    fn write(&mut self, now: &mut u64) {
-        self.settle(*now);
-        if self.writes.len() >= BATCHES {
-            let oldest = self.writes.front().expect("there are some").done;
-            self.wait_until(now, oldest);
-            self.settle(*now);
-        }
-        let mut pages = std::mem::take(&mut self.staged);
-        if self.costs.has_own_thread {
-            // The pager puts neighbours next to each other.
-            pages.sort_unstable_by_key(|page| self.model.space.ranks[page.index()]);
-        }
-        let mut slots = Vec::with_capacity(pages.len());
-        self.slots.allocate(pages.len(), |slot| slots.push(slot as u32));
-        self.by_slot.resize(self.slots.count(), pages[0]);
-        for (page, slot) in pages.iter().zip(slots) {
-            self.pages[page.index()].slot = slot;
-            self.by_slot[slot as usize] = *page;
-        }
-        let (_, done) = self.requests(*now, &pages, pages[0], true);
-        if self.model.device.synchronous {
-            self.wait_until(now, done);
-        }
-        for page in &pages {
-            self.arrivals[page.index()] = done;
-        }
-        self.writes.push_back(Write { done, pages });
-    }
-}
-
-impl Observer for PagingObserver {
-    fn sees_writes(&self) -> bool {
-        true
-    }
-
-    fn written(&mut self, page: PageId) {
-        self.pages[page.index()].dirty = true;
-    }
-
-    fn fault(&mut self, page: PageId, record: u64) {
-        let mut now = self.now(record);
-        self.settle(now);
-        let before = self.pages[page.index()].place;
-        if self.is_short {
-            self.faults += 1;
-            self.ahead_at_faults += self.pages_ahead;
-        }
-        if matches!(before, Place::Unasked | Place::Filled) {
-            self.pages_ahead -= 1;
-            // What it sets off may not take it for one that was never used.
-            self.pages[page.index()].place = Place::Resident;
-        }
-        match before {
-            Place::Nowhere => self.fill(&mut now, page),
-            Place::Stored => self.refault(&mut now, page),
-            Place::Unasked => self.arrive(&mut now, page),
-            Place::Leaving => self.take_back(&mut now, page),
-            Place::Filled | Place::Resident => {}
-        }
-        let entry = &mut self.pages[page.index()];
-        let is_new = matches!(before, Place::Nowhere | Place::Filled);
-        *entry = Page { place: Place::Resident, dirty: is_new, trigger: false, ..*entry };
-    }
-
-    fn evicted(&mut self, page: PageId, record: u64) {
-        let mut now = self.now(record);
-        if !self.is_short {
-            self.is_short = true;
-            let started_at = now + self.costs.start_ns;
-            self.wait_until(&mut now, started_at);
-        }
-        let evict_ns = self.costs.evict_ns;
-        let from = now;
-        self.work(&mut now, from, evict_ns);
-        self.leave(&mut now, page);
-    }
-
-    fn dropped(&mut self, page: PageId) {
-        let place = self.pages[page.index()].place;
-        self.pages_ahead -= u64::from(matches!(place, Place::Unasked | Place::Filled));
-        if let Some(place) = self.staged.iter().position(|staged| *staged == page) {
-            self.staged.swap_remove(place);
-            self.seen.pages_written -= 1;
-        }
-        self.free_slot(page);
-        self.pages[page.index()] = Page::default();
-    }
-
-    fn report(&self, outcome: &mut Outcome) {
-        let pages_ahead = self.ahead_at_faults / self.faults.max(1);
-        outcome.paging = Some(PagingTime { pages_ahead, ..self.seen });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Figures;
     use std::io::Cursor;
     use sweephand_policy::registry::Spec;
     use sweephand_trace::{EndTotals, Metadata, Writer};

@@ -19,7 +19,7 @@ pub struct Header {
     pub metadata: Metadata,
 }
 
-/// What is in a trace.
+/// What is in a trace. The fields are the counts in the header of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// References stored here.
@@ -58,8 +58,8 @@ pub struct Totals {
     pub chunks: u64,
 }
 
-/// Where a trace comes from. Stored as JSON: a field this version does not know is ignored, one
-/// that is missing gets its default.
+/// Where a trace comes from. The fields are those of the JSON in the file: one that this version
+/// does not know is ignored, one that is missing gets its default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {

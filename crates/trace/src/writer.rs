@@ -128,7 +128,6 @@ pub struct Writer<W: Write + Seek> {
     /// Where the trace begins in `out`.
     base: u64,
     metadata: Metadata,
-    compressor: Compressor<'static>,
     pages: Pages,
     /// The first version of the format that has all that was written so far.
     version: u32,
@@ -144,6 +143,13 @@ pub struct Writer<W: Write + Seek> {
     marks: Marked,
     totals: Totals,
     objects: Objects,
+    told: Told,
+    packer: Packer,
+}
+
+/// What holds for the next reference until something else is told.
+#[derive(Debug, Default)]
+struct Told {
     /// The place of the code that makes the references; `None` until one is told.
     code: Option<u32>,
     /// The first time, and that of the next reference.
@@ -153,9 +159,27 @@ pub struct Writer<W: Write + Seek> {
     time_to_live: Option<i64>,
     /// The page of the reference before; `None` at first.
     last_page: Option<u64>,
-    raw: Vec<u8>,
+}
+
+/// Makes the bytes of a chunk.
+struct Packer {
     encoder: Encoder,
+    compressor: Compressor<'static>,
+    raw: Vec<u8>,
     payload: Vec<u8>,
+}
+
+impl Packer {
+    /// Encodes and compresses a chunk. Returns the head of its payload, and whether the payload
+    /// needs a reader of [`CODE_VERSION`].
+    fn pack(&mut self, chunk: &Chunk) -> Result<(ChunkHead, bool), Error> {
+        let Self { encoder, compressor, raw, payload } = self;
+        encoder.encode(chunk, raw);
+        payload.clear();
+        let is_split = pack(compressor, raw, encoder.ends(), payload).map_err(Error::write)?;
+        let head = ChunkHead { payload: payload.len() as u32, raw: raw.len() as u32, hash: xxh3_64(raw) };
+        Ok((head, is_split))
+    }
 }
 
 /// Sums of the operands of marks.
@@ -191,7 +215,6 @@ impl<W: Write + Seek> Writer<W> {
             out,
             base,
             metadata,
-            compressor: Compressor::new(level)?,
             pages: Pages::new(),
             version: FIRST_VERSION,
             chunk: Chunk::new(),
@@ -202,13 +225,13 @@ impl<W: Write + Seek> Writer<W> {
             marks: Marked::default(),
             totals: Totals::default(),
             objects: Objects::default(),
-            code: None,
-            times: None,
-            time_to_live: None,
-            last_page: None,
-            raw: Vec::new(),
-            encoder: Encoder::new()?,
-            payload: Vec::new(),
+            told: Told::default(),
+            packer: Packer {
+                encoder: Encoder::new()?,
+                compressor: Compressor::new(level)?,
+                raw: Vec::new(),
+                payload: Vec::new(),
+            },
         })
     }
 
@@ -229,10 +252,10 @@ impl<W: Write + Seek> Writer<W> {
 
     /// What follows is done by the code at this [place](crate::places).
     pub fn code(&mut self, place: u32) {
-        if self.code == Some(place) {
+        if self.told.code == Some(place) {
             return;
         }
-        self.code = Some(place);
+        self.told.code = Some(place);
         let now = self.chunk.references.len() as u32;
         match self.chunk.code.last_mut() {
             Some((at, last)) if *at == now => *last = place,
@@ -242,9 +265,9 @@ impl<W: Write + Seek> Writer<W> {
 
     /// What follows happens at this time or later: see [`Sink::time`].
     pub fn time(&mut self, milliseconds: i64) {
-        let (first, last) = self.times.unwrap_or((milliseconds, i64::MIN));
+        let (first, last) = self.told.times.unwrap_or((milliseconds, i64::MIN));
         if milliseconds > last {
-            self.times = Some((first, milliseconds));
+            self.told.times = Some((first, milliseconds));
             change(&mut self.chunk.times, self.chunk.references.len(), milliseconds);
         }
     }
@@ -252,8 +275,8 @@ impl<W: Write + Seek> Writer<W> {
     /// How long objects live that are loaded from here on: see [`Sink::time_to_live`].
     pub fn time_to_live(&mut self, milliseconds: u64) {
         let milliseconds = i64::try_from(milliseconds).unwrap_or(i64::MAX);
-        if milliseconds != self.time_to_live.unwrap_or(0) {
-            self.time_to_live = Some(milliseconds);
+        if milliseconds != self.told.time_to_live.unwrap_or(0) {
+            self.told.time_to_live = Some(milliseconds);
             change(&mut self.chunk.times_to_live, self.chunk.references.len(), milliseconds);
         }
     }
@@ -269,8 +292,8 @@ impl<W: Write + Seek> Writer<W> {
             }
             Err(_) => return Err(Error::too_many_pages()),
         };
-        self.totals.runs += u64::from(self.last_page != Some(page_number));
-        self.last_page = Some(page_number);
+        self.totals.runs += u64::from(self.told.last_page != Some(page_number));
+        self.told.last_page = Some(page_number);
         self.chunk.references.push(PackedReference::new(id, write));
         if self.chunk.references.len() == CHUNK_REFERENCES { self.flush() } else { Ok(()) }
     }
@@ -361,34 +384,30 @@ impl<W: Write + Seek> Writer<W> {
             }
         }
         self.content.chunk(&self.chunk);
-        self.encoder.encode(&self.chunk, &mut self.raw);
-        let hash = xxh3_64(&self.raw);
-        self.payload.clear();
-        let packed = pack(&mut self.compressor, &self.raw, self.encoder.ends(), &mut self.payload);
-        if packed.map_err(Error::write)? || !self.chunk.code.is_empty() {
+        let (head, is_split) = self.packer.pack(&self.chunk)?;
+        if is_split || !self.chunk.code.is_empty() {
             self.version = self.version.max(CODE_VERSION);
         }
         if !self.chunk.times.is_empty() || !self.chunk.times_to_live.is_empty() {
             self.version = self.version.max(TIMES_VERSION);
         }
-        let head = ChunkHead { payload: self.payload.len() as u32, raw: self.raw.len() as u32, hash };
         self.out.write_all(&head.encode()).map_err(Error::write)?;
-        self.out.write_all(&self.payload).map_err(Error::write)?;
+        self.out.write_all(&self.packer.payload).map_err(Error::write)?;
         self.index.push(IndexEntry {
             offset: self.offset,
-            hash,
+            hash: head.hash,
             first_record: self.chunk.first_record,
             instructions: self.marked.instructions,
             references: self.marked.references,
             pages: self.chunk.first_new_page,
             events: self.chunk.events.len() as u32,
         });
-        self.offset += (format::CHUNK_HEAD + self.payload.len()) as u64;
+        self.offset += (format::CHUNK_HEAD + self.packer.payload.len()) as u64;
         self.marked = self.marks;
         self.chunk.restart(self.records(), self.pages.ids());
-        self.chunk.code.extend(self.code.map(|place| (0, place)));
-        self.chunk.times.extend(self.times.map(|(_, time)| (0, time)));
-        self.chunk.times_to_live.extend(self.time_to_live.map(|time| (0, time)));
+        self.chunk.code.extend(self.told.code.map(|place| (0, place)));
+        self.chunk.times.extend(self.told.times.map(|(_, time)| (0, time)));
+        self.chunk.times_to_live.extend(self.told.time_to_live.map(|time| (0, time)));
         Ok(())
     }
 
@@ -417,7 +436,7 @@ impl<W: Write + Seek> Writer<W> {
         };
         let mut index = Vec::with_capacity(self.index.len() * IndexEntry::LENGTH);
         self.index.iter().for_each(|entry| entry.encode(&mut index));
-        self.metadata.times = self.times.map(|(first_ms, last_ms)| Times { first_ms, last_ms });
+        self.metadata.times = self.told.times.map(|(first_ms, last_ms)| Times { first_ms, last_ms });
         let metadata = fitting(&mut self.metadata);
         let checksum = self.content.identity();
         let header = FixedHeader {

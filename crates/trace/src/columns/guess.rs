@@ -7,7 +7,9 @@
 use std::collections::HashSet;
 
 use super::description::Role;
-use super::requests::{self, Op};
+use super::op::Op;
+use super::requests::MOST_COUNT;
+use super::value;
 
 /// A column and its values.
 pub(super) struct Sampled {
@@ -187,7 +189,7 @@ impl<'a> Guesses<'a> {
 
     /// Whether all values are whole numbers, as the reader takes them.
     fn all_whole(&self, index: usize) -> bool {
-        self.columns[index].values.iter().all(|value| requests::number(value.as_bytes()).is_some())
+        self.columns[index].values.iter().all(|value| value::number(value.as_bytes()).is_some())
     }
 
     fn distinct(&self, index: usize) -> usize {
@@ -298,7 +300,7 @@ impl<'a> Guesses<'a> {
     /// Whose the request is, and for how many requests the row stands.
     fn owners(&mut self) {
         let is_count = |of: &Self, index: usize| {
-            of.all_whole(index) && of.all_numbers(index, |number| number <= requests::MOST_COUNT as f64)
+            of.all_whole(index) && of.all_numbers(index, |value| value <= MOST_COUNT as f64)
         };
         if let Some(index) = self.column(Role::Count)
             && (!is_count(self, index) || self.column(Role::Offset).is_some())
@@ -321,7 +323,7 @@ impl<'a> Guesses<'a> {
 /// The number that a value is, also in hexadecimal.
 fn number(value: &str) -> Option<f64> {
     let plain = value.parse::<f64>().ok().filter(|number| number.is_finite());
-    plain.or_else(|| requests::number(value.as_bytes()).map(|number| number as f64))
+    plain.or_else(|| value::number(value.as_bytes()).map(|number| number as f64))
 }
 
 /// The unit of a time, if it is one of this century: seconds then have ten digits.

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::description::{Columns, Place, ROLES, Role};
-use super::requests::{Requests, Value};
+use super::requests::Requests;
+use super::value::Value;
 use crate::bytes::ByteStream;
 use crate::imported::Progress;
 use crate::lines::{self, Lines, Refused};

@@ -26,6 +26,8 @@ mod description;
 mod guess;
 mod json;
 mod known;
+mod names;
+mod op;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod preview;
@@ -33,6 +35,7 @@ mod requests;
 mod separated;
 mod spool;
 mod structs;
+mod value;
 
 #[cfg(feature = "parquet")]
 use std::cell::RefCell;
@@ -43,9 +46,9 @@ pub use known::{KNOWN, KnownLog};
 #[cfg(feature = "parquet")]
 pub(crate) use parquet::Table;
 pub use preview::{Preview, PreviewColumn};
-pub(crate) use requests::{Keep, NO_ROW, Row, Value};
 pub use separated::WHOLE_LINES;
 pub(crate) use spool::Spool;
+pub(crate) use value::{Keep, NO_ROW, Row, Value};
 
 use crate::bytes::ByteStream;
 use crate::imported::{Imported, Progress};

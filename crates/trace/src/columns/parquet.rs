@@ -20,7 +20,8 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::description::{Columns, Place, ROLES, Role, column_named};
-use super::requests::{Requests, Value};
+use super::requests::Requests;
+use super::value::Value;
 use crate::bytes::read_error;
 use crate::imported::Progress;
 use crate::intake::Intake;

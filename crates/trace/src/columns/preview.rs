@@ -6,8 +6,8 @@ use serde_json::Value as Json;
 
 use super::description::{Columns, Role, written};
 use super::guess::{Guess, SECTORS, Sampled, guess, named};
-use super::requests;
 use super::separated::{is_comment, said, separator_of, split};
+use super::value::number;
 #[cfg(feature = "parquet")]
 use crate::Error;
 use crate::bytes::MARK;
@@ -143,8 +143,7 @@ impl Preview {
             columns.iter().map(|column| String::from_utf8_lossy(column).into_owned()).collect()
         };
         let mut rows: Vec<_> = lines.iter().map(|line| shown(split(line, separator))).collect();
-        let is_number =
-            |text: &String| text.parse::<f64>().is_ok() || requests::number(text.as_bytes()).is_some();
+        let is_number = |text: &String| text.parse::<f64>().is_ok() || number(text.as_bytes()).is_some();
         let first_is_words = rows[0].iter().all(|column| !is_number(column));
         let tells = rows[0].iter().any(|name| named(name).is_some());
         let later_numbers = rows.iter().skip(1).any(|row| row.iter().any(is_number));

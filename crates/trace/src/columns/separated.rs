@@ -11,7 +11,8 @@
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 
 use super::description::{Columns, Place, Quote, ROLES, Role, column_named};
-use super::requests::{Requests, Row, Value};
+use super::requests::Requests;
+use super::value::{Row, Value};
 use crate::bytes::{ByteStream, MARK};
 use crate::imported::Progress;
 use crate::lines::{Refused, TOO_LONG, wrong};

@@ -6,7 +6,7 @@
 //! moment, those of the log that was named first come first.
 
 use super::description::ROLES;
-use super::requests::{Row, Value};
+use super::value::{Row, Value};
 use crate::Error;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,7 +1,8 @@
 //! Binary structs of one length, one after another.
 
 use super::description::{Columns, Kind, Place, ROLES};
-use super::requests::{Requests, Value};
+use super::requests::Requests;
+use super::value::Value;
 use crate::bytes::ByteStream;
 use crate::imported::Progress;
 use crate::lines::Refused;

@@ -133,7 +133,7 @@ struct Entry {
     demoted: bool, // turned cold by HAND_hot, and not found referenced by HAND_cold since
 }
 
-/// CLOCK-Pro with a state that can be printed.
+/// CLOCK-Pro with a state that can be printed. The fields are those of the policy.
 #[derive(Clone, Debug)]
 pub struct ClockProModel {
     frames: usize,

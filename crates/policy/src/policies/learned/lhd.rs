@@ -86,7 +86,8 @@ struct Events {
     density: f64,
 }
 
-/// Least hit density.
+/// Least hit density. The fields are the parameters of the paper, the histograms of ages and the
+/// sample that a victim comes from.
 #[derive(Debug)]
 pub struct Lhd {
     frames: usize,

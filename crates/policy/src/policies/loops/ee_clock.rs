@@ -114,7 +114,8 @@ struct Stretch {
     generations: (u32, u32),
 }
 
-/// Early eviction from faults and bits.
+/// Early eviction from faults and bits. The fields are the parameters, the log of uses with its
+/// regions and the counts by region that the cuts come from.
 #[derive(Debug)]
 pub struct EeClock {
     frames: usize,

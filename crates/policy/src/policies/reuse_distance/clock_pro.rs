@@ -164,7 +164,8 @@ impl Adaptation for ByTests {
     }
 }
 
-/// CLOCK-Pro, its cold allocation adapting by one rule or another.
+/// CLOCK-Pro, its cold allocation adapting by one rule or another. The fields are the clock, its
+/// three hands and the counts that the paper compares.
 #[derive(Debug)]
 pub struct ClockPro<A: Adaptation = ByTests> {
     frames: usize,

@@ -106,7 +106,8 @@ impl fmt::Debug for Expert {
 /// Most experts: there is a bit for each in a byte, beside [`IN_MEMORY`].
 const MOST_EXPERTS: usize = Leader::MOST_EXPERTS;
 
-/// Follows the expert that misses least.
+/// Follows the expert that misses least. The fields are the experts, the pages that each would hold
+/// and the scores that choose between them.
 #[derive(Debug)]
 pub struct Auto {
     frames: usize,

@@ -320,7 +320,8 @@ fn named_by_fallback(object: u32) -> u32 {
     3 + 2 * object
 }
 
-/// CLOCK and LIFO+, each judged by what becomes of the pages that it names.
+/// CLOCK and LIFO+, each judged by what becomes of the pages that it names. The fields are the
+/// parameters of the paper, the lists of both policies and what each is judged by.
 #[derive(Debug)]
 pub struct Apr {
     frames: usize,
