@@ -304,7 +304,7 @@ pub unsafe fn read_at(
     offset: u64,
 ) -> Result<usize, Errno> {
     match is_on() {
-        true => simulated::transfer_now(crate::ring::Direction::Read, file, address, length, offset),
+        true => simulated::transfer_now(crate::store::ring::Direction::Read, file, address, length, offset),
         // SAFETY: as the caller promises.
         false => unsafe { real::read_at(file, address, length, offset) },
     }
@@ -319,7 +319,7 @@ pub unsafe fn write_at(
     offset: u64,
 ) -> Result<usize, Errno> {
     match is_on() {
-        true => simulated::transfer_now(crate::ring::Direction::Write, file, address, length, offset),
+        true => simulated::transfer_now(crate::store::ring::Direction::Write, file, address, length, offset),
         // SAFETY: as the caller promises.
         false => unsafe { real::write_at(file, address, length, offset) },
     }

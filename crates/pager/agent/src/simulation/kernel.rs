@@ -9,12 +9,12 @@ use super::model::Model;
 use super::schedule::{Until, block, step};
 use super::{Object, World, with};
 use crate::accessed::GROUP_PAGES;
+use crate::kernel::passing::send_file;
 use crate::kernel::{
     ACCESSED, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, GUARD, Message, OpenError, PAGE_BYTES, Progress,
     Region, TRACKED,
 };
-use crate::passing::send_file;
-use crate::ring::{Completion, Direction, Request};
+use crate::store::ring::{Completion, Direction, Request};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

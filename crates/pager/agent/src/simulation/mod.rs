@@ -9,7 +9,7 @@
 //!   program: threads that read, write, map, move, drop, guard    agent: Agent::run, as it is
 //!        |  hooks, as they are                                      |
 //!        v                                                          v
-//!   kernel: address spaces, userfaultfds, frames  <---------  crate::kernel, crate::ring
+//!   kernel: address spaces, userfaultfds, frames  <---------  crate::kernel, crate::store::ring
 //!        |                                                          |
 //!        v                                                          v
 //!   model: what each page must hold                           disk: slow, unordered, failing

@@ -10,7 +10,7 @@ use super::kernel::{Touched, access, end_process, sched_yield};
 use super::memory::Entry;
 use super::schedule::{Until, block};
 use super::{Held, World, with};
-use crate::hooks::{hook_madvise, hook_mmap, hook_mprotect, hook_mremap};
+use crate::entry::hooks::{hook_madvise, hook_mmap, hook_mprotect, hook_mremap};
 use crate::kernel::{PAGE_BYTES, call};
 use crate::mailbox::{Call, MAILBOX};
 use alloc::collections::BTreeMap;
@@ -558,7 +558,7 @@ impl Thread {
         if !may_fork {
             return;
         }
-        crate::fork::forking(|| {
+        crate::entry::fork::forking(|| {
             // Another thread may have been faster.
             if with(|world| world.childs_model.is_some()) {
                 return -1;
