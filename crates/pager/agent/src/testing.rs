@@ -7,6 +7,7 @@ use crate::choice::live;
 use crate::choice::{Choice, Chooser};
 use crate::control::Control;
 use crate::kernel::{Event, Message, PAGE_BYTES, Progress, Userfaultfd};
+use crate::paging::mode::Paging;
 use crate::paging::pager::Pager;
 use crate::spec::LiveSpec;
 use crate::state::account::Account;
@@ -139,6 +140,7 @@ pub(crate) fn pager() -> (Pager, Rc<RefCell<World>>) {
         }),
         anon: Anon::default(),
         account: Account::open(),
+        mode: &Paging,
         window: None,
     };
     pager.memory.regions.add(START, at(1 << 20));

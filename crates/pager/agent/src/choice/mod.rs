@@ -51,15 +51,15 @@ impl Chooser {
         }
     }
 
-    /// Frames that this process may use, if the command lends them.
-    pub(crate) fn granted(&self) -> Option<usize> {
+    /// The lease, if the command lends frames.
+    pub(crate) fn lease(&self) -> Option<&Tenant> {
         match self {
             Self::Own(_) => None,
-            Self::Lent(tenant) => Some(tenant.granted()),
+            Self::Lent(tenant) => Some(tenant),
         }
     }
 
-    /// The lease, if the command lends frames.
+    /// The same, to change it.
     pub(crate) fn tenant(&mut self) -> Option<&mut Tenant> {
         match self {
             Self::Own(_) => None,

@@ -5,7 +5,7 @@
 //! names the victims that the command has named. `lease` describes the messages and
 //! the reasons for them.
 //!
-//! What the agent does with the frames and the orders is in `borrow`.
+//! What the agent does with the frames and the orders is in `paging::mode::lent`.
 
 use crate::choice::bits::Bits;
 use crate::choice::live::LivePolicy;

@@ -13,26 +13,23 @@
 //! From then on every missing page comes through the agent.
 
 use crate::choice::exact_bits::Queue;
-use crate::choice::tenant::Tenant;
 use crate::control::{Control, add};
 use crate::entry::calls;
 use crate::entry::hidden;
 use crate::entry::polls::PollHistory;
 use crate::kernel::{self, Event, PAGE_BYTES, PollFd};
 use crate::mailbox::MAILBOX;
-use crate::paging::borrow;
 use crate::paging::changes::{self, apply_read};
 use crate::paging::evict::{clear_queued, evict_batch};
 use crate::paging::manage;
+use crate::paging::mode;
 use crate::paging::pager::{Pager, open_roots};
 use crate::paging::reclaim::make_room;
-use crate::paging::recording;
 use crate::paging::transfer::{is_read_awaited, reap, reap_all};
-use crate::paging::window::Window;
 use crate::process::cgroup;
 use crate::process::credentials;
 use crate::process::environment;
-use crate::process::failure::{abort, orphaned};
+use crate::process::failure::abort;
 use crate::process::last_thread;
 use crate::process::outlive;
 use crate::process::own;
@@ -77,7 +74,7 @@ impl Agent {
     /// Makes an agent where the directories are open in which it opens files.
     pub(crate) fn make(control: &'static Control, supervisor: Option<OwnedFd>) -> Self {
         Self {
-            pager: Pager::new(control, supervisor),
+            pager: Pager::new(control, supervisor, mode::of(&control.order)),
             is_rung: false,
             polls: [PollHistory::default(); 2],
             has_one_processor: kernel::sched_getaffinity(None)
@@ -97,8 +94,8 @@ impl Agent {
     pub fn run(&mut self) -> ! {
         let pager = &mut self.pager;
         own::stow_ballast();
-        recording::begin(pager);
-        if pager.window.is_some() || pager.choice.chooser.policy().needs_objects() {
+        pager.mode.begin(pager);
+        if pager.choice.chooser.policy().needs_objects() {
             MAILBOX.want_objects();
         }
         make_room(pager, 0);
@@ -140,11 +137,11 @@ impl Agent {
         }
         pager.program.read_messages();
         apply_read(pager);
-        carry_out_orders(pager);
+        pager.mode.before_faults(pager);
         // Ends: handling one message adds at most those of threads that do not wait yet.
         while let Some(message) = pager.program.messages.pop_front() {
             match message.event() {
-                Some(Event::Fault { address }) => recording::answer(pager, address, message.is_write()),
+                Some(Event::Fault { address }) => pager.mode.on_fault(pager, address, message.is_write()),
                 _ => changes::apply(pager, message),
             }
             reap(pager);
@@ -158,12 +155,11 @@ impl Agent {
         // thread waits for a page at this point.
         evict_batch(pager);
         manage::watch(pager);
-        recording::end_epoch_if_due(pager);
-        let is_paged = pager.memory.managed && !pager.is_lent();
-        make_room(pager, if is_paged { pager.disk.ahead.latest_window() } else { 0 });
+        pager.mode.between_faults(pager);
         pager.disk.io.submit();
         self.publish_counters();
-        borrow::report(&mut self.pager, false);
+        let pager = &mut self.pager;
+        pager.mode.report(pager, false);
     }
 
     /// Looks for work for a short while before the agent sleeps. A fault seldom comes alone, and
@@ -171,7 +167,7 @@ impl Agent {
     /// work.
     fn look_about(&mut self) -> bool {
         let pager = &mut self.pager;
-        if borrow::must_manage(pager) {
+        if pager.mode.has_work(pager) {
             return true;
         }
         let is_awaited = is_read_awaited(pager);
@@ -207,17 +203,15 @@ impl Agent {
         let empty_ranges = changes::empty_ranges(pager);
         let program = &pager.program;
         let mut descriptors = Vec::with_capacity(5 + program.orphans.len());
-        let orders = pager.choice.chooser.tenant().map(|tenant| Tenant::orders(tenant));
         let mut watch = |fd| descriptors.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
         watch(program.uffd.as_fd());
         watch(program.staging_uffd.as_fd());
         pager.disk.io.descriptor().map(AsFd::as_fd).map(&mut watch);
         program.orphans.iter().map(AsFd::as_fd).for_each(&mut watch);
         program.supervisor.as_ref().map(AsFd::as_fd).map(&mut watch);
-        orders.map(&mut watch);
+        pager.mode.orders(pager).map(&mut watch);
         let period_ns = pager.account.period_ms() as i64 * 1_000_000;
-        let epoch_ns = pager.window.as_ref().and_then(Window::due_in_ns);
-        let nanoseconds = epoch_ns.map_or(period_ns, |ns| period_ns.min(ns as i64));
+        let nanoseconds = pager.mode.due_in_ns(pager).map_or(period_ns, |ns| period_ns.min(ns as i64));
         let timeout = Timespec { tv_sec: 0, tv_nsec: nanoseconds };
         MAILBOX.empty().publish(&empty_ranges);
         let ready = poll(&mut descriptors, Some(&timeout));
@@ -239,21 +233,15 @@ impl Agent {
             ));
         }
         if descriptors.get(behind_orphans).is_some_and(is_ready) {
-            let is_recording = pager.control.order.is_recording();
-            if !pager.control.is_released() && !is_recording {
-                orphaned();
-            }
             drop(descriptors);
-            if is_recording {
-                recording::end(pager);
-            }
+            pager.mode.on_command_ended(pager);
             pager.program.supervisor = None;
             environment::forget_run(pager.control);
         }
         self.is_rung = is_rung;
         if ready == 0 {
             own::stow_ballast();
-            borrow::report(pager, true);
+            pager.mode.report(pager, true);
             if outlive::is_process() {
                 outlive::end_if_over(&mut pager.program.sharers);
             } else {
@@ -300,16 +288,4 @@ extern "C" fn move_in(agent: usize) -> ! {
     agent.pager.account.reopen();
     outlive::begun();
     agent.go_on()
-}
-
-/// Carries out the command's orders, and goes no further while the task is not active.
-fn carry_out_orders(pager: &mut Pager) {
-    borrow::carry_out_orders(pager);
-    // Once: from then on memory is managed.
-    if borrow::must_manage(pager) {
-        manage::manage_all(pager);
-        borrow::freeze(pager);
-        borrow::carry_out_orders(pager);
-    }
-    recording::begin_or_end(pager);
 }

@@ -90,10 +90,8 @@ fn object(pager: &mut Pager, call: Call, start: usize, end: usize) {
         _ => pager.memory.objects.extend(start, end),
     };
     add(&pager.control.counters.objects, u64::from(call == Call::Object));
-    if let Some(window) = &mut pager.window {
-        let pages = (end - start).div_ceil(PAGE_BYTES) as u64;
-        window.put(Item::Mapped { page: (start / PAGE_BYTES) as u64, pages });
-    }
+    let pages = (end - start).div_ceil(PAGE_BYTES) as u64;
+    pager.mode.on_change(pager, Item::Mapped { page: (start / PAGE_BYTES) as u64, pages });
     // Pages that are here already were mapped in place of others. They belong to this object now.
     for page in pager.memory.known(start, end) {
         let object = pager.memory.objects.at(start);

@@ -58,9 +58,11 @@ impl Userfaultfd {
     }
 
     pub fn register(&self, start: usize, length: usize) -> Result<(), Errno> {
-        match self.context {
-            Some(context) => simulated::register(context, start, length),
-            None => self.fd.register(start, length),
+        match (self.context, &self.world) {
+            (Some(context), _) => simulated::register(context, start, length),
+            // In a map, all pages are missing that are not in it.
+            (None, Some(_)) => Ok(()),
+            (None, None) => self.fd.register(start, length),
         }
     }
 

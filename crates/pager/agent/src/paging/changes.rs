@@ -143,7 +143,9 @@ pub(crate) fn apply_read(pager: &mut Pager) {
 
 /// Applies one change.
 pub(crate) fn apply(pager: &mut Pager, message: Message) {
-    tell_recorder(pager, &message);
+    if let Some(item) = recorded(&message) {
+        pager.mode.on_change(pager, item);
+    }
     match message.event() {
         Some(Event::Remove { start, end }) => {
             pager.memory.last_drops.add(start);
@@ -156,28 +158,26 @@ pub(crate) fn apply(pager: &mut Pager, message: Message) {
     }
 }
 
-/// Has the records say what is about to be applied.
-fn tell_recorder(pager: &mut Pager, message: &Message) {
-    let Some(window) = &mut pager.window else { return };
+/// What a record says of a change.
+fn recorded(message: &Message) -> Option<Item> {
     let number = |address: usize| (address / PAGE_BYTES) as u64;
-    match message.event() {
-        Some(Event::Remove { start, end }) => {
-            window.put(Item::Dropped { page: number(start), pages: number(end - start) });
+    match message.event()? {
+        Event::Remove { start, end } => {
+            Some(Item::Dropped { page: number(start), pages: number(end - start) })
         }
-        Some(Event::Unmap { start, end }) => {
-            window.put(Item::Unmapped { page: number(start), pages: number(end - start) });
+        Event::Unmap { start, end } => {
+            Some(Item::Unmapped { page: number(start), pages: number(end - start) })
         }
-        Some(Event::Remap { from, to, length }) => {
-            window.put(Item::Moved { from: number(from), to: number(to), pages: number(length) });
+        Event::Remap { from, to, length } => {
+            Some(Item::Moved { from: number(from), to: number(to), pages: number(length) })
         }
-        Some(Event::Fork { .. } | Event::Fault { .. }) | None => {}
+        Event::Fork { .. } | Event::Fault { .. } => None,
     }
 }
 
 /// Ranges of managed memory of which no page is anywhere, around what was last dropped.
 pub(crate) fn empty_ranges(pager: &Pager) -> Vec<(usize, usize)> {
-    // A recording has each drop.
-    if !pager.memory.managed || pager.window.is_some() {
+    if !pager.memory.managed || pager.mode.hears_all() {
         return Vec::new();
     }
     let is_empty = |&address: &usize| {

@@ -1,13 +1,10 @@
 //! In a child: its agent goes on with the copied state of its parent's.
 
-use crate::kernel::passing::receive_file;
 use crate::kernel::{Event, Userfaultfd};
-use crate::paging::borrow::{renew_lease, report_pages};
 use crate::paging::changes::{catch_up, drop_contents};
 use crate::paging::during_fork::{adopt, make_up, moves};
 use crate::paging::handover;
 use crate::paging::pager::{Pager, open_store};
-use crate::paging::recording;
 use crate::process::failure::abort;
 use crate::process::pagemap::Pagemap;
 use crate::process::roots;
@@ -21,10 +18,8 @@ use rustix::net::{SendFlags, send};
 /// Goes on with the copied state, and with descriptors of this process.
 pub(crate) fn take_over(pager: &mut Pager, socket: OwnedFd) {
     let lost = |_| -> ! { abort(format_args!("a child has lost its parent's pager before it had its own")) };
-    if pager.is_lent() {
-        // The parent sent this before it forked.
-        renew_lease(pager, receive_file(&socket).unwrap_or_else(|error| lost(error)));
-    }
+    // The parent sent this before it forked.
+    pager.mode.receive(pager, &socket).unwrap_or_else(|error| lost(error));
     send(&socket, &[1], SendFlags::NOSIGNAL).unwrap_or_else(|error| lost(error));
     let (handover, descriptors) = handover::receive(&socket).unwrap_or_else(|error| lost(error));
     let mut descriptors = descriptors.into_iter();
@@ -55,10 +50,8 @@ pub(crate) fn take_over(pager: &mut Pager, socket: OwnedFd) {
     let number = store.current();
     drop(store.replace_descriptor(number, open_store(pager.control)));
     program.drop_bells();
-    recording::begin_in_child(pager);
-    let program = &mut pager.program;
     program.register_own(&pager.disk.staging);
-    report_pages(pager);
+    pager.mode.in_child(pager);
     if moves(&pager.program.parked) != handover.moves {
         abort(format_args!(
             "a mapping was moved while another thread forked, by a system call of the program's own: where the \

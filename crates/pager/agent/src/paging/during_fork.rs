@@ -19,7 +19,6 @@
 use crate::kernel::passing::send_file;
 use crate::kernel::{self, Event, Message, PAGE_BYTES, PollFd, Userfaultfd};
 use crate::mailbox::MAILBOX;
-use crate::paging::borrow::announce_child;
 use crate::paging::changes::{apply, block_moves};
 use crate::paging::handover::{self, MOST_ANSWERED, fetch_descriptor};
 use crate::paging::lifecycle::arrive;
@@ -56,7 +55,7 @@ pub(crate) fn before_fork(pager: &mut Pager, descriptor: usize, thread: usize) {
     let fetch = || fetch_descriptor(descriptor, thread);
     let socket = fetch().or_else(|| rlimits::without(Raised::Descriptors, fetch));
     let Some(socket) = socket else { return };
-    match announce_child(pager).map(|lease| send_file(&socket, &[0], lease?.as_fd())) {
+    match pager.mode.before_fork(pager).map(|lease| send_file(&socket, &[0], lease?.as_fd())) {
         None | Some(Ok(())) => {}
         Some(Err(error)) => abort(format_args!("sweephand run does not hear of a child: {error}")),
     }
@@ -68,9 +67,7 @@ pub(crate) fn before_fork(pager: &mut Pager, descriptor: usize, thread: usize) {
 fn come_to_rest(pager: &mut Pager) {
     reap_all(pager);
     empty_limbo(pager);
-    if let Some(window) = &mut pager.window {
-        window.sweep(pager.memory.pages.resident());
-    }
+    pager.mode.at_rest(pager);
     for batch in 0..pager.disk.staging.batches.len() {
         pager.disk.staging.drop_frames(batch);
     }

@@ -203,8 +203,7 @@ fn fill(pager: &mut Pager, address: usize, mut count: usize, has_grown: bool) {
 fn rescue(pager: &mut Pager, page: PageId, address: usize) {
     let triggered = pager.memory.pages.mark(page, Flag::Trigger, false);
     let run = pager.disk.ahead.fault(address / PAGE_BYTES);
-    // In a recording, each touch is a fault of its own.
-    let is_alone = pager.control.order.is_recording() || run.course == Course::Downward;
+    let is_alone = pager.mode.hears_all() || run.course == Course::Downward;
     let most = if is_alone { 1 } else { run.window };
     let rescued = rescue_run(pager, page, most);
     for page in (page.0..page.0 + rescued as u32).map(PageId) {

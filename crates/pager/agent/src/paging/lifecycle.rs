@@ -7,31 +7,19 @@ use crate::paging::pager::Pager;
 use crate::state::pages::{Flag, State};
 use sweephand_policy::PageId;
 
-/// Notes that a page is now in memory. The page that has been longest on its way to the policy gets
-/// there.
+/// Notes that a page is now in memory.
 pub(crate) fn arrive(pager: &mut Pager, page: PageId) {
     if pager.memory.is_kept(page) {
         free_slot(pager, page);
     }
-    if pager.control.order.is_recording() {
-        return set_out(pager, page);
-    }
-    match pager.choice.arrivals.is_for_unasked() && !pager.memory.is_kept(page) {
-        true => insert(pager, page),
-        false => set_out(pager, page),
-    }
+    pager.mode.on_arrival(pager, page, true);
 }
 
-/// A page sets out for the policy, and the one that has been longest on its way gets there.
-fn set_out(pager: &mut Pager, page: PageId) {
-    // No policy chooses pages of a program that is recorded.
-    if pager.control.order.is_recording() {
-        if pager.memory.is_kept(page) {
-            pager.memory.pages.set(page, State::Pinned);
-        } else if let Some(window) = &mut pager.window {
-            window.add(&mut pager.memory.pages, page);
-        }
-        return;
+/// A page sets out for the policy, and the one that has been longest on its way gets there. One
+/// that a fault has asked for gets there at once if its reference bit can be read.
+pub(crate) fn set_out(pager: &mut Pager, page: PageId, is_asked: bool) {
+    if is_asked && pager.choice.arrivals.is_for_unasked() && !pager.memory.is_kept(page) {
+        return insert(pager, page);
     }
     pager.choice.arrive(&mut pager.memory, page);
     let most = pager.choice.arrivals.most();
@@ -73,7 +61,7 @@ pub(crate) fn came_in(pager: &mut Pager, page: PageId, awaited: bool) {
         true => arrive(pager, page),
         false => {
             add(&pager.control.counters.unasked_pages, 1);
-            set_out(pager, page);
+            pager.mode.on_arrival(pager, page, false);
         }
     }
 }

@@ -24,9 +24,6 @@ use rustix::io::Errno;
 const STRAY_PART: usize = 64;
 const LEAST_STRAY_PAGES: usize = 64;
 const MOST_STRAY_PAGES: usize = 1024;
-/// While nothing is managed, the agent leaves one part in this many of all memory free for what
-/// grows between two looks.
-const NEARLY_FULL: usize = 16;
 
 /// The program has more memory. `is_new`: what was there before is gone.
 pub(crate) fn grown(pager: &mut Pager, start: usize, end: usize, is_new: bool) {
@@ -68,10 +65,7 @@ pub(crate) fn watch(pager: &mut Pager) {
         let reported = MAILBOX.native_bytes() as usize / PAGE_BYTES;
         // The memory that counts may have grown as well.
         MAILBOX.allow(pager.room_bytes());
-        // The growth may come from files, which no hook reports.
-        let soon = pager.disk.staging.pages() + budget / NEARLY_FULL;
-        let is_full = !pager.is_lent() && anonymous + pager.account.others() + soon > budget;
-        if is_full {
+        if pager.mode.is_nearly_full(pager, anonymous) {
             manage_all(pager);
         } else if anonymous > pager.account.searched.max(reported + pager.own_pages()) + stray {
             pager.account.searched = anonymous;
@@ -109,17 +103,22 @@ pub(crate) fn manage_all(pager: &mut Pager) {
     // waits for the command, and while pages are counted.
     let registered: Vec<(usize, usize)> =
         native.iter().flat_map(|&(start, end)| register(pager, start, end)).collect();
-    if is_first && !pager.is_lent() {
-        pager.begin_to_page();
-        // The policy has seen no page yet, and it is now known how many frames it will have.
-        let present: usize = native.iter().map(|&(start, end)| present(pager, start, end)).sum();
-        let anonymous = pager.look().unwrap_or_default();
-        pager.account.forget_private();
-        let staging = pager.disk.staging.pages() - pager.disk.staging.frames();
-        pager.renew_policy(anonymous.saturating_sub(present) + staging, LEAST_FRAMES);
+    if is_first {
+        pager.mode.begin_to_manage(pager, &native);
     }
     registered.into_iter().for_each(|(start, end)| take_stock(pager, start, end));
     make_room(pager, 0);
+}
+
+/// The program is about to be paged in these ranges, and the policy has seen no page yet. It is now
+/// known how many frames it will have.
+pub(crate) fn begin_to_page(pager: &mut Pager, ranges: &[(usize, usize)]) {
+    pager.begin_to_page();
+    let present: usize = ranges.iter().map(|&(start, end)| present(pager, start, end)).sum();
+    let anonymous = pager.look().unwrap_or_default();
+    pager.account.forget_private();
+    let staging = pager.disk.staging.pages() - pager.disk.staging.frames();
+    pager.renew_policy(anonymous.saturating_sub(present) + staging, LEAST_FRAMES);
 }
 
 /// Registers a range, except for exempt pages, so that its missing pages come through the agent.

@@ -18,12 +18,12 @@ use crate::choice::bits::{Arrivals, Sampler};
 use crate::choice::live::{self, LivePolicy};
 use crate::choice::tenant::Tenant;
 use crate::choice::{Choice, Chooser};
-use crate::control::Control;
+use crate::control::{Control, Order};
 use crate::division::{BATCHES, Division, FIXED_PAGES, Waiting, growth_bytes};
 use crate::kernel::clock;
 use crate::kernel::{self, PAGE_BYTES};
 use crate::paging::window::Window;
-use crate::process::failure::abort;
+use crate::process::failure::{abort, orphaned};
 use crate::process::own;
 use crate::process::rlimits::{self, Raised};
 use crate::process::roots;
@@ -39,18 +39,17 @@ use crate::store::staging::Staging;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
-use rustix::fd::OwnedFd;
-use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{self, MemfdFlags, OFlags, memfd_create};
 use rustix::io::Errno;
 use sweephand_pager_interface::readahead::ReadAhead;
 use sweephand_pager_interface::readaround::ReadAround;
+use sweephand_pager_interface::recording::Item;
 use sweephand_policy::{ArgumentError, PageId};
 
-/// The program keeps at least one part in this many of the memory, whatever else takes memory.
-const LEAST_ROOM: usize = 8;
-
-/// More pages than any program has.
-const ANY_ROOM: usize = 1 << 36;
+/// While nothing is managed, the agent leaves one part in this many of all memory free for what
+/// grows between two looks.
+const NEARLY_FULL: usize = 16;
 
 /// The agent's state. Only the agent's thread uses it.
 pub(crate) struct Pager {
@@ -68,17 +67,139 @@ pub(crate) struct Pager {
     pub(crate) anon: Anon,
     /// Memory that counts besides the program's pages.
     pub(crate) account: Account,
-    /// The window, if the program is recorded. Nothing is paged then.
+    /// What is done with the program's pages: they are paged, recorded, or in frames that are lent.
+    pub(crate) mode: &'static dyn Mode,
+    /// The window, in the mode of a recording.
     pub(crate) window: Option<Window>,
+}
+
+/// What differs between programs that are paged, recorded, or in frames that the command lends:
+/// first what becomes of pages, then what the agent's loop and a fork do besides. `mode` has a file
+/// for each of the three, and says side by side how they differ. Where a mode does not say what it
+/// does, it does what is written here.
+///
+/// This is a trait, and not an enum, because the modes use the modules that ask them. The state of
+/// a mode is in [`Pager`], so that a decision can have all of that.
+pub(crate) trait Mode: Sync {
+    // Frames.
+
+    /// How many pages the program may have in memory.
+    fn room(&self, pager: &Pager) -> usize;
+
+    /// Pages that count but that the pager cannot page out: its own, and others that the kernel
+    /// reports.
+    fn apart_pages(&self, pager: &Pager) -> usize {
+        pager.account.private().unwrap_or_else(|| pager.own_pages()) + pager.account.others()
+    }
+
+    /// How many pages the policy may have. The others have just come in or are about to be evicted.
+    fn policy_pages(&self, pager: &Pager) -> usize {
+        let others = pager.choice.arrivals.reserved() + pager.disk.staging.batch_pages();
+        pager.choice.policy_frames.min(pager.room().saturating_sub(others))
+    }
+
+    /// Whether memory that is not managed yet is as good as full, with so many anonymous pages.
+    fn is_nearly_full(&self, pager: &Pager, anonymous: usize) -> bool {
+        let budget = pager.control.order.budget_pages();
+        // The growth may come from files, which no hook reports.
+        let soon = pager.disk.staging.pages() + budget / NEARLY_FULL;
+        anonymous + pager.account.others() + soon > budget
+    }
+
+    /// These ranges are registered, the first that are managed. No page of them is known yet.
+    fn begin_to_manage(&self, pager: &mut Pager, ranges: &[(usize, usize)]);
+
+    /// Makes room for this many more pages.
+    fn make_room(&self, pager: &mut Pager, pages: usize);
+
+    /// At most so many pages are about to be found present. Returns for how many there is room, at
+    /// least one. If there is not enough for all of them, the other pages make room in their turn.
+    fn admit_present(&self, _: &mut Pager, _pages: usize) -> usize {
+        usize::MAX
+    }
+
+    // Pages.
+
+    /// Answers a thread that waits for the page at this address.
+    fn on_fault(&self, pager: &mut Pager, address: usize, is_write: bool);
+
+    /// A page is in memory. `is_asked`: a fault has asked for it, or it has been there before.
+    fn on_arrival(&self, pager: &mut Pager, page: PageId, is_asked: bool);
+
+    /// The program changes its memory. The pages are still known as they were.
+    fn on_change(&self, _: &mut Pager, _change: Item) {}
+
+    /// Whether the agent must hear of each touch and each drop by itself.
+    fn hears_all(&self) -> bool {
+        false
+    }
+
+    // The agent's loop.
+
+    /// The agent is about to serve the program.
+    fn begin(&self, _: &mut Pager) {}
+
+    /// Follows what the command says, before faults are answered.
+    fn before_faults(&self, _: &mut Pager) {}
+
+    /// What there is to do when no thread waits for a page.
+    fn between_faults(&self, pager: &mut Pager);
+
+    /// Reports to the command. `at_once`: or else when there is much to report.
+    fn report(&self, _: &mut Pager, _at_once: bool) {}
+
+    /// Whether there is something to do that nobody will call the agent for.
+    fn has_work(&self, _: &Pager) -> bool {
+        false
+    }
+
+    /// What becomes readable when the command says something.
+    fn orders<'a>(&self, _: &'a Pager) -> Option<BorrowedFd<'a>> {
+        None
+    }
+
+    /// In which time there is something to do, if nothing happens until then.
+    fn due_in_ns(&self, _: &Pager) -> Option<u64> {
+        None
+    }
+
+    /// The command has ended. Returns if the program may go on without it.
+    fn on_command_ended(&self, pager: &mut Pager) {
+        if !pager.control.is_released() {
+            orphaned();
+        }
+    }
+
+    // Forks.
+
+    /// The program is about to fork. Returns a file that the child needs, if it does.
+    fn before_fork(&self, _: &mut Pager) -> Option<Result<OwnedFd, Errno>> {
+        None
+    }
+
+    /// Nothing is under way any more, and no page is in limbo, because the program forks.
+    fn at_rest(&self, _: &mut Pager) {}
+
+    /// In a child: receives what [`before_fork`](Self::before_fork) was. The parent waits.
+    fn receive(&self, _: &mut Pager, _socket: &OwnedFd) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// In a child, which has descriptors of its own now, and the pages that its parent had.
+    fn in_child(&self, _: &mut Pager) {}
 }
 
 impl Pager {
     /// The state of an agent that manages nothing yet. The directories in which it opens files are
     /// open.
-    pub(crate) fn new(control: &'static Control, supervisor: Option<OwnedFd>) -> Self {
+    pub(crate) fn new(
+        control: &'static Control,
+        supervisor: Option<OwnedFd>,
+        mode: &'static dyn Mode,
+    ) -> Self {
         let order = &control.order;
         let limit = order.limit_pages as usize;
-        let lends = !order.lender.as_str().is_empty();
+        let lends = lends(order);
         let anon = Anon::open(control, supervisor.as_ref().filter(|_| !lends));
         // Until memory is paged: see `begin_to_page`.
         let waiting = if lends { Waiting::None } else { Waiting::All };
@@ -87,12 +208,12 @@ impl Pager {
         // Where frames are lent, the command has the policy, which may be one for many tasks.
         let spec = (!lends).then(|| named_policy(control));
         let policy_frames = division.policy_frames(spec.as_ref().map_or(0, LiveSpec::bytes_a_page));
-        let mut chooser = match &spec {
+        let chooser = match &spec {
             Some(spec) => Chooser::Own(make_policy(spec, policy_frames)),
             None => Chooser::Lent(Tenant::connect(control, 0)),
         };
         let mut pages = Pages::new();
-        pages.board = chooser.tenant().map(|tenant| tenant.board);
+        pages.board = chooser.lease().map(|tenant| tenant.board);
         let staging = Staging::new(BATCHES, batch_pages).unwrap_or_else(|| own::no_room("staging"));
         let program = Program::open(order, supervisor);
         program.register_own(&staging);
@@ -117,13 +238,9 @@ impl Pager {
                 incoming: 0,
             },
             account: Account::open(),
+            mode,
             window: None,
         }
-    }
-
-    /// Whether the command lends this process its frames.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.choice.chooser.granted().is_some()
     }
 
     /// The address of a page in limbo.
@@ -137,28 +254,14 @@ impl Pager {
         self.disk.staging.pages() + arrays + FIXED_PAGES
     }
 
-    /// Pages that count but that the pager cannot page out: its own, and others that the kernel
-    /// reports.
+    /// See [`Mode::apart_pages`].
     pub(crate) fn apart_pages(&self) -> usize {
-        let own = self.own_pages();
-        match self.is_lent() {
-            // Lent memory does not include the kernel's share.
-            true => own,
-            false => self.account.private().unwrap_or(own) + self.account.others(),
-        }
+        self.mode.apart_pages(self)
     }
 
-    /// How many pages the program may have in memory. The program keeps a minimum, whatever else
-    /// there is. If that exceeds the limit, the cgroup enforces it.
+    /// See [`Mode::room`].
     pub(crate) fn room(&self) -> usize {
-        match self.choice.chooser.granted() {
-            _ if self.control.order.is_recording() => ANY_ROOM,
-            Some(granted) => granted.saturating_sub(self.apart_pages()),
-            None => {
-                let budget = self.control.order.budget_pages();
-                budget.saturating_sub(self.apart_pages()).max(budget / LEAST_ROOM)
-            }
-        }
+        self.mode.room(self)
     }
 
     /// The same in bytes.
@@ -171,13 +274,9 @@ impl Pager {
         self.memory.pages.resident() + self.disk.incoming
     }
 
-    /// How many pages the policy may have. The others have just come in or are about to be evicted.
+    /// See [`Mode::policy_pages`].
     pub(crate) fn policy_pages(&self) -> usize {
-        if self.is_lent() {
-            return usize::MAX;
-        }
-        let others = self.choice.arrivals.reserved() + self.disk.staging.batch_pages();
-        self.choice.policy_frames.min(self.room().saturating_sub(others))
+        self.mode.policy_pages(self)
     }
 
     /// Learns where reference bits come from, before the first page is known. Only then the command
@@ -219,6 +318,11 @@ impl Pager {
     }
 }
 
+/// Whether the command lends the process its frames.
+pub(crate) fn lends(order: &Order) -> bool {
+    !order.lender.as_str().is_empty()
+}
+
 /// The policy that the order names.
 fn named_policy(control: &Control) -> LiveSpec {
     or_abort(LiveSpec::parse(control.order.policy.as_str()))
@@ -238,7 +342,7 @@ fn or_abort<T>(result: Result<T, ArgumentError>) -> T {
 pub(crate) fn open_store(control: &Control) -> OwnedFd {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
     let made = roots::store().ok_or(Errno::NOENT).and_then(|directory| {
-        let mode = Mode::RUSR | Mode::WUSR;
+        let mode = fs::Mode::RUSR | fs::Mode::WUSR;
         let open = || match control.order.is_recording() {
             false => kernel::openat(directory, c".", flags | OFlags::DIRECT, mode),
             // Nothing is written to it. The directory is gone if the command was killed.

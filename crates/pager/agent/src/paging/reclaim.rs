@@ -1,9 +1,8 @@
-//! Reclaim: makes room for pages. The policy chooses the victims, or the command does if it lends
-//! the frames.
+//! Reclaim: makes room for pages. The policy chooses the victims. (If the command lends the frames,
+//! it does: see `mode::lent`.)
 
 use crate::kernel::clock;
 use crate::kernel::{self, PAGE_BYTES};
-use crate::paging::borrow::borrow_room;
 use crate::paging::evict::{evict, unpin};
 use crate::paging::lifecycle::condemn_some;
 use crate::paging::pager::Pager;
@@ -17,14 +16,16 @@ const LEAST_VAIN_TRIES: usize = 8;
 const PAUSE_NS: i64 = 10_000_000;
 const MOST_VAIN_MS: u64 = 1000;
 
-/// Makes room for this many more pages.
+/// Makes room for this many more pages, as the mode does it.
+pub(crate) fn make_room(pager: &mut Pager, pages: usize) {
+    pager.mode.make_room(pager, pages);
+}
+
+/// Makes room for this many more pages by evicting those that the policy chooses.
 ///
 /// Ends: each turn evicts pages, pins pages (so that there are fewer candidates), completes a
 /// request, or counts a try.
-pub(crate) fn make_room(pager: &mut Pager, pages: usize) {
-    if pager.is_lent() {
-        return borrow_room(pager, pages);
-    }
+pub(crate) fn reclaim(pager: &mut Pager, pages: usize) {
     let (mut vain_tries, mut vain_since_ms) = (0, 0);
     loop {
         let room = pager.room();

@@ -3,7 +3,6 @@
 use crate::kernel::{PAGE_BYTES, Region};
 use crate::paging::lifecycle::arrive;
 use crate::paging::pager::Pager;
-use crate::paging::reclaim::make_room;
 use crate::process::failure::abort;
 use crate::process::maps::{self, Mapping};
 use crate::process::own;
@@ -11,9 +10,6 @@ use crate::process::pagemap::NOTHING;
 use crate::state::pages::State;
 use crate::state::regions::Regions;
 use alloc::vec::Vec;
-
-/// Frames that are requested at once, where memory is lent, for pages that are found present.
-const LENT_AT_ONCE: usize = 64;
 
 /// The program's private anonymous writable memory, without the pager's own.
 pub(crate) fn mappings() -> Vec<Mapping> {
@@ -68,11 +64,7 @@ pub(crate) fn look_up(pager: &Pager, from: usize, end: usize, found: &mut [Regio
 pub(crate) fn take_stock(pager: &mut Pager, start: usize, end: usize) {
     let mut from = start;
     while from < end {
-        let mut room = usize::MAX;
-        if pager.is_lent() {
-            room = LENT_AT_ONCE.min((end - from) / PAGE_BYTES);
-            make_room(pager, room);
-        }
+        let room = pager.mode.admit_present(pager, (end - from) / PAGE_BYTES);
         let mut found = [NOTHING; 64];
         let (count, to) = look_up(pager, from, end, &mut found);
         let ranges = found[..count].iter().map(|region| region.start as usize..region.end as usize);

@@ -33,10 +33,11 @@ use alloc::ffi::CString;
 use alloc::format;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
+use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, ftruncate};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use rustix::process::getpid;
+use rustix::process::{Pid, getpid};
 use sweephand_pager_interface::recording::{
     FILE_BYTES, Item, MAGIC, PROCESS, READ, RING_START, RING_WORDS, UNLIMITED, WRITTEN,
 };
@@ -68,10 +69,11 @@ impl Ring {
     /// Makes the file in the run's directory.
     fn make() -> Result<Self, Errno> {
         let directory = roots::store().ok_or(Errno::NOENT)?;
-        let process = getpid().as_raw_nonzero();
+        let process = getpid();
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = |number: usize| {
-            let name = CString::new(format!("records-{process}-{number}")).unwrap_or_default();
+            let name =
+                CString::new(format!("records-{}-{number}", process.as_raw_nonzero())).unwrap_or_default();
             rlimits::without(Raised::Descriptors, || {
                 kernel::openat(directory, name.as_c_str(), flags, Mode::RUSR | Mode::WUSR)
             })
@@ -84,15 +86,19 @@ impl Ring {
                 break;
             }
         }
-        let file = opened?;
-        rlimits::without(Raised::FileSize, || ftruncate(&file, FILE_BYTES as u64))?;
+        Self::over(&opened?, process)
+    }
+
+    /// Maps an empty file.
+    fn over(file: &OwnedFd, process: Pid) -> Result<Self, Errno> {
+        rlimits::without(Raised::FileSize, || ftruncate(file, FILE_BYTES as u64))?;
         let place = shared_place(FILE_BYTES);
         // SAFETY: a new mapping of a file that only the command knows besides.
         let start = unsafe {
-            mmap(place, FILE_BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?
+            mmap(place, FILE_BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, 0)?
         };
         let ring = Self { start: start as usize, written: 0 };
-        ring.word(PROCESS).store(process.get() as u64, Ordering::Relaxed);
+        ring.word(PROCESS).store(process.as_raw_nonzero().get() as u64, Ordering::Relaxed);
         // The command takes the file for ready now.
         ring.word(0).store(MAGIC, Ordering::Release);
         Ok(ring)
@@ -164,10 +170,14 @@ pub(crate) struct Window {
 impl Window {
     /// Begins to record this process.
     pub(crate) fn open(control: &'static Control) -> Result<Self, Errno> {
-        Ok(Self {
-            order: control.order.recording,
+        Ok(Self::with(Ring::make()?, control, control.order.recording))
+    }
+
+    fn with(ring: Ring, control: &'static Control, order: RecordingOrder) -> Self {
+        Self {
+            order,
             control,
-            ring: Ring::make()?,
+            ring,
             is_heard: true,
             mapped: Vec::new(),
             stuck: (Vec::new(), 0),
@@ -177,8 +187,30 @@ impl Window {
             began_ns: now_ns(),
             counts_from_ns: now_ns(),
             swept_pages: 0,
-            answer_ns: control.order.recording.answer_ns.into(),
-        })
+            answer_ns: order.answer_ns.into(),
+        }
+    }
+
+    /// A window of at least so many pages, without a budget, whose records nobody reads.
+    #[cfg(test)]
+    pub(crate) fn unread(control: &'static Control, least_pages: u32) -> Self {
+        let file = rustix::fs::memfd_create(c"records", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let order =
+            RecordingOrder { least_pages, overhead_millionths: UNLIMITED, ..RecordingOrder::default() };
+        Self::with(Ring::over(&file, getpid()).unwrap(), control, order)
+    }
+
+    /// The records so far.
+    #[cfg(test)]
+    pub(crate) fn records(&self) -> Vec<Item> {
+        let word = |number| self.ring.word(RING_START / size_of::<u64>() + number).load(Ordering::Relaxed);
+        let words: Vec<u64> = (0..self.ring.written as usize).map(word).collect();
+        let (mut items, mut rest) = (Vec::new(), words.as_slice());
+        while let Some((item, length)) = Item::decode(rest) {
+            items.push(item);
+            rest = &rest[length..];
+        }
+        items
     }
 
     /// Tells the command something.

@@ -1,16 +1,20 @@
 //! Memory that the command lends: the agent asks for frames and carries out the command's orders.
+//! The command has the policy, which may be one for many tasks.
 //!
 //! While an agent waits for frames, or its task is suspended, it only carries out orders. A task is
 //! suspended by leaving its faults unanswered, so its pages can still be taken.
 
 use crate::choice::tenant::Tenant;
+use crate::kernel::passing::receive_file;
 use crate::kernel::{PAGE_BYTES, PollFd};
 use crate::lease::{FIRST_FRAMES, Instruction, Report};
 use crate::mailbox::MAILBOX;
 use crate::paging::changes::block_moves;
 use crate::paging::evict::{evict, evict_batch, unmap};
-use crate::paging::lifecycle::insert;
-use crate::paging::pager::Pager;
+use crate::paging::faults;
+use crate::paging::lifecycle::{insert, set_out};
+use crate::paging::manage::manage_all;
+use crate::paging::pager::{Mode, Pager};
 use crate::paging::transfer::reap;
 use crate::process::failure::abort;
 use crate::process::wait::poll;
@@ -19,13 +23,105 @@ use crate::store::staging::Phase;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use rustix::event::PollFlags;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use sweephand_policy::PageId;
 
 /// Fewest frames asked for beside those that are needed at once.
 const LEAST_SPARE: usize = 4;
+
+/// Frames that are requested at once for pages that are found present.
+const PRESENT_AT_ONCE: usize = 64;
+
+/// The command lends the program's frames.
+pub(crate) struct Lent;
+
+impl Mode for Lent {
+    fn room(&self, pager: &Pager) -> usize {
+        lease(pager).granted().saturating_sub(pager.apart_pages())
+    }
+
+    /// Lent memory does not include the kernel's share.
+    fn apart_pages(&self, pager: &Pager) -> usize {
+        pager.own_pages()
+    }
+
+    /// The command counts.
+    fn policy_pages(&self, _: &Pager) -> usize {
+        usize::MAX
+    }
+
+    fn is_nearly_full(&self, _: &Pager, _anonymous: usize) -> bool {
+        false
+    }
+
+    fn begin_to_manage(&self, _: &mut Pager, _ranges: &[(usize, usize)]) {}
+
+    fn make_room(&self, pager: &mut Pager, pages: usize) {
+        borrow_room(pager, pages);
+    }
+
+    /// There are frames for pages before they are counted, because to wait for frames may read
+    /// changes.
+    fn admit_present(&self, pager: &mut Pager, pages: usize) -> usize {
+        let room = PRESENT_AT_ONCE.min(pages);
+        borrow_room(pager, room);
+        room
+    }
+
+    fn on_fault(&self, pager: &mut Pager, address: usize, _is_write: bool) {
+        faults::answer(pager, address);
+    }
+
+    fn on_arrival(&self, pager: &mut Pager, page: PageId, is_asked: bool) {
+        set_out(pager, page, is_asked);
+    }
+
+    fn before_faults(&self, pager: &mut Pager) {
+        carry_out_orders(pager);
+        // Once: from then on memory is managed.
+        if must_manage(pager) {
+            manage_all(pager);
+            freeze(pager);
+            carry_out_orders(pager);
+        }
+    }
+
+    fn between_faults(&self, pager: &mut Pager) {
+        borrow_room(pager, 0);
+    }
+
+    fn report(&self, pager: &mut Pager, at_once: bool) {
+        report(pager, at_once);
+    }
+
+    fn has_work(&self, pager: &Pager) -> bool {
+        must_manage(pager)
+    }
+
+    fn orders<'a>(&self, pager: &'a Pager) -> Option<BorrowedFd<'a>> {
+        Some(lease(pager).orders())
+    }
+
+    /// The socket of the child's lease.
+    fn before_fork(&self, pager: &mut Pager) -> Option<Result<OwnedFd, Errno>> {
+        Some(tenant(pager).announce())
+    }
+
+    fn receive(&self, pager: &mut Pager, socket: &OwnedFd) -> Result<(), Errno> {
+        renew_lease(pager, receive_file(socket)?);
+        Ok(())
+    }
+
+    fn in_child(&self, pager: &mut Pager) {
+        report_pages(pager);
+    }
+}
+
+fn lease(pager: &Pager) -> &Tenant {
+    pager.choice.chooser.lease().expect("memory is lent")
+}
 
 fn tenant(pager: &mut Pager) -> &mut Tenant {
     pager.choice.chooser.tenant().expect("memory is lent")
@@ -41,11 +137,11 @@ fn frames_apart(pager: &Pager) -> usize {
     pager.own_pages() + if pager.memory.managed { 0 } else { FIRST_FRAMES }
 }
 
-/// What `make_room` is where memory is lent: asks for frames, and gives back those that are too
-/// many. Returns without them only if [`must_manage`].
+/// Makes room: asks for frames, and gives back those that are too many. Returns without them only
+/// if [`must_manage`].
 ///
 /// Ends when the command has answered. It answers every question, or ends the run.
-pub(crate) fn borrow_room(pager: &mut Pager, pages: usize) {
+fn borrow_room(pager: &mut Pager, pages: usize) {
     let batch = pager.disk.staging.batch_pages();
     while !must_manage(pager) {
         let (needed, apart) = (frames_needed(pager, pages), frames_apart(pager));
@@ -74,16 +170,13 @@ pub(crate) fn borrow_room(pager: &mut Pager, pages: usize) {
 
 /// Whether the command has ordered all pages to be unmapped, and they are not managed yet. Then
 /// the caller, between faults, manages them and calls [`freeze`].
-pub(crate) fn must_manage(pager: &mut Pager) -> bool {
-    !pager.memory.managed && pager.choice.chooser.tenant().is_some_and(|tenant| tenant.freeze_is_due)
+fn must_manage(pager: &Pager) -> bool {
+    !pager.memory.managed && lease(pager).freeze_is_due
 }
 
 /// Carries out the orders that have come, and goes no further while the task is not active, unless
 /// [`must_manage`]. Ends when the command lets the task go on.
-pub(crate) fn carry_out_orders(pager: &mut Pager) {
-    if !pager.is_lent() {
-        return;
-    }
+fn carry_out_orders(pager: &mut Pager) {
     receive_instructions(pager);
     while tenant(pager).is_suspended && !must_manage(pager) {
         wait_for_orders(pager);
@@ -92,9 +185,9 @@ pub(crate) fn carry_out_orders(pager: &mut Pager) {
 
 /// Reports to the command. It needs the reports when it next looks for a victim, so they need not
 /// be sent at once.
-pub(crate) fn report(pager: &mut Pager, at_once: bool) {
+fn report(pager: &mut Pager, at_once: bool) {
     let reading = pager.disk.staging.count(Phase::Reading);
-    let Some(tenant) = pager.choice.chooser.tenant() else { return };
+    let tenant = tenant(pager);
     tenant.board.reading.store(reading as u32, Ordering::Relaxed);
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let time_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
@@ -108,7 +201,7 @@ pub(crate) fn report(pager: &mut Pager, at_once: bool) {
 fn wait_for_orders(pager: &mut Pager) {
     pager.disk.io.submit();
     report(pager, true);
-    let Some(tenant) = pager.choice.chooser.tenant() else { return };
+    let tenant = lease(pager);
     let ring = pager.disk.io.descriptor().map(AsFd::as_fd);
     let count = 1 + usize::from(ring.is_some());
     let mut descriptors = [tenant.orders(), ring.unwrap_or(tenant.orders())]
@@ -209,7 +302,7 @@ fn unmap_pages(pager: &mut Pager, mut pages: Vec<PageId>) {
 }
 
 /// Unmaps all managed pages: a thread that goes on faults, and waits.
-pub(crate) fn freeze(pager: &mut Pager) {
+fn freeze(pager: &mut Pager) {
     tenant(pager).freeze_is_due = false;
     let pages = &pager.memory.pages;
     let mapped = (0..pages.ids()).map(PageId).filter(|&page| pages.is_resident(page));
@@ -217,14 +310,9 @@ pub(crate) fn freeze(pager: &mut Pager) {
     unmap_pages(pager, mapped);
 }
 
-/// A process is about to be forked: the socket of its lease, if memory is lent.
-pub(crate) fn announce_child(pager: &mut Pager) -> Option<Result<OwnedFd, Errno>> {
-    pager.choice.chooser.tenant().map(Tenant::announce)
-}
-
 /// In a child: a lease of its own, over as many frames as it has. Its parent waits for that: what
 /// either writes to, the two do not share any more.
-pub(crate) fn renew_lease(pager: &mut Pager, socket: OwnedFd) {
+fn renew_lease(pager: &mut Pager, socket: OwnedFd) {
     let (granted, control) = (frames_needed(pager, 0), pager.control);
     let tenant = tenant(pager);
     tenant.reconnect(control, granted, socket);
@@ -232,10 +320,7 @@ pub(crate) fn renew_lease(pager: &mut Pager, socket: OwnedFd) {
 }
 
 /// In a child with a lease of its own: reports its pages to the command.
-pub(crate) fn report_pages(pager: &mut Pager) {
-    if !pager.is_lent() {
-        return;
-    }
+fn report_pages(pager: &mut Pager) {
     for page in (0..pager.memory.pages.ids()).map(PageId) {
         if pager.memory.pages.state(page).is_evictable() {
             insert(pager, page);
@@ -248,7 +333,6 @@ pub(crate) fn report_pages(pager: &mut Pager) {
 mod tests {
     use super::*;
     use crate::choice::Chooser;
-    use crate::paging::faults;
     use crate::paging::stock::take_stock;
     use crate::process::own;
     use crate::state::pages::State;
@@ -263,6 +347,7 @@ mod tests {
         let tenant = Tenant::begin(pager.control, 0, Ok(ours));
         pager.memory.pages.board = Some(tenant.board);
         pager.choice.chooser = Chooser::Lent(tenant);
+        pager.mode = &Lent;
         pager.choice.arrivals = crate::choice::bits::Arrivals::new(0, 0);
         (pager, commands)
     }
@@ -279,14 +364,14 @@ mod tests {
         let wanted = frames_needed(&pager, 10);
         instruct(&command, &[(Instruction::Grant, wanted), (Instruction::Answered, 0)]);
         borrow_room(&mut pager, 10);
-        assert_eq!(pager.choice.chooser.granted(), Some(wanted));
+        assert_eq!(lease(&pager).granted(), wanted);
         for number in 0..10 {
             faults::answer(&mut pager, at(number));
         }
         let page = pager.memory.pages.find(at(3)).unwrap();
         instruct(&command, &[(Instruction::Evict, page.index()), (Instruction::Give, 1)]);
         carry_out_orders(&mut pager);
-        assert_eq!(pager.choice.chooser.granted(), Some(wanted - 1));
+        assert_eq!(lease(&pager).granted(), wanted - 1);
         assert!(matches!(pager.memory.pages.state(page), State::Writing(_)));
     }
 
@@ -312,12 +397,12 @@ mod tests {
         pager.memory.managed = false;
         instruct(&command, &[(Instruction::Freeze, 0), (Instruction::Suspend, 0)]);
         carry_out_orders(&mut pager);
-        assert!(must_manage(&mut pager));
+        assert!(must_manage(&pager));
         // It does not wait for frames either.
         borrow_room(&mut pager, 1 << 20);
         pager.memory.managed = true;
         freeze(&mut pager);
-        assert!(!must_manage(&mut pager));
+        assert!(!must_manage(&pager));
         instruct(&command, &[(Instruction::Resume, 0)]);
         carry_out_orders(&mut pager);
     }
