@@ -95,6 +95,18 @@ struct Held {
     content: u64,
 }
 
+/// A child of the program, and what is known of the next.
+struct Child {
+    /// What the child must find, if there is one.
+    model: Option<Model>,
+    /// Whether the fork that made it has been told.
+    is_fork_told: bool,
+    /// The child's end of the sockets made last.
+    socket: i32,
+    /// Children that are about to begin.
+    newborn: Vec<(TaskId, OwnedFd)>,
+}
+
 /// Everything outside of the agent.
 struct World {
     random: SplitMix64,
@@ -110,14 +122,7 @@ struct World {
     unreturned: Vec<(TaskId, u64)>,
     /// Ranges that threads have set about to change, the last ones: start and pages.
     changed: VecDeque<(usize, usize)>,
-    /// What the child must find, if there is one.
-    childs_model: Option<Model>,
-    /// Whether the fork that made it has been told.
-    is_fork_told: bool,
-    /// The child's end of the sockets made last.
-    childs_socket: i32,
-    /// Children that are about to begin.
-    newborn: Vec<(TaskId, OwnedFd)>,
+    child: Child,
     /// Stands for all that has happened.
     hash: u64,
     /// What has happened, in words.
