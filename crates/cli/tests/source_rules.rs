@@ -7,6 +7,9 @@
 //! is above them. Neither do `mod` and `pub use` of a module's own parts: a crate's root and a
 //! folder's `mod.rs` name what they consist of.
 //!
+//! In the crates of [`IN_ORDER`], the table at the head of each folder is in the order of imports,
+//! and so are the folders.
+//!
 //! And no function outside tests is longer than a screen ([`MOST_LINES`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -297,6 +300,78 @@ fn no_module_imports_one_that_imports_it() {
         }
     }
     assert!(messages.is_empty(), "modules import each other in a circle:\n{}", messages.join("\n"));
+}
+
+/// Crates in which the tables at the heads of `lib.rs` and `mod.rs` name all files and folders,
+/// each above those that it imports.
+const IN_ORDER: [&str; 1] = ["crates/pager/agent"];
+
+/// The names with which the rows of a header's tables begin.
+fn listed(source: &str) -> Vec<&str> {
+    let rows = source.lines().filter_map(|line| line.strip_prefix("//! | `"));
+    rows.filter_map(|row| row.split_once('`')).map(|(name, _)| name).collect()
+}
+
+/// What a folder's table does not name, and imports of what it does not name below.
+fn disorder(
+    folder: &[String],
+    source: &str,
+    graph: &BTreeMap<Vec<String>, BTreeSet<Vec<String>>>,
+) -> BTreeSet<String> {
+    let listed = listed(source);
+    let part = |module: &Vec<String>| module.strip_prefix(folder)?.first().cloned();
+    let place = |part: &str| listed.iter().position(|name| *name == part);
+    let mut messages = BTreeSet::new();
+    for (module, imports) in graph {
+        let Some(part_of_it) = part(module) else { continue };
+        let Some(row) = place(&part_of_it) else {
+            messages.insert(format!("{} does not name {part_of_it}", name(folder)));
+            continue;
+        };
+        let others = imports.iter().filter_map(part).filter(|other| *other != part_of_it);
+        for other in others.filter(|other| place(other).is_none_or(|below| below < row)) {
+            messages.insert(format!("{}: {part_of_it} imports {other}, which is above it", name(folder)));
+        }
+    }
+    messages
+}
+
+#[test]
+fn tables_of_files_are_in_the_order_of_imports() {
+    let mut messages = Vec::new();
+    for crate_name in IN_ORDER {
+        let mut all = modules(&repository().join(crate_name).join("src"));
+        let tests = test_modules(&all);
+        all.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+        let graph = graph(&all);
+        let folders: BTreeSet<&[String]> =
+            all.keys().filter_map(|module| module.split_last()).map(|(_, folder)| folder).collect();
+        assert!(folders.len() > 1, "{crate_name}: the folders are found");
+        for folder in folders {
+            let disorder = disorder(folder, &all[folder], &graph);
+            messages.extend(disorder.iter().map(|message| format!("{crate_name}: {message}")));
+        }
+    }
+    assert!(messages.is_empty(), "tables are out of order:\n{}", messages.join("\n"));
+}
+
+#[test]
+fn a_table_out_of_order_is_noticed() {
+    let path = |name: &str| name.split("::").filter(|part| !part.is_empty()).map(String::from).collect();
+    let files =
+        [("", ""), ("f", ""), ("f::a", "use crate::f::b; use crate::g::c;"), ("f::b", ""), ("g::c", "")];
+    let all: BTreeMap<Vec<String>, String> =
+        files.iter().map(|(name, source)| (path(name), source.to_string())).collect();
+    let graph = graph(&all);
+    let of = |folder: &str, table: &str| -> Vec<String> {
+        let folder: Vec<String> = path(folder);
+        disorder(&folder, table, &graph).into_iter().collect()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(of("f", "//! | `a` | first |\n//! | `b` | second |\n"), none);
+    assert_eq!(of("f", "//! | `b` |\n//! | `a` |\n"), ["f: a imports b, which is above it"]);
+    assert_eq!(of("f", "//! | `a` |\n"), ["f does not name b", "f: a imports b, which is above it"]);
+    assert_eq!(of("", "//! | `g` |\n//! | `f` |\n"), ["the root: f imports g, which is above it"]);
 }
 
 /// A released command must not look for files where it was built.

@@ -1,9 +1,9 @@
 //! A live recording: the program runs at its own speed with an agent in it, and the agent records
 //! which pages are touched outside a window.
 //!
-//! `agent/src/window.rs` says what the window is. This side starts the program and reads the files
-//! that agents make in the run's directory. It only reads and writes them by system calls, because
-//! they belong to the program's processes.
+//! `agent/src/paging/window.rs` says what the window is. This side starts the program and reads the
+//! files that agents make in the run's directory. It only reads and writes them by system calls,
+//! because they belong to the program's processes.
 
 mod price;
 

@@ -10,6 +10,9 @@ use sweephand_pager_interface::control::Counters;
 use sweephand_pager_interface::spec::LiveSpec;
 
 /// The counts of a run, over all processes of the program. A count is `None` if it is not known.
+///
+/// It has more fields than other structs because each is a count that is written out under its own
+/// name, in this order.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct Statistics {

@@ -1,21 +1,22 @@
 //! Pager for unit tests. The program's memory is a map of pages, the userfaultfds hear nothing, and
 //! the store is a file in memory whose requests are done one by one.
 
-use crate::account::Account;
-use crate::anon::Anon;
-use crate::bits::{Arrivals, Sampler};
+use crate::choice::anon::Anon;
+use crate::choice::bits::{Arrivals, Sampler};
+use crate::choice::live;
 use crate::choice::{Choice, Chooser};
 use crate::control::Control;
-use crate::disk::Disk;
-use crate::io::Io;
 use crate::kernel::{Event, Message, PAGE_BYTES, Progress, Userfaultfd};
-use crate::live;
-use crate::memory::Memory;
-use crate::program::Program;
+use crate::paging::mode::Paging;
+use crate::paging::pager::Pager;
 use crate::spec::LiveSpec;
-use crate::staging::{Staging, drop_pages};
-use crate::state::Pager;
-use crate::store::Store;
+use crate::state::account::Account;
+use crate::state::memory::Memory;
+use crate::state::program::Program;
+use crate::store::backing::Store;
+use crate::store::disk::Disk;
+use crate::store::io::Io;
+use crate::store::staging::{Staging, drop_pages};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
@@ -139,6 +140,7 @@ pub(crate) fn pager() -> (Pager, Rc<RefCell<World>>) {
         }),
         anon: Anon::default(),
         account: Account::open(),
+        mode: &Paging,
         window: None,
     };
     pager.memory.regions.add(START, at(1 << 20));

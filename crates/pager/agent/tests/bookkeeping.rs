@@ -3,10 +3,10 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use sweephand_agent::bits::{Bits, Sampler};
-use sweephand_agent::live::make;
-use sweephand_agent::pages::{Flag, Pages, State};
+use sweephand_agent::choice::bits::{Bits, Sampler};
+use sweephand_agent::choice::live::make;
 use sweephand_agent::spec::{LiveSpec, names};
+use sweephand_agent::state::pages::{Flag, Pages, State};
 use sweephand_policy::{NEVER, PageId, Reference, SplitMix64};
 
 /// Counts what is allocated.

@@ -87,6 +87,9 @@ pub struct RecordingOrder {
 }
 
 /// What the command asks for. It is written before the program starts and only read afterwards.
+///
+/// It has as many fields as there are things to say: the command fills it in at one place for each
+/// kind of run, and the agent reads each field at one or two.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Order {
@@ -141,6 +144,9 @@ pub struct Order {
 
 /// Counters over all processes of the program since its start. They begin a page, because only the
 /// command writes what is before them.
+///
+/// Each is added to by itself, whatever the others are, and becomes a count of its own in the
+/// command's output.
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Counters {

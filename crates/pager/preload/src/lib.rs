@@ -6,10 +6,11 @@ use core::arch::{global_asm, naked_asm};
 use core::ffi::{CStr, c_char, c_int};
 use core::panic::PanicInfo;
 use core::sync::atomic::AtomicUsize;
-use sweephand_agent::own::Arena;
-use sweephand_agent::credentials::changed_by;
-use sweephand_agent::rlimits::prlimit_of_c;
-use sweephand_agent::{failure, fork, interpose, start};
+use sweephand_agent::process::own::Arena;
+use sweephand_agent::process::credentials::changed_by;
+use sweephand_agent::process::rlimits::prlimit_of_c;
+use sweephand_agent::entry::{fork, interpose, start};
+use sweephand_agent::process::failure;
 
 #[global_allocator]
 static ARENA: Arena = Arena::new();

@@ -123,10 +123,8 @@ pub(super) struct Parts {
 /// The director.
 struct Director {
     parts: Parts,
-    policy: Box<dyn PolicyObject>,
-    /// Whether the policy goes by objects, and their numbers, by the mapping's first page.
-    needs_objects: bool,
-    objects: FxHashMap<(SpaceId, u64), u32>,
+    choice: Choice,
+    objects: Objects,
     streams: Streams,
     history: History,
     payoff: Payoff,
@@ -135,23 +133,43 @@ struct Director {
     /// Whether the faults are looked at.
     is_watching: bool,
     counts: Counts,
-    /// Frames that the policy was made for, and those that it may fill now.
-    policy_frames: usize,
-    frames: usize,
     /// Pages that the policy has given up, with the times that the kernel has been asked.
     leaving: Vec<(PageId, u8)>,
     /// Pages read ahead that have not been used, about.
     ahead: usize,
     counted: Instant,
-    surveyed: Instant,
-    survey_took: Duration,
-    must_survey: bool,
+    surveys: Surveys,
     /// Since when processes wait for memory.
     short_since: Option<Instant>,
+}
+
+/// Who chooses the pages that go.
+struct Choice {
+    policy: Box<dyn PolicyObject>,
+    /// Frames that the policy was made for, and those that it may fill now.
+    policy_frames: usize,
+    frames: usize,
     /// Since when the policy chooses. None: the kernel does.
     directs_since: Option<Instant>,
     /// What the policy's hands have looked at in earlier turns.
     earlier_steps: u64,
+}
+
+/// The program's mappings as objects.
+struct Objects {
+    /// Whether the policy goes by objects.
+    are_needed: bool,
+    /// Their numbers, by the mapping's first page.
+    numbers: FxHashMap<(SpaceId, u64), u32>,
+}
+
+/// Looks at all entries.
+struct Surveys {
+    /// When the latest was, and how long it took.
+    latest: Instant,
+    took: Duration,
+    /// Whether pages may be missing, or be there, of which the director does not know.
+    is_due: bool,
 }
 
 /// Directs the kernel's paging until it is told to stop.
@@ -306,33 +324,26 @@ impl Director {
         let payoff = Payoff::new(parts.budget.limit_pages(), now);
         Ok(Self {
             parts,
-            policy,
-            needs_objects,
-            objects: FxHashMap::default(),
+            choice: Choice { policy, policy_frames: frames, frames, directs_since: None, earlier_steps: 0 },
+            objects: Objects { are_needed: needs_objects, numbers: FxHashMap::default() },
             streams,
             history,
             payoff,
             refaults: 0,
             is_watching: false,
             counts: Counts::default(),
-            policy_frames: frames,
-            frames,
             leaving: Vec::new(),
             ahead: 0,
             counted: now,
-            surveyed: now,
-            survey_took: Duration::ZERO,
-            must_survey: false,
+            surveys: Surveys { latest: now, took: Duration::ZERO, is_due: false },
             short_since: None,
-            directs_since: None,
-            earlier_steps: 0,
         })
     }
 
     /// The policy chooses from now on. It begins anew: which pages were used while the kernel chose
     /// is not known.
     fn take_over(&mut self) {
-        if self.directs_since.is_some() {
+        if self.choice.directs_since.is_some() {
             return;
         }
         self.watch();
@@ -341,11 +352,12 @@ impl Director {
         let is_first = self.counts.directed.is_zero();
         // A policy that cannot be made has been refused before.
         if !is_first && let (Ok(made), frames) = make_for_all(&self.parts, self.own_bytes()) {
-            (self.policy, self.policy_frames, self.frames) = (made.policy, frames, frames);
+            (self.choice.policy, self.choice.policy_frames, self.choice.frames) =
+                (made.policy, frames, frames);
         }
         self.streams = Streams::new(self.parts.prefetch_pages);
         let first_touches = self.counts.first_touches;
-        self.directs_since = Some(Instant::now());
+        self.choice.directs_since = Some(Instant::now());
         self.survey(PRESENT | SWAPPED);
         if !is_first {
             // Most of these have been counted in an earlier turn.
@@ -376,10 +388,10 @@ impl Director {
 
     /// The kernel chooses from now on.
     fn let_go(&mut self) {
-        let Some(since) = self.directs_since.take() else { return };
+        let Some(since) = self.choice.directs_since.take() else { return };
         set_priority(PRIORITY_BESIDE);
         self.counts.directed += since.elapsed();
-        self.earlier_steps += self.policy.hand_steps();
+        self.choice.earlier_steps += self.choice.policy.hand_steps();
         self.publish();
         self.parts.memory.let_go();
         for space in self.parts.memory.spaces() {
@@ -389,9 +401,9 @@ impl Director {
                 }
             }
         }
-        self.objects.clear();
+        self.objects.numbers.clear();
         self.leaving.clear();
-        (self.ahead, self.counts.resident, self.must_survey) = (0, 0, false);
+        (self.ahead, self.counts.resident, self.surveys.is_due) = (0, 0, false);
         self.payoff.restart(self.history.returns(), Instant::now());
     }
 
@@ -410,7 +422,7 @@ impl Director {
     fn turn(&mut self, events: &mut Vec<Event>, is_quiet: bool) {
         self.take_in(events);
         let lost = self.history.take_lost();
-        if self.directs_since.is_none() {
+        if self.choice.directs_since.is_none() {
             self.turn_beside_the_kernel(lost);
             return;
         }
@@ -418,9 +430,9 @@ impl Director {
         self.page_out();
         self.parts.memory.end_turn(is_quiet);
         let now = Instant::now();
-        let since = now - self.surveyed;
-        if self.must_survey && since > (SURVEY_PERIOD / 32).max(self.survey_took * (SURVEY_PART / 4))
-            || since > SURVEY_PERIOD.max(self.survey_took * SURVEY_PART)
+        let since = now - self.surveys.latest;
+        if self.surveys.is_due && since > (SURVEY_PERIOD / 32).max(self.surveys.took * (SURVEY_PART / 4))
+            || since > SURVEY_PERIOD.max(self.surveys.took * SURVEY_PART)
         {
             self.survey(PRESENT);
         }
@@ -434,7 +446,7 @@ impl Director {
                 self.forget(id);
             }
         }
-        if std::mem::take(&mut self.must_survey) {
+        if std::mem::take(&mut self.surveys.is_due) {
             self.forget_gone_spaces();
         }
         if self.payoff.look(self.refaults, self.history.returns(), Instant::now()) {
@@ -477,7 +489,7 @@ impl Director {
                         self.forget_space(space, &mut touched);
                     }
                 }
-                Event::Lost => self.must_survey = true,
+                Event::Lost => self.surveys.is_due = true,
                 Event::Fault { .. } => {}
             }
         }
@@ -495,7 +507,7 @@ impl Director {
             // what has left again is not the policy's.
             let (space, number) = place;
             let entry: Entry = entries.get(&place).copied().unwrap_or_default();
-            let has_come_back = if self.directs_since.is_some() {
+            let has_come_back = if self.choice.directs_since.is_some() {
                 if !entry.is_ours() {
                     continue;
                 }
@@ -545,9 +557,9 @@ impl Director {
         }
         let object = self.object_of(space, number);
         let reference = Reference { page: id, page_number: number, object, next_use: NEVER };
-        self.policy.fault(reference);
-        while self.counts.resident >= self.policy_frames && self.give_up_one() {}
-        let referenced = self.policy.insert(reference, &mut self.parts.memory);
+        self.choice.policy.fault(reference);
+        while self.counts.resident >= self.choice.policy_frames && self.give_up_one() {}
+        let referenced = self.choice.policy.insert(reference, &mut self.parts.memory);
         self.parts.memory.has_come(id, referenced);
         self.counts.resident += 1;
         self.counts.peak_resident = self.counts.peak_resident.max(self.counts.resident);
@@ -556,16 +568,16 @@ impl Director {
 
     /// The object of a page: its mapping.
     fn object_of(&mut self, space: SpaceId, number: u64) -> u32 {
-        if !self.needs_objects {
+        if !self.objects.are_needed {
             return NO_OBJECT;
         }
         let mapping = self.parts.memory.space(space).map_or(0, |space| space.mapping(number));
         if mapping == 0 {
             return NO_OBJECT;
         }
-        let next = self.objects.len() as u32 + 1;
-        let object = *self.objects.entry((space, mapping)).or_insert(next);
-        self.counts.objects = self.objects.len() as u64;
+        let next = self.objects.numbers.len() as u32 + 1;
+        let object = *self.objects.numbers.entry((space, mapping)).or_insert(next);
+        self.counts.objects = self.objects.numbers.len() as u64;
         object
     }
 
@@ -573,7 +585,7 @@ impl Director {
     fn read_ahead(&mut self, mut window: Window) {
         let ids = &mut window.pages;
         ids.retain(|&id| !self.history.is_ahead(id));
-        let state = if self.directs_since.is_some() {
+        let state = if self.choice.directs_since.is_some() {
             let pages = &mut self.parts.memory.pages;
             ids.retain(|&id| pages[id].state == State::Out);
             ids.truncate((self.parts.budget.way_pages() / 2).saturating_sub(self.ahead));
@@ -603,8 +615,8 @@ impl Director {
 
     /// The policy gives up a page. `false`: it has none.
     fn give_up_one(&mut self) -> bool {
-        let Some(id) = self.policy.victim(&mut self.parts.memory) else { return false };
-        self.policy.evict(id);
+        let Some(id) = self.choice.policy.victim(&mut self.parts.memory) else { return false };
+        self.choice.policy.evict(id);
         self.parts.memory.pages[id].state = State::Leaving;
         self.leaving.push((id, 0));
         self.counts.resident -= 1;
@@ -626,34 +638,34 @@ impl Director {
         // Pages that are about to leave still take memory.
         let resident = self.counts.resident + self.leaving.len();
         if let Some(look) = self.parts.budget.look(resident, own_bytes) {
-            self.frames = look.frames.min(self.policy_frames);
+            self.choice.frames = look.frames.min(self.choice.policy_frames);
             // What is not mapped any more was unmapped by the program, or taken by the kernel. In
             // either case it is time to look.
             let missing = resident.saturating_sub(look.mapped);
             let is_more = missing > resident / MISSING_PART;
             self.parts.budget.adapt(if is_more { missing as u64 } else { 0 });
-            self.must_survey |= is_more;
+            self.surveys.is_due |= is_more;
         }
         self.publish();
     }
 
     /// Bytes that the director takes, about.
     fn own_bytes(&self) -> usize {
-        let has_policy = self.directs_since.is_some() || !self.counts.directed.is_zero();
-        let policy_bytes = if has_policy { POLICY_BYTES * self.policy_frames } else { 0 };
+        let has_policy = self.choice.directs_since.is_some() || !self.counts.directed.is_zero();
+        let policy_bytes = if has_policy { POLICY_BYTES * self.choice.policy_frames } else { 0 };
         self.parts.memory.bytes() + self.history.bytes() + self.parts.faults.bytes() + policy_bytes
     }
 
     /// Shows what has been counted.
     fn publish(&mut self) {
-        let steps = if self.directs_since.is_some() { self.policy.hand_steps() } else { 0 };
-        self.counts.hand_steps = self.earlier_steps + steps;
-        self.counts.leader = self.policy.leader();
+        let steps = if self.choice.directs_since.is_some() { self.choice.policy.hand_steps() } else { 0 };
+        self.counts.hand_steps = self.choice.earlier_steps + steps;
+        self.counts.leader = self.choice.policy.leader();
         self.counts.peak_own_bytes = self.counts.peak_own_bytes.max(self.own_bytes());
         (self.counts.user, self.counts.system) = crate::usage::of_this_thread();
         let mut shown = self.counts;
         shown.unused_ahead = self.history.unused();
-        shown.directed += self.directs_since.map_or(Duration::ZERO, |since| since.elapsed());
+        shown.directed += self.choice.directs_since.map_or(Duration::ZERO, |since| since.elapsed());
         *self.parts.counts.lock().unwrap_or_else(|error| error.into_inner()) = shown;
     }
 
@@ -664,7 +676,8 @@ impl Director {
             return;
         }
         let since = *self.short_since.get_or_insert_with(Instant::now);
-        let fewer = self.counts.resident.saturating_sub((self.policy_frames / RELIEF_PART).max(LEAST_BATCH));
+        let fewer =
+            self.counts.resident.saturating_sub((self.choice.policy_frames / RELIEF_PART).max(LEAST_BATCH));
         while self.counts.resident > fewer && self.give_up_one() {}
         self.page_out();
         self.parts.budget.have_processes_try();
@@ -675,9 +688,9 @@ impl Director {
 
     /// Pages that the policy gives up leave memory.
     fn page_out(&mut self) {
-        let batch = (self.frames / BATCH_PART).clamp(LEAST_BATCH, MOST_BATCH);
-        if self.counts.resident > self.frames {
-            while self.counts.resident + batch > self.frames && self.give_up_one() {}
+        let batch = (self.choice.frames / BATCH_PART).clamp(LEAST_BATCH, MOST_BATCH);
+        if self.counts.resident > self.choice.frames {
+            while self.counts.resident + batch > self.choice.frames && self.give_up_one() {}
         }
         if self.leaving.is_empty() {
             return;
@@ -731,8 +744,8 @@ impl Director {
             State::Ahead => self.ahead = self.ahead.saturating_sub(1),
             State::Unknown | State::Out => {}
         }
-        if self.directs_since.is_some() {
-            self.policy.remove(id);
+        if self.choice.directs_since.is_some() {
+            self.choice.policy.remove(id);
         }
         self.history.forget(id);
         self.parts.memory.pages.forget(id);
@@ -742,12 +755,12 @@ impl Director {
     fn forget_space(&mut self, space: SpaceId, touched: &mut Vec<(SpaceId, u64)>) {
         touched.retain(|&(other, _)| other != space);
         // What it shared with its parent is the parent's alone now.
-        self.must_survey = true;
+        self.surveys.is_due = true;
         for id in self.parts.memory.pages.of_space(space) {
             self.forget(id);
         }
         self.parts.memory.forget_space(space);
-        self.objects.retain(|&(other, _), _| other != space);
+        self.objects.numbers.retain(|&(other, _), _| other != space);
     }
 
     /// Compares what is known with what is there. `categories`: what makes a block worth a look
@@ -759,9 +772,9 @@ impl Director {
             director.compare(space, number, entry);
             true
         });
-        self.must_survey = false;
-        self.surveyed = Instant::now();
-        self.survey_took = self.surveyed - began;
+        self.surveys.is_due = false;
+        self.surveys.latest = Instant::now();
+        self.surveys.took = self.surveys.latest - began;
     }
 
     /// Forgets the memory of processes whose end was not heard of.
@@ -833,7 +846,7 @@ impl Director {
             }
             // The policy keeps no page that is not there.
             State::Resident if entry.is_swapped() => {
-                self.policy.remove(id);
+                self.choice.policy.remove(id);
                 self.counts.resident -= 1;
                 self.counts.overruled += 1;
                 self.parts.memory.pages[id].state = State::Out;

@@ -108,6 +108,12 @@ pub(super) struct Frames {
     past_ns: Vec<u64>,
     now: Instant,
     latest_report: Instant,
+    counts: Counts,
+}
+
+/// What is counted over the run: see [`TasksStatistics`].
+#[derive(Default)]
+struct Counts {
     replacements: u64,
     forced_replacements: u64,
     peak_lent_pages: u64,
@@ -136,9 +142,7 @@ impl Frames {
             past_ns: vec![0; tasks],
             now,
             latest_report: now,
-            replacements: 0,
-            forced_replacements: 0,
-            peak_lent_pages: 0,
+            counts: Counts::default(),
         }
     }
 
@@ -368,7 +372,7 @@ impl Frames {
                 account.granted += wanted;
                 account.asked = None;
                 self.free -= wanted as i64;
-                self.peak_lent_pages = self.peak_lent_pages.max(self.lent());
+                self.counts.peak_lent_pages = self.counts.peak_lent_pages.max(self.lent());
                 self.questions.remove(place);
                 return Outcome::Answered;
             }
@@ -413,7 +417,7 @@ impl Frames {
         let (number, id) = self.ledger.whose(page);
         self.policy.evict(page);
         self.ledger.leave(page);
-        self.replacements += 1;
+        self.counts.replacements += 1;
         let keeps = asker == Some(number);
         if let Some(account) = &mut self.accounts[number] {
             account.instruct_eviction(id, !keeps);
@@ -434,7 +438,7 @@ impl Frames {
                 self.overcommitted_until = Some(self.claims.iter().map(|claim| claim.until).collect());
             }
             answer = self.policy.reclaim_anyway(&mut self.ledger);
-            self.forced_replacements += u64::from(matches!(answer, Reclaim::Evict(_)));
+            self.counts.forced_replacements += u64::from(matches!(answer, Reclaim::Evict(_)));
         }
         answer
     }
@@ -474,9 +478,9 @@ impl Frames {
 
     /// Adds what was counted.
     pub(super) fn count_into(&self, statistics: &mut TasksStatistics) {
-        statistics.replacements = self.replacements;
-        statistics.forced_replacements = self.forced_replacements;
-        statistics.peak_lent_pages = self.peak_lent_pages;
+        statistics.replacements = self.counts.replacements;
+        statistics.forced_replacements = self.counts.forced_replacements;
+        statistics.peak_lent_pages = self.counts.peak_lent_pages;
         statistics.hand_steps = self.policy.hand_steps();
         for (number, task) in statistics.tasks.iter_mut().enumerate() {
             task.virtual_ns = self.virtual_time(number) * 1000;

@@ -115,14 +115,33 @@ pub(super) struct Schedule {
     gave_way: Option<Instant>,
     latest_claims: Instant,
     latest_tick: Instant,
-    /// Feedback: when the period began, looks taken in it, and those that found pages being read.
-    period: Instant,
-    looks: u32,
-    busy: u32,
+    /// Looks at the paging device.
+    period: Period,
     active: usize,
     loading: usize,
-    activations: u64,
     random: SplitMix64,
+    counts: Counts,
+}
+
+/// A period of feedback.
+#[derive(Debug)]
+struct Period {
+    began: Instant,
+    /// Looks taken in it, and those that found pages being read.
+    looks: u32,
+    busy: u32,
+}
+
+impl Period {
+    fn new(began: Instant) -> Self {
+        Self { began, looks: 0, busy: 0 }
+    }
+}
+
+/// What is counted over the run.
+#[derive(Debug)]
+struct Counts {
+    activations: u64,
     deactivations: u64,
     most_active: usize,
     most_loading: usize,
@@ -175,18 +194,18 @@ impl Schedule {
             gave_way: None,
             latest_claims: now,
             latest_tick: now,
-            period: now,
-            looks: 0,
-            busy: 0,
+            period: Period::new(now),
             active: 0,
             loading: 0,
-            activations: 0,
             random: SplitMix64::new(1),
-            deactivations: 0,
-            most_active: 0,
-            most_loading: 0,
-            active_ns: 0,
-            counted_until: now,
+            counts: Counts {
+                activations: 0,
+                deactivations: 0,
+                most_active: 0,
+                most_loading: 0,
+                active_ns: 0,
+                counted_until: now,
+            },
         }
     }
 
@@ -281,13 +300,13 @@ impl Schedule {
 
     /// Feedback: a look at the paging device, and at the end of a period what follows.
     fn look_at_device(&mut self, memory: &mut impl Memory) {
-        self.looks += 1;
-        self.busy += u32::from(memory.is_reading());
-        if self.now - self.period < Duration::from_millis(self.options.feedback.period_ms) {
+        self.period.looks += 1;
+        self.period.busy += u32::from(memory.is_reading());
+        if self.now - self.period.began < Duration::from_millis(self.options.feedback.period_ms) {
             return;
         }
-        let device_load = f64::from(self.busy) / f64::from(self.looks);
-        (self.period, self.looks, self.busy) = (self.now, 0, 0);
+        let device_load = f64::from(self.period.busy) / f64::from(self.period.looks);
+        self.period = Period::new(self.now);
         if self.rules.adjust(device_load, self.active, !self.ready.is_empty()) {
             self.give_way(None, memory);
         }
@@ -356,12 +375,12 @@ impl Schedule {
     fn activate(&mut self, task: usize, memory: &mut impl Memory) {
         self.count_active_time();
         self.active += 1;
-        self.most_active = self.most_active.max(self.active);
-        self.activations += 1;
+        self.counts.most_active = self.counts.most_active.max(self.active);
+        self.counts.activations += 1;
         memory.set_active(task, true);
         let of = &mut self.tasks[task];
         of.state = State::Active;
-        of.activation = self.activations;
+        of.activation = self.counts.activations;
         of.activated_us = of.time_us;
         of.activated_at = self.now;
         of.ran_at = self.now;
@@ -371,7 +390,7 @@ impl Schedule {
         if self.options.tau_ms > 0 {
             of.is_loading = true;
             self.loading += 1;
-            self.most_loading = self.most_loading.max(self.loading);
+            self.counts.most_loading = self.counts.most_loading.max(self.loading);
         }
         if of.begun_at.is_some() {
             memory.instruct(task, Instruction::Resume);
@@ -431,7 +450,7 @@ impl Schedule {
         let chosen = self.options.deactivate.choose(candidates.into_iter(), &mut self.random);
         let Some(chosen) = chosen else { return };
         self.tasks[chosen].statistics.deactivations += 1;
-        self.deactivations += 1;
+        self.counts.deactivations += 1;
         self.gave_way = Some(self.now);
         self.deactivate(chosen, memory);
     }
@@ -452,8 +471,8 @@ impl Schedule {
     // Counts.
 
     fn count_active_time(&mut self) {
-        self.active_ns += self.active as u128 * (self.now - self.counted_until).as_nanos();
-        self.counted_until = self.now;
+        self.counts.active_ns += self.active as u128 * (self.now - self.counts.counted_until).as_nanos();
+        self.counts.counted_until = self.now;
     }
 
     /// What was counted.
@@ -462,10 +481,10 @@ impl Schedule {
         let wall_ns = (self.now - self.started).as_nanos().max(1) as u64;
         TasksStatistics {
             wall_ns,
-            mean_active_tasks: self.active_ns as f64 / wall_ns as f64,
-            most_active_tasks: self.most_active as u64,
-            most_loading_tasks: self.most_loading as u64,
-            deactivations: self.deactivations,
+            mean_active_tasks: self.counts.active_ns as f64 / wall_ns as f64,
+            most_active_tasks: self.counts.most_active as u64,
+            most_loading_tasks: self.counts.most_loading as u64,
+            deactivations: self.counts.deactivations,
             tasks: self.tasks.into_iter().map(|task| task.statistics).collect(),
             ..Default::default()
         }

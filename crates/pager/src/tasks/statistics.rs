@@ -4,7 +4,8 @@ use crate::cgroup::CgroupCounts;
 use std::sync::atomic::Ordering::Relaxed;
 use sweephand_pager_interface::control::Counters;
 
-/// Counts of a task, over all of its processes.
+/// Counts of a task, over all of its processes. Each field is written out under its own name, in
+/// this order, so they are not grouped.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct TaskStatistics {
@@ -67,7 +68,8 @@ impl TaskStatistics {
     }
 }
 
-/// Counts of a run.
+/// Counts of a run. Each field is written out under its own name, in this order, so they are not
+/// grouped.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct TasksStatistics {

@@ -7,9 +7,26 @@
 //!                        +--------> simulation, for tests, on threads that are simulated
 //! ```
 //!
-//! Transfers of the store by io_uring are in `ring`. Whatever reaches the kernel elsewhere (files
-//! of `/proc`, sockets, limits, rights) goes through [`call`] or does not bear on the program's
-//! memory.
+//! Transfers of the store by io_uring are in `store::ring`. Whatever reaches the kernel elsewhere
+//! (files of `/proc`, sockets, limits, rights) goes through [`call`] or does not bear on the
+//! program's memory.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `real` | the system calls themselves |
+//! | `switch` | in tests: the simulated kernel, or the real one |
+//! | `modelled` | in models of the mailbox: threads and pages of a model |
+//! | `thread` | threads without the C library |
+//! | `clock` | processor time, and time |
+//! | `syscall` | system calls without the C library |
+//! | `symbols` | the C library's functions by name |
+//! | `passing` | files that pass through sockets |
+
+pub(crate) mod clock;
+pub(crate) mod passing;
+pub(crate) mod symbols;
+pub(crate) mod syscall;
+pub(crate) mod thread;
 
 #[cfg(loom)]
 #[cfg(test)]

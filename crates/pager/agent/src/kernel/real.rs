@@ -1,7 +1,7 @@
 //! The system calls themselves.
 
 use crate::accessed::{Query, RUN_PROGRAM, RunProgram};
-use crate::passing::send_file;
+use crate::kernel::passing::send_file;
 use core::ffi::c_void;
 use linux_raw_sys::general as raw;
 use rustix::event::Timespec;
@@ -192,7 +192,7 @@ pub unsafe fn sum_page(address: usize, keys: &SumKeys) -> u64 {
 mod tests {
     use super::*;
     use crate::kernel::PAGE_BYTES;
-    use crate::own;
+    use crate::process::own;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
     #[test]

@@ -58,9 +58,11 @@ impl Userfaultfd {
     }
 
     pub fn register(&self, start: usize, length: usize) -> Result<(), Errno> {
-        match self.context {
-            Some(context) => simulated::register(context, start, length),
-            None => self.fd.register(start, length),
+        match (self.context, &self.world) {
+            (Some(context), _) => simulated::register(context, start, length),
+            // In a map, all pages are missing that are not in it.
+            (None, Some(_)) => Ok(()),
+            (None, None) => self.fd.register(start, length),
         }
     }
 
@@ -304,7 +306,7 @@ pub unsafe fn read_at(
     offset: u64,
 ) -> Result<usize, Errno> {
     match is_on() {
-        true => simulated::transfer_now(crate::ring::Direction::Read, file, address, length, offset),
+        true => simulated::transfer_now(crate::store::ring::Direction::Read, file, address, length, offset),
         // SAFETY: as the caller promises.
         false => unsafe { real::read_at(file, address, length, offset) },
     }
@@ -319,7 +321,7 @@ pub unsafe fn write_at(
     offset: u64,
 ) -> Result<usize, Errno> {
     match is_on() {
-        true => simulated::transfer_now(crate::ring::Direction::Write, file, address, length, offset),
+        true => simulated::transfer_now(crate::store::ring::Direction::Write, file, address, length, offset),
         // SAFETY: as the caller promises.
         false => unsafe { real::write_at(file, address, length, offset) },
     }

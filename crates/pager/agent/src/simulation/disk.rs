@@ -3,7 +3,7 @@
 use super::memory::{Entry, FrameId, Memory};
 use super::model::Model;
 use crate::kernel::PAGE_BYTES;
-use crate::ring::{Completion, Direction};
+use crate::store::ring::{Completion, Direction};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use rustix::io::Errno;

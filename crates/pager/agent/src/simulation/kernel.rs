@@ -9,12 +9,12 @@ use super::model::Model;
 use super::schedule::{Until, block, step};
 use super::{Object, World, with};
 use crate::accessed::GROUP_PAGES;
+use crate::kernel::passing::send_file;
 use crate::kernel::{
     ACCESSED, EVENT_REMAP, EVENT_REMOVE, EVENT_UNMAP, GUARD, Message, OpenError, PAGE_BYTES, Progress,
     Region, TRACKED,
 };
-use crate::passing::send_file;
-use crate::ring::{Completion, Direction, Request};
+use crate::store::ring::{Completion, Direction, Request};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -367,7 +367,7 @@ pub(crate) fn has_sockets(pair: &(OwnedFd, OwnedFd)) {
         // Their numbers may have been something else's before.
         world.objects.remove(&pair.0.as_raw_fd());
         world.objects.remove(&pair.1.as_raw_fd());
-        world.childs_socket = pair.1.as_raw_fd();
+        world.child.socket = pair.1.as_raw_fd();
     });
 }
 
@@ -437,20 +437,20 @@ fn fork() -> isize {
         world.log(|| "forks".into());
         let parent = world.space();
         let (child, copies) = world.memory.fork(parent);
-        world.childs_model = Some(world.model.clone());
-        world.is_fork_told = false;
+        world.child.model = Some(world.model.clone());
+        world.child.is_fork_told = false;
         (child, copies)
     });
     // The child begins when its parent's userfaultfds have been told.
     copies.into_iter().for_each(|(context, child)| tell(context, Told::Fork { child }));
     let socket = with(|world| {
-        world.is_fork_told = true;
-        world.childs_socket
+        world.child.is_fork_told = true;
+        world.child.socket
     });
     let socket = fetch(socket).expect("the child's socket is open");
     with(|world| {
         let task = world.schedule.add(child, false);
-        world.newborn.push((task, socket));
+        world.child.newborn.push((task, socket));
     });
     child as isize
 }
@@ -461,7 +461,7 @@ pub(super) fn end_process() {
         let space = world.space();
         let (start, end) = (0, usize::MAX & !(PAGE_BYTES - 1));
         world.memory.unmap(space, start, end);
-        world.childs_model = None;
+        world.child.model = None;
     });
 }
 
@@ -669,7 +669,7 @@ fn touch_once(world: &mut World, page: usize, value: Option<u64>) -> Result<Touc
         None => memory.peek(space, page).expect("it is present"),
     };
     if (super::BOTTOM..TOP).contains(&page) {
-        let model = match (space, &mut world.childs_model) {
+        let model = match (space, &mut world.child.model) {
             (0, _) | (_, None) => &mut world.model,
             (_, Some(model)) => model,
         };
@@ -677,7 +677,7 @@ fn touch_once(world: &mut World, page: usize, value: Option<u64>) -> Result<Touc
             Some(value) => model.write(page, value),
             None => model.read(page, found),
         }
-        if let Some(failure) = world.childs_model.as_mut().and_then(|model| model.failure.take()) {
+        if let Some(failure) = world.child.model.as_mut().and_then(|model| model.failure.take()) {
             world.model.fail(&format!("in a child, {failure}"));
         }
     }
@@ -962,7 +962,7 @@ fn drop_contents(start: usize, end: usize) -> isize {
                 drops.push(world.model.begin_drop(from, area.end));
                 // A drop that begins after the copy may be told before the fork: nobody can know
                 // then which was first.
-                if let (false, Some(childs)) = (world.is_fork_told, &mut world.childs_model) {
+                if let (false, Some(childs)) = (world.child.is_fork_told, &mut world.child.model) {
                     childs.begin_drop(from, area.end);
                 }
             }

@@ -9,7 +9,7 @@
 //!   program: threads that read, write, map, move, drop, guard    agent: Agent::run, as it is
 //!        |  hooks, as they are                                      |
 //!        v                                                          v
-//!   kernel: address spaces, userfaultfds, frames  <---------  crate::kernel, crate::ring
+//!   kernel: address spaces, userfaultfds, frames  <---------  crate::kernel, crate::store::ring
 //!        |                                                          |
 //!        v                                                          v
 //!   model: what each page must hold                           disk: slow, unordered, failing
@@ -95,6 +95,18 @@ struct Held {
     content: u64,
 }
 
+/// A child of the program, and what is known of the next.
+struct Child {
+    /// What the child must find, if there is one.
+    model: Option<Model>,
+    /// Whether the fork that made it has been told.
+    is_fork_told: bool,
+    /// The child's end of the sockets made last.
+    socket: i32,
+    /// Children that are about to begin.
+    newborn: Vec<(TaskId, OwnedFd)>,
+}
+
 /// Everything outside of the agent.
 struct World {
     random: SplitMix64,
@@ -110,14 +122,7 @@ struct World {
     unreturned: Vec<(TaskId, u64)>,
     /// Ranges that threads have set about to change, the last ones: start and pages.
     changed: VecDeque<(usize, usize)>,
-    /// What the child must find, if there is one.
-    childs_model: Option<Model>,
-    /// Whether the fork that made it has been told.
-    is_fork_told: bool,
-    /// The child's end of the sockets made last.
-    childs_socket: i32,
-    /// Children that are about to begin.
-    newborn: Vec<(TaskId, OwnedFd)>,
+    child: Child,
     /// Stands for all that has happened.
     hash: u64,
     /// What has happened, in words.

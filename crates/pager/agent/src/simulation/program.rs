@@ -10,7 +10,7 @@ use super::kernel::{Touched, access, end_process, sched_yield};
 use super::memory::Entry;
 use super::schedule::{Until, block};
 use super::{Held, World, with};
-use crate::hooks::{hook_madvise, hook_mmap, hook_mprotect, hook_mremap};
+use crate::entry::hooks::{hook_madvise, hook_mmap, hook_mprotect, hook_mremap};
 use crate::kernel::{PAGE_BYTES, call};
 use crate::mailbox::{Call, MAILBOX};
 use alloc::collections::BTreeMap;
@@ -553,14 +553,14 @@ impl Thread {
     fn fork(&mut self) {
         let may_fork = with(|world| {
             let forks = world.memory.spaces.len() - 1;
-            world.childs_model.is_none() && forks < MOST_CHILDREN
+            world.child.model.is_none() && forks < MOST_CHILDREN
         });
         if !may_fork {
             return;
         }
-        crate::fork::forking(|| {
+        crate::entry::fork::forking(|| {
             // Another thread may have been faster.
-            if with(|world| world.childs_model.is_some()) {
+            if with(|world| world.child.model.is_some()) {
                 return -1;
             }
             self.jump_about();
@@ -579,7 +579,7 @@ pub(super) fn child(seed: u64, character: Character, socket: OwnedFd) {
     let (own, changed, has_agent) = with(|world| {
         world.random.next_u64();
         random = SplitMix64::new(world.random.next_u64());
-        let model = world.childs_model.as_ref().expect("a child lives");
+        let model = world.child.model.as_ref().expect("a child lives");
         (model.written(), world.changed.clone(), random.below(3) > 0)
     });
     for _ in 0..random.below(MOST_TOUCHED as u64) {

@@ -2,7 +2,7 @@
 
 use super::kernel::{self, descriptor};
 use super::{Object, is_on};
-use crate::ring::{self, Completion, Request};
+use crate::store::ring::{self, Completion, Request};
 use alloc::collections::VecDeque;
 use rustix::fd::OwnedFd;
 

@@ -6,13 +6,14 @@ use super::memory::{Area, Memory, Space, TaskId};
 use super::model::Model;
 use super::program::{ACTIONS, Character};
 use super::schedule::{MOST_TASKS, Schedule, Until, begin};
-use super::{Aborted, BOTTOM, Behaviour, IS_ON, WORLD, World, program, with};
-use crate::agent::Agent;
+use super::{Aborted, BOTTOM, Behaviour, Child, IS_ON, WORLD, World, program, with};
 use crate::control::{Control, MAGIC, Order, RecordingOrder, Text};
-use crate::failure;
+use crate::entry::agent::Agent;
+use crate::entry::fork;
 use crate::kernel::PAGE_BYTES;
 use crate::mailbox::MAILBOX;
-use crate::{fork, own, roots};
+use crate::process::failure;
+use crate::process::{own, roots};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -228,10 +229,7 @@ pub(super) fn run(seed: u64, with_story: bool) -> Outcome {
         held: Vec::new(),
         unreturned: Vec::new(),
         changed: VecDeque::new(),
-        childs_model: None,
-        is_fork_told: true,
-        childs_socket: -1,
-        newborn: Vec::new(),
+        child: Child { model: None, is_fork_told: true, socket: -1, newborn: Vec::new() },
         hash: 0,
         story: with_story.then(Vec::new),
     }));
@@ -301,7 +299,7 @@ impl Threads {
             }
             let (is_over, is_wrong, now_ns) =
                 with(|world| (world.schedule.is_over(), world.model.failure.is_some(), world.now_ns));
-            for (task, socket) in with(|world| core::mem::take(&mut world.newborn)) {
+            for (task, socket) in with(|world| core::mem::take(&mut world.child.newborn)) {
                 assert_eq!(task, self.coroutines.len());
                 self.coroutines.push(thread(task, Box::new(move || program::child(seed, character, socket))));
             }

@@ -1,0 +1,163 @@
+//! Guards: pages that end a thread that touches them with a SIGSEGV, though they are mapped
+//! (`MADV_GUARD_INSTALL`). C libraries put them at the ends of stacks.
+//!
+//! Installing a guard drops the page's contents, and the page reads as zeros when the guard is
+//! removed. The kernel sends userfaultfd no event for either call, and `UFFDIO_COPY` overwrites a
+//! guard. So the agent makes these calls for the program. It then knows which pages it must not
+//! fill and which contents it may forget. Such a page is in [`State::Guarded`].
+//!
+//! The agent does not see guards that a program installs by bare system calls. So it asks the
+//! kernel for guards before it fills pages that no thread waits for. (A page that a thread waits
+//! for has no guard, or the thread would not wait.) One case is left: if a program installs and
+//! removes a guard and the agent fills nothing there in between, the page's old contents come back.
+//!
+//! The kernel lists guards from Linux 6.15 on. Linux 6.13 and 6.14 have guards and do not list
+//! them: there the agent refuses the call, as older kernels do.
+
+use crate::kernel::PAGE_BYTES;
+use crate::kernel::syscall::{advise, refused};
+use crate::paging::changes::{catch_up, drop_contents};
+use crate::paging::pager::Pager;
+use crate::process::pagemap::NOTHING;
+use crate::state::pages::State;
+use crate::state::regions::Regions;
+use alloc::vec::Vec;
+use linux_raw_sys::general::{MADV_GUARD_INSTALL, MADV_GUARD_REMOVE};
+use rustix::io::Errno;
+use sweephand_policy::PageId;
+
+/// Whether an advice of `madvise` is about guards.
+pub(crate) fn is_about_guards(advice: u32) -> bool {
+    matches!(advice, MADV_GUARD_INSTALL | MADV_GUARD_REMOVE)
+}
+
+/// `madvise` about guards, for the program. With any other advice it only looks which guards there
+/// are. The answer is that of the system call.
+pub(crate) fn guard(pager: &mut Pager, start: usize, length: usize, advice: u32) -> isize {
+    let end = start.checked_add(length).and_then(|end| end.checked_next_multiple_of(PAGE_BYTES));
+    let end = end.filter(|&end| pager.memory.managed && end > start);
+    let is_refused = start.is_multiple_of(PAGE_BYTES)
+        && pager.program.pagemap.guards(start, start + PAGE_BYTES, &mut [NOTHING]) == Err(Errno::INVAL);
+    if is_refused {
+        return refused(Errno::INVAL);
+    }
+    if pager.memory.managed {
+        // Changes at this address that came before must be known before what comes after.
+        catch_up(pager);
+    }
+    if let Some(end) = end.filter(|_| advice == MADV_GUARD_REMOVE) {
+        // Where there is one that has not been seen, nothing is left of what was there.
+        look_for_guards(pager, start, end);
+    }
+    let result = match is_about_guards(advice) {
+        // SAFETY: what the program asks for.
+        true => unsafe { advise(start, length, advice) },
+        false => 0,
+    };
+    if let Some(end) = end {
+        // Some of it may have been done where not all could be.
+        let guarded = guards_in(pager, start, end).unwrap_or_else(|| {
+            let mut guarded = Regions::new();
+            if result == 0 && advice == MADV_GUARD_INSTALL {
+                guarded.add(start, end);
+            }
+            guarded
+        });
+        note_guards(pager, start, end, &guarded);
+    }
+    result
+}
+
+/// The guards in a range, where the kernel lists them.
+fn guards_in(pager: &Pager, start: usize, end: usize) -> Option<Regions> {
+    let mut guarded = Regions::new();
+    let mut from = start;
+    while from < end {
+        let mut found = [NOTHING; 32];
+        let (count, to) = pager.program.pagemap.guards(from, end, &mut found).ok()?;
+        found[..count].iter().for_each(|run| guarded.add(run.start as usize, run.end as usize));
+        from = to.max(from + PAGE_BYTES);
+    }
+    Some(guarded)
+}
+
+/// Takes note of the guards in a range, and of those that are there no more.
+pub(crate) fn look_for_guards(pager: &mut Pager, start: usize, end: usize) {
+    if let Some(guarded) = guards_in(pager, start, end) {
+        note_guards(pager, start, end, &guarded);
+    }
+}
+
+fn note_guards(pager: &mut Pager, start: usize, end: usize, guarded: &Regions) {
+    for (start, end) in guarded.gaps(start, end) {
+        pager.memory.forget_guards(start, end);
+    }
+    for (start, end) in guarded.iter().collect::<Vec<_>>() {
+        // Memory that is left to the kernel goes unreported, and guards with it.
+        for (start, end) in pager.memory.managed_parts(start, end) {
+            drop_contents(pager, start, end);
+            for address in (start..end).step_by(PAGE_BYTES) {
+                let page = pager.memory.pages.find_or_insert(address);
+                pager.memory.pages.set(page, State::Guarded);
+            }
+        }
+    }
+}
+
+/// Of so many pages that are about to be filled from an address on, how many there are before the
+/// next guard. The first has none.
+pub(crate) fn before_next_guard(pager: &mut Pager, address: usize, count: usize) -> usize {
+    let (start, end) = (address + PAGE_BYTES, address + count * PAGE_BYTES);
+    let mut found = [NOTHING];
+    if count < 2 || !matches!(pager.program.pagemap.guards(start, end, &mut found), Ok((1.., _))) {
+        return count;
+    }
+    look_for_guards(pager, start, end);
+    (found[0].start as usize - address) / PAGE_BYTES
+}
+
+/// A thread waits for a page where a guard is thought to be. If it has been removed, the page is
+/// absent. Returns whether it has.
+pub(crate) fn is_unguarded(pager: &mut Pager, page: PageId) -> bool {
+    let address = pager.memory.pages.address(page);
+    let found = pager.program.pagemap.guards(address, address + PAGE_BYTES, &mut [NOTHING]);
+    let is_there = matches!(found, Ok((1.., _)));
+    if !is_there {
+        pager.memory.pages.set(page, State::Absent);
+    }
+    !is_there
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paging::faults;
+    use crate::testing::{at, pager};
+
+    #[test]
+    fn a_guard_drops_what_was_there_and_leaves_nothing_behind() {
+        let (mut pager, _) = pager();
+        (0..4).for_each(|number| faults::answer(&mut pager, at(number)));
+        let mut guarded = Regions::new();
+        guarded.add(at(1), at(3));
+        note_guards(&mut pager, at(0), at(4), &guarded);
+        let state = |pager: &Pager, number| pager.memory.pages.state_at(at(number));
+        assert_eq!(
+            [0, 1, 2, 3].map(|number| state(&pager, number) == State::Guarded),
+            [false, true, true, false]
+        );
+        // Guards that are there no more leave absent pages.
+        note_guards(&mut pager, at(0), at(4), &Regions::new());
+        assert_eq!([1, 2].map(|number| state(&pager, number)), [State::Absent; 2]);
+        // Memory that is not managed has no guards that are known.
+        pager.memory.regions.remove(at(2), at(4));
+        note_guards(&mut pager, at(0), at(4), &guarded);
+        assert_eq!([1, 2].map(|number| state(&pager, number)), [State::Guarded, State::Absent]);
+    }
+
+    #[test]
+    fn advice_about_guards_is_known() {
+        assert!(is_about_guards(MADV_GUARD_INSTALL) && is_about_guards(MADV_GUARD_REMOVE));
+        assert!(!is_about_guards(linux_raw_sys::general::MADV_DONTNEED));
+    }
+}

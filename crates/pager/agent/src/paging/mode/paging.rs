@@ -1,0 +1,44 @@
+//! A program that is paged: it has a limit of its own, and its agent has the policy.
+
+use crate::paging::faults;
+use crate::paging::lifecycle::set_out;
+use crate::paging::manage::begin_to_page;
+use crate::paging::pager::{Mode, Pager};
+use crate::paging::reclaim::reclaim;
+use sweephand_policy::PageId;
+
+/// The program keeps at least one part in this many of the memory, whatever else takes memory.
+const LEAST_ROOM: usize = 8;
+
+/// The program is paged.
+pub(crate) struct Paging;
+
+impl Mode for Paging {
+    /// If the least that the program keeps exceeds the limit, the cgroup enforces it.
+    fn room(&self, pager: &Pager) -> usize {
+        let budget = pager.control.order.budget_pages();
+        budget.saturating_sub(pager.apart_pages()).max(budget / LEAST_ROOM)
+    }
+
+    fn begin_to_manage(&self, pager: &mut Pager, ranges: &[(usize, usize)]) {
+        begin_to_page(pager, ranges);
+    }
+
+    fn make_room(&self, pager: &mut Pager, pages: usize) {
+        reclaim(pager, pages);
+    }
+
+    fn on_fault(&self, pager: &mut Pager, address: usize, _is_write: bool) {
+        faults::answer(pager, address);
+    }
+
+    fn on_arrival(&self, pager: &mut Pager, page: PageId, is_asked: bool) {
+        set_out(pager, page, is_asked);
+    }
+
+    /// Makes room for the next window that is read ahead.
+    fn between_faults(&self, pager: &mut Pager) {
+        let pages = if pager.memory.managed { pager.disk.ahead.latest_window() } else { 0 };
+        reclaim(pager, pages);
+    }
+}
