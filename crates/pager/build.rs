@@ -14,8 +14,10 @@ fn main() {
     let here = folder("CARGO_MANIFEST_DIR");
     let out = folder("OUT_DIR");
     // The agent is for x86-64. Elsewhere the command is built without, and says so when it is
-    // asked to page a program.
-    if env::var("CARGO_CFG_TARGET_ARCH").as_deref() != Ok("x86_64") {
+    // asked to page a program. `cargo quick` does without, too.
+    println!("cargo::rerun-if-env-changed=SWEEPHAND_WITHOUT_AGENT");
+    let is_unwanted = env::var_os("SWEEPHAND_WITHOUT_AGENT").is_some();
+    if is_unwanted || env::var("CARGO_CFG_TARGET_ARCH").as_deref() != Ok("x86_64") {
         let none = out.join("none");
         fs::write(&none, "").expect("OUT_DIR can be written");
         println!("cargo::rustc-env=SWEEPHAND_PRELOAD={}", none.display());

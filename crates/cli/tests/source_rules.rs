@@ -10,7 +10,8 @@
 //! In the crates of [`IN_ORDER`], the table at the head of each folder is in the order of imports,
 //! and so are the folders.
 //!
-//! And no function outside tests is longer than a screen ([`MOST_LINES`]).
+//! No function outside tests is longer than a screen ([`MOST_LINES`]). A struct with more than
+//! [`MOST_FIELDS`] says why in its documentation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -488,6 +489,75 @@ fn no_function_outside_tests_is_long() {
     let unmet = longer.keys().filter(|entry| !met.contains(*entry));
     messages.extend(unmet.map(|(file, name)| format!("{file}: {name} is not long: take it from LONGER")));
     assert!(messages.is_empty(), "split them by what their parts are for:\n{}", messages.join("\n"));
+}
+
+/// More fields than this want a reason.
+const MOST_FIELDS: usize = 15;
+
+/// The structs of a file: each with its name, its documentation and attributes, and its fields.
+fn structs(source: &str) -> Vec<(&str, String, usize)> {
+    let lines: Vec<&str> = source.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let Some((before, name)) = line.trim_start().split_once("struct ") else { continue };
+        if !line.ends_with('{') || !(before.is_empty() || before.starts_with("pub")) {
+            continue;
+        }
+        let name = name.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap();
+        let is_above = |line: &&&str| ["///", "#["].iter().any(|mark| line.trim_start().starts_with(mark));
+        let above: Vec<&str> = lines[..at].iter().rev().take_while(is_above).copied().collect();
+        let body = lines[at + 1..].iter().take_while(|line| **line != format!("{indent}}}"));
+        let is_field = |line: &&&str| {
+            let field = line.strip_prefix(indent).and_then(|line| line.strip_prefix("    "));
+            field.is_some_and(|field| !field.starts_with([' ', '/', '#', '}', ')', ']']))
+        };
+        found.push((name, above.join("\n"), body.filter(is_field).count()));
+    }
+    found
+}
+
+#[test]
+fn a_struct_with_many_fields_says_why() {
+    let root = repository();
+    let mut messages = Vec::new();
+    let mut many = 0;
+    for (path, source) in sources(&root, &["target", "tests", "benches", "fuzz"]) {
+        for (name, above, fields) in structs(&source).into_iter().filter(|(_, _, n)| *n > MOST_FIELDS) {
+            many += 1;
+            // Those of the command line have a field for each option.
+            if !above.contains("fields") && !above.contains("derive(clap::Args)") {
+                let file = path.strip_prefix(&root).unwrap().display();
+                messages.push(format!("{file}: {name} has {fields} fields"));
+            }
+        }
+    }
+    assert!(many > 10, "the structs are found: {many}");
+    assert!(
+        messages.is_empty(),
+        "split them by who changes what, or say in their documentation what their fields are:\n{}",
+        messages.join("\n")
+    );
+}
+
+#[test]
+fn fields_are_the_lines_that_begin_one() {
+    let source = "\
+/// What it is.
+#[derive(Debug)]
+pub(crate) struct Pair<T: Copy> {
+    /// The first.
+    first: T,
+    #[allow(dead_code)]
+    pub second: Vec<
+        T,
+    >,
+}
+struct Unit;
+struct Tuple(u32);
+";
+    let expected = [("Pair", "#[derive(Debug)]\n/// What it is.".to_string(), 2)];
+    assert_eq!(structs(source), expected);
 }
 
 #[test]
