@@ -26,8 +26,8 @@ const QUICK: [(&str, &str); 5] = [
     ("crates/pager/agent", "sweephand-agent"),
 ];
 /// Tests of these crates that it leaves out: `real_traces` and `tools` need other programs or the
-/// traces of others, `tasks` is also a test of the command that needs root, and `agreement` simulates
-/// for minutes if it is not optimised.
+/// traces of others, `tasks` is also a test of the command that needs root, and `agreement`
+/// simulates for minutes if it is not optimised.
 const LEFT_OUT: [&str; 4] = ["agreement", "real_traces", "tasks", "tools"];
 /// Seeds of the agent's simulation in `cargo quick`.
 const QUICK_SEEDS: &str = "300";

@@ -510,7 +510,7 @@ fn structs(source: &str) -> Vec<(&str, String, usize)> {
         let body = lines[at + 1..].iter().take_while(|line| **line != format!("{indent}}}"));
         let is_field = |line: &&&str| {
             let field = line.strip_prefix(indent).and_then(|line| line.strip_prefix("    "));
-            field.is_some_and(|field| !field.starts_with([' ', '/', '#', '}', ')', ']']))
+            field.is_some_and(|field| !field.starts_with([' ', '/', '#', '}', ')', ']', '>']))
         };
         found.push((name, above.join("\n"), body.filter(is_field).count()));
     }
@@ -526,7 +526,7 @@ fn a_struct_with_many_fields_says_why() {
         for (name, above, fields) in structs(&source).into_iter().filter(|(_, _, n)| *n > MOST_FIELDS) {
             many += 1;
             // Those of the command line have a field for each option.
-            if !above.contains("fields") && !above.contains("derive(clap::Args)") {
+            if !above.contains("field") && !above.contains("derive(clap::Args)") {
                 let file = path.strip_prefix(&root).unwrap().display();
                 messages.push(format!("{file}: {name} has {fields} fields"));
             }

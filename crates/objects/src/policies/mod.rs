@@ -10,7 +10,8 @@
 //!   miss:  miss(object, bytes), then evict_for(object, bytes) until there is room, then admit(object, bytes)
 //! ```
 //!
-//! [`POLICIES`] lists them, [`of_name`] finds one, and a [`SizedCache`](crate::SizedCache) drives it.
+//! [`POLICIES`] lists them, [`of_name`] finds one, and a [`SizedCache`](crate::SizedCache) drives
+//! it.
 //!
 //! ```
 //! use sweephand_policy::PageId;

@@ -1,8 +1,8 @@
 //! S3-FIFO for objects of different sizes: its queues have bytes instead of frames.
 //!
-//! Paper, queues and choices: [`sweephand_policy::policies::recency::s3_fifo`]. The small queue has a tenth of
-//! the bytes, at least one, and gives up objects while it has as many. The ghosts of objects have
-//! together as many bytes as the cache without the small queue.
+//! Paper, queues and choices: [`sweephand_policy::policies::recency::s3_fifo`]. The small queue has
+//! a tenth of the bytes, at least one, and gives up objects while it has as many. The ghosts of
+//! objects have together as many bytes as the cache without the small queue.
 //!
 //! Cost: hit O(1), no list moves; miss amortised O(1) in the hits counted.
 

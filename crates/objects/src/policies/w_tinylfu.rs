@@ -1,8 +1,9 @@
 //! W-TinyLFU for objects of different sizes: its segments have bytes instead of frames.
 //!
-//! Paper, segments and frequencies: [`sweephand_policy::policies::frequency::w_tinylfu`]. The window has a
-//! hundredth of the bytes, at least one; the protected segment has 80 % of the rest. Frequencies
-//! are halved after ten times as many requests as there were objects when the cache was first full.
+//! Paper, segments and frequencies: [`sweephand_policy::policies::frequency::w_tinylfu`]. The
+//! window has a hundredth of the bytes, at least one; the protected segment has 80 % of the rest.
+//! Frequencies are halved after ten times as many requests as there were objects when the cache was
+//! first full.
 //!
 //! An object that is larger than the window is its own candidate: it comes in only if it was used
 //! more often lately than each object that would have to go for it. Objects that went before the

@@ -145,7 +145,7 @@ pub struct Order {
 /// Counters over all processes of the program since its start. They begin a page, because only the
 /// command writes what is before them.
 ///
-/// Each is added to by itself, whatever the others are, and becomes a count of its own in the
+/// Each field is added to by itself, whatever the others are, and becomes a count of its own in the
 /// command's output.
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
