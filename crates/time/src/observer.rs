@@ -17,6 +17,7 @@ use sweephand_trace::VirtualTime;
 /// A page that was read ahead counts as unused when so many times this part of memory has come in
 /// the same way since.
 const UNASKED_SHARE: usize = 16;
+
 /// A program, what pages it, and to which device.
 #[derive(Clone, Debug)]
 pub(crate) struct PagedProgram {

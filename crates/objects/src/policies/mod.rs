@@ -27,6 +27,7 @@
 //! # Ok::<(), sweephand_policy::ArgumentError>(())
 //! ```
 
+mod byte_lists;
 mod clock;
 mod gdsf;
 mod of_pages;

@@ -7,8 +7,9 @@
 //! Cost: hit O(1), no list moves; miss amortised O(1) in the hits counted.
 
 use super::SizedPolicy;
+use super::byte_lists::ByteLists;
 use sweephand_policy::PageId;
-use sweephand_policy::collections::{Lists, PageMap};
+use sweephand_policy::collections::PageMap;
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -30,10 +31,8 @@ struct Object {
 #[derive(Debug)]
 pub struct SizedS3Fifo {
     /// All with the oldest object in front.
-    lists: Lists<3>,
+    lists: ByteLists,
     objects: PageMap<Object>,
-    /// Bytes in each list.
-    bytes: [u64; 3],
     small_bytes: u64,
     ghost_bytes: u64,
 }
@@ -42,23 +41,19 @@ impl SizedS3Fifo {
     pub(super) fn new(capacity_bytes: u64) -> Self {
         let small_bytes = (capacity_bytes / 10).max(1);
         Self {
-            lists: Lists::new(),
+            lists: ByteLists::new(),
             objects: PageMap::new(),
-            bytes: [0; 3],
             small_bytes,
             ghost_bytes: capacity_bytes.saturating_sub(small_bytes).max(1),
         }
     }
 
     fn push(&mut self, list: usize, object: PageId) {
-        self.lists.push_back(list, object);
-        self.bytes[list] += self.objects[object].bytes;
+        self.lists.push(list, object, self.objects[object].bytes);
     }
 
     fn take(&mut self, object: PageId) -> Option<usize> {
-        let list = self.lists.remove(object)?;
-        self.bytes[list] -= self.objects[object].bytes;
-        Some(list)
+        self.lists.take(object, self.objects.get(object).bytes)
     }
 }
 
@@ -70,7 +65,7 @@ impl SizedPolicy for SizedS3Fifo {
 
     fn evict_for(&mut self, _: PageId, _: u64) -> Option<PageId> {
         loop {
-            let is_small = self.bytes[SMALL] >= self.small_bytes || self.lists.is_empty(MAIN);
+            let is_small = self.lists.bytes(SMALL) >= self.small_bytes || self.lists.len(MAIN) == 0;
             let object = self.lists.front(if is_small { SMALL } else { MAIN })?;
             let hits = self.objects[object].hits;
             self.take(object);
@@ -83,7 +78,7 @@ impl SizedPolicy for SizedS3Fifo {
             } else {
                 if is_small {
                     self.push(GHOSTS, object);
-                    while self.bytes[GHOSTS] > self.ghost_bytes
+                    while self.lists.bytes(GHOSTS) > self.ghost_bytes
                         && let Some(oldest) = self.lists.front(GHOSTS)
                     {
                         self.take(oldest);

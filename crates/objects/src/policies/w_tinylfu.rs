@@ -12,8 +12,9 @@
 //! Cost: hit and miss O(1).
 
 use super::SizedPolicy;
+use super::byte_lists::ByteLists;
 use sweephand_policy::PageId;
-use sweephand_policy::collections::{Lists, PageMap};
+use sweephand_policy::collections::PageMap;
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
@@ -37,10 +38,8 @@ struct Object {
 #[derive(Debug)]
 pub struct SizedWTinyLfu {
     /// All with the least recently used object in front.
-    lists: Lists<3>,
+    lists: ByteLists,
     objects: PageMap<Object>,
-    /// Bytes in each list.
-    bytes: [u64; 3],
     window_bytes: u64,
     protected_bytes: u64,
     /// Requests counted, halved together with the counts.
@@ -54,9 +53,8 @@ impl SizedWTinyLfu {
     pub(super) fn new(capacity_bytes: u64) -> Self {
         let window_bytes = (capacity_bytes / 100).max(1);
         Self {
-            lists: Lists::new(),
+            lists: ByteLists::new(),
             objects: PageMap::new(),
-            bytes: [0; 3],
             window_bytes,
             protected_bytes: (capacity_bytes - window_bytes.min(capacity_bytes)) * 4 / 5,
             counted: 0,
@@ -83,19 +81,16 @@ impl SizedWTinyLfu {
     }
 
     fn push(&mut self, list: usize, object: PageId) {
-        self.lists.push_back(list, object);
-        self.bytes[list] += self.objects[object].bytes;
+        self.lists.push(list, object, self.objects[object].bytes);
     }
 
     fn take(&mut self, object: PageId) -> Option<usize> {
-        let list = self.lists.remove(object)?;
-        self.bytes[list] -= self.objects[object].bytes;
-        Some(list)
+        self.lists.take(object, self.objects.get(object).bytes)
     }
 
     /// Moves the oldest objects of a list that has too many bytes to the probation segment.
     fn trim(&mut self, list: usize, most_bytes: u64) {
-        while self.bytes[list] > most_bytes
+        while self.lists.bytes(list) > most_bytes
             && let Some(oldest) = self.lists.front(list)
         {
             self.take(oldest);
