@@ -37,8 +37,6 @@ pub(crate) struct Costs {
     pub(crate) has_own_thread: bool,
     /// Most pages that a fault brings in.
     pub(crate) most_window_pages: usize,
-    /// Whether a page that was read and not changed since is written again when it goes.
-    pub(crate) writes_clean_pages: bool,
     /// Whether the next window of a run is read before the program asks for it.
     pub(crate) reads_on: bool,
 }
@@ -56,7 +54,6 @@ impl Paging {
                 evict_ns: 1_500,
                 has_own_thread: true,
                 most_window_pages: 128,
-                writes_clean_pages: true,
                 reads_on: true,
             },
             Self::Kernel => Costs {
@@ -70,7 +67,6 @@ impl Paging {
                 has_own_thread: false,
                 // `page-cluster` is 3 unless it has been set.
                 most_window_pages: 8,
-                writes_clean_pages: false,
                 reads_on: false,
             },
         }

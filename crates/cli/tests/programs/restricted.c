@@ -7,6 +7,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -115,9 +116,28 @@ static void descriptors(void)
     EXPECT(open("/dev/null", O_RDONLY) == -1 && errno == EMFILE);
 }
 
+static atomic_int has_gone_on;
+
+static void *go_on_beside(void *argument)
+{
+    go_on();
+    has_gone_on = 1;
+    return argument;
+}
+
 static void file_size(void)
 {
     const off_t most = 1 << 20;
+    /* Limits come and go while pages are on their way to the disk. */
+    pthread_t thread;
+    EXPECT(!pthread_create(&thread, 0, go_on_beside, 0));
+    while (!has_gone_on) {
+        limit(RLIMIT_FSIZE, most, RLIM_INFINITY);
+        usleep(200);
+        limit(RLIMIT_FSIZE, RLIM_INFINITY, RLIM_INFINITY);
+        usleep(200);
+    }
+    EXPECT(!pthread_join(thread, 0));
     limit(RLIMIT_FSIZE, most, 2 * most);
     signal(SIGXFSZ, SIG_IGN);
     go_on();

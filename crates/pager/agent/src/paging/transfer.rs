@@ -9,6 +9,7 @@
 //!                write: Writing -> Stored
 //!   a read that fails    the pages are poisoned: a thread that touches one gets a SIGBUS
 //!   a write that fails   ends the run: the store is full, or broken
+//!   a request that the kernel gave up, or that a limit of the program stopped, is done again
 //! ```
 //!
 //! A transfer that is under way has a batch of the staging area. The page table says whether a page
@@ -24,12 +25,12 @@ use crate::paging::lifecycle::came_in;
 use crate::paging::pager::Pager;
 use crate::process::failure::{abort, leave_message};
 use crate::process::own::Retry;
-use crate::process::rlimits::{self, Raised};
+use crate::process::rlimits;
 use crate::state::pages::{Flag, State};
-use crate::store::backing::{self, Growth, Slot};
+use crate::store::backing::{self, Growth, Slot, Store};
 use crate::store::disk::Disk;
 use crate::store::io::{self, Completion, Direction, Request};
-use crate::store::staging::{Phase, Staged, copy_own, drop_pages};
+use crate::store::staging::{Phase, Staged, Staging, copy_own, drop_pages};
 
 use rustix::fd::AsFd;
 use rustix::fs::FallocateFlags;
@@ -58,6 +59,19 @@ impl Tag {
 
     fn unpack(word: u64) -> Self {
         Self { first: Staged(word as u32), pages: (word >> u32::BITS) as u32 }
+    }
+
+    /// Whether a transfer of these pages may succeed by a system call of the agent's.
+    ///
+    /// The kernel cancels requests of an io_uring that it has not begun if memory is too short to
+    /// start a thread for them. A limit of file sizes that the program sets while a write is under
+    /// way stops the write, or cuts it short.
+    fn is_worth_another_try(self, phase: Phase, result: Result<u32, Errno>) -> bool {
+        match result {
+            Err(Errno::CANCELED) => true,
+            Err(error) => phase == Phase::Writing && error == Errno::FBIG,
+            Ok(_) => phase == Phase::Writing && self.failure(phase, result).is_some(),
+        }
     }
 
     /// How a transfer of these pages has failed, if it has.
@@ -187,24 +201,42 @@ fn start(pager: &mut Pager, direction: Direction, batch: usize) {
 /// Asks for a transfer of neighbouring pages, from or to neighbouring slots. `is_now`: by a system
 /// call, before anything else happens.
 fn request(disk: &mut Disk, direction: Direction, tag: Tag, slot: Slot, is_now: bool) {
-    let (file, first) = backing::location(slot);
-    let (batch, index) = disk.staging.batch_of(tag.first);
-    let request = Request {
-        direction,
-        file: disk.store.file(file).as_fd(),
-        offset: first * PAGE_BYTES as u64,
-        address: disk.staging.address(batch, index),
-        length: (tag.pages as usize * PAGE_BYTES) as u32,
-        tag: tag.pack(),
-    };
-    let io = &mut disk.io;
+    let request = request_for(&disk.store, &disk.staging, direction, tag, slot);
     // SAFETY: the batch keeps these pages for the request until its completion is handled.
     unsafe {
         match is_now {
-            true => rlimits::without(Raised::FileSize, || io.request_now(&request)),
-            false => io.request(&request),
+            true => disk.io.put_aside(Completion { tag: request.tag, result: transfer_now(&request) }),
+            false => disk.io.request(&request),
         }
     }
+}
+
+fn request_for<'a>(
+    store: &'a Store,
+    staging: &Staging,
+    direction: Direction,
+    tag: Tag,
+    slot: Slot,
+) -> Request<'a> {
+    let (file, first) = backing::location(slot);
+    let (batch, index) = staging.batch_of(tag.first);
+    Request {
+        direction,
+        file: store.file(file).as_fd(),
+        offset: first * PAGE_BYTES as u64,
+        address: staging.address(batch, index),
+        length: (tag.pages as usize * PAGE_BYTES) as u32,
+        tag: tag.pack(),
+    }
+}
+
+/// Does a request by a system call, whatever size of file the program may write.
+///
+/// # Safety
+/// As for [`Io::request`](io::Io::request).
+unsafe fn transfer_now(request: &Request) -> Result<u32, Errno> {
+    // SAFETY: as the caller promises.
+    rlimits::at_any_file_size(|| unsafe { io::transfer(request) })
 }
 
 /// Reserves disk space for the slots by which the store has grown. So the agent finds a full disk
@@ -214,7 +246,7 @@ fn grow_store(pager: &mut Pager, Growth { file, from, least, wished }: Growth) {
         let [offset, end] = [from, to].map(|slots| slots as u64 * PAGE_BYTES as u64);
         let store = pager.disk.store.file(file).as_fd();
         let grow = || kernel::fallocate(store, FallocateFlags::empty(), offset, end - offset);
-        match rlimits::without(Raised::FileSize, grow) {
+        match rlimits::at_any_file_size(grow) {
             // Some file systems cannot reserve space. If there is none, writing will fail.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(to),
             result => result.map(|()| to),
@@ -266,10 +298,11 @@ fn complete(pager: &mut Pager, completion: Completion) {
     let tag = Tag::unpack(completion.tag);
     let (batch, _) = pager.disk.staging.batch_of(tag.first);
     let phase = pager.disk.staging.batches[batch].phase;
-    if completion.result == Err(Errno::CANCELED) {
-        return request_again(pager, tag, phase);
-    }
-    match tag.failure(phase, completion.result) {
+    let result = match tag.is_worth_another_try(phase, completion.result) {
+        true => do_again(pager, tag, phase),
+        false => completion.result,
+    };
+    match tag.failure(phase, result) {
         None => {}
         Some(error) if phase == Phase::Reading => poison(pager, tag, error),
         Some(error) => store_failed(pager, "written", error),
@@ -285,12 +318,14 @@ fn complete(pager: &mut Pager, completion: Completion) {
     }
 }
 
-/// The kernel has given up a request that it had not begun: it cancels those of an io_uring when it
-/// cannot start a thread for them, because memory is short. Without io_uring it needs none.
-fn request_again(pager: &mut Pager, tag: Tag, phase: Phase) {
+/// Does a request again, by a system call. If that fails, too, its result says why.
+fn do_again(pager: &mut Pager, tag: Tag, phase: Phase) -> Result<u32, Errno> {
     let direction = if phase == Phase::Reading { Direction::Read } else { Direction::Write };
-    let slot = pager.disk.staging.slot_of(tag.first);
-    request(&mut pager.disk, direction, tag, slot, true);
+    let disk = &pager.disk;
+    let slot = disk.staging.slot_of(tag.first);
+    let request = request_for(&disk.store, &disk.staging, direction, tag, slot);
+    // SAFETY: the batch keeps these pages until its last request is handled, and this is one.
+    unsafe { transfer_now(&request) }
 }
 
 /// Handles a batch that has been written. Its pages are in the store, except for those that came
@@ -570,7 +605,7 @@ fn scratch(pager: &Pager, slot: Slot, direction: Direction) {
         tag: 0,
     };
     // SAFETY: nothing else uses the scratch page, and the transfer is over when this returns.
-    match rlimits::without(Raised::FileSize, || unsafe { io::transfer(&request) }) {
+    match unsafe { transfer_now(&request) } {
         Ok(bytes) if bytes as usize == PAGE_BYTES => {}
         Ok(_) => store_failed(pager, "used", Errno::IO),
         Err(error) => store_failed(pager, "used", error),
@@ -675,5 +710,19 @@ mod tests {
         }
         assert_eq!(tag.failure(Phase::Writing, Ok(bytes - 1)), Some(Errno::NOSPC), "the disk is full");
         assert_eq!(tag.failure(Phase::Reading, Ok(PAGE_BYTES as u32)), Some(Errno::IO));
+    }
+
+    #[test]
+    fn a_request_that_a_limit_stopped_is_done_again() {
+        let tag = Tag { first: Staged(3), pages: 2 };
+        let bytes = 2 * PAGE_BYTES as u32;
+        let is_tried = |phase, result| tag.is_worth_another_try(phase, result);
+        assert!(is_tried(Phase::Reading, Err(Errno::CANCELED)));
+        for stopped in [Err(Errno::CANCELED), Err(Errno::FBIG), Ok(bytes - 1), Ok(0)] {
+            assert!(is_tried(Phase::Writing, stopped), "{stopped:?}");
+        }
+        for phase in [Phase::Reading, Phase::Writing] {
+            assert!(!is_tried(phase, Ok(bytes)) && !is_tried(phase, Err(Errno::IO)));
+        }
     }
 }

@@ -91,7 +91,7 @@ impl Ring {
 
     /// Maps an empty file.
     fn over(file: &OwnedFd, process: Pid) -> Result<Self, Errno> {
-        rlimits::without(Raised::FileSize, || ftruncate(file, FILE_BYTES as u64))?;
+        rlimits::at_any_file_size(|| ftruncate(file, FILE_BYTES as u64))?;
         let place = shared_place(FILE_BYTES);
         // SAFETY: a new mapping of a file that only the command knows besides.
         let start = unsafe {

@@ -27,6 +27,8 @@ const INFINITY: u64 = u64::MAX;
 const DESCRIPTORS: u64 = 256;
 /// The limit with which the kernel writes no core, whether to a file or to a pipe.
 const NO_CORE: u64 = 1;
+/// How often a write that is too large for its file is done before it counts as failed.
+const WRITES: usize = 8;
 /// The capability to raise a hard limit.
 const CAP_SYS_RESOURCE: u32 = 24;
 /// The capability to lock any amount of memory.
@@ -163,9 +165,15 @@ fn set(kept: &Kept, wanted: Limit) -> Result<(), Errno> {
     let choices = [Limit { soft, hard }, Limit { soft: soft.min(kernel.hard), hard: kernel.hard }];
     // A hard limit that is raised is as the kernel allows it, or not at all.
     let choices = &choices[..if wanted.hard > now.hard { 1 } else { 2 }];
-    let made = choices.iter().find(|&&limit| kernels(kept.resource, Some(limit)).is_ok());
-    kept.note(wanted, *made.ok_or(Errno::PERM)?);
-    Ok(())
+    for &limit in choices {
+        // The agent may lower the limit again just after it is set. So it has to know it before.
+        kept.note(wanted, limit);
+        if kernels(kept.resource, Some(limit)).is_ok() {
+            return Ok(());
+        }
+    }
+    kept.note(now, kernel);
+    Err(Errno::PERM)
 }
 
 /// `prlimit`, with the kernel's numbers and results.
@@ -314,6 +322,19 @@ pub(crate) fn without<R>(what: Raised, work: impl FnOnce() -> R) -> R {
         false => before,
     };
     let _ = kernels(kept.resource, Some(now));
+    result
+}
+
+/// Writes to a file of the pager's, of whatever size. The program can set a limit just when it is
+/// lifted; the write then fails and is done again.
+pub(crate) fn at_any_file_size<T>(mut write: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    let mut result = without(Raised::FileSize, &mut write);
+    for _ in 1..WRITES {
+        match result {
+            Err(Errno::FBIG) => result = without(Raised::FileSize, &mut write),
+            _ => break,
+        }
+    }
     result
 }
 

@@ -48,8 +48,9 @@ pub(super) struct Disk {
     pub(super) has_failed: bool,
 }
 
-/// One request in so many is cancelled before it begins.
-const ONE_CANCELLED_IN: u64 = 64;
+/// One request in 64 is cancelled before it begins, and one write in 64 meets a limit of file sizes
+/// that the program has just set.
+const ONE_STOPPED_IN: u64 = 64;
 
 fn happens(random: &mut SplitMix64, one_in: u64) -> bool {
     one_in > 0 && random.below(one_in) == 0
@@ -112,9 +113,12 @@ impl Disk {
     pub(super) fn advance(&mut self, memory: &mut Memory, random: &mut SplitMix64, now_ns: u64) {
         while let Some(index) = self.under_way.iter().position(|transfer| transfer.due_ns <= now_ns) {
             let Transfer { direction, file, first, frames, tag, .. } = self.under_way.swap_remove(index);
-            let result = match happens(random, ONE_CANCELLED_IN) {
-                true => Err(Errno::CANCELED),
-                false => self.transfer(memory, random, direction, file, first, &frames),
+            let result = if happens(random, ONE_STOPPED_IN) {
+                Err(Errno::CANCELED)
+            } else if direction == Direction::Write && happens(random, ONE_STOPPED_IN) {
+                Err(Errno::FBIG)
+            } else {
+                self.transfer(memory, random, direction, file, first, &frames)
             };
             for frame in frames {
                 memory.frames[frame].pins -= 1;

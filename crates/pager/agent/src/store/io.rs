@@ -53,14 +53,8 @@ impl Io {
         }
     }
 
-    /// Does a request at once; its completion is there to be reaped.
-    ///
-    /// # Safety
-    /// As for [`Io::request`].
-    pub unsafe fn request_now(&mut self, request: &Request) {
-        // SAFETY: as the caller promises.
-        let result = unsafe { transfer(request) };
-        let completion = Completion { tag: request.tag, result };
+    /// Adds the completion of a request that was done without this.
+    pub fn put_aside(&mut self, completion: Completion) {
         match self {
             Io::Ring(ring) => ring.put_aside(completion),
             Io::OneByOne { done, .. } => done.push_back(completion),
