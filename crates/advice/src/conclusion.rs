@@ -499,6 +499,19 @@ mod tests {
         );
     }
 
+    /// A page that was unmapped and mapped again has two first touches.
+    #[test]
+    fn shares_of_memory_are_of_its_pages() {
+        let mut curves = curves(&[OPT, CLOCK]);
+        curves.distinct_pages = 800;
+        let sentences = Conclusion::of(&curves).sentences(&curves);
+        assert!(
+            sentences.enough.starts_with("500 MiB is enough (62% of its 800 MiB)"),
+            "{}",
+            sentences.enough
+        );
+    }
+
     #[test]
     fn where_only_nearly_all_memory_is_enough_no_knee_is_claimed() {
         // A loop under CLOCK: a fault at every page until all of them fit.

@@ -87,9 +87,9 @@ fn counts(csv: &str) -> String {
     [3, 5, 6, 7, 8].map(|field| fields[field]).join(",")
 }
 
-/// The command's two runs are a simulator of two levels: equal counts on both.
+/// The command's runs, one after the other, are a simulator of levels: equal counts on all.
 #[test]
-fn two_runs_are_two_levels() {
+fn misses_of_one_level_are_the_requests_of_the_next() {
     let sandbox = Sandbox::new();
     let mut random = Random(7);
     let word = |number: u64| match number {
@@ -108,31 +108,37 @@ fn two_runs_are_two_levels() {
         ("all", ("lru", 40), ("fifo", 90)),
         ("none", ("lru", 64), ("fifo", 300)),
     ] {
-        let (mut first, mut second) = (Cache::new(upper.0, upper.1), Cache::new(lower.0, lower.1));
+        // The third level sees which of the second's pages were written.
+        let sizes = [upper, lower, ("lru", 150)];
+        let mut levels = sizes.map(|(policy, frames)| Cache::new(policy, frames));
         for (page, word) in &requests {
-            if *word == "delete" {
-                first.delete(*page);
-                second.delete(*page);
-                continue;
-            }
-            let (missed, victim) = first.access(*page, *word == "set");
-            let is_told = |written| evictions == "all" || (evictions == "written" && written);
-            if let Some((victim, _)) = victim.filter(|(_, written)| is_told(*written)) {
-                second.access(victim, true);
-            }
-            if missed {
-                second.access(*page, false);
+            match *word {
+                "delete" => levels.iter_mut().for_each(|level| level.delete(*page)),
+                word => access(&mut levels, *page, word == "set", evictions),
             }
         }
-        let (policy, frames) = upper;
-        let options = format!("--misses below.swt --evictions {evictions}");
-        let csv =
-            sandbox.stdout(&format!("simulate log.swt -p {policy} -m {frames}p {options} --format csv"));
-        assert_eq!(counts(&csv), first.counts(), "{options} {upper:?}");
-        let (policy, frames) = lower;
-        let csv = sandbox.stdout(&format!("simulate below.swt -p {policy} -m {frames}p --format csv"));
-        assert_eq!(counts(&csv), second.counts(), "{options} {lower:?}");
-        sandbox.stdout("info --verify below.swt");
+        for (level, (policy, frames)) in sizes.into_iter().enumerate() {
+            let from = if level == 0 { "log.swt".to_string() } else { format!("below{level}.swt") };
+            let options = format!("--misses below{}.swt --evictions {evictions}", level + 1);
+            let csv =
+                sandbox.stdout(&format!("simulate {from} -p {policy} -m {frames}p {options} --format csv"));
+            assert_eq!(counts(&csv), levels[level].counts(), "{from} {options} {policy} {frames}");
+            sandbox.stdout(&format!("info --verify {from}"));
+        }
+    }
+}
+
+/// A request to the first of some levels. It passes its misses on to the next, and before each the
+/// page that has to go, if that is told.
+fn access(levels: &mut [Cache], page: u64, write: bool, evictions: &str) {
+    let Some((first, below)) = levels.split_first_mut() else { return };
+    let (missed, victim) = first.access(page, write);
+    let is_told = |written| evictions == "all" || (evictions == "written" && written);
+    if let Some((victim, _)) = victim.filter(|(_, written)| is_told(*written)) {
+        access(below, victim, true, evictions);
+    }
+    if missed {
+        access(below, page, false, evictions);
     }
 }
 

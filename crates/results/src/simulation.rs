@@ -528,3 +528,49 @@ fn hit_ratio_decimals(rows: &[&SimulationRow]) -> usize {
     let fewest = misses.fold(100.0, f64::min);
     ((1.0 - fewest.log10()).ceil() as usize).clamp(LEAST, MOST)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_has_the_number_of_its_name() {
+        let described = SimulatedTrace {
+            trace: "t".into(),
+            checksum: String::new(),
+            records: 90,
+            references: 100,
+            distinct_pages: 40,
+            page_bytes: 4096,
+            instructions: Some(1_000_000),
+            window: 1,
+            known_from_pages: 0,
+            sample: None,
+            warmup: None,
+        };
+        let outcome = Outcome {
+            faults: 60,
+            first_touch_faults: 41,
+            warmup_faults: 10,
+            evictions: 50,
+            hand_steps: 7,
+            ..Outcome::default()
+        };
+        let paging = PagingTime { pages_read: 19, pages_written: 23, ..PagingTime::default() };
+        let row = described.row("lru", 10, &outcome).predicted(1.5, &paging);
+        let report = SimulationReport {
+            sweephand: SimulationReport::header([("device", "hdd".into())]),
+            traces: vec![described],
+            rows: vec![row],
+        };
+        let mut csv = Vec::new();
+        report.write(Format::Csv, &mut csv).unwrap();
+        assert_eq!(
+            String::from_utf8(csv).unwrap(),
+            "trace,policy,memory_pages,references,distinct_pages,faults,first_touch_faults,warmup_faults,\
+             evictions,hit_ratio,faults_per_million_instructions,hand_steps,predicted_seconds,\
+             predicted_pages_read,predicted_pages_written\n\
+             t,lru,10,100,40,60,41,10,50,0.400000,60.000000,7,1.500000,19,23\n"
+        );
+    }
+}

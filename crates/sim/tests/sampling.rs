@@ -192,6 +192,7 @@ fn estimates_are_right_on_average_and_their_errors_of_the_right_size() {
     let cells = sweep("lru,fifo,clock,opt,lirs,2q", &[1_000, 3_000, 9_000], false);
     let truth = outcomes(&whole, &cells);
     let samples: Vec<_> = (0..SEEDS).map(|seed| estimates(&whole, "8%", seed, &cells)).collect();
+    let mut told_to_real = Vec::new();
     for (cell, truth) in truth.iter().enumerate() {
         let name = format!("{} with {} frames", cells.cells[cell].spec, cells.cells[cell].frames);
         let references = whole.header().totals.references as f64;
@@ -206,11 +207,15 @@ fn estimates_are_right_on_average_and_their_errors_of_the_right_size() {
         let told = samples.iter().map(|sample| sample.cells[cell].hit_ratio_error.powi(2)).sum::<f64>();
         let told = (told / SEEDS as f64).sqrt();
         assert!((0.4..2.5).contains(&(told / square)), "{name}: off by {square}, told {told}");
+        told_to_real.push(told / square);
         // First touches are one a page here, and a sample has exactly its share of pages.
         assert!(samples.iter().all(|sample| {
             sample.cells[cell].outcome.first_touch_faults.abs_diff(truth.first_touch_faults) <= 1
         }));
     }
+    let logarithms = told_to_real.iter().map(|ratio| ratio.ln()).sum::<f64>();
+    let mean = (logarithms / told_to_real.len() as f64).exp();
+    assert!((0.7..1.4).contains(&mean), "errors are told {mean} times as large as they are");
 }
 
 #[test]

@@ -118,3 +118,41 @@ impl Runner {
 fn state(metadata: &Metadata) -> io::Result<FileState> {
     Ok((metadata.len(), metadata.modified()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Algorithm, Hash, TraceFile};
+    use std::fs;
+
+    #[test]
+    fn a_trace_that_is_replaced_between_two_cells_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.txt");
+        fs::write(&path, "1\n2\n1\n").unwrap();
+        let spec = &Spec::parse_list("lru").unwrap()[0];
+        let cell = |memory: &str| Cell {
+            trace: TraceFile {
+                name: "t".into(),
+                location: path.display().to_string(),
+                hash: Hash::of(&path, Algorithm::Xxh3).unwrap(),
+            },
+            policy: "lru".into(),
+            memory: memory.into(),
+            sample: None,
+            warmup: None,
+            revision: revision(spec),
+            version: VERSION.into(),
+        };
+        let (one, two) = (cell("1p"), cell("2p"));
+        let mut runner = Runner::default();
+        assert_eq!(runner.run(&one, &path).unwrap().simulation.faults, 3);
+        assert_eq!(runner.run(&two, &path).unwrap().simulation.faults, 2);
+        fs::write(&path, "1\n2\n1\n2\n").unwrap();
+        let error = runner.run(&one, &path).unwrap_err().to_string();
+        assert!(
+            error.starts_with("t: ") && error.contains("is not the file that was planned with"),
+            "{error}"
+        );
+    }
+}

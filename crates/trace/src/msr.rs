@@ -119,3 +119,17 @@ fn parse(line: &[u8]) -> Result<Request<'_>, &'static str> {
         bytes: decimal(bytes).ok_or("not a number of bytes in the sixth field")?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_in_units_of_100_ns() {
+        let time = time(b"128166372003061629").unwrap();
+        assert_eq!(time.milliseconds, 12_816_637_200_306);
+        assert_eq!(time.moment, 2_254_788_003_061_629.0);
+        let request = parse(b"128166372003061629,usr,0,Read,7014609920,24576,41286").unwrap();
+        assert_eq!(request.time.unwrap().milliseconds, time.milliseconds);
+    }
+}

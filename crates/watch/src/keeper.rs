@@ -233,6 +233,15 @@ mod tests {
     }
 
     #[test]
+    fn stretches_that_are_joined_keep_their_time_and_their_epochs() {
+        let stretch =
+            |first_record, start_ns, ns, epochs, pages| Window { first_record, start_ns, ns, epochs, pages };
+        let stretches =
+            [stretch(0, 0, 100, 3, 64), stretch(192, 100, 50, 2, 80), stretch(352, 150, 7, 1, 70)];
+        assert_eq!(joined(&stretches), stretch(0, 0, 157, 6, 80));
+    }
+
+    #[test]
     fn a_trace_is_readable_wherever_the_stream_ends() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.swt");
