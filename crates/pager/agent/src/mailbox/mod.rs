@@ -44,6 +44,7 @@ use crate::mailbox::empty::EmptyRanges;
 use core::hint::spin_loop;
 use linux_raw_sys::general::MADV_DONTNEED;
 use sweephand_pager_interface::numbered;
+use sweephand_pager_interface::recording::LEAST_OBJECT_BYTES;
 
 /// The most calls at a time. The last slot is reserved for the thread that forks, because all
 /// others wait for that thread.
@@ -52,9 +53,6 @@ pub const SLOTS: usize = if IS_MODELLED { 2 } else { 64 };
 const FORKERS: usize = SLOTS - 1;
 /// The most threads that may move mappings at a time.
 const MOVERS: usize = if IS_MODELLED { 2 } else { 32 };
-
-/// Allocations from this size on are objects, and are reported: see `state::objects`.
-pub const LEAST_OBJECT_BYTES: usize = 40 << 10;
 
 numbered! {
     /// Requests that a thread may make.
