@@ -6,6 +6,7 @@
 //! that fails is shown as failed, and is in no median; the others count. Exit status: 1 if
 //! something was not as it should be.
 
+use crate::formats::TextFormatName;
 use crate::live::{limit_bytes, note_on_swap, prefetch_pages};
 use crate::stderr::eprint_line;
 use anyhow::Context;
@@ -28,7 +29,7 @@ use sweephand_pager::{
     ReferenceBits, RunError, Running, Statistics, kernel_share,
 };
 use sweephand_program::Signals;
-use sweephand_results::{LiveFormat, LiveReport, LiveRun, bytes, median};
+use sweephand_results::{LiveReport, LiveRun, bytes, median};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -54,7 +55,7 @@ pub(crate) struct Args {
     prefetch: String,
     /// How to print the results: a table of medians, or each run
     #[arg(long, value_enum, default_value = "table")]
-    format: FormatName,
+    format: TextFormatName,
     /// Write the results to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -64,13 +65,6 @@ pub(crate) struct Args {
     /// The program and its arguments; it reads nothing from standard input
     #[arg(last = true, required = true, value_name = "PROGRAM ARG")]
     command: Vec<OsString>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum FormatName {
-    Table,
-    Csv,
-    Json,
 }
 
 /// What pages.
@@ -103,13 +97,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut runs = programs.take_turns(&variants)?;
     let findings = find(&mut runs, &variants);
     let comparison = LiveReport { sweephand: header(&args), runs };
-    let format = match args.format {
-        FormatName::Table => LiveFormat::Table,
-        FormatName::Csv => LiveFormat::Csv,
-        FormatName::Json => LiveFormat::Json,
-    };
-    comparison.write(format, &mut out).context("the results cannot be written")?;
-    if args.format == FormatName::Table {
+    comparison.write(args.format.into(), &mut out).context("the results cannot be written")?;
+    if args.format == TextFormatName::Table {
         write_key(&mut out, &comparison, &limits)?;
     }
     out.commit()?;

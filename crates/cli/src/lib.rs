@@ -18,6 +18,7 @@ mod devices;
 mod diff;
 mod doctor;
 mod export;
+mod formats;
 mod generate;
 mod help;
 mod import;

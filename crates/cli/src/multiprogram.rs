@@ -1,5 +1,6 @@
 //! `sweephand multiprogram`: many tasks, one memory.
 
+use crate::formats::FormatName;
 use crate::progress;
 use crate::stderr::eprint_line;
 use anyhow::{Context, anyhow, bail};
@@ -10,7 +11,7 @@ use sweephand_machine::configuration::ProgramFile;
 use sweephand_machine::{Configuration, Line, Sample, Workload};
 use sweephand_output::Output;
 use sweephand_policy::task_registry::TaskSpec;
-use sweephand_results::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
+use sweephand_results::{MultiprogramReport, MultiprogramRow};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -50,15 +51,6 @@ pub(crate) struct Args {
     print: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum FormatName {
-    Table,
-    Csv,
-    Json,
-    #[cfg(feature = "parquet")]
-    Parquet,
-}
-
 /// A number of references: `200000`, `200k`, `2M`.
 fn parse_count(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.strip_suffix(['k', 'M']) {
@@ -83,18 +75,6 @@ const TIMELINE_COLUMNS: [&str; 11] = [
     "paging_queue",
     "ready_tasks",
 ];
-
-impl From<FormatName> for MultiprogramFormat {
-    fn from(name: FormatName) -> Self {
-        match name {
-            FormatName::Table => Self::Table,
-            FormatName::Csv => Self::Csv,
-            FormatName::Json => Self::Json,
-            #[cfg(feature = "parquet")]
-            FormatName::Parquet => Self::Parquet,
-        }
-    }
-}
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.print {
@@ -151,7 +131,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         report.configurations.push(workload.configuration);
     }
-    report.write(args.format.into(), &mut out).context("the results cannot be written")?;
+    report.write(args.format.showing(|| Ok(()))?, &mut out).context("the results cannot be written")?;
     if let Some(csv) = timeline {
         csv.into_inner()
             .map_err(|error| anyhow!("the timeline cannot be written: {}", error.error()))?

@@ -1,5 +1,6 @@
 //! `sweephand partition`: divides a memory among the tenants of a log.
 
+use crate::formats::TextFormatName;
 use crate::simulate::open;
 use anyhow::{Context, bail};
 use serde_json::json;
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 use sweephand_objects::Tenancy;
 use sweephand_output::Output;
 use sweephand_policy::registry::Spec;
-use sweephand_results::{PartitionFormat, PartitionReport, PartitionRow};
+use sweephand_results::{PartitionReport, PartitionRow};
 use sweephand_sim::MemorySize;
 use sweephand_trace::Interrupt;
 
@@ -26,17 +27,10 @@ pub(crate) struct Args {
     policy: String,
     /// How to print the results
     #[arg(long, value_enum, default_value = "table")]
-    format: FormatName,
+    format: TextFormatName,
     /// Write the results to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum FormatName {
-    Table,
-    Csv,
-    Json,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -45,11 +39,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if sizes.contains(&MemorySize::All) {
         bail!("--memory: all sizes are too many to divide; name some");
     }
-    let format = match args.format {
-        FormatName::Table => PartitionFormat::Table,
-        FormatName::Csv => PartitionFormat::Csv,
-        FormatName::Json => PartitionFormat::Json,
-    };
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &[&args.trace])?;
     let trace = open(&args.trace)?;
     let interrupt = Interrupt::default();
@@ -72,7 +61,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .rows
             .extend(rows.map(|(tenant, share)| PartitionRow::new(&name, frames as u64, tenant, share)));
     }
-    report.write(format, &mut out).context("the results cannot be written")?;
+    report.write(args.format.into(), &mut out).context("the results cannot be written")?;
     out.commit()?;
     Ok(ExitCode::SUCCESS)
 }

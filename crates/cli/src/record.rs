@@ -13,10 +13,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use sweephand_program::exit_code;
-use sweephand_record::{DEFAULT_WINDOW, Event, Options, Recorded, RecordedTrace};
+use sweephand_record::{DEFAULT_MIN_OBJECT_BYTES, DEFAULT_WINDOW, Event, Options, Recorded, RecordedTrace};
 use sweephand_results::{bytes, grouped};
 use sweephand_sim::MemorySize;
 use sweephand_trace::Header;
+
+// With --live and without, the same allocations are objects.
+const _: () = assert!(DEFAULT_MIN_OBJECT_BYTES == sweephand_pager::LEAST_OBJECT_BYTES as u64);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

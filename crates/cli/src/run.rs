@@ -108,14 +108,14 @@ pub(crate) struct Args {
     /// without a --policy, the kernel chooses the pages as long as clock-pro-strict is not faster;
     /// trials during the run show that. --io sync, --read-delay, --reference-bits and
     /// --cgroup-limit mean anon
-    #[arg(long, default_value = "auto", value_parser = backends())]
+    #[arg(long, default_value = "auto", value_parser = one_of(&Backend::ALL))]
     backend: Backend,
     /// How the pager learns which pages are in use. hardware reads the processor's accessed bits,
     /// which takes root and a kernel with BPF and BTF. rwp has the kernel protect pages against
     /// reading and writing, and tell which were touched; Linux 7.3 can. software unmaps pages and
     /// waits for a touch. auto is the first of these that can be had; --stats says which it was
-    #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
-    reference_bits: Bits,
+    #[arg(long, default_value = "auto", value_name = "HOW", value_parser = one_of(&ReferenceBits::ALL))]
+    reference_bits: ReferenceBits,
     /// The limit of the memory cgroup around the program, for all its processes together: bytes,
     /// pages, or none for no cgroup. Programs such as Java and Node read it to size their heaps. It
     /// must be enough for all that --memory promises, or the kernel ends the program [default: as
@@ -131,14 +131,6 @@ pub(crate) struct Args {
 enum InputOutput {
     Auto,
     Sync,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Bits {
-    Auto,
-    Hardware,
-    Rwp,
-    Software,
 }
 
 /// Which tasks may be active.
@@ -161,8 +153,11 @@ impl Args {
             (self.kernel, "--kernel: there the kernel chooses by itself"),
             (self.io == InputOutput::Sync, "--io: the kernel reads and writes its swap file"),
             (self.read_delay.is_some(), "--read-delay: the kernel reads its swap file"),
-            (self.reference_bits == Bits::Software, "--reference-bits software: nobody unmaps pages there"),
-            (self.reference_bits == Bits::Rwp, "--reference-bits rwp: nobody protects pages there"),
+            (
+                self.reference_bits == ReferenceBits::Software,
+                "--reference-bits software: nobody unmaps pages there",
+            ),
+            (self.reference_bits == ReferenceBits::Rwp, "--reference-bits rwp: nobody protects pages there"),
             (self.cgroup_limit.is_some(), "--cgroup-limit: the limit is that of --memory"),
         ];
         match refused.iter().find(|(is_given, _)| *is_given) {
@@ -175,7 +170,7 @@ impl Args {
     fn backend(&self) -> Backend {
         let is_of_agents = self.io == InputOutput::Sync
             || self.read_delay.is_some()
-            || self.reference_bits != Bits::Auto
+            || self.reference_bits != ReferenceBits::Auto
             || self.cgroup_limit.is_some();
         if self.backend == Backend::Auto && is_of_agents { Backend::Anon } else { self.backend }
     }
@@ -192,12 +187,7 @@ impl Args {
             backend: self.backend(),
             // Whoever names a policy wants to see that one.
             by_turns: self.policy.is_none(),
-            reference_bits: match self.reference_bits {
-                Bits::Auto => ReferenceBits::Auto,
-                Bits::Hardware => ReferenceBits::Hardware,
-                Bits::Rwp => ReferenceBits::Rwp,
-                Bits::Software => ReferenceBits::Software,
-            },
+            reference_bits: self.reference_bits,
             cgroup_limit: cgroup_limit(self.cgroup_limit.as_deref())?,
         })
     }
@@ -312,10 +302,14 @@ fn tell_of_core(program: &Path, status: ExitStatus) {
     }
 }
 
-/// Reads the name of a backend.
-fn backends() -> impl TypedValueParser<Value = Backend> {
-    let names = Backend::ALL.map(|(name, _)| name);
-    PossibleValuesParser::new(names).map(|name| name.parse().expect("it is one of the names"))
+/// Reads one of these names.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.iter().map(|(name, _)| *name)).map(|name| {
+        let named = all.iter().find(|(known, _)| *known == name);
+        named.expect("it is one of the names").1
+    })
 }
 
 /// The limit of a cgroup around a program.

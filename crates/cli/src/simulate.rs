@@ -1,5 +1,6 @@
 //! `sweephand simulate`: page faults by policy and memory size.
 
+use crate::formats::FormatName;
 use crate::over_time::OverTime;
 use crate::progress;
 use crate::simulate_misses::{EvictionsName, Misses};
@@ -91,15 +92,6 @@ pub(crate) struct Args {
     trajectory_step: Option<u64>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum FormatName {
-    Table,
-    Csv,
-    Json,
-    #[cfg(feature = "parquet")]
-    Parquet,
-}
-
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum MeasureName {
     Faults,
@@ -151,22 +143,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// How the results are printed. A table shows one measure, which has to be one of pages.
-fn format(args: &Args) -> anyhow::Result<Format> {
-    Ok(match (args.format, args.measure) {
-        (FormatName::Csv, _) => Format::Csv,
-        (FormatName::Json, _) => Format::Json,
-        #[cfg(feature = "parquet")]
-        (FormatName::Parquet, _) => Format::Parquet,
-        (FormatName::Table, MeasureName::Faults) => Format::Table(Measure::Faults),
-        (FormatName::Table, MeasureName::Refaults) => Format::Table(Measure::Refaults),
-        (FormatName::Table, MeasureName::HitRatio) => Format::Table(Measure::HitRatio),
-        (FormatName::Table, MeasureName::FaultsPerMillionInstructions) => {
-            Format::Table(Measure::FaultsPerMillionInstructions)
-        }
-        (FormatName::Table, MeasureName::Time) => Format::Table(Measure::Time),
-        (FormatName::Table, MeasureName::MissRatio | MeasureName::ByteMissRatio) => {
-            bail!("--measure: that is for whole objects; add --whole-objects")
-        }
+fn format(args: &Args) -> anyhow::Result<Format<Measure>> {
+    args.format.showing(|| {
+        Ok(match args.measure {
+            MeasureName::Faults => Measure::Faults,
+            MeasureName::Refaults => Measure::Refaults,
+            MeasureName::HitRatio => Measure::HitRatio,
+            MeasureName::FaultsPerMillionInstructions => Measure::FaultsPerMillionInstructions,
+            MeasureName::Time => Measure::Time,
+            MeasureName::MissRatio | MeasureName::ByteMissRatio => {
+                bail!("--measure: that is for whole objects; add --whole-objects")
+            }
+        })
     })
 }
 
@@ -235,7 +223,7 @@ struct Request<'a> {
     args: &'a Args,
     specs: Vec<Spec>,
     sizes: Vec<MemorySize>,
-    format: Format,
+    format: Format<Measure>,
     device: Option<Device>,
     sampling: Option<Sampling>,
 }

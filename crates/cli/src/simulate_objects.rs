@@ -2,31 +2,25 @@
 
 use crate::over_time::OverTime;
 use crate::progress;
-use crate::simulate::{Args, FormatName, MeasureName, open};
+use crate::simulate::{Args, MeasureName, open};
 use anyhow::{Context, bail};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 use sweephand_objects::{SizedPolicyName, SizedTotals};
 use sweephand_output::Output;
-use sweephand_results::{ObjectsFormat, ObjectsReport, ObjectsTrace};
+use sweephand_results::{ObjectsMeasure, ObjectsReport, ObjectsTrace};
 use sweephand_sim::MemorySize;
 use sweephand_trace::Interrupt;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let policies = SizedPolicyName::parse_list(&args.policy)?;
     let sizes = MemorySize::parse_list(&args.memory)?;
-    let format = match (args.format, args.measure) {
-        (FormatName::Csv, _) => ObjectsFormat::Csv,
-        (FormatName::Json, _) => ObjectsFormat::Json,
-        #[cfg(feature = "parquet")]
-        (FormatName::Parquet, _) => ObjectsFormat::Parquet,
-        (FormatName::Table, MeasureName::MissRatio) => ObjectsFormat::Table { bytes: false },
-        (FormatName::Table, MeasureName::ByteMissRatio) => ObjectsFormat::Table { bytes: true },
-        (FormatName::Table, _) => {
-            bail!("--measure: whole objects have miss-ratio and byte-miss-ratio; give one of these")
-        }
-    };
+    let format = args.format.showing(|| match args.measure {
+        MeasureName::MissRatio => Ok(ObjectsMeasure::Misses),
+        MeasureName::ByteMissRatio => Ok(ObjectsMeasure::MissedBytes),
+        _ => bail!("--measure: whole objects have miss-ratio and byte-miss-ratio; give one of these"),
+    })?;
     let mut in_use: Vec<&Path> = args.traces.iter().map(|path| path.as_path()).collect();
     let mut out = Output::create(args.output.as_deref().unwrap_or(Path::new("-")), &in_use)?;
     in_use.extend(args.output.as_deref());

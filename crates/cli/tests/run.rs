@@ -7,6 +7,7 @@
 mod live;
 
 use live::cases::*;
+use live::engine::{self, Engine, RealProgram};
 use live::*;
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,42 +19,48 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use sweephand_checks::{Need, skip};
 
-/// Runs a test program and expects it to have found everything right.
+/// An agent in the program pages it.
+struct Agent;
+
+impl Engine for Agent {
+    const NAME: &'static str = "agent";
+
+    fn is_there() -> bool {
+        can_page()
+    }
+
+    fn run(options: &[&str]) -> Command {
+        run(options)
+    }
+
+    fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
+        if !can_page() {
+            return;
+        }
+        let program = program(name);
+        let mut command = run(options);
+        command.arg("--").arg(program).args(arguments);
+        let output = output(&mut command);
+        assert!(
+            output.status.success() && text(&output.stdout) == "right",
+            "{command:?}: {}: {} {}",
+            output.status,
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+    }
+}
+
 fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
-    if !can_page() {
-        return;
-    }
-    let program = program(name);
-    let mut command = run(options);
-    command.arg("--").arg(program).args(arguments);
-    let output = output(&mut command);
-    assert!(
-        output.status.success() && text(&output.stdout) == "right",
-        "{command:?}: {}: {} {}",
-        output.status,
-        text(&output.stdout),
-        text(&output.stderr)
-    );
+    Agent::expect_right(options, name, arguments);
 }
 
-/// The same of each case.
 fn expect_all_right(cases: &[Case]) {
-    for case in cases {
-        expect_right(&case.options(), case.program, case.arguments);
-    }
+    engine::expect_all_right::<Agent>(cases);
 }
 
-/// The same of a program that says so if the machine lacks what it is about; bare it must say the
-/// same, so that a pager that takes something away is found out.
 fn expect_right_where_there_is(options: &[&str], name: &str, arguments: &[&str]) {
-    let bare = output(Command::new(program(name)).args(arguments));
-    assert!(bare.status.success(), "{name} {arguments:?}: {}", text(&bare.stdout));
-    let words = text(&bare.stdout);
-    if words == "right" {
-        return expect_right(options, name, arguments);
-    }
-    assert!(words.starts_with("cannot: "), "{name} {arguments:?}: {words}");
-    skip(Need::Machine, format_args!("{name} {arguments:?}: {words}"));
+    engine::expect_right_where_there_is::<Agent>(options, name, arguments);
 }
 
 /// Those that choose in different ways: by order of arrival, by bits, by history, by objects, by
@@ -648,34 +655,7 @@ fn a_program_that_fits_is_left_to_the_kernel() {
 
 #[test]
 fn streams_and_status_are_the_programs_own() {
-    if !can_page() {
-        return;
-    }
-    let mut command = run(&["--memory", "16MiB", "--", "sh", "-c", "cat; echo no >&2; exit 7"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = spawn(&mut command);
-    child.stdin.take().unwrap().write_all(b"through").unwrap();
-    let output = child.output();
-    assert_eq!(
-        (output.status.code(), text(&output.stdout), text(&output.stderr)),
-        (Some(7), "through".to_string(), "no".to_string())
-    );
-    let output = self::output(&mut run(&["--memory", "16MiB", "--", "sh", "-c", "kill -SEGV $$"]));
-    assert_eq!(output.status.code(), Some(128 + 11));
-    // A signal to the command is the program's.
-    let mut command = run(&[
-        "--memory",
-        "16MiB",
-        "--",
-        "sh",
-        "-c",
-        "trap 'exit 5' TERM; echo up; while :; do sleep 0.1; done",
-    ]);
-    let mut child = spawn(command.stdout(Stdio::piped()));
-    let mut up = [0; 3];
-    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut up).unwrap();
-    signal(child.id(), "TERM");
-    assert_eq!(child.wait().unwrap().code(), Some(5));
+    engine::streams_and_status::<Agent>();
 }
 
 /// As under `nohup` without the pager: the program ignores what the command was told to ignore, and
@@ -901,12 +881,6 @@ fn apr_tells_allocations_apart() {
 
 #[test]
 fn what_cannot_be_run_is_told_in_one_line() {
-    let refuse = |arguments: &[&str], expected: &str| {
-        let output = output(sweephand().arg("run").args(arguments));
-        let words = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {words}");
-        assert!(words.contains(expected) && words.lines().count() == 1, "{arguments:?}: {words}");
-    };
     refuse(&["--memory", "16MiB", "--", "/no/such/program"], "/no/such/program: there is no such program");
     refuse(&["--memory", "16MiB", "--", "/etc/passwd"], "/etc/passwd: is not an executable file");
     refuse(&["--memory", "1MiB", "--", "true"], "give it 4.0 MiB at least");
@@ -936,50 +910,12 @@ fn what_cannot_be_run_is_told_in_one_line() {
     );
 }
 
-/// The same bytes as with all the memory in the world, in half of what they want.
 #[test]
 fn real_programs_print_what_they_always_do() {
     if !can_page() {
         return;
     }
-    let lines = workshop().join("lines");
-    let mut file = std::io::BufWriter::new(fs::File::create(&lines).unwrap());
-    let mut number = 12345_u64;
-    for _ in 0..400_000 {
-        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        writeln!(file, "{:016x} {}", number, number % 977).unwrap();
-    }
-    file.into_inner().unwrap().sync_all().unwrap();
-    let lines = lines.to_str().unwrap();
-    let source = workshop().join("large.c");
-    let functions: String = (0..1500)
-        .map(|n| format!("int f{n}(int x) {{ int a[8]; for (int i = 0; i < 8; i++) a[i] = x * {n} + i; return a[x & 7]; }}\n"))
-        .collect();
-    fs::write(&source, functions).unwrap();
-    let python = "d={i:str(i)*5 for i in range(250000)}\n\
-                  import hashlib,zlib,json\n\
-                  t=json.dumps(sorted(d.items(),key=lambda e:e[1])).encode()\n\
-                  print(hashlib.sha256(t).hexdigest(),zlib.crc32(t))";
-    let cases: [(&str, Vec<&str>); 3] = [
-        ("24MiB", vec!["sort", "-S", "40M", "--parallel=2", "-k2,2n", "-k1,1", lines]),
-        ("40MiB", vec!["python3", "-c", python]),
-        ("12MiB", vec!["gcc", "-O1", "-S", "-o", "/dev/stdout", source.to_str().unwrap()]),
-    ];
-    let digest = |command: &mut Command| {
-        let path = workshop().join("printed");
-        let status = command.stdout(fs::File::create(&path).unwrap()).status().unwrap();
-        assert!(status.success(), "{command:?}: {status}");
-        fs::read(path).unwrap()
-    };
-    for (memory, command) in cases {
-        let expected = digest(live::command(command[0]).args(&command[1..]));
-        let stats = workshop().join("real.json");
-        for policy in ["clock", "clock-pro"] {
-            let mut limited = run(&["--memory", memory, "--policy", policy, "--stats"]);
-            limited.arg(&stats).arg("--").args(&command);
-            assert!(digest(&mut limited) == expected, "{command:?} under {policy}: other bytes");
-            let stats: serde_json::Value = serde_json::from_slice(&fs::read(&stats).unwrap()).unwrap();
-            assert!(stats["refaults"].as_u64() > Some(0), "{command:?} was never short of memory: {stats}");
-        }
+    for program in [RealProgram::sort::<Agent>(), RealProgram::python(), RealProgram::gcc::<Agent>()] {
+        program.expect_same_bytes::<Agent>();
     }
 }

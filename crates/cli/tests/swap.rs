@@ -9,6 +9,7 @@ mod live;
 mod schema;
 
 use live::cases::*;
+use live::engine::{self, Engine, RealProgram};
 use live::*;
 use schema::keeps_to;
 use serde_json::Value;
@@ -99,20 +100,35 @@ fn count(counts: &Value, name: &str) -> u64 {
     counts[name].as_u64().unwrap_or_else(|| panic!("{name} in {counts}"))
 }
 
-/// A test program with arguments, directed.
-fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
-    if !can_direct() {
-        return;
+/// The kernel pages, as a policy directs it.
+struct Directed;
+
+impl Engine for Directed {
+    const NAME: &'static str = "directed";
+
+    fn is_there() -> bool {
+        can_direct()
     }
-    let program = program(name);
-    expect_directed(options, &[&[program.to_str().unwrap()], arguments].concat());
+
+    fn run(options: &[&str]) -> Command {
+        directed(options)
+    }
+
+    fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
+        if !can_direct() {
+            return;
+        }
+        let program = program(name);
+        expect_directed(options, &[&[program.to_str().unwrap()], arguments].concat());
+    }
 }
 
-/// The same of each case.
+fn expect_right(options: &[&str], name: &str, arguments: &[&str]) {
+    Directed::expect_right(options, name, arguments);
+}
+
 fn expect_all_right(cases: &[Case]) {
-    for case in cases {
-        expect_right(&case.options(), case.program, case.arguments);
-    }
+    engine::expect_all_right::<Directed>(cases);
 }
 
 #[test]
@@ -248,15 +264,9 @@ fn guards_survive_paging() {
     if !can_direct() {
         return;
     }
-    let guards = program("guards");
-    let bare = output(Command::new(&guards).args(["12", "1"]));
-    let words = text(&bare.stdout);
-    if words != "right" {
-        assert!(bare.status.success() && words.starts_with("cannot: "), "{words}");
-        return skip(Need::Machine, words);
-    }
     for (policy, seed) in [("clock-pro", "1"), ("clock", "2"), ("lifo-plus", "3"), ("fifo", "4")] {
-        expect_right(&["--memory", "8MiB", "--policy", policy], "guards", &["12", seed]);
+        let options = ["--memory", "8MiB", "--policy", policy];
+        engine::expect_right_where_there_is::<Directed>(&options, "guards", &["12", seed]);
     }
 }
 
@@ -286,28 +296,11 @@ fn signals_and_ends_are_as_they_are_without() {
 
 #[test]
 fn streams_and_status_are_the_programs_own() {
-    if !can_direct() {
-        return;
+    engine::streams_and_status::<Directed>();
+    if can_direct() {
+        let (_, counts) = run_counted(&["--memory", "16MiB"], &["sh", "-c", "kill -SEGV $$"]);
+        assert_eq!(count(&counts, "exit_status"), 128 + 11);
     }
-    let mut command = directed(&["--memory", "16MiB", "--", "sh", "-c", "cat; echo no >&2; exit 7"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = spawn(&mut command);
-    child.stdin.take().unwrap().write_all(b"through").unwrap();
-    let output = wait(child);
-    assert_eq!(
-        (output.status.code(), text(&output.stdout), text(&output.stderr)),
-        (Some(7), "through".to_string(), "no".to_string())
-    );
-    let (output, counts) = run_counted(&["--memory", "16MiB"], &["sh", "-c", "kill -SEGV $$"]);
-    assert_eq!((output.status.code(), count(&counts, "exit_status")), (Some(128 + 11), 128 + 11));
-    // A signal to the command is the program's.
-    let script = "trap 'exit 5' TERM; echo up; while :; do sleep 0.1; done";
-    let mut command = directed(&["--memory", "16MiB", "--", "sh", "-c", script]);
-    let mut child = spawn(command.stdout(Stdio::piped()));
-    let mut up = [0; 3];
-    child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
-    signal(child.id(), "TERM");
-    assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 
 /// The kernel asks itself for what is in the swap file: a core is complete, and as large as it
@@ -613,51 +606,14 @@ fn others_are_not_directed() {
     assert_eq!(text(&other.output().stdout), "right");
 }
 
-/// The same bytes as with all the memory in the world, in half of what they want.
 #[test]
 fn real_programs_print_what_they_always_do() {
     if !can_direct() {
         return;
     }
-    let source = workshop().join("swap.large.c");
-    let functions: String = (0..1500)
-        .map(|n| format!("int f{n}(int x) {{ int a[8]; for (int i = 0; i < 8; i++) a[i] = x * {n} + i; return a[x & 7]; }}\n"))
-        .collect();
-    fs::write(&source, functions).unwrap();
-    let python = "d={i:str(i)*5 for i in range(250000)}\n\
-                  import hashlib,zlib,json\n\
-                  t=json.dumps(sorted(d.items(),key=lambda e:e[1])).encode()\n\
-                  print(hashlib.sha256(t).hexdigest(),zlib.crc32(t))";
-    let cases: [(&str, Vec<&str>); 2] = [
-        ("40MiB", vec!["python3", "-c", python]),
-        // A tree of processes.
-        ("12MiB", vec!["gcc", "-O1", "-S", "-o", "/dev/stdout", source.to_str().unwrap()]),
-    ];
-    let digest = |command: &mut Command| {
-        let path = workshop().join("swap.printed");
-        let status = command.stdout(fs::File::create(&path).unwrap()).status().unwrap();
-        assert!(status.success(), "{command:?}: {status}");
-        fs::read(path).unwrap()
-    };
-    let stats = workshop().join("swap.real.json");
-    for (memory, command) in cases {
-        let expected = digest(live::command(command[0]).args(&command[1..]));
-        for policy in ["clock", "clock-pro"] {
-            let mut limited = directed(&["--memory", memory, "--policy", policy, "--stats"]);
-            limited.arg(&stats).arg("--").args(&command);
-            assert!(digest(&mut limited) == expected, "{command:?} under {policy}: other bytes");
-            let counts: Value = serde_json::from_slice(&fs::read(&stats).unwrap()).unwrap();
-            assert!(count(&counts, "refaults") > 0, "{command:?} was never short of memory: {counts}");
-        }
+    for program in [RealProgram::python(), RealProgram::gcc::<Directed>()] {
+        program.expect_same_bytes::<Directed>();
     }
-}
-
-/// A command that fails with status 2 and one line.
-fn refuse(arguments: &[&str], expected: &str) {
-    let output = output(sweephand().arg("run").args(arguments).stdin(Stdio::null()));
-    let words = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {words}");
-    assert!(words.contains(expected) && words.lines().count() == 1, "{arguments:?}: {words}");
 }
 
 #[test]

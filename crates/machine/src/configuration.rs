@@ -129,10 +129,8 @@ pub struct Io {
 #[serde(default, deny_unknown_fields)]
 pub struct LoadControl {
     /// What decides whether the first ready task is activated.
-    #[serde(with = "by_name")]
     pub control: Control,
     /// Which task is deactivated when memory is overcommitted.
-    #[serde(with = "by_name")]
     pub deactivate: Deactivate,
     /// Whether the number of loading tasks is limited (LT/RT), for policies that do not say it
     /// themselves.
@@ -153,26 +151,6 @@ pub struct LoadControl {
     /// The feedback controller, for policies that claim no memory. The paper describes one in
     /// general terms only.
     pub feedback: Feedback,
-}
-
-/// Choices of load control, by name.
-mod by_name {
-    use serde::de::{Deserialize, Deserializer, Error};
-    use sweephand_policy::load_control::Named;
-
-    pub(super) fn deserialize<'de, T: Named, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-        let text = String::deserialize(from)?;
-        let known = T::all().iter().find(|(_, name)| *name == text);
-        known.map(|(choice, _)| *choice).ok_or_else(|| {
-            let names: Vec<String> = T::all().iter().map(|(_, name)| format!("`{name}`")).collect();
-            D::Error::custom(format!("unknown variant `{text}`, expected one of {}", names.join(", ")))
-        })
-    }
-
-    pub(super) fn serialize<T: Named, S: serde::Serializer>(choice: &T, to: S) -> Result<S::Ok, S::Error> {
-        let (_, name) = T::all().iter().find(|(other, _)| other == choice).expect("all are listed");
-        to.serialize_str(name)
-    }
 }
 
 /// Feedback: after each period the number of active tasks follows the load of the paging devices.

@@ -5,13 +5,15 @@
 use crate::error::{RunError, system};
 use crate::run_directory::RunDirectory;
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::{Resource, getrlimit};
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
-use sweephand_pager_interface::control::{CONTROL_BYTES, Control, Order, Text, VARIABLE};
+use sweephand_pager_interface::control::{CONTROL_BYTES, Control, MAGIC, Order, Text, VARIABLE};
 
 static PRELOAD: &[u8] = include_bytes!(env!("SWEEPHAND_PRELOAD"));
 
@@ -36,12 +38,17 @@ impl Library {
         Ok(Self { directory: directory.clone(), name: name(&path)?, blocks: Cell::new(0) })
     }
 
-    /// Has a command begin with an agent that is given this order.
+    /// Has a command begin with an agent that is given this order. Here the order gets what is the
+    /// same in all runs.
     pub(crate) fn equip(&self, command: &mut Command, order: Order) -> Result<ControlBlock, RunError> {
         let number = self.blocks.replace(self.blocks.get() + 1);
         let (file, path) = self.directory.file(&format!("control-{number}"), &[0; CONTROL_BYTES], 0o600)?;
         let path = name(&path)?;
         let order = Order {
+            magic: MAGIC,
+            supervisor: std::process::id() as i32,
+            pid_namespace: pid_namespace(),
+            file_bytes: getrlimit(Resource::Fsize).maximum.unwrap_or(u64::MAX),
             library: text("path of the pager's library", Some(&self.name))?,
             control: text("path of the control file", Some(&path))?,
             ..order
@@ -65,6 +72,11 @@ impl ControlBlock {
         let printed = |character: char| if character.is_control() { ' ' } else { character };
         Some(words.as_str().chars().map(printed).collect())
     }
+}
+
+/// The namespace of this process's number.
+fn pid_namespace() -> u64 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino())
 }
 
 fn name(path: &Path) -> Result<String, RunError> {

@@ -61,6 +61,7 @@ pub use statistics::{Glance, Statistics};
 pub use swap::{AttachedRun, SwapRun};
 pub use sweephand_pager_interface::memory::kernel_share;
 pub use sweephand_pager_interface::memory::{LEAST_BYTES, PAGE_BYTES, memory_for};
+pub use sweephand_pager_interface::recording::LEAST_OBJECT_BYTES;
 pub use sweephand_pager_interface::spec::{LiveSpec, names as live_policies};
 
 /// The most pages to read ahead at once.

@@ -2,7 +2,6 @@
 
 use crate::enclosure::CgroupLimit;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 use sweephand_pager_interface::spec::LiveSpec;
 
@@ -23,14 +22,6 @@ impl Backend {
     pub const ALL: [(&str, Self); 3] = [("auto", Self::Auto), ("anon", Self::Anon), ("swap", Self::Swap)];
 }
 
-impl FromStr for Backend {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.iter().find(|(name, _)| *name == text).map(|&(_, backend)| backend).ok_or(())
-    }
-}
-
 /// Where the reference bits of the `anon` backend come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReferenceBits {
@@ -44,6 +35,16 @@ pub enum ReferenceBits {
     Rwp,
     /// Pages are unmapped to see whether they are in use.
     Software,
+}
+
+impl ReferenceBits {
+    /// All sources, by name.
+    pub const ALL: [(&str, Self); 4] = [
+        ("auto", Self::Auto),
+        ("hardware", Self::Hardware),
+        ("rwp", Self::Rwp),
+        ("software", Self::Software),
+    ];
 }
 
 /// How to run a program.

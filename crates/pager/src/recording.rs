@@ -14,7 +14,7 @@ use crate::enclosure::{CgroupLimit, Enclosure};
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
 use crate::program;
-use crate::run::{allow_sanitizers, file_bytes, pid_namespace};
+use crate::run::allow_sanitizers;
 use crate::{cleanup, usage};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::Ordering::Relaxed;
-use sweephand_pager_interface::control::{MAGIC, Order, RecordingOrder, Secret, Text};
+use sweephand_pager_interface::control::{Order, RecordingOrder};
 use sweephand_pager_interface::recording as layout;
 
 /// What is put into an order whose limit means nothing: agents that record page nothing.
@@ -137,26 +137,10 @@ impl Recording {
         let price = price::measured()
             .map_err(|error| system("live recording".to_string())(io::Error::other(error)))?;
         let order = Order {
-            magic: MAGIC,
-            secret: Secret::default(),
-            supervisor: std::process::id() as i32,
-            pid_namespace: pid_namespace(),
             limit_pages: LIMIT_PAGES,
             prefetch_pages: options.new_pages_a_fault(),
-            use_ring: 0,
-            read_delay_ns: 0,
-            accessed_bits: 0,
-            may_track: 0,
             policy: text("policy", Some("fifo"))?,
             directory: text("path of the run's directory", enclosure.directory().path().to_str())?,
-            cgroup_limit: Text::default(),
-            share_bytes: 0,
-            cgroup_process_bytes: 0,
-            file_bytes: file_bytes(),
-            library: Text::default(),
-            control: Text::default(),
-            lender: Text::default(),
-            task: 0,
             recording: RecordingOrder {
                 is_on: 1,
                 children: u32::from(options.children),
@@ -166,6 +150,7 @@ impl Recording {
                 fault_ns: price.fault_ns,
                 answer_ns: price.answer_ns,
             },
+            ..Order::default()
         };
         let mut start = Command::new(name);
         start.args(command.get(1..).unwrap_or_default());

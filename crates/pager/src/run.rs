@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
-use sweephand_pager_interface::control::{Control, MAGIC, Order, RecordingOrder, Secret, Text};
+use sweephand_pager_interface::control::{Control, Order};
 use sweephand_pager_interface::memory::kernel_share;
 use sweephand_uffd::{OpenError, TRACKED, Userfaultfd};
 
@@ -77,11 +77,6 @@ impl Run {
         let door = open_door(options.reference_bits)?;
         let may_track = may_track(options.reference_bits)?;
         let order = Order {
-            magic: MAGIC,
-            // There is no socket to call.
-            secret: Secret::default(),
-            supervisor: std::process::id() as i32,
-            pid_namespace: pid_namespace(),
             limit_pages: options.limit_bytes / PAGE_BYTES,
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
@@ -93,12 +88,7 @@ impl Run {
             cgroup_limit: text("path of the cgroup", enclosure.limit_file().to_str())?,
             share_bytes,
             cgroup_process_bytes: enclosure.process_bytes(),
-            file_bytes: file_bytes(),
-            library: Text::default(),
-            control: Text::default(),
-            lender: Text::default(),
-            task: 0,
-            recording: RecordingOrder::default(),
+            ..Order::default()
         };
         let mut start = Command::new(name);
         start.args(command.get(1..).unwrap_or_default());
@@ -214,16 +204,6 @@ pub(crate) fn allow_sanitizers(command: &mut Command) {
     }
     options.push("verify_asan_link_order=0");
     command.env(VARIABLE, options);
-}
-
-/// The namespace that this process's number is of.
-pub(crate) fn pid_namespace() -> u64 {
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| std::os::unix::fs::MetadataExt::ino(&file))
-}
-
-/// The size that files may have here.
-pub(crate) fn file_bytes() -> u64 {
-    rustix::process::getrlimit(rustix::process::Resource::Fsize).maximum.unwrap_or(u64::MAX)
 }
 
 pub(crate) fn check_limit(bytes: u64) -> Result<(), RunError> {

@@ -25,7 +25,7 @@
 //! list all policies. `conformance` (a feature) is the test suite that all of them pass.
 //! [`plugin`] takes policies from other crates and languages.
 //!
-//! The crate has no dependencies and needs only `alloc`.
+//! The crate needs only `alloc`. It has no dependencies, except serde with the feature `serde`.
 #![cfg_attr(not(any(test, feature = "conformance", feature = "registration")), no_std)]
 #![deny(unsafe_code)]
 

@@ -17,18 +17,16 @@
 //!
 //! R. W. Carr and J. L. Hennessy, "WSCLOCK", SOSP 1981, describe claims, LT/RT and the choices of
 //! [`Deactivate`].
+//!
+//! With the feature `serde`, configurations name the choices.
 
 use crate::{LoadControl, SplitMix64};
 use alloc::vec::Vec;
 
-/// A choice that configurations name.
-pub trait Named: Copy + PartialEq + 'static {
-    /// All choices with their names.
-    fn all() -> &'static [(Self, &'static str)];
-}
-
 /// What decides whether the first ready task is activated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Control {
     /// The claims of policies that make them (`wsclock`, `ws`, `pff`); feedback for the others.
     #[default]
@@ -39,15 +37,11 @@ pub enum Control {
     None,
 }
 
-impl Named for Control {
-    fn all() -> &'static [(Self, &'static str)] {
-        &[(Self::Policy, "policy"), (Self::Feedback, "feedback"), (Self::None, "none")]
-    }
-}
-
 /// Which active task is deactivated when memory is overcommitted. Ties go to the one activated
 /// last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Deactivate {
     /// The one with the fewest frames.
     Smallest,
@@ -97,12 +91,6 @@ impl Deactivate {
             Self::Last | Self::Random => 0,
         };
         candidates.max_by_key(|of| (key(of), of.activation)).map(|of| of.task)
-    }
-}
-
-impl Named for Deactivate {
-    fn all() -> &'static [(Self, &'static str)] {
-        &Self::ALL
     }
 }
 

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod columns;
+mod format;
 mod live;
 mod machine_readable;
 mod multiprogram;
@@ -38,14 +39,15 @@ mod trace;
 mod units;
 
 pub use columns::{Column, Field};
-pub use live::{LiveFormat, LiveReport, LiveRun, median};
+pub use format::{Format, TextFormat};
+pub use live::{LiveReport, LiveRun, median};
 pub use machine_readable::{SCHEMA_VERSION, header, json};
-pub use multiprogram::{MultiprogramFormat, MultiprogramReport, MultiprogramRow};
-pub use objects::{ObjectsFormat, ObjectsReport, ObjectsRow, ObjectsTrace};
-pub use partition::{PartitionFormat, PartitionReport, PartitionRow};
+pub use multiprogram::{MultiprogramReport, MultiprogramRow};
+pub use objects::{ObjectsMeasure, ObjectsReport, ObjectsRow, ObjectsTrace};
+pub use partition::{PartitionReport, PartitionRow};
 pub use policies::PolicyListing;
 pub use simulation::{
-    Format, Measure, SimulatedSample, SimulatedTrace, SimulatedWarmup, SimulationReport, SimulationRow,
+    Measure, SimulatedSample, SimulatedTrace, SimulatedWarmup, SimulationReport, SimulationRow,
 };
 #[cfg(feature = "parquet")]
 pub use sweep::{CellColumns, SweepRow};

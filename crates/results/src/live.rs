@@ -2,7 +2,7 @@
 
 use crate::columns::{Column, Field, named};
 use crate::machine_readable::{write_csv, write_json};
-use crate::{Table, bytes, grouped};
+use crate::{Table, TextFormat, bytes, grouped};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -85,25 +85,14 @@ pub struct LiveReport {
     pub runs: Vec<Vec<LiveRun>>,
 }
 
-/// How the comparison is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LiveFormat {
-    /// For people: a line of medians for each variant.
-    Table,
-    /// The columns of [`LiveRun`].
-    Csv,
-    /// One object: `sweephand`, `runs`.
-    Json,
-}
-
 impl LiveReport {
     /// Writes the comparison.
-    pub fn write(&self, format: LiveFormat, mut out: impl Write) -> io::Result<()> {
+    pub fn write(&self, format: TextFormat, mut out: impl Write) -> io::Result<()> {
         let runs = || self.runs.iter().flatten();
         match format {
-            LiveFormat::Table => write!(out, "{}", self.table()),
-            LiveFormat::Csv => write_csv(runs().map(|run| named(&LiveRun::COLUMNS, run)), out),
-            LiveFormat::Json => {
+            TextFormat::Table => write!(out, "{}", self.table()),
+            TextFormat::Csv => write_csv(runs().map(|run| named(&LiveRun::COLUMNS, run)), out),
+            TextFormat::Json => {
                 #[derive(Serialize)]
                 struct Flat<'a> {
                     sweephand: &'a serde_json::Map<String, serde_json::Value>,
@@ -225,7 +214,7 @@ mod tests {
         );
         assert_eq!(rows[2][..], ["clock", "64.0 MiB", "", "", "", "", "", "", "", "", "1 of 1"]);
         let mut csv = Vec::new();
-        comparison.write(LiveFormat::Csv, &mut csv).unwrap();
+        comparison.write(TextFormat::Csv, &mut csv).unwrap();
         let csv = String::from_utf8(csv).unwrap();
         assert_eq!(csv.lines().count(), 6);
         assert!(csv.starts_with("policy,memory_limit_bytes,round,wall_ns,"), "{csv}");

@@ -2,7 +2,7 @@
 
 use crate::columns::{Column, Field, named};
 use crate::machine_readable::{header, json, write_csv, write_json};
-use crate::{Table, grouped};
+use crate::{Format, Table, grouped};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -87,20 +87,6 @@ pub struct MultiprogramReport {
     pub rows: Vec<MultiprogramRow>,
 }
 
-/// How the report is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MultiprogramFormat {
-    /// For people: one table a configuration.
-    Table,
-    /// The columns of [`MultiprogramRow`].
-    Csv,
-    /// One object: `sweephand`, `configurations`, `rows`.
-    Json,
-    /// The columns of the CSV, with types: a Parquet file.
-    #[cfg(feature = "parquet")]
-    Parquet,
-}
-
 impl MultiprogramReport {
     /// What the results depend on besides the configurations: version, options, conventions.
     pub fn header(options: impl IntoIterator<Item = (&'static str, Value)>) -> Map<String, Value> {
@@ -121,15 +107,13 @@ impl MultiprogramReport {
     }
 
     /// Writes the report.
-    pub fn write(&self, format: MultiprogramFormat, out: impl Write + Send) -> io::Result<()> {
+    pub fn write(&self, format: Format, out: impl Write + Send) -> io::Result<()> {
         match format {
-            MultiprogramFormat::Table => self.write_tables(out),
-            MultiprogramFormat::Csv => {
-                write_csv(self.rows.iter().map(|row| named(&MultiprogramRow::COLUMNS, row)), out)
-            }
-            MultiprogramFormat::Json => write_json(self, out),
+            Format::Table(()) => self.write_tables(out),
+            Format::Csv => write_csv(self.rows.iter().map(|row| named(&MultiprogramRow::COLUMNS, row)), out),
+            Format::Json => write_json(self, out),
             #[cfg(feature = "parquet")]
-            MultiprogramFormat::Parquet => crate::parquet::write(&MultiprogramRow::COLUMNS, &self.rows, out),
+            Format::Parquet => crate::parquet::write(&MultiprogramRow::COLUMNS, &self.rows, out),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::columns::{Column, Field, named};
 use crate::machine_readable::{header, write_csv, write_json};
-use crate::{Table, bytes, grouped};
+use crate::{Format, Table, bytes, grouped};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -133,21 +133,13 @@ pub struct ObjectsReport {
     pub rows: Vec<ObjectsRow>,
 }
 
-/// How the report is written.
+/// What the cells of a table of objects show, in percent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ObjectsFormat {
-    /// For people: one table a trace, of misses or of missed bytes, in percent.
-    Table {
-        /// Missed bytes instead of misses.
-        bytes: bool,
-    },
-    /// The columns of [`ObjectsRow`].
-    Csv,
-    /// One object: `sweephand`, `traces`, `rows`.
-    Json,
-    /// The columns of [`ObjectsRow`], with types: a Parquet file.
-    #[cfg(feature = "parquet")]
-    Parquet,
+pub enum ObjectsMeasure {
+    /// Misses, of all requests.
+    Misses,
+    /// Missed bytes, of all bytes requested.
+    MissedBytes,
 }
 
 impl ObjectsReport {
@@ -176,16 +168,16 @@ impl ObjectsReport {
     }
 
     /// Writes the report.
-    pub fn write(&self, format: ObjectsFormat, out: impl Write + Send) -> io::Result<()> {
+    pub fn write(&self, format: Format<ObjectsMeasure>, out: impl Write + Send) -> io::Result<()> {
         match format {
-            ObjectsFormat::Table { bytes } => self.write_tables(bytes, out),
-            ObjectsFormat::Csv => {
+            Format::Table(measure) => self.write_tables(measure, out),
+            Format::Csv => {
                 let columns = self.columns();
                 write_csv(self.rows.iter().map(|row| named(&columns, row)), out)
             }
-            ObjectsFormat::Json => write_json(self, out),
+            Format::Json => write_json(self, out),
             #[cfg(feature = "parquet")]
-            ObjectsFormat::Parquet => crate::parquet::write(&self.columns(), &self.rows, out),
+            Format::Parquet => crate::parquet::write(&self.columns(), &self.rows, out),
         }
     }
 
@@ -195,7 +187,8 @@ impl ObjectsReport {
         ObjectsRow::COLUMNS.into_iter().chain(expired).collect()
     }
 
-    fn write_tables(&self, of_bytes: bool, mut out: impl Write) -> io::Result<()> {
+    fn write_tables(&self, measure: ObjectsMeasure, mut out: impl Write) -> io::Result<()> {
+        let of_bytes = measure == ObjectsMeasure::MissedBytes;
         for (index, trace) in self.traces.iter().enumerate() {
             if index > 0 {
                 writeln!(out)?;

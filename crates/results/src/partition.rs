@@ -2,7 +2,7 @@
 
 use crate::columns::{Column, Field, named};
 use crate::machine_readable::{header, write_csv, write_json};
-use crate::{Table, bytes, grouped};
+use crate::{Table, TextFormat, bytes, grouped};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -69,17 +69,6 @@ pub struct PartitionReport {
     pub rows: Vec<PartitionRow>,
 }
 
-/// How the report is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PartitionFormat {
-    /// For people: one table a memory size.
-    Table,
-    /// The columns of [`PartitionRow`].
-    Csv,
-    /// One object: `sweephand`, `page_bytes`, `rows`.
-    Json,
-}
-
 impl PartitionReport {
     /// What the results depend on besides the trace: version, options, conventions.
     pub fn header(options: impl IntoIterator<Item = (&'static str, Value)>) -> Map<String, Value> {
@@ -92,13 +81,11 @@ impl PartitionReport {
     }
 
     /// Writes the report.
-    pub fn write(&self, format: PartitionFormat, out: impl Write) -> io::Result<()> {
+    pub fn write(&self, format: TextFormat, out: impl Write) -> io::Result<()> {
         match format {
-            PartitionFormat::Table => self.write_tables(out),
-            PartitionFormat::Csv => {
-                write_csv(self.rows.iter().map(|row| named(&PartitionRow::COLUMNS, row)), out)
-            }
-            PartitionFormat::Json => write_json(self, out),
+            TextFormat::Table => self.write_tables(out),
+            TextFormat::Csv => write_csv(self.rows.iter().map(|row| named(&PartitionRow::COLUMNS, row)), out),
+            TextFormat::Json => write_json(self, out),
         }
     }
 

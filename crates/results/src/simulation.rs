@@ -2,7 +2,7 @@
 
 use crate::columns::{Column, Field, named};
 use crate::machine_readable::{header, json, write_csv, write_json};
-use crate::{Table, bytes, grouped};
+use crate::{Format, Table, bytes, grouped};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -253,20 +253,6 @@ pub struct SimulationReport {
     pub rows: Vec<SimulationRow>,
 }
 
-/// How a report is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
-    /// For people: one table a trace.
-    Table(Measure),
-    /// The columns of [`SimulationRow`].
-    Csv,
-    /// One object: `sweephand`, `traces`, `rows`.
-    Json,
-    /// The columns of [`SimulationRow`], with types: a Parquet file.
-    #[cfg(feature = "parquet")]
-    Parquet,
-}
-
 /// What the cells of a table show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
@@ -324,7 +310,7 @@ impl SimulationReport {
     }
 
     /// Writes the report.
-    pub fn write(&self, format: Format, out: impl Write + Send) -> io::Result<()> {
+    pub fn write(&self, format: Format<Measure>, out: impl Write + Send) -> io::Result<()> {
         match format {
             Format::Table(measure) => self.write_tables(measure, out),
             Format::Csv => {

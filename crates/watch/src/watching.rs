@@ -5,13 +5,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::mem::take;
 use std::time::{Duration, Instant};
-use sweephand_pager::PAGE_BYTES;
 use sweephand_pager::watch::{Look, Mapping, Observer, Price, Sample, Seen, WatchError};
+use sweephand_pager::{LEAST_OBJECT_BYTES, PAGE_BYTES};
 
 /// The longest time for which a sample is tried before the first epoch.
 const LONGEST_TRIAL: Duration = Duration::from_secs(1);
-/// Mappings of this size and more are objects of the trace.
-const LEAST_OBJECT_BYTES: u64 = 40 << 10;
 
 /// How to watch.
 #[derive(Clone, Copy, Debug)]
@@ -219,7 +217,7 @@ impl Watching {
     /// Tells the trace which mappings have appeared, changed and gone.
     fn tell_objects<W: Write>(&mut self, trace: &mut TraceSender<W>) -> io::Result<()> {
         let bytes = |mapping: &Mapping| (mapping.pages.end - mapping.pages.start) * PAGE_BYTES;
-        let is_object = |mapping: &&Mapping| bytes(mapping) >= LEAST_OBJECT_BYTES;
+        let is_object = |mapping: &&Mapping| bytes(mapping) >= LEAST_OBJECT_BYTES as u64;
         let there: BTreeMap<u64, u64> = self
             .mappings()
             .iter()

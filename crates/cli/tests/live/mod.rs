@@ -5,6 +5,7 @@
 pub(crate) mod cases;
 #[path = "../children/mod.rs"]
 mod children;
+pub(crate) mod engine;
 
 pub(crate) use children::{Running, command, descendants, ignoring, program_of, spawn};
 use std::fs;
@@ -183,6 +184,14 @@ fn missing(options: &[&str], known: &[&str]) -> Option<String> {
     assert!(known.iter().any(|known| words.contains(known)) && words.lines().count() == 1, "{words}");
     assert_eq!(output.status.code(), Some(2));
     Some(words)
+}
+
+/// Expects `sweephand run` to fail with status 2 and one line.
+pub(crate) fn refuse(arguments: &[&str], expected: &str) {
+    let output = output(sweephand().arg("run").args(arguments).stdin(Stdio::null()));
+    let words = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {words}");
+    assert!(words.contains(expected) && words.lines().count() == 1, "{arguments:?}: {words}");
 }
 
 pub(crate) fn signal(pid: u32, name: &str) {

@@ -89,8 +89,8 @@ pub struct RecordingOrder {
 /// What the command asks for. It is written before the program starts and only read afterwards.
 ///
 /// It has as many fields as there are things to say: the command fills it in at one place for each
-/// kind of run, and the agent reads each field at one or two.
-#[derive(Clone, Copy)]
+/// kind of run, and the agent reads each field at one or two. By default nothing is asked for.
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct Order {
     /// [`MAGIC`].

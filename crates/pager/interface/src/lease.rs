@@ -25,6 +25,7 @@
 //! the command knows.
 
 use crate::control::Secret;
+use crate::numbered;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use sweephand_uffd::PAGE_BYTES;
 
@@ -47,57 +48,56 @@ const OPERAND_BITS: u32 = 28;
 /// The largest operand.
 pub const MOST_OPERAND: usize = (1 << OPERAND_BITS) - 1;
 
-/// What an agent reports. Pages are its own ids.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
-pub enum Report {
-    /// A page that was not in memory is needed.
-    Fault = 1,
-    /// A page has come in.
-    Insert = 2,
-    /// A page's contents are gone, or it cannot be moved: it is not the policy's any more.
-    Remove = 3,
-    /// A page named as a victim is on its way out.
-    Evicted = 4,
-    /// So many frames are given back.
-    Give = 5,
-    /// An instruction to give so many frames has been carried out, as far as it could be.
-    Done = 6,
-    /// So many frames are needed beyond those granted. The answer ends with
-    /// [`Instruction::Answered`].
-    Ask = 7,
-    /// So many frames are the pager's own, or the kernel's to fill without a fault.
-    Own = 8,
-    /// A fork is coming: with this message comes the command's end of a socket for the child's
-    /// agent.
-    Fork = 9,
+numbered! {
+    /// What an agent reports. Pages are its own ids.
+    pub enum Report {
+        /// A page that was not in memory is needed.
+        Fault = 1,
+        /// A page has come in.
+        Insert = 2,
+        /// A page's contents are gone, or it cannot be moved: it is not the policy's any more.
+        Remove = 3,
+        /// A page named as a victim is on its way out.
+        Evicted = 4,
+        /// This many frames are given back.
+        Give = 5,
+        /// An instruction to give this many frames has been carried out, as far as it could be.
+        Done = 6,
+        /// This many frames are needed beyond those granted. The answer ends with
+        /// [`Instruction::Answered`].
+        Ask = 7,
+        /// This many frames are the pager's own, or the kernel fills them without a fault.
+        Own = 8,
+        /// A fork is coming: with this message comes the command's end of a socket for the child's
+        /// agent.
+        Fork = 9,
+    }
 }
 
-/// What the command has an agent do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
-pub enum Instruction {
-    /// So many more frames are the agent's.
-    Grant = 1,
-    /// This page is to go.
-    Evict = 2,
-    /// Of the frames of the pages named before, so many are to be given back.
-    Give = 3,
-    /// This page's bit has been found clear: its next touch has to be reported.
-    Watch = 4,
-    /// The task is not active: no fault is to be answered.
-    Suspend = 5,
-    /// The task is active again.
-    Resume = 6,
-    /// All pages are to be unmapped, so that a task goes no further that does not fault.
-    Freeze = 7,
-    /// The question has its answer.
-    Answered = 8,
-    /// There will never be as many frames as were asked for.
-    Refuse = 9,
-    /// The command knows of this process, and what is kept of account has room for it: the first
-    /// instruction to every agent.
-    Admitted = 10,
+numbered! {
+    /// What the command has an agent do.
+    pub enum Instruction {
+        /// This many more frames are the agent's.
+        Grant = 1,
+        /// This page has to go.
+        Evict = 2,
+        /// The agent gives back this many frames of the pages named before.
+        Give = 3,
+        /// This page's bit has been found clear: its next touch has to be reported.
+        Watch = 4,
+        /// The task is not active: no fault is to be answered.
+        Suspend = 5,
+        /// The task is active again.
+        Resume = 6,
+        /// The agent unmaps all pages, so that a task that does not fault goes no further either.
+        Freeze = 7,
+        /// The question has its answer.
+        Answered = 8,
+        /// There will never be as many frames as were asked for.
+        Refuse = 9,
+        /// The command has counted this process in: the first instruction to every agent.
+        Admitted = 10,
+    }
 }
 
 impl Report {
@@ -109,18 +109,7 @@ impl Report {
     /// What a word says.
     pub fn parse(word: u32) -> Option<(Self, u32)> {
         let (operation, operand) = decode(word);
-        let known = [
-            Self::Fault,
-            Self::Insert,
-            Self::Remove,
-            Self::Evicted,
-            Self::Give,
-            Self::Done,
-            Self::Ask,
-            Self::Own,
-            Self::Fork,
-        ];
-        known.into_iter().find(|known| *known as u32 == operation).map(|known| (known, operand))
+        Some((Self::of(operation)?, operand))
     }
 }
 
@@ -133,19 +122,7 @@ impl Instruction {
     /// What a word says.
     pub fn parse(word: u32) -> Option<(Self, u32)> {
         let (operation, operand) = decode(word);
-        let known = [
-            Self::Grant,
-            Self::Evict,
-            Self::Give,
-            Self::Watch,
-            Self::Suspend,
-            Self::Resume,
-            Self::Freeze,
-            Self::Answered,
-            Self::Refuse,
-            Self::Admitted,
-        ];
-        known.into_iter().find(|known| *known as u32 == operation).map(|known| (known, operand))
+        Some((Self::of(operation)?, operand))
     }
 }
 

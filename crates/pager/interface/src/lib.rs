@@ -12,6 +12,7 @@
 //! | `memory` | how much memory a live run has to be given |
 //! | `recording` | the records of a live recording, and the files that they come in |
 //! | `readahead`, `readaround` | windows read along streams; windows read around single faults |
+//! | `numbered` | enumerations whose members travel as numbers |
 //! | `slots` | which slots of a backing store are in use, and which are handed out next |
 #![no_std]
 #![cfg(target_os = "linux")]
@@ -23,6 +24,7 @@ pub mod control;
 pub mod division;
 pub mod lease;
 pub mod memory;
+mod numbered;
 pub mod readahead;
 pub mod readaround;
 pub mod recording;

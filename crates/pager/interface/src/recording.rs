@@ -15,6 +15,8 @@
 
 use sweephand_uffd::PAGE_BYTES;
 
+/// Allocations and mappings from this size on are objects.
+pub const LEAST_OBJECT_BYTES: usize = 40 << 10;
 /// First word of a file: a name and the version of the layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"swprec01");
 /// Words of the ring.

@@ -40,10 +40,8 @@ pub struct TaskFile {
 #[serde(default, deny_unknown_fields)]
 pub struct LoadControlOptions {
     /// What decides whether the first ready task is activated.
-    #[serde(deserialize_with = "by_name::deserialize")]
     pub control: Control,
     /// The task to deactivate when memory is overcommitted.
-    #[serde(deserialize_with = "by_name::deserialize")]
     pub deactivate: Deactivate,
     /// Whether the number of loading tasks is limited (LT/RT), unless the policy says so itself
     /// (`wsclock:lt-rt=off`).
@@ -62,21 +60,6 @@ pub struct LoadControlOptions {
     pub rest_ms: u64,
     /// The feedback controller, for policies that claim no memory.
     pub feedback: Feedback,
-}
-
-/// Choices of load control, by name.
-mod by_name {
-    use serde::de::{Deserialize, Deserializer, Error};
-    use sweephand_policy::load_control::Named;
-
-    pub(super) fn deserialize<'de, T: Named, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-        let text = String::deserialize(from)?;
-        let known = T::all().iter().find(|(_, name)| *name == text);
-        known.map(|(choice, _)| *choice).ok_or_else(|| {
-            let names: Vec<String> = T::all().iter().map(|(_, name)| format!("`{name}`")).collect();
-            D::Error::custom(format!("unknown variant `{text}`, expected one of {}", names.join(", ")))
-        })
-    }
 }
 
 /// Feedback: after each period the number of active tasks follows the load of the paging device.

@@ -10,7 +10,6 @@ use crate::cgroup::CgroupError;
 use crate::enclosure::Enclosure;
 use crate::error::{RunError, system};
 use crate::launch::{ControlBlock, Library, text};
-use crate::run::{file_bytes, pid_namespace};
 use crate::{MOST_PREFETCH_PAGES, PAGE_BYTES, program};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -24,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use sweephand_pager_interface::control::{MAGIC, Order, RecordingOrder, Text};
+use sweephand_pager_interface::control::Order;
 use sweephand_pager_interface::memory::kernel_share;
 
 /// Words that an agent may leave unread, besides those that its pages and frames account for. A
@@ -242,29 +241,17 @@ impl<'a> Processes<'a> {
     pub(super) fn start(&mut self, task: usize) -> Result<bool, RunError> {
         let options = self.options;
         let order = Order {
-            magic: MAGIC,
             secret: self.switchboard.secret,
-            supervisor: std::process::id() as i32,
-            pid_namespace: pid_namespace(),
             limit_pages: self.frames as u64,
             prefetch_pages: options.prefetch_pages.min(MOST_PREFETCH_PAGES),
             use_ring: u32::from(options.use_ring),
-            read_delay_ns: 0,
-            // The policy and its bits are the supervisor's.
-            accessed_bits: 0,
-            may_track: 0,
             policy: text("policy", Some(&options.policy.to_string()))?,
             directory: text("path of the backing store", self.directory.to_str())?,
-            file_bytes: file_bytes(),
             lender: text("name of the socket", Some(&self.switchboard.name))?,
             task: task as u32,
-            recording: RecordingOrder::default(),
-            // The supervisor raises the limit itself, because it knows all processes of all tasks.
-            cgroup_limit: Text::default(),
-            share_bytes: 0,
-            cgroup_process_bytes: 0,
-            library: Text::default(),
-            control: Text::default(),
+            // The policy and its bits are the supervisor's. It raises the cgroup's limit itself,
+            // because it knows all processes of all tasks.
+            ..Order::default()
         };
         let of = &mut self.programs[task];
         let mut command = Command::new(&of.job.command[0]);

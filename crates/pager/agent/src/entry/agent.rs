@@ -67,7 +67,7 @@ pub struct Agent {
 impl Agent {
     /// Makes an agent for this process.
     pub fn new(control: &'static Control, supervisor: Option<OwnedFd>) -> Self {
-        open_roots(control);
+        open_roots(control, mode::of(&control.order));
         Self::make(control, supervisor)
     }
 

@@ -16,7 +16,7 @@ use crate::kernel::PAGE_BYTES;
 use crate::kernel::symbols::{c_result, symbol};
 use crate::kernel::syscall::{advise, call, refused};
 use crate::kernel::thread;
-use crate::mailbox::{Call, LEAST_OBJECT_BYTES, MAILBOX};
+use crate::mailbox::{Call, MAILBOX};
 use crate::paging::guards::is_about_guards;
 use crate::process::environment;
 use crate::process::failure;
@@ -29,6 +29,7 @@ use linux_raw_sys::general as raw;
 use rustix::fs::OFlags;
 use rustix::io::{Errno, pwrite};
 use rustix::mm::{MprotectFlags, mprotect};
+use sweephand_pager_interface::recording::LEAST_OBJECT_BYTES;
 
 /// The C library's variable for the program break.
 static BREAK: AtomicPtr<usize> = AtomicPtr::new(ptr::null_mut());

@@ -8,6 +8,7 @@ use crate::entry::{fork, hooks};
 use crate::kernel::symbols::{is_gnu_library, is_sanitized};
 use crate::kernel::{OpenError, PAGE_BYTES, Userfaultfd};
 use crate::mailbox::{Call, MAILBOX};
+use crate::paging::mode;
 use crate::process::environment::{adopt, strings, variable, withdraw};
 use crate::process::failure::{abort, set_control};
 use crate::process::rlimits::{self, Raised};
@@ -77,8 +78,7 @@ pub unsafe fn begin(
     }
     wait_for_agent();
     rlimits::settle();
-    // To have the C library map blocks of that size would change what is recorded.
-    if MAILBOX.wants_objects() && !control.order.is_recording() {
+    if MAILBOX.wants_objects() && mode::of(&control.order).may_map_objects() {
         hooks::map_objects();
     }
     // What the kernel and the C library keep for this thread.
@@ -163,6 +163,7 @@ extern "C" fn first_main(control: usize) -> ! {
     agent_thread::close_all();
     // SAFETY: the block that `begin` has mapped.
     let control = unsafe { &*(control as *const Control) };
-    let make = || Agent::new(control, supervisor::open(control));
+    let may_lack_command = mode::of(&control.order).may_lack_command();
+    let make = || Agent::new(control, supervisor::open(control, may_lack_command));
     agent_thread::keep(rlimits::without(Raised::Descriptors, make)).run()
 }

@@ -8,6 +8,7 @@
 use super::real;
 use crate::kernel::PAGE_BYTES;
 use crate::simulation::{self, is_on, kernel as simulated};
+use crate::store::ring::Direction;
 use crate::testing::World;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -23,176 +24,69 @@ use rustix::process::{ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags};
 use rustix::thread::CpuSet;
 use sweephand_uffd::{Message, OpenError, Progress, Region};
 
-/// A userfaultfd: real, simulated, or one of [`testing`](crate::testing) that moves pages in a map.
-#[derive(Debug)]
-pub struct Userfaultfd {
-    fd: real::Userfaultfd,
-    context: Option<usize>,
-    world: Option<Rc<RefCell<World>>>,
+/// Functions by which a thread asks the kernel: the simulated one, as the expression says, or the
+/// real one under the same name.
+macro_rules! switch {
+    (unsafe { $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? => $simulated:expr;)* }) => {$(
+        /// # Safety
+        /// As for the real one.
+        pub unsafe fn $name($($argument: $type),*) $(-> $result)? {
+            match is_on() {
+                true => $simulated,
+                // SAFETY: as the caller promises.
+                false => unsafe { real::$name($($argument),*) },
+            }
+        }
+    )*};
+    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? => $simulated:expr;)*) => {$(
+        pub fn $name($($argument: $type),*) $(-> $result)? {
+            match is_on() {
+                true => $simulated,
+                false => real::$name($($argument),*),
+            }
+        }
+    )*};
 }
 
-impl AsFd for Userfaultfd {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
+switch! {
+    fn accessed(program: BorrowedFd<'_>, address: usize) -> Result<u64, Errno> => Ok(simulated::accessed(address));
+    fn ask_at_door(door: BorrowedFd<'_>) -> Result<OwnedFd, Errno> => simulated::ask_at_door();
+    fn disable_transparent_huge_pages(disable: bool) -> Result<(), Errno> => Ok(());
+    fn fallocate(file: impl AsFd, mode: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> =>
+        simulated::reserve_space(file.as_fd(), offset, length);
+    fn fetch_from_command(command: Option<&OwnedFd>, number: i32) -> Option<OwnedFd> =>
+        Some(simulated::process());
+    fn kill_own_process() => simulation::abort();
+    fn openat(directory: impl AsFd, path: &CStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> =>
+        simulated::open_proc(path);
+    fn pidfd_getfd(process: impl AsFd, number: ForeignRawFd, flags: PidfdGetfdFlags) -> Result<OwnedFd, Errno> =>
+        simulated::fetch(number);
+    fn pidfd_open(process: Pid, flags: PidfdFlags) -> Result<OwnedFd, Errno> => Ok(simulated::process());
+    fn scan(
+        pagemap: impl AsFd, start: usize, end: usize, categories: u64, found: &mut [Region]
+    ) -> Result<(usize, usize), Errno> => Ok(simulated::scan_categories(start, end, categories, found));
+    fn scan_present(
+        pagemap: impl AsFd, start: usize, end: usize, found: &mut [Region]
+    ) -> Result<(usize, usize), Errno> => Ok(simulated::scan_present(start, end, found));
+    fn sched_getaffinity(thread: Option<Pid>) -> Result<CpuSet, Errno> => Ok(simulated::processors());
+    fn sched_yield() => simulated::sched_yield();
+    fn sleep(nanoseconds: i64) => simulated::sleep(nanoseconds);
+    fn thread_number() -> u32 => simulated::thread_number();
+    fn unshare(address: usize) -> Result<(), Errno> => simulated::unshare(address);
 }
 
-impl From<OwnedFd> for Userfaultfd {
-    fn from(fd: OwnedFd) -> Self {
-        let context = is_on().then(|| simulated::context_of(fd.as_raw_fd()));
-        Self { fd: fd.into(), context, world: None }
-    }
-}
-
-impl Userfaultfd {
-    pub(crate) fn of(world: &Rc<RefCell<World>>, fd: OwnedFd) -> Self {
-        Self { fd: fd.into(), context: None, world: Some(world.clone()) }
-    }
-
-    pub fn open(features: u64) -> Result<Self, OpenError> {
-        if is_on() {
-            let (fd, context) = simulated::open_context(features)?;
-            return Ok(Self { fd: fd.into(), context: Some(context), world: None });
-        }
-        real::Userfaultfd::open(features).map(|fd| Self { fd, context: None, world: None })
-    }
-
-    pub fn register(&self, start: usize, length: usize) -> Result<(), Errno> {
-        match (self.context, &self.world) {
-            (Some(context), _) => simulated::register(context, start, length),
-            // In a map, all pages are missing that are not in it.
-            (None, Some(_)) => Ok(()),
-            (None, None) => self.fd.register(start, length),
-        }
-    }
-
-    pub fn register_tracked(&self, start: usize, length: usize) -> Result<(), Errno> {
-        match self.context {
-            Some(context) => simulated::register_tracked(context, start, length),
-            None => self.fd.register_tracked(start, length),
-        }
-    }
-
-    pub fn protect(&self, start: usize, length: usize) -> Result<(), Errno> {
-        match self.context {
-            Some(context) => simulated::protect(context, start, length),
-            None => self.fd.protect(start, length),
-        }
-    }
-
-    pub fn unregister(&self, start: usize, length: usize) -> Result<(), Errno> {
-        match self.context {
-            Some(context) => simulated::unregister(context, start, length),
-            None => self.fd.unregister(start, length),
-        }
-    }
-
-    pub fn wake(&self, start: usize, length: usize) -> Result<(), Errno> {
-        match self.context {
-            Some(context) => simulated::wake(context, start, length),
-            None => self.fd.wake(start, length),
-        }
-    }
-
-    /// # Safety
-    /// As for the real one.
-    pub unsafe fn copy(&self, to: usize, from: usize, length: usize) -> Progress {
-        match (self.context, &self.world) {
-            (Some(context), _) => simulated::copy(context, to, from, length, true),
-            (None, Some(world)) => world.borrow_mut().put(to, from, length, false),
-            // SAFETY: as the caller promises.
-            (None, None) => unsafe { self.fd.copy(to, from, length) },
-        }
-    }
-
-    /// # Safety
-    /// As for the real one.
-    pub unsafe fn copy_asleep(&self, to: usize, from: usize, length: usize) -> Progress {
-        match self.context {
-            Some(context) => simulated::copy(context, to, from, length, false),
-            // SAFETY: as the caller promises.
-            None => unsafe { self.fd.copy_asleep(to, from, length) },
-        }
-    }
-
-    pub fn poison(&self, start: usize, length: usize) -> Result<(), Errno> {
-        match self.context {
-            Some(context) => simulated::poison(context, start, length),
-            None => self.fd.poison(start, length),
-        }
-    }
-
-    /// # Safety
-    /// As for the real one.
-    pub unsafe fn move_pages(&self, to: usize, from: usize, length: usize) -> Progress {
-        match (self.context, &self.world) {
-            (Some(context), _) => simulated::move_pages(context, to, from, length),
-            (None, Some(world)) => world.borrow_mut().put(to, from, length, true),
-            // SAFETY: as the caller promises.
-            (None, None) => unsafe { self.fd.move_pages(to, from, length) },
-        }
-    }
-
-    pub fn is_changing(&self) -> bool {
-        match self.context {
-            Some(context) => simulated::is_changing(context),
-            None => self.fd.is_changing(),
-        }
-    }
-
-    pub fn read(&self, buffer: &mut [Message]) -> Result<usize, Errno> {
-        match self.context {
-            Some(context) => simulated::read(context, buffer),
-            None => self.fd.read(buffer),
-        }
+switch! {
+    unsafe {
+        fn read_at(file: BorrowedFd<'_>, address: usize, length: usize, offset: u64) -> Result<usize, Errno> =>
+            simulated::transfer_now(Direction::Read, file, address, length, offset);
+        fn sum_page(address: usize, keys: &SumKeys) -> u64 => simulated::sum_page(address);
+        fn touch(address: usize) => simulated::touch(address);
+        fn write_at(file: BorrowedFd<'_>, address: usize, length: usize, offset: u64) -> Result<usize, Errno> =>
+            simulated::transfer_now(Direction::Write, file, address, length, offset);
     }
 }
 
-pub fn fetch_from_command(command: Option<&OwnedFd>, number: i32) -> Option<OwnedFd> {
-    match is_on() {
-        true => Some(simulated::process()),
-        false => real::fetch_from_command(command, number),
-    }
-}
-
-pub fn ask_at_door(door: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    match is_on() {
-        true => simulated::ask_at_door(),
-        false => real::ask_at_door(door),
-    }
-}
-
-pub fn accessed(program: BorrowedFd<'_>, address: usize) -> Result<u64, Errno> {
-    match is_on() {
-        true => Ok(simulated::accessed(address)),
-        false => real::accessed(program, address),
-    }
-}
-
-pub fn scan_present(
-    pagemap: impl AsFd,
-    start: usize,
-    end: usize,
-    found: &mut [Region],
-) -> Result<(usize, usize), Errno> {
-    match is_on() {
-        true => Ok(simulated::scan_present(start, end, found)),
-        false => real::scan_present(pagemap, start, end, found),
-    }
-}
-
-pub fn scan(
-    pagemap: impl AsFd,
-    start: usize,
-    end: usize,
-    categories: u64,
-    found: &mut [Region],
-) -> Result<(usize, usize), Errno> {
-    match is_on() {
-        true => Ok(simulated::scan_categories(start, end, categories, found)),
-        false => real::scan(pagemap, start, end, categories, found),
-    }
-}
+pub use real::{SumKeys, process_number};
 
 /// # Safety
 /// The same as for the system call.
@@ -222,125 +116,6 @@ pub fn map_own(place: usize, bytes: usize) -> Result<usize, Errno> {
     }
 }
 
-/// # Safety
-/// The page must be mapped readable.
-pub unsafe fn touch(address: usize) {
-    match is_on() {
-        true => simulated::touch(address),
-        // SAFETY: as the caller promises.
-        false => unsafe { real::touch(address) },
-    }
-}
-
-pub fn sleep(nanoseconds: i64) {
-    match is_on() {
-        true => simulated::sleep(nanoseconds),
-        false => real::sleep(nanoseconds),
-    }
-}
-
-pub fn sched_yield() {
-    match is_on() {
-        true => simulated::sched_yield(),
-        false => real::sched_yield(),
-    }
-}
-
-pub fn unshare(address: usize) -> Result<(), Errno> {
-    match is_on() {
-        true => simulated::unshare(address),
-        false => real::unshare(address),
-    }
-}
-
-pub use real::SumKeys;
-
-/// # Safety
-/// As for the real one.
-pub unsafe fn sum_page(address: usize, keys: &SumKeys) -> u64 {
-    match is_on() {
-        true => simulated::sum_page(address),
-        // SAFETY: as the caller promises.
-        false => unsafe { real::sum_page(address, keys) },
-    }
-}
-
-pub fn thread_number() -> u32 {
-    match is_on() {
-        true => simulated::thread_number(),
-        false => real::thread_number(),
-    }
-}
-
-pub fn process_number() -> i32 {
-    real::process_number()
-}
-
-pub fn kill_own_process() {
-    match is_on() {
-        true => simulation::abort(),
-        false => real::kill_own_process(),
-    }
-}
-
-pub fn disable_transparent_huge_pages(disable: bool) -> Result<(), Errno> {
-    match is_on() {
-        true => Ok(()),
-        false => real::disable_transparent_huge_pages(disable),
-    }
-}
-
-pub fn sched_getaffinity(thread: Option<rustix::process::Pid>) -> Result<CpuSet, Errno> {
-    match is_on() {
-        true => Ok(simulated::processors()),
-        false => real::sched_getaffinity(thread),
-    }
-}
-
-/// # Safety
-/// Nothing else may use the memory meanwhile.
-pub unsafe fn read_at(
-    file: BorrowedFd<'_>,
-    address: usize,
-    length: usize,
-    offset: u64,
-) -> Result<usize, Errno> {
-    match is_on() {
-        true => simulated::transfer_now(crate::store::ring::Direction::Read, file, address, length, offset),
-        // SAFETY: as the caller promises.
-        false => unsafe { real::read_at(file, address, length, offset) },
-    }
-}
-
-/// # Safety
-/// Nothing may change the memory meanwhile.
-pub unsafe fn write_at(
-    file: BorrowedFd<'_>,
-    address: usize,
-    length: usize,
-    offset: u64,
-) -> Result<usize, Errno> {
-    match is_on() {
-        true => simulated::transfer_now(crate::store::ring::Direction::Write, file, address, length, offset),
-        // SAFETY: as the caller promises.
-        false => unsafe { real::write_at(file, address, length, offset) },
-    }
-}
-
-pub fn fallocate(fd: impl AsFd, mode: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
-    match is_on() {
-        true => simulated::reserve_space(fd.as_fd(), offset, length),
-        false => real::fallocate(fd, mode, offset, length),
-    }
-}
-
-pub fn openat(directory: impl AsFd, path: &CStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
-    match is_on() {
-        true => simulated::open_proc(path),
-        false => real::openat(directory, path, flags, mode),
-    }
-}
-
 pub fn socketpair(
     family: AddressFamily,
     kind: SocketType,
@@ -354,21 +129,111 @@ pub fn socketpair(
     Ok(pair)
 }
 
-pub fn pidfd_open(process: Pid, flags: PidfdFlags) -> Result<OwnedFd, Errno> {
-    match is_on() {
-        true => Ok(simulated::process()),
-        false => real::pidfd_open(process, flags),
+/// A userfaultfd.
+#[derive(Debug)]
+pub struct Userfaultfd {
+    fd: real::Userfaultfd,
+    of: Of,
+}
+
+/// Whose userfaultfd it is.
+#[derive(Debug)]
+enum Of {
+    /// The real kernel's.
+    Real,
+    /// The simulated kernel's, by this number.
+    Simulated(usize),
+    /// One of [`testing`](crate::testing), which moves pages in a map.
+    Map(Rc<RefCell<World>>),
+}
+
+impl AsFd for Userfaultfd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 
-pub fn pidfd_getfd(
-    process: impl AsFd,
-    number: ForeignRawFd,
-    flags: PidfdGetfdFlags,
-) -> Result<OwnedFd, Errno> {
-    match is_on() {
-        true => simulated::fetch(number),
-        false => real::pidfd_getfd(process, number, flags),
+impl From<OwnedFd> for Userfaultfd {
+    fn from(fd: OwnedFd) -> Self {
+        let of = if is_on() { Of::Simulated(simulated::context_of(fd.as_raw_fd())) } else { Of::Real };
+        Self { fd: fd.into(), of }
+    }
+}
+
+/// Methods of a userfaultfd: the simulated kernel's function of the same name, or the real method.
+macro_rules! switch_methods {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        pub fn $name(&self, $($argument: $type),*) -> $result {
+            match self.of {
+                Of::Simulated(context) => simulated::$name(context, $($argument),*),
+                Of::Real | Of::Map(_) => self.fd.$name($($argument),*),
+            }
+        }
+    )*};
+}
+
+impl Userfaultfd {
+    pub(crate) fn of(world: &Rc<RefCell<World>>, fd: OwnedFd) -> Self {
+        Self { fd: fd.into(), of: Of::Map(world.clone()) }
+    }
+
+    pub fn open(features: u64) -> Result<Self, OpenError> {
+        if is_on() {
+            let (fd, context) = simulated::open_context(features)?;
+            return Ok(Self { fd: fd.into(), of: Of::Simulated(context) });
+        }
+        real::Userfaultfd::open(features).map(|fd| Self { fd, of: Of::Real })
+    }
+
+    pub fn register(&self, start: usize, length: usize) -> Result<(), Errno> {
+        match self.of {
+            Of::Simulated(context) => simulated::register(context, start, length),
+            // All pages are missing that are not in the map.
+            Of::Map(_) => Ok(()),
+            Of::Real => self.fd.register(start, length),
+        }
+    }
+
+    switch_methods! {
+        fn is_changing() -> bool;
+        fn poison(start: usize, length: usize) -> Result<(), Errno>;
+        fn protect(start: usize, length: usize) -> Result<(), Errno>;
+        fn read(buffer: &mut [Message]) -> Result<usize, Errno>;
+        fn register_tracked(start: usize, length: usize) -> Result<(), Errno>;
+        fn unregister(start: usize, length: usize) -> Result<(), Errno>;
+        fn wake(start: usize, length: usize) -> Result<(), Errno>;
+    }
+
+    /// # Safety
+    /// As for the real one.
+    pub unsafe fn copy(&self, to: usize, from: usize, length: usize) -> Progress {
+        match &self.of {
+            Of::Simulated(context) => simulated::copy(*context, to, from, length, true),
+            Of::Map(world) => world.borrow_mut().put(to, from, length, false),
+            // SAFETY: as the caller promises.
+            Of::Real => unsafe { self.fd.copy(to, from, length) },
+        }
+    }
+
+    /// # Safety
+    /// As for the real one.
+    pub unsafe fn copy_asleep(&self, to: usize, from: usize, length: usize) -> Progress {
+        match self.of {
+            Of::Simulated(context) => simulated::copy(context, to, from, length, false),
+            // SAFETY: as the caller promises.
+            Of::Real | Of::Map(_) => unsafe { self.fd.copy_asleep(to, from, length) },
+        }
+    }
+
+    /// # Safety
+    /// As for the real one.
+    pub unsafe fn move_pages(&self, to: usize, from: usize, length: usize) -> Progress {
+        match &self.of {
+            Of::Simulated(context) => simulated::move_pages(*context, to, from, length),
+            Of::Map(world) => world.borrow_mut().put(to, from, length, true),
+            // SAFETY: as the caller promises.
+            Of::Real => unsafe { self.fd.move_pages(to, from, length) },
+        }
     }
 }
 

@@ -43,6 +43,8 @@ use crate::mailbox::atomic::{
 use crate::mailbox::empty::EmptyRanges;
 use core::hint::spin_loop;
 use linux_raw_sys::general::MADV_DONTNEED;
+use sweephand_pager_interface::numbered;
+use sweephand_pager_interface::recording::LEAST_OBJECT_BYTES;
 
 /// The most calls at a time. The last slot is reserved for the thread that forks, because all
 /// others wait for that thread.
@@ -52,97 +54,68 @@ const FORKERS: usize = SLOTS - 1;
 /// The most threads that may move mappings at a time.
 const MOVERS: usize = if IS_MODELLED { 2 } else { 32 };
 
-/// Allocations from this size on are objects, and are reported: see `state::objects`.
-pub const LEAST_OBJECT_BYTES: usize = 40 << 10;
-
-/// Requests that a thread may make.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
-pub enum Call {
-    /// The program has more writable memory: address, bytes, 1 if it is a new mapping, so that what
-    /// was there before is gone.
-    Grown = 1,
-    /// A thread's stack: the page at its end. It contains the thread's descriptor and must stay in
-    /// memory.
-    Stack = 2,
-    /// The thread is about to fork: the agent's end of a socket for the child.
-    BeforeFork = 3,
-    /// The thread has forked, or the fork has failed.
-    AfterFork = 4,
-    /// Children do not inherit this memory, or inherit it wiped: address, bytes.
-    NotInherited = 5,
-    /// Children inherit this memory again: address, bytes.
-    Inherited = 6,
-    /// There is a new object: address, bytes.
-    Object = 7,
-    /// An object has another size: address, new size in bytes.
-    Resized = 8,
-    /// The caller is about to move a mapping to a place that it has reserved. The agent must first
-    /// know everything that other threads have unmapped or moved.
-    CatchUp = 9,
-    /// The program has changed its rights.
-    Credentials = 10,
-    /// The program is about to limit its address space to this many bytes. The answer is how many
-    /// bytes of it the pager has, including what it reserves for later.
-    Reserve = 11,
-    /// The kernel looks at this memory when a thread has ended, so it must not be missing: address,
-    /// bytes.
-    KeepResident = 12,
-    /// The same memory may be missing again: address, bytes.
-    ReleaseResident = 13,
-    /// Asks how many threads the program has. The answer is negative if the agent cannot find out.
-    Threads = 14,
-    /// An `madvise` about guards, with its arguments. With any other advice, the agent only checks
-    /// which guards there are. The answer is that of `madvise`.
-    Guard = 15,
-    /// Asks for the program's mappings from an address on: see `locks`. The answer is how many
-    /// there are in the list.
-    Mappings = 16,
-    /// The program is about to register this memory with a userfaultfd of its own: address, bytes.
-    Cede = 17,
-    /// The program does not handle the faults of this memory any more: address, bytes.
-    Resume = 18,
-    /// Brings back what is paged out of this memory: address, bytes.
-    BringBack = 19,
-    /// The caller is about to make a process that shares the program's memory, and may outlive this
-    /// one.
-    Outlive = 20,
-    /// It has made it: its number.
-    Sharer = 21,
+numbered! {
+    /// Requests that a thread may make.
+    pub enum Call {
+        /// The program has more writable memory: address, bytes, 1 if it is a new mapping, so that
+        /// what was there before is gone.
+        Grown = 1,
+        /// A thread's stack: the page at its end. It contains the thread's descriptor and must stay
+        /// in memory.
+        Stack = 2,
+        /// The thread is about to fork: the agent's end of a socket for the child.
+        BeforeFork = 3,
+        /// The thread has forked, or the fork has failed.
+        AfterFork = 4,
+        /// Children do not inherit this memory, or inherit it wiped: address, bytes.
+        NotInherited = 5,
+        /// Children inherit this memory again: address, bytes.
+        Inherited = 6,
+        /// There is a new object: address, bytes.
+        Object = 7,
+        /// An object has another size: address, new size in bytes.
+        Resized = 8,
+        /// The caller is about to move a mapping to a place that it has reserved. The agent must
+        /// first know everything that other threads have unmapped or moved.
+        CatchUp = 9,
+        /// The program has changed its rights.
+        Credentials = 10,
+        /// The program is about to limit its address space to this many bytes. The answer is how
+        /// many bytes of it the pager has, including what it reserves for later.
+        Reserve = 11,
+        /// The kernel looks at this memory when a thread has ended, so it must not be missing:
+        /// address, bytes.
+        KeepResident = 12,
+        /// The same memory may be missing again: address, bytes.
+        ReleaseResident = 13,
+        /// Asks how many threads the program has. The answer is negative if the agent cannot find
+        /// out.
+        Threads = 14,
+        /// An `madvise` about guards, with its arguments. With any other advice, the agent only
+        /// checks which guards there are. The answer is that of `madvise`.
+        Guard = 15,
+        /// Asks for the program's mappings from an address on: see `locks`. The answer is how many
+        /// there are in the list.
+        Mappings = 16,
+        /// The program is about to register this memory with a userfaultfd of its own: address,
+        /// bytes.
+        Cede = 17,
+        /// The program does not handle the faults of this memory any more: address, bytes.
+        Resume = 18,
+        /// Brings back what is paged out of this memory: address, bytes.
+        BringBack = 19,
+        /// The caller is about to make a process that shares the program's memory, and may outlive
+        /// this one.
+        Outlive = 20,
+        /// It has made it: its number.
+        Sharer = 21,
+    }
 }
 
 /// The most arguments of a call.
 pub const ARGUMENTS: usize = 3;
 
 impl Call {
-    const ALL: [Self; 21] = [
-        Self::Grown,
-        Self::Stack,
-        Self::BeforeFork,
-        Self::AfterFork,
-        Self::NotInherited,
-        Self::Inherited,
-        Self::Object,
-        Self::Resized,
-        Self::CatchUp,
-        Self::Credentials,
-        Self::Reserve,
-        Self::KeepResident,
-        Self::ReleaseResident,
-        Self::Threads,
-        Self::Guard,
-        Self::Mappings,
-        Self::Cede,
-        Self::Resume,
-        Self::BringBack,
-        Self::Outlive,
-        Self::Sharer,
-    ];
-
-    fn of(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|call| *call as u32 == number)
-    }
-
     /// Whether the thread needs the answer. If so, its slot is reserved until it has read it.
     fn is_question(self) -> bool {
         matches!(self, Self::Guard | Self::Reserve | Self::Threads | Self::Mappings)
@@ -661,14 +634,6 @@ mod tests {
         assert!((100..100 + FORKERS).map(post).all(|posted| posted.slot < FORKERS));
         assert_eq!(mailbox.post(bells, Call::BeforeFork, [0; ARGUMENTS]).slot, FORKERS);
         assert!(!mailbox.is_fork_over());
-    }
-
-    #[test]
-    fn every_call_has_a_number_of_its_own() {
-        for (index, call) in Call::ALL.into_iter().enumerate() {
-            assert_eq!((call as usize, Call::of(call as u32)), (index + 1, Some(call)));
-        }
-        assert_eq!((Call::of(0), Call::of(u32::MAX)), (None, None));
     }
 
     #[test]

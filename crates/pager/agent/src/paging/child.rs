@@ -48,7 +48,7 @@ pub(crate) fn take_over(pager: &mut Pager, socket: OwnedFd) {
     pager.anon.begin_in_child(pager.control, program, accessed_bits);
     // The parent goes on writing to its file. The child makes its own, empty one.
     let number = store.current();
-    drop(store.replace_descriptor(number, open_store(pager.control)));
+    drop(store.replace_descriptor(number, open_store(pager.control, pager.mode)));
     program.drop_bells();
     program.register_own(&pager.disk.staging);
     pager.mode.in_child(pager);

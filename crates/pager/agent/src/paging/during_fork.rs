@@ -72,7 +72,7 @@ fn come_to_rest(pager: &mut Pager) {
         pager.disk.staging.drop_frames(batch);
     }
     if !pager.disk.store.current_is_empty() {
-        let file = open_store(pager.control);
+        let file = open_store(pager.control, pager.mode);
         if let Err(file) = pager.disk.store.begin_file(file) {
             merge_file(pager);
             if pager.disk.store.begin_file(file).is_err() {

@@ -18,7 +18,7 @@ use crate::choice::bits::{Arrivals, Sampler};
 use crate::choice::live::{self, LivePolicy};
 use crate::choice::tenant::Tenant;
 use crate::choice::{Choice, Chooser};
-use crate::control::{Control, Order};
+use crate::control::Control;
 use crate::division::{BATCHES, Division, FIXED_PAGES, Waiting, growth_bytes};
 use crate::kernel::clock;
 use crate::kernel::{self, PAGE_BYTES};
@@ -74,13 +74,35 @@ pub(crate) struct Pager {
 }
 
 /// What differs between programs that are paged, recorded, or in frames that the command lends:
-/// first what becomes of pages, then what the agent's loop and a fork do besides. `mode` has a file
-/// for each of the three, and says side by side how they differ. Where a mode does not say what it
-/// does, it does what is written here.
+/// first what the agent begins with, then what becomes of pages, then what the agent's loop and a
+/// fork do besides. `mode` has a file for each of the three, and says side by side how they differ.
+/// Where a mode does not say what it does, it does what is written here.
 ///
 /// This is a trait, and not an enum, because the modes use the modules that ask them. The state of
 /// a mode is in [`Pager`], so that a decision can have all of that.
 pub(crate) trait Mode: Sync {
+    // The beginning.
+
+    /// Whether the command chooses the pages that go, and lends the frames.
+    fn command_chooses(&self) -> bool {
+        false
+    }
+
+    /// Whether pages go to the backing store, so that there has to be one.
+    fn needs_store(&self) -> bool {
+        true
+    }
+
+    /// Whether the program goes on if the command is gone by the time that the agent begins.
+    fn may_lack_command(&self) -> bool {
+        false
+    }
+
+    /// Whether the agent may have the C library map large allocations, so that they are objects.
+    fn may_map_objects(&self) -> bool {
+        true
+    }
+
     // Frames.
 
     /// How many pages the program may have in memory.
@@ -199,7 +221,7 @@ impl Pager {
     ) -> Self {
         let order = &control.order;
         let limit = order.limit_pages as usize;
-        let lends = lends(order);
+        let lends = mode.command_chooses();
         let anon = Anon::open(control, supervisor.as_ref().filter(|_| !lends));
         // Until memory is paged: see `begin_to_page`.
         let waiting = if lends { Waiting::None } else { Waiting::All };
@@ -231,7 +253,7 @@ impl Pager {
             anon,
             disk: Disk {
                 staging,
-                store: Store::new(open_store(control)),
+                store: Store::new(open_store(control, mode)),
                 io: Io::new(order.use_ring != 0, order.read_delay_ns),
                 ahead: ReadAhead::new((order.prefetch_pages as usize).min(batch_pages)),
                 around: ReadAround::new(0),
@@ -318,11 +340,6 @@ impl Pager {
     }
 }
 
-/// Whether the command lends the process its frames.
-pub(crate) fn lends(order: &Order) -> bool {
-    !order.lender.as_str().is_empty()
-}
-
 /// The policy that the order names.
 fn named_policy(control: &Control) -> LiveSpec {
     or_abort(LiveSpec::parse(control.order.policy.as_str()))
@@ -339,14 +356,14 @@ fn or_abort<T>(result: Result<T, ArgumentError>) -> T {
 
 /// Opens a new backing store file without a name. Its space is free again when the last process has
 /// closed it.
-pub(crate) fn open_store(control: &Control) -> OwnedFd {
+pub(crate) fn open_store(control: &Control, mode: &dyn Mode) -> OwnedFd {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
     let made = roots::store().ok_or(Errno::NOENT).and_then(|directory| {
-        let mode = fs::Mode::RUSR | fs::Mode::WUSR;
-        let open = || match control.order.is_recording() {
-            false => kernel::openat(directory, c".", flags | OFlags::DIRECT, mode),
+        let rights = fs::Mode::RUSR | fs::Mode::WUSR;
+        let open = || match mode.needs_store() {
+            true => kernel::openat(directory, c".", flags | OFlags::DIRECT, rights),
             // Nothing is written to it. The directory is gone if the command was killed.
-            true => kernel::openat(directory, c".", flags, mode)
+            false => kernel::openat(directory, c".", flags, rights)
                 .or_else(|_| memfd_create(c"nothing", MemfdFlags::CLOEXEC)),
         };
         rlimits::without(Raised::Descriptors, open)
@@ -360,13 +377,13 @@ pub(crate) fn open_store(control: &Control) -> OwnedFd {
 }
 
 /// Opens the directories in which the agent reads and makes files.
-pub(crate) fn open_roots(control: &Control) {
+pub(crate) fn open_roots(control: &Control, mode: &dyn Mode) {
     let directory = control.order.directory.as_str();
     let path = CString::new(directory).unwrap_or_default();
-    let begun = roots::begin(&path).or_else(|error| match control.order.is_recording() {
-        false => Err(error),
-        // The directory is gone if the command was killed, and nothing is to be written.
-        true => roots::begin(c"/proc"),
+    let begun = roots::begin(&path).or_else(|error| match mode.needs_store() {
+        true => Err(error),
+        // The directory is gone if the command was killed, and the agent writes nothing.
+        false => roots::begin(c"/proc"),
     });
     if let Err(error) = begun {
         abort(format_args!("{directory}, or /proc: cannot be opened: {error}"));

@@ -10,8 +10,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// What becomes readable when the command ends; nothing if it has ended in good order. Nothing
 /// either in another namespace of processes than the command's, where its number is that of no
-/// process or of another: a program that begins there is not ended with it.
-pub(crate) fn open(control: &Control) -> Option<OwnedFd> {
+/// process or of another: a program that begins there is not ended with it. If the command is gone
+/// otherwise, the program ends, unless it `may_lack_command`.
+pub(crate) fn open(control: &Control, may_lack_command: bool) -> Option<OwnedFd> {
     if is_elsewhere(control) {
         return None;
     }
@@ -21,8 +22,7 @@ pub(crate) fn open(control: &Control) -> Option<OwnedFd> {
     if control.is_released() {
         return None;
     }
-    // A program that was to be recorded goes on unrecorded.
-    if opened.is_none() && !control.order.is_recording() {
+    if opened.is_none() && !may_lack_command {
         abort(format_args!("sweephand run is gone"));
     }
     opened

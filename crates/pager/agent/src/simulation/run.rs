@@ -7,7 +7,7 @@ use super::model::Model;
 use super::program::{ACTIONS, Character};
 use super::schedule::{MOST_TASKS, Schedule, Until, begin};
 use super::{Aborted, BOTTOM, Behaviour, Child, IS_ON, WORLD, World, program, with};
-use crate::control::{Control, MAGIC, Order, RecordingOrder, Text};
+use crate::control::{Control, MAGIC, Order, Text};
 use crate::entry::agent::Agent;
 use crate::entry::fork;
 use crate::kernel::PAGE_BYTES;
@@ -150,29 +150,17 @@ impl Setting {
         };
         let native = alloc::vec![(shared, shared + shared_pages * PAGE_BYTES)];
         let switches = [1, 2, 4, 12][below(4) as usize];
-        let text = |text: &str| Text::new(text).expect("it is short");
         let order = Order {
             magic: MAGIC,
-            secret: [0; 4],
-            supervisor: 0,
-            pid_namespace: 0,
             limit_pages,
             prefetch_pages: prefetch,
             use_ring,
-            read_delay_ns: 0,
             accessed_bits,
             may_track,
-            policy: text(policy),
-            library: text(""),
-            control: text(""),
+            policy: Text::new(policy).expect("it is short"),
             directory: Text::new("/simulated").expect("it is short"),
-            cgroup_limit: Text::default(),
-            share_bytes: 0,
-            cgroup_process_bytes: 0,
             file_bytes: u64::MAX,
-            lender: Text::default(),
-            task: 0,
-            recording: RecordingOrder::default(),
+            ..Order::default()
         };
         let words = format!(
             "policy {policy}, accessed bits {accessed_bits}, tracking {may_track}, prefetch {prefetch}, ring {use_ring}, room for {room} pages, {behaviour:?}, {disk:?}, \

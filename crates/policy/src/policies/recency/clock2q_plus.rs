@@ -46,31 +46,22 @@
 //! ```
 
 use crate::arguments::{Parameter, Rounding};
-use crate::collections::Lists;
+use crate::collections::{MAIN, Probation, SMALL};
 use crate::interface::ensure;
 use crate::registered::Registered;
 use crate::settled::SETTLE;
 use crate::{ArgumentError, Arguments, Info, Mmu, PageId, Policy, Reference, Violation, VmModel};
 
-/// The newest pages of the small queue.
-const WINDOW: usize = 0;
-/// The other pages of the small queue.
-const SMALL: usize = 1;
-const MAIN: usize = 2;
-const GHOSTS: usize = 3;
+/// The newest pages of the small queue; the others are in [`SMALL`].
+const WINDOW: usize = 3;
 
 /// Clock2Q+.
 #[derive(Debug)]
 pub struct Clock2QPlus {
-    frames: usize,
-    /// All with the oldest page in front; in the main clock the hand is there.
-    lists: Lists<4>,
-    /// The small queue gives up pages when it is as long as this.
-    small_pages: usize,
+    /// The hand of the main clock is in front.
+    queues: Probation<4>,
     /// Most pages in the window.
     window_pages: usize,
-    /// Most ghosts.
-    ghost_pages: usize,
     /// Queue entries looked at.
     hand_steps: u64,
 }
@@ -95,12 +86,10 @@ impl Registered for Clock2QPlus {
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let small_pages = arguments.pages("small", frames, Rounding::Down)?.max(1);
+        let ghost_pages = arguments.pages("ghosts", frames, Rounding::Down)?.max(1);
         Ok(Self {
-            frames,
-            lists: Lists::new(),
-            small_pages,
+            queues: Probation::new(frames, small_pages, ghost_pages),
             window_pages: arguments.pages("window", small_pages, Rounding::Down)?,
-            ghost_pages: arguments.pages("ghosts", frames, Rounding::Down)?.max(1),
             hand_steps: 0,
         })
     }
@@ -108,14 +97,14 @@ impl Registered for Clock2QPlus {
 
 impl Clock2QPlus {
     fn small_len(&self) -> usize {
-        self.lists.len(WINDOW) + self.lists.len(SMALL)
+        self.queues.lists.len(WINDOW) + self.queues.lists.len(SMALL)
     }
 
     /// The oldest page of the window leaves it. What was seen of it so far does not count.
     fn shorten_window<M: Mmu>(&mut self, mmu: &mut M) {
-        if let Some(page) = self.lists.pop_front(WINDOW) {
+        if let Some(page) = self.queues.lists.pop_front(WINDOW) {
             mmu.test_and_clear_referenced(page);
-            self.lists.push_back(SMALL, page);
+            self.queues.lists.push_back(SMALL, page);
         }
     }
 }
@@ -125,46 +114,42 @@ impl Policy for Clock2QPlus {
 
     fn victim<M: Mmu>(&mut self, mmu: &mut M) -> Option<PageId> {
         // Each page can move to the clock once, and there go round once.
-        let residents = self.small_len() + self.lists.len(MAIN);
+        let residents = self.small_len() + self.queues.lists.len(MAIN);
         for _ in 0..=2 * residents {
-            let small = self.small_len() >= self.small_pages || self.lists.is_empty(MAIN);
-            if small && self.lists.is_empty(SMALL) {
+            let list = self.queues.next_list(self.small_len());
+            if list == SMALL && self.queues.lists.is_empty(SMALL) {
                 self.shorten_window(mmu);
             }
-            let page = self.lists.front(if small { SMALL } else { MAIN })?;
+            let page = self.queues.lists.front(list)?;
             self.hand_steps += 1;
             if !mmu.test_and_clear_referenced(page) {
                 return Some(page);
             }
-            self.lists.remove(page);
-            self.lists.push_back(MAIN, page);
+            self.queues.lists.move_to_back(MAIN, page);
         }
         unreachable!("all bits are clear after a round")
     }
 
     fn evict(&mut self, page: PageId) {
-        if self.lists.remove(page) == Some(SMALL) {
-            self.lists.push_back(GHOSTS, page);
-            if self.lists.len(GHOSTS) > self.ghost_pages {
-                self.lists.pop_front(GHOSTS);
-            }
-        }
+        self.queues.evict(page);
     }
 
     fn insert<M: Mmu>(&mut self, reference: Reference, mmu: &mut M) -> bool {
-        if self.lists.remove(reference.page).is_some() {
-            self.lists.push_back(MAIN, reference.page);
+        let lists = &mut self.queues.lists;
+        if lists.remove(reference.page).is_some() {
+            lists.push_back(MAIN, reference.page);
             return false;
         }
-        if self.lists.len(WINDOW) == self.window_pages {
+        if lists.len(WINDOW) == self.window_pages {
             self.shorten_window(mmu);
         }
-        self.lists.push_back(if self.window_pages > 0 { WINDOW } else { SMALL }, reference.page);
+        let list = if self.window_pages > 0 { WINDOW } else { SMALL };
+        self.queues.lists.push_back(list, reference.page);
         false
     }
 
     fn remove(&mut self, page: PageId) {
-        self.lists.remove(page);
+        self.queues.lists.remove(page);
     }
 
     fn hand_steps(&self) -> u64 {
@@ -172,17 +157,16 @@ impl Policy for Clock2QPlus {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        let [window, small, main, ghosts] = [WINDOW, SMALL, MAIN, GHOSTS].map(|list| self.lists.len(list));
-        ensure!(window + small + main <= self.frames, "{window} + {small} + {main} pages resident");
+        let window = self.queues.lists.len(WINDOW);
         ensure!(window <= self.window_pages, "{window} pages in the window");
-        ensure!(ghosts <= self.ghost_pages, "{ghosts} ghosts, at most {}", self.ghost_pages);
-        self.lists.check()
+        self.queues.check(self.small_len())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collections::GHOSTS;
     use crate::conformance::{Machine, run};
 
     /// `window | rest of the small queue | clock | ghosts`, oldest first, `*` for a set bit.
@@ -191,7 +175,8 @@ mod tests {
         let mut machine = Machine::<Clock2QPlus>::new("clock2q-plus:small=2,window=1,ghosts=3", 3);
         let states = machine.trace(&[1, 1, 2, 2, 1, 3, 4, 5, 2, 6], |machine| {
             let show = |page| if machine.is_referenced(page) { format!("{page}*") } else { page.to_string() };
-            let list = |list| machine.policy().lists.iter(list).map(show).collect::<Vec<_>>().join(" ");
+            let list =
+                |list| machine.policy().queues.lists.iter(list).map(show).collect::<Vec<_>>().join(" ");
             [WINDOW, SMALL, MAIN, GHOSTS].map(list).join(" | ")
         });
         assert_eq!(

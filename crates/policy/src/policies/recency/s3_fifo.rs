@@ -38,14 +38,10 @@
 //! ```
 
 use crate::arguments::{Parameter, Rounding};
-use crate::collections::{Lists, PageMap};
+use crate::collections::{MAIN, PageMap, Probation, SMALL};
 use crate::interface::ensure;
 use crate::registered::Registered;
 use crate::{ArgumentError, Arguments, ExactModel, Info, Mmu, PageId, Policy, Reference, Violation};
-
-const SMALL: usize = 0;
-const MAIN: usize = 1;
-const GHOSTS: usize = 2;
 
 /// The largest count of hits: two bits.
 const MOST_HITS: u8 = 3;
@@ -53,16 +49,10 @@ const MOST_HITS: u8 = 3;
 /// Simple, scalable caching with three static FIFO queues.
 #[derive(Debug)]
 pub struct S3Fifo {
-    frames: usize,
-    /// All with the oldest page in front.
-    lists: Lists<3>,
+    queues: Probation<3>,
     /// Hits of each resident page, up to `MOST_HITS`, less the rounds they have bought; stale for
     /// others.
     hits: PageMap<u8>,
-    /// The small queue gives up pages when it is as long as this.
-    small_pages: usize,
-    /// Most ghosts.
-    ghost_pages: usize,
     /// A page with more hits than this goes on to the main queue.
     threshold: u8,
     /// Queue entries looked at.
@@ -87,12 +77,10 @@ impl Registered for S3Fifo {
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let small_pages = arguments.pages("small", frames, Rounding::Down)?.max(1);
+        let ghost_pages = frames.saturating_sub(small_pages).max(1);
         Ok(Self {
-            frames,
-            lists: Lists::new(),
+            queues: Probation::new(frames, small_pages, ghost_pages),
             hits: PageMap::new(),
-            small_pages,
-            ghost_pages: frames.saturating_sub(small_pages).max(1),
             threshold: arguments.whole("threshold", 0..=2)? as u8,
             hand_steps: 0,
         })
@@ -104,37 +92,31 @@ impl Policy for S3Fifo {
 
     fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
         // Each page can move to the main queue once, and there go round for each of its hits.
-        let residents = self.lists.len(SMALL) + self.lists.len(MAIN);
+        let residents = self.queues.lists.len(SMALL) + self.queues.lists.len(MAIN);
         for _ in 0..=residents * (usize::from(MOST_HITS) + 2) {
-            let small = self.lists.len(SMALL) >= self.small_pages || self.lists.is_empty(MAIN);
-            let page = self.lists.front(if small { SMALL } else { MAIN })?;
+            let list = self.queues.next_list(self.queues.lists.len(SMALL));
+            let page = self.queues.lists.front(list)?;
             self.hand_steps += 1;
             let hits = self.hits[page];
-            if small && hits > self.threshold {
+            if list == SMALL && hits > self.threshold {
                 self.hits[page] = 0;
-            } else if !small && hits > 0 {
+            } else if list == MAIN && hits > 0 {
                 self.hits[page] = hits - 1;
             } else {
                 return Some(page);
             }
-            self.lists.remove(page);
-            self.lists.push_back(MAIN, page);
+            self.queues.lists.move_to_back(MAIN, page);
         }
         unreachable!("all counts of hits reach 0")
     }
 
     fn evict(&mut self, page: PageId) {
-        if self.lists.remove(page) == Some(SMALL) {
-            self.lists.push_back(GHOSTS, page);
-            if self.lists.len(GHOSTS) > self.ghost_pages {
-                self.lists.pop_front(GHOSTS);
-            }
-        }
+        self.queues.evict(page);
     }
 
     fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
-        let was_ghost = self.lists.remove(reference.page).is_some();
-        self.lists.push_back(if was_ghost { MAIN } else { SMALL }, reference.page);
+        let was_ghost = self.queues.lists.remove(reference.page).is_some();
+        self.queues.lists.push_back(if was_ghost { MAIN } else { SMALL }, reference.page);
         self.hits.set(reference.page, 0);
         false
     }
@@ -146,7 +128,7 @@ impl Policy for S3Fifo {
     }
 
     fn remove(&mut self, page: PageId) {
-        self.lists.remove(page);
+        self.queues.lists.remove(page);
     }
 
     fn hand_steps(&self) -> u64 {
@@ -154,19 +136,17 @@ impl Policy for S3Fifo {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        let [small, main, ghosts] = [SMALL, MAIN, GHOSTS].map(|list| self.lists.len(list));
-        ensure!(small + main <= self.frames, "{small} + {main} pages resident");
-        ensure!(ghosts <= self.ghost_pages, "{ghosts} ghosts, at most {}", self.ghost_pages);
         for (page, hits) in self.hits.iter() {
             ensure!(hits <= MOST_HITS, "page {page} has {hits} hits");
         }
-        self.lists.check()
+        self.queues.check(self.queues.lists.len(SMALL))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collections::GHOSTS;
     use crate::conformance::Machine;
 
     /// `small | main | ghosts`, oldest first, `'` for each hit.
@@ -176,8 +156,8 @@ mod tests {
         let states = machine.trace(&[1, 2, 1, 1, 3, 4, 2, 5, 4], |machine| {
             let policy = machine.policy();
             let show = |page: PageId| format!("{page}{}", "'".repeat(policy.hits[page].into()));
-            let list = |list| policy.lists.iter(list).map(show).collect::<Vec<_>>().join(" ");
-            let ghosts: Vec<_> = policy.lists.iter(GHOSTS).map(|page| page.to_string()).collect();
+            let list = |list| policy.queues.lists.iter(list).map(show).collect::<Vec<_>>().join(" ");
+            let ghosts: Vec<_> = policy.queues.lists.iter(GHOSTS).map(|page| page.to_string()).collect();
             format!("{} | {} | {}", list(SMALL), list(MAIN), ghosts.join(" "))
         });
         assert_eq!(

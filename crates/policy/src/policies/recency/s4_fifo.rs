@@ -41,14 +41,10 @@
 //! ```
 
 use crate::arguments::{Parameter, Rounding};
-use crate::collections::{Lists, PageMap};
+use crate::collections::{MAIN, PageMap, Probation, SMALL};
 use crate::interface::ensure;
 use crate::registered::Registered;
 use crate::{ArgumentError, Arguments, ExactModel, Info, Mmu, PageId, Policy, Reference, Violation};
-
-const SMALL: usize = 0;
-const MAIN: usize = 1;
-const GHOSTS: usize = 2;
 
 /// The largest count of hits: two bits.
 const MOST_HITS: u8 = 3;
@@ -67,16 +63,10 @@ struct Entry {
 /// S3-FIFO with a window in which hits do not count.
 #[derive(Debug)]
 pub struct S4Fifo {
-    frames: usize,
-    /// All with the oldest page in front.
-    lists: Lists<3>,
+    queues: Probation<3>,
     entries: PageMap<Entry>,
-    /// The small queue gives up pages when it is as long as this.
-    small_pages: usize,
     /// Hits do not count while fewer pages than this have entered the small queue after the page.
     skipped_pages: usize,
-    /// Most ghosts.
-    ghost_pages: usize,
     /// A page with fewer hits than this leaves from the small queue.
     needed_hits: u8,
     /// Faults on a ghost that are not enough to enter the main queue.
@@ -116,13 +106,11 @@ impl Registered for S4Fifo {
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let small_pages = arguments.pages("small", frames, Rounding::Down)?.max(1);
+        let ghost_pages = (arguments.factor("ghosts")? * frames as f64) as usize;
         Ok(Self {
-            frames,
-            lists: Lists::new(),
+            queues: Probation::new(frames, small_pages, ghost_pages),
             entries: PageMap::new(),
-            small_pages,
             skipped_pages: arguments.pages("skip", small_pages, Rounding::Down)?,
-            ghost_pages: (arguments.factor("ghosts")? * frames as f64) as usize,
             needed_hits: arguments.whole("hits", 0..=u64::from(MOST_HITS))? as u8,
             ignored_ghost_hits: arguments.whole("ghost-hits", 0..=100)? as u8,
             entered: 0,
@@ -136,29 +124,24 @@ impl Policy for S4Fifo {
 
     fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
         loop {
-            let from_small = self.lists.len(SMALL) >= self.small_pages || self.lists.is_empty(MAIN);
-            let oldest = self.lists.front(if from_small { SMALL } else { MAIN })?;
+            let list = self.queues.next_list(self.queues.lists.len(SMALL));
+            let oldest = self.queues.lists.front(list)?;
             self.hand_steps += 1;
             let entry = &mut self.entries[oldest];
-            if from_small && entry.hits >= self.needed_hits {
+            if list == SMALL && entry.hits >= self.needed_hits {
                 (entry.hits, entry.ghost_hits) = (0, 0);
-            } else if !from_small && entry.hits > 0 {
+            } else if list == MAIN && entry.hits > 0 {
                 entry.hits -= 1;
             } else {
                 return Some(oldest);
             }
-            self.lists.move_to_back(MAIN, oldest);
+            self.queues.lists.move_to_back(MAIN, oldest);
         }
     }
 
     fn evict(&mut self, page: PageId) {
-        if self.lists.remove(page) == Some(SMALL) {
-            self.lists.push_back(GHOSTS, page);
-            if self.lists.len(GHOSTS) > self.ghost_pages
-                && let Some(oldest) = self.lists.pop_front(GHOSTS)
-            {
-                self.entries[oldest].ghost_hits = 0;
-            }
+        if let Some(forgotten) = self.queues.evict(page) {
+            self.entries[forgotten].ghost_hits = 0;
         }
     }
 
@@ -167,15 +150,15 @@ impl Policy for S4Fifo {
         self.entries.cover(page);
         let entry = &mut self.entries[page];
         entry.hits = 0;
-        let was_ghost = self.lists.remove(page).is_some();
+        let was_ghost = self.queues.lists.remove(page).is_some();
         if was_ghost && entry.ghost_hits >= self.ignored_ghost_hits {
             entry.ghost_hits = 0;
-            self.lists.push_back(MAIN, page);
+            self.queues.lists.push_back(MAIN, page);
         } else {
             entry.ghost_hits += u8::from(was_ghost);
             entry.number = self.entered;
             self.entered = self.entered.wrapping_add(1);
-            self.lists.push_back(SMALL, page);
+            self.queues.lists.push_back(SMALL, page);
         }
         false
     }
@@ -184,12 +167,13 @@ impl Policy for S4Fifo {
     fn hit(&mut self, reference: Reference) {
         let Entry { hits, number, .. } = &mut self.entries[reference.page];
         let after = self.entered.wrapping_sub(*number).wrapping_sub(1);
-        let counts = self.lists.list_of(reference.page) == Some(MAIN) || after as usize >= self.skipped_pages;
+        let is_in_main = self.queues.lists.list_of(reference.page) == Some(MAIN);
+        let counts = is_in_main || after as usize >= self.skipped_pages;
         *hits = (*hits + u8::from(counts)).min(MOST_HITS);
     }
 
     fn remove(&mut self, page: PageId) {
-        if self.lists.remove(page).is_some() {
+        if self.queues.lists.remove(page).is_some() {
             self.entries[page] = Entry::default();
         }
     }
@@ -199,21 +183,19 @@ impl Policy for S4Fifo {
     }
 
     fn check(&self) -> Result<(), Violation> {
-        let [small, main, ghosts] = [SMALL, MAIN, GHOSTS].map(|list| self.lists.len(list));
-        ensure!(small + main <= self.frames, "{small} + {main} pages resident");
-        ensure!(ghosts <= self.ghost_pages, "{ghosts} ghosts, at most {}", self.ghost_pages);
         for (page, entry) in self.entries.iter() {
             ensure!(entry.hits <= MOST_HITS, "page {page}: {entry:?}");
-            let most = if self.lists.list_of(page).is_some() { self.ignored_ghost_hits } else { 0 };
+            let most = if self.queues.lists.list_of(page).is_some() { self.ignored_ghost_hits } else { 0 };
             ensure!(entry.ghost_hits <= most, "page {page}: {entry:?}, at most {most} faults as a ghost");
         }
-        self.lists.check()
+        self.queues.check(self.queues.lists.len(SMALL))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collections::GHOSTS;
     use crate::conformance::{Machine, run};
 
     /// `small | main | ghosts`, oldest first, with the hits counted.
@@ -222,7 +204,8 @@ mod tests {
         let mut machine = Machine::<S4Fifo>::new("s4-fifo:small=2,skip=1,hits=1,ghosts=1,ghost-hits=1", 3);
         let states = machine.trace(&[1, 1, 2, 1, 2, 3, 4, 2, 5, 2], |machine| {
             let show = |page: PageId| format!("{page}:{}", machine.policy().entries[page].hits);
-            let list = |list| machine.policy().lists.iter(list).map(show).collect::<Vec<_>>().join(" ");
+            let list =
+                |list| machine.policy().queues.lists.iter(list).map(show).collect::<Vec<_>>().join(" ");
             [SMALL, MAIN, GHOSTS].map(list).join(" | ")
         });
         assert_eq!(

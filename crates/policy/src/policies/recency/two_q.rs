@@ -27,29 +27,19 @@
 //! ```
 
 use crate::arguments::{Parameter, Rounding};
-use crate::collections::Lists;
-use crate::interface::ensure;
+use crate::collections::{GHOSTS as A1_OUT, MAIN as AM, Probation, SMALL as A1_IN};
 use crate::registered::Registered;
 use crate::{ArgumentError, Arguments, ExactModel, Info, Mmu, PageId, Policy, Reference, Violation};
 
-/// Resident, seen once lately; the oldest in front.
-const A1_IN: usize = 0;
-/// Ghosts of A1in; the oldest in front.
-const A1_OUT: usize = 1;
-/// Resident, seen again; the least recently used in front.
-const AM: usize = 2;
 /// Former ghosts that are being loaded.
 const RETURNING: usize = 3;
 
 /// 2Q, full version.
 #[derive(Debug)]
 pub struct TwoQ {
-    frames: usize,
-    lists: Lists<4>,
-    /// Kin: A1in gives up pages when it is longer.
-    in_pages: usize,
-    /// Kout: most ghosts.
-    out_pages: usize,
+    /// A1in has pages seen once lately, A1out its ghosts, and Am pages seen again, the least
+    /// recently used in front.
+    queues: Probation<4>,
 }
 
 impl Registered for TwoQ {
@@ -66,7 +56,8 @@ impl Registered for TwoQ {
 
     fn configure(frames: usize, arguments: &Arguments) -> Result<Self, ArgumentError> {
         let pages = |name| arguments.pages(name, frames, Rounding::Down).map(|pages| pages.max(1));
-        Ok(Self { frames, lists: Lists::new(), in_pages: pages("in")?, out_pages: pages("out")? })
+        // A1in gives up pages when it is longer than Kin.
+        Ok(Self { queues: Probation::new(frames, pages("in")? + 1, pages("out")?) })
     }
 }
 
@@ -74,48 +65,39 @@ impl Policy for TwoQ {
     type Model = ExactModel;
 
     fn fault(&mut self, reference: Reference) {
-        if self.lists.list_of(reference.page) == Some(A1_OUT) {
-            self.lists.move_to_back(RETURNING, reference.page);
+        if self.queues.lists.list_of(reference.page) == Some(A1_OUT) {
+            self.queues.lists.move_to_back(RETURNING, reference.page);
         }
     }
 
     fn victim<M: Mmu>(&mut self, _: &mut M) -> Option<PageId> {
-        let from_queue = self.lists.len(A1_IN) > self.in_pages || self.lists.is_empty(AM);
-        self.lists.front(if from_queue { A1_IN } else { AM })
+        self.queues.lists.front(self.queues.next_list(self.queues.lists.len(A1_IN)))
     }
 
     fn evict(&mut self, page: PageId) {
-        if self.lists.remove(page) == Some(A1_IN) {
-            self.lists.push_back(A1_OUT, page);
-            if self.lists.len(A1_OUT) > self.out_pages {
-                self.lists.pop_front(A1_OUT);
-            }
-        }
+        self.queues.evict(page);
     }
 
     fn insert<M: Mmu>(&mut self, reference: Reference, _: &mut M) -> bool {
         // A ghost that was loaded without a fault (ahead of need) has not been referenced again.
-        let list = if self.lists.remove(reference.page) == Some(RETURNING) { AM } else { A1_IN };
-        self.lists.push_back(list, reference.page);
+        let list = if self.queues.lists.remove(reference.page) == Some(RETURNING) { AM } else { A1_IN };
+        self.queues.lists.push_back(list, reference.page);
         false
     }
 
     #[inline]
     fn hit(&mut self, reference: Reference) {
-        if self.lists.list_of(reference.page) == Some(AM) {
-            self.lists.move_to_back(AM, reference.page);
+        if self.queues.lists.list_of(reference.page) == Some(AM) {
+            self.queues.lists.move_to_back(AM, reference.page);
         }
     }
 
     fn remove(&mut self, page: PageId) {
-        self.lists.remove(page);
+        self.queues.lists.remove(page);
     }
 
     fn check(&self) -> Result<(), Violation> {
-        let [a1_in, a1_out, am] = [A1_IN, A1_OUT, AM].map(|list| self.lists.len(list));
-        ensure!(a1_in + am <= self.frames, "{a1_in} + {am} pages resident");
-        ensure!(a1_out <= self.out_pages, "{a1_out} ghosts, at most {}", self.out_pages);
-        self.lists.check()
+        self.queues.check(self.queues.lists.len(A1_IN))
     }
 }
 
@@ -130,7 +112,7 @@ mod tests {
         let mut machine = Machine::<TwoQ>::new("2q", 4);
         let states = machine.trace(&[1, 2, 3, 4, 5, 1, 6, 2, 1, 7, 3, 2], |machine| {
             let list = |list| {
-                let pages = machine.policy().lists.iter(list).map(|page| page.to_string());
+                let pages = machine.policy().queues.lists.iter(list).map(|page| page.to_string());
                 pages.collect::<Vec<_>>().join(" ")
             };
             format!("{} | {} | {}", list(A1_IN), list(A1_OUT), list(AM))

@@ -38,6 +38,10 @@ const PRESENT_AT_ONCE: usize = 64;
 pub(crate) struct Lent;
 
 impl Mode for Lent {
+    fn command_chooses(&self) -> bool {
+        true
+    }
+
     fn room(&self, pager: &Pager) -> usize {
         lease(pager).granted().saturating_sub(pager.apart_pages())
     }

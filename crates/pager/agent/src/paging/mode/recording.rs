@@ -34,10 +34,15 @@ const ANY_ROOM: usize = 1 << 36;
 /// The program is recorded: there is a window.
 pub(crate) struct Recording;
 
-/// The program was to be recorded, and is not yet, or not any more. Its memory is the kernel's.
+/// The command records programs, and this one not yet, not any more, or not at all. Its memory is
+/// the kernel's.
 pub(crate) struct Unrecorded;
 
 impl Mode for Recording {
+    fn needs_store(&self) -> bool {
+        false
+    }
+
     fn room(&self, _: &Pager) -> usize {
         ANY_ROOM
     }
@@ -111,6 +116,20 @@ impl Mode for Recording {
 }
 
 impl Mode for Unrecorded {
+    fn needs_store(&self) -> bool {
+        false
+    }
+
+    /// The program goes on unrecorded.
+    fn may_lack_command(&self) -> bool {
+        true
+    }
+
+    /// What is mapped would change what is recorded.
+    fn may_map_objects(&self) -> bool {
+        false
+    }
+
     fn room(&self, _: &Pager) -> usize {
         ANY_ROOM
     }
