@@ -1,7 +1,7 @@
 //! `sweephand run`: what counts, what cannot be paged out, and the cgroup that bears witness.
 //!
-//! No program is ended for want of memory that it was promised, whatever it has besides; and who
-//! takes more than that is told what took it.
+//! No program is ended because it lacks memory that it was promised, whatever it has besides. If a
+//! program takes more, a message says what took it.
 
 mod live;
 

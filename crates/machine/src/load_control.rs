@@ -67,7 +67,7 @@ impl LoadController {
         }
     }
 
-    /// Whether a task that claims so many frames can be activated.
+    /// Whether the task `next` can be activated, by what it claims.
     pub(crate) fn admits(
         &mut self,
         next: usize,

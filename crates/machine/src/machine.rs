@@ -133,7 +133,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Has the machine described at every so many units of time.
+    /// Has the machine described every `sample_refs` units of time.
     pub fn sample_every(&mut self, sample_refs: u64) {
         self.measures.sample_refs = sample_refs;
     }
@@ -297,7 +297,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Puts the pages that are to be cleaned into the paging queues.
+    /// Puts the pages that wait to be cleaned into the paging queues.
     fn queue_writes(&mut self) {
         for page in std::mem::take(&mut self.memory.to_clean) {
             self.devices.push(page, Request::Write { page });
@@ -389,8 +389,8 @@ impl<'a> Machine<'a> {
         self.queues.runnable.push_back(number);
     }
 
-    /// Something has happened to pages: claims are to be looked at again, and a policy that said to
-    /// wait is to be asked again.
+    /// Something has happened to pages: claims have to be computed again, and a policy that said to
+    /// wait has to be asked again.
     fn memory_changed(&mut self) {
         self.load_control.memory_changed();
         self.waits = false;

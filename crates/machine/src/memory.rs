@@ -17,7 +17,7 @@ pub(crate) const RESIDENT: u8 = 4;
 pub(crate) const CLEANING: u8 = 8;
 /// Loaded, and its task has not come to repeat the reference that it waited for.
 pub(crate) const AWAITED: u8 = 16;
-/// Intervals: in use, which is to be referenced all the time.
+/// Intervals: in use. Such a page counts as referenced all the time.
 pub(crate) const IN_USE: u8 = 32;
 /// Intervals: its use is writing.
 pub(crate) const IN_WRITING: u8 = 64;

@@ -149,8 +149,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// Sees to it that so many more bytes can be written. It fails if the disk has fewer. Where the
-    /// file system promises nothing, it only looks how much is free.
+    /// Makes sure that this many more bytes can be written. It fails if the disk has fewer. Where
+    /// the file system promises nothing, it only looks how much is free.
     pub fn ensure(&self, bytes: u64) -> io::Result<()> {
         let end = self.file.metadata()?.len();
         match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, end, bytes) {

@@ -196,8 +196,8 @@ impl Warmup {
     }
 }
 
-/// The first of so many records that has at least so many references before it; their number, if
-/// there is none.
+/// The first record with at least `references` references before it; `all_records`, the number of
+/// records, if there is none.
 pub(crate) fn first_record_after(references: u64, time: &VirtualTime, all_records: u64) -> u64 {
     let (mut record, mut behind) = (0, all_records);
     while record < behind {
@@ -266,7 +266,7 @@ mod tests {
     use sweephand_policy::registry::Spec;
     use sweephand_trace::{EndTotals, Metadata, Writer};
 
-    /// Steps: a page, or a mark of so many instructions and references, or pages unmapped.
+    /// A trace that `fill` writes: pages, marks, and pages unmapped.
     fn trace(window: u64, fill: impl FnOnce(&mut Writer<Cursor<Vec<u8>>>) -> EndTotals) -> Trace {
         let metadata = Metadata { window, ..Metadata::default() };
         let mut writer = Writer::new(Cursor::new(Vec::new()), metadata).unwrap();

@@ -34,7 +34,7 @@ pub struct WhatIf {
 /// The outcome of a simulation under each change. `progress` is called with the records done.
 ///
 /// # Errors
-/// If the trace cannot be read, the policy needs to know the future, or it refuses so many frames.
+/// If the trace cannot be read, or the policy needs to know the future or refuses this many frames.
 pub fn what_if(
     trace: &Trace,
     cell: &Cell,
