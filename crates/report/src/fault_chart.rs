@@ -259,7 +259,7 @@ impl Scales<'_> {
         (self.left, self.top, self.right - self.left, self.bottom - self.top)
     }
 
-    /// The place of so much memory on the x axis.
+    /// The place of this many pages of memory on the x axis.
     fn memory(&self, pages: u64) -> f64 {
         self.x.place((pages * self.curves.page_bytes) as f64 / self.unit)
     }

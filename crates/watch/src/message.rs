@@ -98,7 +98,7 @@ impl<W: Write> TraceSender<W> {
         self.out.write_all(&bytes_of(pages))
     }
 
-    /// The epoch of a recording is over. So long was it.
+    /// The epoch of a recording is over. It took `ns` nanoseconds.
     pub fn epoch_ended(&mut self, ns: u64) -> io::Result<()> {
         self.send(&Message::EpochEnded { ns })?;
         self.out.flush()

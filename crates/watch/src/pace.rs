@@ -9,7 +9,7 @@ use sweephand_pager::watch::{Price, Sample};
 
 /// Fewer pages in a sample say too little.
 const LEAST_SAMPLED_PAGES: u64 = 4096;
-/// A new sample is to cost this part of the budget, because costs vary.
+/// A new sample should cost this part of the budget, because costs vary.
 const PART: f64 = 0.75;
 
 /// The time between looks, and the sample.

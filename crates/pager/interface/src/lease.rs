@@ -59,14 +59,15 @@ pub enum Report {
     Remove = 3,
     /// A page named as a victim is on its way out.
     Evicted = 4,
-    /// So many frames are given back.
+    /// Gives back this many frames.
     Give = 5,
-    /// An instruction to give so many frames has been carried out, as far as it could be.
+    /// An instruction to give frames has been carried out, as far as it could be. The operand is
+    /// that instruction's.
     Done = 6,
-    /// So many frames are needed beyond those granted. The answer ends with
+    /// Asks for this many frames beyond those granted. The answer ends with
     /// [`Instruction::Answered`].
     Ask = 7,
-    /// So many frames are the pager's own, or the kernel's to fill without a fault.
+    /// This many frames are the pager's own, or the kernel's to fill without a fault.
     Own = 8,
     /// A fork is coming: with this message comes the command's end of a socket for the child's
     /// agent.
@@ -77,19 +78,19 @@ pub enum Report {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Instruction {
-    /// So many more frames are the agent's.
+    /// The agent has this many more frames.
     Grant = 1,
-    /// This page is to go.
+    /// Page this page out.
     Evict = 2,
-    /// Of the frames of the pages named before, so many are to be given back.
+    /// Give back this many of the frames of the pages named before.
     Give = 3,
     /// This page's bit has been found clear: its next touch has to be reported.
     Watch = 4,
-    /// The task is not active: no fault is to be answered.
+    /// The task is not active: answer no fault.
     Suspend = 5,
     /// The task is active again.
     Resume = 6,
-    /// All pages are to be unmapped, so that a task goes no further that does not fault.
+    /// Unmap all pages, so that a task that does not fault goes no further.
     Freeze = 7,
     /// The question has its answer.
     Answered = 8,

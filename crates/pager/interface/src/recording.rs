@@ -47,8 +47,7 @@ pub enum Item {
         /// Whether this touch was a write.
         write: bool,
     },
-    /// The epoch is over: from now on, all pages are outside the window. So long was it, in
-    /// nanoseconds.
+    /// The epoch is over: from now on, all pages are outside the window.
     EpochEnded {
         /// Its length.
         ns: u64,

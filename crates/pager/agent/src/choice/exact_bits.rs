@@ -149,7 +149,7 @@ pub struct ExactBits<'a> {
 }
 
 impl<'a> ExactBits<'a> {
-    /// The bits of a source. Pages whose bits are to be cleared go to `queues`.
+    /// The bits of a source. Pages whose bits have to be cleared go to `queues`.
     pub(crate) fn new(source: Source<'a>, queues: &'a mut Queues) -> Self {
         Self { source, queues }
     }
@@ -181,7 +181,7 @@ impl<'a> ExactBits<'a> {
     }
 }
 
-/// Pages whose bits are to be cleared.
+/// Pages whose bits wait to be cleared, by the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Queue {
     /// Pages put in for an access that has been made by the program's next fault.
@@ -211,8 +211,8 @@ impl Queues {
         }
     }
 
-    /// The same for a page that is to be watched for a touch from now on. If its bit has just been
-    /// seen clear, nothing needs to be done.
+    /// The same for a page whose next touch matters. If its bit has just been seen clear, nothing
+    /// needs to be done.
     pub(crate) fn watch(&mut self, pages: &mut Pages, page: PageId) {
         if self.glance.of(pages.address(page)) != Some(false) {
             self.add(pages, page, Queue::Cleared);

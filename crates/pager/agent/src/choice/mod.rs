@@ -115,8 +115,8 @@ impl Choice {
         }
     }
 
-    /// The page that has been longest on its way to the policy, if more than `keep` are on theirs:
-    /// it is to be inserted.
+    /// The page that has been longest on its way to the policy, if more than `keep` are on their
+    /// way. The caller inserts it.
     pub(crate) fn leave(&mut self, memory: &mut Memory, keep: usize) -> Option<PageId> {
         self.arrivals.leave(&mut memory.pages, keep)
     }
@@ -146,7 +146,7 @@ impl Choice {
         Some(page)
     }
 
-    /// A page is to go that the policy does not have, or not any more.
+    /// A page has to go that the policy does not have, or no longer has.
     pub(crate) fn mark_condemned(&mut self, memory: &mut Memory, page: PageId) {
         memory.pages.mark(page, Flag::Condemned, true);
         self.condemned.push(page);

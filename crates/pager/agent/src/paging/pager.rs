@@ -98,7 +98,8 @@ pub(crate) trait Mode: Sync {
         pager.choice.policy_frames.min(pager.room().saturating_sub(others))
     }
 
-    /// Whether memory that is not managed yet is as good as full, with so many anonymous pages.
+    /// Whether memory that is not managed yet is nearly full, if it has `anonymous` anonymous
+    /// pages.
     fn is_nearly_full(&self, pager: &Pager, anonymous: usize) -> bool {
         let budget = pager.control.order.budget_pages();
         // The growth may come from files, which no hook reports.
@@ -112,7 +113,7 @@ pub(crate) trait Mode: Sync {
     /// Makes room for this many more pages.
     fn make_room(&self, pager: &mut Pager, pages: usize);
 
-    /// At most so many pages are about to be found present. Returns for how many there is room, at
+    /// At most `pages` pages are about to be found present. Returns for how many there is room, at
     /// least one. If there is not enough for all of them, the other pages make room in their turn.
     fn admit_present(&self, _: &mut Pager, _pages: usize) -> usize {
         usize::MAX
@@ -365,7 +366,7 @@ pub(crate) fn open_roots(control: &Control) {
     let path = CString::new(directory).unwrap_or_default();
     let begun = roots::begin(&path).or_else(|error| match control.order.is_recording() {
         false => Err(error),
-        // The directory is gone if the command was killed, and nothing is to be written.
+        // The directory is gone if the command was killed, and the agent writes nothing.
         true => roots::begin(c"/proc"),
     });
     if let Err(error) = begun {

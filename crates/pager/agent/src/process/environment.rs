@@ -1,5 +1,5 @@
-//! What programs that are begun find in their environment: that they are to be paged, for as long
-//! as the run goes on and they can get at its files, and nothing of it otherwise.
+//! What programs that are begun find in their environment. It says that they are paged, as long as
+//! the run goes on and they can get at its files. Otherwise it says nothing.
 //!
 //! The dynamic linker prints a line for a library in `LD_PRELOAD` that it cannot open. So a process
 //! that is left behind must not pass the name on, nor one that lives in another root directory or

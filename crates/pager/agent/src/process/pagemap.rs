@@ -19,7 +19,7 @@ pub(crate) const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
 /// Pages for which `mincore` is asked at a time.
 const PAGES: usize = 512;
 
-/// The open file, or none if `mincore` is to be asked.
+/// The open file, or none if the agent has to ask `mincore`.
 #[derive(Debug)]
 pub(crate) struct Pagemap {
     file: Option<OwnedFd>,

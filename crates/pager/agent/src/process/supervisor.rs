@@ -21,7 +21,7 @@ pub(crate) fn open(control: &Control) -> Option<OwnedFd> {
     if control.is_released() {
         return None;
     }
-    // A program that was to be recorded goes on unrecorded.
+    // A program under a recorder goes on unrecorded.
     if opened.is_none() && !control.order.is_recording() {
         abort(format_args!("sweephand run is gone"));
     }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use rustix::io::Errno;
 use sweephand_policy::SplitMix64;
 
-/// How a disk behaves. Chances are one in so many; 0 is never.
+/// How a disk behaves. A chance of N means one in N; 0 means never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Behaviour {
     /// Most nanoseconds that a request takes.
@@ -48,7 +48,7 @@ pub(super) struct Disk {
     pub(super) has_failed: bool,
 }
 
-/// One request in so many is cancelled before it begins.
+/// One request in this many is cancelled before it begins.
 const ONE_CANCELLED_IN: u64 = 64;
 
 fn happens(random: &mut SplitMix64, one_in: u64) -> bool {

@@ -1,5 +1,4 @@
-//! A recording: what the agent does if it is to record what the program touches, and to page
-//! nothing.
+//! A recording: the agent records what the program touches, and pages nothing.
 //!
 //! All memory is managed from the start. The room is larger than any program, so nothing is
 //! evicted. What is unmapped goes to limbo, and comes back at its next touch: the rescue that is
@@ -34,7 +33,8 @@ const ANY_ROOM: usize = 1 << 36;
 /// The program is recorded: there is a window.
 pub(crate) struct Recording;
 
-/// The program was to be recorded, and is not yet, or not any more. Its memory is the kernel's.
+/// A program that has a recorder, but is not recorded yet, or no longer. Its memory is the
+/// kernel's.
 pub(crate) struct Unrecorded;
 
 impl Mode for Recording {
@@ -268,7 +268,7 @@ mod tests {
     use alloc::rc::Rc;
     use core::cell::RefCell;
 
-    /// Pager that records, with a window of at least so many pages.
+    /// A pager that records, with a window of at least `least_pages` pages.
     fn recorded(least_pages: u32) -> (Pager, Rc<RefCell<World>>) {
         let (mut pager, world) = pager();
         let window = Window::unread(pager.control, least_pages);
