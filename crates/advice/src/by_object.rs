@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_once_is_to_be_given_back_where_it_was_read() {
+    fn give_back_advice_names_the_line_that_reads_once() {
         let study = table_beside_array(line(3));
         let first = &study.advice[0];
         assert_eq!(first.action, Action::KeepElsewhere);

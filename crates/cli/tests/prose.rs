@@ -166,8 +166,8 @@ fn too_long(language: Language, text: &str) -> Vec<usize> {
 /// many", and have a subject with a verb.
 const STUMBLES: [&str; 6] = ["so many", "is to be", "are to be", "was to be", "were to be", "for want of"];
 
-/// The phrases of [`STUMBLES`] in comments, with the numbers of the lines where they begin. "So many
-/// pages that memory is full" is none of them.
+/// The phrases of [`STUMBLES`] in comments, with the numbers of the lines where they begin. A "so
+/// many" with a result, as in "so many pages that memory is full", is none of them.
 fn stumbles(language: Language, text: &str) -> Vec<(usize, &'static str)> {
     let mut words: Vec<(usize, String)> = Vec::new();
     for (number, line) in prose(language, text) {

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_references_or_a_share() {
+    fn warmup_words_parse_as_references_share_or_time() {
         for (text, expected) in [
             ("0", Warmup::References(0)),
             (" 100000", Warmup::References(100_000)),
@@ -361,7 +361,7 @@ mod tests {
     /// What is counted behind each cut is what the whole has more than the trace that ends there,
     /// under policies that take all sizes in one pass and under others, and with dropped contents.
     #[test]
-    fn the_rest_is_the_whole_less_the_beginning() {
+    fn counts_after_warmup_are_the_whole_less_the_beginning() {
         let mut random = SplitMix64::new(7);
         let mut step = || {
             let most = 2 << random.below(6);

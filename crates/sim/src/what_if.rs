@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn no_change_is_what_a_sweep_counts() {
+    fn simulation_without_a_change_equals_a_sweep() {
         let trace = trace();
         let cells = vec![Cell { spec: Spec::parse("clock").unwrap(), frames: 6 }];
         let outcome = what_if(&trace, &cells[0], &[Change::Nothing], &|_| {}).unwrap()[0].outcome;

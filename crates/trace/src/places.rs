@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_refused() {
+    fn malformed_frame_lines_are_refused() {
         for line in ["", "step", "step\tmodule", "step\tmodule\tno number"] {
             assert_eq!(Frame::parse(line), None, "{line}");
         }

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_comes_back_as_it_was() {
+    fn recorded_items_round_trip() {
         let page = (1 << 35) - 1;
         let items = [
             Item::Touched { page, write: false },

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_foreseen() {
+    fn repeated_faults_are_read_ahead() {
         let mut history = History::new(10_000, 128);
         assert_eq!(run(&mut history, shuffled(4000)), (0, 0));
         let (used, read) = run(&mut history, shuffled(4000));
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_repeat_is_read_rarely() {
+    fn unrepeated_faults_are_rarely_read_ahead() {
         let mut history = History::new(10_000, 128);
         run(&mut history, shuffled(4001));
         let (_, read) = run(&mut history, (0..4001).map(|step| step * 1009 % 4001));

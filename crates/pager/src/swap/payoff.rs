@@ -115,12 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn what_pays_goes_on() {
+    fn reading_ahead_goes_on_while_it_pays() {
         assert_eq!(play(10_000, 40), (vec![51], true));
     }
 
     #[test]
-    fn what_does_not_pay_ends_and_is_tried_again_ever_more_rarely() {
+    fn reading_ahead_that_does_not_pay_is_retried_ever_more_rarely() {
         let (begun, _) = play(100_000, 20);
         let pauses: Vec<u64> = begun.windows(2).map(|two| two[1] - two[0]).collect();
         assert!(begun.len() > 3 && begun.len() < 12, "{begun:?}");

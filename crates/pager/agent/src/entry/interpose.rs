@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_seen_is_a_bit() {
+    fn seen_has_a_bit_for_each_intercepted_call() {
         let is_seen = |number: u32| SEEN[number as usize / 64] >> (number % 64) & 1 != 0;
         assert!(is_seen(raw::__NR_prctl) && is_seen(raw::__NR_seccomp));
         assert!(!is_seen(raw::__NR_openat) && !is_seen(raw::__NR_futex));

@@ -117,7 +117,7 @@ mod tests {
     use crate::process::own;
 
     #[test]
-    fn both_ways_tell_the_same() {
+    fn pagemap_and_mincore_find_the_same_pages() {
         const PAGES: usize = 3000;
         let start = own::map(PAGES * PAGE_BYTES).unwrap();
         for page in (0..PAGES).filter(|page| page % 7 < 3) {
