@@ -18,7 +18,7 @@ use crate::calendar::{Calendar, Event};
 use crate::configuration::Configuration;
 use crate::execute::Stop;
 use crate::load_control::{Load, LoadController};
-use crate::memory::{AWAITED, CLEANING, DIRTY, Memory, RESIDENT};
+use crate::memory::{AWAITED, CLEANING, DIRTY, MachineMemory, RESIDENT};
 use crate::outcome::{Measures, Outcome, Sample};
 use crate::paging::{Devices, Request};
 use crate::program::Program;
@@ -48,8 +48,8 @@ pub struct Job {
 /// A run of tasks under one policy.
 pub struct Machine<'a> {
     configuration: &'a Configuration,
-    policy: Made<Memory>,
-    memory: Memory,
+    policy: Made<MachineMemory>,
+    memory: MachineMemory,
     tasks: Vec<Task>,
     load_control: LoadController,
     load: Load,
@@ -84,12 +84,12 @@ impl<'a> Machine<'a> {
     /// number of loading tasks is limited (LT/RT).
     pub fn new(
         configuration: &'a Configuration,
-        policy: Made<Memory>,
+        policy: Made<MachineMemory>,
         jobs: &[Job],
         seed: u64,
         limits_loading: bool,
     ) -> Self {
-        let mut memory = Memory::new(configuration.frames);
+        let mut memory = MachineMemory::new(configuration.frames);
         let is_exact = policy.is_exact();
         memory.coupled_writes = configuration.devices.coupled_writes;
         memory.left = (is_exact && configuration.load_control.no_reclaim).then(Vec::new);

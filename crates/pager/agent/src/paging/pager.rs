@@ -29,7 +29,7 @@ use crate::process::rlimits::{self, Raised};
 use crate::process::roots;
 use crate::spec::LiveSpec;
 use crate::state::account::{Account, Known};
-use crate::state::memory::Memory;
+use crate::state::memory::ProgramMemory;
 use crate::state::pages::Pages;
 use crate::state::program::Program;
 use crate::store::backing::Store;
@@ -56,7 +56,7 @@ pub(crate) struct Pager {
     /// What is shared with the command.
     pub(crate) control: &'static Control,
     /// What is known about the program's memory.
-    pub(crate) memory: Memory,
+    pub(crate) memory: ProgramMemory,
     /// Which pages stay in memory.
     pub(crate) choice: Choice,
     /// Where the others are.
@@ -220,7 +220,7 @@ impl Pager {
         program.register_own(&staging);
         Self {
             control,
-            memory: Memory { pages, ..Memory::default() },
+            memory: ProgramMemory { pages, ..ProgramMemory::default() },
             choice: Choice {
                 chooser,
                 policy_frames,

@@ -44,7 +44,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use disk::Disk;
-use memory::{ContextId, FrameId, Memory, TaskId};
+use memory::{ContextId, FrameId, SimulatedMemory, TaskId};
 use model::Model;
 use rustix::fd::OwnedFd;
 use schedule::Schedule;
@@ -112,7 +112,7 @@ struct World {
     random: SplitMix64,
     now_ns: u64,
     behaviour: Behaviour,
-    memory: Memory,
+    memory: SimulatedMemory,
     model: Model,
     disk: Disk,
     schedule: Schedule,
