@@ -152,7 +152,7 @@ impl Mode for Unrecorded {
         }
     }
 
-    /// A child that is not to be recorded has what its parent had.
+    /// A child that no recorder follows has what its parent had.
     fn before_faults(&self, pager: &mut Pager) {
         end(pager);
     }
