@@ -56,7 +56,7 @@ typedef struct {
 } Totals;
 extern Totals totals;
 
-/* False in a forked child that is not to be recorded, and once the trace is finished. */
+/* False in a forked child that is not recorded, and once the trace is finished. */
 extern Bool recording;
 
 /* stream.c: the PGTR encoder and its output buffer. */

@@ -89,8 +89,8 @@ static UInt hash_of_text(UInt length)
    return hash;
 }
 
-/* Where the site with the text that has been put together is in the table, or is to be. LENGTH of
-   the text decides which one it is. */
+/* The place in the table for the site whose text has been put together, whether it is there yet or
+   not. LENGTH of the text decides which one it is. */
 static UInt *find(UInt length)
 {
    UInt hash = hash_of_text(length), at = hash % (4 * room);

@@ -1,5 +1,5 @@
 /* Multiplies two square matrices: `multiply SIDE BLOCK`. With BLOCK 0 it goes over all of `right`
- * for each row of the result. With a block, it finishes so many rows of `right` before it goes on
+ * for each row of the result. With a block, it finishes BLOCK rows of `right` before it goes on
  * to the next. The result is the same. */
 #include <stdio.h>
 #include <stdlib.h>

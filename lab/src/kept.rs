@@ -40,7 +40,7 @@ pub(crate) struct KeptSimulations {
     recalled: HashSet<Key>,
     /// Those that were used since [`Self::take_used`].
     used: BTreeMap<Key, Counts>,
-    /// Of those that come from a file, run one in so many again; 0 for none.
+    /// One in this many of those that come from a file is run again; 0 for none.
     check_one_in: u64,
 }
 

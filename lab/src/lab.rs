@@ -59,7 +59,7 @@ pub enum Error {
         "this is measured by running programs live: build sweephand beside sweephand-lab, or give --sweephand FILE"
     )]
     NoCommand,
-    /// A program that is to be run is not here.
+    /// A program that the lab needs is not here.
     #[error("{program} is needed: apt-get install {package}")]
     NoProgram {
         /// Its name.

@@ -23,7 +23,7 @@ pub struct Report {
     pub claims: Vec<Claim>,
     /// What the project checks for itself.
     pub checks: Vec<Check>,
-    /// What is to be said about the result.
+    /// What to say about the result.
     pub notes: Vec<String>,
     /// Curves, with the published points among them.
     pub figures: Vec<Figure>,

@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_holds_because_there_is_nothing() {
+    fn claims_without_numbers_are_untestable() {
         let numbers = |values: &[Measurement]| {
             grade(|judging| judging.numbers("", Limit::AtMost(1.1), Some(Limit::AtMost(2.0)), values))
         };

@@ -90,7 +90,7 @@ pub(crate) fn twice(trace: &Trace) -> Result<Trace, Error> {
     })
 }
 
-/// A trace without the objects that are smaller than so many KiB: their pages are of no object.
+/// A trace without the objects that are smaller than `KIB` KiB: their pages are of no object.
 pub(crate) fn of_large_objects<const KIB: u64>(trace: &Trace) -> Result<Trace, Error> {
     let totals = &trace.header().totals;
     in_memory(|writer| {

@@ -118,7 +118,7 @@ fn expect_committed_results(folder: &str) {
 }
 
 #[test]
-fn what_is_made_at_length_only_are_items() {
+fn ids_made_only_at_length_are_known_items() {
     for id in AT_LENGTH_ONLY {
         assert!(all_items().any(|item| item.id == id), "{id}");
     }

@@ -18,7 +18,7 @@ use sweephand_trace::Interrupt;
 /// Time between two looks at signals and progress.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// How many threads or processes there are for some work, if so many are asked for.
+/// How many threads or processes some work gets if `asked` are asked for.
 #[pyfunction]
 pub(crate) fn bounded_threads(asked: Option<usize>, work: usize) -> usize {
     sweephand_sim::bounded_threads(asked, work)

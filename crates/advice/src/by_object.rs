@@ -29,11 +29,12 @@ const SLOWER_NS: f64 = 100.0;
 const MOST_SLOWDOWN: f64 = 0.1;
 /// Pages are used in no order if a larger share of the moves between them are jumps.
 const IN_NO_ORDER: f64 = 0.5;
-/// Huge pages pay as long as they have no more read than so many times what small ones have.
+/// Huge pages pay if the program reads at most this many times the bytes that it reads with small
+/// ones.
 const MOST_READ: f64 = 1.1;
 /// They pay if they save this share of the faults.
 const LEAST_FEWER: f64 = 0.1;
-/// They are advised against if they have more read than so many times that.
+/// They are advised against if it reads more than this many times those bytes.
 const WASTEFUL: f64 = 2.0;
 
 /// What to do.
@@ -138,7 +139,7 @@ pub fn advice_by_object(
     let mut advice = Vec::new();
     for (at, group) in groups.iter().enumerate() {
         let reorder = around.reorder(group);
-        // What is used over and over is to be given back only after all of that.
+        // Advice to give back what is used over and over comes only after all of that.
         let give_back = around.give_back(group, &told[1 + at]);
         let saves_more = |one: &ObjectAdvice| reorder.iter().all(|reorder| one.saved() > reorder.saved());
         advice.extend(give_back.filter(saves_more));
@@ -168,7 +169,7 @@ impl Surroundings<'_> {
         bytes(self.frames * self.study.curves.page_bytes)
     }
 
-    /// What is saved if so many faults are left, in words.
+    /// What is saved if `then` faults are left, in words.
     fn saved(&self, then: u64) -> String {
         let saved = self.now.saturating_sub(then);
         let share = percent(saved as f64 / self.now.max(1) as f64);
@@ -417,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_once_is_to_be_given_back_where_it_was_read() {
+    fn give_back_advice_names_the_line_that_reads_once() {
         let study = table_beside_array(line(3));
         let first = &study.advice[0];
         assert_eq!(first.action, Action::KeepElsewhere);

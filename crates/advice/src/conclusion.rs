@@ -116,7 +116,7 @@ pub struct Sentences {
 }
 
 impl Curves {
-    /// Whether so many faults are within the slack of the least.
+    /// Whether this many faults are within the slack of the least.
     fn is_least(&self, faults: u64) -> bool {
         faults as f64 <= (1.0 + SLACK) * self.first_touch_faults as f64
     }

@@ -37,8 +37,8 @@ pub(crate) struct Args {
     how: watch::How,
     #[command(flatten)]
     options: Options,
-    /// Also find the least memory in which the program takes at most so many times as long as with
-    /// all memory, and print it as limits to set
+    /// Also find the least memory in which the program takes at most this many times as long as
+    /// with all memory, and print it as limits to set
     #[arg(long, value_name = "FACTOR", requires = "device")]
     slowdown: Option<f64>,
     /// Exit with status 1 if the program needs more than so much memory, in which its faults are
@@ -47,8 +47,8 @@ pub(crate) struct Args {
     budget: Option<String>,
     #[command(flatten)]
     time: TimeOptions,
-    /// If the trace says which code touches pages: also print so many lines of the program with the
-    /// most faults, the places that made the memory, and what to change there. 0: nothing of it
+    /// If the trace says which code touches pages: also print this many lines of the program with
+    /// the most faults, the places that made the memory, and what to change there. 0: nothing of it
     #[arg(long, value_name = "N", default_value_t = 5, conflicts_with = "pid")]
     lines: usize,
     /// How to print it

@@ -16,7 +16,7 @@ pub(crate) struct KeeperArgs {
     in_use: Vec<PathBuf>,
 }
 
-/// A share such as `2%`, of up to so many percent.
+/// A share such as `2%`, of at most `most` percent.
 fn share_up_to(most: f64, text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<f64>().ok());
     percent

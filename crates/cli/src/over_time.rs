@@ -99,7 +99,7 @@ impl OverTime {
         Ok(())
     }
 
-    /// The same of a cache of whole objects, of so many bytes.
+    /// The same of a cache of whole objects.
     pub(crate) fn write_objects(
         &mut self,
         (name, policy, bytes): (&str, &str, u64),

@@ -172,7 +172,7 @@ fn note_many_records(traces: &[RecordedTrace]) {
     };
     if traces.iter().any(|trace| is_long(&trace.header)) {
         eprint_line!(
-            "sweephand: note: with so many records, simulate, advise and report take minutes. record \
+            "sweephand: note: with this many records, simulate, advise and report take minutes. record \
              --window {LARGER_WINDOW} keeps fewer: counts hold from {LARGER_WINDOW} pages up"
         );
     }

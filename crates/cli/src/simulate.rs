@@ -34,12 +34,12 @@ pub(crate) struct Args {
     #[arg(short, long, default_value = DEFAULT_SIZES, value_name = "LIST")]
     pub(crate) memory: String,
     /// The traces are of whole objects (import --whole-objects): count misses and missed bytes in a
-    /// cache of so many bytes. Policies: bound, fifo, lru, clock, sieve, lru-2, s3-fifo, gdsf,
+    /// cache of `--memory` bytes. Policies: bound, fifo, lru, clock, sieve, lru-2, s3-fifo, gdsf,
     /// w-tinylfu. bound is below what any policy can reach
     #[arg(long, conflicts_with_all = ["collapse", "sample", "device", "trajectory"])]
     pub(crate) whole_objects: bool,
-    /// Count from there on: after so many references (100000), a share of them (20%), or a time of
-    /// the log that the trace was imported from (2h). What comes before fills memory
+    /// Count from there on: after this many references (100000), a share of them (20%), or a time
+    /// of the log that the trace was imported from (2h). What comes before fills memory
     #[arg(long, value_name = "N|TIME|PERCENT", conflicts_with_all = ["sample", "device"])]
     pub(crate) warmup: Option<Warmup>,
     /// Hide references that repeat the one before them from the policies (they still count)
@@ -276,7 +276,8 @@ impl<'a> Request<'a> {
         Ok(Prepared { trace, described, sweep, windows, warmup })
     }
 
-    /// Records between two samples of the trajectory in a trace of so many; 0 if there is none.
+    /// Records between two samples of the trajectory in a trace of `records` records; 0 if there is
+    /// none.
     fn sample_records(&self, records: u64) -> anyhow::Result<u64> {
         Ok(match (&self.args.trajectory, self.args.trajectory_step) {
             (None, _) => 0,

@@ -27,8 +27,8 @@ pub(crate) struct Args {
     /// How often to try a cell again that fails or ends its process
     #[arg(long, value_name = "N", default_value_t = 2)]
     retries: u32,
-    /// Count from there on in each trace: after so many references (100000), a share of them (20%),
-    /// or a time (2h), as with warmup in the plan
+    /// Count from there on in each trace: after this many references (100000), a share of them
+    /// (20%), or a time (2h), as with warmup in the plan
     #[arg(long, value_name = "N|TIME|PERCENT")]
     warmup: Option<String>,
     /// Remove results that are not, or no longer, in the plan

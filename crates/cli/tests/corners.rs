@@ -90,7 +90,7 @@ fn calls_that_the_kernel_refuses_are_refused() {
 /// Ends by a sandbox, a daemon's ways, locked memory, faults that a program answers itself, threads
 /// that are counted, and memory that is read as a file.
 #[test]
-fn what_few_programs_do_goes_as_without_a_pager() {
+fn rare_operations_behave_as_without_a_pager() {
     if !can_page() {
         return;
     }
@@ -114,13 +114,13 @@ fn expect_suites_as_without(kinds: &[&str]) {
 }
 
 #[test]
-fn what_other_suites_try_with_memory_goes_as_without_a_pager() {
+fn memory_cases_of_other_suites_behave_as_without_a_pager() {
     expect_suites_as_without(&["keep-place", "downward", "shorter-file", "words", "segments", "guards"]);
     expect_suites_as_without(&["own-protection", "breaks", "partly", "overflow"]);
 }
 
 #[test]
-fn what_other_suites_try_with_threads_and_children_goes_as_without_a_pager() {
+fn thread_and_child_cases_of_other_suites_behave_as_without_a_pager() {
     expect_suites_as_without(&["not-for-children", "programs", "other-stack", "debugger", "pipes"]);
     expect_suites_as_without(&["barrier", "may-go", "thread-leaves", "coroutines", "sandboxed"]);
 }
@@ -135,7 +135,7 @@ fn nothing_is_allocated_before_main() {
 
 /// Where nothing is paged yet there is an agent all the same.
 #[test]
-fn what_few_programs_do_goes_as_without_a_pager_while_they_fit() {
+fn rare_operations_behave_as_without_a_pager_while_the_program_fits() {
     if !can_page() {
         return;
     }

@@ -460,7 +460,7 @@ fn what_a_file_holds_never_reaches_the_terminal_raw() {
 }
 
 #[test]
-fn without_memory_there_is_one_line() {
+fn import_without_memory_fails_in_one_line() {
     let sandbox = Sandbox::new();
     // Twenty objects, each of a million pages.
     sandbox.write("large.csv", (0..20).map(|key| format!("{key},4294967295\n")).collect::<String>());

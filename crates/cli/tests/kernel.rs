@@ -417,7 +417,7 @@ fn what_cannot_be_compared_is_told_in_one_line() {
 /// As another user: no cgroup, so the pager does without and says why, and the others say that they
 /// cannot.
 #[test]
-fn who_is_not_root_is_told_so() {
+fn run_without_root_is_refused_with_the_reason() {
     if !rustix::process::geteuid().is_root() {
         return skip(Need::Root, "changing the user");
     }

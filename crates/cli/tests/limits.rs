@@ -1,7 +1,7 @@
 //! `sweephand run`: what counts, what cannot be paged out, and the cgroup that bears witness.
 //!
-//! No program is ended for want of memory that it was promised, whatever it has besides; and who
-//! takes more than that is told what took it.
+//! No program is ended because it lacks memory that it was promised, whatever it has besides. If a
+//! program takes more, a message says what took it.
 
 mod live;
 
@@ -78,7 +78,7 @@ fn memory_that_is_locked_by_turns_stays_and_the_rest_is_paged() {
 
 /// Under policies that keep lists of other kinds.
 #[test]
-fn more_than_half_of_memory_may_be_such_that_it_stays() {
+fn more_than_half_of_memory_may_be_unpageable() {
     if !can_page() {
         return;
     }
@@ -168,9 +168,9 @@ fn the_cgroups_limit_follows_the_processes_that_are_alive() {
     assert!(limit(&at_once) > 15 * (16 << 20), "{at_once}");
 }
 
-/// It has no limit, and is not to be the end of those that have.
+/// Such a child has no limit, and must not be the end of the processes that have one.
 #[test]
-fn what_a_child_without_a_pager_takes_is_its_own() {
+fn memory_of_an_unpaged_child_does_not_count_against_the_limit() {
     if !can_page() {
         return;
     }
@@ -182,7 +182,7 @@ fn what_a_child_without_a_pager_takes_is_its_own() {
 }
 
 #[test]
-fn what_filled_the_cgroup_is_told() {
+fn message_names_what_filled_the_cgroup() {
     if !can_page() {
         return;
     }

@@ -1,5 +1,6 @@
-//! The text of the project: comments and Markdown end at column 100, and every measured figure in
-//! the README and the book is that of the committed results.
+//! The text of the project: comments and Markdown end at column 100, comments do without phrases
+//! that readers stumble over, and every measured figure in the README and the book is that of the
+//! committed results.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -94,9 +95,9 @@ fn comment_text(line: &str) -> &str {
     line.strip_prefix(['/', '!']).unwrap_or(line)
 }
 
-/// Numbers of the lines with a comment, docstring or Markdown text that goes past [`WIDTH`].
-/// Tables, code blocks, pictures and lines with a URL may be longer.
-fn too_long(language: Language, text: &str) -> Vec<usize> {
+/// The lines with a comment, docstring or Markdown text, and their numbers. Tables, code blocks and
+/// pictures are left out.
+fn prose(language: Language, text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     // Within a block of code in Markdown or in a Rust comment; within a comment of C; within a
     // string of three quotes in Python, and whether that is a docstring.
@@ -148,11 +149,66 @@ fn too_long(language: Language, text: &str) -> Vec<usize> {
                     && !trimmed.starts_with("![")
             }
         };
-        if is_prose && line.chars().count() > WIDTH && !line.contains("://") {
-            found.push(index + 1);
+        if is_prose {
+            found.push((index + 1, line));
         }
     }
     found
+}
+
+/// Numbers of the lines of prose that go past [`WIDTH`]. Lines with a URL may be longer.
+fn too_long(language: Language, text: &str) -> Vec<usize> {
+    let is_long = |line: &str| line.chars().count() > WIDTH && !line.contains("://");
+    prose(language, text).into_iter().filter(|(_, line)| is_long(line)).map(|(number, _)| number).collect()
+}
+
+/// Phrases that hide who acts, or which number is meant. Comments name the parameter, or say "this
+/// many", and have a subject with a verb.
+const STUMBLES: [&str; 6] = ["so many", "is to be", "are to be", "was to be", "were to be", "for want of"];
+
+/// The phrases of [`STUMBLES`] in comments, with the numbers of the lines where they begin. A "so
+/// many" with a result, as in "so many pages that memory is full", is none of them.
+fn stumbles(language: Language, text: &str) -> Vec<(usize, &'static str)> {
+    let mut words: Vec<(usize, String)> = Vec::new();
+    for (number, line) in prose(language, text) {
+        let line = comment_text(line).trim_start().trim_start_matches(['*', '!']).to_lowercase();
+        words.extend(line.split_whitespace().map(|word| (number, word.to_owned())));
+    }
+    let mut found = Vec::new();
+    for at in 0..words.len() {
+        for phrase in STUMBLES {
+            let length = phrase.split(' ').count();
+            let Some(here) = words.get(at..at + length) else { continue };
+            let is_phrase = here.iter().zip(phrase.split(' ')).all(|((_, word), of_phrase)| {
+                word.trim_matches(|letter: char| !letter.is_alphanumeric()) == of_phrase
+            });
+            let sentence = words[at..].split_inclusive(|(_, word)| word.ends_with(['.', ':', ';']));
+            let has_result = || sentence.take(1).flatten().any(|(_, word)| word == "that");
+            if is_phrase && !(phrase == "so many" && has_result()) {
+                found.push((words[at].0, phrase));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn comments_name_the_number_and_who_acts() {
+    let mut found = Vec::new();
+    for File { name, language, text } in files().iter().filter(|file| file.language != Language::Markdown) {
+        let phrases = stumbles(*language, text).into_iter();
+        found.extend(phrases.map(|(line, phrase)| format!("{name}:{line}: {phrase}")));
+    }
+    assert!(found.is_empty(), "name the number, or say 'this many'; say who does it:\n{}", found.join("\n"));
+}
+
+#[test]
+fn stumbles_are_found_across_lines_and_in_comments_only() {
+    assert_eq!(stumbles(Language::Rust, "/// Pages that are to\n/// be cleared."), [(1, "are to be")]);
+    assert_eq!(stumbles(Language::C, "/* One page in so many. It says that. */"), [(1, "so many")]);
+    assert_eq!(stumbles(Language::Python, "# Stops for want\n# of memory."), [(1, "for want of")]);
+    assert_eq!(stumbles(Language::Rust, "let text = \"so many\";"), []);
+    assert_eq!(stumbles(Language::Rust, "/// There are so many pages that memory is full."), []);
 }
 
 #[test]

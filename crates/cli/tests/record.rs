@@ -109,7 +109,7 @@ fn a_recording_is_of_the_program_that_the_command_becomes() {
             .iter()
             .map(|word| word.as_str().unwrap())
             .collect();
-        assert_eq!(command, launcher, "what was typed is what is to be run");
+        assert_eq!(command, launcher, "the command is what was typed");
         assert!(said.contains("note: the command became "), "{launcher:?}: {said}");
         // Launchers have small children of their own, and so may the `python3` of this machine.
         let child = &info["metadata"]["largest_child"];

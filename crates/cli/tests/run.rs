@@ -136,7 +136,7 @@ fn a_program_that_fits_needs_no_reference_bits() {
 }
 
 #[test]
-fn bits_that_cannot_be_had_are_no_run() {
+fn unavailable_reference_bits_refuse_the_run() {
     let refused = |backend: &str| {
         let options = ["run", "--memory", "16MiB", "--backend", backend, "--reference-bits", "rwp"];
         let output = command(SWEEPHAND).args(options).args(["--", "true"]).output().unwrap();
@@ -179,7 +179,7 @@ fn no_write_is_lost_to_an_eviction_and_threads_come_and_go() {
 }
 
 #[test]
-fn unmapped_dropped_moved_and_protected_memory_is_what_it_should_be() {
+fn unmapped_dropped_moved_and_protected_memory_reads_as_without_a_pager() {
     expect_all_right(CHANGES);
     expect_right(&["--memory", "16MiB", "--policy", "car", "--io", "sync"], "changes", &["32", "400", "5"]);
 }
@@ -187,17 +187,16 @@ fn unmapped_dropped_moved_and_protected_memory_is_what_it_should_be() {
 /// The kernel tells of what has been unmapped and of what has been moved there in whichever order
 /// the threads come to it.
 #[test]
-fn what_threads_move_is_not_taken_for_what_others_have_just_given_up() {
+fn moved_pages_are_told_from_pages_that_other_threads_unmap() {
     expect_all_right(MOVES);
     // Taken over while they move.
     expect_right(&["--memory", "24MiB", "--policy", "clock"], "moves", &["32", "4", "300"]);
 }
 
-/// Programs that do one thing very often, natively within a second. What they do is not to take
-/// time that grows with the square of that: `many.c` says what they do. The bound is for a busy
-/// machine.
+/// Programs that do one thing very often, natively within a second: `many.c` says what. The time
+/// must not grow with the square of how often they do it. The bound is for a busy machine.
 #[test]
-fn what_is_done_very_often_takes_as_long_as_it_should() {
+fn operations_repeated_very_often_take_linear_time() {
     const BOUND: Duration = Duration::from_secs(120);
     if !can_page() {
         return;
@@ -352,7 +351,7 @@ fn direct_io_and_system_calls_see_memory_as_it_is() {
 /// Pipes, sockets, rings and devices that hold pages beyond their being paged out: no frame that
 /// was the program's is used for other pages.
 #[test]
-fn what_the_kernel_holds_of_a_page_stays_that_pages() {
+fn frames_that_the_kernel_holds_are_not_reused() {
     for policy in KINDS_OF_POLICIES {
         expect_right(&["--memory", "4MiB", "--policy", policy], "held", &["vmsplice", "6"]);
     }
@@ -807,7 +806,7 @@ fn a_full_store_ends_the_program_with_a_message() {
 /// The store is cut short behind the pager's back. Whoever touches what was there gets a SIGBUS,
 /// and no other bytes.
 #[test]
-fn what_cannot_be_read_back_is_never_taken_for_something_else() {
+fn failed_reads_never_give_wrong_contents() {
     if !can_page() {
         return;
     }

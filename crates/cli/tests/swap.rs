@@ -240,7 +240,7 @@ fn no_write_is_lost_and_threads_come_and_go() {
 
 /// The director is told of no unmapping, and of no move.
 #[test]
-fn unmapped_dropped_moved_and_protected_memory_is_what_it_should_be() {
+fn unmapped_dropped_moved_and_protected_memory_reads_as_without_a_pager() {
     expect_all_right(CHANGES);
     if !can_direct() {
         return;
@@ -282,7 +282,7 @@ fn direct_io_and_pipes_see_memory_as_it_is() {
 }
 
 #[test]
-fn signals_and_ends_are_as_they_are_without() {
+fn signals_and_exits_are_as_without_a_limit() {
     if !can_direct() {
         return;
     }
@@ -473,7 +473,7 @@ fn a_program_that_fits_is_left_to_the_kernel() {
 }
 
 #[test]
-fn counts_hang_together_and_the_limit_holds() {
+fn counts_are_consistent_and_the_limit_holds() {
     if !can_direct() {
         return;
     }
@@ -536,7 +536,7 @@ fn counts_hang_together_and_the_limit_holds() {
 
 /// The environment, the descriptors and the libraries are those of a program that runs alone.
 #[test]
-fn nothing_of_the_run_is_in_the_program() {
+fn directed_program_sees_nothing_of_the_run() {
     if !can_direct() {
         return;
     }
@@ -800,7 +800,7 @@ fn what_cannot_be_directed_is_told_in_one_line() {
 }
 
 #[test]
-fn who_is_not_root_is_told_so() {
+fn run_without_root_is_refused_with_the_reason() {
     if !rustix::process::geteuid().is_root() {
         return skip(Need::Root, "changing the user");
     }

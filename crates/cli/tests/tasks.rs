@@ -50,7 +50,7 @@ fn start(command: &mut Command) -> Running {
     spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
-/// Waits until a command has so many descendants of a name.
+/// Waits until a command has `count` descendants of a name.
 fn await_descendants(pid: u32, name: &str, count: usize) -> Vec<u32> {
     let start = Instant::now();
     loop {

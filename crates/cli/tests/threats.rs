@@ -313,7 +313,7 @@ fn a_program_cannot_write_what_agents_act_on() {
 }
 
 #[test]
-fn what_is_paged_out_is_for_nobody_to_read() {
+fn paged_out_contents_are_unreadable_by_others() {
     if !is_root() || !can_page() {
         return;
     }
@@ -338,7 +338,7 @@ fn what_is_paged_out_is_for_nobody_to_read() {
 }
 
 #[test]
-fn a_swap_file_is_for_nobody_to_read() {
+fn swap_file_is_unreadable_by_others() {
     if !is_root() || !can_swap() {
         return;
     }

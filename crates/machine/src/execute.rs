@@ -5,7 +5,7 @@
 //! ([`ExactMmu`](sweephand_policy::ExactMmu)) also need the page's last reference, and the rear end
 //! of the window follows a window behind.
 
-use crate::memory::{DIRTY, IN_USE, IN_WRITING, Memory, REFERENCED, RESIDENT};
+use crate::memory::{DIRTY, IN_USE, IN_WRITING, MachineMemory, REFERENCED, RESIDENT};
 use crate::program::{Program, ReferenceString};
 use std::collections::VecDeque;
 use sweephand_policy::{PageId, VirtualTime};
@@ -44,7 +44,7 @@ impl Position {
     pub(crate) fn execute<const EXACT: bool>(
         &mut self,
         program: &Program,
-        memory: &mut Memory,
+        memory: &mut MachineMemory,
         limit: VirtualTime,
         theta: VirtualTime,
     ) -> Stop {
@@ -72,7 +72,7 @@ impl Position {
     fn run<const EXACT: bool>(
         &mut self,
         references: &[PackedReference],
-        memory: &mut Memory,
+        memory: &mut MachineMemory,
         limit: VirtualTime,
     ) -> Stop {
         // The repeated reference is a burst of its own: the bit that it leaves is the policy's
@@ -93,7 +93,7 @@ impl Position {
     fn hits<const EXACT: bool>(
         &self,
         references: &[PackedReference],
-        memory: &mut Memory,
+        memory: &mut MachineMemory,
         limit: VirtualTime,
     ) -> Stop {
         let start = memory.virtual_time[self.task];
@@ -123,7 +123,7 @@ impl Position {
     fn run_intervals<const EXACT: bool>(
         &mut self,
         transitions: &[Transition],
-        memory: &mut Memory,
+        memory: &mut MachineMemory,
         limit: VirtualTime,
     ) -> Stop {
         let start = memory.virtual_time[self.task];
@@ -172,7 +172,7 @@ impl Position {
         to: &Transition,
         once: bool,
         task: usize,
-        memory: &mut Memory,
+        memory: &mut MachineMemory,
     ) {
         let flags = &mut memory.flags[page.index()];
         let was_in_use = *flags & IN_USE != 0;
@@ -203,7 +203,7 @@ impl Position {
     pub(crate) fn until_one_leaves(
         &self,
         program: &Program,
-        memory: &Memory,
+        memory: &MachineMemory,
         limit: VirtualTime,
         theta: VirtualTime,
     ) -> VirtualTime {
@@ -231,7 +231,7 @@ impl Position {
     }
 
     /// Intervals: whether a transition was its page's last and left it idle.
-    fn falls_idle(&self, transition: &Transition, memory: &Memory) -> bool {
+    fn falls_idle(&self, transition: &Transition, memory: &MachineMemory) -> bool {
         let page = (self.first_page + transition.page) as usize;
         transition.state == PageState::Idle
             && memory.flags[page] & IN_USE == 0
@@ -240,7 +240,7 @@ impl Position {
 
     /// Lets the rear end of the window follow: pages whose last reference it passes have left the
     /// working set.
-    fn move_window(&self, program: &Program, memory: &mut Memory, theta: VirtualTime) {
+    fn move_window(&self, program: &Program, memory: &mut MachineMemory, theta: VirtualTime) {
         let window = &mut memory.windows[self.task];
         let rear = memory.virtual_time[self.task].saturating_sub(theta);
         let first_page = self.first_page as usize;

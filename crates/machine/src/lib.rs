@@ -36,7 +36,7 @@ mod task;
 
 pub use configuration::{Configuration, ConfigurationError};
 pub use machine::{Job, Machine};
-pub use memory::Memory;
+pub use memory::MachineMemory;
 pub use outcome::{Outcome, Sample};
 pub use program::{Program, ProgramError, ReferenceString};
 pub use sweep::{Cell, Line, MachineError, Workload};

@@ -6,7 +6,7 @@
 //! period.
 
 use crate::configuration::Configuration;
-use crate::memory::Memory;
+use crate::memory::MachineMemory;
 use sweephand_policy::load_control::{self as rules, Claims, Limits};
 use sweephand_policy::{Claim, LoadControl, TaskPolicy, VirtualTime};
 
@@ -67,13 +67,13 @@ impl LoadController {
         }
     }
 
-    /// Whether a task that claims so many frames can be activated.
+    /// Whether the task `next` can be activated, by what it claims.
     pub(crate) fn admits(
         &mut self,
         next: usize,
         load: Load,
-        policy: &dyn TaskPolicy<Memory>,
-        memory: &Memory,
+        policy: &dyn TaskPolicy<MachineMemory>,
+        memory: &MachineMemory,
     ) -> bool {
         let Self { rules, claims, claims_hold, frames, .. } = self;
         rules.admits(rules::Load { active: load.active, loading: load.loading }, || {
@@ -85,7 +85,12 @@ impl LoadController {
     }
 
     /// What a task claims now, in frames.
-    pub(crate) fn claim(&mut self, task: usize, policy: &dyn TaskPolicy<Memory>, memory: &Memory) -> usize {
+    pub(crate) fn claim(
+        &mut self,
+        task: usize,
+        policy: &dyn TaskPolicy<MachineMemory>,
+        memory: &MachineMemory,
+    ) -> usize {
         look_at_claims(&mut self.claims, &mut self.claims_hold, policy, memory);
         self.claims[task].frames
     }
@@ -118,8 +123,8 @@ impl LoadController {
 fn look_at_claims(
     claims: &mut [Claim],
     claims_hold: &mut bool,
-    policy: &dyn TaskPolicy<Memory>,
-    memory: &Memory,
+    policy: &dyn TaskPolicy<MachineMemory>,
+    memory: &MachineMemory,
 ) {
     if !*claims_hold {
         claims.fill(Claim::NONE);

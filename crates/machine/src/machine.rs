@@ -18,7 +18,7 @@ use crate::calendar::{Calendar, Event};
 use crate::configuration::Configuration;
 use crate::execute::Stop;
 use crate::load_control::{Load, LoadController};
-use crate::memory::{AWAITED, CLEANING, DIRTY, Memory, RESIDENT};
+use crate::memory::{AWAITED, CLEANING, DIRTY, MachineMemory, RESIDENT};
 use crate::outcome::{Measures, Outcome, Sample};
 use crate::paging::{Devices, Request};
 use crate::program::Program;
@@ -48,8 +48,8 @@ pub struct Job {
 /// A run of tasks under one policy.
 pub struct Machine<'a> {
     configuration: &'a Configuration,
-    policy: Made<Memory>,
-    memory: Memory,
+    policy: Made<MachineMemory>,
+    memory: MachineMemory,
     tasks: Vec<Task>,
     load_control: LoadController,
     load: Load,
@@ -84,12 +84,12 @@ impl<'a> Machine<'a> {
     /// number of loading tasks is limited (LT/RT).
     pub fn new(
         configuration: &'a Configuration,
-        policy: Made<Memory>,
+        policy: Made<MachineMemory>,
         jobs: &[Job],
         seed: u64,
         limits_loading: bool,
     ) -> Self {
-        let mut memory = Memory::new(configuration.frames);
+        let mut memory = MachineMemory::new(configuration.frames);
         let is_exact = policy.is_exact();
         memory.coupled_writes = configuration.devices.coupled_writes;
         memory.left = (is_exact && configuration.load_control.no_reclaim).then(Vec::new);
@@ -133,7 +133,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Has the machine described at every so many units of time.
+    /// Has the machine described every `sample_refs` units of time.
     pub fn sample_every(&mut self, sample_refs: u64) {
         self.measures.sample_refs = sample_refs;
     }
@@ -297,7 +297,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Puts the pages that are to be cleaned into the paging queues.
+    /// Puts the pages that wait to be cleaned into the paging queues.
     fn queue_writes(&mut self) {
         for page in std::mem::take(&mut self.memory.to_clean) {
             self.devices.push(page, Request::Write { page });
@@ -389,8 +389,8 @@ impl<'a> Machine<'a> {
         self.queues.runnable.push_back(number);
     }
 
-    /// Something has happened to pages: claims are to be looked at again, and a policy that said to
-    /// wait is to be asked again.
+    /// Something has happened to pages: claims have to be computed again, and a policy that said to
+    /// wait has to be asked again.
     fn memory_changed(&mut self) {
         self.load_control.memory_changed();
         self.waits = false;

@@ -17,7 +17,7 @@ pub(crate) const RESIDENT: u8 = 4;
 pub(crate) const CLEANING: u8 = 8;
 /// Loaded, and its task has not come to repeat the reference that it waited for.
 pub(crate) const AWAITED: u8 = 16;
-/// Intervals: in use, which is to be referenced all the time.
+/// Intervals: in use. Such a page counts as referenced all the time.
 pub(crate) const IN_USE: u8 = 32;
 /// Intervals: its use is writing.
 pub(crate) const IN_WRITING: u8 = 64;
@@ -27,7 +27,7 @@ const OF_THE_PAGE: u8 = IN_USE | IN_WRITING;
 
 /// Pages, their owners, and the owners' virtual times.
 #[derive(Debug)]
-pub struct Memory {
+pub struct MachineMemory {
     /// By page.
     pub(crate) flags: Vec<u8>,
     /// By page.
@@ -66,7 +66,7 @@ pub(crate) struct Window {
     pub(crate) next_transition: usize,
 }
 
-impl Memory {
+impl MachineMemory {
     /// Empty memory of that many frames.
     pub(crate) fn new(frames: usize) -> Self {
         Self {
@@ -170,7 +170,7 @@ impl Memory {
     }
 }
 
-impl Mmu for Memory {
+impl Mmu for MachineMemory {
     #[inline]
     fn test_and_clear_referenced(&mut self, page: PageId) -> bool {
         let flags = &mut self.flags[page.index()];
@@ -183,7 +183,7 @@ impl Mmu for Memory {
     }
 }
 
-impl TaskMmu for Memory {
+impl TaskMmu for MachineMemory {
     #[inline]
     fn owner(&self, page: PageId) -> TaskId {
         self.owner[page.index()]
@@ -219,7 +219,7 @@ impl TaskMmu for Memory {
     }
 }
 
-impl ExactMmu for Memory {
+impl ExactMmu for MachineMemory {
     fn last_reference(&self, page: PageId) -> VirtualTime {
         if self.is(page, IN_USE) {
             self.virtual_time(self.owner(page))
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_write_takes_along_what_was_written_while_it_waited() {
-        let mut memory = Memory::new(1);
+        let mut memory = MachineMemory::new(1);
         memory.add_task(1, false);
         let page = PageId(0);
         memory.free_frames -= 1;

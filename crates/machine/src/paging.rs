@@ -9,7 +9,7 @@ use sweephand_policy::{PageId, SplitMix64};
 pub(crate) enum Request {
     /// A task waits for the page.
     Read { page: PageId, task: usize, loading: bool },
-    /// A dirty page is to be cleaned.
+    /// Cleans a dirty page.
     Write { page: PageId },
     /// A write in service of a page whose contents were given up meanwhile.
     Void,

@@ -15,7 +15,7 @@ pub enum Access {
     Passed,
 }
 
-/// A cache of so many bytes under a policy.
+/// A cache of a number of bytes under a policy.
 pub struct SizedCache {
     policy: Box<dyn SizedPolicy + Send>,
     capacity_bytes: u64,
@@ -32,8 +32,8 @@ impl SizedCache {
         Self { policy, capacity_bytes, used_bytes: 0, sizes: PageMap::new(), evictions: 0 }
     }
 
-    /// Asks for an object of so many bytes, at least one. Another size than that of the object in
-    /// the cache replaces the object, and is a miss.
+    /// Asks for an object of at least one byte. If the object in the cache has another size, this
+    /// one replaces it, and the request is a miss.
     pub fn request(&mut self, object: PageId, bytes: u64) -> Access {
         let known = self.sizes.get(object);
         if known == bytes + 1 {

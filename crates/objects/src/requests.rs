@@ -88,7 +88,7 @@ pub fn totals(trace: &Trace, interrupt: &Interrupt) -> Result<SizedTotals, Sized
     Ok(totals)
 }
 
-/// A request for an object of so many bytes, or, with no bytes, its deletion.
+/// A request for an object of `bytes` bytes. With 0 bytes, the object is deleted.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) object: PageId,

@@ -11,7 +11,7 @@ use sweephand_policy::registry::Spec;
 use sweephand_sim::{Cell, LruStack, Outcome, Sweep, SweepError};
 use sweephand_trace::{Chunk, Event, Interrupt, Trace};
 
-/// A division has at most so many steps.
+/// Most steps of a division.
 const STEPS: usize = 1000;
 /// Divisions that are compared, at most: fewer steps with many tenants.
 const MOST_COMPARED: usize = 400_000_000;
@@ -116,7 +116,7 @@ impl Tenancy {
         }
     }
 
-    /// What each tenant has in a memory of so many pages: shared, under a policy, and divided.
+    /// What each tenant has in a memory of this many pages: shared, under a policy, and divided.
     ///
     /// # Errors
     /// The trace cannot be read, or the policy not be made.
@@ -170,7 +170,8 @@ impl Tenancy {
 /// up to all of them. Returns the steps of each, together at most all. Costs tenants x steps^2.
 pub fn divide(curves: &[Vec<u64>]) -> Vec<usize> {
     let Some(most) = curves.first().map(|curve| curve.len() - 1) else { return Vec::new() };
-    // The least sum of the first tenants with so many steps, and the steps of the last of them.
+    // By steps: the least sum that the tenants so far can have with them. And how many of these
+    // steps the last tenant has then.
     let mut least = vec![0_u64; most + 1];
     let mut chosen: Vec<Vec<u32>> = Vec::new();
     for curve in curves {

@@ -149,8 +149,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// Sees to it that so many more bytes can be written. It fails if the disk has fewer. Where the
-    /// file system promises nothing, it only looks how much is free.
+    /// Makes sure that this many more bytes can be written. It fails if the disk has fewer. Where
+    /// the file system promises nothing, it only looks how much is free.
     pub fn ensure(&self, bytes: u64) -> io::Result<()> {
         let end = self.file.metadata()?.len();
         match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, end, bytes) {
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_its_name_when_it_is_complete_and_replaces_what_was_there() {
+    fn output_takes_its_name_when_complete_and_replaces_the_old_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         std::fs::write(&path, "before").unwrap();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_the_mode_of_any_new_file() {
+    fn output_has_the_mode_of_any_new_file() {
         use std::os::unix::fs::MetadataExt;
         let folder = tempfile::tempdir().unwrap();
         let [ours, any] = ["ours", "any"].map(|name| folder.path().join(name));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn it_replaces_nothing_that_is_in_use() {
+    fn output_never_replaces_an_input() {
         let folder = tempfile::tempdir().unwrap();
         let [path, link] = ["in", "link"].map(|name| folder.path().join(name));
         std::fs::write(&path, "").unwrap();

@@ -38,8 +38,8 @@ const HALT_POLL_NS: &str = "200000";
 /// why; under the kernel there are none.
 ///
 /// A cgroup that processes are just leaving cannot be removed for a moment. A swap file in use is
-/// not removed, and one that is not in use cannot be switched off. To switch one off may fail for a
-/// moment too, for want of memory.
+/// not removed, and one that is not in use cannot be switched off. Switching one off may also fail
+/// for a moment because memory is short.
 ///
 /// Where processes go on, or may, one of them may just be about to begin a program with the run's
 /// library. It is left there for a second: a process of its own sees to that.

@@ -20,7 +20,7 @@ pub enum CgroupLimit {
     /// only if something has gone wrong.
     #[default]
     Fitting,
-    /// So many bytes for all processes together, for programs that size their heaps by it.
+    /// This many bytes for all processes together, for programs that size their heaps by it.
     Bytes(u64),
     /// There is no cgroup: such programs see the machine's memory, or that of a cgroup around the
     /// command.
@@ -58,7 +58,7 @@ impl Enclosure {
         let width = match limit {
             CgroupLimit::Bytes(bytes) => return Self::new(bytes),
             CgroupLimit::Unlimited => {
-                return Self::with(Err("there is to be none (--cgroup-limit none)".to_string()));
+                return Self::with(Err("--cgroup-limit none was given".to_string()));
             }
             CgroupLimit::Fitting => Width::new(budget_bytes, Cgroup::can_have_processes_wait()),
         };

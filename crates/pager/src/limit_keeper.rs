@@ -39,7 +39,7 @@ const REFUSED_DROPS_BYTES: u64 = 32 * DROP_BYTES;
 const DROP_PERIOD: Duration = Duration::from_millis(50);
 /// How long no process must have waited before anything is taken away again.
 const CALM: Duration = Duration::from_secs(1);
-/// When so many pages have gone, the processes that wait may wait on.
+/// When this many pages have gone, the processes that wait may wait on.
 const PROGRESS_PAGES: u64 = 256;
 /// How long they wait at the widest limit before the kernel may end one.
 const STUCK_AFTER: Duration = Duration::from_secs(10);

@@ -254,7 +254,7 @@ fn image_of(name: &str) -> Option<Image> {
 mod tests {
     use super::*;
 
-    /// A file as an agent makes it, with so many words written of those that are given.
+    /// A file as an agent makes it, with these words. It says that `written` words were written.
     fn file(path: &Path, written: u64, words: &[u64]) {
         let file = File::create(path).unwrap();
         file.set_len(layout::FILE_BYTES as u64).unwrap();

@@ -160,7 +160,7 @@ impl Running for Run {
     }
 }
 
-/// Where agents ask for the program that reads accessed bits; `None` if they are not to ask. If
+/// Where agents ask for the program that reads accessed bits; `None` if they must not ask. If
 /// there is no run without those bits, it is loaded now.
 fn open_door(reference_bits: ReferenceBits) -> Result<Option<ProgramServer>, RunError> {
     let bits = match reference_bits {

@@ -19,7 +19,7 @@ const RANGES_A_CALL: usize = 1024;
 /// Pages between two of interest that are read along rather than with another call.
 const GAP_PAGES: u64 = 16;
 
-/// What is to be done with pages.
+/// What the kernel should do with pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub(crate) enum Advice {
@@ -115,7 +115,7 @@ impl Space {
         entries
     }
 
-    /// The blocks (of so many pages, by number) that have pages of any of some categories
+    /// The blocks of `block_pages` pages, by number, that have pages of any of some categories
     /// ([`PRESENT`], `SWAPPED`), in ascending order.
     pub(crate) fn blocks(&self, block_pages: usize, categories: u64) -> BTreeSet<u64> {
         let block_bytes = block_pages as u64 * PAGE_BYTES;

@@ -156,7 +156,7 @@ pub struct LoadController {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
     Claims,
-    /// So many tasks may be active now.
+    /// This many tasks may be active now.
     Feedback(usize),
     None,
 }

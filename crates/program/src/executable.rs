@@ -81,7 +81,7 @@ impl Executable {
     }
 }
 
-/// A number of so many bytes.
+/// A number of `length` bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<usize> {
     let field = bytes.get(at..at.checked_add(length)?)?;
     Some(field.iter().rev().fold(0_usize, |number, &byte| number << 8 | usize::from(byte)))

@@ -233,7 +233,7 @@ fn write_configuration(
     window: u16,
     traces: &[RecordedTrace],
 ) -> Result<(), RecordError> {
-    /// Of every reference or, where the trace does not have each, of intervals of so many.
+    /// References of an interval, if the traces do not have every reference.
     const OMEGA: u64 = 5000;
     let tasks: Vec<_> = traces.iter().filter(|trace| trace.header.totals.written_pages > 0).collect();
     let pages: u64 = tasks.iter().map(|trace| trace.header.totals.distinct_pages).sum();

@@ -41,7 +41,7 @@ impl Begin {
 /// A program with its trace, which has no name in the file system yet.
 pub(crate) struct Image {
     pub(crate) begin: Begin,
-    /// What the trace is to be called.
+    /// Where the trace goes.
     pub(crate) path: PathBuf,
     writer: Writer<Output>,
     end: EndTotals,

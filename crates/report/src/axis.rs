@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round() {
+    fn axis_ticks_are_round_numbers() {
         let axis = Axis::linear(312_000.0, 300.0, 0.0).rounded(5);
         assert_eq!(axis.ticks(5).map_short(), ["0", "100k", "200k", "300k", "400k"]);
         assert_eq!((axis.place(0.0), axis.place(400_000.0)), (300.0, 0.0));

@@ -244,7 +244,7 @@ struct Scales<'a> {
     right: f64,
     top: f64,
     bottom: f64,
-    /// Memory, in units of so many bytes.
+    /// Memory, in units of `unit` bytes.
     x: Axis,
     unit: f64,
     unit_name: &'static str,
@@ -259,7 +259,7 @@ impl Scales<'_> {
         (self.left, self.top, self.right - self.left, self.bottom - self.top)
     }
 
-    /// The place of so much memory on the x axis.
+    /// The place of this many pages of memory on the x axis.
     fn memory(&self, pages: u64) -> f64 {
         self.x.place((pages * self.curves.page_bytes) as f64 / self.unit)
     }
@@ -377,7 +377,7 @@ fn crosses(line: &[(f64, f64)], (left, top, width, height): Area) -> bool {
     })
 }
 
-/// The largest unit of which so many bytes are one or more, and its name.
+/// The largest unit that is not larger than `most_bytes`, in bytes, and its name.
 pub(crate) fn unit(most_bytes: u64) -> (f64, &'static str) {
     [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)]
         .into_iter()

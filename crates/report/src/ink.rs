@@ -64,8 +64,8 @@ impl Stroke {
         Self { colour: LINES[line % LINES.len()], dash: DASHES[line / LINES.len() % DASHES.len()] }
     }
 
-    /// The same with gaps, for a stretch that so many lines share which are drawn before: they are
-    /// seen through the gaps.
+    /// The same with gaps, for a stretch where `lines` other lines, drawn before, lie in the same
+    /// place: they show through the gaps.
     pub(crate) fn over(self, lines: usize) -> Self {
         const GAPS: [&str; 3] = ["8 8", "4 12", "2 14"];
         if lines == 0 || !self.dash.is_empty() {

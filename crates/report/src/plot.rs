@@ -39,7 +39,7 @@ pub fn plot_faults(study: &CurveStudy, logarithmic: bool, format: PictureFormat)
     format.file(FaultChart { study, logarithmic, frame: Frame::WIDE, medium: format.medium() }.svg())
 }
 
-/// The histogram of stack distances of a trace by that name, whose pages have so many bytes.
+/// The histogram of stack distances of a trace with this name and this page size.
 pub fn plot_distances(
     name: &str,
     distances: &Distances,
@@ -51,7 +51,7 @@ pub fn plot_distances(
     format.file(DistanceChart { name, distances, page_bytes, logarithmic, frame, medium }.svg())
 }
 
-/// Page against time of a trace by that name with so many records.
+/// Page against time of a trace with this name and this many records.
 pub fn plot_pages(
     name: &str,
     picture: &Picture,

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_columns_are_the_fields() {
+    fn columns_are_named_as_the_json_fields() {
         let json = serde_json::to_value(LiveRun::default()).unwrap();
         let columns = LiveRun::COLUMNS.iter().map(|(name, _)| *name).collect::<Vec<_>>();
         assert_eq!(json.as_object().unwrap().keys().collect::<Vec<_>>(), columns);

@@ -505,8 +505,8 @@ fn miss_percent(row: &SimulationRow) -> Option<f64> {
     row.hit_ratio.map(|_| 100.0 * row.faults as f64 / row.references as f64)
 }
 
-/// Decimals of hit ratios in percent: so many that the cell with the fewest faults has two digits
-/// left below 100, and two at least.
+/// Decimals of hit ratios in percent: enough to leave two digits below 100 to the cell with the
+/// fewest faults, and at least two.
 fn hit_ratio_decimals(rows: &[&SimulationRow]) -> usize {
     const LEAST: usize = 2;
     const MOST: usize = 9;

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_columns_are_the_fields() {
+    fn columns_are_named_as_the_json_fields() {
         let json = serde_json::to_value(sampled(row("clock", None))).unwrap();
         let simulation = simulation_columns().into_iter().map(|(name, _)| name);
         let columns: Vec<_> = simulation.chain(CellColumns::COLUMNS.iter().map(|(name, _)| *name)).collect();

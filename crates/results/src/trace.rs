@@ -59,7 +59,7 @@ fn places_of(objects: &[Object]) -> Vec<PlaceCounts> {
 }
 
 impl<'a> TraceReport<'a> {
-    /// That of a trace, with so many objects at most.
+    /// The report on a trace, with at most `most_objects` objects.
     pub fn of(trace: &'a Trace, most_objects: usize, verified: bool) -> Result<Self, Error> {
         let name = Some(trace.name()).filter(|name| verified && name.is_file());
         let hash = |name| file_hash(name).map_err(|error| Error::from(error).in_file(name));

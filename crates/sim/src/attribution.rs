@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_on_in_steps_does_not_jump() {
+    fn equal_strides_count_as_no_jumps() {
         let jumps = |pages: &mut dyn Iterator<Item = u64>| {
             let (mut heads, mut counts) = (Heads::NOWHERE, ObjectCounts::default());
             pages.for_each(|page| heads.go(page, &mut counts));

@@ -109,7 +109,7 @@ const REFERENCED: u8 = 4;
 /// The references between one and that for which the state of its page is fetched meanwhile.
 /// `lab/bench/throughput` has the times for other distances.
 const AHEAD: usize = 24;
-/// Up to so many pages, all state is near the processor anyway.
+/// With at most this many pages, all state is near the processor anyway.
 const NEAR_PAGES: usize = 1 << 17;
 
 /// The resident set and its reference bits.

@@ -36,9 +36,10 @@ pub struct HugePageFaults {
     pub pages_used: u64,
 }
 
-/// The faults in so many frames, under CLOCK, for each choice of objects in huge pages. Objects are
-/// given by number, as in [`Attribution::objects`](crate::Attribution::objects): `true` for those
-/// that are. `progress` is called with the records done.
+/// The faults in `frames` frames, under CLOCK, for each choice of objects in huge pages. A choice
+/// has a value for each object, by number, as in
+/// [`Attribution::objects`](crate::Attribution::objects): `true` if it is in huge pages. `progress`
+/// is called with the records done.
 ///
 /// # Errors
 /// If the trace cannot be read.

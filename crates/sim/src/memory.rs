@@ -7,9 +7,9 @@ use std::str::FromStr;
 /// sizes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum MemorySize {
-    /// So many pages.
+    /// This many pages.
     Pages(u64),
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
     /// A share of the trace's distinct pages, in percent.
     Percent(f64),

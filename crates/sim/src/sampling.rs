@@ -54,7 +54,7 @@ pub const LEAST_FRAMES: usize = 32;
 pub enum SampleSize {
     /// A share of the trace's pages, in percent: fixed rate.
     Percent(f64),
-    /// So many pages, or all if there are fewer: fixed size.
+    /// This many pages, or all if there are fewer: fixed size.
     Pages(u32),
 }
 

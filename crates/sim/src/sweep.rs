@@ -27,7 +27,7 @@ pub const DEFAULT_SIZES: &str = "10%,20%,30%,40%,50%,60%,70%,80%,90%";
 /// before the next takes its cache. A lone simulation takes one at a time. There can be two batches
 /// at once: that which is simulated, and that which is decoded.
 pub(crate) const BATCH: usize = 4;
-/// From so many sizes on, one pass for all is cheaper than a simulation of each.
+/// With at least this many sizes, one pass for all is cheaper than a simulation of each.
 const STACK_SIZES: usize = 4;
 /// More bytes of page table than this are refused: `all` sizes are for policies that take them in
 /// one pass.

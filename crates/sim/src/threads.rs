@@ -3,7 +3,7 @@
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
-/// The variable by which rayon's users say how many threads there are to be.
+/// The environment variable that tells rayon how many threads to use.
 const RAYON_VARIABLE: &str = "RAYON_NUM_THREADS";
 
 /// The number of threads or processes for some work: as many as `asked`, by default one a

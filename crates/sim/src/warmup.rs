@@ -196,8 +196,8 @@ impl Warmup {
     }
 }
 
-/// The first of so many records that has at least so many references before it; their number, if
-/// there is none.
+/// The first record with at least `references` references before it; `all_records`, the number of
+/// records, if there is none.
 pub(crate) fn first_record_after(references: u64, time: &VirtualTime, all_records: u64) -> u64 {
     let (mut record, mut behind) = (0, all_records);
     while record < behind {
@@ -266,7 +266,7 @@ mod tests {
     use sweephand_policy::registry::Spec;
     use sweephand_trace::{EndTotals, Metadata, Writer};
 
-    /// Steps: a page, or a mark of so many instructions and references, or pages unmapped.
+    /// A trace that `fill` writes: pages, marks, and pages unmapped.
     fn trace(window: u64, fill: impl FnOnce(&mut Writer<Cursor<Vec<u8>>>) -> EndTotals) -> Trace {
         let metadata = Metadata { window, ..Metadata::default() };
         let mut writer = Writer::new(Cursor::new(Vec::new()), metadata).unwrap();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_references_or_a_share() {
+    fn warmup_words_parse_as_references_share_or_time() {
         for (text, expected) in [
             ("0", Warmup::References(0)),
             (" 100000", Warmup::References(100_000)),
@@ -361,7 +361,7 @@ mod tests {
     /// What is counted behind each cut is what the whole has more than the trace that ends there,
     /// under policies that take all sizes in one pass and under others, and with dropped contents.
     #[test]
-    fn the_rest_is_the_whole_less_the_beginning() {
+    fn counts_after_warmup_are_the_whole_less_the_beginning() {
         let mut random = SplitMix64::new(7);
         let mut step = || {
             let most = 2 << random.below(6);

@@ -34,7 +34,7 @@ pub struct WhatIf {
 /// The outcome of a simulation under each change. `progress` is called with the records done.
 ///
 /// # Errors
-/// If the trace cannot be read, the policy needs to know the future, or it refuses so many frames.
+/// If the trace cannot be read, or the policy needs to know the future or refuses this many frames.
 pub fn what_if(
     trace: &Trace,
     cell: &Cell,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn no_change_is_what_a_sweep_counts() {
+    fn simulation_without_a_change_equals_a_sweep() {
         let trace = trace();
         let cells = vec![Cell { spec: Spec::parse("clock").unwrap(), frames: 6 }];
         let outcome = what_if(&trace, &cells[0], &[Change::Nothing], &|_| {}).unwrap()[0].outcome;

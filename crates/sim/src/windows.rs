@@ -9,7 +9,7 @@ use sweephand_trace::{Error, Event, Trace, VirtualTime};
 /// trace has from its log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Windows {
-    /// So many, of as many references each.
+    /// This many, of as many references each.
     Number(u64),
     /// Each of that time.
     Each(Span),

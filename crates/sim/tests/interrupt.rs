@@ -57,7 +57,7 @@ fn is_given_up(result: &Result<(), SamplingError>) -> bool {
 }
 
 #[test]
-fn it_is_given_up_where_it_is_with_and_without_a_sample() {
+fn interrupt_stops_a_sweep_at_once_with_and_without_a_sample() {
     let trace = trace();
     let records = trace.header().totals.records;
     // One simulation takes a chunk at a time, several take some; one that needs the future reads

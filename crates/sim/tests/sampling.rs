@@ -167,7 +167,7 @@ fn a_smaller_sample_of_a_seed_is_part_of_a_larger() {
 }
 
 #[test]
-fn a_seed_is_a_sample() {
+fn equal_seeds_give_equal_samples() {
     let whole = zipf(20_000, 200_000, 3);
     let cells = sweep("lru,clock-pro,lirs,random", &[1_000, 5_000], false);
     let first = estimates(&whole, "10%", 7, &cells);
@@ -297,7 +297,7 @@ fn all_sizes_are_those_that_the_sample_tells_apart() {
 }
 
 #[test]
-fn what_was_measured_is_found_by_policy_and_size() {
+fn measured_cells_are_found_by_policy_and_size() {
     for entry in POLICIES.iter().filter(|entry| entry.not_sampled.is_none()) {
         let error =
             MeasuredError::of(entry.info.name, 1 << 20).unwrap_or_else(|| panic!("{}", entry.info.name));

@@ -75,7 +75,7 @@ pub fn run(
     result.map(|()| summary)
 }
 
-/// A cell that is to be computed.
+/// A cell to compute.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     cell: usize,
@@ -315,7 +315,7 @@ fn reap(process: &Mutex<Option<Child>>) -> Option<ExitStatus> {
 
 fn ending(status: Option<ExitStatus>) -> String {
     match status.map(|status| (status.signal(), status.code())) {
-        Some((Some(9), _)) => "was killed by signal 9 (by someone, or for want of memory)".into(),
+        Some((Some(9), _)) => "was killed by signal 9 (by someone, or because memory ran out)".into(),
         Some((Some(signal), _)) => format!("was killed by signal {signal}"),
         Some((_, Some(code))) => format!("ended with status {code}"),
         _ => "ended".into(),

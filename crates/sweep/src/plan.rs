@@ -271,7 +271,7 @@ impl Cells {
     /// One of them; 0 is the first.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there are not that many cells.
     pub fn get(&self, place: usize) -> Cell {
         let (of_policies, memory) = (place / self.memory.len(), place % self.memory.len());
         let (trace, policy) = (of_policies / self.policies.len(), of_policies % self.policies.len());

@@ -285,7 +285,7 @@ mod tests {
 
     /// 100 us for a page and 1 us for each KiB beyond it; at depth 4 twice as much gets done.
     #[test]
-    fn figures_are_those_of_the_measurements() {
+    fn device_figures_follow_from_the_measurements() {
         let latency = |bytes: usize| 100.0 + (bytes - PAGE_BYTES) as f64 / 1024.0;
         let all = PATTERNS.map(|(bytes, depth)| {
             measured(bytes, depth, latency(bytes) * if depth == 1 { 1.0 } else { depth as f64 / 2.0 })

@@ -14,8 +14,8 @@ use sweephand_policy::PageId;
 use sweephand_sim::{Observer, Outcome, PagingTime};
 use sweephand_trace::VirtualTime;
 
-/// A page that was read ahead counts as unused when so many times this part of memory has come in
-/// the same way since.
+/// A page that was read ahead counts as unused when this many others have been read ahead since, as
+/// part of memory: a sixteenth.
 const UNASKED_SHARE: usize = 16;
 
 /// A program, what pages it, and to which device.
@@ -141,7 +141,7 @@ fn service(figures: &Figures, latency_us: f64, bytes: u64, first: u64) -> (u64, 
 }
 
 impl PagingObserver {
-    /// An observer of a simulation in so many frames.
+    /// An observer of a simulation in `frames` frames.
     pub(crate) fn new(program: PagedProgram, frames: usize) -> Self {
         let costs = program.paging.costs();
         let batch_pages = match program.paging {
@@ -203,7 +203,7 @@ impl PagingObserver {
         }
     }
 
-    /// Starts a request for so many pages; returns when it is complete.
+    /// Starts a request for `pages` pages; returns when it is complete.
     fn request(&mut self, from: u64, pages: usize, write: bool) -> u64 {
         let (device, page_bytes) = (&self.program.device, self.program.page_bytes);
         let figures = if write { &device.write } else { &device.read };

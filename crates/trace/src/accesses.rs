@@ -90,18 +90,18 @@ impl<'a, S: Sink> Accesses<'a, S> {
         self.sink.time(milliseconds);
     }
 
-    /// Objects that are loaded from here on live for so many milliseconds; 0 is for ever.
+    /// Objects that are loaded from here on live for this many milliseconds. 0 is for ever.
     #[inline]
     pub(crate) fn time_to_live(&mut self, milliseconds: u64) {
         self.sink.time_to_live(milliseconds);
     }
 
-    /// An object of so many bytes begins at `address`.
+    /// An object of `bytes` bytes begins at `address`.
     pub(crate) fn begin_object(&mut self, address: u64, bytes: u64) -> Result<(), Error> {
         self.sink.alloc(address, bytes, AllocKind::Malloc)
     }
 
-    /// The object at `address`, with all of its contents in so many bytes, is gone.
+    /// The object at `address` is gone, with its contents, which took `bytes` bytes.
     pub(crate) fn end_object(&mut self, address: u64, bytes: u64) -> Result<(), Error> {
         self.sink.free(address)?;
         self.drop_contents(address, bytes)

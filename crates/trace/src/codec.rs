@@ -205,7 +205,7 @@ fn encode_times(times: &[(u32, i64)], raw: &mut Vec<u8>) {
     }
 }
 
-/// Decodes a column of times of a chunk with so many references.
+/// Decodes a column of times. `references`: those of the chunk.
 fn decode_times(raw: &[u8], references: usize) -> Result<Vec<(u32, i64)>> {
     let mut at = 0;
     let changes = count(raw, &mut at, references, "more changes of time than references")?;
@@ -226,7 +226,7 @@ fn decode_times(raw: &[u8], references: usize) -> Result<Vec<(u32, i64)>> {
     Ok(times)
 }
 
-/// Decodes the column of code, at this place of a raw chunk with so many references.
+/// Decodes the column of code at this place of a raw chunk. `references`: those of the chunk.
 pub(crate) fn decode_code(raw: &[u8], mut at: usize, references: usize) -> Result<Vec<(u32, u32)>> {
     let changes = count(raw, &mut at, references, "more changes of code than references")?;
     let mut code: Vec<(u32, u32)> = Vec::with_capacity(changes);

@@ -127,7 +127,7 @@ pub enum Error {
         /// What that is, and what to do.
         reason: String,
     },
-    /// A page number where the pages of another trace are to be.
+    /// A page number that the pages of another trace need.
     #[error(
         "{}touches page {page}: only pages below {limit} leave room for the pages of another trace",
         named(path)
@@ -270,7 +270,7 @@ impl Error {
         }
     }
 
-    /// The same error, of an input that begins so many lines and bytes into what was read.
+    /// The same error, if the input begins this many lines and bytes into what was read.
     pub(crate) fn moved_back(mut self, lines: u64, bytes: u64) -> Self {
         if let Self::Line { line, .. } = &mut self {
             *line -= lines;

@@ -137,8 +137,8 @@ pub struct Epochs {
     /// are in ascending order.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ordered: bool,
-    /// One page in so many is in the trace, chosen by a hash of the block that it is in. If that
-    /// changed, the most.
+    /// The trace has one page in this many, chosen by a hash of the block that the page is in. If
+    /// the number changed, this is the largest.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub one_page_in: u64,
 }

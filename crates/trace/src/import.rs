@@ -358,7 +358,7 @@ pub(crate) fn convert(
     }
 }
 
-/// What is said of a trace of whole objects that was to be reduced.
+/// The note in a trace of whole objects if a window was asked for.
 const KEPT_WHOLE: &str =
     "requests for whole objects are all kept: a window leaves out references to pages only";
 

@@ -101,8 +101,8 @@ impl Intake {
         self.passed.push(name);
     }
 
-    /// A line or a record cannot be read, or what it stands for not be passed on. Gives the error
-    /// back if that is to stop the import.
+    /// A line or a record cannot be read, or what it stands for cannot be passed on. Gives the
+    /// error back if it should stop the import.
     pub(crate) fn refuse(&mut self, error: Error) -> Result<(), Error> {
         let is_row = matches!(error, Error::Line { .. } | Error::Record { .. });
         if is_row { self.refuse_row(error) } else { Err(error) }

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_are_one_and_others_are_not() {
+    fn interrupt_reaches_copies_and_no_other_interrupt() {
         let interrupt = Interrupt::default();
         let (copy, other) = (interrupt.clone(), Interrupt::default());
         assert!(!copy.is_raised());

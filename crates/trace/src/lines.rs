@@ -90,7 +90,7 @@ pub(crate) fn read_member(
     }
 }
 
-/// Gives a line that begins so many bytes behind the first buffered one to `lines`.
+/// Gives a line to `lines`. It begins `start` bytes behind the first buffered one.
 #[inline]
 fn take(
     lines: &mut impl Lines,

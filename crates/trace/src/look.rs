@@ -210,12 +210,12 @@ pub(crate) struct First {
     shown: usize,
     /// How many there were.
     counted: usize,
-    /// After so many it stops.
+    /// It stops after this many.
     most: usize,
 }
 
 impl First {
-    /// Keeps at most so many.
+    /// Keeps at most this many, and stops after them.
     pub(crate) fn new(most: usize) -> Self {
         Self { kept: Vec::new(), shown: most, counted: 0, most }
     }

@@ -31,8 +31,8 @@ const RECORD: usize = 24;
 /// page.
 const OBJECT_SHIFT: u32 = 32;
 
-/// No trace has so many requests. Text and other bytes, taken for numbers, are beyond that, so that
-/// they are refused at once, before their sizes are taken for those of large objects.
+/// No trace has this many requests. Text and other bytes read as numbers are beyond it. So they are
+/// refused at once, and their sizes are not taken for those of large objects.
 const MOST_REQUESTS: u64 = 1 << 48;
 
 /// Reads a stream into `sink`.

@@ -389,7 +389,7 @@ mod tests {
         assert!(!Frame::parse("???\t/usr/bin/relax\t1130").unwrap().is_made_at_run_time());
     }
 
-    /// A trace with one object, made at the first of so many stacks.
+    /// A trace with one object, made at the first of `stacks` stacks.
     fn written(stacks: usize, frames: usize) -> Trace {
         let function = Some("f".repeat(10_000));
         let frame = |offset| Frame { function: function.clone(), offset, ..Frame::default() };
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_refused() {
+    fn malformed_frame_lines_are_refused() {
         for line in ["", "step", "step\tmodule", "step\tmodule\tno number"] {
             assert_eq!(Frame::parse(line), None, "{line}");
         }

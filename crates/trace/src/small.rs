@@ -10,14 +10,14 @@
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// What a sample of fewer bytes stands for: the recorder takes one in so many bytes.
+/// The bytes that a sample stands for if it has fewer: the recorder takes one sample in this many.
 const STEP: u64 = 1024;
 /// What the first touch of a page stands for.
 const FIRST_TOUCH: u64 = STEP / 2;
 /// Most places of a page that are kept in mind.
 const MOST_OF_PAGE: usize = 6;
 const PAGE_SHIFT: u64 = 12;
-/// Of a larger allocation only so many bytes count. The recorder's default for objects is far less.
+/// The most bytes of an allocation that count. The recorder's default for objects is far less.
 const MOST_BYTES: u64 = 4 << 20;
 /// Pages of a [`Stretch`].
 const STRETCH: u64 = 512;
@@ -229,7 +229,7 @@ impl SmallBlocks {
         numbers
     }
 
-    /// What [`SmallBlocks::to_numbers`] has made; `None` if it makes no sense with so many places.
+    /// What [`SmallBlocks::to_numbers`] has made. `None` if it makes no sense with `places` places.
     pub(crate) fn from_numbers(numbers: &[u64], places: usize) -> Option<Self> {
         let (triples, []) = numbers.as_chunks::<3>() else { return None };
         let mut end: u64 = 0;

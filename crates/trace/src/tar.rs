@@ -8,7 +8,7 @@ use tar::{EntryType, Header, PaxExtensions};
 use crate::buffered::Buffered;
 use crate::source::Archive;
 
-/// A header has so many bytes, and contents are filled up to a multiple of it.
+/// Bytes of a header. Contents are filled up to a multiple of this.
 const BLOCK: usize = 512;
 
 /// Names and other values about a file are not longer.

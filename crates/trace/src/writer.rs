@@ -35,8 +35,8 @@ pub trait Sink {
     fn time(&mut self, milliseconds: i64) {
         let _ = milliseconds;
     }
-    /// An object that one of the references that follow loads lives for so many milliseconds; 0 is
-    /// for ever.
+    /// An object that one of the next references loads lives for this many milliseconds. 0 is for
+    /// ever.
     fn time_to_live(&mut self, milliseconds: u64) {
         let _ = milliseconds;
     }
@@ -75,7 +75,7 @@ pub struct EndTotals {
     pub remaps: Option<u64>,
 }
 
-/// The metadata as JSON, without stacks if a file cannot have so many of them.
+/// The metadata as JSON. If they do not fit into a file, stacks are left out.
 fn fitting(metadata: &mut Metadata) -> Vec<u8> {
     let to_json = |metadata: &Metadata| serde_json::to_vec(metadata).expect("metadata is plain data");
     let fits = |json: &[u8]| json.len() as u64 <= format::MAX_METADATA;

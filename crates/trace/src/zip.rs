@@ -51,7 +51,7 @@ struct File {
 }
 
 enum Contents {
-    /// So many bytes are still to come.
+    /// This many bytes are still to come.
     Stored(u64),
     Deflated(Box<Decompress>),
 }
@@ -60,7 +60,7 @@ enum Contents {
 #[derive(Clone, Copy)]
 enum Promised {
     Before(u32, u64),
-    /// Behind the contents; lengths have so many bytes.
+    /// Behind the contents. A length has this many bytes.
     Behind(usize),
 }
 

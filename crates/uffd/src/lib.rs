@@ -437,8 +437,8 @@ pub fn find(pagemap: impl AsFd, start: usize, end: usize, categories: u64) -> Re
     Ok((count > 0).then_some(found[0].start as usize))
 }
 
-/// The same as [`scan`], but for pages of none of the categories `excluded`, and until so many
-/// pages are found. 0: all.
+/// The same as [`scan`], but for pages of none of the categories `excluded`. Stops when
+/// `most_pages` pages are found; 0: finds all.
 fn scan_but(
     pagemap: impl AsFd,
     start: usize,

@@ -23,15 +23,17 @@ pub struct LiveAdvice {
     pub used_pages: u64,
     /// Pages used in the epoch that has the most.
     pub largest_epoch_pages: u64,
-    /// So many faults of LRU, on pages that were used before in the watch, are few enough.
+    /// Memory is enough if LRU takes at most this many faults on pages used before in the watch.
     pub allowed_faults: u64,
-    /// With less than this, LRU takes more faults for certain.
+    /// With less than this, LRU certainly takes more faults.
     pub enough_at_least_pages: u64,
-    /// With this, LRU does not, whatever the order within the epochs was.
+    /// With this, LRU takes no more, whatever the order within the epochs was.
     pub enough_at_most_pages: u64,
-    /// One page in so many was looked at. If more than 1, all these numbers are estimates.
+    /// The watch looked at one page in this many. If it is more than 1, all these numbers are
+    /// estimates.
     pub one_page_in: u64,
-    /// Their standard error, as a part of them: the largest of the pages used in an epoch.
+    /// The standard error of the estimates, as a share: that of the pages used, in the epoch where
+    /// it is largest.
     pub standard_error: f64,
 }
 

@@ -58,9 +58,9 @@ pub struct History {
 /// Bounds on a number of faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// LRU takes at least so many.
+    /// LRU takes at least this many.
     pub at_least: u64,
-    /// It takes at most so many. `None`: there is no such bound.
+    /// It takes at most this many. `None`: there is no such bound.
     pub at_most: Option<u64>,
 }
 
@@ -180,7 +180,7 @@ impl History {
         left_out
     }
 
-    /// So many pages of the sample stand for how many.
+    /// How many pages of the process this many pages of the sample stand for.
     fn of_all(&self, sampled: u64) -> u64 {
         (sampled as f64 * self.weight).round() as u64
     }
@@ -235,8 +235,8 @@ impl History {
         (hot, cold)
     }
 
-    /// Faults that LRU would have taken so far with so many frames, on pages that were used before
-    /// in the watch.
+    /// Faults that LRU with this many frames would have taken so far, on pages that were used
+    /// before in the watch.
     pub fn faults(&self, frames: u64) -> Bounds {
         let above = |reuses: &BTreeMap<u64, u64>| reuses.range(frames + 1..).map(|(_, count)| count).sum();
         Bounds {
@@ -245,9 +245,9 @@ impl History {
         }
     }
 
-    /// The memory from which on LRU takes at most so many faults.
+    /// The least memory in which LRU takes at most this many faults.
     pub fn enough(&self, faults: u64) -> EnoughPages {
-        // Faults change only where a reuse needs just so many pages.
+        // The number of faults changes only at the memory sizes that some reuse needs.
         let least = |reuses: &BTreeMap<u64, u64>| {
             let mut above = 0;
             for (&pages, count) in reuses.iter().rev() {

@@ -21,13 +21,14 @@ pub(crate) enum Message {
     Unmapped { address: u64 },
     /// The contents of pages are gone.
     Dropped { first_page: u64, pages: u64 },
-    /// So many pages of the sample were used in so much time.
+    /// The pages of the sample that were used in an epoch of `ns` nanoseconds follow.
     Epoch { pages: usize, one_page_in: u64, ns: u64 },
     /// A recording of the program begins. The last one of a process is kept.
     BeginRecording { program: String, command: Vec<String> },
-    /// So many pages were touched, in this order. Their write flags say what these touches were.
+    /// The pages that were touched follow, in this order. The write flag of each says what the
+    /// touch was.
     Touched { pages: usize },
-    /// The epoch of a recording is over. So long was it.
+    /// The epoch of a recording is over. It took `ns` nanoseconds.
     EpochEnded { ns: u64 },
     /// Pages were moved.
     Moved { from: u64, to: u64, pages: u64 },
@@ -72,7 +73,7 @@ impl<W: Write> TraceSender<W> {
         self.send(&Message::Dropped { first_page: pages.start, pages: pages.end - pages.start })
     }
 
-    /// The pages used in an epoch, ascending. One page in so many was looked at.
+    /// The pages used in an epoch, ascending. The watcher looked at one page in `one_page_in`.
     pub fn epoch(&mut self, pages: &[UsedPage], one_page_in: u64, ns: u64) -> io::Result<()> {
         self.send(&Message::Epoch { pages: pages.len(), one_page_in, ns })?;
         self.out.write_all(&bytes_of(pages))?;
@@ -97,7 +98,7 @@ impl<W: Write> TraceSender<W> {
         self.out.write_all(&bytes_of(pages))
     }
 
-    /// The epoch of a recording is over. So long was it.
+    /// The epoch of a recording is over. It took `ns` nanoseconds.
     pub fn epoch_ended(&mut self, ns: u64) -> io::Result<()> {
         self.send(&Message::EpochEnded { ns })?;
         self.out.flush()

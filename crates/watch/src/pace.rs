@@ -9,7 +9,7 @@ use sweephand_pager::watch::{Price, Sample};
 
 /// Fewer pages in a sample say too little.
 const LEAST_SAMPLED_PAGES: u64 = 4096;
-/// A new sample is to cost this part of the budget, because costs vary.
+/// A new sample should cost this part of the budget, because costs vary.
 const PART: f64 = 0.75;
 
 /// The time between looks, and the sample.
@@ -24,8 +24,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Once a period, as far as the budget allows, for a process with so many pages in memory. It
-    /// may use all of them in each epoch.
+    /// Looks once a period, as far as the budget allows. The process has `resident_pages` pages in
+    /// memory, and may use all of them in each epoch.
     pub fn new(every: Duration, overhead: f64, price: Price, resident_pages: u64) -> Self {
         let most = price.most(resident_pages);
         let mut pace = Self { every, overhead, price, cost: most, sample: Sample::ALL };
@@ -51,8 +51,8 @@ impl Pace {
         self.cost = reading + Duration::from_nanos((all_ns / self.sample.one_page_in() as f64) as u64);
     }
 
-    /// What a look at a process with so many pages has cost. The next one is expected to cost the
-    /// same, or less if the sample becomes thinner.
+    /// Takes what a look has cost. The next look should cost the same, or less if the sample
+    /// becomes thinner.
     pub fn has_cost(&mut self, cost: Duration, resident_pages: u64) {
         self.cost = cost;
         if cost > self.budget() {

@@ -35,7 +35,7 @@ use sweephand_policy::{Arguments, PageId};
 
 use pool::{BufferPool, MAX_PAGES, PAGE_BYTES, Page, Storage};
 
-/// A backend behind a buffer pool of so many frames under the policy `P`.
+/// A backend behind a buffer pool of `frames` frames under the policy `P`.
 pub struct Pooled<P, B> {
     pool: BufferPool<P, Pages<B>>,
     /// Changes of the length, one at a time.

@@ -327,7 +327,7 @@ fn hits(accesses: u64, rounds: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Seconds in which each thread hits random pages so many times.
+/// Seconds in which each thread hits random pages `accesses` times.
 fn hit<P: Registered + Send>(pool: &BufferPool<P, Nothing>, threads: u64, accesses: u64) -> Outcome<f64> {
     for page in 0..FRAMES {
         pool.page(PageId(page))?;

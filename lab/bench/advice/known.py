@@ -3,7 +3,7 @@
 
     lab/bench/advice/known.py SWEEPHAND FOLDER [PROGRAM...]
 
-The programs are in lab/bench/advice/known; each says what is to be done about it. They are compiled
+The programs are in lab/bench/advice/known; each says what to do about it. They are compiled
 and recorded in FOLDER. Prints what `advise` says and whether it is right; exits with 1 if one is
 not. Needs Valgrind, a C compiler and Python 3.10 to 3.14; two programs need numpy and pandas, and
 are named if these are missing.

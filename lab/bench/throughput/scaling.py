@@ -96,7 +96,7 @@ def main():
     add("--pages", type=numbers, default=[10**4, 10**5, 10**6, 10**7], metavar="LIST")
     add("--lengths", type=numbers, default=[10**6, 10**7, 10**8], metavar="LIST")
     add("--loop", type=int, metavar="N", help="references of a loop of 200,000 pages, CLOCK only")
-    add("--rounds", type=int, default=3, metavar="N", help="the least time of so many runs [default: 3]")
+    add("--rounds", type=int, default=3, metavar="N", help="the least time of this many runs [default: 3]")
     add("--work", type=Path, metavar="DIR", help="where temporary files go")
     add("-o", "--output", type=Path, required=True, metavar="FILE", help="CSV to write, or to append to")
     options = parser.parse_args()

@@ -115,7 +115,7 @@ def frames(memory_pages, policy):
 
 
 def launch(sweephand, policy, memory_bytes, folder):
-    """The words before a program that run it in so much memory. Its counts go to stats.json."""
+    """The words before a program that run it in this much memory. Its counts go to stats.json."""
     how = ["--kernel"] if policy == KERNEL else ["--policy", policy]
     return [sweephand, "run", *how, "--memory", f"{memory_bytes // PAGE}p", "--swap", str(folder), "--stats",
             str(folder / "stats.json"), "--"]

@@ -65,7 +65,7 @@ class Server:
             self.process.stdout.readline()
 
     def load(self, seconds: float) -> subprocess.Popen:
-        """Clients that ask for so many seconds, or until they are ended."""
+        """Clients that send requests for `seconds` seconds, or until they are ended."""
         if self.ask is None:
             command, stdout = [*self.benchmark, "-t", "get", "-n", "1000000000", "-r", str(KEYS)], subprocess.DEVNULL
         else:

@@ -1,5 +1,5 @@
 /* The program that is watched: work KIND MIB PIECES. It fills its memory, says "ready", waits for a
- * line, and then does so many pieces of work. It prints the time and the processor time that they
+ * line, and then does PIECES pieces of work. It prints the time and the processor time that they
  * took, in nanoseconds, and a checksum. `scan` goes through all of the memory, over and over;
  * `random` adds to words in an order that no processor foresees. */
 #define _GNU_SOURCE

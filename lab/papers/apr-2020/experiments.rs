@@ -117,7 +117,7 @@ const APR: usize = 4;
 const PERCENTS: [u32; 19] = [5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95];
 /// Those of the figures that compare readings.
 const TENS: [u32; 9] = [10, 20, 30, 40, 50, 60, 70, 80, 90];
-/// A memory has at least so many times the pages of its trace's window.
+/// The least memory, in windows of its trace.
 const WINDOWS: u64 = 8;
 
 /// A workload's faults under some policies.
@@ -635,7 +635,7 @@ fn object_threshold(lab: &Lab) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Below so many faults differences of a few faults say nothing.
+/// With fewer faults than this, differences of a few faults say nothing.
 const FEW_FAULTS: u64 = 1000;
 
 fn summary(lab: &Lab) -> Result<Report, Error> {

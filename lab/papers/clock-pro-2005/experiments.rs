@@ -245,7 +245,7 @@ const IN_RANGE: usize = 5;
 
 fn lirs(lab: &Lab) -> Result<Report, Error> {
     let mut report = Report {
-        method: "Hit ratios of LIRS in percent by blocks of memory, with so many percent of memory for cold blocks; repeated \
+        method: "Hit ratios of LIRS in percent by blocks of memory, with the given percent of memory for cold blocks; repeated \
                  references collapsed."
             .into(),
         ..Report::default()

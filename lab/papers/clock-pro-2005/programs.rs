@@ -735,7 +735,7 @@ fn most(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// References to pages among so many percent of the pages used last belong to one burst.
+/// References to pages among this many percent of the pages used last belong to one burst.
 const BURST_PERCENT: u64 = 2;
 
 /// Programs of weak locality, which the paper is about.
@@ -765,7 +765,7 @@ pub(crate) struct BesideStream {
     pub(crate) as_loop: Option<AsLoop>,
     /// Whether the paper finds that CAR protects it.
     car_protects: bool,
-    /// What is to be said where claims do not hold.
+    /// What to say where claims do not hold.
     why: &'static str,
 }
 
@@ -819,7 +819,7 @@ pub(crate) const TABLE_5: BesideStream = BesideStream {
 };
 
 /// The stream: 1.12 million accesses to 1.00 million pages, as the first 900 s of the trace
-/// WebSearch1 make. Uniform draws from so many pages touch that many.
+/// WebSearch1 make. Uniform draws from 4.846 million pages touch that many.
 const STREAM_ACCESSES: usize = 1_120_000;
 pub(crate) const STREAM_PATTERN: Pattern = Pattern::Uniform { pages: 4_846_000 };
 const STREAM_SEED: u64 = 1;
@@ -888,12 +888,12 @@ impl Beside {
     }
 }
 
-/// The frames of each share of so many pages.
+/// The frames that each share of `pages` pages is.
 pub(crate) fn frames_of(pages: u64, shares: &[f64]) -> Vec<usize> {
     shares.iter().map(|share| (pages as f64 * share).round() as usize).collect()
 }
 
-/// A stream beside a program of so many instructions.
+/// A stream beside a program of `million_instructions` million instructions.
 pub(crate) struct Stream<'a> {
     pub(crate) pattern: &'a Pattern,
     pub(crate) million_instructions: f64,

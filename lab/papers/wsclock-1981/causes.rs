@@ -60,8 +60,8 @@ fn model(lab: &Lab) -> Result<Report, Error> {
             configuration.processor.ready_levels = levels;
         }
     };
-    // Every program has about so many references, and requests as counted; or these in proportion,
-    // with the mean of the other items.
+    // Every program has about 5,100,000 references, and requests as counted; or these in
+    // proportion, with the mean of the other items.
     let total: f64 = requests.iter().sum();
     let own_io = |scaled: bool| {
         let requests = requests.clone();

@@ -80,7 +80,7 @@ pub(crate) struct Kept {
     known: HashMap<String, (String, Outcome)>,
     /// Those that were asked for since [`Lab::take_cells`].
     used: BTreeMap<String, (String, Outcome)>,
-    /// Of the outcomes that were kept from before, run one in so many again; 0 for none.
+    /// One in this many of the outcomes that were kept from before is run again; 0 for none.
     check_one_in: u64,
 }
 
@@ -239,7 +239,7 @@ pub(crate) fn lines(
     lines_folded(lab, FOLD, configuration, policy, thetas, seeds)
 }
 
-/// The same with so many neighbouring pages of the programs taken for one.
+/// The same with `fold` neighbouring pages of the programs taken for one.
 pub(crate) fn lines_folded(
     lab: &Lab,
     fold: u64,

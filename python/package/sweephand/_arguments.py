@@ -131,7 +131,7 @@ def thread_count(threads: int | None, name: str = "threads", least: int = 1) -> 
     if not isinstance(threads, Integral) or isinstance(threads, bool) or threads < least:
         rest = ", or None for one a processor" if least else ""
         raise SweephandError(f"{name} {threads!r}: give a whole number of {least} or more{rest}")
-    # No machine has so many processors.
+    # No machine has more processors than this.
     return min(int(threads), sys.maxsize)
 
 

@@ -59,8 +59,8 @@ def simulate(
     sample: estimate from some of the pages: a share (`1%`, or 0.01) or a number (`8192p`, or 8192).
         Two more columns say how far the estimate may be off.
     sample_seed: another seed takes another sample.
-    warmup: count from there on: after so many references (`100000`), a share of them (`20%`, or
-        0.2), or a time of the trace's log (`2h`). What comes before fills memory. Not with a
+    warmup: count from there on: after this many references (`100000`), a share of them (`20%`,
+        or 0.2), or a time of the trace's log (`2h`). What comes before fills memory. Not with a
         sample.
     threads: processors to use; by default all of them, which is also the most.
     progress: see `sweephand.Progress`.

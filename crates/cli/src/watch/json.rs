@@ -8,7 +8,7 @@ use sweephand_pager::PAGE_BYTES;
 use sweephand_results::json as line_of;
 use sweephand_watch::{Epoch, Watching};
 
-/// Memory sizes of the curve: so many parts of the pages that were used.
+/// Memory sizes of the curve. They are evenly spaced, up to all pages that were used.
 const SIZES: u64 = 8;
 
 /// Prints the lines.

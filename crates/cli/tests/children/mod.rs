@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output};
 
 /// Ignored signals stay ignored in whatever a process begins, and a shell cannot even trap them.
-/// These are the ones that tests send, or that end what is to be ended.
+/// These are the ones that tests send, or that end processes.
 const SIGNALS: [libc::c_int; 7] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGPIPE, libc::SIGCHLD];
 

@@ -64,7 +64,7 @@ int main(int count, char **arguments)
     close(ends[1]);
     waitpid(middle, 0, 0);
     EXPECT(read(ends[0], &byte, 1) == 1 && byte == 'r');
-    /* What children are not to have. */
+    /* What children must not have. */
     char *secret = memory + 5 * PAGE;
     EXPECT(!madvise(secret, 3 * PAGE, MADV_WIPEONFORK));
     EXPECT(!madvise(secret + 10 * PAGE, 3 * PAGE, MADV_DONTFORK));

@@ -1,5 +1,5 @@
-/* Two arrays, one gone through in order and one used at random: objects apart|together MIB ROUNDS,
- * each of so many MiB, in allocations of their own or in one. */
+/* Two arrays of MIB each, one gone through in order and one used at random: objects apart|together
+ * MIB ROUNDS. They are in allocations of their own, or in one. */
 #include "check.h"
 
 int main(int count, char **arguments)

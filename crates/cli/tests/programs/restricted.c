@@ -31,7 +31,7 @@ static void go_on(void)
     EXPECT(!munmap(more, pages / 4 * PAGE));
 }
 
-/* The child looks at one page of so many, and changes it. */
+/* The child looks at one page in this many, and changes it. */
 enum { STRIDE = 7 };
 
 static void fork_and_go_on(void)

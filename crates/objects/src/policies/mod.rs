@@ -50,17 +50,17 @@ pub trait SizedPolicy {
     /// A request for an object that is in the cache.
     fn hit(&mut self, object: PageId);
 
-    /// A request for an object of so many bytes that is not, before room is made. An object larger
-    /// than the cache gets no further.
+    /// A request for an object of `bytes` bytes that is not in the cache. The driver makes room
+    /// after this. An object larger than the cache gets no further.
     fn miss(&mut self, object: PageId, bytes: u64) {
         let _ = (object, bytes);
     }
 
-    /// Gives up an object, because `incoming` of so many bytes does not fit yet. `None` if
-    /// `incoming` is not to come in at all. The cache is not empty.
+    /// Gives up an object, because `incoming`, of `bytes` bytes, does not fit yet. `None` if the
+    /// policy keeps `incoming` out. The cache is not empty.
     fn evict_for(&mut self, incoming: PageId, bytes: u64) -> Option<PageId>;
 
-    /// Takes in an object of so many bytes.
+    /// Takes in an object of `bytes` bytes.
     fn admit(&mut self, object: PageId, bytes: u64);
 
     /// Forgets an object: it was deleted, or has been replaced by one of another size.
@@ -78,7 +78,7 @@ pub struct SizedEntry {
 }
 
 impl SizedEntry {
-    /// The policy with an empty cache of so many bytes.
+    /// The policy with an empty cache of `capacity_bytes` bytes.
     pub fn make(&self, capacity_bytes: u64) -> Box<dyn SizedPolicy + Send> {
         (self.make)(capacity_bytes)
     }

@@ -11,7 +11,7 @@ use crate::paging::mode::Paging;
 use crate::paging::pager::Pager;
 use crate::spec::LiveSpec;
 use crate::state::account::Account;
-use crate::state::memory::Memory;
+use crate::state::memory::ProgramMemory;
 use crate::state::program::Program;
 use crate::store::backing::Store;
 use crate::store::disk::Disk;
@@ -118,7 +118,7 @@ pub(crate) fn pager() -> (Pager, Rc<RefCell<World>>) {
     staging.batches.iter_mut().for_each(|batch| batch.filled = BATCH_PAGES);
     let mut pager = Pager {
         control: control(0),
-        memory: Memory { managed: true, ..Memory::default() },
+        memory: ProgramMemory { managed: true, ..ProgramMemory::default() },
         choice: Choice {
             chooser: Chooser::Own(policy),
             policy_frames: ROOM,

@@ -65,8 +65,7 @@ impl<const N: usize> Text<N> {
 /// A number that cannot be guessed.
 pub type Secret = [u32; 4];
 
-/// What the command asks for if agents are to record what the program touches: see
-/// [`crate::recording`].
+/// What the command asks of agents that record what the program touches: see [`crate::recording`].
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct RecordingOrder {

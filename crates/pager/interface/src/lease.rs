@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_say_what_was_said() {
+    fn reports_and_instructions_round_trip_as_words() {
         for (report, operand) in [(Report::Fault, 0), (Report::Ask, 7), (Report::Own, MOST_OPERAND)] {
             assert_eq!(Report::parse(report.word(operand)), Some((report, operand as u32)));
         }

@@ -15,7 +15,7 @@ const STREAMS: usize = 64;
 const SLACK: usize = 8;
 /// Pages of a stream's second window.
 const FIRST_PAGES: usize = 4;
-/// A window is looked for in so many times its pages: the others may be in memory.
+/// A window is looked for in this many times its pages: the others may be in memory.
 const SPAN: usize = 4;
 /// Windows of this many pages are worth a trigger.
 pub const TRIGGERED_PAGES: usize = 8;
@@ -31,7 +31,7 @@ pub enum Course {
 }
 
 impl Course {
-    /// The page number that comes so many pages after another.
+    /// The page number that comes `pages` pages after another.
     pub fn after(self, page_number: usize, pages: usize) -> usize {
         match self {
             Self::Upward => page_number + pages,
@@ -39,7 +39,7 @@ impl Course {
         }
     }
 
-    /// Page numbers one after another, so many of them, the given one first.
+    /// `pages` page numbers one after another, from the given one on.
     pub fn from(self, page_number: usize, pages: usize) -> impl Iterator<Item = usize> {
         (0..pages).map(move |index| self.after(page_number, index))
     }

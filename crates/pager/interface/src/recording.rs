@@ -49,8 +49,7 @@ pub enum Item {
         /// Whether this touch was a write.
         write: bool,
     },
-    /// The epoch is over: from now on, all pages are outside the window. So long was it, in
-    /// nanoseconds.
+    /// The epoch is over: from now on, all pages are outside the window.
     EpochEnded {
         /// Its length.
         ns: u64,
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_comes_back_as_it_was() {
+    fn recorded_items_round_trip() {
         let page = (1 << 35) - 1;
         let items = [
             Item::Touched { page, write: false },

@@ -80,7 +80,7 @@ impl Slots {
         wanted - left
     }
 
-    /// Hands out so many slots, neighbours where possible. [`Self::count`] may be larger then.
+    /// Hands out `pages` slots, neighbours where possible. [`Self::count`] may be larger then.
     pub fn allocate(&mut self, pages: usize, mut taken: impl FnMut(usize)) {
         let mut left = pages;
         if self.count >= 2 * (self.in_use + pages) {

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_cannot_run_say_why_and_which_can() {
+    fn policies_that_cannot_run_live_are_refused_with_those_that_can() {
         let message = |text: &str| LiveSpec::parse(text).unwrap_err().to_string();
         let lru = message("lru");
         assert!(lru.starts_with(

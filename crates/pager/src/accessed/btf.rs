@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found_also_in_parts_without_a_name() {
+    fn btf_members_in_anonymous_parts_are_found() {
         let bytes = example();
         let btf = Btf::parse(&bytes).unwrap();
         let offsets = ["a", "b", "c", "d"].map(|member| btf.offset("one", member));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_btf_is_refused() {
+    fn malformed_btf_is_refused() {
         assert!(Btf::parse(b"").is_none() && Btf::parse(b"\x7fELF and more of it").is_none());
         let whole = example();
         for length in 0..whole.len() {

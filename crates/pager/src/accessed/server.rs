@@ -155,7 +155,7 @@ mod tests {
 
     /// Messages without a socket, and more questions than anybody waits for.
     #[test]
-    fn what_is_no_question_is_passed_over_and_the_door_closes() {
+    fn server_ignores_malformed_questions_and_ends() {
         let server = ProgramServer::open(None).unwrap();
         server.loaded.set(Err(String::new())).unwrap();
         let (_, theirs) =

@@ -17,7 +17,8 @@ const FAULTS: usize = 200;
 /// The time between two of them, for which the program computes. The thread that answers goes to
 /// sleep meanwhile, and to wake it takes longest.
 const BETWEEN: Duration = Duration::from_micros(100);
-/// So many of a hundred measurements count. Other programs have taken the processor in the others.
+/// This many of a hundred measurements count. In the others, other programs have taken the
+/// processor.
 const COUNTED_PERCENT: usize = 90;
 const PAGE: usize = PAGE_BYTES as usize;
 

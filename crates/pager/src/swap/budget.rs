@@ -18,8 +18,8 @@ const MOST_WAY_PART: u64 = 8;
 const LEAST_WAY_BYTES: u64 = 1 << 20;
 /// Pages that the kernel charges in advance for each processor. They count, but nobody has them.
 const ADVANCE_PAGES: u64 = 64;
-/// The room grows by a part of what was taken against the policy's choice, and shrinks by one part
-/// in so many each time.
+/// The room grows by this part of what was taken against the policy's choice, and shrinks by the
+/// second part of itself each time.
 const OVERRULED_PART: u64 = 4;
 const SHRINK_PART: u64 = 128;
 /// While this part of the limit is free, the program fits.
@@ -187,7 +187,7 @@ impl Budget {
         (self.way_bytes / PAGE_BYTES) as usize
     }
 
-    /// So many pages have gone lately although the policy kept them.
+    /// This many pages have gone lately although the policy kept them.
     pub(super) fn adapt(&mut self, overruled: u64) {
         let most = (self.limit_bytes / MOST_WAY_PART).max(self.least_way_bytes);
         let more = overruled * PAGE_BYTES / OVERRULED_PART;

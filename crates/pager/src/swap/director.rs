@@ -54,7 +54,7 @@ const COUNT_PERIOD: Duration = Duration::from_millis(10);
 /// How often all entries are looked at, and which part of the time that may take at most.
 const SURVEY_PERIOD: Duration = Duration::from_secs(1);
 const SURVEY_PART: u32 = 50;
-/// If more than one page in so many is missing, all entries are looked at.
+/// If more than one page in this many is missing, all entries are looked at.
 const MISSING_PART: usize = 256;
 /// Pages that are paged out at a time, as part of the frames.
 const BATCH_PART: usize = 64;
@@ -64,14 +64,14 @@ const MOST_BATCH: usize = 64;
 const MOST_TRIES: u8 = 4;
 /// Pages that leave at once when processes wait for memory, as part of the frames.
 const RELIEF_PART: usize = 32;
-/// If processes have waited for so long, what they need cannot be had.
+/// If processes have waited for this long, what they need cannot be had.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// The object of pages that are in none.
 const NO_OBJECT: u32 = 0;
 /// Faults that are remembered for each page of the limit.
 const HISTORY_DEPTH: usize = 3;
-/// Pages that were read ahead count as unused if so many others have been read ahead since, as part
-/// of the limit.
+/// A page that was read ahead counts as unused once this many others have been read ahead since, as
+/// part of the limit.
 const AHEAD_PART: usize = 16;
 /// Bytes that a policy takes for a page, about.
 const POLICY_BYTES: usize = 16;
@@ -228,7 +228,7 @@ enum Turns {
         users: UserTimes,
         /// When it is time to look at the program again.
         due: Instant,
-        /// Pages that had come back at the last look, and who is to choose since.
+        /// Pages that had come back at the last look, and who chooses since.
         refaults: u64,
         chooser: Chooser,
     },
@@ -526,7 +526,7 @@ impl Director {
         }
     }
 
-    /// A page came back. If it belongs to a run, the kernel is to read on.
+    /// A page came back. If it belongs to a run, has the kernel read on.
     fn follow_run(&mut self, space: SpaceId, number: u64) {
         let Some(window) = self.streams.fault(space, number) else { return };
         let pages = &self.parts.memory.pages;
@@ -534,7 +534,7 @@ impl Director {
         self.read_ahead(Window::found_otherwise(ids.collect()));
     }
 
-    /// A page was touched. The kernel is to read what followed it before.
+    /// A page was touched. Has the kernel read what followed it before.
     fn foresee(&mut self, id: PageId) {
         if let Some(window) = self.history.fault(id) {
             self.read_ahead(window);
@@ -581,7 +581,7 @@ impl Director {
         object
     }
 
-    /// The kernel is to read those pages of a window that are in the swap file.
+    /// Has the kernel read those pages of a window that are in the swap file.
     fn read_ahead(&mut self, mut window: Window) {
         let ids = &mut window.pages;
         ids.retain(|&id| !self.history.is_ahead(id));

@@ -22,11 +22,11 @@ use sweephand_policy::PageId;
 
 /// Streams that are followed at a time.
 const STREAMS: usize = 16;
-/// A stream may go on up to so many faults further: the pages between are still in memory.
+/// A stream may go on up to this many faults further: the pages between are still in memory.
 const SKIPPED: usize = 16;
-/// Or up to so many back, if pages come in a slightly different order.
+/// Or up to this many back, if pages come in a slightly different order.
 const BACK: usize = 4;
-/// A page that came so few faults ago has come twice for one use.
+/// A page that came at most this many faults ago has come twice for one use.
 const SAME: usize = 8;
 /// A stream's depth, half of the pages that are read ahead at most: at first, where reading begins,
 /// and at least.
@@ -71,7 +71,7 @@ pub(super) struct Window {
 /// The faults so far, and where they repeat.
 #[derive(Debug)]
 pub(super) struct History {
-    /// A ring of so many faults, and the place of the next one.
+    /// A ring of `capacity` faults. `head` is the place of the next one.
     log: Vec<PageId>,
     capacity: usize,
     head: usize,
@@ -101,7 +101,7 @@ impl Window {
 }
 
 impl History {
-    /// One of so many faults at most, which reads up to `most` pages ahead along a stream.
+    /// A history of at most `capacity` faults. It reads up to `most` pages ahead along a stream.
     pub(super) fn new(capacity: usize, most: u32) -> Self {
         Self {
             log: Vec::new(),
@@ -177,7 +177,7 @@ impl History {
         }
     }
 
-    /// So many pages from one place of the log to a later one.
+    /// Pages from one place of the log to a later one.
     fn distance(&self, from: usize, to: usize) -> usize {
         if to >= from { to - from } else { to + self.capacity - from }
     }
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_foreseen() {
+    fn repeated_faults_are_read_ahead() {
         let mut history = History::new(10_000, 128);
         assert_eq!(run(&mut history, shuffled(4000)), (0, 0));
         let (used, read) = run(&mut history, shuffled(4000));
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_repeat_is_read_rarely() {
+    fn unrepeated_faults_are_rarely_read_ahead() {
         let mut history = History::new(10_000, 128);
         run(&mut history, shuffled(4001));
         let (_, read) = run(&mut history, (0..4001).map(|step| step * 1009 % 4001));

@@ -16,10 +16,10 @@ use sweephand_policy::{Mmu, PageId};
 /// most 31 pages), where `MADV_COLD` leaves it alone.
 const FRESH_PAGES: usize = 64;
 
-/// Pages between two whose bits are cleared, so many at most, have their bits cleared along. For
-/// each range, the kernel has other processors forget what they know of it, which takes as long as
-/// to clear some tens of bits. A page between that is first used in just that turn counts as not
-/// used.
+/// If at most this many pages lie between two whose bits are cleared, their bits are cleared too.
+/// For each range, the kernel has other processors forget what they know of it, which takes as long
+/// as clearing some tens of bits. A page in between that is first used in just that turn counts as
+/// not used.
 const CLEARED_ALONG: u64 = 32;
 
 /// The memory.
@@ -31,7 +31,7 @@ pub(super) struct Memory {
     bits: ProcessBits,
     /// Groups of pages whose bits have been read in this turn.
     looked_at: FxHashSet<(SpaceId, u64)>,
-    /// Pages whose bits are to be cleared.
+    /// Pages whose bits wait to be cleared.
     to_clear: Vec<PageId>,
     /// Pages that came a moment ago, the oldest first.
     fresh: VecDeque<PageId>,

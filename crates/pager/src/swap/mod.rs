@@ -88,7 +88,7 @@ struct Director {
 }
 
 impl Director {
-    /// Starts it. `parts` gets what tells it to stop, and where it is to count.
+    /// Starts it. `parts` gets what tells it to stop, and where it counts.
     fn start(parts: impl FnOnce(OwnedFd, Arc<Mutex<Counts>>) -> Parts) -> Result<Self, RunError> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let stop = stop.map_err(|error| system("eventfd".into())(error.into()))?;

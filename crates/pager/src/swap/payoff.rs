@@ -8,13 +8,14 @@
 
 use std::time::Instant;
 
-/// Of the pages that come back, so many had to be read ahead: one in so many.
+/// Reading ahead pays if one in this many of the pages that come back had been read ahead.
 const USED_PART: u64 = 4;
-/// The share is taken over so many pages that come back, as part of the limit, and at least. Before
-/// the director begins, as many have to come back.
+/// The share is taken over this many pages that come back: as part of the limit, and at least.
+/// Before the director begins, as many have to come back.
 const SAMPLE_PART: u64 = 8;
 const LEAST_SAMPLE: u64 = 1024;
-/// A pause is so many times as long as what showed that it does not pay, at first and at most.
+/// A pause is this many times as long as the attempt that showed that it does not pay: at first,
+/// and at most.
 const FIRST_PAUSE: u32 = 3;
 const LONGEST_PAUSE: u32 = 1024;
 
@@ -92,8 +93,9 @@ mod tests {
 
     const PAGES: usize = 40_000;
 
-    /// Plays so many steps of a millisecond with 100 pages that come back, of which so many had
-    /// been read ahead if the director did so. Returns the steps in which it began.
+    /// Plays `steps` steps of a millisecond, each with 100 pages that come back. While the director
+    /// reads ahead, `ahead` of them have been read ahead. Returns the steps in which it began, and
+    /// whether it reads ahead at the end.
     fn play(steps: u64, ahead: u64) -> (Vec<u64>, bool) {
         let start = Instant::now();
         let (mut payoff, mut returns) = (Payoff::new(PAGES, start), Returns::default());
@@ -113,12 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn what_pays_goes_on() {
+    fn reading_ahead_goes_on_while_it_pays() {
         assert_eq!(play(10_000, 40), (vec![51], true));
     }
 
     #[test]
-    fn what_does_not_pay_ends_and_is_tried_again_ever_more_rarely() {
+    fn reading_ahead_that_does_not_pay_is_retried_ever_more_rarely() {
         let (begun, _) = play(100_000, 20);
         let pauses: Vec<u64> = begun.windows(2).map(|two| two[1] - two[0]).collect();
         assert!(begun.len() > 3 && begun.len() < 12, "{begun:?}");

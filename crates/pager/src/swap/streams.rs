@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn no_run_no_window() {
+    fn scattered_faults_open_no_window() {
         let mut streams = Streams::new(128);
         assert!(asked(&mut streams, (0..1000).map(|step| step * 7919 % 100_003)).is_empty());
         assert!(asked(&mut Streams::new(0), 0..1000).is_empty());

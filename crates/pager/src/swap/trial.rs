@@ -31,12 +31,12 @@ const WARM_UP: Duration = Duration::from_millis(50);
 /// clearly faster. The kernel wins if it is nearly as fast: it takes less of the processor.
 const POLICY_WINS_AT: f64 = 0.8;
 const KERNEL_WINS_AT: f64 = 1.1;
-/// A warm-up may take so many times as long as it would have without the change.
+/// A warm-up may take this many times as long as it would have without the change.
 const SLOW_WARM_UP: f64 = 2.0;
 /// Stretches until a loser is tried for the second time.
 const FIRST_PAUSE: u32 = 4;
 const LONGEST_PAUSE: u32 = 1024;
-/// Two stretches in a row that take so many times as long as the winner's first say that the
+/// Two stretches in a row that take this many times as long as the winner's first say that the
 /// program does something else now.
 const CHANGED: f64 = 1.5;
 const CHANGED_STRETCHES: u32 = 2;
@@ -45,7 +45,7 @@ const FIRST_STRETCHES: u32 = 2;
 /// With fewer pages than this that come back in a second of the clock, there is nothing to be
 /// gained.
 const FEW_REFAULTS: f64 = 2000.0;
-/// Nor if a stretch takes less than so many times its user time. Measured: the policy gains on
+/// Nor if a stretch takes less than this many times its user time. Measured: the policy gains on
 /// numpy, whose stretches take eight times as long. On mawk and sort, where they take twice as
 /// long, trials cost more than the policy gains.
 const SLOW: f64 = 3.0;
@@ -149,7 +149,7 @@ impl Trials {
         }
     }
 
-    /// Who is to choose from now on.
+    /// Who chooses from now on.
     pub(super) fn look(&mut self, now: Progress) -> Chooser {
         let stretch = now.since(self.start);
         match self.stage {

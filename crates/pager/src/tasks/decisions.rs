@@ -99,7 +99,7 @@ mod tests {
     use sweephand_pager_interface::lease::{Instruction, REFERENCED, Report};
     use sweephand_policy::task_registry::TaskSpec;
 
-    /// Tasks with a process each, in so many frames, and a clock that the test moves.
+    /// Tasks with a process each, in a number of frames, and a clock that the test moves.
     struct Run {
         decisions: Decisions,
         processes: usize,

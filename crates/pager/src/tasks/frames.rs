@@ -61,7 +61,7 @@ impl Account {
         self.instructions.push(instruction.word(operand));
     }
 
-    /// This page is to go; its frame is to be given back, or is part of an answer.
+    /// Tells the agent to page out this page. Its frame comes back, or is part of an answer.
     fn instruct_eviction(&mut self, id: u32, gives: bool) {
         self.instruct(Instruction::Evict, id as usize);
         if gives {
@@ -162,8 +162,8 @@ impl Frames {
 
     // Processes.
 
-    /// Takes in a process that has so many frames already, and gives it a number. `None` if that
-    /// cannot be so: a child has what its parent has, which is no more than all frames together
+    /// Takes in a process that has `granted` frames already, and gives it a number. `None` if it
+    /// cannot have them: a child has what its parent has, which is no more than all frames together
     /// with what is lent twice.
     pub(super) fn admit(
         &mut self,

@@ -260,8 +260,8 @@ impl Link {
         heard
     }
 
-    /// Words that the agent has not read. A process that is stopped reads none; but there are only
-    /// so many pages and frames to instruct it about.
+    /// Words that the agent has not read. A process that is stopped reads none, but there is a
+    /// limited number of pages and frames to instruct it about.
     pub(crate) fn unread_words(&self) -> usize {
         self.unsent_words
     }

@@ -191,8 +191,8 @@ impl<'a> Processes<'a> {
         heard
     }
 
-    /// Sends instructions to an agent. Returns whether the process takes them: one that leaves more
-    /// unread than there is to instruct it about is ended.
+    /// Sends instructions to an agent. Returns whether the process takes them. A process that
+    /// leaves more of them unread than there can be is ended.
     pub(super) fn send(&mut self, number: usize, words: &[u32]) -> bool {
         let Some(link) = &mut self.links[number] else { return true };
         link.send(words);

@@ -90,12 +90,12 @@ struct Task {
     statistics: TaskStatistics,
 }
 
-/// What is to be done with a task that has left the ready queue.
+/// What to do with a task that has left the ready queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// It is active for the first time: start its program.
     Start(usize),
-    /// The run is to end: it is not started.
+    /// The run ends: it is not started.
     Drop(usize),
 }
 
@@ -107,7 +107,7 @@ pub(super) struct Schedule {
     tasks: Vec<Task>,
     /// Inactive tasks. The first is the next to be activated.
     ready: VecDeque<usize>,
-    /// Whether the run is to end. Then no task starts and none is held.
+    /// Whether the run is ending. Then no task starts and none is held.
     is_stopping: bool,
     now: Instant,
     started: Instant,
@@ -213,7 +213,7 @@ impl Schedule {
         self.now = now;
     }
 
-    /// The run is to end.
+    /// The run is ending.
     pub(super) fn stop(&mut self) {
         self.is_stopping = true;
     }
@@ -551,7 +551,7 @@ mod tests {
             Self { schedule, memory: Paper::default(), now }
         }
 
-        /// Lets time pass, in which the active tasks run. Returns what is to be done then.
+        /// Lets time pass, in which the active tasks run. Returns what to do then.
         fn pass(&mut self, ms: u64) -> Vec<Next> {
             self.now += Duration::from_millis(ms);
             for task in 0..4 {

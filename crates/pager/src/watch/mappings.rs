@@ -8,7 +8,7 @@ use std::mem::take;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Reading the mappings takes at most one part in so many of the time.
+/// Reading the mappings takes at most one part in this many of the time.
 const READING_PART: u32 = 200;
 
 /// A mapping.
@@ -36,7 +36,7 @@ impl Mapping {
         self.name.starts_with('/')
     }
 
-    /// So many of its pages in the sample stand for how many.
+    /// How many of its pages this many pages of the sample stand for.
     pub fn of_all(&self, sampled: u64) -> u64 {
         match self.sampled_pages {
             // All pages, or none of this mapping.

@@ -57,16 +57,16 @@ use std::{fs, io};
 
 /// The end of the addresses that processes have; see `space`.
 const END: u64 = 1 << 47;
-/// So many tables may be unreadable in a look, because they are freed just then.
+/// This many tables may be unreadable in a look, because they are freed just then.
 const MOST_FAILURES: u32 = 64;
-/// After so many answers in a row that nothing is mapped, the kernel is asked where the next page
-/// is. One such answer can stand for 2 MiB only, and a hole can have terabytes.
+/// After this many answers in a row that nothing is mapped, the watch asks the kernel where the
+/// next page is. One such answer may stand for only 2 MiB, and a hole can have terabytes.
 const STEPS_IN_A_HOLE: u32 = 2;
 /// Used pages between two clearings.
 const PAGES_A_CLEARING: u32 = 4096;
-/// Pages between two used ones, so many at most, have their bits cleared along: a range costs as
-/// much as some hundred pages, as the kernel interrupts other processors for each. A page between
-/// that is first used in just that turn is missed.
+/// If at most this many pages lie between two used ones, their bits are cleared too. A range costs
+/// as much as some hundred pages, because the kernel interrupts other processors for each range. A
+/// page in between that is first used in just that turn is missed.
 const CLEARED_ALONG: u64 = BLOCK_PAGES;
 
 /// Why a process cannot be watched.
@@ -136,7 +136,7 @@ pub struct Look {
     /// Pages of the sample that were used since the look before, ascending. In the first look:
     /// since their bits were last cleared, whenever that was.
     pub pages: Vec<UsedPage>,
-    /// One page in so many is in the sample.
+    /// One page in this many is in the sample.
     pub one_page_in: u64,
     /// Pages in memory.
     pub resident_pages: u64,
@@ -159,7 +159,7 @@ pub struct Look {
     pub processor_time: Duration,
     /// Pages whose bits were cleared.
     pub cleared_pages: u64,
-    /// In so many ranges.
+    /// The ranges in which they were cleared.
     pub cleared_ranges: u64,
     /// Processors that have run the process since the look before, on average.
     pub running: f64,
@@ -175,7 +175,7 @@ impl Look {
         }
     }
 
-    /// So many pages of the sample stand for how many of the process.
+    /// How many pages of the process this many pages of the sample stand for.
     pub fn of_all(&self, sampled: u64) -> u64 {
         (sampled as f64 * self.weight()).round() as u64
     }
@@ -348,7 +348,7 @@ impl Observer {
         self.space.first_present(from).map_or(from, |found| found.unwrap_or(END))
     }
 
-    /// Takes what a table says. Returns the pages whose bits are to be cleared.
+    /// Takes what a table says. Returns the pages whose bits have to be cleared.
     fn take(&mut self, number: u64, table: &Table, look: &mut Look, spread: &mut Spread) -> Option<Mask> {
         let (looks, in_sample) = (self.looks, self.sample.words(number, table));
         let known = self.tables.entry(number).or_default();

@@ -11,9 +11,9 @@ use std::{hint, io, thread};
 const PAGES: usize = 16 * TABLE_PAGES;
 /// Words of a page. A program that reads and writes them all loses most: see [`Price::touch_ns`].
 const WORDS: usize = PAGE_BYTES as usize / 8;
-/// From one page to the next, if in no order.
+/// Pages from one page to the next, where pages are touched in no order.
 const STEP: usize = 3001;
-/// The least of so many measurements counts: the others were disturbed.
+/// Measurements, of which the least counts: the others were disturbed.
 const TIMES: usize = 3;
 
 /// What a look costs for each page, in nanoseconds.
@@ -82,8 +82,8 @@ impl Price {
         Ok(Self { read_ns, clear_ns: clear_ns + read_ns, touch_ns, range_ns })
     }
 
-    /// What a look costs at most, if all of so many pages are looked at, and the program uses all
-    /// of them in every epoch.
+    /// What a look costs at most: it looks at all of this many pages, and the program uses all of
+    /// them in every epoch.
     pub fn most(&self, resident_pages: u64) -> Duration {
         let used_ns = resident_pages as f64 * (self.clear_ns + self.touch_ns);
         self.reading(resident_pages) + Duration::from_nanos(used_ns as u64)
@@ -95,8 +95,8 @@ impl Price {
         self.clear_ns + self.touch_ns + 2.0 * self.range_ns / BLOCK_PAGES as f64
     }
 
-    /// What it takes to read the bits of so many pages: the part of the cost that a sample does not
-    /// make less.
+    /// What it takes to read the bits of this many pages: the part of the cost that a sample does
+    /// not make less.
     pub fn reading(&self, resident_pages: u64) -> Duration {
         Duration::from_nanos((resident_pages as f64 * self.read_ns) as u64)
     }

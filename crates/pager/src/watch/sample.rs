@@ -39,7 +39,7 @@ impl Sample {
         Self { halvings: self.halvings.min(thinnest.unwrap_or(0)) }
     }
 
-    /// One page in so many is in it.
+    /// The sample has one page in this many.
     pub fn one_page_in(self) -> u64 {
         1 << self.halvings
     }
@@ -71,7 +71,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Takes in a block of the sample with so many pages in memory and in use.
+    /// Takes in a block of the sample: how many of its pages are in memory, and how many were used.
     pub(super) fn add(&mut self, resident: u32, used: u32) {
         if resident > 0 {
             let (resident, used) = (f64::from(resident), f64::from(used));

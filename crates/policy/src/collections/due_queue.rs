@@ -12,7 +12,7 @@ pub type Due = (u32, PageId);
 const TIMES: usize = 1 << 12;
 /// Words of a bit for each of them.
 const WORDS: usize = TIMES / 64;
-/// So many entries of a bucket are searched; more are put in order.
+/// A bucket with at most this many entries is searched. One with more is put in order.
 const FEW: usize = 32;
 
 /// The entries of a span of time.

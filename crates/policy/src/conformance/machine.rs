@@ -21,7 +21,7 @@ pub struct Step {
 pub struct Machine<P> {
     policy: P,
     frames: usize,
-    memory: Memory,
+    memory: ResidentPages,
     /// The object of each page, unless it has passed to another.
     object_of: ObjectOf,
     /// The objects of pages that have passed to others.
@@ -46,13 +46,13 @@ impl core::fmt::Debug for ObjectOf {
 
 /// The resident pages with their reference bits.
 #[derive(Debug, Default)]
-struct Memory {
+struct ResidentPages {
     resident: BTreeMap<PageId, bool>,
     /// Pages that the policy asked about though they are not resident.
     stray: BTreeSet<PageId>,
 }
 
-impl Mmu for Memory {
+impl Mmu for ResidentPages {
     fn test_and_clear_referenced(&mut self, page: PageId) -> bool {
         match self.resident.get_mut(&page) {
             Some(bit) => core::mem::take(bit),
@@ -79,7 +79,7 @@ impl<P: Registered> Machine<P> {
         Self {
             policy,
             frames,
-            memory: Memory::default(),
+            memory: ResidentPages::default(),
             object_of: ObjectOf(Box::new(|_| 0)),
             assigned: BTreeMap::new(),
             seen: BTreeSet::new(),

@@ -52,13 +52,13 @@ pub(super) enum Place {
 /// A value in a struct, little endian unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Unsigned, of so many bytes.
+    /// Unsigned, of this many bytes.
     Unsigned(usize),
     /// The same, big endian.
     BigEndian(usize),
     /// Floating point, of 4 or 8 bytes.
     Real(usize),
-    /// So many bytes of text, filled up with zeros or spaces.
+    /// Text of this many bytes, filled up with zeros or spaces.
     Text(usize),
 }
 

@@ -14,7 +14,7 @@
 //! | `time` | seconds | the time, in milliseconds; how long the log is and its rate, in a note |
 //! | `ttl` | seconds to live | how long an object lives, of whole objects in a log with times |
 //! | `part` | a part of the object, such as a shard, a version or a range: an object of its own | |
-//! | `count` | requests that the row stands for, one behind the other | so many |
+//! | `count` | requests that the row stands for, one behind the other | that many requests |
 //!
 //! With `size`, an object takes as many pages of its own as its size needs, at least one; without,
 //! it takes one. A request touches each of its pages once, in ascending order. Memory grows with

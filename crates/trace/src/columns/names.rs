@@ -85,7 +85,7 @@ impl Names {
         self.tenants.names.len() as u64
     }
 
-    /// The tenants, each object or address space with so many pages of its own.
+    /// The tenants. Each object or address space has `pages_each` pages of its own.
     pub(super) fn into_tenants(self, pages_each: u64, has_keys: bool) -> Tenants {
         let mut tenants = Tenants { pages_each, ..self.tenants };
         if !has_keys && self.spaces.len() == tenants.names.len() {

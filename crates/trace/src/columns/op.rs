@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_mean_one_thing() {
+    fn each_op_word_has_one_meaning() {
         let words: Vec<_> = Op::WORDS.iter().flat_map(|(_, words)| *words).collect();
         for word in &words {
             assert_eq!(words.iter().filter(|other| *other == word).count(), 1, "{word}");

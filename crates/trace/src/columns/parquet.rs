@@ -67,7 +67,7 @@ struct Wanted {
     level: i16,
     /// Its whole numbers have no sign.
     unsigned: bool,
-    /// Its whole numbers are so many seconds each.
+    /// How many seconds one of its whole numbers stands for.
     seconds: Option<f64>,
 }
 

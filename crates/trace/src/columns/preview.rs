@@ -232,7 +232,7 @@ impl Preview {
     }
 }
 
-/// The names of so many columns, if a comment before the rows has them: `#key,size`, or as web
+/// The names of `width` columns, if a comment before the rows has them: `#key,size`, or as web
 /// servers write it, `#Fields: date time`.
 fn names_in(comment: &[u8], separator: u8, width: usize) -> Vec<String> {
     let text = String::from_utf8_lossy(comment);

@@ -201,7 +201,7 @@ impl<'a, S: Sink> Requests<'a, S> {
         self.whole(row, Role::Size, reason).map(Some)
     }
 
-    /// Whether a row of so many columns may lack those that it lacks: a deletion has no size.
+    /// Whether a row with this many columns may lack the others: a deletion has no size.
     pub(super) fn needs_no_size(
         &mut self,
         row: &Row<'_>,
@@ -288,7 +288,7 @@ impl<'a, S: Sink> Requests<'a, S> {
         Ok(())
     }
 
-    /// An object has so many bytes of address space to itself, as a power of two.
+    /// The address space that an object has to itself, in bytes, as a power of two.
     fn object_shift(&self) -> u32 {
         let can_be_large = self.roles.has(Role::Offset) || self.roles.has(Role::Size);
         if can_be_large { OBJECT_SHIFT } else { self.page_shift }

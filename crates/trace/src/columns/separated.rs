@@ -18,7 +18,7 @@ use crate::imported::Progress;
 use crate::lines::{Refused, TOO_LONG, wrong};
 use crate::{Error, Sink};
 
-/// A record may have so many columns.
+/// Most columns of a record.
 const MOST_COLUMNS: usize = 1 << 14;
 
 /// What separates columns, in order of preference.
@@ -213,7 +213,7 @@ struct Quoted {
 
 /// What became of a record with quotes.
 enum Found {
-    /// It has so many bytes.
+    /// It has this many bytes.
     Record(usize),
     /// Its end is not there yet.
     Cut,
@@ -441,9 +441,10 @@ impl Dialect {
 
 /// The end of a row at the beginning of `bytes`.
 enum End {
-    /// A row of so many bytes, without a quote; its newline is one of them unless `ended`.
+    /// A row without a quote: its length without the newline, and with it. The last row may have no
+    /// newline.
     Plain(usize, usize),
-    /// A row of so many bytes, whose columns are in [`Quoted`].
+    /// A row of this many bytes, whose columns are in [`Quoted`].
     Quoted(usize),
     /// It has not arrived.
     Cut,

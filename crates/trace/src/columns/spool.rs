@@ -162,7 +162,7 @@ impl Log<'_> {
         u32::from_le_bytes(length) as usize
     }
 
-    /// Has so many bytes of the present row in the buffer; `false` at the log's end.
+    /// Reads until the buffer has this many bytes of the present row; `false` at the log's end.
     fn fill(&mut self, bytes: usize) -> io::Result<bool> {
         while self.buffer.len() - self.used < bytes {
             let more = (self.end - self.at).min(READ.max(bytes) as u64) as usize;

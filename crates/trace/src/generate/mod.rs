@@ -78,7 +78,7 @@ impl Pattern {
 #[error("{0}")]
 pub struct Invalid(String);
 
-/// A trace that is to be made.
+/// A trace to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Synthesis {
     /// What it is called, and the command that would make it.

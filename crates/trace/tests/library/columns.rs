@@ -472,7 +472,7 @@ fn commands_to_virtual_disks_are_found_by_content() {
     assert!(known(&log).is_none());
 }
 
-/// A key and an offset are a place in an object; a count stands for so many requests.
+/// A key and an offset are a place in an object. A row with a count of N stands for N requests.
 #[test]
 fn places_in_objects_and_counts() {
     let read = |log: &str, columns: &str| imported(log.as_bytes(), columns.parse().unwrap()).unwrap().0;

@@ -160,7 +160,7 @@ fn random_strings_agree_with_the_definition() {
 }
 
 #[test]
-fn chunks_do_not_show() {
+fn chunk_boundaries_do_not_change_the_intervals() {
     // Over two chunks: a is used every 1,000 references, b in two stretches.
     let mut steps = Vec::new();
     for i in 0..600_000u64 {

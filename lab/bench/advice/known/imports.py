@@ -1,4 +1,4 @@
-# Hardly more than imports: nothing is to be said of them.
+# Hardly more than imports: advise has nothing to say of them.
 import argparse
 import asyncio
 import concurrent.futures

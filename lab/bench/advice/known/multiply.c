@@ -1,4 +1,4 @@
-/* Matrix product: each row of the result goes over all of the right one. It is to be blocked. */
+/* Matrix product: each row of the result goes over all of the right one. Advice: block it. */
 #include <stdio.h>
 #include <stdlib.h>
 

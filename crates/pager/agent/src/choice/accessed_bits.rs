@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_command_answers_is_had_however_many_ask() {
+    fn every_asking_thread_gets_the_commands_answer() {
         let (ours, socket) = pair();
         let (file, _) = pair();
         let inode = |fd: &OwnedFd| rustix::fs::fstat(fd).unwrap().st_ino;

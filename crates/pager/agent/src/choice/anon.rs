@@ -20,7 +20,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 pub(crate) struct Anon {
     /// Where reference bits come from.
     bit_source: BitSource,
-    /// Pages whose bits are to be cleared.
+    /// Pages whose bits wait to be cleared.
     queues: Queues,
     /// Which pages need not be written.
     pub(crate) sums: Sums,
@@ -68,7 +68,7 @@ impl Anon {
         Some(ExactBits::new(source, &mut self.queues))
     }
 
-    /// Where pages wait whose bits are to be cleared, if bits can be read.
+    /// The queues of pages whose bits wait to be cleared, if bits can be read.
     pub(crate) fn queues(&mut self) -> Option<&mut Queues> {
         self.bit_source.can_be_read().then_some(&mut self.queues)
     }

@@ -56,10 +56,10 @@ impl Source<'_> {
     /// Those of `count` neighbours that have been referenced since their bits were last cleared, by
     /// address. A page of which the kernel does not tell is not among them.
     pub(crate) fn referenced(self, start: usize, count: usize) -> impl Iterator<Item = usize> {
-        let mut glance = Glance::<1>::default();
+        let mut looks = LookCache::<1>::default();
         (start..start + count * PAGE_BYTES)
             .step_by(PAGE_BYTES)
-            .filter(move |&address| glance.is_referenced(self, address) == Some(true))
+            .filter(move |&address| looks.is_referenced(self, address) == Some(true))
     }
 }
 
@@ -79,7 +79,7 @@ struct Seen {
     /// A bit for each page that was referenced, the first page's lowest. `None` if the kernel does
     /// not tell.
     referenced: Option<u64>,
-    /// In which period of the [`Glance`].
+    /// In which period of the [`LookCache`].
     period: u64,
 }
 
@@ -97,20 +97,20 @@ impl Seen {
 
 /// What was seen lately, for as long as it counts as the present. See the head of this file.
 #[derive(Debug)]
-struct Glance<const LOOKS: usize> {
+struct LookCache<const LOOKS: usize> {
     /// The last look at one of the groups that share a place.
     seen: [Seen; LOOKS],
     /// Rises whenever the present is over. So nothing needs to be written to forget all looks.
     period: u64,
 }
 
-impl<const LOOKS: usize> Default for Glance<LOOKS> {
+impl<const LOOKS: usize> Default for LookCache<LOOKS> {
     fn default() -> Self {
         Self { seen: [Seen::default(); LOOKS], period: 1 }
     }
 }
 
-impl<const LOOKS: usize> Glance<LOOKS> {
+impl<const LOOKS: usize> LookCache<LOOKS> {
     /// Where a look at this page's group is remembered.
     fn place(address: usize) -> usize {
         address / GROUP_BYTES % LOOKS
@@ -149,7 +149,7 @@ pub struct ExactBits<'a> {
 }
 
 impl<'a> ExactBits<'a> {
-    /// The bits of a source. Pages whose bits are to be cleared go to `queues`.
+    /// The bits of a source. Pages whose bits have to be cleared go to `queues`.
     pub(crate) fn new(source: Source<'a>, queues: &'a mut Queues) -> Self {
         Self { source, queues }
     }
@@ -173,7 +173,7 @@ impl<'a> ExactBits<'a> {
             return false;
         }
         let address = pages.address(page);
-        let is_referenced = self.queues.glance.is_referenced(self.source, address).unwrap_or(true);
+        let is_referenced = self.queues.looks.is_referenced(self.source, address).unwrap_or(true);
         if is_referenced {
             self.queues.add(pages, page, Queue::Cleared);
         }
@@ -181,7 +181,7 @@ impl<'a> ExactBits<'a> {
     }
 }
 
-/// Pages whose bits are to be cleared.
+/// Pages whose bits wait to be cleared, by the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Queue {
     /// Pages put in for an access that has been made by the program's next fault.
@@ -195,7 +195,7 @@ pub(crate) enum Queue {
 pub(crate) struct Queues {
     awaited: Vec<u32>,
     cleared: Vec<u32>,
-    glance: Glance<REMEMBERED>,
+    looks: LookCache<REMEMBERED>,
     /// Whether there may be pages whose bits cannot be cleared, because another process has them
     /// too. Such a page keeps the flag `Queued` after its turn, so that its bit reads as clear.
     /// Otherwise a hand would find all of them in use, turn after turn. It is tried again when the
@@ -211,10 +211,10 @@ impl Queues {
         }
     }
 
-    /// The same for a page that is to be watched for a touch from now on. If its bit has just been
-    /// seen clear, nothing needs to be done.
+    /// The same for a page whose next touch matters. If its bit has just been seen clear, nothing
+    /// needs to be done.
     pub(crate) fn watch(&mut self, pages: &mut Pages, page: PageId) {
-        if self.glance.of(pages.address(page)) != Some(false) {
+        if self.looks.of(pages.address(page)) != Some(false) {
             self.add(pages, page, Queue::Cleared);
         }
     }
@@ -222,17 +222,17 @@ impl Queues {
     /// Whether a page has been referenced since its bit was last cleared. A page of which the
     /// kernel does not tell has not.
     pub(crate) fn is_touched(&mut self, source: Source<'_>, address: usize) -> bool {
-        self.glance.is_referenced(source, address) == Some(true)
+        self.looks.is_referenced(source, address) == Some(true)
     }
 
     /// A page has come in: what was seen at its place is no longer the present.
     pub(crate) fn look_again_at(&mut self, address: usize) {
-        self.glance.forget(address);
+        self.looks.forget(address);
     }
 
     /// Time has passed: bits are looked at anew.
     pub(crate) fn look_again(&mut self) {
-        self.glance.forget_all();
+        self.looks.forget_all();
     }
 
     fn of(&mut self, queue: Queue) -> &mut Vec<u32> {

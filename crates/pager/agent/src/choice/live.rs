@@ -251,12 +251,12 @@ mod tests {
 
     /// Pages that are all mapped. The tests set their bits.
     #[derive(Default)]
-    struct Memory {
+    struct MappedPages {
         pages: Pages,
         sampler: Sampler,
     }
 
-    impl Memory {
+    impl MappedPages {
         fn bits(&mut self, choosing: bool) -> Bits<'_> {
             Bits { pages: &mut self.pages, sampler: &mut self.sampler, exact: None, choosing }
         }
@@ -286,7 +286,7 @@ mod tests {
     fn wsclock_in_too_little_memory_goes_round_once_for_several_victims() {
         let LiveSpec::OneTask(spec) = LiveSpec::parse("wsclock").unwrap() else { panic!() };
         let mut policy = OneTask { now: || 1, ..one_task(&spec, 32).unwrap() };
-        let mut memory = Memory::default();
+        let mut memory = MappedPages::default();
         for number in 0..32 {
             memory.load(&mut policy, number);
         }
@@ -305,7 +305,7 @@ mod tests {
     fn gclock_counts_the_visits_that_found_a_page_used() {
         let outlasts = |policy: &str| {
             let mut policy = make(&LiveSpec::parse(policy).unwrap(), 3).unwrap();
-            let (policy, mut memory) = (policy.as_mut(), Memory::default());
+            let (policy, mut memory) = (policy.as_mut(), MappedPages::default());
             let hot = memory.load(policy, 0);
             memory.load(policy, 1);
             memory.load(policy, 2);
@@ -331,7 +331,7 @@ mod tests {
         static NOW: AtomicU64 = AtomicU64::new(0);
         let LiveSpec::OneTask(spec) = LiveSpec::parse("wsclock:theta=100").unwrap() else { panic!() };
         let mut policy = OneTask { now: || NOW.load(Ordering::Relaxed), ..one_task(&spec, 3).unwrap() };
-        let mut memory = Memory::default();
+        let mut memory = MappedPages::default();
         let at = |policy: &mut OneTask, time| {
             NOW.store(time, Ordering::Relaxed);
             policy.until_look = 0;

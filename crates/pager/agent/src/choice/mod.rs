@@ -28,7 +28,7 @@ use crate::choice::bits::{Arrivals, Bits, Sampler};
 use crate::choice::exact_bits::ExactBits;
 use crate::choice::live::LivePolicy;
 use crate::choice::tenant::Tenant;
-use crate::state::memory::Memory;
+use crate::state::memory::ProgramMemory;
 use crate::state::pages::{Flag, State};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -97,7 +97,7 @@ impl Choice {
     /// A page belongs to this object now.
     pub(crate) fn assign(
         &mut self,
-        memory: &mut Memory,
+        memory: &mut ProgramMemory,
         page: PageId,
         object: u32,
         exact: Option<ExactBits>,
@@ -108,26 +108,26 @@ impl Choice {
     }
 
     /// A page is in memory. If it may be evicted, it is on its way to the policy.
-    pub(crate) fn arrive(&mut self, memory: &mut Memory, page: PageId) {
+    pub(crate) fn arrive(&mut self, memory: &mut ProgramMemory, page: PageId) {
         match memory.is_kept(page) {
             true => memory.pages.set(page, State::Pinned),
             false => self.arrivals.add(&mut memory.pages, page),
         }
     }
 
-    /// The page that has been longest on its way to the policy, if more than `keep` are on theirs:
-    /// it is to be inserted.
-    pub(crate) fn leave(&mut self, memory: &mut Memory, keep: usize) -> Option<PageId> {
+    /// The page that has been longest on its way to the policy, if more than `keep` are on their
+    /// way. The caller inserts it.
+    pub(crate) fn leave(&mut self, memory: &mut ProgramMemory, keep: usize) -> Option<PageId> {
         self.arrivals.leave(&mut memory.pages, keep)
     }
 
     /// Reports a fault on a page to the policy.
-    pub(crate) fn fault(&mut self, memory: &Memory, page: PageId) {
+    pub(crate) fn fault(&mut self, memory: &ProgramMemory, page: PageId) {
         self.chooser.policy().fault(memory.reference(page));
     }
 
     /// Gives a page to the policy. The caller has reported its fault, and made room for it.
-    pub(crate) fn insert(&mut self, memory: &mut Memory, page: PageId, exact: Option<ExactBits>) {
+    pub(crate) fn insert(&mut self, memory: &mut ProgramMemory, page: PageId, exact: Option<ExactBits>) {
         let reference = memory.reference(page);
         let Self { chooser, sampler, .. } = self;
         let mut bits = Bits { pages: &mut memory.pages, sampler, exact, choosing: false };
@@ -137,7 +137,7 @@ impl Choice {
     }
 
     /// Lets the policy choose a page to evict, if it has one.
-    pub(crate) fn condemn(&mut self, memory: &mut Memory, exact: Option<ExactBits>) -> Option<PageId> {
+    pub(crate) fn condemn(&mut self, memory: &mut ProgramMemory, exact: Option<ExactBits>) -> Option<PageId> {
         let Self { chooser, sampler, .. } = self;
         let mut bits = Bits { pages: &mut memory.pages, sampler, exact, choosing: true };
         let page = chooser.policy().victim(&mut bits)?;
@@ -146,8 +146,8 @@ impl Choice {
         Some(page)
     }
 
-    /// A page is to go that the policy does not have, or not any more.
-    pub(crate) fn mark_condemned(&mut self, memory: &mut Memory, page: PageId) {
+    /// A page has to go that the policy does not have, or no longer has.
+    pub(crate) fn mark_condemned(&mut self, memory: &mut ProgramMemory, page: PageId) {
         memory.pages.mark(page, Flag::Condemned, true);
         self.condemned.push(page);
     }
@@ -155,7 +155,7 @@ impl Choice {
     /// Takes this many entries, the oldest first, out of the list of the condemned. Pages that have
     /// gone meanwhile, or were touched, are left out. A page that was touched and condemned again
     /// has two entries, and is taken once.
-    pub(crate) fn take_condemned(&mut self, memory: &Memory, count: usize) -> Vec<PageId> {
+    pub(crate) fn take_condemned(&mut self, memory: &ProgramMemory, count: usize) -> Vec<PageId> {
         let mut victims: Vec<PageId> = self.condemned.drain(..count).collect();
         victims.retain(|&page| memory.pages.has(page, Flag::Condemned));
         victims.sort_unstable_by_key(|page| page.0);
@@ -164,7 +164,7 @@ impl Choice {
     }
 
     /// Leaves those out of the list of the condemned that have gone meanwhile. They make no room.
-    pub(crate) fn forget_spared(&mut self, memory: &Memory) {
+    pub(crate) fn forget_spared(&mut self, memory: &ProgramMemory) {
         self.condemned.retain(|&page| memory.pages.has(page, Flag::Condemned));
     }
 }
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    fn come_in(choice: &mut Choice, memory: &mut Memory, number: usize) -> (PageId, Option<PageId>) {
+    fn come_in(choice: &mut Choice, memory: &mut ProgramMemory, number: usize) -> (PageId, Option<PageId>) {
         let page = memory.pages.find_or_insert(0x10_0000 + number * 0x1000);
         memory.pages.set(page, State::RESIDENT);
         choice.arrive(memory, page);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_page_gets_to_the_policy_when_others_have_arrived_and_is_condemned_in_its_turn() {
-        let (mut choice, mut memory) = (choice(8, 2), Memory::default());
+        let (mut choice, mut memory) = (choice(8, 2), ProgramMemory::default());
         let pages: Vec<_> = (0..4).map(|number| come_in(&mut choice, &mut memory, number)).collect();
         let left: Vec<_> = pages.iter().map(|(_, left)| *left).collect();
         assert_eq!(left, [None, None, Some(pages[0].0), Some(pages[1].0)]);
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_page_that_is_touched_and_condemned_again_is_taken_once() {
-        let (mut choice, mut memory) = (choice(8, 0), Memory::default());
+        let (mut choice, mut memory) = (choice(8, 0), ProgramMemory::default());
         let (page, _) = come_in(&mut choice, &mut memory, 0);
         assert_eq!(choice.condemn(&mut memory, None), Some(page));
         memory.pages.mark(page, Flag::Condemned, false);
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_page_that_must_stay_is_pinned_and_not_the_policys() {
-        let (mut choice, mut memory) = (choice(8, 0), Memory::default());
+        let (mut choice, mut memory) = (choice(8, 0), ProgramMemory::default());
         memory.kept.insert(0x10_0000, 1);
         let (page, left) = come_in(&mut choice, &mut memory, 0);
         assert_eq!((memory.pages.state(page), left), (State::Pinned, None));

@@ -50,7 +50,7 @@ pub(crate) fn wait_for_agent() {
 /// The state of this process's agent.
 ///
 /// # Safety
-/// For the thread that is to be the agent, while there is no other.
+/// Only the thread that becomes the agent may call this, and only while there is no other.
 pub(crate) unsafe fn agent() -> &'static mut Agent {
     // SAFETY: it was leaked by `keep`, in this process or the one that it was forked from.
     unsafe { &mut *AGENT.load(Ordering::Acquire) }

@@ -117,7 +117,7 @@ mod tests {
     use crate::testing::{at, pager};
 
     #[test]
-    fn what_children_do_not_inherit_is_remembered() {
+    fn ranges_that_children_do_not_inherit_are_remembered() {
         let (mut pager, _) = pager();
         answer(&mut pager, Call::NotInherited, [at(0), 4 * PAGE_BYTES, 0]);
         answer(&mut pager, Call::Inherited, [at(1), PAGE_BYTES, 0]);

@@ -39,7 +39,7 @@ const SECCOMP_SET_MODE_FILTER: u32 = 1;
 /// Numbers of system calls that there may be.
 const NUMBERS: usize = 512;
 
-/// The system calls that [`system_call`] is to see, a bit each.
+/// The system calls that [`system_call`] sees, a bit each.
 pub static SEEN: [u64; NUMBERS / 64] = seen();
 
 const fn seen() -> [u64; NUMBERS / 64] {
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn system_call(
         raw::__NR_clone if has_memory_of_its_own(first) && second == 0 => fork::forking(plain),
         // Where nothing can be read, the kernel says so.
         raw::__NR_clone3 if second >= CLONE3_BYTES && thread::is_readable(first, CLONE3_BYTES) => {
-            // SAFETY: so many bytes can be read.
+            // SAFETY: `is_readable` says that these bytes can be read.
             let words = unsafe { (first as *const [usize; CLONE3_BYTES / 8]).read_unaligned() };
             match has_memory_of_its_own(words[0]) && words[CLONE3_STACK] == 0 {
                 true => fork::forking(plain),
@@ -300,7 +300,7 @@ pub unsafe fn thread_create(thread: usize, attributes: usize, main: usize, argum
             let stack: extern "C" fn(usize, *mut usize, *mut usize) -> c_int = core::mem::transmute(stack);
             stack(attributes, &mut start, &mut bytes);
         }
-        // Of a stack that the library is to make the end is 0.
+        // If the library makes the stack, its end is 0.
         let end = start.wrapping_add(bytes);
         if end > DESCRIPTOR_BYTES {
             MAILBOX.call(Call::KeepResident, end - DESCRIPTOR_BYTES, DESCRIPTOR_BYTES);
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_seen_is_a_bit() {
+    fn seen_has_a_bit_for_each_intercepted_call() {
         let is_seen = |number: u32| SEEN[number as usize / 64] >> (number % 64) & 1 != 0;
         assert!(is_seen(raw::__NR_prctl) && is_seen(raw::__NR_seccomp));
         assert!(!is_seen(raw::__NR_openat) && !is_seen(raw::__NR_futex));

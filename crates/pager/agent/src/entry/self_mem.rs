@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn only_reads_and_writes_are_gone_on_with() {
+    fn only_reads_and_writes_are_continued() {
         assert!(is_transfer(raw::__NR_pread64) && is_transfer(raw::__NR_writev));
         assert!(!is_transfer(raw::__NR_mmap));
         assert_eq!(finish(raw::__NR_mmap, [0; 4], -5), -5);

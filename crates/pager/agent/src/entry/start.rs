@@ -97,9 +97,9 @@ fn keep_strings((start, end): (usize, usize)) {
     }
 }
 
-/// Maps the command's block, if this is one that is to be trusted and the run goes on. A process
-/// that has outlived its run finds nothing, one that has become another user may not open it: they
-/// are not paged, and the command reports it.
+/// Maps the command's block, if it can be trusted and the run goes on. A process that has outlived
+/// its run finds no block. One that has become another user may not open it. Such processes are not
+/// paged, and the command reports it.
 fn map_control(path: &CStr) -> Option<&'static Control> {
     let open = |access| open(path, access | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty());
     // What only the command writes is opened for reading: it cannot be made writable later.

@@ -110,7 +110,7 @@ pub fn unshare(address: usize) -> Result<(), Errno> {
     }
 }
 
-/// Sleeps for so long, or until a signal comes.
+/// Sleeps for this many nanoseconds, or until a signal comes.
 pub fn sleep(nanoseconds: i64) {
     let time = Timespec { tv_sec: nanoseconds / 1_000_000_000, tv_nsec: nanoseconds % 1_000_000_000 };
     let _ = rustix::thread::nanosleep(&time);

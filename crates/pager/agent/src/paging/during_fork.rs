@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_fault_of_a_thread_that_waits_is_kept_once() {
+    fn repeated_fault_of_a_waiting_thread_is_kept_once() {
         let fault = |page, thread| message(Event::Fault { address: at(page) + 8 }, thread);
         assert!(is_repeated(&[fault(1, 7), fault(2, 7), fault(1, 7)], 9));
         assert!(!is_repeated(&[fault(1, 7), fault(1, 8)], 9));

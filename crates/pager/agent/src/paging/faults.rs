@@ -141,15 +141,15 @@ fn zero_fill(pager: &mut Pager, address: usize) {
     }
 }
 
-/// How many pages are absent from an address on, of so many.
+/// How many pages are absent from an address on: `most` at most.
 fn absent(pager: &Pager, address: usize, most: usize) -> usize {
     let is_absent =
         |&count: &usize| pager.memory.pages.state_at(address + count * PAGE_BYTES) == State::Absent;
     (0..most).take_while(is_absent).count()
 }
 
-/// Puts zeros where so many pages are absent from an address on. `has_grown`: the range is not
-/// known to be managed.
+/// Puts zeros at an address and behind it, where `count` pages are absent. `has_grown`: the range
+/// may not be managed yet.
 ///
 /// Ends: each turn deals with a page, finds fewer pages to fill, or waits as `Retry` says. AGAIN
 /// lasts as long as the program changes its address space.

@@ -104,8 +104,8 @@ fn note_guards(pager: &mut Pager, start: usize, end: usize, guarded: &Regions) {
     }
 }
 
-/// Of so many pages that are about to be filled from an address on, how many there are before the
-/// next guard. The first has none.
+/// `count` pages are about to be filled from an address on. Returns how many of them come before
+/// the next guard. The first page has none.
 pub(crate) fn before_next_guard(pager: &mut Pager, address: usize, count: usize) -> usize {
     let (start, end) = (address + PAGE_BYTES, address + count * PAGE_BYTES);
     let mut found = [NOTHING];

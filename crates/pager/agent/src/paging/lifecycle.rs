@@ -66,7 +66,7 @@ pub(crate) fn came_in(pager: &mut Pager, page: PageId, awaited: bool) {
     }
 }
 
-/// The access that has brought a page in is not to count as a use, if bits can be read.
+/// The access that has brought a page in does not count as a use, if bits can be read.
 fn forget_access(pager: &mut Pager, page: PageId) {
     if let Some(queues) = pager.anon.queues() {
         queues.add(&mut pager.memory.pages, page, Queue::Awaited);

@@ -29,7 +29,7 @@ use crate::process::rlimits::{self, Raised};
 use crate::process::roots;
 use crate::spec::LiveSpec;
 use crate::state::account::{Account, Known};
-use crate::state::memory::Memory;
+use crate::state::memory::ProgramMemory;
 use crate::state::pages::Pages;
 use crate::state::program::Program;
 use crate::store::backing::Store;
@@ -56,7 +56,7 @@ pub(crate) struct Pager {
     /// What is shared with the command.
     pub(crate) control: &'static Control,
     /// What is known about the program's memory.
-    pub(crate) memory: Memory,
+    pub(crate) memory: ProgramMemory,
     /// Which pages stay in memory.
     pub(crate) choice: Choice,
     /// Where the others are.
@@ -120,7 +120,8 @@ pub(crate) trait Mode: Sync {
         pager.choice.policy_frames.min(pager.room().saturating_sub(others))
     }
 
-    /// Whether memory that is not managed yet is as good as full, with so many anonymous pages.
+    /// Whether memory that is not managed yet is nearly full, if it has `anonymous` anonymous
+    /// pages.
     fn is_nearly_full(&self, pager: &Pager, anonymous: usize) -> bool {
         let budget = pager.control.order.budget_pages();
         // The growth may come from files, which no hook reports.
@@ -134,7 +135,7 @@ pub(crate) trait Mode: Sync {
     /// Makes room for this many more pages.
     fn make_room(&self, pager: &mut Pager, pages: usize);
 
-    /// At most so many pages are about to be found present. Returns for how many there is room, at
+    /// At most `pages` pages are about to be found present. Returns for how many there is room, at
     /// least one. If there is not enough for all of them, the other pages make room in their turn.
     fn admit_present(&self, _: &mut Pager, _pages: usize) -> usize {
         usize::MAX
@@ -241,7 +242,7 @@ impl Pager {
         program.register_own(&staging);
         Self {
             control,
-            memory: Memory { pages, ..Memory::default() },
+            memory: ProgramMemory { pages, ..ProgramMemory::default() },
             choice: Choice {
                 chooser,
                 policy_frames,

@@ -693,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_comes_back_as_it_was() {
+    fn tags_round_trip_through_a_word() {
         for (first, pages) in [(0, 1), (1, 128), (u32::MAX, u32::MAX), (0xf_ffff, 4096)] {
             let tag = Tag { first: Staged(first), pages };
             assert_eq!(Tag::unpack(tag.pack()), tag);

@@ -49,10 +49,10 @@ const MOST_FILES: usize = 10_000;
 const PAUSE_NS: i64 = 500_000;
 /// How long the command may read nothing before it is taken to be gone.
 const MOST_PAUSES: usize = 20_000;
-/// An answer has this part in the mean: one in so many.
+/// The mean moves by one part in this many of the difference to a new answer.
 const ANSWERS_OF_MEAN: i64 = 64;
-/// An answer counts for so many times the mean at most. In a longer one, another program had the
-/// processor.
+/// An answer counts for at most this many times the mean. If one takes longer, another program had
+/// the processor.
 const MOST_MEANS: u64 = 8;
 /// How often pages are tried again that could not be unmapped.
 const TRIED_AGAIN_NS: u64 = 1_000_000_000;
@@ -79,7 +79,7 @@ impl Ring {
             })
         };
         let mut opened = Err(Errno::EXIST);
-        // Ends: there are only so many names.
+        // Ends: only `MOST_FILES` names are tried.
         for number in 0..MOST_FILES {
             opened = open(number);
             if !matches!(opened, Err(Errno::EXIST)) {
@@ -191,7 +191,7 @@ impl Window {
         }
     }
 
-    /// A window of at least so many pages, without a budget, whose records nobody reads.
+    /// A window of at least `least_pages` pages, without a budget, whose records nobody reads.
     #[cfg(test)]
     pub(crate) fn unread(control: &'static Control, least_pages: u32) -> Self {
         let file = rustix::fs::memfd_create(c"records", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
@@ -237,7 +237,7 @@ impl Window {
         self.records += 1;
     }
 
-    /// A fault on a page that was known was answered, in so long.
+    /// A fault on a known page was answered, in `ns` nanoseconds.
     pub(crate) fn answered(&mut self, ns: u64) {
         let ns = ns.min(MOST_MEANS * self.answer_ns.max(1));
         let change = ns.cast_signed() - self.answer_ns.cast_signed();
@@ -262,17 +262,17 @@ impl Window {
         self.mapped.len()
     }
 
-    /// The pages that have come into that list after so many.
+    /// The pages that came into that list after its first `first`.
     pub(crate) fn entries_from(&self, first: usize) -> Vec<PageId> {
         self.mapped.get(first..).unwrap_or_default().to_vec()
     }
 
-    /// To unmap pages took so long.
+    /// Unmapping pages took `ns` nanoseconds.
     pub(crate) fn charge(&mut self, ns: u64) {
         self.counts_from_ns = now_ns() + self.with_its_share(ns);
     }
 
-    /// In which time so much may be spent, that included.
+    /// The time in which `ns` nanoseconds may be spent, these included.
     fn with_its_share(&self, ns: u64) -> u64 {
         if self.order.overhead_millionths == UNLIMITED {
             return 0;
@@ -280,8 +280,8 @@ impl Window {
         ns + ns * 1_000_000 / u64::from(self.order.overhead_millionths.max(1))
     }
 
-    /// When the faults are paid for that the end of the epoch would cost, and those that brought
-    /// new pages in it.
+    /// When the budget has room for the faults that the end of the epoch would cause, and for those
+    /// that brought new pages in it.
     fn due_ns(&self) -> u64 {
         let pages = (self.mapped.len() + self.swept_pages) as u64;
         let faults = pages + self.new_page_faults.min(pages);
@@ -292,17 +292,17 @@ impl Window {
         self.records >= self.order.least_pages || self.is_sweep_due && self.records > 0
     }
 
-    /// Whether the epoch is to end now.
+    /// Whether the epoch should end now.
     pub(crate) fn is_due(&self) -> bool {
         self.is_full() && now_ns() >= self.due_ns()
     }
 
-    /// In which time the epoch is to end if nothing is touched until then.
+    /// In which time the epoch ends if nothing is touched until then.
     pub(crate) fn due_in_ns(&self) -> Option<u64> {
         self.is_full().then(|| self.due_ns().saturating_sub(now_ns()).max(1))
     }
 
-    /// All pages have been mapped, so many, whether they were touched or not.
+    /// All pages have been mapped, whether they were touched or not: this many.
     pub(crate) fn sweep(&mut self, pages: usize) {
         (self.is_sweep_due, self.swept_pages) = (true, pages);
     }

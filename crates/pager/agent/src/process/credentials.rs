@@ -83,8 +83,8 @@ impl Credentials {
             let data = [words(0), words(32)];
             set(raw::__NR_capset, [header.as_ptr() as usize, data.as_ptr() as usize, 0])
         };
-        // What may be done has to be in effect, and is not to go with the user: the program may
-        // have more to change, and what it has kept for that is kept here.
+        // The permitted capabilities must take effect, and must not go with the user: the program
+        // may have more to change, and what it has kept for that is kept here.
         let [inheritable, permitted, _] = own.capabilities;
         set_capabilities([inheritable, permitted, permitted])?;
         set(raw::__NR_prctl, [PR_SET_KEEPCAPS, 1, 0])?;

@@ -1,9 +1,9 @@
-//! What programs that are begun find in their environment: that they are to be paged, for as long
-//! as the run goes on and they can get at its files, and nothing of it otherwise.
+//! What programs that are begun find in their environment. It says that they are paged, as long as
+//! the run goes on and they can get at its files. Otherwise it says nothing.
 //!
 //! The dynamic linker prints a line for a library in `LD_PRELOAD` that it cannot open. So a process
 //! that is left behind must not pass the name on, nor one that lives in another root directory or
-//! as another user, where the run's files are not to be had. Two ways lead to a new program:
+//! as another user, where the run's files are out of reach. Two ways lead to a new program:
 //!
 //! * the C library's `execve`: the hook leaves the names out of the environment it passes on;
 //! * a system call of the program's own (Go's runtime makes it so): it passes on what it found in

@@ -62,8 +62,8 @@ fn for_each_line(mut visit: impl FnMut(&[u8])) -> Result<Vec<u8>, Errno> {
             Ok(0) => break,
             Ok(count) => length += count,
             Err(Errno::INTR) => continue,
-            // FAULT: there was no memory for a page of the buffer. What was to go there is still to
-            // be read.
+            // FAULT: there was no memory for a page of the buffer. The lines that belong there can
+            // still be read.
             Err(Errno::NOMEM | Errno::FAULT) if retry.wait() => continue,
             Err(error) => return Err(error),
         }

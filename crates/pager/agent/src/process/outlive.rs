@@ -86,12 +86,12 @@ pub(crate) fn sharing(make: impl FnOnce() -> isize) -> isize {
     child
 }
 
-/// For the agent: it is to move.
+/// Asks the agent to move.
 pub(crate) fn ask() {
     let _ = PHASE.compare_exchange(THREAD, ASKED, Ordering::AcqRel, Ordering::Relaxed);
 }
 
-/// For the agent: whether it is to move now.
+/// For the agent: whether it has been asked to move.
 pub(crate) fn is_asked() -> bool {
     PHASE.load(Ordering::Acquire) == ASKED
 }

@@ -202,9 +202,9 @@ pub fn map(bytes: usize) -> Option<usize> {
     Some(start)
 }
 
-/// The pager's area begins here or up to so many pages further on, at random as other mappings are.
-/// With 32 random bits of a page number, the most that Linux takes, the break is below this
-/// address, and the kernel's area for mappings is above 0x6e00_0000_0000.
+/// The pager's area begins here, or up to `AREA_RANDOM_PAGES` further on, at random as other
+/// mappings do. With 32 random bits of a page number, the most that Linux takes, the break is below
+/// this address, and the kernel's area for mappings is above 0x6e00_0000_0000.
 const AREA_START: usize = 0x6600_0000_0000;
 const AREA_RANDOM_PAGES: u64 = 1 << 28;
 /// Shared mappings, which are not in the list, have a part of their own, which is never used up.
@@ -214,7 +214,7 @@ pub(crate) const SHARED: (usize, usize) = (SHARED_START, 0x6e00_0000_0000);
 static AREA: AtomicUsize = AtomicUsize::new(0);
 static NEXT_SHARED: AtomicUsize = AtomicUsize::new(SHARED_START);
 
-/// The first address in the pager's area with so many free bytes behind it.
+/// The first address in the pager's area with `bytes` free bytes behind it.
 fn free_place(bytes: usize) -> usize {
     let mut place = AREA.load(Ordering::Relaxed);
     if place == 0 {

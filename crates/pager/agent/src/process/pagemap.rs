@@ -19,7 +19,7 @@ pub(crate) const NOTHING: Region = Region { start: 0, end: 0, categories: 0 };
 /// Pages for which `mincore` is asked at a time.
 const PAGES: usize = 512;
 
-/// The open file, or none if `mincore` is to be asked.
+/// The open file, or none if the agent has to ask `mincore`.
 #[derive(Debug)]
 pub(crate) struct Pagemap {
     file: Option<OwnedFd>,
@@ -117,7 +117,7 @@ mod tests {
     use crate::process::own;
 
     #[test]
-    fn both_ways_tell_the_same() {
+    fn pagemap_and_mincore_find_the_same_pages() {
         const PAGES: usize = 3000;
         let start = own::map(PAGES * PAGE_BYTES).unwrap();
         for page in (0..PAGES).filter(|page| page % 7 < 3) {

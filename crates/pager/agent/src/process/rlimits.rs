@@ -134,7 +134,7 @@ fn has_capability(number: u32) -> bool {
     result == 0 && data[0][0] >> number & 1 != 0
 }
 
-/// The hard limit that is to be in the kernel for one of the program's.
+/// The hard limit that the kernel should have for one of the program's.
 fn hard_for(program: Limit, kernel: Limit) -> u64 {
     program.hard.max(kernel.hard)
 }

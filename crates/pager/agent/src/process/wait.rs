@@ -7,8 +7,8 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
-/// What `poll` does, for descriptors that are to be read. The system call refuses more descriptors
-/// than the process may open.
+/// What `poll` does, for descriptors that are read. The system call refuses more descriptors than
+/// the process may open.
 pub(crate) fn poll(descriptors: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> Result<usize, Errno> {
     match kernel::poll(descriptors, timeout) {
         Err(Errno::INVAL) => {}

@@ -1,6 +1,6 @@
 //! The disk of the backing store: slow, in any order, and as unreliable as it is told to be.
 
-use super::memory::{Entry, FrameId, Memory};
+use super::memory::{Entry, FrameId, SimulatedMemory};
 use super::model::Model;
 use crate::kernel::PAGE_BYTES;
 use crate::store::ring::{Completion, Direction};
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use rustix::io::Errno;
 use sweephand_policy::SplitMix64;
 
-/// How a disk behaves. Chances are one in so many; 0 is never.
+/// How a disk behaves. A chance of N means one in N; 0 means never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Behaviour {
     /// Most nanoseconds that a request takes.
@@ -81,7 +81,7 @@ impl Disk {
     #[expect(clippy::too_many_arguments, reason = "what a request consists of, and the world")]
     pub(super) fn begin(
         &mut self,
-        memory: &mut Memory,
+        memory: &mut SimulatedMemory,
         model: &mut Model,
         random: &mut SplitMix64,
         now_ns: u64,
@@ -110,7 +110,7 @@ impl Disk {
     }
 
     /// Ends requests whose time has come.
-    pub(super) fn advance(&mut self, memory: &mut Memory, random: &mut SplitMix64, now_ns: u64) {
+    pub(super) fn advance(&mut self, memory: &mut SimulatedMemory, random: &mut SplitMix64, now_ns: u64) {
         while let Some(index) = self.under_way.iter().position(|transfer| transfer.due_ns <= now_ns) {
             let Transfer { direction, file, first, frames, tag, .. } = self.under_way.swap_remove(index);
             let result = if happens(random, ONE_STOPPED_IN) {
@@ -131,7 +131,7 @@ impl Disk {
     /// Does a transfer, now.
     pub(super) fn transfer(
         &mut self,
-        memory: &mut Memory,
+        memory: &mut SimulatedMemory,
         random: &mut SplitMix64,
         direction: Direction,
         file: usize,

@@ -4,7 +4,7 @@
 //! the kernel holds no lock, [`step`] lets other threads run. Where it has a thread wait, so does
 //! this.
 
-use super::memory::{Area, ContextId, Entry, Memory, Space, TaskId, Told, page_of};
+use super::memory::{Area, ContextId, Entry, SimulatedMemory, Space, TaskId, Told, page_of};
 use super::model::Model;
 use super::schedule::{Until, block, step};
 use super::{Object, World, with};
@@ -715,12 +715,18 @@ fn tell(context: ContextId, told: Told) {
 }
 
 /// From now on a change is under way for these userfaultfds.
-fn prepare(memory: &mut Memory, contexts: &[ContextId]) {
+fn prepare(memory: &mut SimulatedMemory, contexts: &[ContextId]) {
     contexts.iter().for_each(|&context| memory.contexts[context].changing += 1);
 }
 
 /// Takes a range away. Returns whom to tell.
-fn unmap(memory: &mut Memory, model: &mut Model, space: usize, start: usize, end: usize) -> Vec<ContextId> {
+fn unmap(
+    memory: &mut SimulatedMemory,
+    model: &mut Model,
+    space: usize,
+    start: usize,
+    end: usize,
+) -> Vec<ContextId> {
     let contexts = memory.contexts_in(space, start, end, EVENT_UNMAP);
     prepare(memory, &contexts);
     memory.unmap(space, start, end);

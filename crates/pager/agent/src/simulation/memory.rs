@@ -97,7 +97,7 @@ impl Context {
 
 /// All memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct SimulatedMemory {
     pub(super) frames: Vec<Frame>,
     free: Vec<FrameId>,
     pub(super) spaces: Vec<Space>,
@@ -216,7 +216,7 @@ impl Space {
 /// How far a call over a range came, and why no further.
 pub(super) type Done = (usize, Option<Errno>);
 
-impl Memory {
+impl SimulatedMemory {
     pub(super) fn new(space: Space) -> Self {
         Self { spaces: alloc::vec![space], ..Self::default() }
     }

@@ -44,7 +44,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 use disk::Disk;
-use memory::{ContextId, FrameId, Memory, TaskId};
+use memory::{ContextId, FrameId, SimulatedMemory, TaskId};
 use model::Model;
 use rustix::fd::OwnedFd;
 use schedule::Schedule;
@@ -62,7 +62,7 @@ enum Object {
     Pagemap,
 }
 
-/// How the kernel answers. Chances are one in so many; 0 is never.
+/// How the kernel answers. A chance of N means one in N; 0 means never.
 #[derive(Clone, Copy, Debug, Default)]
 struct Behaviour {
     /// A copy or move stops after some of its pages.
@@ -112,7 +112,7 @@ struct World {
     random: SplitMix64,
     now_ns: u64,
     behaviour: Behaviour,
-    memory: Memory,
+    memory: SimulatedMemory,
     model: Model,
     disk: Disk,
     schedule: Schedule,
@@ -158,7 +158,7 @@ impl World {
         }
     }
 
-    /// The same in words, if anybody is to read them.
+    /// The same in words, if a reader has asked for them.
     fn log(&mut self, words: impl FnOnce() -> String) {
         let (now_us, thread) = (self.now_ns / 1000, self.schedule.current());
         if let Some(story) = &mut self.story {

@@ -2,7 +2,7 @@
 
 use super::disk::{Behaviour as DiskBehaviour, Disk};
 use super::kernel::OWN;
-use super::memory::{Area, Memory, Space, TaskId};
+use super::memory::{Area, SimulatedMemory, Space, TaskId};
 use super::model::Model;
 use super::program::{ACTIONS, Character};
 use super::schedule::{MOST_TASKS, Schedule, Until, begin};
@@ -209,7 +209,7 @@ pub(super) fn run(seed: u64, with_story: bool) -> Outcome {
         random,
         now_ns: 0,
         behaviour,
-        memory: Memory::new(space),
+        memory: SimulatedMemory::new(space),
         model: Model::default(),
         disk: Disk::new(disk),
         schedule,

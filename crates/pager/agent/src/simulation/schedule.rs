@@ -47,7 +47,7 @@ pub(super) struct Schedule {
     current: TaskId,
     /// Turns until the weights change.
     turns_left: u32,
-    /// One call of the kernel in so many lets others run.
+    /// One call of the kernel in this many lets others run.
     pub(super) switches: u64,
 }
 

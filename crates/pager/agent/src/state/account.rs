@@ -30,7 +30,7 @@ const PERIOD_MS: (u64, u64) = (10, 100);
 const THREAD_PAGES: usize = 7;
 /// Bytes of the kernel's for a mapping (Linux 6.18: 273 for each of 60,000).
 const MAPPING_BYTES: usize = 280;
-/// So many mappings are in what a process takes.
+/// What a process takes includes this many mappings.
 const USUAL_MAPPINGS: usize = 512;
 /// Calls that may make a mapping, at least, before mappings are counted anew.
 const LEAST_DIVISIONS: usize = 512;
@@ -105,7 +105,7 @@ impl Account {
         ));
     }
 
-    /// So many pages have come or gone.
+    /// This many pages have come or gone.
     pub(crate) fn moved(&mut self, pages: usize) {
         self.moved += pages;
     }

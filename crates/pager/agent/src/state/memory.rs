@@ -12,7 +12,7 @@ use sweephand_policy::{NEVER, PageId, Reference};
 
 /// The program's memory.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct ProgramMemory {
     /// Whether the agent manages the program's memory. If not, the kernel serves it.
     pub(crate) managed: bool,
     /// The managed ranges.
@@ -37,7 +37,7 @@ pub(crate) struct Memory {
     pub(crate) pinned: VecDeque<u32>,
 }
 
-impl Memory {
+impl ProgramMemory {
     /// The pages of a range about which something is known, in address order.
     pub(crate) fn known(&mut self, start: usize, end: usize) -> Vec<PageId> {
         let mut known = Vec::new();
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn known_pages_are_those_that_are_not_absent() {
-        let mut memory = Memory::default();
+        let mut memory = ProgramMemory::default();
         let ids: Vec<_> = (0..4).map(|n| memory.pages.find_or_insert(START + n * PAGE_BYTES)).collect();
         memory.pages.set(ids[1], State::Stored(3));
         memory.pages.set(ids[3], State::Guarded);
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_page_is_still_the_same_with_its_id_its_state_and_its_place() {
-        let mut memory = Memory::default();
+        let mut memory = ProgramMemory::default();
         let (page, other) =
             (memory.pages.find_or_insert(START), memory.pages.find_or_insert(START + PAGE_BYTES));
         memory.pages.set(page, State::Writing(Staged(5)));
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn managed_parts_are_what_the_gaps_leave() {
-        let mut memory = Memory::default();
+        let mut memory = ProgramMemory::default();
         memory.regions.add(10, 20);
         memory.regions.add(30, 40);
         assert_eq!(memory.managed_parts(15, 35), [(15, 20), (30, 35)]);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_kept_page_is_known_by_its_address() {
-        let mut memory = Memory::default();
+        let mut memory = ProgramMemory::default();
         let page = memory.pages.find_or_insert(START);
         assert!(!memory.is_kept(page));
         memory.kept.insert(START, 1);

@@ -158,8 +158,8 @@ const CONDEMNED: u8 = 0x80;
 pub enum Flag {
     /// The page has been referenced since the policy last looked.
     Referenced = REFERENCED,
-    /// In the sampler's queue: to be unmapped when its turn comes. Or, if bits can be read, in a
-    /// queue of those whose bits are to be cleared: its bit reads as clear.
+    /// In the sampler's queue: waits to be unmapped. Or, if bits can be read, in a queue of pages
+    /// whose bits wait to be cleared: its bit reads as clear.
     Queued = QUEUED,
     /// Has come in recently and does not belong to the policy yet.
     Arriving = ARRIVING,

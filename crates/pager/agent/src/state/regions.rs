@@ -86,7 +86,7 @@ mod tests {
 
     /// Against a set of single addresses.
     #[test]
-    fn a_set_of_ranges_is_a_set() {
+    fn regions_agree_with_a_set_of_addresses() {
         use sweephand_policy::SplitMix64;
         for seed in 0..if cfg!(miri) { 2 } else { 50 } {
             let mut random = SplitMix64::new(seed);

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_log_is_one_run() {
+    fn fresh_log_hands_out_consecutive_slots() {
         let mut store = Store::new(null());
         let mut slots = Vec::new();
         store.allocate(100, &mut slots);

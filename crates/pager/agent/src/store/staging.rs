@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_a_batch_and_an_index() {
+    fn staging_places_encode_batch_and_index() {
         let mut staging = Staging::new(3, 8).unwrap();
         for (batch, index) in [(0, 0), (0, 7), (1, 0), (2, 7)] {
             let place = staging.place(batch, index);

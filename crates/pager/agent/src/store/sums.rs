@@ -26,12 +26,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use sweephand_policy::PageId;
 
-/// If few pages are clean, one page in so many has a checksum.
+/// If few pages are clean, one page in this many has a checksum.
 const SAMPLE: usize = 16;
 /// Comparisons after which the agent decides anew: while each page has a checksum, and while few
 /// have.
 const JUDGED: [u32; 2] = [1024, 64];
-/// Checksums pay if at least one page in so many is clean.
+/// Checksums pay if at least one page in this many is clean.
 const WORTHWHILE: u32 = 8;
 /// In place of a checksum: there is none.
 const UNKNOWN: u64 = 0;
@@ -43,7 +43,7 @@ pub(crate) struct Sums {
     /// By page id, divided by `step`. An entry counts while its page has a slot: each page that
     /// comes to have one has its entry made first.
     sums: Vec<u64>,
-    /// One page in so many has a checksum: 1 or `SAMPLE`.
+    /// One page in this many has a checksum: 1 or `SAMPLE`.
     step: usize,
     /// Comparisons since the last decision.
     compared: u32,
@@ -80,7 +80,7 @@ impl Sums {
     }
 
     /// A page has been read, and its contents are at `contents`, in the pager's own memory. Returns
-    /// whether it is to keep its slot.
+    /// whether it keeps its slot.
     pub(crate) fn take(&mut self, page: PageId, contents: usize) -> bool {
         let is_due = self.index(page).is_some();
         if is_due {

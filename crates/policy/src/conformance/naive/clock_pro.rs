@@ -16,9 +16,9 @@
 //! * A page that leaves its place, removed or moved to the head, first passes on the hands that
 //!   stand at it.
 //! * HAND_cold stays on the entry after the evicted one when no resident cold page is left.
-//! * HAND_hot advances past the page it demoted before it stops for want of hot pages, and after
-//!   the demotion it walks on to the next hot page, ending the tests it meets. It pushes HAND_test
-//!   along whenever it leaves the entry where both stand, hot or cold.
+//! * HAND_hot advances past the page it demoted even if no hot page is left. After the demotion
+//!   it walks on to the next hot page, ending the tests it meets. It pushes HAND_test along
+//!   whenever it leaves the entry where both stand, hot or cold.
 //! * A cold page's bit is cleared where the text says so only: HAND_hot and HAND_test leave it
 //!   alone. They look at it: a resident page whose bit is set when its test ends was accessed in
 //!   its test (section 4.4).

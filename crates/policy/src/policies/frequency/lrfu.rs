@@ -58,7 +58,7 @@ pub struct Lrfu {
     /// Resident pages, the first to evict first.
     order: RisingQueue,
     lambda: f64,
-    /// What is left of a value after so many references.
+    /// By a number of references: the part of a value that is left after them.
     decay: Vec<f64>,
     /// Whether C outlives the page's stay in memory.
     retain: bool,

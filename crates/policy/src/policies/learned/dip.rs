@@ -51,7 +51,7 @@ impl Default for Duel {
 }
 
 impl Duel {
-    /// One page in so many is a sample for either rule.
+    /// Each rule has a sample of one page in this many.
     pub(super) const PAGES_A_SAMPLE: u32 = 64;
     const MIDDLE: u16 = 512;
     const MOST: u16 = 1023;
@@ -88,7 +88,7 @@ pub struct Dip {
     /// Resident pages, the next to evict in front.
     resident: Lists<1>,
     variant: Variant,
-    /// A bimodal insertion goes to the MRU end once in so many, on average.
+    /// On average, one bimodal insertion in this many goes to the MRU end.
     one_in: u64,
     duel: Duel,
     random: SplitMix64,

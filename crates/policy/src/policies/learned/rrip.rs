@@ -100,7 +100,7 @@ impl Registered for Rrip {
     }
 }
 
-/// One page in so many is loaded by the other rule where loading is bimodal.
+/// Where loading is bimodal, one page in this many is loaded by the other rule.
 const ONE_IN: u64 = 32;
 
 impl Rrip {

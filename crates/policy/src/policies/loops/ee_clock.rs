@@ -62,7 +62,7 @@ const LATE_STEP: usize = 4;
 const LEAST_PERIOD: usize = 128;
 /// What a use counts; what the counts lose each time is rounded down.
 const USE: u64 = 1 << 16;
-/// The counts lose one part of so many after each choice.
+/// After each choice, the counts lose one part in this many.
 const FADE: u64 = 10;
 /// Entries of the log between one and that whose page is fetched meanwhile.
 const AHEAD: usize = 12;

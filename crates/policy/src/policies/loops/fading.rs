@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_fade() {
+    fn fading_sums_equal_plainly_weighted_ones() {
         let mut fading = Fading::new(0.9);
         let (mut sum, mut plain) = (0.0, 0.0);
         for step in 0..5000 {

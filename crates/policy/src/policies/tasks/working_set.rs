@@ -145,7 +145,7 @@ impl RegisteredTaskPolicy for Ws {
             Parameter {
                 name: "scan-interval",
                 default: "none",
-                meaning: "also scan a faulting task's pages after so many references of virtual time",
+                meaning: "also scan a faulting task's pages after this many references of virtual time",
             },
         ],
         presets: &[],

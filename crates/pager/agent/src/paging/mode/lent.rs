@@ -131,7 +131,7 @@ fn tenant(pager: &mut Pager) -> &mut Tenant {
     pager.choice.chooser.tenant().expect("memory is lent")
 }
 
-/// Frames that this process takes, with so many pages more.
+/// Frames that this process takes with this many pages more.
 fn frames_needed(pager: &Pager, pages: usize) -> usize {
     pager.taken() + frames_apart(pager) + pages
 }

@@ -1,5 +1,4 @@
-//! A recording: what the agent does if it is to record what the program touches, and to page
-//! nothing.
+//! A recording: the agent records what the program touches, and pages nothing.
 //!
 //! All memory is managed from the start. The room is larger than any program, so nothing is
 //! evicted. What is unmapped goes to limbo, and comes back at its next touch: the rescue that is
@@ -171,7 +170,7 @@ impl Mode for Unrecorded {
         }
     }
 
-    /// A child that is not to be recorded has what its parent had.
+    /// A child that no recorder follows has what its parent had.
     fn before_faults(&self, pager: &mut Pager) {
         end(pager);
     }
@@ -287,7 +286,7 @@ mod tests {
     use alloc::rc::Rc;
     use core::cell::RefCell;
 
-    /// Pager that records, with a window of at least so many pages.
+    /// A pager that records, with a window of at least `least_pages` pages.
     fn recorded(least_pages: u32) -> (Pager, Rc<RefCell<World>>) {
         let (mut pager, world) = pager();
         let window = Window::unread(pager.control, least_pages);

@@ -335,7 +335,8 @@ impl Acme {
         }
     }
 
-    /// Looks for better pages in a block that has so many marks before it, and summarises it.
+    /// Looks for better pages in a block, and summarises it. `before`: the marks of each set that
+    /// the blocks before it have.
     fn look_into(&mut self, block: usize, before: [u32; 3], search: &mut Search) {
         // A summary is worth something as long as the pages at its corners are resident.
         let is_resident = |corner: &Corner| self.uses.holds(corner.place as usize, RESIDENT);

@@ -8,7 +8,7 @@ use core::ops::Bound::{Excluded, Unbounded};
 
 /// Most pages of a block.
 const BLOCK_PAGES: usize = 64;
-/// Blocks are joined that have at most so many pages together.
+/// Two blocks with at most this many pages together are joined.
 const JOINED_PAGES: usize = 48;
 
 /// Pages by key, in blocks of up to 64, of which a tree holds the keys. The keys of pages are the
