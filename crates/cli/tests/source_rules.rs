@@ -8,6 +8,8 @@
 //! above them. Neither do `mod`, and `pub use` of a module's own parts whose names its code does not
 //! have: a crate's root and a folder's `mod.rs` name what they consist of.
 //!
+//! So it is with the C files of the recorder, by the functions and variables that they use.
+//!
 //! In the crates of [`IN_ORDER`], the table at the head of each folder is in the order of imports,
 //! and so are the folders.
 //!
@@ -385,6 +387,64 @@ fn no_module_imports_one_that_imports_it() {
     }
     assert!(messages.is_empty(), "modules import each other in a circle:\n{}", messages.join("\n"));
     assert!(left.is_empty(), "they are on no circle any more: take them from CIRCLES: {left:?}");
+}
+
+/// The functions and variables that a C file has for others. The file is formatted: so what is not
+/// inside another begins its line.
+fn given_by(code: &str) -> impl Iterator<Item = &str> {
+    code.lines().filter_map(|line| {
+        let is_of_others = ["static ", "extern ", "typedef "].iter().any(|word| line.starts_with(word));
+        let (kind, name) = line.split(['(', '[', '=', ';']).next()?.trim_end().rsplit_once([' ', '*'])?;
+        (kind.starts_with(is_of_word) && !is_of_others).then_some(name)
+    })
+}
+
+/// The C files whose functions and variables each one names.
+fn c_graph(files: &[(String, String)]) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
+    let files: Vec<(&String, String)> = files.iter().map(|(file, source)| (file, code(source))).collect();
+    let owners: BTreeMap<&str, &String> =
+        files.iter().flat_map(|(file, code)| given_by(code).map(move |name| (name, *file))).collect();
+    let uses = |file: &String, code: &str| {
+        let words = code.split(|letter| !is_of_word(letter));
+        let others = words.filter_map(|word| owners.get(word)).filter(|owner| **owner != file);
+        others.map(|owner| vec![owner.to_string()]).collect()
+    };
+    files.iter().map(|(file, code)| (vec![file.to_string()], uses(file, code))).collect()
+}
+
+#[test]
+fn no_file_of_the_recorder_uses_one_that_uses_it() {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(repository().join("recorder")).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if name.ends_with(".c") {
+            files.push((name, fs::read_to_string(entry.path()).unwrap()));
+        }
+    }
+    let graph = c_graph(&files);
+    let uses = |file: &str, other: &str| graph[&vec![file.to_string()]].contains(&vec![other.to_string()]);
+    assert!(uses("main.c", "log.c") && uses("log.c", "window.c"), "uses are found: {graph:?}");
+    let none: [BTreeSet<Vec<String>>; 0] = [];
+    assert_eq!(circles(&graph), none, "C files use each other in a circle: {graph:#?}");
+}
+
+#[test]
+fn a_circle_of_c_files_is_found() {
+    let log = "/* mark() */\nULong words[8];\nstatic void own(void)\n{\n   stop(\"mark\");\n}\n";
+    let stream = "extern UInt elsewhere;\nvoid stop(const HChar *text) { own(); }\nconst HChar *last;\n";
+    let of_marks = |marks: &str| {
+        let files = [("log.c", log), ("stream.c", stream), ("marks.c", marks)];
+        c_graph(&files.map(|(file, source)| (file.to_string(), source.to_string())))
+    };
+    let file = |name: &str| vec![name.to_string()];
+    let graph = of_marks("void own(void) { words[0] = last != NULL; }\n");
+    assert_eq!(graph[&file("log.c")], ["marks.c", "stream.c"].map(file).into());
+    assert_eq!(graph[&file("stream.c")], [file("marks.c")].into());
+    assert_eq!(graph[&file("marks.c")], ["log.c", "stream.c"].map(file).into());
+    assert_eq!(circles(&graph), [["log.c", "marks.c", "stream.c"].map(file).into()]);
+    let graph = of_marks("void mark(void) { stop(\"words\"); }\n");
+    assert_eq!(graph[&file("log.c")], [file("stream.c")].into());
+    assert_eq!(circles(&graph), []);
 }
 
 /// Crates in which the tables at the heads of `lib.rs` and `mod.rs` name all files and folders,
